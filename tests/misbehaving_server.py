@@ -1,0 +1,209 @@
+"""An OpenAI-compatible server that does what a script tells it: a real one, on a free port of this machine, with one thread a connection.
+
+    with MisbehavingServer(lambda call: status(503) if call.attempt == 0 else answer('hello')) as server:
+        model = load_model(f'openai:any?base_url={server.url}&backoff=0.01')
+
+A script takes a `Call` and gives an action; an action is a function that writes to the connection. `server.calls` holds what was asked,
+`server.most_at_once` how many calls were being answered at the same time."""
+import json
+import socket
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class Call:
+    "One call that reached the server."
+    body: dict
+    headers: dict  # names in lower case
+    prompt: str    # the last user message
+    attempt: int   # how often this prompt has been asked before
+    number: int    # how many calls came before
+    at: float      # time.monotonic()
+
+
+def tokens_of(messages: list[dict]) -> list[str]:
+    "A toy chat template with words for tokens. An assistant message at the end is left open; else the assistant's turn is opened."
+    tokens = ['<start>']
+    for message in messages: tokens += [f'<{message["role"]}>', *message['content'].split()]
+    return tokens if messages[-1]['role'] == 'assistant' else [*tokens, '<assistant>']
+
+
+def logprob_of(token: str) -> float:
+    "A log-probability that depends on nothing but the token's length."
+    return -0.25*len(token)
+
+
+def send(handler, body: bytes|str|dict, code: int = 200, kind: str = 'application/json', **headers) -> None:
+    if isinstance(body, dict): body = json.dumps(body)
+    if isinstance(body, str): body = body.encode()
+    handler.send_response(code)
+    handler.send_header('Content-Type', kind)
+    handler.send_header('Content-Length', str(len(body)))
+    for name, value in headers.items(): handler.send_header(name.replace('_', '-'), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def completion(call: Call, text: str|None, finish_reason: str = 'stop', top: dict[str, float]|None = None, **more) -> dict:
+    "The body of an answer, with usage, and with log-probabilities where they were asked for."
+    choice = {'index': 0, 'message': {'role': 'assistant', 'content': text}, 'finish_reason': finish_reason}
+    words = (text or '').split()
+    if call.body.get('logprobs') and words:
+        alternatives = [{'token': token, 'logprob': logprob} for token, logprob in (top or {words[0]: -0.1, 'other': -3.0}).items()]
+        choice['logprobs'] = {'content': [{'token': word, 'logprob': -0.1, 'top_logprobs': alternatives} for word in words]}
+    usage = {'prompt_tokens': len(tokens_of(call.body['messages'])), 'completion_tokens': len(words)}
+    return {'id': 'x', 'object': 'chat.completion', 'model': call.body.get('model'), 'choices': [choice], 'usage': usage} | more
+
+
+# ---- actions -----------------------------------------------------------------------------------------------------------------------
+
+def answer(text: str|None = None, finish_reason: str = 'stop', top: dict[str, float]|None = None, **more) -> Callable:
+    "A good answer; the prompt in capitals when no text is given."
+    return lambda handler, call: send(handler, completion(call, call.prompt.upper() if text is None else text, finish_reason, top, **more))
+
+def status(http: int, message: str = 'no', retry_after: float|str|None = None, **detail) -> Callable:
+    "An error as OpenAI's API words it."
+    headers = {} if retry_after is None else {'Retry_After': str(retry_after)}
+    return lambda handler, call: send(handler, {'error': {'message': message, **detail}}, http, **headers)
+
+def retry_at(code: int, seconds: float) -> Callable:
+    "An error with Retry-After as an HTTP date."
+    return lambda handler, call: status(code, retry_after=formatdate(time.time() + seconds, usegmt=True))(handler, call)
+
+def html(code: int = 200) -> Callable:
+    "A proxy's web page."
+    return lambda handler, call: send(handler, '<html><body><h1>Welcome</h1></body></html>', code, 'text/html')
+
+def raw(body: str) -> Callable:
+    "Whatever is given, as a 200."
+    return lambda handler, call: send(handler, body)
+
+def half_json() -> Callable:
+    "A body whose second half is missing, though the length is right."
+    return lambda handler, call: send(handler, json.dumps(completion(call, 'never read'))[:40])
+
+def no_choices() -> Callable: return raw('{"choices": []}')
+
+def null_content() -> Callable:
+    "An answer without content."
+    def act(handler, call): send(handler, completion(call, None))
+    return act
+
+def drop(after: int = 0) -> Callable:
+    "Close the connection without an answer, or within its body when `after` bytes of it have been sent."
+    def act(handler, call):
+        if after:
+            body = json.dumps(completion(call, 'never read')).encode()
+            handler.send_response(200)
+            handler.send_header('Content-Length', str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body[:after])
+            handler.wfile.flush()
+        handler.close_connection = True
+        handler.connection.shutdown(socket.SHUT_RDWR)
+    return act
+
+def slow(seconds: float, then: Callable|None = None) -> Callable:
+    "Wait, then act. Ends early when the server is closed."
+    def act(handler, call):
+        handler.server.owner.closing.wait(seconds)
+        (then or answer())(handler, call)
+    return act
+
+def never() -> Callable: return slow(3600)
+
+def like_vllm(text: str = 'ok') -> Callable:
+    "An answer with the log-probabilities of the prompt's tokens, where they were asked for, in the form of vLLM."
+    def act(handler, call):
+        body = completion(call, text)
+        if call.body.get('prompt_logprobs') is not None:
+            tokens = tokens_of(call.body['messages'])
+            places = [{str(zlib.crc32(token.encode())): {'logprob': logprob_of(token), 'rank': 1, 'decoded_token': token}} for token in tokens]
+            body['prompt_logprobs'] = [None, *places[1:]]
+        send(handler, body)
+    return act
+
+def in_turn(*actions: Callable) -> Callable[[Call], Callable]:
+    "A script: each prompt meets these actions in turn, and then good answers."
+    return lambda call: actions[call.attempt] if call.attempt < len(actions) else answer()
+
+
+# ---- the server --------------------------------------------------------------------------------------------------------------------
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def log_message(self, *_): pass
+
+    def do_GET(self):
+        send(self, {'object': 'list', 'data': [{'id': name, 'object': 'model'} for name in self.server.owner.models]})
+
+    def do_POST(self):
+        owner = self.server.owner
+        body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        call = owner.note(body, {name.lower(): value for name, value in self.headers.items()})
+        try: owner.script(call)(self, call)
+        except (BrokenPipeError, ConnectionResetError): self.close_connection = True
+        finally: owner.leave()
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256
+    daemon_threads = True
+    def handle_error(self, request, client_address): pass
+
+
+class MisbehavingServer:
+    "The server, from entering the `with` block to leaving it."
+
+    def __init__(self, script: Callable[[Call], Callable] = lambda call: answer(), models: tuple[str, ...] = ('any',)):
+        self.script, self.models = script, models
+        self.calls: list[Call] = []
+        self.now, self.most_at_once = 0, 0
+        self.closing, self._lock, self._asked = threading.Event(), threading.Lock(), Counter()
+        self._server = _Server(('127.0.0.1', 0), _Handler)
+        self._server.owner = self
+
+    @property
+    def port(self) -> int: return self._server.server_port
+    @property
+    def url(self) -> str: return f'http://127.0.0.1:{self.port}/v1'
+
+    def note(self, body: dict, headers: dict) -> Call:
+        prompt = next((message['content'] for message in reversed(body['messages']) if message['role'] == 'user'), '')
+        with self._lock:
+            call = Call(body, headers, prompt, self._asked[prompt], len(self.calls), time.monotonic())
+            self._asked[prompt] += 1
+            self.calls.append(call)
+            self.now += 1
+            self.most_at_once = max(self.most_at_once, self.now)
+        return call
+
+    def leave(self) -> None:
+        with self._lock: self.now -= 1
+
+    def asked(self, prompt: str) -> int:
+        "How often a prompt was asked."
+        return self._asked[prompt]
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, kwargs={'poll_interval': 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def free_port() -> int:
+    "A port on which nothing listens just now."
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
