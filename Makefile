@@ -27,3 +27,17 @@ reproduce: install
 
 test: dev
 	$(BIN)/python tests/run.py
+
+# vLLM in an environment of its own: engine and server, checked against transformers on the embedded model.
+test-vllm: dev
+	$(BIN)/python tests/vllm_check.py
+
+bench: dev
+	cd nbs/bench && for notebook in *.ipynb; do ../../$(BIN)/jupyter nbconvert --to notebook --inplace --execute $$notebook; done
+	$(BIN)/nbdev_clean --fname nbs/bench
+
+readme: dev
+	$(BIN)/python tests/readme.py
+
+clean:
+	rm -rf $(VENV) .venv-vllm build *.egg-info

@@ -14,14 +14,17 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 import threading
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from .core import ModelError, UsageError, cache_dir, digest, progress
 from .models import Deliver, Message, Option, Request, Response, TokenLogprob, fold_system, read_options
@@ -176,9 +179,18 @@ def _folder_source(folder: Path) -> Source:
 
 def _hub_source(name: str, revision: str|None) -> Source:
     from huggingface_hub import hf_hub_download
-    try: file = Path(hf_hub_download(name, 'config.json', revision=revision, etag_timeout=5))
+    try: file = Path(hf_hub_download(name, 'config.json', revision=revision, etag_timeout=5, local_files_only=not _hub_answers()))
     except Exception as error: raise ModelError(_hub_trouble(name, revision, error)) from error  # noqa: BLE001  a dozen kinds, one meaning
     return Source(name, file.parent.name, f'commit:{file.parent.name}', json.loads(file.read_text()))
+
+def _hub_answers() -> bool:
+    "Whether the hub can be reached: tried first, because its client goes on trying for half a minute."
+    from huggingface_hub import constants
+    if constants.HF_HUB_OFFLINE or urllib.request.getproxies(): return not constants.HF_HUB_OFFLINE
+    address = urlsplit(constants.ENDPOINT)
+    try: socket.create_connection((address.hostname, address.port or 443), timeout=5).close()
+    except OSError: return False
+    return True
 
 def _hub_trouble(name: str, revision: str|None, error: Exception) -> str:
     from huggingface_hub import errors
@@ -192,7 +204,7 @@ def _hub_trouble(name: str, revision: str|None, error: Exception) -> str:
     offline = os.environ.get('HF_HUB_OFFLINE', '0').upper() in ('1', 'ON', 'YES', 'TRUE')
     return f'{at} is not in the local Hugging Face cache, and ' + (
         'HF_HUB_OFFLINE is set: unset it to download the model, or give a folder' if offline else
-        f'the hub cannot be reached ({type(error).__name__}): check the network, or give a folder')
+        'the hub cannot be reached: check the network, or give a folder')
 
 # %% ../nbs/05_local.ipynb #c18
 def find_source(

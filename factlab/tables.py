@@ -126,7 +126,7 @@ _STYLE = '''<style>
 .factlab-table th, .factlab-table td {text-align: right; padding: 0.25em 0.7em; vertical-align: top; white-space: nowrap; border: 0}
 .factlab-table th[scope=row] {text-align: left; font-weight: normal; white-space: normal; min-width: 8em;
   max-width: 24em; overflow-wrap: anywhere}
-.factlab-table thead th {vertical-align: bottom; overflow-wrap: anywhere}
+.factlab-table thead th {vertical-align: bottom; overflow-wrap: break-word}
 .factlab-table th[colspan] {text-align: center; border-bottom: 1px solid currentColor}
 .factlab-table tbody tr:first-child > * {border-top: 1px solid currentColor}
 .factlab-table small {opacity: 0.75} .factlab-table .published {opacity: 0.75} .factlab-table .ours {font-weight: bold}
@@ -155,7 +155,7 @@ def _html(rows: list[str], blocks: list, entries: dict, title: str|None, footer:
             cells = ''.join(_html_cell(entries.get((row, column), _Entry()), sizes) for column, _ in columns)
             body += f'<tr><th scope="row">{text(row)}</th>{cells}</tr>'
         tables.append(f'<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>')
-    return f'{_STYLE}<div class="factlab-table">{"".join(tables)}{"".join(f"<p>{text(line)}</p>" for line in footer)}</div>'
+    return f'{_STYLE}<div class="factlab-table tex2jax_ignore mathjax_ignore">{"".join(tables)}{"".join(f"<p>{text(line)}</p>" for line in footer)}</div>'
 
 # %% ../nbs/42_tables.ipynb #c18
 def _plain_cell(entry: _Entry, sizes: bool) -> str:
@@ -264,5 +264,5 @@ def show_units(
     width = max([len(name) for name, *_ in rows], default=0)
     text = '\n'.join(drawable(f'{name:<{width}}  {unit}  ({maker})') for name, unit, maker in rows)
     lines = [drawable(title)] if title else []
-    return TableView(f'{_STYLE}<div class="factlab-table">{table}<p>{footer}</p></div>',
+    return TableView(f'{_STYLE}<div class="factlab-table tex2jax_ignore mathjax_ignore">{table}<p>{footer}</p></div>',
                      '\n\n'.join([f'**{_markdown_text(title)}**'] * bool(title) + [markdown, footer]), '\n'.join([*lines, text, footer]))

@@ -1,0 +1,51 @@
+"""README.md is made from nbs/index.ipynb: `python tests/readme.py` writes it, `--check` compares it and runs its snippets."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbconvert import MarkdownExporter
+from traitlets.config import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+
+
+def made() -> str:
+    "The README's text: the notebook as Markdown, its paths as seen from the project's root."
+    notebook = nbformat.read(ROOT/'nbs'/'index.ipynb', as_version=4)
+    notebook.metadata['language_info'] = {'name': 'python'}
+    exporter = MarkdownExporter(config=Config({'NbConvertBase': {'display_data_priority': ['text/markdown', 'text/plain']}}))
+    text, _ = exporter.from_notebook_node(notebook)
+    text = re.sub(r'^#\|.*\n', '', text, flags=re.MULTILINE)
+    text = re.sub(r'\]\((?!https?:|#)(?:\.\./)?([^)]+)\)', lambda found: f']({_from_root(found[1])})', text)
+    return re.sub(r'\n{3,}', '\n\n', text).strip() + '\n'
+
+
+def _from_root(path: str) -> str:
+    return path if (ROOT/path).exists() else f'nbs/{path}' if (ROOT/'nbs'/path).exists() else path
+
+
+def run_snippets(text: str) -> int:
+    "Run the python blocks in order as one program, and each shell block that only looks; raise when one fails."
+    with tempfile.TemporaryDirectory() as home:
+        environment = os.environ | {'FACTLAB_HOME': home, 'FACTLAB_PROGRESS': '0', 'PATH': f'{BIN}{os.pathsep}{os.environ["PATH"]}'}
+        python = '\n'.join(re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE))
+        subprocess.run([sys.executable, '-c', python], cwd=home, env=environment, check=True)
+        shell = [line for block in re.findall(r'^```sh\n(.*?)^```', text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]
+        looking = [line for line in shell if re.match(r'factlab (data (list|show|path)|runs list|store|reproduce .*--dry-run)', line)]
+        for line in looking: subprocess.run(['bash', '-c', line], cwd=ROOT, env=environment, check=True)
+    return len(looking)
+
+
+def main() -> None:
+    text, path = made(), ROOT/'README.md'
+    if '--check' not in sys.argv: path.write_text(text, encoding='utf-8')
+    elif path.read_text(encoding='utf-8') != text: sys.exit('README.md is not what nbs/index.ipynb says: run `make readme`')
+    else: print(f'README is up to date; its python and {run_snippets(text)} commands ran')
+
+
+if __name__ == '__main__': main()

@@ -1,0 +1,96 @@
+"""What `make test` does, step by step: every step runs even when one before it failed, and the last line counts them.
+
+Usage: python tests/run.py [STEP ...]   (all steps when none is named)
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+
+
+def call(*command: str, cwd: Path = ROOT, **environment: str) -> None:
+    "Run a command and raise when it fails."
+    subprocess.run(command, cwd=cwd, check=True, env=os.environ | environment)
+
+
+def exported() -> None:
+    "The committed modules are what the notebooks export."
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)/'factlab'
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns('.venv*', '.git', '__pycache__', '*.egg-info'))
+        call(str(BIN/'nbdev_export'), cwd=copy)
+        call('diff', '-ru', '--exclude=__pycache__', '--exclude=assets', str(ROOT/'factlab'), str(copy/'factlab'))
+
+
+def clean() -> None:
+    "Notebooks are as nbdev_clean leaves them, and papermill's parameters tag with them."
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)/'factlab'
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns('.venv*', '.git', '__pycache__', '*.egg-info'))
+        call(str(BIN/'nbdev_clean'), cwd=copy)
+        call('diff', '-rq', '--exclude=.ipynb_checkpoints', str(ROOT/'nbs'), str(copy/'nbs'))
+    for path in (ROOT/'nbs'/'papers').rglob('*.ipynb'):
+        if '"parameters"' not in path.read_text(encoding='utf-8'): raise AssertionError(f'{path.relative_to(ROOT)} has no cell tagged parameters')
+
+
+def lint() -> None:
+    "ruff over modules, notebooks and tests."
+    call(str(BIN/'ruff'), 'check', '.')
+
+
+def library() -> None:
+    "Every library notebook runs from top to bottom."
+    with tempfile.TemporaryDirectory() as home:
+        call(str(BIN/'nbdev_test'), '--path', str(ROOT/'nbs'), '--file_re', r'^\d\d\w*\.ipynb$', '--n_workers', '2', '--do_print', FACTLAB_HOME=home, FACTLAB_PROGRESS='0',
+             OMP_NUM_THREADS='1')  # two at once: threads of both on the same two cores would wait for each other
+
+
+def units() -> None:
+    "pytest."
+    call(sys.executable, '-m', 'pytest', 'tests')
+
+
+def papers() -> None:
+    "Every paper notebook runs through papermill on a few rows, and its files appear."
+    with tempfile.TemporaryDirectory() as home:
+        out = Path(home)/'figures'
+        call(str(BIN/'factlab'), 'reproduce', '--limit', '4', '--out', str(out), FACTLAB_HOME=home)
+        missing = [str(path.relative_to(ROOT)) for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb'))
+                   if not (out/path.parent.name/f'{path.stem}.csv').is_file()]
+        if missing: raise AssertionError(f'no results of {missing}')
+
+
+def readme() -> None:
+    "README is what index.ipynb says, and its snippets run."
+    call(sys.executable, 'tests/readme.py', '--check')
+
+
+STEPS = (lint, exported, clean, units, library, papers, readme)
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - {step.__name__ for step in STEPS}
+    if unknown: sys.exit(f'no step {sorted(unknown)}: there are {", ".join(step.__name__ for step in STEPS)}')
+    failed, passed = [], 0
+    for step in STEPS:
+        if names and step.__name__ not in names: continue
+        started = time.monotonic()
+        print(f'== {step.__name__}: {step.__doc__}', flush=True)
+        try: step()
+        except (subprocess.CalledProcessError, AssertionError, OSError) as error:
+            print(f'-- {step.__name__} FAILED: {error}', flush=True)
+            failed.append(step.__name__)
+        else: passed += 1
+        print(f'-- {step.__name__}: {time.monotonic() - started:.0f} s', flush=True)
+    if failed: print(f'failed: {", ".join(failed)}')
+    print(f'{passed} passed, {len(failed)} failed')
+    return int(bool(failed))
+
+
+if __name__ == '__main__': sys.exit(main(sys.argv[1:]))
