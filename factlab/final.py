@@ -369,7 +369,7 @@ def pipeline_example(
     owners = [(i, fact) for i, (status, _, facts) in enumerate(decomposed) if status == 'ok' for fact in facts]
     found, _ = pipeline.detect([rows['text'][i] for i, _ in owners], [fact for _, fact in owners], chosen, study.store, **sampling)
     traces = [[(fact, value) for (owner, fact), (_, _, value) in zip(owners, found, strict=True) if owner == i] for i in range(rows.height)]
-    best = max(range(rows.height), key=lambda i: sum(bool(value) for _, value in traces[i]) - sum(value is None for _, value in traces[i]))
+    best = max(range(rows.height), key=lambda i: (sum(bool(value) for _, value in traces[i]) - sum(value is None for _, value in traces[i]), len(traces[i])))
     flat = [description for _, value in traces[best] for description in value or []]
     merged = flat
     if len(flat) > 1:
@@ -419,7 +419,7 @@ def representations(
     found, _ = pipeline.detect([document['text']]*len(facts), facts, chosen, study.store, seed=study.seed)
     flags = [None if value is None else bool(value) for _, _, value in found]
     listed, _ = localize.ask_lists(ASK_QUESTIONS, [{'facts': '\n'.join(f'- {fact}' for fact in facts)}]*bool(facts), localize.parse_bullets, chosen, study.store,
-                                   max_tokens=512, repair=study.repair, seed=study.seed)
+                                   max_tokens=512, repair=study.repair, least=1, seed=study.seed)
     questions = [question for _, _, value in listed for question in value or []]
     told = study.prompt_set.localizers('zero_shot')[1].predict(row, chosen, study.store, seed=study.seed)['predicted'].to_list()[0] or []
     study.used['models'][model] = chosen.identity
@@ -489,8 +489,7 @@ def consistency_chart(
     frame = cells.with_columns(series=pl.col('column').str.extract(r'^(\w+)'), panel=pl.col('column').str.extract(r'(\w+)$'))
     panels = pl.DataFrame({'panel': ['Precision', 'Recall', 'F1']})
     frame = panels.join(frame, on='panel', maintain_order='left').select(*COMPARISON.columns)
-    return comparison_chart(frame, 'Does listing errors find more bad summaries than asking yes or no?', of='summaries', interval='95 % bootstrap interval by summary',
-                            note='published: hollow')
+    return comparison_chart(frame, 'Does listing errors find more bad summaries than asking yes or no?', of='summaries', interval='95 % bootstrap interval by summary')
 
 def error_count_chart(
     cells: pl.DataFrame,  # of `error_count_cells`

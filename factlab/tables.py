@@ -256,9 +256,10 @@ def show_units(
         return ''.join(f'<{kind}{style}>{text(cell)}</{kind}>' for cell in row)
     def escaped(text: str) -> str: return html.escape(drawable(text))
     head, left = ('Representation', 'Unit', 'Made by'), ' style="text-align: left; white-space: normal; overflow-wrap: anywhere"'
+    narrow = ' style="text-align: left"'
     body = ''.join(f'<tr>{cells("td", row, escaped, left)}</tr>' for row in rows)
     caption = f'<caption>{escaped(title)}</caption>' if title else ''
-    table = f'<table>{caption}<thead><tr>{cells("th", head, escaped, left)}</tr></thead><tbody>{body}</tbody></table>'
+    table = f'<table>{caption}<thead><tr>{cells("th", head, escaped, narrow)}</tr></thead><tbody>{body}</tbody></table>'
     grid = [head, ('---',)*3, *[tuple(map(_markdown_text, row)) for row in rows]]
     markdown = '\n'.join(f'| {" | ".join(line)} |' for line in grid)
     width = max([len(name) for name, *_ in rows], default=0)
