@@ -453,6 +453,7 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return lambda text: {value: value for value in values}[text]
 
 def above_zero(text: str) -> int:
+    "Read an option that is a whole number above 0; `ValueError` otherwise."
     if int(text) < 1: raise ValueError(text)
     return int(text)
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,20 +21,25 @@ def call(*command: str, cwd: Path = ROOT, **environment: str) -> None:
     subprocess.run(command, cwd=cwd, check=True, env=os.environ | environment)
 
 
-def exported() -> None:
-    "The committed modules are what the notebooks export."
+@contextmanager
+def checkout_copy() -> Iterator[Path]:
+    "The checkout's files in a folder of their own, to be changed and compared with."
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)/'factlab'
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns('.venv*', '.git', '__pycache__', '*.egg-info'))
+        yield copy
+
+
+def exported() -> None:
+    "The committed modules are what the notebooks export."
+    with checkout_copy() as copy:
         call(str(BIN/'nbdev_export'), cwd=copy)
         call('diff', '-ru', '--exclude=__pycache__', '--exclude=assets', str(ROOT/'factlab'), str(copy/'factlab'))
 
 
 def clean() -> None:
     "Notebooks are as nbdev_clean leaves them, and papermill's parameters tag with them."
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)/'factlab'
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns('.venv*', '.git', '__pycache__', '*.egg-info'))
+    with checkout_copy() as copy:
         call(str(BIN/'nbdev_clean'), cwd=copy)
         call('diff', '-rq', '--exclude=.ipynb_checkpoints', str(ROOT/'nbs'), str(copy/'nbs'))
     for path in (ROOT/'nbs'/'papers').rglob('*.ipynb'):
