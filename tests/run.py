@@ -68,9 +68,17 @@ def papers() -> None:
     with tempfile.TemporaryDirectory() as home:
         out = Path(home)/'figures'
         call(str(BIN/'factlab'), 'reproduce', '--limit', '4', '--out', str(out), FACTLAB_HOME=home)
-        missing = [str(path.relative_to(ROOT)) for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb'))
-                   if not (out/path.parent.name/f'{path.stem}.csv').is_file()]
+        exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
+        missing = [str(path.relative_to(ROOT)) for path in exhibits if not (out/path.parent.name/f'{path.stem}.csv').is_file()]
         if missing: raise AssertionError(f'no results of {missing}')
+
+
+def audit() -> None:
+    "The audit notebook runs, its cells by hand agree, and the committed page is what it writes."
+    with tempfile.TemporaryDirectory() as home:
+        page = Path(home)/'audit.md'
+        call(str(BIN/'papermill'), str(ROOT/'nbs'/'papers'/'audit.ipynb'), str(Path(home)/'audit.ipynb'), '-p', 'out', str(page), '--no-progress-bar', FACTLAB_HOME=home)
+        call('diff', '-u', str(ROOT/'figures'/'audit.md'), str(page))
 
 
 def readme() -> None:
@@ -78,7 +86,7 @@ def readme() -> None:
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, exported, clean, units, library, papers, readme)
+STEPS = (lint, exported, clean, units, library, papers, audit, readme)
 
 
 def main(names: list[str]) -> int:
