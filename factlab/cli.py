@@ -97,7 +97,7 @@ def _add_runs(commands) -> None:
 def _reproduce(arguments: argparse.Namespace) -> int:
     from factlab.reproduce import estimate, outcome_table, plain_table, reproduce
     options = {'models': arguments.model, 'judge': arguments.judge, 'data': _data_name(arguments.data), 'limit': arguments.limit, 'seed': arguments.seed,
-               'prompts': arguments.prompts, 'classifier': arguments.classifier}
+               'prompts': arguments.prompts, 'classifier': arguments.classifier, 'repair': arguments.repair}
     chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, parameters={k: v for k, v in options.items() if v is not None})
     def report(outcome): print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip(), file=sys.stderr, flush=True)
     if arguments.dry_run:
@@ -145,18 +145,65 @@ def _add_reproduce(commands) -> None:
     add('--seed', type=int, metavar='S')
     add('--prompts', choices=('ours', 'paper'), help="our wording, or the authors' published files")
     add('--classifier', metavar='C', help='of the two-step methods: encoder, or t5:google/t5_11b_trueteacher_and_anli')
+    add('--no-repair', dest='repair', action='store_false', default=None, help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
     add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
 
 # %% ../nbs/51_cli.ipynb #c12
+def _published(arguments: argparse.Namespace) -> int:
+    from factlab.published import published
+    from factlab.reproduce import plain_table
+    frame = published(arguments.id, arguments.paper)
+    form = _form(arguments, {'.csv': 'csv'}, 'table')
+    shown = frame.select('exhibit', 'row', 'column', 'printed', 'source', 'note')
+    return _give(frame.write_csv() if form == 'csv' else plain_table(shown) + '\n', arguments.out)
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from factlab.findings import audit, audit_json, audit_page, audit_table, summary
+    from factlab.reproduce import plain_table
+    result = audit(arguments.paper)
+    form = _form(arguments, {'.json': 'json', '.md': 'md'}, 'table')
+    if form == 'md': text = audit_page(result)
+    elif form == 'json': text = audit_json(result) + '\n'
+    else: text = f'{plain_table(summary(result))}\n\n{plain_table(audit_table(result))}\n'
+    return _give(text, arguments.out)
+
+def _form(arguments: argparse.Namespace, suffixes: dict[str, str], otherwise: str) -> str:
+    "The format that was asked for, or that the file's name says."
+    return arguments.format or suffixes.get(os.path.splitext(arguments.out or '')[1].lower(), otherwise)
+
+def _give(text: str, out: str|None) -> int:
+    "Print a text, or write it in one step and say where."
+    from factlab.core import write_text
+    if out is None: print(text, end='')
+    else: print(write_text(os.path.expanduser(out), text))
+    return 0
+
+def _add_published(commands) -> None:
+    what = 'the numbers that the papers print'
+    command = commands.add_parser('published', help=what, description=what)
+    command.add_argument('id', nargs='?', metavar='ID', help='one exhibit, as final/table4; all when none is named')
+    _add_output(command, _published, ('table', 'csv'))
+
+def _add_audit(commands) -> None:
+    what = "recompute everything that the papers' printed numbers determine"
+    _add_output(commands.add_parser('audit', help=what, description=what), _audit, ('table', 'json', 'md'))
+
+def _add_output(command: argparse.ArgumentParser, run, formats: Sequence[str]) -> None:
+    command.set_defaults(run=run)
+    command.add_argument('--paper', metavar='P', help='only this paper: oasis, final, facts or fhsum')
+    command.add_argument('--format', choices=formats, help="default: what the file's name says, else table")
+    command.add_argument('--out', metavar='FILE', help='write to a file')
+
+# %% ../nbs/51_cli.ipynb #c14
 def parser() -> argparse.ArgumentParser:
     "The command line's grammar."
     from factlab import __version__
     top = argparse.ArgumentParser(prog='factlab', description='A workbench for research on whether machine-written text is true.')
     top.add_argument('--version', action='version', version=f'factlab {__version__}')
     commands = top.add_subparsers(dest='command', required=True, metavar='COMMAND')
-    for add in (_add_reproduce, _add_data, _add_runs, _add_store): add(commands)
+    for add in (_add_reproduce, _add_published, _add_audit, _add_data, _add_runs, _add_store): add(commands)
     return top
 
 def main(

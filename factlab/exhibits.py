@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CATALOG', 'Exhibit', 'find_exhibits', 'make_cells', 'published_cells', 'dry_run_folder', 'record_estimate',
-           'figures_dir', 'Result', 'write_exhibit', 'headline', 'write_gallery', 'summary_of']
+           'figures_dir', 'Result', 'write_exhibit', 'recomputed', 'headline', 'write_gallery', 'summary_of']
 
 # %% ../nbs/43_exhibits.ipynb #c2
 import json
@@ -19,7 +19,10 @@ import polars as pl
 from .core import DataError, UsageError, canonical_json, digest, project_dir, replacing, write_text
 from .published import published
 from .tables import CELLS
-if TYPE_CHECKING: import altair as alt
+if TYPE_CHECKING:
+    import altair as alt
+
+    from factlab.tables import TableView
 
 # %% ../nbs/43_exhibits.ipynb #c4
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Exhibit:
     status: str                 # 'exact', 'measured' or 'illustrated': what its own cells are
     headline: tuple[str, str]   # row and column, or the beginning of the column
     chart: bool = False         # is there a chart as well?
+    digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
 
     @property
     def paper(self) -> str: return self.id.partition('/')[0]
@@ -37,16 +41,37 @@ class Exhibit:
     def name(self) -> str: return self.id.partition('/')[2]
 
 CATALOG = (
+    Exhibit('oasis/table2', 'Size of the resource', 'exact', ('Claim Extraction', 'Avg. Claims per Passage')),
+    Exhibit('oasis/table4', 'Easiness of the claim extractor', 'exact', ('BERTScore', 'Easiness F1')),
     Exhibit('final/table1', 'One error, five representations', 'illustrated', ('Descriptions', 'count')),
+    Exhibit('final/table2', 'Annotation operations', 'illustrated', ('Decomposition', 'descriptions')),
+    Exhibit('final/fig2', 'How often each annotation operation was needed', 'exact', ('', 'Share'), chart=True),
     Exhibit('final/table3', 'Data set sizes per phase', 'exact', ("Phase 2: Error's Enrichment", 'Total')),
-    Exhibit('final/table4', 'Localization: ten methods', 'measured', ('CoT', 'F1')),
-    Exhibit('final/table7', 'Localization: smaller models as well', 'measured', ('CoT', 'F1')),
-    Exhibit('final/table8', 'Binary consistency', 'measured', ('', 'F1')),
     Exhibit('final/fig3', 'The evaluation protocol', 'illustrated', ('matched', 'count'), chart=True),
-    Exhibit('final/fig4', 'Binary against binarized', 'measured', ('', 'Binarized F1'), chart=True),
-    Exhibit('final/fig8', 'Inconsistencies per summary', 'exact', ('More than one', 'Share'), chart=True),
     Exhibit('final/fig9', 'Why facts give duplicates', 'illustrated', ('duplicates', 'count'), chart=True),
     Exhibit('final/fig10', 'A matching, as the judge returns it', 'illustrated', ('matched', 'count'), chart=True),
+    Exhibit('final/table4', 'Localization: ten methods', 'measured', ('CoT', 'F1')),
+    Exhibit('final/table7', 'Localization: smaller models as well', 'measured', ('CoT', 'F1')),
+    Exhibit('final/fig4', 'Binary against binarized', 'measured', ('', 'Binarized F1'), chart=True),
+    Exhibit('final/table8', 'Binary consistency', 'measured', ('', 'F1')),
+    Exhibit('final/table9', 'Five runs: mean and interval', 'measured', ('', 'F1')),
+    Exhibit('final/table10', 'A judge that errs', 'measured', ('CoT', 'F1')),
+    Exhibit('final/table6', 'What entities and spans cannot represent', 'exact', ('Inconsistency not an entity', 'Inconsistencies P (%)')),
+    Exhibit('final/fig8', 'Inconsistencies per summary', 'exact', ('More than one', 'Share'), chart=True),
+    Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', ('', 'N')),
+    Exhibit('facts/table4', 'Eligibility judges and their prompts', 'exact', ('', 'N')),
+    Exhibit('facts/table5', 'Leaderboard by the unadjusted score', 'exact', ('Gemini 1.5 Flash', 'Fused rank'), chart=True, digits=1),
+    Exhibit('facts/table6', 'Leaderboard by the final score', 'exact', ('Gemini 2.0 Flash Experimental', 'Fused rank'), chart=True, digits=1),
+    Exhibit('facts/selfpreference', 'Do judges prefer their own answers?', 'exact', ('Own judge less', 'Table 5 both'), chart=True),
+    Exhibit('fhsum/fig2', 'Labels of the mixed-context sets', 'exact', ('M-XSum', 'non-factual hallucination share'), chart=True),
+    Exhibit('fhsum/table4', 'Sizes and lengths of FHSumBench', 'exact', ('Data size', 'overall')),
+    Exhibit('fhsum/table5', 'Sizes of the test sets', 'exact', ('FHSumBench', 'Test set size')),
+    Exhibit('fhsum/table1', 'Judges without retrieval', 'exact', ('Qwen2.5-14B + CoT', 'FHSumBench F1')),
+    Exhibit('fhsum/table2', 'Hybrid scores and judges with retrieval', 'exact', ('', 'FHSumBench Recall')),
+    Exhibit('fhsum/table3', 'Ablation of reflection retrieval', 'exact', ('', 'FHSumBench F1')),
+    Exhibit('fhsum/table6', 'Accuracy per category', 'exact', ('', 'FHSumBench macro recall')),
+    Exhibit('fhsum/table7', 'Accuracy per category and model size', 'exact', ('', 'FHSumBench F1')),
+    Exhibit('fhsum/fig5', 'F1 against model size', 'exact', ('', 'FHSumBench F1'), chart=True),
 )
 
 def find_exhibits(
@@ -78,9 +103,13 @@ def make_cells(
     if strange: raise DataError(f'cells have no {sorted(strange)}: they have {list(CELLS.columns)}')
     return CELLS.frame([dict.fromkeys(CELLS.columns) | row for row in rows])
 
-def published_cells(exhibit: str) -> pl.DataFrame:  # schema CELLS
+def published_cells(
+    exhibit: str,
+    frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
+) -> pl.DataFrame:  # schema CELLS
     "The paper's own cells of an exhibit, with nothing of ours beside them yet."
-    return CELLS.check(published(exhibit).filter(pl.col('value').is_not_null()).select(
+    values = published(exhibit) if frame is None else frame.filter(pl.col('exhibit') == exhibit)
+    return CELLS.check(values.filter(pl.col('value').is_not_null()).select(
         'exhibit', 'row', 'column', published='value', ours=pl.lit(None, pl.Float64), n=pl.lit(None, pl.Int64), low=pl.lit(None, pl.Float64),
         high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64)), exhibit)
 
@@ -111,12 +140,19 @@ class Result:
     files: tuple[Path, ...]
     manifest: dict
 
-    def _repr_html_(self) -> str:
+    @property
+    def note(self) -> str|None:
+        "What the table's reader must know of its answers: how many were read only at the second asking."
+        counts = [f'{method.removeprefix("test/")} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
+                  for method, count in methods.items() if method.startswith('test/')]
+        return f'summaries read only at the second asking: {", ".join(counts)}' if counts else None
+
+    def table(self) -> 'TableView':
+        "Published beside ours, as `tables.show_table` shows it."
         from factlab.tables import show_table
-        return show_table(self.cells)._repr_html_()
-    def _repr_markdown_(self) -> str:
-        from factlab.tables import show_table
-        return show_table(self.cells)._repr_markdown_()
+        return show_table(self.cells, digits=self.exhibit.digits, note=self.note)
+    def _repr_html_(self) -> str: return self.table()._repr_html_()
+    def _repr_markdown_(self) -> str: return self.table()._repr_markdown_()
     def __repr__(self) -> str: return f'Result({self.exhibit.id}: {self.cells.height} cells, {", ".join(file.name for file in self.files)})'
 
 def write_exhibit(
@@ -130,7 +166,7 @@ def write_exhibit(
     "Write an exhibit's table, chart and manifest, each in one step, and bring the gallery up to date."
     exhibit, = find_exhibits([id])
     cells = CELLS.check(cells.with_columns(pl.col('published', 'ours', 'low', 'high').cast(pl.Float64).round(6)), id)
-    manifest = {'exhibit': id, 'title': exhibit.title, 'status': _status(exhibit, cells), 'headline': headline(exhibit, cells), **(about or {})}
+    manifest = {'exhibit': id, 'title': exhibit.title, 'status': _status(exhibit, cells), 'headline': headline(exhibit, cells), **recomputed(exhibit, cells), **(about or {})}
     if dry_run_folder(): return Result(exhibit, cells, (), manifest)
     stem = figures_dir(out)/exhibit.paper/exhibit.name
     files = [stem.with_suffix('.csv')]
@@ -147,6 +183,13 @@ def _status(exhibit: Exhibit, cells: pl.DataFrame) -> str:
     ours = cells.filter(pl.col('ours').is_not_null())['status'].unique().to_list()
     if 'finding' in ours and exhibit.status == 'exact': return 'finding'
     return exhibit.status if exhibit.status in ours or exhibit.status == 'illustrated' else (sorted(ours) or [exhibit.status])[0]
+
+def recomputed(exhibit: Exhibit, cells: pl.DataFrame) -> dict:
+    "For an exact exhibit: how many printed cells were recomputed, how many of them as printed, and which others."
+    both = cells.filter(pl.col('status').is_in(['exact', 'finding']) & pl.col('published').is_not_null() & pl.col('ours').is_not_null())
+    if exhibit.status != 'exact' or both.is_empty(): return {}
+    findings = [' · '.join(cell) for cell in both.filter(pl.col('status') == 'finding').select('row', 'column').iter_rows()]
+    return {'recomputed': {'cells': len(both), 'as_printed': len(both) - len(findings), 'findings': findings}}
 
 def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     "The one cell that stands for an exhibit in a summary: the first of ours whose row and column fit, and the best published beside it."
@@ -165,7 +208,9 @@ def write_gallery(
 ) -> Path:
     "Write `README.md` in the folder of results: one section for each paper, one entry for each exhibit."
     lines = ['# Results', '', 'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`. *Ours* is what the models '
-             'and data of the manifest gave: it is not meant to equal a number that another model got.', '']
+             'and data of the manifest gave: it is not meant to equal a number that another model got. '
+             'What is `exact` was recomputed from printed numbers, within what their rounding allows, or counted in published data; a `finding` holds cells that come '
+             'out otherwise: `factlab audit` says why.', '']
     for paper in dict.fromkeys(exhibit.paper for exhibit in CATALOG):
         entries = [line for exhibit in CATALOG if exhibit.paper == paper for line in _entry(folder, exhibit)]
         if entries: lines += [f'## {paper}', '', '| exhibit | status | n | published | ours | files |', '|---|---|---|---|---|---|', *entries, '']
@@ -180,16 +225,21 @@ def _entry(folder: Path, exhibit: Exhibit) -> list[str]:
     summary = summary_of(manifest)
     links = ' · '.join(f'[{kind}]({exhibit.paper}/{exhibit.name}.{kind})' for kind in ('csv', 'png', 'json')
                        if (folder/exhibit.paper/f'{exhibit.name}.{kind}').is_file())
-    return [f'| {exhibit.id}: {exhibit.title} | {manifest["status"]} | {summary["n"]} | {summary["published"]} | {summary["ours"]} | {links} |']
+    status = manifest['status']
+    if count := manifest.get('recomputed'): status += f' ({count["as_printed"]} of {count["cells"]} cells as printed)'
+    return [f'| {exhibit.id}: {exhibit.title} | {status} | {summary["n"]} | {summary["published"]} | {summary["ours"]} | {links} |']
 
 def summary_of(
     manifest: Mapping,  # of a result
 ) -> dict[str, str]:  # n, published, ours: as text
     "The headline of a result as short texts, for the gallery and the closing table."
     cell = manifest.get('headline') or {}
-    whole = cell.get('column') == 'count' or any(value is not None and abs(value) > 1 for value in (cell.get('published'), cell.get('ours')))
-    def number(value): return '–' if value is None else f'{value:,.0f}' if whole else f'{value:.2f}'
-    interval = f" [{number(cell['low'])}, {number(cell['high'])}]" if cell.get('low') is not None else ''
+    shown = [value for value in (cell.get('published'), cell.get('ours')) if value is not None]
+    whole = cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown)
+    apart = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1] if manifest.get('status') == 'finding' else []
+    def number(value): return '–' if value is None else f'{value:,.0f}' if whole else f'{value:,.{(apart or [2])[0]}f}'
+    low, high = (number(cell.get(end)) for end in ('low', 'high'))
+    interval = f' [{low}, {high}]' if low != high else ''
     what = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
     return {'n': '–' if cell.get('n') is None else str(cell['n']), 'published': number(cell.get('published')),
             'ours': number(cell.get('ours')) + interval + (f' ({what})' if what else '')}

@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'SCORES', 'ASK_QUESTIONS', 'REPRESENTATIONS', 'labelled', 'Study', 'run', 'select_variant', 'verdicts',
-           'predictions', 'matches', 'localization_scores', 'consistency_scores', 'recomputed_cells', 'score_cells',
-           'data_at_hand', 'size_cells', 'error_count_cells', 'illustrated_cells', 'protocol_example', 'known_example',
-           'match_boxes', 'pipeline_example', 'fact_boxes', 'representations', 'write_study', 'study_manifest',
-           'check_models', 'verdict_cells', 'binarized_cells', 'consistency_chart', 'error_count_chart',
-           'count_manifest']
+           'predictions', 'matches', 'localization_counts', 'counted', 'localization_scores', 'scored', 'score_cells',
+           'localization_cells', 'data_at_hand', 'size_cells', 'error_count_cells', 'illustrated_cells',
+           'protocol_example', 'known_example', 'match_boxes', 'pipeline_example', 'fact_boxes', 'representations',
+           'write_study', 'study_manifest', 'check_models', 'error_count_chart', 'count_manifest']
 
 # %% ../nbs/44_final.ipynb #c2
 from collections import Counter
@@ -24,14 +23,16 @@ from . import localize
 from .core import DataError, Schema, UsageError
 from .data import fingerprint, load, load_sample
 from .data import path as data_path
+from .exact import recomputed_cells
 from .exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, record_estimate, write_exhibit
-from .localize import PREDICTIONS, STYLES, Binary, FactScore, Localizer, binarize, classify, hinted, oracle, prompt_set, support_scores, two_step
+from .localize import PREDICTIONS, STYLES, Binary, FactScore, Localizer, classify, hinted, oracle, prompt_set, support_scores, two_step
+from .marks import mark_cells
 from .matching import MATCH, ModelJudge, load_judge, match_predictions
-from .metrics import binary_counts, matching_counts, matching_scores
+from .metrics import matching_counts, matching_scores
 from .models import DryRun, Model, load_model
-from .plots import BOXES, COMPARISON, LINKS, comparison_chart, count_chart
+from .plots import BOXES, LINKS, count_chart
 from .prompts import Prompt, letters
-from .published import f1_checks, mean_checks, published, recompute, rounding_interval
+from .published import published, rounding_interval
 from .runs import Run, make_run
 from .stats import score_intervals
 from .store import Store
@@ -77,7 +78,7 @@ class Study:
                 raise UsageError(f'{name} must be a whole number, {least} or more, not {value!r}')
         self.prompt_set = prompt_set(self.prompts, self.repair)
         self.matcher = load_judge(self.judge, self.prompts)
-        if isinstance(self.matcher, ModelJudge): self.matcher = ModelJudge(self.model(self.judge), self.matcher.prompt)
+        if isinstance(self.matcher, ModelJudge): self.matcher = ModelJudge(self.model(self.judge), self.matcher.prompt, repeat=self.repeat)
         self.used = {'models': {}, 'prompts': {}, 'selected': {}, 'second_asking': {}, 'failed': 0}
 
     def _once(self, key: tuple, make):
@@ -102,7 +103,8 @@ def _counting(name: str) -> DryRun:
     "The counting stand-in of a model. Answers that later stages need are the prompts' own examples."
     if name not in _counted:
         ours = [*localize.ZERO_SHOT, *localize.FEW_SHOT, *localize.COT, *[localize.cot_prompt(v, hint=True) for v in (1, 2)],
-                localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, localize.AGAIN, ASK_QUESTIONS, MATCH]
+                localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, ASK_QUESTIONS, MATCH,
+                *[again.prompt for again in (localize.AGAIN, localize.FACTS_AGAIN, localize.DETECTION_AGAIN, localize.REASONS_AGAIN)]]
         examples = {prompt.name: prompt.example_answer for prompt in ours} | {'final/cot_judgement_prompt': MATCH.example_answer}
         _counted[name] = DryRun(load_model(name), examples)
         _counted[name].dry_run = True
@@ -125,7 +127,8 @@ def run(
         study.used['prompts'] |= {prompt.id: {'source': prompt.source, 'sha256': prompt.sha256} for prompt in method.prompts}
         study.used['failed'] += int((done.predictions['status'] == 'failed').sum())
         if second := int(done.predictions['reason'].str.contains(localize.SECOND, literal=True).sum()):
-            study.used['second_asking'].setdefault(model, {})[f'{split}/{method.name}'] = second
+            name = f'{split}/{method.name}' + (f' of run {study.repeat + 1}' if study.repeat else '')
+            study.used['second_asking'].setdefault(model, {})[name] = second
         return done
     return study._once(('run', method.name, model, split), make)
 
@@ -193,9 +196,27 @@ def matches(
     model: str,
 ) -> pl.DataFrame:  # schema MATCHES, the rows of the test split
     "The judge's matching of a method's predictions with the gold descriptions."
-    found = match_predictions(study.rows('test'), predictions(study, method, model), study.matcher, study.store)
-    study.used['failed'] += int((found['status'] == 'failed').sum()) if isinstance(study.matcher, ModelJudge) else 0
-    return found
+    def make():
+        found = match_predictions(study.rows('test'), predictions(study, method, model), study.matcher, study.store)
+        study.used['failed'] += int((found['status'] == 'failed').sum()) if isinstance(study.matcher, ModelJudge) else 0
+        return found
+    return study._once(('matches', method, model), make)
+
+def localization_counts(
+    study: Study,
+    model: str,
+    methods: Iterable[str] = tuple(METHODS),
+) -> pl.DataFrame:  # model, method (its title), id, tp (null where it could not be scored), n_predicted, n_gold: a row for each method and summary
+    "What the scores are made of: matches, predictions and gold items of every summary."
+    return pl.concat([counted(matching_counts(matches(study, method, model)), model, METHODS[method]) for method in methods])
+
+def counted(
+    counts: pl.DataFrame,  # id, tp, n_predicted, n_gold, and more
+    model: str,
+    method: str,  # as the table names it
+) -> pl.DataFrame:  # model, method, id, tp, n_predicted, n_gold
+    "Counts under the names of a model and a method, so that several can stand in one frame."
+    return counts.select(pl.lit(model).alias('model'), pl.lit(method).alias('method'), 'id', 'tp', 'n_predicted', 'n_gold')
 
 # %% ../nbs/44_final.ipynb #c16
 def localization_scores(
@@ -204,19 +225,15 @@ def localization_scores(
     methods: Iterable[str] = tuple(METHODS),
 ) -> pl.DataFrame:  # schema SCORES
     "Micro recall, precision and F1 of each method with 95 % bootstrap intervals by summary (§ 4.2, App. D)."
-    return pl.concat([_scored(found := matches(study, method, model), matching_counts(found), model, METHODS[method], study.seed) for method in methods])
+    return pl.concat([scored(found := matches(study, method, model), matching_counts(found), model, METHODS[method], study.seed) for method in methods])
 
-def consistency_scores(
-    study: Study,
+def scored(
+    found: pl.DataFrame,   # predictions, verdicts or matches: status, and the judge's invalid labels if there are any
+    counts: pl.DataFrame,  # tp (null where unparsed), n_predicted, n_gold of the same rows
     model: str,
-) -> pl.DataFrame:  # schema SCORES; methods 'Binary' and 'Binarized'
-    "Precision, recall and F1 of the class *inconsistent*: asked for directly, and by whether chain of thought finds anything (§ 5, Fig. 4)."
-    truth = study.rows('test').select('id', truth=pl.col('gold').list.len() > 0)
-    both = {'Binary': verdicts(study, 'self', model), 'Binarized': binarize(predictions(study, 'cot', model))}
-    return pl.concat([_scored(found, binary_counts(found.join(truth, on='id', maintain_order='left'), 'truth', 'inconsistent'), model, name, study.seed)
-                      for name, found in both.items()])
-
-def _scored(found: pl.DataFrame, counts: pl.DataFrame, model: str, method: str, seed: int) -> pl.DataFrame:
+    method: str,  # as the table names it
+    seed: int,
+) -> pl.DataFrame:  # schema SCORES
     "One row of SCORES for each metric, in the order of the paper's columns."
     invalid = int(found['invalid'].sum()) if 'invalid' in found.columns else 0
     states = {status: int((found['status'] == status).sum()) for status in ('unparsed', 'failed')}
@@ -225,24 +242,7 @@ def _scored(found: pl.DataFrame, counts: pl.DataFrame, model: str, method: str, 
     return SCORES.check(scores.select(pl.lit(model).alias('model'), pl.lit(method).alias('method'), pl.col('title').alias('metric'), 'value', 'low', 'high', 'n',
                                       *[pl.lit(count, pl.Int64).alias(status) for status, count in states.items()], pl.lit(invalid, pl.Int64).alias('invalid')))
 
-# %% ../nbs/44_final.ipynb #c18
-def recomputed_cells(
-    exhibit: str,  # 'final/table4', 'final/table7' or 'final/table8'
-) -> pl.DataFrame:  # schema CELLS, all published cells of the exhibit
-    "The paper's cells, and beside those that other cells determine what these give."
-    checks = f1_checks(exhibit) + (mean_checks(exhibit) if published(exhibit)['column'].str.starts_with('Average').any() else [])
-    found = recompute(checks).filter(pl.col('exhibit') == exhibit)
-    ours = [(row, column, _within(low, high, printed) if holds else (low + high)/2, low, high, 'exact' if holds else 'finding')
-            for row, column, printed, low, high, holds in found.select('row', 'column', 'printed', 'low', 'high', 'holds').iter_rows()]
-    new = pl.DataFrame(ours, schema={'row': pl.String, 'column': pl.String, 'ours': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'status': pl.String}, orient='row')
-    return CELLS.check(published_cells(exhibit).update(new, on=['row', 'column'], how='left'))
-
-def _within(low: float, high: float, printed: str) -> float:
-    "The middle of what the other cells allow and what rounds to the printed number."
-    least, most = rounding_interval(printed)
-    return (max(low, least) + min(high, most))/2
-
-# %% ../nbs/44_final.ipynb #c20
+# %% ../nbs/44_final.ipynb #c19
 def score_cells(
     exhibit: str,
     scores: pl.DataFrame,  # schema SCORES
@@ -255,7 +255,19 @@ def score_cells(
         ours=pl.col('invalid').cast(pl.Float64), n='n', low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), status=pl.lit('measured'), unparsed=pl.lit(None, pl.Int64))
     return CELLS.check(pl.concat([measured, wrong]))
 
-# %% ../nbs/44_final.ipynb #c23
+# %% ../nbs/44_final.ipynb #c22
+def localization_cells(
+    exhibit: str,  # 'final/table4' or 'final/table7'
+    study: Study,
+    models: Sequence[str],
+    methods: Sequence[str] = tuple(METHODS),
+) -> pl.DataFrame:  # schema CELLS
+    "Published and ours of a table of localization methods, with the marks against the best method of each model."
+    scores = [score_cells(exhibit, localization_scores(study, model, methods)) for model in models]
+    marks = [mark_cells(exhibit, f'{model} F1', localization_counts(study, model, methods), seed=study.seed) for model in models]
+    return pl.concat([recomputed_cells(exhibit), *scores, *marks])
+
+# %% ../nbs/44_final.ipynb #c24
 def data_at_hand() -> str:
     "'final' where FINAL's data lies on this machine, else 'sample': what exhibits that only count take by default."
     return 'final' if data_path('final', 'data.jsonl') else 'sample'
@@ -305,7 +317,7 @@ def error_count_cells(
     totals = {('All', 'Summaries'): (n, n), ('All', 'Inconsistencies'): (int(found.sum()), n), ('More than one', 'Share'): (float((found > 1).mean()), n)}
     return _counted_cells('final/fig8', counts | totals, data)
 
-# %% ../nbs/44_final.ipynb #c26
+# %% ../nbs/44_final.ipynb #c27
 def illustrated_cells(exhibit: str, counts: Mapping[str, int|None], n: int = 1, unparsed: int = 0) -> pl.DataFrame:  # schema CELLS
     "What can be counted in an illustration."
     return make_cells(exhibit, [{'row': name, 'column': 'count', 'ours': count, 'n': n, 'status': 'illustrated', 'unparsed': unparsed} for name, count in counts.items()])
@@ -342,7 +354,7 @@ def known_example(
     judged, = study.matcher.match([row['summary']], [gold], [predicted], study.store)
     return {'id': row['id'], 'summary': row['summary'], 'gold': gold, 'predicted': predicted, 'matched': judged['matched'], 'reason': judged['reason']}
 
-# %% ../nbs/44_final.ipynb #c27
+# %% ../nbs/44_final.ipynb #c28
 def match_boxes(
     predicted: Sequence[str]|None,
     gold: Sequence[str],
@@ -356,7 +368,7 @@ def match_boxes(
     links = [{'left': left[p], 'right': right[g]} for p, g in enumerate(matched) if g is not None]
     return BOXES.frame(boxes), LINKS.frame(links)
 
-# %% ../nbs/44_final.ipynb #c30
+# %% ../nbs/44_final.ipynb #c31
 def pipeline_example(
     study: Study,
     model: str,
@@ -394,7 +406,7 @@ def fact_boxes(
               for label, (_, text) in zip(right, found, strict=True)]
     return BOXES.frame(boxes), LINKS.frame([{'left': left[fact], 'right': label} for label, (fact, _) in zip(right, found, strict=True)])
 
-# %% ../nbs/44_final.ipynb #c32
+# %% ../nbs/44_final.ipynb #c33
 ASK_QUESTIONS = Prompt(name='final/questions', version=1, fields=('facts',), example_answer='- Who? The firm.\n- When? In 1999.',
     user='Turn each fact into a question with its answer. Write one line for each fact, after a hyphen: the question, then the answer.\n\n'
          'Facts:\n- The firm opened a brewery in Lund.\n- The brewery was opened in 1999.\n\nQuestions:\n- Where did the firm open a brewery? In Lund.\n'
@@ -419,7 +431,7 @@ def representations(
     found, _ = pipeline.detect([document['text']]*len(facts), facts, chosen, study.store, seed=study.seed)
     flags = [None if value is None else bool(value) for _, _, value in found]
     listed, _ = localize.ask_lists(ASK_QUESTIONS, [{'facts': '\n'.join(f'- {fact}' for fact in facts)}]*bool(facts), localize.parse_bullets, chosen, study.store,
-                                   max_tokens=512, repair=study.repair, least=1, seed=study.seed)
+                                   max_tokens=512, again=None, least=1, seed=study.seed)
     questions = [question for _, _, value in listed for question in value or []]
     told = study.prompt_set.localizers('zero_shot')[1].predict(row, chosen, study.store, seed=study.seed)['predicted'].to_list()[0] or []
     study.used['models'][model] = chosen.identity
@@ -430,7 +442,7 @@ def representations(
     units += [('Descriptions', error['description'], True, 'the sample') for error in errors] + [('Descriptions', text, True, model) for text in told]
     return document, REPRESENTATIONS.frame([dict(zip(REPRESENTATIONS.columns, unit, strict=True)) for unit in units])
 
-# %% ../nbs/44_final.ipynb #c34
+# %% ../nbs/44_final.ipynb #c35
 def write_study(
     study: Study,
     id: str,
@@ -463,34 +475,7 @@ def check_models(
     if not names: raise UsageError('models is empty: name at least one, as in ["tiny"]')
     return names
 
-# %% ../nbs/44_final.ipynb #c36
-def verdict_cells(
-    exhibit: str,
-    scores: pl.DataFrame,  # schema SCORES, one method
-) -> pl.DataFrame:  # schema CELLS; a row for each model, as in Table 8
-    "Scores of whole-summary verdicts with the models as rows."
-    return CELLS.check(scores.select(exhibit=pl.lit(exhibit), row='model', column='metric', published=pl.lit(None, pl.Float64), ours='value', n='n', low='low', high='high',
-                                     status=pl.lit('measured'), unparsed=pl.col('unparsed') + pl.col('failed')))
-
-def binarized_cells(
-    scores: pl.DataFrame,  # schema SCORES, methods Binary and Binarized
-) -> pl.DataFrame:  # schema CELLS; rows are models, columns 'Binary F1', 'Binarized F1', …
-    "Figure 4 as cells: the published binary values (Table 8) and ours of both kinds."
-    paper = published('final/fig4').select('value', row=pl.col('column').str.replace(r' \w+$', ''), column=pl.format('{} {}', 'row', pl.col('column').str.extract(r'(\w+)$')))
-    paper = make_cells('final/fig4', [{'row': row, 'column': column, 'published': value, 'status': 'published'}
-                                      for value, row, column in paper.drop_nulls('value').iter_rows()])
-    ours = verdict_cells('final/fig4', scores.with_columns(metric=pl.format('{} {}', 'method', 'metric')))
-    return pl.concat([paper, ours])
-
-def consistency_chart(
-    cells: pl.DataFrame,  # of `binarized_cells`
-):
-    "Precision, recall and F1 of both kinds of verdict for every model."
-    frame = cells.with_columns(series=pl.col('column').str.extract(r'^(\w+)'), panel=pl.col('column').str.extract(r'(\w+)$'))
-    panels = pl.DataFrame({'panel': ['Precision', 'Recall', 'F1']})
-    frame = panels.join(frame, on='panel', maintain_order='left').select(*COMPARISON.columns)
-    return comparison_chart(frame, 'Does listing errors find more bad summaries than asking yes or no?', of='summaries', interval='95 % bootstrap interval by summary')
-
+# %% ../nbs/44_final.ipynb #c37
 def error_count_chart(
     cells: pl.DataFrame,  # of `error_count_cells`
     data: str,

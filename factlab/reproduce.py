@@ -203,8 +203,7 @@ def _run_all(ids: list[str], parameters: Mapping, out: Path, jobs: int) -> Itera
 def _alone(out: Path):
     "Hold the folder of results for one runner at a time."
     from filelock import FileLock, Timeout
-    lock = FileLock(home_dir()/'locks'/f'{digest(str(out))[:16]}.lock')
-    Path(lock.lock_file).parent.mkdir(exist_ok=True)
+    lock = FileLock(Path(tempfile.gettempdir())/f'factlab-{os.getuid()}-{digest(str(out.resolve()))[:16]}.lock')  # whatever home the other runner has
     try: lock.acquire(timeout=0)
     except Timeout: raise RunError(f'another factlab reproduce is writing to {out}: wait until it is done, or choose another folder with --out') from None
     try: yield

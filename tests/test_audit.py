@@ -1,6 +1,5 @@
 """The audit: planted faults are found, true tables pass, and every contradiction that it reports is derived again here by other means."""
 import json
-import time
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
@@ -10,14 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab import audit as module
 from factlab.audit import (
-    CHECKED, DECLARED, FINDINGS, FOOTING, SURE, Check, Sheet, audit, audit_json, audit_page, bounds_meet, common_sizes, counts_within, f1_bounds,
-    f1_checks, grim_check, half_width_bounds, mean_bounds, mean_checks, nearest_share, one_digit_changes, one_footing, order_changes, rank_checks,
-    recompute, repeated_rows, run_checks, same_checks, share_bounds, sizes_for, split_fits, summary, swapped_pairs, two_class_fits, write_audit,
+    CHECKED, DECLARED, LEADERBOARDS, MOST_CLASSES, Check, Sheet, bounds_meet, common_sizes, counts_within, f1_bounds, f1_checks, grim_check,
+    half_width_bounds, judge, macro_recall_checks, mean_bounds, mean_checks, nearest_share, paper_checks, rank_checks, recompute,
+    run_checks, same_checks, share_bounds, split_fits, stated_splits, two_class_fits,
 )
 from factlab.cli import main
 from factlab.core import UsageError
+from factlab.findings import (
+    FINDINGS, FOOTING, SURE, audit, audit_json, audit_page, one_digit_changes, one_footing, order_changes, precision_classes, repeated_rows,
+    sizes_for, summary, swapped_pairs, write_audit,
+)
 from factlab.published import PUBLISHED, cell, parse_printed, printed_bounds, published
 
 
@@ -27,8 +29,8 @@ def everything(): return audit()
 
 def sheet(cells, paper='toy'):
     "Cells {(exhibit, row, column): printed} as published values."
-    rows = [{'paper': paper, 'exhibit': e, 'row': r, 'column': c, 'value': parse_printed(p)[0], 'printed': p, 'plus_minus': parse_printed(p)[1],
-             'source': 'made', 'note': None} for (e, r, c), p in cells.items()]
+    rows = [{'paper': paper, 'exhibit': e, 'row': r, 'column': c, 'value': parse_printed(p)[0], 'printed': p,
+             'plus_minus': parse_printed(p)[1], 'source': 'made', 'note': None} for (e, r, c), p in cells.items()]
     return PUBLISHED.frame(rows)
 
 
@@ -91,11 +93,13 @@ def exact_print(value, digits, rounding):
     return str(with_more.quantize(Decimal(1).scaleb(-digits), rounding=rounding))
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(2, 300), st.integers(2, 300), st.lists(st.tuples(unit, unit), min_size=1, max_size=4), st.integers(2, 4), st.sampled_from(ROUNDINGS))
+@given(st.integers(2, 300), st.integers(2, 300), st.lists(st.tuples(unit, unit), min_size=1, max_size=4), st.integers(2, 4),
+       st.sampled_from(ROUNDINGS))
 def test_no_false_alarm_on_tables_of_rates(p, n, rows, digits, rounding):
     cells = {('toy/table', 'All', 'N'): str(p + n)}
     for i, (a, b) in enumerate(rows):
-        for column, value in rates(round(a*p), p, round(b*n), n).items(): cells['toy/table', f'row {i}', column] = exact_print(value, digits, rounding)
+        for column, value in rates(round(a*p), p, round(b*n), n).items():
+            cells['toy/table', f'row {i}', column] = exact_print(value, digits, rounding)
     result = audit(frame=sheet(cells))
     assert not (result.checks['outcome'] == 'contradiction').any()
     assert (result.findings['sure'] == 'remark').all()
@@ -112,17 +116,19 @@ def test_no_false_alarm_on_f1_and_averages(scores, digits, rounding):
         for name, value in values.items():
             exact[name].append(value)
             cells['toy/table', row, f'M{i} {name}'] = printed(value, digits, rounding)
-    for name, values in exact.items(): cells['toy/table', row, f'Average {name}'] = printed(sum(map(Fraction, values))/len(values), digits, rounding)
+    for name, values in exact.items():
+        cells['toy/table', row, f'Average {name}'] = printed(sum(map(Fraction, values))/len(values), digits, rounding)
     checks = audit(frame=sheet(cells)).checks
     assert len(checks) == len(scores) + 3 and not (checks['outcome'] == 'contradiction').any()
     if rounding is ROUND_HALF_UP: assert checks['holds'].all()
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.integers(1, 900), min_size=2, max_size=4), st.integers(0, 2), st.integers(3, 4), st.randoms(use_true_random=False), st.sampled_from(ROUNDINGS))
+@given(st.lists(st.integers(1, 900), min_size=2, max_size=4), st.integers(0, 2), st.integers(3, 4), st.randoms(use_true_random=False),
+       st.sampled_from(ROUNDINGS))
 def test_no_false_alarm_on_macro_recall_and_counts(sizes, absent, digits, random, rounding):
     shares = [Fraction(random.randint(0, n), n) for n in sizes]
-    classes = min(len(sizes) + absent, module.MOST_CLASSES)
+    classes = min(len(sizes) + absent, MOST_CLASSES)
     cells = {('toy/a', 'system', f'Set class{i} accuracy'): exact_print(share, digits, rounding) for i, share in enumerate(shares)}
     cells['toy/b', 'system', 'Set Recall'] = exact_print(sum(shares)/classes, digits, rounding)
     assert not (audit(frame=sheet(cells)).checks['outcome'] == 'contradiction').any()
@@ -140,7 +146,9 @@ def test_no_false_alarm_on_scores_intervals_and_ranks(counts):
     columns = [f'{split} {judge} (%)' for split in ('Open', 'Blind') for judge in 'ABC']
     means = [sum(row)/6/860 for row in counts]
     for i, row in enumerate(counts):
-        for column, k in zip(columns, row, strict=True): cells['toy/t', f'm{i}', column] = f'{printed(100*k/860, 1)} ± {printed(100*1.959964*np.sqrt(k/860*(1 - k/860)/860), 1)}'
+        for column, k in zip(columns, row, strict=True):
+            half = 100*1.959964*np.sqrt(k/860*(1 - k/860)/860)
+            cells['toy/t', f'm{i}', column] = f'{printed(100*k/860, 1)} ± {printed(half, 1)}'
         cells['toy/t', f'm{i}', 'Average (%)'] = printed(100*means[i], 1)
         cells['toy/t', f'm{i}', 'Fused rank'] = str(1 + sum(other > means[i] for other in means))
     checks = audit(frame=sheet(cells)).checks
@@ -158,7 +166,7 @@ def test_a_planted_f1_is_found_with_the_digit_that_mends_it():
         book = sheet({('toy/t', 's', 'Precision'): printed(p, 4), ('toy/t', 's', 'Recall'): printed(r, 4), ('toy/t', 's', 'F1'): wrong})
         found = audit(frame=book).findings
         assert found['name'].to_list() == ['toy/t F1'] and found['sure'].item() == 'certain'
-        assert f'F1 of s is {right} instead of {wrong}' in found['explanation'].item()
+        assert f'F1 is {right} instead of {wrong}' in found['explanation'].item()
 
 
 def test_a_planted_average_share_and_rank_are_found():
@@ -176,7 +184,8 @@ def test_a_wrong_number_of_examples_is_found():
         p, n = (int(x) for x in rng.integers(40, 200, 2))
         cells = {('toy/t', 'All', 'N'): str(p + n - 3)}
         for i in range(8):
-            for column, value in rates(int(rng.integers(0, p)), p, int(rng.integers(0, n)), n).items(): cells['toy/t', f'row {i}', column] = exact_print(value, 2, ROUND_HALF_UP)
+            for column, value in rates(int(rng.integers(0, p)), p, int(rng.integers(0, n)), n).items():
+                cells['toy/t', f'row {i}', column] = exact_print(value, 2, ROUND_HALF_UP)
         found = audit(frame=sheet(cells)).findings.filter(pl.col('name') == 'toy/t N')
         assert found['sure'].to_list() == ['certain'] and f'N = {p + n}' in found['implied'].item()
 
@@ -184,10 +193,11 @@ def test_a_wrong_number_of_examples_is_found():
 def swap_sheet(rows):
     "Class accuracies in one exhibit and recalls, over three classes, in another; `rows` gives whose recall stands in each row."
     accuracies = {'a + X': (0.2, 0.5, 0.9), 'b + X': (0.3, 0.7, 0.8), 'c + X': (0.4, 0.4, 0.4)}
-    cells = {('toy/acc', s, f'Set {name} accuracy'): printed(v, 4) for s, values in accuracies.items() for name, v in zip('uvw', values, strict=True)}
+    cells = {('toy/acc', s, f'Set {name} accuracy'): printed(v, 4)
+             for s, values in accuracies.items() for name, v in zip('uvw', values, strict=True)}
     for s, source in rows.items():
         recall = sum(accuracies[source])/3
-        cells |= {('toy/t', s, 'Set Precision'): printed(recall, 4), ('toy/t', s, 'Set Recall'): printed(recall, 4), ('toy/t', s, 'Set F1'): printed(recall, 4)}
+        cells |= {('toy/t', s, f'Set {measure}'): printed(recall, 4) for measure in ('Precision', 'Recall', 'F1')}
     return sheet(cells)
 
 def test_swapped_rows_are_found_and_unswapped_ones_are_not():
@@ -196,7 +206,7 @@ def test_swapped_rows_are_found_and_unswapped_ones_are_not():
     found = audit(frame=swap_sheet({**straight, 'a + X': 'b + X', 'b + X': 'a + X'})).findings
     assert found['name'].to_list() == ['toy/t rows'] and 'changed places' in found['explanation'].item()
     book = Sheet(swap_sheet({**straight, 'a + X': 'b + X', 'b + X': 'a + X'}))
-    failing = [c for c in module.macro_recall_checks(book) if module.judge(c, book)[0] == 'contradiction']
+    failing = [c for c in macro_recall_checks(book) if judge(c, book)[0] == 'contradiction']
     assert len(swapped_pairs(failing, book)) == 1
 
 
@@ -208,7 +218,8 @@ def test_two_numbers_of_classes_are_found_and_put_on_one_footing():
     result = audit(frame=sheet(cells))
     assert result.findings['name'].to_list() == ['toy/Set classes'] and (result.checks['outcome'] == 'holds').all()
     assert 'a as printed, b on one footing' in result.findings['consequence'].item()
-    assert result.footing['F1'].to_list() == pytest.approx([0.35, 0.45]) and result.footing['recall'].to_list() == pytest.approx([0.35, 0.45])
+    for measure in ('F1', 'recall'): assert result.footing[measure].to_list() == pytest.approx([0.35, 0.45])
+    assert result.footing['precision over'].to_list() == [None, None]  # no class sizes
 
 
 def test_repeated_rows_need_many_digits():
@@ -218,7 +229,8 @@ def test_repeated_rows_need_many_digits():
 
 
 def test_cut_off_is_not_a_contradiction():
-    assert recompute(f1_checks(None, f := sheet({('t', 's', 'Precision'): '0.600', ('t', 's', 'Recall'): '0.700', ('t', 's', 'F1'): '0.64'})), f)['outcome'].to_list() == ['cut off']
+    frame = sheet({('t', 's', 'Precision'): '0.600', ('t', 's', 'Recall'): '0.700', ('t', 's', 'F1'): '0.64'})
+    assert recompute(f1_checks(None, frame), frame)['outcome'].to_list() == ['cut off']
 
 
 # --- the checks behind FINAL's exhibits -------------------------------------------------------------------------------------
@@ -247,11 +259,14 @@ def test_a_check_without_numbers_says_nothing_and_one_with_an_unknown_cell_is_re
 # --- what ships: the findings by name, each derived again -----------------------------------------------------------------
 
 NAMES = {
-    'certain': {'facts/table2 N', 'fhsum/FHSumBench classes', 'fhsum/M-XSum classes', 'fhsum/M-XSum sizes', 'fhsum/table2 rows', 'fhsum/recall', 'fhsum/table3 F1',
-                'fhsum/table6 GPT-4o + Reflection Retrieval', 'oasis/section7.1 GPT-4o, Gain of RAG over ZS (points)'},
+    'certain': {'facts/table2 N', 'fhsum/FHSumBench classes', 'fhsum/M-XSum classes', 'fhsum/M-XSum sizes', 'fhsum/table2 rows',
+                'fhsum/recall', 'fhsum/table3 F1', 'fhsum/table6 GPT-4o + Reflection Retrieval',
+                'oasis/section7.1 GPT-4o, Gain of RAG over ZS (points)'},
     'likely': {'fhsum/table7 Qwen2.5-3B + CoT'},
-    'question': {'oasis/section9 Resource, Most visited pages (k)', 'oasis/section7.1 Phi-4, Highest accuracy', 'final/appendixf Judge, Sensitivity', 'fhsum/table7 F1'},
-    'remark': {'facts/ties', 'facts/intervals of averages', 'facts/table2 GPT-4o, Response-level', 'final/digits cut off', 'fhsum/digits cut off', 'oasis/digits cut off'},
+    'question': {'oasis/section9 Resource, Most visited pages (k)', 'oasis/section7.1 Phi-4, Highest accuracy',
+                 'final/appendixf Judge, Sensitivity', 'fhsum/table7 F1'},
+    'remark': {'facts/ties', 'facts/intervals of averages', 'facts/table2 GPT-4o, Response-level', 'facts/section4 Disqualification',
+               'facts/section4 Judges', 'final/digits cut off', 'fhsum/digits cut off', 'oasis/digits cut off'},
 }
 
 def test_the_findings_are_the_known_ones(everything):
@@ -321,8 +336,8 @@ def test_again_counts():
     row = 'GPT-4o + Reflection Retrieval'
     for rate, n in zip(accuracies(row, 'FHSumBench'), (501, 410, 425), strict=True):
         for runs in range(1, 6): assert min(abs(k/(n*runs) - rate) for k in range(n*runs + 1)) > 5e-5
-    failing = published('fhsum/table6').filter(pl.col('row').is_in(['EntFA', 'Llama3-8B + Vanilla Judge', 'Qwen2.5-14B + CoT', 'Qwen2.5-14B + Concurrent Retrieval',
-                                                                    'Llama3-8B + Reflection Retrieval', row]))['row'].unique()
+    failing = ['EntFA', 'Llama3-8B + Vanilla Judge', 'Qwen2.5-14B + CoT', 'Qwen2.5-14B + Concurrent Retrieval',
+               'Llama3-8B + Reflection Retrieval', row]
     def near(rate, n): return abs(round(rate*n)/n - rate) <= 5.01e-5
     for name in failing:
         a, b = accuracies(name, 'M-XSum')
@@ -333,10 +348,11 @@ def test_again_counts():
 
 def test_again_the_rest():
     assert number('oasis/table6', 'GPT-4o', 'RAG (%)') - number('oasis/table6', 'GPT-4o', 'ZS (%)') == pytest.approx(7.2)
-    phi = published(paper='oasis').filter((pl.col('row') == 'Phi-4') & pl.col('exhibit').is_in(['oasis/table5', 'oasis/table6']) & pl.col('column').str.contains('%'))
-    assert phi['value'].max() == 57.9 and number('oasis/section7.1', 'Phi-4', 'Highest accuracy') == 0.588
+    phi = published(paper='oasis').filter((pl.col('row') == 'Phi-4') & pl.col('exhibit').is_in(['oasis/table5', 'oasis/table6']))
+    assert phi.filter(pl.col('column').str.contains('%'))['value'].max() == 57.9
+    assert number('oasis/section7.1', 'Phi-4', 'Highest accuracy') == 0.588
     assert int(1000*24/655) == 36 and round(1000*24/655) == 37 and int(100*319/655) == 48 and round(100*319/655) == 49
-    rows = published('fhsum/table7').filter(pl.col('row').is_in(['Qwen2.5-1.5B + CoT', 'Qwen2.5-3B + CoT'])).select('row', 'column', 'printed')
+    rows = published('fhsum/table7').filter(pl.col('row').is_in(['Qwen2.5-1.5B + CoT', 'Qwen2.5-3B + CoT']))
     assert rows.group_by('column').agg(pl.col('printed').n_unique()).select(pl.col('printed').max()).item() == 1
     scores = published('facts/table6')
     ahead = sum(number('facts/table6', 'Gemini 1.5 Flash', c) > number('facts/table6', 'Gemini 2.0 Flash Experimental', c)
@@ -344,13 +360,73 @@ def test_again_the_rest():
     assert ahead == 3
 
 
+def leaderboard(table):
+    "Scores by [system, split, judge], and where each judge stands among the systems."
+    judges = ('Gemini 1.5 Pro', 'GPT-4o', 'Claude 3.5 Sonnet')
+    systems = [row for row in published(table)['row'].unique(maintain_order=True) if row != 'All']
+    scores = [[[number(table, system, f'{split} {judge} (%)') for judge in judges] for split in ('Open', 'Blind')] for system in systems]
+    return np.array(scores), [systems.index(judge) for judge in judges]
+
+
+def test_again_the_averages_of_facts():
+    (before, own), (after, _) = (leaderboard(table) for table in LEADERBOARDS)
+    loss = (before - after).mean(2)
+    assert (round(loss.min(), 1), round(loss.max(), 1)) == (0.4, 4.5)
+    points, percent = [], []
+    for scores in (before, after):
+        mine = scores.mean(1)[own]
+        others = [np.mean([mine[j, k] for k in range(3) if k != j]) for j in range(3)]
+        points.append(np.mean([mine[j, j] - others[j] for j in range(3)]))
+        percent.append(np.mean([100*(mine[j, j]/others[j] - 1) for j in range(3)]))
+    assert np.round(points, 2).tolist() == [2.01, 2.69] and np.mean(percent) == pytest.approx(3.23, abs=0.13)
+    assert not any(abs(value - 3.23) <= 0.14 for value in (*points, *percent, np.mean(points)))
+
+
+def test_readings_of_the_averages_of_facts_allow_every_score_that_is_printed_so():
+    book, rng = Sheet(published(paper='facts')), np.random.default_rng(5)
+    kinds = ('loss between two tables', 'preference for one’s own answers')
+    checks = [check for check in paper_checks('facts', book) if check.kind in kinds]
+    assert len(checks) == 3
+    for check in checks:
+        for rule in check.readings.values():
+            low, high = rule([book.bounds(address) for address in check.basis])
+            for _ in range(5):
+                drawn = [float(a) + rng.random()*float(b - a) for a, b in map(book.bounds, check.basis)]
+                assert low <= rule([(score, score) for score in drawn])[0] <= high
+
+
+def test_again_systems_below_random():
+    below = {name: set() for name in ('printed recall', 'recall')}
+    footing = one_footing().filter((pl.col('benchmark') == 'FHSumBench') & ~pl.col('exhibit').str.contains('table7'))
+    for name in below:
+        random = footing.filter(pl.col('row') == 'Random')[name].item()
+        below[name] = set(footing.filter(pl.col(name) < random)['row'])
+    assert len(below['printed recall']) == 5 and below['recall'] == {'EntFA'}
+
+
+@given(st.lists(st.lists(st.integers(0, 30), min_size=4, max_size=4), min_size=2, max_size=3))
+def test_precision_classes_admit_the_true_number(rows):
+    "Confusion matrices of two or three classes, and a column for one or two labels that the data does not have."
+    known = len(rows)
+    matrix = np.array(rows)[:, :known + 1]
+    sizes = matrix.sum(1)
+    if (sizes == 0).any(): return
+    exact = [(Fraction(int(matrix[i, i]), int(sizes[i])),)*2 for i in range(known)]
+    columns = matrix.sum(0)
+    total = sum(Fraction(int(matrix[i, i]), int(columns[i])) for i in range(known) if columns[i])
+    for classes in (known, known + 1, known + 2): assert classes in precision_classes(exact, sizes.tolist(), (total/classes,)*2)
+
+
+def test_precision_over_other_classes_is_excluded():
+    book = Sheet(published(paper='fhsum'))
+    split, = DECLARED['fhsum'].splits
+    assert (70, 842) in stated_splits(book, split)
+    footing = one_footing().filter(pl.col('benchmark') == 'M-XSum')
+    over = dict(footing.select('row', 'precision over').iter_rows())
+    assert 2 not in over['GPT-4o + Vanilla Judge'] and 3 in over['GPT-4o + Vanilla Judge'] and over['GPT-4o + Reflection Retrieval'] is None
+
+
 # --- reporting ---------------------------------------------------------------------------------------------------------------
-
-def test_the_audit_is_quick():
-    start = time.perf_counter()
-    audit()
-    assert time.perf_counter() - start < 10
-
 
 def test_one_paper_is_its_part_of_all(everything):
     for paper in DECLARED: assert audit(paper).findings.equals(everything.findings.filter(pl.col('paper') == paper))
@@ -360,7 +436,8 @@ def test_one_paper_is_its_part_of_all(everything):
 
 def test_the_page_says_everything_and_json_is_json(everything, tmp_path):
     page = audit_page(everything)
-    for row in everything.findings.rows(named=True): assert row['title'] in page and row['by_hand'].split('\n')[0] in page and f'`{row["name"]}`' in page
+    for row in everything.findings.rows(named=True):
+        assert row['title'] in page and row['by_hand'].split('\n')[0] in page and f'`{row["name"]}`' in page
     assert page.count('| FINAL |') > 5 and page == write_audit(tmp_path/'audit.md').read_text(encoding='utf-8')
     held = json.loads(audit_json(everything))
     assert len(held['checks']) == len(everything.checks) and held['summary'] == summary(everything).to_dicts()
@@ -376,7 +453,8 @@ def test_footing_of_the_shipped_tables():
 def test_an_empty_sheet_and_helpers():
     empty = audit(frame=PUBLISHED.frame())
     assert empty.checks.is_empty() and empty.findings.is_empty() and summary(empty).is_empty() and 'Checks made' in audit_page(empty)
-    assert sizes_for([printed_bounds('0.500')], 4) == [2, 4] and nearest_share(Fraction('0.5'), (3, 3)) in ((Fraction(1, 3),)*2, (Fraction(2, 3),)*2)
+    assert sizes_for([printed_bounds('0.500')], 4) == [2, 4]
+    assert nearest_share(Fraction('0.5'), (3, 3)) in ((Fraction(1, 3),)*2, (Fraction(2, 3),)*2)
     assert two_class_fits({'recall+': (1, 1), 'recall−': (1, 1)}, [2]) == {(1, 1)}
     check = f1_checks('final/table8')[0]
     assert one_digit_changes(check, Sheet()) != [] or recompute([check])['holds'].all()

@@ -448,12 +448,6 @@ def test_entfa_entities():
     assert entities.select((cut == pl.col('entity_text')).all()).item()
 
 
-def test_loading_is_quick(final_data):
-    start = time.perf_counter()
-    data.load('final')
-    assert time.perf_counter() - start < 1
-
-
 # ---------------------------------------------------------------- the shipped sample
 
 @pytest.fixture(scope='module')

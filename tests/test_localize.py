@@ -17,9 +17,12 @@ from factlab.localize import (
     COT,
     DECOMPOSE,
     DETECT,
+    DETECTION_AGAIN,
+    FACTS_AGAIN,
     FEW_SHOT,
     MERGE,
     PREDICTIONS,
+    REASONS_AGAIN,
     SAY,
     SECOND,
     STYLES,
@@ -152,7 +155,8 @@ def test_what_is_said_about_a_fact(answer, status, value):
 
 # ---- texts pass through ------------------------------------------------------------------------------------------------------------
 
-OURS = [*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, AGAIN, SAY, MATCH]
+OURS = [*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, SAY, MATCH,
+        *[again.prompt for again in (AGAIN, FACTS_AGAIN, DETECTION_AGAIN, REASONS_AGAIN)]]
 
 @pytest.mark.parametrize('prompt', OURS, ids=lambda prompt: prompt.id)
 def test_hostile_texts_pass_through_every_prompt_untouched(prompt):
@@ -223,9 +227,8 @@ def second(answers: list[str|Response], second: str|Response) -> ScriptedModel:
 
 
 @pytest.mark.parametrize('again, status, predicted', [
-    ('{"items": ["one", " "]}', 'ok', ['one']), ('{"items": []}', 'ok', []), ('```json\n{"items": ["a {b} %s"]}\n```', 'ok', ['a {b} %s']), ('still no list', 'unparsed', None), ('', 'unparsed', None),
-    ('{"items": "one"}', 'unparsed', None), ('{"items": [1]}', 'unparsed', None), ('{"list": ["one"]}', 'unparsed', None), ('{"items": ["on', 'unparsed', None),
-    (Response.failed('gone'), 'failed', None)])
+    ('A. one', 'ok', ['one']), ('None', 'ok', []), ('The first is wrong.\n\nFinal Output:\nA. one\nB. a {b} %s', 'ok', ['one', 'a {b} %s']), ('still no list', 'unparsed', None), ('', 'unparsed', None),
+    ('{"items": []}', 'unparsed', None), (Response.failed('gone'), 'failed', None)])
 def test_what_cannot_be_read_is_asked_a_second_time_and_that_is_told(again, status, predicted):
     model = second(['A. fine', 'It is hard to say, is it not?'], again)
     found = Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('one', 's'), ('two', 's')), model, False)
@@ -233,21 +236,49 @@ def test_what_cannot_be_read_is_asked_a_second_time_and_that_is_told(again, stat
     assert (SECOND in found['reason'][1]) == (status == 'ok') and found['reason'][1] and not found['reason'][0]
     asked = model.asked[-1]
     assert [message.role for message in asked.messages] == ['user', 'assistant', 'user'] and asked.messages[1].content == 'It is hard to say, is it not?'
-    assert asked.messages[0] == model.asked[1].messages[0] and asked.label == AGAIN.name and asked.json_schema
+    assert asked.messages[0] == model.asked[1].messages[0] and asked.label == AGAIN.prompt.name and not asked.json_schema
+
+
+@pytest.mark.parametrize('again, predicted', [
+    ('{"items": ["one", " "]}', ['one']), ('```json\n{"items": ["a {b} %s"]}\n```', ['a {b} %s']), ('{"items": ["one", "tw', ['one']), ('{"items": ["a", "b\\"c", "d', ['a', 'b"c']),
+    ('{"items": []}', None), ('{"items": [" "]}', None), ('{"items": "one"}', None), ('{"items": [1]}', None), ('{"list": ["one"]}', None), ('{"items": ["on', None), ('no object', None), ('', None)])
+def test_facts_are_asked_for_under_a_schema_the_second_time(again, predicted):
+    model = ScriptedModel('scripted', lambda request: again if request.json_schema else 'hm', revision='test')
+    ((status, reason, facts),), (responses,) = FactScore().facts(frame(('the text', 'the summary')), model, False, seed=0)
+    assert facts == predicted and (status == 'ok') == (predicted is not None) and (SECOND in reason) == (status == 'ok') and len(responses) == 2
+    asked = model.asked[-1]
+    assert len(asked.messages) == 1 and 'the summary' in asked.messages[0].content and json.loads(asked.json_schema)['properties']['items']['minItems'] == 1
+
+
+@pytest.mark.parametrize('again, predicted', [
+    ('{"consistent": "yes", "items": ["Nothing is wrong."]}', []), ('{"consistent": "no", "items": ["The year is wrong."]}', ['The year is wrong.']), ('{"consistent":"no","items":["one","tw', ['one']),
+    ('{"consistent": "yes", "items": ["cut o', []), ('{"consistent": "no", "items": []}', None), ('{"consistent": "perhaps", "items": ["one"]}', None), ('{"items": ["one"]}', None), ('yes', None), ('', None)])
+def test_a_detection_is_asked_for_under_a_schema_the_second_time(again, predicted):
+    model = ScriptedModel('scripted', lambda request: again if request.json_schema else 'hm', revision='test')
+    ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
+    assert found == predicted and (status == 'ok') == (predicted is not None) and (SECOND in reason) == (status == 'ok')
 
 
 def test_a_failed_answer_is_not_asked_a_second_time():
-    model = second([Response.failed('gone')], '{"items": []}')
+    model = second([Response.failed('gone')], 'None')
     assert Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('one', 's')), model, False)['status'].to_list() == ['failed'] and len(model.asked) == 1
+
+
+def test_a_bare_no_stands_and_is_asked_for_its_reasons():
+    model = ScriptedModel('scripted', lambda request: '{"items": ["The year is wrong."]}' if request.json_schema else 'No.', revision='test')
+    ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
+    assert (status, found) == ('ok', ['The year is wrong.']) and SECOND in reason and model.asked[-1].label == REASONS_AGAIN.prompt.name
 
 
 @pytest.mark.parametrize('stage', ['Break a summary', 'Atomic fact:\nfact two', 'Here are a summary'])
 def test_factscore_tells_that_a_stage_was_read_at_the_second_asking(stage):
     fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second', 'Here are a summary': 'A. first'}
-    items = {'Break a summary': ['fact one', 'fact two'], 'Atomic fact:\nfact two': ['second'], 'Here are a summary': ['first']}
     def answer(request):
+        if request.label == FACTS_AGAIN.prompt.name: return json.dumps({'items': ['fact one', 'fact two']})
+        if request.label == DETECTION_AGAIN.prompt.name: return json.dumps({'consistent': 'no', 'items': ['second']})
+        if request.label == AGAIN.prompt.name: return 'A. first'
         key = next(key for key in (stage, *fine) if key in request.messages[0].content)
-        return json.dumps({'items': items[key]}) if len(request.messages) > 1 else 'hm' if key == stage else fine[key]
+        return 'hm' if key == stage else fine[key]
     found = FactScore().predict(frame(('text', 'summary')), ScriptedModel('scripted', answer, revision='test'), False)
     assert found['status'][0] == 'ok' and found['predicted'][0].to_list() == ['first'] and found['calls'][0] == 5
     assert SECOND in found['reason'][0]
@@ -335,6 +366,10 @@ def test_t5_batches_give_what_single_rows_give(tiny_t5, options):
     found = support_scores(rows, f't5:{tiny_t5}{options}', False)
     assert found == pytest.approx(t5_by_hand(rows, tiny_t5), abs=1e-5) and len(set(found.round(6))) > 1
     assert support_scores(frame(), f't5:{tiny_t5}{options}', False).shape == (0,)
+
+
+def test_a_text_that_t5_cannot_read_to_its_end_is_told(tiny_t5):
+    with pytest.warns(UserWarning, match='1 of 2 texts'): support_scores(frame(('a '*3000, 's'), ('a', 's')), f't5:{tiny_t5}', False)
 
 
 @pytest.mark.parametrize('options', ['?wrong=1', '?batch=x', '?batch=0', '?batch=-1', '?dtype=float99'])

@@ -375,9 +375,7 @@ def test_a_scripted_model_changes_its_identity_with_its_code():
     assert best[0] > best[1]
 
 
-def test_reading_back_thousands_is_quick(store):
+def test_reading_back_thousands_asks_nothing(store):
     model, requests = ScriptedModel('m', echo), [question(f'{i} ' + 'word '*300) for i in range(3000)]
     ask(requests, model, store)
-    start = time.perf_counter()
     assert len(ask(requests, model, store)) == 3000 == len(model.asked)
-    assert time.perf_counter() - start < 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from factlab.core import DataError
 from factlab.published import published
-from factlab.tables import CELLS, UNITS, column_groups, show_table, show_units
+from factlab.tables import CELLS, DIFFERENCE, P_ADJUSTED, UNITS, column_groups, show_table, show_units, split_marks
 
 HOSTILE = '</td></table><script>alert(1)</script>|`*_[x](javascript:alert(1)) \x00\n&"\''
 
@@ -88,6 +88,45 @@ def test_anything_that_the_schema_allows_is_shown(row, column, ours, low):
     view = show_table(exhibit(dict(row=row, column=column, ours=ours, low=low, high=low)))
     lines = view.markdown.splitlines()
     assert len({line.replace('\\|', '').count('|') for line in lines if line.startswith('|')}) == 1
+
+
+def compared(row: str, difference: float, p: float|None, n: int = 38, column: str = 'tiny F1') -> list[dict]:
+    "The cells of a comparison with the best row."
+    cells = [dict(row=row, column=column + DIFFERENCE, ours=difference, low=difference - 0.1, high=difference + 0.1, n=n)]
+    return cells + ([] if p is None else [dict(row=row, column=column + P_ADJUSTED, ours=p, n=n)])
+
+
+def test_rows_behind_the_best_are_marked_and_the_footer_says_what_was_tested():
+    scores = [dict(row=row, ours=ours, n=40) for row, ours in (('CoT', 0.6), ('Zero-Shot', 0.3), ('Few-Shot', 0.55), ('FactScore', 0.4))]
+    marks = [*compared('CoT', 0.0, None, 40), *compared('Zero-Shot', -0.3, 0.001), *compared('Few-Shot', 0.2, 0.01, 36), *compared('FactScore', -0.2, 0.05)]
+    view = show_table(exhibit(*scores, *marks))
+    for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
+        assert '0.60▲' in form and '0.30*' in form and '0.55▲' not in form and '0.55*' not in form and '0.40*' not in form
+        assert 'on the 36 to 38 examples that both rows could be scored on' in form and 'over the 3 other rows of the column' in form
+        assert 'difference to the best' not in form and 'p against' not in form and 'n = 40' in form
+
+
+def test_no_comparison_no_word_of_it():
+    for cells in ([dict(ours=0.5, n=40)], [dict(ours=0.5, n=40), *compared('CoT', 0.0, None)]):
+        assert 'paired bootstrap' not in show_table(exhibit(*cells)).text
+    assert '36 examples that both rows could be scored on' in show_table(
+        exhibit(dict(ours=0.5), dict(row='Zero-Shot', ours=0.4), *compared('CoT', 0.0, None, 36), *compared('Zero-Shot', -0.1, 0.2, 36))).text
+
+
+def test_marks_come_back_from_csv_and_strange_ones_stay_cells():
+    import io
+    frame = exhibit(dict(ours=0.5, n=40), dict(row='Zero-Shot', ours=0.4, n=40), *compared('CoT', 0.0, None), *compared('Zero-Shot', -0.1, 0.001))
+    again = pl.read_csv(io.StringIO(frame.write_csv()), schema=dict(CELLS.columns))
+    assert show_table(again).text == show_table(frame).text and '0.40*' in show_table(again).text
+    assert ','.join(again.columns) == 'exhibit,row,column,published,ours,n,low,high,status,unparsed'
+    lone = exhibit(dict(ours=0.5), *compared('CoT', -0.1, 0.01, column='other F1'))
+    shown, marks = split_marks(lone)
+    assert len(shown) == 3 and marks.is_empty() and 'other F1 difference to the best' in ' '.join(show_table(lone).text.split())
+
+
+def test_columns_of_one_measure_have_the_same_decimals():
+    view = show_table(exhibit(dict(column='GPT-4o ±F1', published=0.0057), dict(column='tiny ±F1', ours=0.0123), dict(column='tiny F1', ours=0.5)))
+    assert '0.0057' in view.text and '0.0123' in view.text and '0.50' in view.text and '0.5000' not in view.text
 
 
 def test_frames_that_cannot_be_shown():

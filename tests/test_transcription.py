@@ -58,7 +58,8 @@ def test_every_average_is_the_mean_of_its_row(exhibit, count, models):
 def test_every_macro_f1_is_the_mean_of_two_f1(exhibit, count):
     rows = [row for row in published(exhibit)['row'].unique(maintain_order=True) if row != 'All']
     checks = [
-        Check('macro', (exhibit, row, 'Macro-F1 (%)'), ((exhibit, row, 'F1+ (%)'), (exhibit, row, 'F1− (%)')), {'': mean_bounds}) for row in rows
+        Check('macro', (exhibit, row, 'Macro-F1 (%)'), ((exhibit, row, 'F1+ (%)'), (exhibit, row, 'F1− (%)')), {'': mean_bounds})
+        for row in rows
     ]
     found = recompute(checks)
     assert len(found) == count and found['holds'].all()
@@ -194,7 +195,8 @@ def test_columns_under_two_heads():
         assert _columns(f'final/table{n}') == [folded(upper[at//3] + words[field]) for at, field in enumerate(lower)]
     for n in (5, 6):
         html = block(facts, caption(facts, f'Table {n}'), 1, '<table')[0]
-        rows = [[re.sub(r'<[^>]*>', '', text).strip() for text in re.findall(r'<td[^>]*>(.*?)</td>', row)] for row in html.split('</tr>')[:4]]
+        cells = [re.findall(r'<td[^>]*>(.*?)</td>', row) for row in html.split('</tr>')[:4]]
+        rows = [[re.sub(r'<[^>]*>', '', text).strip() for text in row] for row in cells]
         assert rows[1][:2] == ['Open (N=860)', 'Blind (N=859)']
         judges = [f'{first} {second}' for first, second in zip(rows[2], rows[3], strict=True)]
         heads = [f'{split} {judge}' for split, judge in zip(['Open']*3 + ['Blind']*3, judges, strict=True)]
@@ -238,7 +240,8 @@ def test_a_paper_that_is_absent_is_a_skip_with_a_reason(monkeypatch, tmp_path: P
 
 
 @pytest.mark.parametrize('text, printed, expected', [
-    ('of 1,405 in all', '1,405', True), ('of 11,405', '1,405', False), ('5.40', '5.4', False), ('160%', '60%', False), ('a 60% share', '60%', True),
+    ('of 1,405 in all', '1,405', True), ('of 11,405', '1,405', False), ('5.40', '5.4', False), ('160%', '60%', False),
+    ('a 60% share', '60%', True),
     ('81k pairs', '81', True), ('over five runs', '5', False), ('reached 0.95.', '0.95', True),
 ])
 def test_says(text, printed, expected):
