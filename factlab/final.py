@@ -137,7 +137,8 @@ def select_variant(
     style: str,  # 'zero_shot', 'few_shot' or 'cot'
     model: str,
 ) -> Localizer:
-    "The variant of a prompting style with the higher F1 on the development split; the first one if they are equal (App. C.1)."
+    """The variant of a prompting style with the higher F1 on the development split; the first one if they are equal (App. C.1).
+    Here, and only here, an answer that cannot be read counts as finding nothing: a variant is not better for being read seldom."""
     def make():
         variants = study.prompt_set.localizers(style)
         dev = study.rows('dev')
@@ -149,7 +150,7 @@ def select_variant(
     return study._once(('variant', style, model), make)
 
 def _f1(matches: pl.DataFrame) -> float:
-    value = matching_scores(matching_counts(matches))['f1'][0]
+    value = matching_scores(matching_counts(matches), unparsed='wrong')['f1'][0]
     return float('nan') if value is None else value
 
 # %% ../nbs/44_final.ipynb #c12

@@ -1,27 +1,19 @@
 """Notebooks in a real JupyterLab and a real browser: they run, tables and charts are seen, and hostile text stays text."""
 import json
-import os
-import re
-import secrets
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from misbehaving_server import MisbehavingServer, answer, free_port
+from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
+from misbehaving_server import MisbehavingServer, answer
 from test_reproduce import kind_of
 
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
-FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
-SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'}, 'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
+FINAL = 'nbs/papers/final'
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason='needs Chromium: apt-get install chromium')
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
 
 @pytest.fixture(scope='module')
@@ -36,84 +28,12 @@ def checkout(tmp_path_factory) -> Path:
 @pytest.fixture(scope='module')
 def lab(checkout):
     "JupyterLab on a free port; gives its address and its token."
-    port, token, surroundings = free_port(), secrets.token_hex(16), checkout.parent
-    for name, content in SETTINGS.items():
-        path = surroundings/'settings'/'@jupyterlab'/f'{name}.jupyterlab-settings'
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content))
-    environment = os.environ | {'JUPYTERLAB_SETTINGS_DIR': str(surroundings/'settings'), 'JUPYTERLAB_WORKSPACES_DIR': str(surroundings/'workspaces'),
-                                'JUPYTER_CONFIG_DIR': str(surroundings/'config'), 'JUPYTER_RUNTIME_DIR': str(surroundings/'runtime'), 'IPYTHONDIR': str(surroundings/'ipython')}
-    with (surroundings/'lab.log').open('w') as log:
-        process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}', '--ServerApp.port_retries=0',
-                                    f'--ServerApp.root_dir={checkout}', f'--IdentityProvider.token={token}'], stdout=log, stderr=log, env=environment, cwd=surroundings)
-    try:
-        end = time.monotonic() + 60
-        while True:
-            try: urllib.request.urlopen(f'http://127.0.0.1:{port}/api?token={token}', timeout=2); break
-            except OSError: assert time.monotonic() < end and process.poll() is None, (surroundings/'lab.log').read_text()[-2000:]
-            time.sleep(0.2)
-        yield f'http://127.0.0.1:{port}', token
-    finally:
-        process.terminate()
-        process.wait(20)
+    with running_lab(checkout) as lab: yield lab
 
 
 @pytest.fixture(scope='module')
 def browser():
-    from playwright.sync_api import sync_playwright
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(headless=True, executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-STATE = """() => ({
-    prompts: [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputArea-prompt')].map(prompt => prompt.textContent.trim()),
-    errors: document.querySelectorAll('[data-mime-type="application/vnd.jupyter.error"]').length})"""
-
-class Opened:
-    "A notebook in the browser. `asked` holds every address that the page asked for, `dialogs` what it tried to say."
-
-    def __init__(self, browser, lab, notebook: str):
-        self.address, token = lab
-        self.page = browser.new_page(viewport={'width': 1500, 'height': 2600})
-        self.asked, self.dialogs = [], []
-        self.page.on('request', lambda request: self.asked.append(request.url))
-        self.page.on('dialog', lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        self.page.goto(f'{self.address}/doc/tree/nbs/papers/final/{notebook}?token={token}&reset', timeout=60_000)
-        self.page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=60_000)
-        self.wait_for(lambda: any(kernel['connections'] and kernel['execution_state'] == 'idle' for kernel in self.kernels(notebook, token)), 'its kernel')
-
-    def kernels(self, notebook: str, token: str) -> list[dict]:
-        "The kernels of this notebook, as the server tells."
-        with urllib.request.urlopen(f'{self.address}/api/sessions?token={token}', timeout=5) as answer: sessions = json.load(answer)
-        return [session['kernel'] for session in sessions if session['path'].endswith(notebook)]
-
-    def wait_for(self, condition, what: str, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, f'waited in vain for {what}: {self.page.evaluate(STATE)}'
-            self.page.wait_for_timeout(100)
-
-    def done(self) -> bool:
-        "All cells have run, or one of them raised."
-        state = self.page.evaluate(STATE)
-        return state['errors'] > 0 or bool(state['prompts']) and all(re.fullmatch(r'\[\d+\]:?', text) for text in state['prompts'])
-
-    def run_all(self, screenshot: str) -> 'Opened':
-        self.page.locator('#jp-MainMenu').get_by_text('Run', exact=True).click()
-        self.page.get_by_role('menuitem', name='Run All Cells', exact=True).click()
-        self.wait_for(self.done, 'the cells')
-        self.page.wait_for_timeout(300)
-        if folder := os.environ.get('FACTLAB_SCREENSHOTS'): self.page.screenshot(path=f'{folder}/{screenshot}.png')
-        return self
-
-    def errors(self) -> list[str]:
-        return self.page.locator('[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
-
-    def foreign(self) -> list[str]:
-        "Addresses outside this JupyterLab."
-        return [url for url in self.asked if not url.startswith((self.address, self.address.replace('http', 'ws'), 'data:', 'blob:'))]
+    with chromium() as browser: yield browser
 
 
 def seen_charts(page) -> list[dict]:
@@ -125,7 +45,7 @@ def seen_charts(page) -> list[dict]:
 
 def test_figure_8_runs_from_top_to_bottom(browser, lab, checkout):
     before = {path: path.stat().st_mtime_ns for path in (ROOT/'figures').rglob('*')}
-    opened = Opened(browser, lab, 'fig8.ipynb').run_all('fig8')
+    opened = Opened(browser, lab, f'{FINAL}/fig8.ipynb').run_all('fig8')
     assert not opened.errors() and not opened.foreign()
     chart, = seen_charts(opened.page)
     assert chart['width'] > 200 and chart['height'] > 100
@@ -151,7 +71,7 @@ def with_parameters(checkout: Path, name: str, copy: str, **parameters) -> str:
     cell = next(cell for cell in notebook.cells if 'parameters' in cell.metadata.get('tags', []))
     cell.source += '\n' + '\n'.join(f'{key} = {value!r}' for key, value in parameters.items())
     nbformat.write(notebook, folder/copy)
-    return copy
+    return f'{FINAL}/{copy}'
 
 
 def answers_of(texts: list[str]):
