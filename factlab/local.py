@@ -470,7 +470,7 @@ _options = {'dtype': DTYPE, 'device': DEVICE,
 def load_tiny(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
     "The embedded language model: `tiny`, `tiny?dtype=float32`."
     if target: raise UsageError(f'{name!r}: `tiny` is one model and takes no name; a model of your own is `hf:{target}`')
-    limit = Option(above_zero, 128, 'tokens that methods ask for at most: what the embedded model writes beyond them is repetition')
+    limit = Option(above_zero, 64, 'tokens that methods ask for at most: what the embedded model writes beyond them is repetition')
     values = read_options(name, options, {**_options, 'answer_limit': limit})
     config = {'max_position_embeddings': TINY_CONTEXT, 'dtype': 'bfloat16'}  # Q4_1 weights are exact in float32; bfloat16 where it is fast
     return LocalModel(name, lambda: Source('tiny', None, f'gguf:{TINY_SHA256}', config), values['dtype'], values['device'],
