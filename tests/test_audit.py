@@ -285,8 +285,9 @@ def number(*address): return cell(*address).value
 
 def test_again_facts_n():
     rows = [row for row in published('facts/table2')['row'].unique(maintain_order=True) if row != 'All']
-    def fits(n, column): return all(any(abs(100*k/n - number('facts/table2', row, column)) <= 0.0101 for k in range(n + 1)) for row in rows)
-    negative, positive = ([n for n in range(1, 402) if fits(n, column)] for column in ('FPR (%)', 'FNR (%)'))
+    def fits(n, rates): return all(any(abs(100*k/n - rate) <= 0.0101 for k in range(n + 1)) for rate in rates)
+    rates = [[number('facts/table2', row, column) for row in rows] for column in ('FPR (%)', 'FNR (%)')]
+    negative, positive = ([n for n in range(1, 402) if fits(n, column)] for column in rates)
     assert 402 not in {a + b for a in negative for b in positive} and 62 in negative and 344 in positive
     for row in rows:
         fn, fp = round(number('facts/table2', row, 'FNR (%)')*3.44), round(number('facts/table2', row, 'FPR (%)')*0.62)
