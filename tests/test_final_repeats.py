@@ -268,7 +268,7 @@ def test_the_notebooks_on_a_server(tmp_path, tiny_t5):  # noqa: F811
     judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
     assert judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'} and len(judged_cells) == 10
     halves = [float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1']
-    assert halves == [0, 0]  # a server that answers alike
+    assert halves == [0]  # a server that answers alike
     assert any(cell['column'].endswith('difference to the best') for cell in cells_of(out, 'final/table4'))
     manifest = json.loads((out/'final'/'table9.json').read_text())
-    assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot', 'few_shot'] and re.search('final/table9 +measured', output)
+    assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
