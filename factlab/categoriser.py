@@ -306,6 +306,7 @@ def fit_linear(
                   tuple(rounded(row) for row in weights), rounded(bias), trained_on)
 
 def save_linear(models: Sequence[Linear]) -> str:  # JSON
+    "The models as the text of `assets/categoriser.json`, which `shipped_models` reads."
     return json.dumps({model.name: asdict(model) for model in models}, indent=1) + '\n'
 
 @cache

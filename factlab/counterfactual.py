@@ -283,6 +283,7 @@ _SURNAMES = 'Fletcher Barnett Hughes Thornton Walsh Harding Coleman Dawson Marsh
 
 @cache
 def given_names() -> dict[str, list[tuple[str, str]]]:  # name without case: sex and origin
+    "The listed given names; a name that stands in several lists has several groups."
     found: dict[str, list[tuple[str, str]]] = {}
     for group, names in _NAMES.items():
         for name in names.split(): found.setdefault(name.casefold(), []).append(group)

@@ -72,7 +72,9 @@ def html_widget(content: str = '', **options) -> widgets.HTML:
     widget.add_class('whole')
     return widget
 
-def colour_of(number: int) -> str: return f'c{(number - 1)%len(PALETTE)}'
+def colour_of(number: int) -> str:
+    "CSS class of the colour of an error's number, counted from 1; after the last colour the first comes again."
+    return f'c{(number - 1)%len(PALETTE)}'
 
 # %% ../nbs/50_widgets.ipynb #c6
 class PagedTable(widgets.VBox):
