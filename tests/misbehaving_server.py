@@ -207,3 +207,11 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         return probe.getsockname()[1]
+
+
+def wait_until(condition, seconds: float = 60, what: str = 'it to happen') -> None:
+    "Wait for a condition that another process or thread brings about."
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f'waited in vain for {what}'
+        time.sleep(0.02)

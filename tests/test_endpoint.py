@@ -26,6 +26,7 @@ from misbehaving_server import (
     slow,
     status,
     tokens_of,
+    wait_until,
 )
 
 from factlab.core import ModelError, UsageError, split_options
@@ -424,12 +425,6 @@ CHILD = '''
 def start_child(server, path) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, '-c', textwrap.dedent(CHILD), server.url, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, 'FACTLAB_PROGRESS': '0'})
-
-def wait_until(condition) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, 'waited in vain'
-        time.sleep(0.02)
 
 
 def held_back(number: int):

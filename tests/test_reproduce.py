@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-from misbehaving_server import MisbehavingServer, answer, free_port, never, status
+from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from test_localize import tiny_t5  # noqa: F401  a fixture
 
 from factlab.cli import _exit_code
@@ -70,12 +70,6 @@ def processes_of(home: Path) -> list[str]:
             if process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE: found.append(' '.join(process.cmdline()))
         except psutil.Error: pass
     return found
-
-def wait_until(condition, seconds: float = 60, what: str = 'it to happen') -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f'waited in vain for {what}'
-        time.sleep(0.05)
 
 def name_of(server, model: str = 'any', **options) -> str:
     options = {'backoff': '0.01', 'patience': '0.3', 'timeout': '30'} | {k: str(v) for k, v in options.items()}

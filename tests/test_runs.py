@@ -11,7 +11,7 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from misbehaving_server import MisbehavingServer, answer, free_port, never, slow, status
+from misbehaving_server import MisbehavingServer, answer, free_port, never, slow, status, wait_until
 
 from factlab.core import DataError, FactlabError, ModelError, RunError, UsageError
 from factlab.endpoint import load_openai
@@ -78,12 +78,6 @@ def start_child(url: str, folder, count: int = 60, limit: int = 0) -> subprocess
     code = textwrap.dedent(CHILD).format(tests=os.path.dirname(__file__))
     return subprocess.Popen([sys.executable, '-c', code, url, str(folder), str(count), str(limit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, 'FACTLAB_PROGRESS': '0'})
-
-def wait_until(condition) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, 'waited in vain'
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize('pause', [0.0, 0.8])
