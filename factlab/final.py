@@ -10,6 +10,7 @@ __all__ = ['METHODS', 'SCORES', 'ASK_QUESTIONS', 'REPRESENTATIONS', 'labelled', 
            'write_study', 'study_manifest', 'check_models', 'error_count_chart', 'count_manifest']
 
 # %% ../nbs/44_final.ipynb #c2
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -375,14 +376,17 @@ def pipeline_example(
     model: str,
     look: int = 12,  # summaries to look at for one that shows duplicates
 ) -> dict:  # id, summary, facts, found (one list of descriptions for each fact, null if unreadable), merged
-    "A summary whose atomic facts give the most descriptions before merging (App. C.2, Fig. 9)."
+    "A summary whose atomic facts give the most different descriptions before merging (App. C.2, Fig. 9)."
     rows, pipeline, chosen = _with_errors(study).head(look), FactScore(repair=study.repair), study.model(model)
     sampling = {'seed': study.seed, 'repeat': study.repeat}
     decomposed, _ = pipeline.facts(rows, chosen, study.store, **sampling)
     owners = [(i, fact) for i, (status, _, facts) in enumerate(decomposed) if status == 'ok' for fact in facts]
     found, _ = pipeline.detect([rows['text'][i] for i, _ in owners], [fact for _, fact in owners], chosen, study.store, **sampling)
     traces = [[(fact, value) for (owner, fact), (_, _, value) in zip(owners, found, strict=True) if owner == i] for i in range(rows.height)]
-    best = max(range(rows.height), key=lambda i: (sum(bool(value) for _, value in traces[i]) - sum(value is None for _, value in traces[i]), len(traces[i])))
+    def shows(i: int) -> tuple[int, int]:  # a fact or a description that comes again word for word shows nothing new
+        read = [(fact, description) for fact, value in traces[i] for description in value or []]
+        return len({fact for fact, _ in read}) + len({description for _, description in read}) - sum(value is None for _, value in traces[i]), -len(read)
+    best = max(range(rows.height), key=shows)
     flat = [description for _, value in traces[best] for description in value or []]
     merged = flat
     if len(flat) > 1:
@@ -396,11 +400,12 @@ def fact_boxes(
     "Facts on the left, the descriptions found for each on the right."
     found = [(fact, description) for fact, value in enumerate(example['found']) for description in value or []]
     left, right = [str(i + 1) for i in range(len(example['facts']))], letters(len(found))
-    merged, kept = example['merged'], Counter(example['merged'] or ())
+    def bare(text: str) -> str: return re.sub(r'^\d+[.)]\s+', '', text)  # a list's own numbers are lost in merging
+    merged, kept = example['merged'], Counter(map(bare, example['merged'] or ()))
     def fate(text: str) -> str|None:
         "Of equal descriptions, as many are kept as the merged list holds."
-        kept[text] -= 1
-        return None if merged is None else 'kept' if kept[text] >= 0 else 'merged away'
+        kept[bare(text)] -= 1
+        return None if merged is None else 'kept' if kept[bare(text)] >= 0 else 'merged away'
     boxes = [{'side': 'left', 'label': label, 'text': text, 'tag': 'unparsed' if value is None else 'inconsistent' if value else 'consistent'}
              for label, text, value in zip(left, example['facts'], example['found'], strict=True)]
     boxes += [{'side': 'right', 'label': label, 'text': text, 'tag': fate(text)}
