@@ -23,6 +23,7 @@ setup(
     packages=find_packages(include=['factlab', 'factlab.*']),
     package_data={'factlab': ['assets/**/*']},
     install_requires=settings['requirements'].split(),
-    extras_require={'dev': settings['dev_requirements'].split(), 'vllm': settings['vllm_requirements'].split()},
+    extras_require={'dev': settings['dev_requirements'].split(), 'vllm': settings['vllm_requirements'].split(),
+                    'milvus': settings['milvus_requirements'].split()},
     entry_points={'console_scripts': settings['console_scripts'].split('\n')},
 )
