@@ -235,6 +235,8 @@ def test_unknown_names(toy):
 def test_every_entry_is_pinned():
     for entry in data.REGISTRY.values():
         assert entry.licence and entry.citation and entry.purpose and entry.revision and entry.rows
+        assert not (entry.files and entry.hub)
+        for hub in entry.hub: assert hub.repository.count('/') == 1 and (len(hub.revision) == 40 or hub.revision == 'main')
         assert len({file.path for file in entry.files}) == len(entry.files)
         for file in entry.files:
             assert len(file.sha256) == 64 and file.size > 0 and (file.url or file.note)
