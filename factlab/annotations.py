@@ -21,10 +21,10 @@ from typing import NamedTuple
 import polars as pl
 
 from .core import DataError, Schema, UsageError, replacing
-from .errors import ERROR_LABELS, KINDS
+from .errors import ERROR_LABELS, KINDS, guarded_cells, plain_cells
 
 # %% ../nbs/33_annotations.ipynb #c4
-RESERVED = {'n': 'next row', 'p': 'previous row', '.': 'next item', ',': 'previous item', 'u': 'undo'}  # keys that the workbench keeps
+RESERVED = {'n': 'next row', 'p': 'previous row', 'j': 'next row', 'k': 'previous row', '.': 'next item', ',': 'previous item', 'u': 'undo'}  # keys that the workbench keeps
 
 class Label(NamedTuple):
     "One choice of an annotator."
@@ -221,8 +221,8 @@ def write_labels(
 ) -> Path:
     "Write labels to a table in one step. Raises `UsageError` on an ending that is not known."
     path, labels = Path(path), LABELS.check(labels, 'the labels')
-    writers = {'.jsonl': lambda target: labels.write_ndjson(target), '.csv': lambda target: labels.write_csv(target),
-               '.tsv': lambda target: labels.write_csv(target, separator='\t'), '.parquet': lambda target: labels.write_parquet(target)}
+    writers = {'.jsonl': lambda target: labels.write_ndjson(target), '.csv': lambda target: guarded_cells(labels).write_csv(target),
+               '.tsv': lambda target: guarded_cells(labels).write_csv(target, separator='\t'), '.parquet': lambda target: labels.write_parquet(target)}
     if path.suffix not in writers: raise UsageError(f'labels cannot be written to {path.name}: end its name in {", ".join(writers)}')
     with replacing(path) as beside: writers[path.suffix](beside)
     return path
@@ -232,8 +232,8 @@ def read_labels(
 ) -> pl.DataFrame:  # schema LABELS
     "Read what `write_labels` wrote. Raises `DataError` when the file has other columns."
     path, types = Path(path), dict(LABELS.columns)
-    readers = {'.jsonl': lambda: pl.read_ndjson(path, schema=types), '.csv': lambda: pl.read_csv(path, infer_schema=False),
-               '.tsv': lambda: pl.read_csv(path, infer_schema=False, separator='\t', truncate_ragged_lines=False), '.parquet': lambda: pl.read_parquet(path)}
+    readers = {'.jsonl': lambda: pl.read_ndjson(path, schema=types), '.csv': lambda: plain_cells(pl.read_csv(path, infer_schema=False)),
+               '.tsv': lambda: plain_cells(pl.read_csv(path, infer_schema=False, separator='\t', truncate_ragged_lines=False)), '.parquet': lambda: pl.read_parquet(path)}
     if path.suffix not in readers: raise UsageError(f'labels cannot be read from {path.name}: its name must end in {", ".join(readers)}')
     try: frame = readers[path.suffix]()
     except (OSError, pl.exceptions.PolarsError) as error: raise DataError(f'{path} cannot be read as labels: {str(error).splitlines()[0]:.200}') from None
@@ -327,7 +327,8 @@ def write_oasis(
     task: str,
     annotator: str,  # whose labels are filled in
 ) -> str:  # the tab-separated file
-    "One of OASIS's forms, filled in as far as there are labels."
+    """One of OASIS's forms, filled in as far as there are labels. Its texts stay as they are, so that it is the same file: cells that begin with = are
+    not guarded here, and a spreadsheet should take its columns in as text."""
     form, mine = _form(task), labels.filter(pl.col('annotator') == annotator)
     marks = {(row['scheme'], *(row[name] for name in ADDRESS)): row['label'] for row in mine.iter_rows(named=True)}
     out = io.StringIO(newline='')
