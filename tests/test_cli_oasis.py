@@ -1,0 +1,178 @@
+"""The commands of LLM-OASIS: what they take, what they print, and what they refuse."""
+import argparse
+import io
+import json
+import sys
+from pathlib import Path
+
+import nbformat
+import polars as pl
+import pytest
+
+from factlab import cli_oasis
+from factlab.core import DataError, FactlabError, RunError, UsageError, project_dir
+from factlab.runs import make_run
+
+EMBEDDED = ('--extractor', 'sentences', '--retriever', 'bm25', '--verifier', 'cosine', '--method', 'max-entailment')
+WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog='factlab')
+    commands = top.add_subparsers(required=True)
+    for add in (cli_oasis.add_verify, cli_oasis.add_build, cli_oasis.add_train, cli_oasis.add_oasis): add(commands)
+    return top
+
+
+def run(*arguments) -> int:
+    given = parser().parse_args([str(argument) for argument in arguments])
+    return given.run(given)
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    folder = tmp_path/'corpus'
+    folder.mkdir()
+    for name, text in WORLD.items(): (folder/name).write_text(text)
+    return folder
+
+
+# ---- verify ------------------------------------------------------------------------------------------------------------------------
+
+def test_verify_prints_a_verdict_with_claims_and_evidence(corpus, capsys):
+    assert run('verify', 'Owls hunt at night. Trams cross bridges.', '--corpus', corpus, *EMBEDDED) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith('NOT FACTUAL: 1 of 2') and 'Owls hunt at night. They rest' in shown and 'no evidence' in shown and 'owls.txt' in shown
+
+
+def test_texts_from_arguments_files_and_a_pipe(corpus, capsys, monkeypatch, tmp_path):
+    (tmp_path/'one.txt').write_bytes('\ufeffOtters live by rivers and eat fish.'.encode())
+    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(b'Owls rest in hollow trees.')))
+    assert run('verify', '-', 'Trams cross bridges.', '--file', tmp_path/'one.txt', '--corpus', corpus, '--json', *EMBEDDED) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [text['id'] for text in found['texts']] == ['text 1', 'text 2', str(tmp_path/'one.txt')]
+    assert [text['verdict'] for text in found['texts']] == [True, False, True]
+    assert found['texts'][2]['claims'][0]['claim'] == 'Otters live by rivers and eat fish.' and found['settings']['verifier'] == 'cosine'
+    assert found['texts'][0]['claims'][0]['evidence'][0]['page'] == 'owls.txt'
+
+
+def test_a_text_without_claims_has_no_verdict(corpus, capsys):
+    assert run('verify', ' ', '--corpus', corpus, *EMBEDDED) == 0
+    assert capsys.readouterr().out.startswith('NO VERDICT: the text is empty.')
+
+
+def test_hostile_text_in_the_terminal(corpus, capsys):
+    (corpus/'evil.txt').write_text('Owls hunt at night\x1b[2J\x1b]0;x\x07.')
+    for form in ((), ('--json',)):
+        run('verify', 'Owls hunt \x1b[31mat night.', '--corpus', corpus, '--passages', 9, *form, *EMBEDDED)
+        assert not {'\x1b', '\x07'} & {*capsys.readouterr().out}
+
+
+def test_out_writes_a_file(corpus, capsys, tmp_path):
+    run('verify', 'Owls hunt at night.', '--corpus', corpus, '--json', '--out', tmp_path/'found.json', *EMBEDDED)
+    assert json.loads((tmp_path/'found.json').read_text())['texts'][0]['verdict'] is True and str(tmp_path/'found.json') in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('arguments, error, match', [
+    ((), UsageError, 'no text'), (('a', '--file', 'nowhere.txt'), DataError, 'nowhere.txt'), (('-', '--file', '-'), UsageError, 'read once'),
+    (('a', '--k', '0'), UsageError, 'k is 0'), (('a', '--method', 'vote'), UsageError, 'algorithm1'), (('a', '--verifier', 'deberta'), UsageError, 'nli:'),
+    (('a', '--extractor', 'magic'), UsageError, 'magic')])
+def test_what_verify_refuses(corpus, arguments, error, match):
+    with pytest.raises(error, match=match): run('verify', *arguments, '--corpus', corpus, *EMBEDDED[:2] if '--extractor' not in arguments else (), *EMBEDDED[2:4],
+                                                *EMBEDDED[4:6] if '--verifier' not in arguments else ())
+
+
+def test_corpora_and_texts_that_are_none(corpus, tmp_path):
+    with pytest.raises(DataError, match='no corpus'): run('verify', 'a', '--corpus', tmp_path/'nowhere', *EMBEDDED)
+    (tmp_path/'empty').mkdir()
+    with pytest.raises(DataError): run('verify', 'a', '--corpus', tmp_path/'empty', *EMBEDDED)
+    (tmp_path/'latin.txt').write_bytes('Eulen fliegen über Flüsse'.encode('latin-1'))
+    with pytest.raises(DataError, match='UTF-8'): run('verify', '--file', tmp_path/'latin.txt', '--corpus', corpus, *EMBEDDED)
+
+
+# ---- build -------------------------------------------------------------------------------------------------------------------------
+
+def test_build_counts_without_asking(corpus, capsys, tmp_path):
+    model = 'openai:some-model?base_url=http://127.0.0.1:9/v1'  # nobody answers there
+    assert run('build', 'oasis', '--texts', corpus, '--model', model, '--out', tmp_path/'built', '--dry-run') == 0
+    shown = capsys.readouterr().out
+    assert 'calls' in shown and not (tmp_path/'built').exists()
+    with pytest.raises(DataError): run('build', 'oasis', '--texts', tmp_path/'nowhere', '--model', model, '--out', tmp_path/'built')
+    with pytest.raises(UsageError): run('build', 'oasis', '--texts', corpus, '--model', 'nothing', '--out', tmp_path/'built')
+
+
+# ---- train -------------------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    "A checkout with a notebook that trains nothing: it writes its parameters down."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    (tmp_path/'nbs'/'papers').mkdir(parents=True)
+    (tmp_path/'nbs'/'train').mkdir()
+    (tmp_path/'settings.ini').touch()
+    cells = [nbformat.v4.new_code_cell("steps = 10\nseed = 0\nout = ''", metadata={'tags': ['parameters']}),
+             nbformat.v4.new_code_cell("assert steps < 100, 'too many steps'\nfrom pathlib import Path\nif out: Path(out).write_text(f'{steps} {seed}')\nprint('trained', steps)")]
+    metadata = {'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path/'nbs'/'train'/'verifier.ipynb')
+    monkeypatch.setattr(cli_oasis, 'project_dir', lambda: tmp_path)
+    return tmp_path
+
+
+def test_train_runs_the_notebook_with_what_is_given(checkout, monkeypatch, capfd):
+    monkeypatch.chdir(checkout)
+    assert run('train', 'verifier', '--steps', 20, '--out', 'here.txt') == 0
+    assert (checkout/'here.txt').read_text() == '20 0'
+    shown = capfd.readouterr().out
+    assert 'trained 20' in shown and str(checkout/'home'/'executed'/'train'/'verifier.ipynb') in shown
+    with pytest.raises(RunError, match='too many steps'): run('train', 'verifier', '--steps', 200)
+    with pytest.raises(RunError, match='missing'): run('train', 'retriever')
+    with pytest.raises(SystemExit): run('train', 'judge')
+
+
+def test_a_parameter_that_the_notebook_does_not_have(checkout):
+    with pytest.raises(UsageError, match='no parameter speed: there are steps, seed, out'):
+        cli_oasis.run_training(checkout/'nbs'/'train'/'verifier.ipynb', {'speed': 1})
+
+
+def test_no_training_outside_a_checkout(monkeypatch):
+    monkeypatch.setattr(cli_oasis, 'project_dir', lambda: None)
+    with pytest.raises(RunError, match='checkout'): run('train', 'extractor')
+
+
+@pytest.mark.parametrize('part', cli_oasis.PARTS)
+def test_the_shipped_notebooks_take_what_the_command_gives(part):
+    import papermill
+    path = project_dir()/'nbs'/'train'/f'{part}.ipynb'
+    assert {'steps', 'seed', 'out'} <= set(papermill.inspect_notebook(str(path)))
+
+
+# ---- submission --------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('name, frame', [
+    ('a.parquet', pl.DataFrame({'id': ['x', 'y'], 'verdict': [True, False], 'other': [1, 2]})), ('a.jsonl', pl.DataFrame({'id': ['x', 'y'], 'factual': [True, False]})),
+    ('a.csv', pl.DataFrame({'id': ['x', 'y'], 'predicted': ['Factual', 'unfactual']}))])
+def test_submission_from_a_file(tmp_path, capsys, name, frame):
+    {'parquet': frame.write_parquet, 'jsonl': frame.write_ndjson, 'csv': frame.write_csv}[name[2:]](tmp_path/name)
+    assert run('oasis', 'submission', '--predictions', tmp_path/name, '--out', tmp_path/'out.jsonl') == 0
+    assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True}, {'id': 'y', 'factual': False}]
+    run('oasis', 'submission', '--predictions', tmp_path/name)
+    assert capsys.readouterr().out.endswith((tmp_path/'out.jsonl').read_text())
+
+
+def test_submission_from_a_run(tmp_path, monkeypatch):
+    from factlab.models import ScriptedModel
+    from factlab.text_judges import Judge
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    rows = pl.DataFrame({'id': ['x', 'y'], 'text': ['Owls hunt.', 'Owls swim.']})
+    answers = ScriptedModel('s', lambda request: 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual', revision='1')
+    run('oasis', 'submission', '--run', make_run(rows, Judge(), answers, dataset='mine').id, '--out', tmp_path/'out.jsonl')
+    assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True}, {'id': 'y', 'factual': False}]
+
+
+@pytest.mark.parametrize('frame', [pl.DataFrame({'id': ['x'], 'verdict': [None]}, schema={'id': pl.String, 'verdict': pl.Boolean}), pl.DataFrame({'id': ['x', 'x'], 'verdict': [True, True]}),
+                                   pl.DataFrame({'id': ['x'], 'label': [True]}), pl.DataFrame({'id': ['x'], 'verdict': [0.7]}), pl.DataFrame({'id': ['x'], 'verdict': ['perhaps']})])
+def test_predictions_that_are_none(tmp_path, frame):
+    frame.write_parquet(tmp_path/'a.parquet')
+    with pytest.raises(FactlabError): run('oasis', 'submission', '--predictions', tmp_path/'a.parquet', '--out', tmp_path/'out.jsonl')
+    assert not (tmp_path/'out.jsonl').exists()
+    with pytest.raises(DataError): run('oasis', 'submission', '--predictions', tmp_path/'nowhere.parquet')

@@ -1,0 +1,332 @@
+"""Algorithm 1 against its pseudo-code, waves against all pairs, and the verdict on a text, whatever the text is."""
+import json
+import random
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.claims import language_warning, sentences
+from factlab.core import DataError, UsageError, digest
+from factlab.models import ScriptedModel
+from factlab.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
+from factlab.prompts import Parsed
+from factlab.retrieval import Corpus
+from factlab.store import Store
+from factlab.verify import (
+    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, algorithm1, all_pairs, in_waves, labels_of, printable, read_method, verdict_json, verdict_report,
+    verify_claims, verify_text, verify_texts,
+)
+
+ENT, NEUT, CONTR = range(3)
+
+
+class Drawn:
+    "Probabilities that are a function of the pair; counts what it is asked."
+    name, identity = 'drawn', {'verifier': 'drawn'}
+    def __init__(self, weights=(1, 3, 1)): self.weights, self.asked = weights, []
+    def probabilities(self, pairs, store=None):
+        self.asked += pairs
+        return np.array([np.random.default_rng(int(digest(list(pair))[:12], 16)).dirichlet(self.weights) for pair in pairs], np.float32).reshape(-1, 3)
+
+
+class ByRule:
+    "A passage with all longer words of a claim supports it, and contradicts it when it says never."
+    name, identity = 'by rule', {'verifier': 'by rule'}
+    def probabilities(self, pairs, store=None):
+        def row(evidence, claim):
+            known = {*re.findall(r'\w{4,}', claim.lower())} <= {*re.findall(r'\w+', evidence.lower())}
+            return [.1, .1, .8] if known and 'never' in evidence else [.8, .1, .1] if known else [.1, .8, .1]
+        return np.array([row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
+
+
+WORLD = pl.DataFrame({'id': ['a', 'b', 'c', 'd'], 'page': ['Otters', 'Owls', 'Owls', 'Trams'], 'text': [
+    'Otters live by rivers. They eat fish.', 'Owls hunt at night.', 'Owls never swim.', 'Trams cross the bridge every ten minutes.']})
+BY_WORDS = dict(extractor='sentences', retriever='bm25', verifier=ByRule(), store=False)
+
+
+# ---- Algorithm 1 -------------------------------------------------------------------------------------------------------------------
+
+def pseudo_code(claim, passages, model):
+    "Lines 1 to 10 of the paper's Algorithm 1, one after the other."
+    for passage in passages:
+        label = model(claim, passage)
+        if label == 'ENT':
+            return True
+        elif label == 'CONTR':
+            return False
+        # neutral: go on with the next passage
+    return True
+
+
+@given(st.lists(st.lists(st.sampled_from(LABELS), max_size=8), max_size=12))
+def test_algorithm1_is_the_pseudo_code(labels):
+    width = max(map(len, labels), default=0)
+    matrix = np.full((len(labels), width), MISSING)
+    for row, found in enumerate(labels): matrix[row, :len(found)] = [LABELS.index(label) for label in found]
+    verified, places = algorithm1(matrix)
+    assert verified.tolist() == [pseudo_code('c', found, lambda claim, label: label) for found in labels]
+    assert places.tolist() == [next((at for at, label in enumerate(found) if label != 'NEUT'), -1) for found in labels]
+
+
+@given(st.lists(st.lists(st.tuples(*[st.integers(1, 100)]*3), max_size=6), max_size=10))
+@settings(deadline=None)
+def test_from_probabilities_to_verdicts_is_the_pseudo_code(weights):
+    "Through the whole of `verify_claims`: eq. 7's argmax, the waves, and the rule."
+    class Given:
+        name, identity = 'given', {}
+        def probabilities(self, pairs, store=None): return np.array([json.loads(evidence) for evidence, _ in pairs], np.float32)
+    rows = [[[part/sum(triple) for part in triple] for triple in found] for found in weights]
+    evidence = [[json.dumps(row) for row in found] for found in rows]
+    found = verify_claims([f'claim {at}' for at in range(len(rows))], evidence, Given(), store=False)
+    model = lambda claim, row: LABELS[int(np.argmax(np.array(row, np.float32)))]
+    assert found.verified.tolist() == [pseudo_code('c', passages, model) for passages in rows]
+
+
+def test_labels_that_are_no_matrix():
+    with pytest.raises(UsageError, match='claims, k'): algorithm1(np.array([ENT, NEUT]))
+
+
+# ---- waves -------------------------------------------------------------------------------------------------------------------------
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.sampled_from([(1, 3, 1), (1, 9, 1), (3, 1, 3), (.1, .1, .1)]), st.integers(0, 99))
+@settings(deadline=None, max_examples=40)
+def test_waves_decide_as_all_pairs_do(sizes, weights, seed):
+    claims = [f'claim {seed} {at}' for at in range(len(sizes))]
+    evidence = [[f'passage {at} {rank}' for rank in range(size)] for at, size in enumerate(sizes)]
+    counted = Drawn(weights)
+    waved, whole = in_waves(claims, evidence, counted, False), all_pairs(claims, evidence, Drawn(weights), False)
+    for one, other in zip(algorithm1(labels_of(waved.probabilities)), algorithm1(labels_of(whole.probabilities)), strict=True): assert (one == other).all()
+    places = algorithm1(labels_of(whole.probabilities))[1]
+    needed = sum(size if place < 0 else place + 1 for size, place in zip(sizes, places.tolist(), strict=True))
+    assert waved.evaluated == needed == len(counted.asked) <= whole.evaluated == waved.pairs == sum(sizes)  # not one pair more than the algorithm looks at
+    seen = ~np.isnan(waved.probabilities)
+    assert (waved.probabilities[seen] == whole.probabilities[seen]).all()
+
+
+def test_a_wave_is_one_call():
+    calls = []
+    class Counting(Drawn):
+        def probabilities(self, pairs, store=None): calls.append(len(pairs)); return super().probabilities(pairs, store)
+    in_waves([str(at) for at in range(50)], [[f'{at} {rank}' for rank in range(5)] for at in range(50)], Counting((.1, 100, .1)), False)
+    assert calls == [50]*5
+    calls.clear()
+    all_pairs([str(at) for at in range(50)], [[f'{at} {rank}' for rank in range(5)] for at in range(50)], Counting(), False)
+    assert calls == [250]
+
+
+def test_a_killed_verification_goes_on_from_the_store(tmp_path):
+    computed = []
+    class Kept(Drawn):
+        stop = 30
+        def probabilities(self, pairs, store=None):
+            def compute(part):
+                if len(computed) >= self.stop: raise KeyboardInterrupt
+                computed.extend(part)
+                return Drawn.probabilities(self, part)
+            return cached_probabilities(pairs, 'kept', {'kept': 1}, compute, store)
+    claims, evidence = [str(at) for at in range(20)], [[f'{at} {rank}' for rank in range(6)] for at in range(20)]
+    with Store(tmp_path/'store.sqlite') as store:
+        with pytest.raises(KeyboardInterrupt): in_waves(claims, evidence, Kept(), store)
+        verifier = Kept()
+        verifier.stop = 10**6
+        before = len(computed)
+        again = in_waves(claims, evidence, verifier, store)
+        assert before >= 20 and len(computed) == again.evaluated and len({*computed}) == len(computed)
+
+
+@pytest.mark.parametrize('claims, evidence', [(['a'], []), (['a'], ['one text']), ([], [['b']])])
+def test_lists_that_do_not_fit(claims, evidence):
+    with pytest.raises(DataError): verify_claims(claims, evidence, Drawn(), store=False)
+
+
+# ---- the other rules, against plain loops ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('method', ['max-entailment', 'max-entailment?threshold=0.3', 'net', 'net?threshold=-0.2', 'mean-entailment'])
+def test_rules_are_what_they_say(method):
+    generator = np.random.default_rng(1)
+    evidence = [[f'{at} {rank}' for rank in range(generator.integers(0, 6))] for at in range(60)]
+    found = verify_claims([str(at) for at in range(60)], evidence, Drawn(), method, store=False)
+    rule = read_method(method)
+    for at, passages in enumerate(evidence):
+        rows = [Drawn().probabilities([(passage, str(at))])[0] for passage in passages]
+        most = [max((float(row[label]) for row in rows), default=0.0) for label in range(3)]
+        score = most[ENT] - most[CONTR] if method.startswith('net') else most[ENT]
+        assert np.isclose(found.scores[at], score) and found.verified[at] == (score >= rule.threshold)
+        assert (found.places[at] == -1) == (not passages)
+    assert found.evaluated == found.pairs and len({*RULES}) == 4
+
+
+@pytest.mark.parametrize('method', ['best', '', 'algorithm1?threshold=.5', 'max-entailment?threshold=2', 'max-entailment?share=nan', 'net?threshold=x', 'mean-entailment?share=1'])
+def test_methods_that_are_none(method):
+    with pytest.raises(UsageError): read_method(method)
+
+
+# ---- texts -------------------------------------------------------------------------------------------------------------------------
+
+def one(text, **options): return verify_text(text, WORLD, **(BY_WORDS | options))
+
+
+@pytest.mark.parametrize('text, verdict', [('Owls hunt at night.', True), ('Owls hunt at night. Owls swim.', False), ('Otters drive lorries.', True)])
+def test_a_text_is_factual_when_all_of_its_claims_are(text, verdict):
+    found = one(text)
+    assert found.texts['verdict'].item() is verdict and found.texts['reason'].item() is None
+    assert found.claims['verdict'].all() is verdict
+    TEXT_VERDICTS.check(found.texts); CLAIM_VERDICTS.check(found.claims); EVIDENCE.check(found.evidence)
+
+
+@pytest.mark.parametrize('text, why', [('', 'empty'), (' \n\t ', 'empty'), (None, 'empty'), ('… !? --', 'no claim'), ('\u200b\u202e', 'no claim')])
+def test_no_claim_no_verdict(text, why):
+    found = one(text)
+    assert found.texts['verdict'].item() is None and why in found.texts['reason'].item() and found.texts['n_claims'].item() == 0
+    assert found.claims.is_empty() and found.evidence.is_empty() and 'NO VERDICT' in verdict_report(found)
+    CLAIM_VERDICTS.check(found.claims); EVIDENCE.check(found.evidence)
+
+
+def test_no_texts():
+    found = verify_texts(pl.DataFrame(schema={'id': pl.String, 'text': pl.String}), WORLD, **BY_WORDS)
+    assert found.texts.is_empty() and found.claims.is_empty() and found.settings['pairs'] == 0
+
+
+def test_an_extractor_that_cannot_be_read_gives_no_verdict():
+    class Mute:
+        name, identity = 'mute', {}
+        def extract(self, texts, store=None): return [Parsed(None, 'unparsed', 'the answer is empty') if 'swim' in text else Parsed([text], 'ok', 'cut off') for text in texts]
+    found = verify_texts(pl.DataFrame({'id': ['a', 'b'], 'text': ['Owls swim.', 'Owls hunt at night.']}), WORLD, **(BY_WORDS | dict(extractor=Mute())))
+    assert found.texts['verdict'].to_list() == [None, True]
+    assert 'the answer is empty' in found.texts['reason'][0] and found.texts['warning'].to_list() == [None, 'cut off']
+
+
+def test_a_claim_of_several_texts_is_verified_once():
+    verifier = Drawn((.1, 100, .1))
+    texts = pl.DataFrame({'id': [f't{at}' for at in range(5)], 'text': ['Owls hunt at night. Otters live by rivers.']*5})
+    found = verify_texts(texts, WORLD, **(BY_WORDS | dict(verifier=verifier, retriever='tiny')))
+    assert len(verifier.asked) == 2*4 and found.claims.height == 10 and found.evidence.height == 40
+    assert found.texts['n_claims'].to_list() == [2]*5 and found.evidence['text_id'].to_list() == sorted(found.evidence['text_id'])
+
+
+def test_k_beyond_the_corpus():
+    found = one('Owls hunt at night.', retriever='tiny', k=1000, verifier=Drawn((.1, 100, .1)))
+    assert found.evidence['rank'].to_list() == [1, 2, 3, 4] and found.claims['passages'].item() == 4
+    assert found.evidence['score'].is_sorted(descending=True)
+    for k in (0, -1, 2.5):
+        with pytest.raises(UsageError, match='k is'): one('Owls hunt.', k=k)
+
+
+@pytest.mark.parametrize('rule', list(RULES))
+def test_what_the_corpus_never_mentions(rule):
+    found = one('Zeppelins hover.', method=rule)
+    assert found.claims['passages'].item() == 0 and found.claims['label'].item() is None and found.claims['rank'].item() is None
+    assert found.texts['verdict'].item() is (rule in ('algorithm1', 'net'))
+    assert 'no evidence' in verdict_report(found)
+
+
+def test_share_and_mean_over_claims():
+    text = 'Owls hunt at night. Otters live by rivers. Trams cross the bridge. Owls swim.'
+    assert one(text).texts['verdict'].item() is False and one(text).texts['score'].item() == .75
+    assert one(text, method='algorithm1?share=0.75').texts['verdict'].item() is True
+    assert one(text, method='algorithm1?share=0.76').texts['verdict'].item() is False
+    mean = one(text, method='mean-entailment')
+    assert np.isclose(mean.texts['score'].item(), mean.claims['score'].mean()) and mean.texts['verdict'].item() is True
+    assert one(text, method='mean-entailment?threshold=0.9').texts['verdict'].item() is False
+
+
+def test_probabilities_stand_beside_their_passage():
+    found = one('Owls swim. Trams cross the bridge.', retriever='tiny', verifier=Drawn())
+    for row in found.evidence.iter_rows(named=True):
+        expected = Drawn().probabilities([(row['passage'], row['claim'])])[0]
+        evaluated = [row[f'p_{label.lower()}'] for label in LABELS]
+        assert evaluated == [None]*3 or np.allclose(evaluated, expected)
+        assert row['passage'] == WORLD.filter(id=row['passage_id'])['text'].item() and row['page'] == WORLD.filter(id=row['passage_id'])['page'].item()
+    for claim in found.claims.iter_rows(named=True):
+        shown = found.evidence.filter(number=claim['number'], rank=claim['rank']).row(0, named=True) if claim['rank'] else None
+        if shown: assert [claim[f'p_{label.lower()}'] for label in LABELS] == [shown[f'p_{label.lower()}'] for label in LABELS]
+        assert claim['label'] == (LABELS[int(np.argmax([claim[f'p_{label.lower()}'] for label in LABELS]))] if shown else 'NEUT')
+
+
+@pytest.mark.parametrize('frame, match', [
+    (pl.DataFrame({'id': ['a', 'a'], 'text': ['x', 'y']}), 'come twice'), (pl.DataFrame({'id': ['a', None], 'text': ['x', 'y']}), 'missing'),
+    (pl.DataFrame({'id': ['a'], 'words': ['x']}), 'text'), (pl.DataFrame({'id': [1], 'text': ['x']}), 'Int64')])
+def test_frames_that_are_none(frame, match):
+    with pytest.raises(DataError, match=match): verify_texts(frame, WORLD, **BY_WORDS)
+
+
+@pytest.mark.parametrize('retriever', ['bm25', 'tiny'])
+def test_corpora_of_every_form(tmp_path, retriever):
+    (tmp_path/'texts').mkdir()
+    for row in WORLD.iter_rows(named=True): (tmp_path/'texts'/f'{row["id"]}.txt').write_text(row['text'])
+    WORLD.write_parquet(tmp_path/'world.parquet')
+    WORLD.write_ndjson(tmp_path/'world.jsonl')
+    encoded = Corpus.create(tmp_path/'encoded', WORLD, 'tiny')
+    for corpus in (WORLD, tmp_path/'texts', str(tmp_path/'world.parquet'), tmp_path/'world.jsonl', encoded, tmp_path/'encoded'):
+        found = verify_text('Owls swim.', corpus, **(BY_WORDS | dict(retriever=retriever)))
+        assert found.texts['verdict'].item() is False and found.settings['passages'] == 4
+    for corpus in (tmp_path/'nowhere', WORLD.head(0), WORLD.with_columns(text=pl.lit(' '))):
+        with pytest.raises(DataError): verify_text('Owls swim.', corpus, **(BY_WORDS | dict(retriever=retriever)))
+
+
+def test_a_corpus_of_another_encoder_is_refused(tmp_path):
+    Corpus.create(tmp_path/'encoded', WORLD, 'tiny?dtype=bfloat16')
+    with pytest.raises(DataError, match='encoded by'): verify_text('Owls swim.', tmp_path/'encoded', **(BY_WORDS | dict(retriever='tiny')))
+
+
+def test_a_language_that_the_parts_do_not_know():
+    text = 'Die Eulen jagen in der Nacht und sie schlafen den ganzen Tag in einer Höhle, die nicht weit von dem Fluss ist.'
+    assert 'German' in one(text, retriever='tiny').texts['warning'].item() and one('Owls hunt at night.', retriever='tiny').texts['warning'].item() is None
+    assert one(text).texts['warning'].item() is None  # none of these parts is embedded
+    class Noting:
+        name, identity = 'tiny', {}
+        def extract(self, texts, store=None): return [Parsed(sentences(text), 'ok', f'{language_warning(text)}; cut off') for text in texts]
+    told = one(text, extractor=Noting(), verifier='cosine').texts['warning'].item()
+    assert told.count('German') == 1 and told.endswith('cut off')
+
+
+def test_a_hundred_thousand_words():
+    generator = random.Random(0)
+    words = ['owls', 'otters', 'rivers', 'night', 'bridge', 'swim', 'trams', 'fish', 'hunt']
+    text = ' '.join(f'{" ".join(generator.choices(words, k=19)).capitalize()} {at}.' for at in range(5_000))
+    found = one(text, verifier=Drawn((1, 1, 1)), k=3)
+    assert found.texts['n_claims'].item() == found.claims.height == 5_000 and found.evidence.height == 15_000
+    endless = one('owls '*100_000, verifier=Drawn())
+    assert endless.texts['n_claims'].item() == 1
+
+
+# ---- what is shown -----------------------------------------------------------------------------------------------------------------
+
+HOSTILE = 'Owls \x1b[2J\x1b[31mswim\x1b]0;pwned\x07\x1b]8;;http://x\x1b\\link\x1bPq\x1b\\\r\b\x9b2K\u202eevil\u2066 \x00ok'
+
+def test_nothing_hostile_reaches_the_terminal():
+    shown = printable(HOSTILE)
+    assert shown.startswith('Owls swim') and shown.isprintable() and 'pwned' not in shown
+    world = WORLD.with_columns(text=pl.col('text') + HOSTILE, page=pl.col('page') + HOSTILE, id=pl.col('id') + HOSTILE)
+    texts = pl.DataFrame({'id': ['one' + HOSTILE, 'two'], 'text': [f'Owls {HOSTILE} swim.', HOSTILE]})
+    report = verdict_report(verify_texts(texts, world, **(BY_WORDS | dict(verifier=Drawn()))), passages=9)
+    assert all(line.isprintable() for line in report.split('\n'))
+    json.dumps(verdict_json(verify_texts(texts, world, **BY_WORDS)), allow_nan=False).encode('ascii')
+
+
+@given(st.text(max_size=80))
+def test_printable_is_printable(text):
+    shown = printable(text)
+    assert shown == printable(shown) and not any(letter in shown for letter in '\x1b\n\r\x9b\u202e\u2028')
+    assert all(letter == ' ' or not letter.isspace() for letter in shown)
+
+
+def test_the_report_shows_what_decided():
+    text = 'Owls hunt at night. Owls swim.'
+    report = verdict_report(one(text, retriever='tiny'))
+    assert report.startswith('NOT FACTUAL: 1 of 2 claims verified.') and '| Owls never swim.' in report and 'contradicted' in report
+    assert max(map(len, verdict_report(one(text + ' Owls ' + 'hunt '*200), width=60).split('\n'))) <= 90
+    whole = verdict_json(one(text))
+    assert [claim['verdict'] for claim in whole['texts'][0]['claims']] == [True, False]
+
+
+def test_a_language_model_as_verifier():
+    def stand(request):
+        evidence, claim = request.messages[-1].content.partition('Evidence: ')[2].split('\n\nClaim: ')
+        return ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
+    found = one('Owls hunt at night. Owls swim.', verifier=AskedVerifier(ScriptedModel('scripted', stand)))
+    assert found.claims['verdict'].to_list() == [True, False] and found.settings['verifier'] == 'prompt:scripted'
