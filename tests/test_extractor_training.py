@@ -1,0 +1,167 @@
+"""Training the extractor: what is learned from, the loss against transformers' own, runs that are stopped, what ships."""
+import json
+
+import polars as pl
+import pytest
+from conftest import real_data
+
+from factlab import extractor_training as training
+from factlab.adapters import WEIGHTS, adapter_place, read_card
+from factlab.claims import extractor_prompts, load_extractor, parse_claims, sentences
+from factlab.core import DataError, UsageError
+from factlab.corpora import load_factscore, load_oasis_sample
+from factlab.extractor_training import (
+    UNFINISHED,
+    Settings,
+    biography_examples,
+    claim_texts,
+    example_tokens,
+    form_digest,
+    length_batches,
+    own_examples,
+    text_examples,
+    train_extractor,
+    with_name,
+)
+from factlab.local import TINY_SOURCE, ChatFormat, load_tokenizer
+
+
+@pytest.fixture(scope='module')
+def chat(): return ChatFormat(load_tokenizer('tiny', TINY_SOURCE))
+
+
+@pytest.fixture(scope='module')
+def short():
+    "The three shortest examples."
+    return sorted(own_examples(), key=lambda example: sum(len(message.content) for message in example.messages))[:3]
+
+
+def test_our_own_sentences_keep_the_rules_that_they_teach():
+    examples = own_examples()
+    claims = [claim for example in examples for claim in example.claims]
+    assert len(examples) >= 120 and all(len(claim.split()) <= 15 and claim.endswith('.') for claim in claims)
+    assert not [claim for claim in claims if claim.split()[0] in ('He', 'She', 'It', 'They', 'His', 'Her', 'Its', 'Their', 'This')]
+    assert sum(not example.claims for example in examples) >= 10
+
+
+def test_our_own_sentences_are_sentences_to_the_splitter():
+    for line in (training.assets_dir()/'training'/'extraction.jsonl').read_text().splitlines():
+        page = json.loads(line)
+        assert sentences(' '.join(page['sentences'])) == page['sentences']
+
+
+def test_nothing_of_the_sample_is_trained_on():
+    pages = {page.casefold() for page in load_oasis_sample()['page']}
+    told = {claim.casefold() for claims in load_oasis_sample()['claims'] for claim in claims}
+    assert not pages & {example.group.casefold() for example in own_examples()}
+    assert not told & {claim.casefold() for example in own_examples() for claim in example.claims}
+
+
+def test_people_held_out_are_not_trained_on():
+    real_data('factscore')
+    trained = {example.group for example in biography_examples(load_factscore().filter(pl.col('split') == 'train'))}
+    held_out = claim_texts('factscore')
+    assert not trained & set(held_out['group']) and len(held_out) >= 60 and held_out['group'].n_unique() >= 30
+
+
+@pytest.mark.parametrize(('claim', 'expected'), [('He sang.', 'Ann Ek sang.'), ('His voice is low.', "Ann Ek's voice is low."), ('Hers is low.', 'Hers is low.'),
+                                                 ('The choir saw her.', 'The choir saw her.'), ('', ''), ('He', 'Ann Ek')])
+def test_a_name_takes_the_place_of_a_pronoun_at_the_beginning(claim, expected): assert with_name(claim, 'Ann Ek') == expected
+
+
+def test_what_is_trained_is_what_is_asked(chat):
+    split = ['Graz has a tower.', 'It has a clock.', 'People like it.']
+    examples = text_examples('own', 'Graz', split, [['Graz has a tower.'], ['The tower has a clock.'], []])
+    assert [example.messages for example in examples] == extractor_prompts(' '.join(split))
+    tokens = example_tokens(examples, chat)
+    assert [one.prompt for one in tokens] == chat.tokens(extractor_prompts(split))
+    answers = [chat.tokenizer.decode(one.answer[:-1]) for one in tokens]
+    assert [parse_claims(answer).value for answer in answers] == [['Graz has a tower.'], ['The tower has a clock.'], []]
+    assert all(one.answer[-1] == chat.tokenizer.eos_token_id for one in tokens)
+    assert example_tokens(examples, chat, most=3) == []
+
+
+def test_every_row_comes_once_in_a_pass():
+    batches = length_batches([7*n % 50 for n in range(23)], 5, seed=3)
+    for _ in range(3): assert sorted(row for _ in range(5) for row in next(batches)) == list(range(23))
+
+
+def test_the_loss_is_that_of_transformers(chat, short):
+    "Labels of -100 where nothing is to be learned, as every trainer of transformers has them."
+    import torch
+    model = training._trainable(Settings(dtype='float32', rank=1))
+    batch = example_tokens(short, chat)
+    width = max(one.length for one in batch)
+    ids = torch.tensor([[*one.prompt, *one.answer] + [0]*(width - one.length) for one in batch])
+    labels = torch.tensor([[-100]*len(one.prompt) + one.answer + [-100]*(width - one.length) for one in batch])
+    mask = torch.tensor([[1]*one.length + [0]*(width - one.length) for one in batch])
+    with torch.no_grad():
+        assert training.answer_loss(model, batch).item() == pytest.approx(model(input_ids=ids, attention_mask=mask, labels=labels).loss.item(), rel=1e-4)
+
+
+def test_training_lowers_the_loss_and_goes_on_where_it_was_stopped(tmp_path, short):
+    settings = Settings(steps=4, batch=3, rank=2, warmup=1, rate=3e-3, dtype='float32')
+    whole = train_extractor(tmp_path/'whole', short, settings)
+    assert whole.losses[-1] < whole.losses[0] - .2
+
+    class Stopped(Exception): pass
+    def stop(step, loss):
+        if step == 3: raise Stopped
+    with pytest.raises(Stopped): train_extractor(tmp_path/'parts', short, settings, keep_every=1, told=stop)
+    steps = []
+    parts = train_extractor(tmp_path/'parts', short, settings, told=lambda step, loss: steps.append(step))
+    assert steps == [3, 4] and parts.losses == whole.losses
+    assert (tmp_path/'parts'/WEIGHTS).read_bytes() == (tmp_path/'whole'/WEIGHTS).read_bytes()
+    assert not (tmp_path/'parts'/UNFINISHED).exists()
+    assert load_extractor(f'trained:tiny?adapter={tmp_path/"whole"}').identity['model']['adapter']
+
+
+def test_what_another_training_left_is_not_taken_up(tmp_path, short):
+    class Stopped(Exception): pass
+    def stop(step, loss):
+        if step == 2: raise Stopped
+    with pytest.raises(Stopped): train_extractor(tmp_path, short, Settings(steps=3, batch=1, rank=1, dtype='float32'), keep_every=1, told=stop)
+    steps = []
+    train_extractor(tmp_path, short, Settings(steps=1, batch=1, rank=1, seed=1, dtype='float32'), told=lambda step, loss: steps.append(step))
+    assert steps == [1]
+
+
+def test_a_damaged_state_says_what_to_do(tmp_path, short):
+    (tmp_path/UNFINISHED).write_bytes(b'\x10\0\0\0\0\0\0\0not a header')
+    with pytest.raises(DataError, match='delete it'): train_extractor(tmp_path, short, Settings(steps=1, batch=1, rank=1, dtype='float32'))
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(DataError, match='nothing to train on'): train_extractor(tmp_path, [])
+    with pytest.raises(UsageError, match='above 0'): Settings(steps=0)
+    with pytest.raises(UsageError, match='dtype'): Settings(dtype='int8')
+    with pytest.raises(UsageError, match='sample or factscore'): claim_texts('wikipedia')
+    with pytest.raises(DataError, match='as many'): text_examples('own', 'x', ['One.'], [])
+
+
+# ---- what ships
+
+@pytest.fixture
+def card():
+    if not (adapter_place('extractor')/WEIGHTS).is_file(): pytest.skip('the trained extractor is not installed: `factlab train extractor`')
+    return read_card(adapter_place('extractor'))
+
+
+def test_what_ships_is_small_and_was_trained_in_the_form_that_is_asked(card):
+    assert (adapter_place('extractor')/WEIGHTS).stat().st_size <= 3e6
+    assert card['settings']['form'] == form_digest(), 'the prompt of the extractor changed: train it again'
+    assert {row['licence'] for row in card['data']} <= {'MIT', 'Apache-2.0', 'CC BY-SA 4.0'}
+
+
+def test_what_ships_was_better_than_the_splitter_and_the_untrained_model(card):
+    rows = {(row['set'], row['metric']): row for row in card['metrics']}
+    held_out = 'FActScore, people held out'
+    ours = rows[held_out, 'easiness f1 (ROUGE-1), trained']
+    for other in ('sentences', 'untrained, 4 examples'): assert ours['low'] > rows[held_out, f'easiness f1 (ROUGE-1), {other}']['high']
+
+
+def test_what_ships_takes_a_sentence_apart(card):
+    text = 'Ada Ek, a Swedish botanist, was born in Ystad in 1871. She founded a garden, and wrote two books about mosses.'
+    [found] = load_extractor('tiny').extract([text], False)
+    assert found.ok and len(found.value) >= 4 and all(len(claim.split()) <= 15 for claim in found.value)
+    assert any('Ystad' in claim for claim in found.value) and any('1871' in claim for claim in found.value)
