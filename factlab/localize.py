@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['PREDICTIONS', 'VERDICTS', 'STATUSES', 'SECOND', 'AGAIN', 'ZERO_SHOT', 'FEW_SHOT', 'COT', 'DECOMPOSE', 'DETECT',
-           'MERGE', 'FACTS_AGAIN', 'DETECTION_AGAIN', 'REASONS_AGAIN', 'BINARY', 'SAY', 'T5_LIMIT', 'STYLES',
-           'read_response', 'read_final_list', 'ask_prompt', 'Again', 'list_schema', 'read_items', 'read_list_again',
-           'ask_lists', 'cot_prompt', 'Localizer', 'read_detection', 'read_detection_again', 'detection_again',
-           'FactScore', 'Binary', 'binarize', 'two_step', 'oracle', 'support_scores', 'sentences', 'best_threshold',
+           'MERGE', 'FACTS_AGAIN', 'DETECTION_AGAIN', 'REASONS_AGAIN', 'BINARY', 'SAY', 'WINDOW', 'STRIDE', 'T5_LIMIT',
+           'STYLES', 'read_response', 'read_final_list', 'ask_prompt', 'Again', 'list_schema', 'read_items',
+           'read_list_again', 'ask_lists', 'cot_prompt', 'Localizer', 'answers_frame', 'read_detection',
+           'read_detection_again', 'detection_again', 'FactScore', 'Binary', 'binarize', 'two_step', 'oracle',
+           'text_windows', 'claim_probabilities', 'claim_support', 'support_scores', 'sentences', 'best_threshold',
            'classify', 'PromptSet', 'prompt_set', 'hinted']
 
 # %% ../nbs/23_localize.ipynb #c2
@@ -21,9 +22,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from .claims import short_sentences, window_starts
+from .claims import sentences as read_sentences
 from .core import ModelError, Schema, UsageError, canonical_json, progress, split_options
 from .encoder import Encoder
 from .models import Message, Model, Request, Response, ask
+from .nli import Verifier, load_verifier
 from .prompts import Parsed, Prompt, format_lettered, paper_prompt, parse_bullets, parse_final_output, parse_json_object, parse_lettered, parse_yes_no
 from .store import Store
 
@@ -251,9 +255,15 @@ class Localizer:
         "Ask about every row. Rows that fail or cannot be read say so in `status`; nothing is raised for them."
         states, asked = ask_lists(self.prompt, rows.select('text', 'summary').to_dicts(), self.read, model, store,
                                   max_tokens=self.max_tokens, again=AGAIN if self.repair else None, seed=seed, repeat=repeat)
-        return _frame(PREDICTIONS, rows, states, asked)
+        return answers_frame(PREDICTIONS, rows, states, asked)
 
-def _frame(schema: Schema, rows: pl.DataFrame, read: Sequence[tuple], responses: Sequence[Sequence[Response]]) -> pl.DataFrame:
+def answers_frame(
+    schema: Schema,  # PREDICTIONS or VERDICTS
+    rows: pl.DataFrame,  # column id
+    read: Sequence[tuple],  # status, reason and value of each row
+    responses: Sequence[Sequence[Response]],  # what each row took
+) -> pl.DataFrame:
+    "What was read and what it took, as a frame."
     value = next(name for name in schema.columns if name in ('predicted', 'inconsistent'))
     return schema.frame({
         'id': rows['id'].to_list(), 'status': [status for status, _, _ in read], 'reason': [reason for _, reason, _ in read],
@@ -369,7 +379,7 @@ class FactScore:
         for i, new, responses in zip(several, merged, answers, strict=True):
             asked[i] += responses
             state[i] = (new[0], new[1] or state[i][1], new[2])
-        return _frame(PREDICTIONS, rows, state, asked)
+        return answers_frame(PREDICTIONS, rows, state, asked)
 
 def _joined(state: tuple, where: str, new: tuple) -> tuple:
     "The state of a row after one more of its facts was read: the first fault stays."
@@ -405,7 +415,7 @@ class Binary:
             asked[i].append(response)
             states[i] = ('ok', SECOND, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed', response.error, None)
         states = [(status, reason, None if value is None else not value) for status, reason, value in states]
-        return _frame(VERDICTS, rows, states, asked)
+        return answers_frame(VERDICTS, rows, states, asked)
 
 def binarize(
     predictions: pl.DataFrame,  # schema PREDICTIONS
@@ -441,20 +451,62 @@ def oracle(
         **{column: [0]*rows.height for column in ('calls', 'prompt_tokens', 'completion_tokens')}})
 
 # %% ../nbs/23_localize.ipynb #c48
+WINDOW, STRIDE = 8, 5  # sentences of the text that are read at once, and from one window to the next
+
+def text_windows(
+    text: str,
+) -> list[str]:  # at least one
+    "A text in overlapping windows of sentences."
+    split = read_sentences(text)
+    return [' '.join(split[start:start + WINDOW]) for start in window_starts(len(split), WINDOW, STRIDE)] or [text]
+
+def claim_probabilities(
+    texts: Sequence[str],
+    claims: Sequence[Sequence[str]],  # about each text
+    verifier: Verifier,
+    store: Store|None|Literal[False] = None,
+) -> list[np.ndarray]:  # for each text [claims, windows, 3]: P(ENT), P(NEUT), P(CONTR)
+    "What a verifier says of every claim and every window of its text."
+    windows = [text_windows(text) for text in texts]
+    pairs = [(window, claim) for found, stated in zip(windows, claims, strict=True) for claim in stated for window in found]
+    shapes = [(len(stated), len(found), 3) for found, stated in zip(windows, claims, strict=True)]
+    rows = np.asarray(verifier.probabilities(pairs, store)).reshape(-1, 3)
+    return [part.reshape(shape) for part, shape in zip(np.split(rows, np.cumsum([n*m for n, m, _ in shapes])[:-1]), shapes, strict=True)] if shapes else []
+
+def claim_support(
+    probabilities: np.ndarray,  # [claims, windows, 3]
+) -> np.ndarray:  # [claims]
+    "P(ENT) of each claim in the window that supports it best."
+    return probabilities[..., 0].max(1)
+
+# %% ../nbs/23_localize.ipynb #c52
 def support_scores(
     rows: pl.DataFrame,  # columns text, summary
-    classifier: str = 'encoder',  # 'encoder', 'encoder:<id or folder>', or 't5:<id or folder>' for TrueTeacher's form
+    classifier: str|Verifier = 'verifier',  # 'verifier' (the trained one), any name of `nli.load_verifier`, 'encoder', 'encoder:<id or folder>', or 't5:<id or folder>' for TrueTeacher's form
     store: Store|None|Literal[False] = None,
 ) -> np.ndarray:  # float64 [rows], higher is better supported
-    "How well each text supports its summary, by a classifier that is not the evaluated model."
+    "How well each text supports its summary, by a classifier that is not the evaluated model. Raises `UsageError` for one that does not exist."
+    if not isinstance(classifier, str): return _verified_support(rows, classifier, store)
     bare, options = split_options(classifier)
     kind, _, target = bare.partition(':')
-    allowed = {'encoder': set(), 't5': {'batch', 'dtype'}}.get(kind, set())
+    allowed = {'encoder': set(), 't5': {'batch', 'dtype'}}.get(kind)
+    if allowed is None: return _verified_support(rows, _classifying_verifier(classifier), store)
     if set(options) - allowed: raise UsageError(f'the classifier {classifier!r} has an unknown option: {kind} takes {sorted(allowed) or "none"}')
     if kind == 'encoder': return _encoder_support(rows, target or 'tiny', store)
-    if kind == 't5' and target: return _t5_support(rows, target, options.get('batch', '8'), options.get('dtype', 'auto'))
-    raise UsageError(f'there is no classifier {classifier!r}: write encoder, encoder:<id or folder>, or t5:<id or folder>')
+    if not target: raise UsageError(f'the classifier {classifier!r} names no model: write t5:<id or folder>')
+    return _t5_support(rows, target, options.get('batch', '8'), options.get('dtype', 'auto'))
 
+def _classifying_verifier(name: str) -> Verifier:
+    try: return load_verifier('tiny' if name == 'verifier' else name)
+    except UsageError as error:
+        raise UsageError(f'there is no classifier {name!r}: it is encoder, encoder:<id or folder>, t5:<id or folder>, or a verifier ({error})') from None
+
+def _verified_support(rows: pl.DataFrame, verifier: Verifier, store: Store|None|Literal[False]) -> np.ndarray:
+    claims = [short_sentences(summary) or [summary] for summary in rows['summary'].to_list()]
+    found = claim_probabilities(rows['text'].to_list(), claims, verifier, store)
+    return np.array([claim_support(each).min() for each in found], dtype=float)
+
+# %% ../nbs/23_localize.ipynb #c54
 def sentences(text: str) -> list[str]:
     "A plain split at sentence ends and line breaks; at least one piece, so that a text of one word is a sentence."
     return [s for s in re.split(r'(?<=[.!?])["\')\]]*\s+(?=[^a-z])|\n+', text) if s and s.strip()] or [text]
@@ -467,7 +519,7 @@ def _encoder_support(rows: pl.DataFrame, name: str, store: Store|None|Literal[Fa
     return np.array([(stacked('summary', claim) @ stacked('text', source).T).max(axis=1).min()
                      for source, claim in zip(parts['text'], parts['summary'], strict=True)], dtype=float)
 
-# %% ../nbs/23_localize.ipynb #c50
+# %% ../nbs/23_localize.ipynb #c56
 T5_LIMIT = 2048  # tokens of text and summary together
 
 def _t5_support(rows: pl.DataFrame, target: str, batch: str, dtype: str) -> np.ndarray:
@@ -500,7 +552,7 @@ def _load_t5(target: str, dtype: str):
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelError(f'cannot load the classifier {target!r} ({str(error).strip()[:300]}): name a T5 model of the hub or a folder, with safetensors weights') from None
 
-# %% ../nbs/23_localize.ipynb #c51
+# %% ../nbs/23_localize.ipynb #c57
 def best_threshold(
     support: np.ndarray,       # float [n], higher is better supported
     inconsistent: np.ndarray,  # bool [n], the truth
@@ -525,7 +577,7 @@ def classify(
         'inconsistent': (np.asarray(support) < threshold).tolist(), 'answer': ['']*n,
         **{column: [0]*n for column in ('calls', 'prompt_tokens', 'completion_tokens')}})
 
-# %% ../nbs/23_localize.ipynb #c54
+# %% ../nbs/23_localize.ipynb #c60
 @dataclass(frozen=True)
 class PromptSet:
     "The prompts of one experiment: two variants each of the three styles, and the source of the wording."

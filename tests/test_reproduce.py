@@ -17,6 +17,7 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from test_localize import tiny_t5  # noqa: F401  a fixture
 
+from factlab.claims import EXTRACT
 from factlab.cli import _exit_code
 from factlab.data import load
 from factlab.exhibits import CATALOG
@@ -88,7 +89,7 @@ def pattern_of(prompt) -> re.Pattern:
     return re.compile(''.join(f'(?P<{part}>.*)' if i % 2 else re.escape(part) for i, part in enumerate(parts)), re.DOTALL)
 
 PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, AGAIN.prompt, SAY,
-                                                           ASK_QUESTIONS, MATCH)}
+                                                           ASK_QUESTIONS, MATCH, EXTRACT)}
 
 def read_prompt(prompt: str) -> tuple[str, dict[str, str]]:
     "The name of a prompt, and the values of its fields."
@@ -132,6 +133,7 @@ def told(call) -> str:
     summary = fields.get('summary', '').strip().splitlines()[:1]
     if kind == 'say': return 'no' if scored(model, *summary) else 'yes'
     if kind == 'again': return 'I still would not say.'
+    if kind == EXTRACT.name: return f'- Claim {dice(fields["text"])} is one.\n- {fields["text"].strip().splitlines()[0]}'
     if kind == 'match': return judged(fields['predicted'], len(fields['gold'].splitlines()))
     if kind == 'decompose': return f'- {dice(*summary)} fact 1.\n- {dice(*summary)} fact 2.'
     if kind == 'detect':
@@ -300,7 +302,7 @@ def test_the_scripted_judge_really_errs(table4):
     assert any('"Z"' in text for text in texts) and any(not text.startswith('{') for text in texts)
     assert len({question_of(call) for call in table4['calls']}) == len(table4['calls'])  # nothing is asked twice
     rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'].startswith(table4['name'])}
-    assert len(rows) == 10
+    assert len(rows) == 11
 
 
 # ---- notebooks that fail -----------------------------------------------------------------------------------------------------------
