@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['EXAMPLE_SOURCE', 'EXAMPLE_SUMMARY', 'MISSED', 'FALSE_ALARMS', 'KINDS', 'SIDES', 'ERRORS', 'ADDRESS', 'IN_SUMMARY',
-           'IN_SENTENCE', 'ERROR_LABELS', 'PROPOSALS', 'RULES', 'WORKBENCH', 'ADJUDICATED', 'DISTRIBUTION', 'FACTORS',
-           'CROSSED', 'names_of', 'title_of', 'find_errors', 'sample_errors', 'decide_missed', 'Objection',
-           'look_at_objection', 'decide_false_alarm', 'propose', 'propose_by_model', 'as_labels', 'check_labels',
-           'read_labels', 'label_agreement', 'adjudicate', 'to_decide', 'distribution', 'kind_of', 'describe_errors',
-           'cross_table', 'Association', 'association']
+           'IN_SENTENCE', 'ERROR_LABELS', 'PROPOSALS', 'RULES', 'WORKBENCH', 'ADJUDICATED', 'DISTRIBUTION', 'NO_ENTITY',
+           'FACTORS', 'CROSSED', 'names_of', 'title_of', 'find_errors', 'sample_errors', 'decide_missed', 'Objection',
+           'look_at_objection', 'decide_false_alarm', 'propose', 'propose_by_model', 'as_labels', 'guarded_cells',
+           'plain_cells', 'check_labels', 'read_labels', 'label_agreement', 'adjudicate', 'to_decide', 'distribution',
+           'kind_of', 'entity_types', 'describe_errors', 'cross_table', 'Association', 'association']
 
 # %% ../nbs/32_errors.ipynb #c2
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +22,7 @@ import polars as pl
 from .agreement import agreement_scores
 from factlab.categoriser import (
     CASES,
+    LONGEST,
     Category,
     Decision,
     ask_categories,
@@ -35,7 +36,8 @@ from factlab.categoriser import (
     telling_words,
     true_of_the_world,
 )
-from .core import DataError, Schema, UsageError, digest
+from .core import DataError, ModelError, Schema, UsageError, digest
+from .counterfactual import load_tagger
 from .matching import MATCHES
 from .models import Model
 from .stats import proportion_bounds
@@ -273,6 +275,21 @@ def as_labels(
     return kept if annotator is None else kept.with_columns(annotator=pl.lit(annotator))
 
 # %% ../nbs/32_errors.ipynb #c30
+_RISKY = "'*[=+@\\t\\r-]"  # any apostrophes, then what begins a formula
+
+def guarded_cells(
+    frame: pl.DataFrame,
+) -> pl.DataFrame:
+    "The texts as a spreadsheet may see them: an apostrophe before what it would run."
+    return frame.with_columns(pl.col(pl.String).str.replace(f'^({_RISKY})', "'${1}"))
+
+def plain_cells(
+    frame: pl.DataFrame,  # of `guarded_cells`, or from elsewhere
+) -> pl.DataFrame:
+    "The texts as they were before `guarded_cells`."
+    return frame.with_columns(pl.col(pl.String).str.replace(f"^'({_RISKY})", '${1}'))
+
+# %% ../nbs/32_errors.ipynb #c32
 WORKBENCH = {'run': 'source', 'id': 'row', 'unit': 'unit', 'side': 'kind', 'description': 'text', 'category': 'label',
              'annotator': 'annotator'}  # ours: the workbench's
 
@@ -303,15 +320,15 @@ def read_labels(
 ) -> pl.DataFrame:  # ERROR_LABELS, sorted
     "Labels of error categories from a file. Raises `DataError` when it cannot be read as such."
     path = Path(path).expanduser()
-    readers = {'.jsonl': lambda: pl.read_ndjson(path, infer_schema_length=None), '.csv': lambda: pl.read_csv(path, infer_schema=False),
-               '.tsv': lambda: pl.read_csv(path, infer_schema=False, separator='\t'), '.parquet': lambda: pl.read_parquet(path)}
+    readers = {'.jsonl': lambda: pl.read_ndjson(path, infer_schema_length=None), '.csv': lambda: plain_cells(pl.read_csv(path, infer_schema=False)),
+               '.tsv': lambda: plain_cells(pl.read_csv(path, infer_schema=False, separator='\t')), '.parquet': lambda: pl.read_parquet(path)}
     if path.suffix not in readers: raise UsageError(f'labels cannot be read from {path.name}: its name must end in {", ".join(readers)}')
     try: frame = readers[path.suffix]()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(f'{path.name} cannot be read as labels: {(str(error).splitlines() or [type(error).__name__])[0]:.200}') from None
     return check_labels(frame, path.name)
 
-# %% ../nbs/32_errors.ipynb #c33
+# %% ../nbs/32_errors.ipynb #c35
 def label_agreement(
     labels: pl.DataFrame,  # ERROR_LABELS
     *,
@@ -345,7 +362,7 @@ def to_decide(adjudicated: pl.DataFrame) -> pl.DataFrame:  # ADJUDICATED
     "The errors on which a person must have the last word."
     return adjudicated.filter(pl.col('category').is_null())
 
-# %% ../nbs/32_errors.ipynb #c37
+# %% ../nbs/32_errors.ipynb #c39
 DISTRIBUTION = Schema('distribution', {'run': pl.String, 'side': pl.String, 'category': pl.String, 'count': pl.Int64, 'n': pl.Int64,
                                        'share': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
                                        'undecided': pl.Int64})
@@ -373,7 +390,7 @@ def _with_shares(counted: pl.DataFrame, level: float = .95) -> pl.DataFrame:
                                   high=pl.Series(high, dtype=pl.Float64))
     return bounds.with_columns(pl.when(pl.col('n') > 0).then(pl.col(name)).alias(name) for name in ('share', 'low', 'high'))
 
-# %% ../nbs/32_errors.ipynb #c40
+# %% ../nbs/32_errors.ipynb #c42
 _MONTHS = 'january february march april may june july august september october november december monday tuesday wednesday thursday friday saturday sunday'.split()
 
 def kind_of(
@@ -388,7 +405,29 @@ def kind_of(
     if any(word[0] == '#' for word in telling_words(words)): return 'number'
     return 'name' if re.search(r'(?<![^\W_])[A-Z]', words) else 'other words'
 
-FACTORS = ('position', 'length', 'kind', 'p_true')
+NO_ENTITY = 'no entity'
+
+def entity_types(
+    summaries: Sequence[str],
+    words: Sequence[str],  # of each summary those that are wrong; '' where that is not known
+) -> list[str|None]:  # spaCy's label; 'no entity'; None where the words are not in the summary, or spaCy is not installed
+    "The type of the entity in the summary that most of the words belong to."
+    try: tagger = load_tagger()
+    except ModelError: return [None]*len(words)
+    read = [summary[:LONGEST].encode('utf-8', 'replace').decode() for summary in summaries]
+    different = list(dict.fromkeys(text for text, focus in zip(read, words, strict=True) if focus.strip()))
+    tagged = dict(zip(different, tagger.pipe(different, batch_size=64), strict=True))
+    return [_entity_at(tagged[text], text.lower().find(focus.lower()), len(focus)) if focus.strip() else None for text, focus in zip(read, words, strict=True)]
+
+def _entity_at(doc, start: int, length: int) -> str|None:
+    "The label of the entity that shares most characters with a stretch of the text."
+    if start < 0: return None
+    shared = {(entity.start_char, entity.label_): min(entity.end_char, start + length) - max(entity.start_char, start) for entity in doc.ents}
+    best = max(shared, key=shared.get, default=None)
+    return best[1] if best and shared[best] > 0 else NO_ENTITY
+
+# %% ../nbs/32_errors.ipynb #c44
+FACTORS = ('position', 'length', 'kind', 'entity', 'p_true')
 
 def describe_errors(
     errors: pl.DataFrame,  # ERRORS
@@ -406,9 +445,10 @@ def describe_errors(
     p = pl.Series('p', values, dtype=pl.Float64)
     classes = pl.when(p < .5).then(pl.lit('below ½')).when(p >= .5).then(pl.lit('½ or more'))
     kinds = pl.Series([kind_of(focus) for focus in located['focus']], dtype=pl.String)
-    return located.with_columns(position=position, length=length, kind=kinds, p_true=classes).drop('place', 'found')
+    entities = pl.Series(entity_types(errors['summary'].to_list(), located['focus'].to_list()), dtype=pl.String)
+    return located.with_columns(position=position, length=length, kind=kinds, entity=entities, p_true=classes).drop('place', 'found')
 
-# %% ../nbs/32_errors.ipynb #c42
+# %% ../nbs/32_errors.ipynb #c46
 CROSSED = Schema('crossed', {'side': pl.String, 'factor': pl.String, 'value': pl.String, 'category': pl.String, 'count': pl.Int64,
                              'n': pl.Int64, 'share': pl.Float64, 'low': pl.Float64, 'high': pl.Float64})
 
@@ -417,7 +457,7 @@ def cross_table(
     described: pl.DataFrame,    # of `describe_errors`
     factor: str,  # one of FACTORS
 ) -> pl.DataFrame:  # CROSSED: of the errors with a value, the shares of the categories, with Wilson intervals
-    "Categories by position, length, kind or P(True). Raises `UsageError` for another factor."
+    "Categories by position, length, kind, entity type or P(True). Raises `UsageError` for another factor."
     if factor not in FACTORS: raise UsageError(f'errors have no {factor!r}: choose {", ".join(FACTORS)}')
     joined = adjudicated.drop_nulls('category').join(described.select(*ADDRESS, value=factor), on=ADDRESS).drop_nulls('value')
     counts = joined.group_by('side', 'value', 'category').agg(count=pl.len().cast(pl.Int64))

@@ -27,6 +27,7 @@ from factlab.errors import (
     distribution,
     label_agreement,
     names_of,
+    plain_cells,
     propose,
     propose_by_model,
     read_labels,
@@ -98,7 +99,7 @@ def _read_table(path: Path) -> pl.DataFrame:
     try:
         if path.suffix == '.jsonl': return pl.read_ndjson(path, infer_schema_length=None)
         if path.suffix == '.parquet': return pl.read_parquet(path)
-        return pl.read_csv(path, infer_schema=False, separator='\t' if path.suffix == '.tsv' else ',')
+        return plain_cells(pl.read_csv(path, infer_schema=False, separator='\t' if path.suffix == '.tsv' else ','))
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(f'{path.name} cannot be read: {(str(error).splitlines() or ["it is empty"])[0]:.200}') from None
 

@@ -120,3 +120,41 @@ class Opened:
     def foreign(self) -> list[str]:
         "Addresses outside this JupyterLab."
         return [url for url in self.asked if not url.startswith((self.address, self.address.replace('http', 'ws'), 'data:', 'blob:'))]
+
+
+# ---- the README's pictures: `python tests/in_browser.py [folder]` makes them again ---------------------------------------------------
+
+def picture(opened: Opened, name: str, folder: Path) -> Path:
+    "What the workbench's output shows now, in 256 colours, which keeps it small."
+    from PIL import Image
+    path = folder/f'{name}.png'
+    opened.page.locator('.jp-OutputArea-output .factlab').first.screenshot(path=path)
+    Image.open(path).convert('RGB').quantize(256).save(path, optimize=True)
+    return path
+
+def take_pictures(folder: Path) -> list[Path]:
+    "The tutorial's workbench with a label given, and its comparison of two runs."
+    import tempfile
+    project = Path(__file__).parent.parent
+    with tempfile.TemporaryDirectory() as surroundings:
+        root = Path(surroundings)/'root'
+        root.mkdir()
+        shutil.copy(project/'nbs'/'tutorials'/'workbench.ipynb', root)
+        with running_lab(root) as lab, chromium() as browser:
+            opened = Opened(browser, lab, 'workbench.ipynb', 1280, 2200).run_all('tutorial')
+            bench = opened.page.locator('.jp-OutputArea-output .factlab').first
+            bench.get_by_label('Show').first.select_option('missed errors')
+            bench.locator('.rows').first.locator('label:has(input)').nth(3).click()
+            bench.get_by_text('What the labels and keys mean').click()
+            opened.page.wait_for_timeout(2_000)  # the encoder's evidence comes a moment later
+            made = [picture(opened, 'workbench', folder)]
+            opened.page.get_by_role('tab', name='Compare', exact=True).click()
+            bench.get_by_label('Show').last.select_option(index=1)
+            bench.locator('.rows').last.locator('label:has(input)').nth(3).click()
+            opened.page.wait_for_timeout(1_000)
+            return [*made, picture(opened, 'compare', folder)]
+
+
+if __name__ == '__main__':
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent/'figures'/'workbench'
+    for path in take_pictures(target): print(f'{path}: {path.stat().st_size:,} bytes')

@@ -10,6 +10,7 @@ from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
 from misbehaving_server import MisbehavingServer
 
 from factlab.annotations import LabelFile, read_labels
+from factlab.final_probes import CAVEAT
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
@@ -107,6 +108,13 @@ def test_filter_open_label_undo_reload_restart_export(browser, lab, root, tmp_pa
     bench.page.get_by_role('button', name='2 ○ missed').click()
     bench.see('Nothing says that mill 11 is old.')
 
+    opened.page.get_by_label('8. row 11', exact=False).first.focus()  # arrow keys go from row to row
+    opened.page.keyboard.press('ArrowDown')
+    bench.see('The old mill number 13 closed')
+    opened.page.keyboard.press('ArrowUp')
+    bench.see('The old mill number 11 closed')
+    bench.page.get_by_role('button', name='2 ○ missed').click()
+
     bench.type('2')
     bench.see('Saved: extrinsic wrong for row 11')
     bench.type('3')  # the false alarm came next by itself
@@ -146,6 +154,30 @@ def test_filter_open_label_undo_reload_restart_export(browser, lab, root, tmp_pa
     assert read_labels(tmp_path/'mine.csv').equals(LabelFile(labels).labels())
     opened.shoot('workbench-labelled')
     assert not opened.foreign() and opened.dialogs == []
+    opened.page.close()
+
+
+EMBEDDED = "Workbench(predictions, rows, matches, labels={labels!r}, annotator='Ann', encoder=None)"
+
+def test_the_embedded_model_probes_while_the_page_stays_usable(browser, lab, root, tmp_path):
+    path = notebook(root, 'embedded', [case(n) for n in range(1, 3)], tmp_path/'labels.jsonl')
+    made = nbformat.read(root/path, 4)
+    made.cells[1].source = EMBEDDED.format(labels=str(tmp_path/'labels.jsonl'))
+    nbformat.write(made, root/path)
+    opened = Opened(browser, lab, path, 1280, 1100).run_all('workbench-embedded')
+    bench = Bench(opened)
+    bench.tab('Probe')
+    bench.out.get_by_label('Question').fill('When did the old mill number 1 close?')
+    bench.out.get_by_label('Answer').fill('1913')
+    bench.button('P(True)').click()
+    bench.see('asking …')
+    bench.out.get_by_label('Search').fill('number 2 ')  # the kernel answers while the model is asked
+    bench.see('1–1 of 1 rows')
+    opened.wait_for(lambda: CAVEAT in bench.out.inner_text(), 'P(True) of the embedded model', 240)
+    bench.button('Counterfactual').click()
+    opened.wait_for(lambda: 'the model finds' in bench.out.inner_text() or 'no place in the summary' in bench.out.inner_text(), 'the counterfactual', 240)
+    opened.shoot('workbench-embedded')
+    assert not opened.foreign() and not opened.errors()
     opened.page.close()
 
 

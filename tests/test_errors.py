@@ -201,7 +201,7 @@ def test_crossed_counts_are_those_of_a_loop():
     known = final_errors.sample_examples('missed')
     decided = adjudicate(check_labels(known.select('run', 'id', 'unit', 'side', 'description', 'category', annotator=pl.lit('a'))))
     about = errors.describe_errors(known.drop('category'))
-    for factor in ('position', 'length', 'kind'):
+    for factor in ('position', 'length', 'kind', 'entity'):
         crossed = errors.cross_table(decided, about, factor)
         pairs = list(about.join(decided, on=ADDRESS).select(factor, 'category').drop_nulls().iter_rows())
         assert all(count == pairs.count((value, category)) for value, category, count in crossed.select('value', 'category', 'count').iter_rows()) and crossed['count'].sum() == len(pairs)

@@ -13,8 +13,10 @@ from factlab import final, final_probes, matching
 from factlab.core import DataError, UsageError
 from factlab.data import load_sample
 from factlab.final import Study, write_study
+from factlab.final_errors import read_p_true
 from factlab.final_probes import (
     CAVEAT,
+    calibration_chart,
     counterfactual_cases,
     counterfactual_cells,
     counterfactual_detections,
@@ -22,13 +24,16 @@ from factlab.final_probes import (
     example_cells,
     example_text,
     in_turns,
+    keep_questions,
     load_questions,
     ptrue_cells,
     ptrue_chart,
     ptrue_probes,
     question_example,
     study_facts,
+    study_questions,
     write_probe,
+    write_ptrue,
 )
 from factlab.models import Response, ScriptedModel
 from factlab.ptrue import QUESTIONS
@@ -156,6 +161,57 @@ def test_hostile_questions_are_shown_as_text(models, tmp_path):
     assert result.manifest['judge'] is None and probes['exact']['status'].unique().to_list() == ['ok']
 
 
+def test_a_chart_without_any_value_can_be_written(models, tmp_path):
+    models['mute'] = ScriptedModel('mute', lambda request: Response.failed('gone'), revision='1')
+    study, asked = Study(), load_questions().head(3)
+    exact = ptrue_probes(study, asked, 'mute', samples=0)['exact']
+    result = write_probe(study, 'final/fig6', ptrue_cells(asked, {'exact': exact}), model='mute', parameters={}, data=asked, chart=ptrue_chart(asked, exact, 'mute'), out=tmp_path)
+    assert 'n = 0' in (tmp_path/'final/fig6.svg').read_text() and len(result.files) >= 3
+
+
+def test_the_calibration_chart_holds_the_reliability_table(models):
+    asked = load_questions()
+    exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
+    drawn = calibration_chart(asked, exact, 'tiny').to_dict()
+    assert any(CAVEAT in line for line in drawn['title']['subtitle'])
+    points = max(drawn['datasets'].values(), key=lambda rows: 'n' in rows[0])
+    bins = np.minimum((np.array([belief(answer) for answer in asked['answer']])*10).astype(int), 9)
+    assert sorted(row['n'] for row in points) == sorted(np.bincount(bins)[np.bincount(bins) > 0].tolist())
+    with pytest.raises(DataError, match='known'): calibration_chart(asked.with_columns(truth=pl.lit(None, pl.Boolean)), exact, 'believer')
+
+
+MISSING = [{'id': f'{split} {n}', 'split': split, 'text': f'The mill number {n} closed.', 'summary': f'The mill number {n} in Oslo closed.', 'gold': ['The source does not mention "Oslo".']}
+           for split in ('dev', 'test') for n in range(3)]
+
+
+def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp_path):
+    pl.DataFrame(MISSING).write_parquet(tmp_path/'mine.parquet')
+    believes = believing()
+    def answer(request):
+        prompt = request.messages[-1].content
+        if 'Write one question' in prompt: return json.dumps({'question': 'In which town is the mill?', 'answer': 'Oslo'})
+        return believes(request) if 'This answer is' in prompt else 'None'
+    models['blind'] = ScriptedModel('blind', answer, revision='1')
+    study = Study(data=str(tmp_path/'mine.parquet'))
+    asked, who = study_questions(study, 'blind', method='zero_shot')
+    assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'seen by nobody' in who
+    probes = ptrue_probes(study, asked, 'blind', samples=0)
+    cells = by_cell(ptrue_cells(asked, probes))
+    assert sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Questions') == 3 and cells['All', 'AUROC, exact']['n'] == 0
+    assert any('seen by nobody' in line for line in ptrue_chart(asked, probes['exact'], 'blind', who).to_dict()['title']['subtitle'])
+    kept = keep_questions(asked, probes['exact'], tmp_path/'kept.parquet')
+    assert load_questions(tmp_path/'kept.parquet')['id'].to_list() == asked['id'].to_list()
+    assert read_p_true(tmp_path/'kept.parquet') == {('blind', f'test {n}', 'gold:0'): kept['p_true'][n] for n in range(3)}
+
+    labels = pl.DataFrame([{'run': 'blind', 'id': f'test {n}', 'unit': 'gold:0', 'side': 'missed', 'description': 'd', 'annotator': 'Ann',
+                            'category': ('extrinsic_correct', 'extrinsic_wrong', 'intrinsic_alteration')[n]} for n in range(3)])
+    labels.write_csv(tmp_path/'labels.csv')
+    asked, who = study_questions(study, 'blind', method='zero_shot', labels=tmp_path/'labels.csv')
+    assert asked.select('row', 'truth').rows() == [('test 0', True), ('test 1', False)] and who == 'labels of 1 annotator'
+    result = write_ptrue(study, ptrue_cells(asked, ptrue_probes(study, asked, 'blind', samples=0)), asked, who, model='blind', parameters={'samples': 0}, out=tmp_path/'out')
+    assert result.manifest['questions']['rows'] == 2 and result.manifest['decided_by'] == who and result.manifest['judge'] is not None
+
+
 # ---- one question -----------------------------------------------------------------------------------------------------------------
 
 def test_the_example_is_asked_about_without_its_source(models):
@@ -241,13 +297,20 @@ def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
 def test_facts_and_who_made_them_wrong(models, cases):
     facts = study_facts(Study())
     people = counterfactual_cases(Study(), facts, 'people')
-    assert len(people) == 33 and len(study_facts(Study(limit=5))) == 5 and len(counterfactual_cases(Study(), facts.head(5), 'people')) == 5
+    assert len(people) == 33 and len(counterfactual_cases(Study(), facts.head(5), 'people')) == 5
+    few = Study(limit=5)
+    assert set(study_facts(few)['row']) <= {*few.rows('dev')['id'], *few.rows('test')['id']} and 0 < len(study_facts(few)) < len(facts)
     models['proposer'] = ScriptedModel('proposer', lambda _: '- Kourou\n- Oslo', revision='1')
     study = Study()
     assert 'Kourou' in counterfactual_cases(study, facts, 'proposer')['replacement'].to_list() and 'proposer' in study.used['models']
     with pytest.raises(UsageError, match='no facts'): study_facts(Study(), 'elsewhere')
     none = facts.with_columns(summary=pl.lit('It is so.'), span=pl.lit('so'), start=pl.lit(6, pl.Int64))
-    with pytest.raises(DataError, match='made wrong'): counterfactual_cases(Study(), none)
+    lost = counterfactual_cases(study, none)
+    asked = len(models['knowing'].asked)
+    cells = by_cell(counterfactual_cells(counterfactual_detections(study, lost, 'knowing'), lost))
+    assert len(models['knowing'].asked) == asked and cells['All facts, true', 'made wrong']['ours'] == 0 and cells['All facts, true', 'Facts']['ours'] == len(none)
+    assert (cells['Counterfactual errors', 'Detected']['ours'], cells['Counterfactual errors', 'Detected']['n']) == (None, 0)
+    assert sum(counterfactual_manifest(lost, None, 'rules')['no_pair'].values()) == len(none)
 
 
 def test_pairs_that_cannot_be_read_are_counted(models, cases):

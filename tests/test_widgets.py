@@ -1,5 +1,6 @@
 """The workbench without a browser: counts against loops, hostile and damaged input, parts that follow each other."""
 import re
+import threading
 from html.parser import HTMLParser
 
 import numpy as np
@@ -33,12 +34,13 @@ from factlab.examples import (
     shown,
     word_scores,
 )
+from factlab.final_probes import CAVEAT
 from factlab.localize import PREDICTIONS, VERDICTS, Localizer, prompt_set
 from factlab.matching import MATCHES
 from factlab.models import ScriptedModel
 from factlab.runs import Run, make_run
 from factlab.widgets import STYLE, ExampleView, PagedTable, RunTable, folded, marked
-from factlab.workbench import Annotator, Case, Compare, Probe, Scratch, Workbench, result_html
+from factlab.workbench import Annotator, Case, Compare, Probe, Scratch, Workbench, counterfactual_probe, p_true_probe, result_html
 
 COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok', 'reason': '', 'answer': ''}
 
@@ -133,10 +135,12 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
         bench.table.selected = place
         bench.annotator.label('1')
         bench.probe.run('P(True)')
+        bench.probe.wait()
         bench.compare.paged.selected = place
         seen += html_of(bench)
     bench.scratch.source.value, bench.scratch.summary.value, bench.scratch.store = texts[0], texts[1], False
     bench.scratch.run()
+    bench.scratch.wait()
     read = Reader(seen + html_of(bench))
     assert read.tags <= ALLOWED and read.attributes <= ATTRIBUTES and '<script>window.hacked = 1; alert(1)</script> said so' in read.text
     assert not re.search(r'[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]', seen)
@@ -283,16 +287,16 @@ def test_export_and_import(tmp_path):
     items = error_items(examples_of([{'gold': ['a', 'b']}]))
     ann = Annotator(items, (REVIEW,), tmp_path/'a.jsonl', 'Ann')
     ann.keyboard.value = '12'
-    for name in ann.format.options:
-        ann.format.value = name
-        ann.write()
+    for name in ann.exchange.format.options:
+        ann.exchange.format.value = name
+        ann.exchange.write()
         assert '2 labels written' in ann.status.value, name
     ben = Annotator(items, (REVIEW,), tmp_path/'b.jsonl', 'Ben')
-    ben.target.value, ben.format.value = str(tmp_path/'a-labels'), 'parquet'
-    ben.read()
+    ben.exchange.target.value, ben.exchange.format.value = str(tmp_path/'a-labels'), 'parquet'
+    ben.exchange.read()
     assert '2 labels taken in' in ben.status.value and ben.file.labels().equals(ann.file.labels())
-    ben.target.value = str(tmp_path/'nothing')
-    ben.read()
+    ben.exchange.target.value = str(tmp_path/'nothing')
+    ben.exchange.read()
     assert 'cannot be read' in ben.status.value and 'bad' in ben.status.value
 
 
@@ -313,23 +317,74 @@ def test_the_probe_shows_what_goes_wrong():
     def refused(case): raise ModelError('no such model')
     probe = Probe(broken, refused)
     probe.case = Case({}, Error(1, 'missed', 'gold:0', 'text'), None)
-    probe.run('P(True)')
-    assert 'ValueError: &lt;b&gt;no' in probe.result.value
-    probe.run('Counterfactual')
-    assert 'no such model' in probe.result.value
+    for name, said in (('P(True)', 'ValueError: &lt;b&gt;no'), ('Counterfactual', 'no such model')):
+        probe.run(name)
+        probe.wait()
+        assert said in probe.errand.value and 'class="bad"' in probe.errand.value and not probe.result.value and not probe.buttons[name].disabled
     assert Reader(result_html(pl.DataFrame({'<i>': ['<b>', None], 'x': [.5, 1.]}))).tags == {'table', 'thead', 'tbody', 'tr', 'th', 'td'}
+
+
+def test_a_probe_leaves_the_kernel_free_and_tells_that_it_is_at_work():
+    began, may_end, asked = threading.Event(), threading.Event(), []
+    def slow(case):
+        asked.append(case.error.number)
+        began.set()
+        assert may_end.wait(30)
+        return {'P(True)': .5}
+    probe, cases = Probe(slow), [Case({'id': 'row'}, Error(n, 'missed', f'gold:{n}', 'text'), None) for n in (1, 2)]
+    probe.case = cases[0]
+    probe.run('P(True)')
+    assert began.wait(30) and 'asking' in probe.errand.value and probe.buttons['P(True)'].disabled
+    probe.run('P(True)')  # a second click begins nothing
+    probe.case = cases[1]  # the kernel takes other work meanwhile
+    may_end.set()
+    probe.wait()
+    assert asked == [1] and 'error 1 of row is done' in probe.errand.value and not probe.result.value and not probe.buttons['P(True)'].disabled
+    probe.run('P(True)')
+    probe.wait()
+    assert asked == [1, 2] and '0.500' in probe.result.value and not probe.errand.value
+
+
+def test_the_default_probes_on_the_embedded_model():
+    row = {'id': 'a', 'text': 'The mill in Lund closed.', 'summary': 'The mill in Lund closed in 1913.'}
+    probe = Probe(p_true_probe(store=False), counterfactual_probe(store=False))
+    probe.case = Case(row, Error(1, 'missed', 'gold:0', 'The year 1913 is not in the text.'), '1913')
+    probe.question.value, probe.answer.value = 'When did the mill in Lund close?', '1913'
+    probe.run('P(True)')
+    probe.wait()
+    assert CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.errand.value
+    probe.run('Counterfactual')
+    probe.wait()
+    assert 'swapped' in probe.result.value and not probe.errand.value
+    probe.case = Case(row, Error(1, 'missed', 'gold:0', 'Nothing fits.'), None)
+    probe.run('Counterfactual')
+    probe.wait()
+    assert 'no place in the summary' in probe.result.value
 
 
 def test_scratch_says_what_it_needs_and_what_failed():
     scratch = Scratch({'silent': ScriptedModel('silent', lambda request: '')}, store=False)
     scratch.run()
-    assert 'needed' in scratch.status.value
+    assert 'needed' in scratch.errand.value
     scratch.source.value = scratch.summary.value = 'a'
     scratch.run()
+    scratch.wait()
     assert 'unparsed' in scratch.status.value
     scratch.model.value = 'no-such-backend:x'
     scratch.run()
-    assert 'bad' in scratch.status.value
+    scratch.wait()
+    assert 'bad' in scratch.errand.value and not scratch.status.value and not scratch.start.disabled
+
+
+def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
+    bench = Workbench(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    looks = [tuple(sorted(set(button._dom_classes) - {'card', 'on'})) for button in bench.view.cards.children]
+    assert len(set(looks)) == 28 and all(f'.card.{name} {{' in STYLE for look in looks for name in look)
+    rows = []
+    for key in 'jjkn':
+        bench.annotator.keyboard.value += key
+        rows.append(bench.table.selected)
+    assert rows == [1, 2, 1, 2]
 
 
 def test_comparison_counts_every_error_once_and_says_what_is_left_out():
