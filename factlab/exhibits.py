@@ -41,8 +41,20 @@ class Exhibit:
     def name(self) -> str: return self.id.partition('/')[2]
 
 CATALOG = (
+    Exhibit('oasis/fig1', 'Four steps on one passage', 'illustrated', ('claims', 'count'), chart=True),
+    Exhibit('oasis/table1', 'The unified prompt, and who keeps its rules', 'illustrated', ('subject', 'as written')),
     Exhibit('oasis/table2', 'Size of the resource', 'exact', ('Claim Extraction', 'Avg. Claims per Passage')),
+    Exhibit('oasis/table3', 'Is each step of the making right?', 'measured', ('Factual Text Generation', 'Accuracy (%)'), digits=1),
     Exhibit('oasis/table4', 'Easiness of the claim extractor', 'exact', ('BERTScore', 'Easiness F1')),
+    Exhibit('oasis/table5', 'A text judged end to end', 'measured', ('', 'FS (%)'), digits=1),
+    Exhibit('oasis/table6', 'With retrieval, and the trained pipeline', 'measured', ('Pipeline', 'RAG (%)'), digits=1),
+    Exhibit('oasis/table7', 'Claims beside their evidence', 'measured', ('', 'FS (%)'), digits=1),
+    Exhibit('oasis/table8', 'The trained verifier alone', 'measured', ('', 'B-Accuracy (%)'), digits=1),
+    Exhibit('oasis/tablec1', 'Recall of retrievers, with and without fine-tuning', 'measured', ('MiniLM', 'Recall@30')),
+    Exhibit('oasis/fig2', 'Recall over depth', 'measured', ('MiniLM', 'Recall@30'), chart=True),
+    Exhibit('oasis/fig3', 'Which systems differ?', 'measured', ('', 'p against Pipeline'), chart=True),
+    Exhibit('oasis/fig4', 'What do systems answer?', 'measured', ('Pipeline', 'Factual, correct'), chart=True),
+    Exhibit('oasis/fig5', 'Does more context help?', 'measured', ('', 'tokens (%)'), chart=True, digits=1),
     Exhibit('final/table1', 'One error, five representations', 'illustrated', ('Descriptions', 'count')),
     Exhibit('final/table2', 'Annotation operations', 'illustrated', ('Decomposition', 'descriptions')),
     Exhibit('final/fig2', 'How often each annotation operation was needed', 'exact', ('', 'Share'), chart=True),

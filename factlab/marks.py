@@ -102,11 +102,12 @@ def mark_cells(
     counts: pl.DataFrame,  # as for `aligned_counts`
     row: str = 'method',
     example: str = 'id',
+    columns: Sequence[str] = ('tp', 'n_predicted', 'n_gold'),  # what the statistic sums
     **options,  # as for `against_best`: statistic, resamples, seed
 ) -> pl.DataFrame:  # CELLS; none when fewer than two rows could be compared
     "The differences of a column's rows to its best row, as cells: difference with interval and common examples, and adjusted p."
     if counts.is_empty(): return CELLS.frame()
-    marks = against_best(aligned_counts(counts, row, example), **options)
+    marks = against_best(aligned_counts(counts, row, example, columns), **options)
     if not marks['p'].count(): return CELLS.frame()
     blank = dict.fromkeys(CELLS.columns) | {'exhibit': exhibit, 'status': 'measured'}
     cells = []
