@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from .cli_oasis import add_build, add_oasis, add_train, add_verify
 from .core import FactlabError, UsageError
 
 # %% ../nbs/51_cli.ipynb #c4
@@ -97,7 +98,7 @@ def _add_runs(commands) -> None:
 def _reproduce(arguments: argparse.Namespace) -> int:
     from factlab.reproduce import estimate, outcome_table, plain_table, reproduce
     options = {'models': arguments.model, 'judge': arguments.judge, 'data': _data_name(arguments.data), 'limit': arguments.limit, 'seed': arguments.seed,
-               'prompts': arguments.prompts, 'classifier': arguments.classifier, 'repair': arguments.repair}
+               'prompts': arguments.prompts, 'classifier': arguments.classifier, 'verifier': arguments.verifier, 'repair': arguments.repair}
     chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, parameters={k: v for k, v in options.items() if v is not None})
     def report(outcome): print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip(), file=sys.stderr, flush=True)
     if arguments.dry_run:
@@ -140,11 +141,12 @@ def _add_reproduce(commands) -> None:
     add('--status', help='only exact, measured or illustrated ones')
     add('--model', nargs='+', action='extend', metavar='M', help='models, one column each: tiny, hf:…, vllm:…, openai:…?base_url=…')
     add('--judge', metavar='J', help='encoder (the offline matcher) or a model')
-    add('--data', metavar='D', help='sample, final, or a file with the columns text, summary and gold')
+    add('--data', metavar='D', help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')
     add('--limit', type=int, metavar='N', help='rows of each split at the most')
     add('--seed', type=int, metavar='S')
     add('--prompts', choices=('ours', 'paper'), help="our wording, or the authors' published files")
-    add('--classifier', metavar='C', help='of the two-step methods: encoder, or t5:google/t5_11b_trueteacher_and_anli')
+    add('--classifier', metavar='C', help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
+    add('--verifier', metavar='V', help='of claims: tiny (the trained one), nli:MODEL, cosine, or prompt:MODEL')
     add('--no-repair', dest='repair', action='store_false', default=None, help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
     add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
@@ -203,7 +205,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog='factlab', description='A workbench for research on whether machine-written text is true.')
     top.add_argument('--version', action='version', version=f'factlab {__version__}')
     commands = top.add_subparsers(dest='command', required=True, metavar='COMMAND')
-    for add in (_add_reproduce, _add_published, _add_audit, _add_data, _add_runs, _add_store): add(commands)
+    adders = (add_verify, _add_reproduce, _add_published, _add_audit, _add_data, add_build, add_train, add_oasis, _add_runs, _add_store)
+    for add in adders: add(commands)
     return top
 
 def main(

@@ -23,7 +23,7 @@ import polars as pl
 
 from .claims import PAGES, windows
 from .core import DataError, Schema, UsageError, cache_dir, canonical_json, digest, progress, replacing, write_text
-from .corpora import PASSAGES, RetrievalTask
+from .corpora import PASSAGES, RetrievalTask, retrieval_task
 from .encoder import Encoder
 from .search import BM25, Fused, Hits, TextSearch, check_k, load_index
 from .stats import bootstrap_counts, ratio
@@ -294,7 +294,8 @@ def open_corpus(
     *,
     index: str = 'exact',  # as for `search.load_index`
 ) -> Corpus:
-    "A corpus from a folder of texts, a file of passages or an encoded folder; encoded in the cache where need be."
+    "A corpus from a folder of texts, a file of passages, an encoded folder, or the shipped `sample`; encoded in the cache where need be."
+    if path == 'sample': return cached_corpus(retrieval_task('sample').passages, encoder, index=index)
     folder = Path(path).expanduser()
     if (folder/MANIFEST).is_file() or (folder/UNFINISHED).is_file(): return open_encoded(folder, encoder, index)
     return cached_corpus(read_passages(path), encoder, index=index)

@@ -129,6 +129,15 @@ def test_train_runs_the_notebook_with_what_is_given(checkout, monkeypatch, capfd
     with pytest.raises(SystemExit): run('train', 'judge')
 
 
+def test_a_notebook_that_shows_what_ships_is_told_to_train(checkout, monkeypatch):
+    monkeypatch.chdir(checkout)
+    cells = [nbformat.v4.new_code_cell("train = False\nsteps = None\nout = None", metadata={'tags': ['parameters']}),
+             nbformat.v4.new_code_cell("from pathlib import Path\nPath(out).write_text(f'{train} {steps}')")]
+    metadata = {'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), checkout/'nbs'/'train'/'retriever.ipynb')
+    assert run('train', 'retriever', '--out', 'told.txt') == 0 and (checkout/'told.txt').read_text() == 'True None'
+
+
 def test_a_parameter_that_the_notebook_does_not_have(checkout):
     with pytest.raises(UsageError, match='no parameter speed: there are steps, seed, out'):
         cli_oasis.run_training(checkout/'nbs'/'train'/'verifier.ipynb', {'speed': 1})
