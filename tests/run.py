@@ -42,7 +42,7 @@ def clean() -> None:
     with checkout_copy() as copy:
         call(str(BIN/'nbdev_clean'), cwd=copy)
         call('diff', '-rq', '--exclude=.ipynb_checkpoints', str(ROOT/'nbs'), str(copy/'nbs'))
-    for path in (ROOT/'nbs'/'papers').rglob('*.ipynb'):
+    for path in (*(ROOT/'nbs'/'papers').rglob('*.ipynb'), *(ROOT/'nbs'/'train').glob('*.ipynb')):
         if '"parameters"' not in path.read_text(encoding='utf-8'): raise AssertionError(f'{path.relative_to(ROOT)} has no cell tagged parameters')
 
 
@@ -59,8 +59,8 @@ def library() -> None:
 
 
 def units() -> None:
-    "pytest."
-    call(sys.executable, '-m', 'pytest', 'tests')
+    "pytest, two workers of one thread each: threads of both on the same two cores would wait for each other."
+    call(sys.executable, '-m', 'pytest', 'tests', '-n', '2', '--dist', 'loadfile', OMP_NUM_THREADS='1')
 
 
 def papers() -> None:
@@ -71,6 +71,20 @@ def papers() -> None:
         exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
         missing = [str(path.relative_to(ROOT)) for path in exhibits if not (out/path.parent.name/f'{path.stem}.csv').is_file()]
         if missing: raise AssertionError(f'no results of {missing}')
+
+
+TRAINING = {'extractor': 'measured_on: 2', 'retriever': 'sources: [sample]\ntasks: [sample]\nlimit: 20', 'verifier': 'data: sample'}
+
+
+def training() -> None:
+    "Every training notebook takes two steps, and writes a part with its card."
+    with tempfile.TemporaryDirectory() as home:
+        for part, parameters in TRAINING.items():
+            out = Path(home)/part
+            call(str(BIN/'papermill'), str(ROOT/'nbs'/'train'/f'{part}.ipynb'), str(Path(home)/f'{part}.ipynb'), '--no-progress-bar', '-y', f'{parameters}\nsteps: 2\nout: {out}',
+                 cwd=ROOT/'nbs'/'train', FACTLAB_HOME=home, FACTLAB_PROGRESS='0')
+            missing = [name for name in ('adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md') if not (out/name).is_file()]
+            if missing: raise AssertionError(f'training the {part} wrote no {", ".join(missing)}')
 
 
 def audit() -> None:
@@ -86,7 +100,7 @@ def readme() -> None:
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, exported, clean, units, library, papers, audit, readme)
+STEPS = (lint, exported, clean, units, library, papers, training, audit, readme)
 
 
 def main(names: list[str]) -> int:
