@@ -97,7 +97,8 @@ def recall_chart(
     curves = pl.concat([ours, printed])
     chart = curve_chart(curves, title, 'k: passages retrieved', 'R@k', note=note, domain=(0, 1))
     alt, series = load_altair(), curves['series'].unique(maintain_order=True).to_list()
-    bands = alt.Chart(recalls.select('system', 'k', 'low', 'high').drop_nulls()).mark_area(opacity=.18).encode(
-        alt.X('k:Q'), alt.Y('low:Q'), alt.Y2('high:Q'), alt.Color('system:N', scale=alt.Scale(domain=series, range=list(PALETTE[:len(series)])), legend=None),
+    bands = alt.Chart(recalls.select('k', 'low', 'high', series='system').drop_nulls()).mark_area(opacity=.18).encode(
+        alt.X('k:Q'), alt.Y('low:Q'), alt.Y2('high:Q'), alt.Color('series:N', scale=alt.Scale(domain=series, range=list(PALETTE[:len(series)])), sort=series,
+            legend=alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, symbolOpacity=1, columns=3)),
         description=alt.value(''))
     return alt.layer(bands, *chart.layer, title=chart.title).properties(width=chart.width, height=chart.height)

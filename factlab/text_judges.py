@@ -22,7 +22,8 @@ from .prompts import Parsed, Prompt
 from .store import Store
 
 # %% ../nbs/28_text_judges.ipynb #c4
-_LABEL = re.compile(r'\b(not[\s-]+factual|non[\s-]?factual|unfactual|factual)\b', re.IGNORECASE)
+_YES, _NO = r'factual(?:ly[ ]+(?:accurate|correct))?', r'(?:not[\s-]+|non[\s-]?|un)factual(?:ly[ ]+(?:accurate|correct))?|factually[ ]+in(?:accurate|correct)'
+_LABEL = re.compile(rf'\b({_NO}|{_YES})\b', re.IGNORECASE)
 _EITHER = re.compile(r'\bfactual\W+or\W+(not\W+|non\W?|un)factual\b', re.IGNORECASE)  # the question given back
 _LINE = re.compile(r'^\W*label\W*[:=]\W*(.*)$', re.IGNORECASE | re.MULTILINE)
 
@@ -39,7 +40,7 @@ def parse_factual(
     found = 'both labels' if named else 'neither label'
     return Parsed(None, 'unparsed', f'the answer names {found}: expected Factual or Not Factual, found {text.strip()[:60]!r}')
 
-def _is_factual(label: str) -> bool: return label.lower() == 'factual'
+def _is_factual(label: str) -> bool: return re.fullmatch(_YES, label, re.IGNORECASE) is not None
 
 # %% ../nbs/28_text_judges.ipynb #c7
 @dataclass(frozen=True)

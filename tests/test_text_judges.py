@@ -21,7 +21,8 @@ ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The sea is salt.', 'The sea is 
     ('Factual', True), ('factual.', True), ('Not Factual', False), ('NOT FACTUAL', False), ('"Not factual"', False), ('non-factual', False), ('Unfactual', False),
     ('LABEL: Factual', True), ('Label: **Not Factual**', False), ('EXPLANATION: nothing is factual here\nLABEL: Factual', True),
     ('EXPLANATION: x\nLABEL: Factual\n\nEXPLANATION: y\nLABEL: Not Factual', False), ('This text is not factual.', False), ('**Factual** since it is not in doubt', True),
-    ('', None), ('yes', None), ('Factual or Not Factual?', None), ('It is either factual or not factual', None), ('counterfactual', None), ('LABEL:', None)])
+    ('', None), ('yes', None), ('Factual or Not Factual?', None), ('It is either factual or not factual', None), ('counterfactual', None), ('LABEL:', None), ('This text is factually accurate, but dull.', True), ('The text is factually inaccurate.', False), ('LABEL: factually incorrect', False),
+    ('It is not factually correct.', False), ('Factually', None)])
 def test_labels_are_read_as_a_person_would(answer, factual):
     parsed = parse_factual(answer)
     assert parsed.value is factual and (parsed.status == 'ok') == (factual is not None)
