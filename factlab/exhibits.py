@@ -165,7 +165,7 @@ class Result:
         "What the table's reader must know of its answers: how many were read only at the second asking."
         counts = [f'{method.removeprefix("test/")} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
                   for method, count in methods.items() if method.startswith('test/')]
-        return f'summaries read only at the second asking: {", ".join(counts)}' if counts else None
+        return f'{self.manifest.get("rows_are", "summaries")} read only at the second asking: {", ".join(counts)}' if counts else None
 
     def table(self) -> 'TableView':
         "Published beside ours, as `tables.show_table` shows it."

@@ -385,5 +385,5 @@ def write_study(
     prompts = {id: study.used['prompts'][id] for id in sorted(study.used['prompts'])}
     about = {'parameters': {'models': list(models), 'data': Path(study.data).name} | parameters,
              'data': {'texts': study.texts.height, 'claims': study.claims.height, 'passages': study.tasks.passages.height, 'fingerprint': fingerprint(study.texts)},
-             'models': study.used['models'], 'parts': study.used['parts'], 'prompts': prompts, 'second_asking': study.used['second_asking'], 'failed': study.used['failed']}
+             'models': study.used['models'], 'parts': study.used['parts'], 'prompts': prompts, 'rows_are': 'texts', 'second_asking': study.used['second_asking'], 'failed': study.used['failed']}
     return write_exhibit(id, CELLS.check(cells), about=about | more, chart=chart, out=out)
