@@ -214,7 +214,13 @@ class Trainer:
 # %% ../nbs/22_verifier_training.ipynb #c13
 CHECKPOINT = 'checkpoint.safetensors'
 
-def save_checkpoint(file: Path, trainer: Trainer, losses: Sequence[float], mark: str) -> None:
+def save_checkpoint(
+    file: Path,
+    trainer: Trainer,
+    losses: Sequence[float],  # of the steps so far
+    mark: str,  # digest of settings and pairs, by which `load_checkpoint` knows its own
+) -> None:
+    "Write weights, optimiser state and losses in one step, so that training goes on from here. Raises `DataError` when the disk refuses."
     from safetensors.torch import save_file
     tensors = {}
     for at, weight in enumerate(trainer.weights):
