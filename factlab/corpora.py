@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['PASSAGES', 'PAIRS', 'LABELLED', 'RELEVANCE', 'OASIS', 'TEXTS', 'CLIMATE_LABELS', 'WICE_LABELS', 'WICE_WORDS',
-           'FACTSCORE', 'FACTSCORE_SYSTEMS', 'CLAIMS', 'OASIS_NEEDED', 'OASIS_SPLITS', 'SENTENCE_END',
+           'FACTSCORE', 'FACTSCORE_SYSTEMS', 'QUESTIONS', 'CLAIMS', 'OASIS_NEEDED', 'OASIS_SPLITS', 'SENTENCE_END',
            'RETRIEVAL_TASKS', 'split_by', 'load_climate_fever', 'load_wice', 'load_wice_words', 'load_dialfact',
-           'load_factscore', 'load_factscore_examples', 'load_xquad', 'RetrievalTask', 'oasis_frame', 'load_oasis_file',
-           'end_to_end_texts', 'verification_pairs', 'oasis_retrieval', 'load_oasis_sample', 'retrieval_task']
+           'load_factscore', 'load_factscore_examples', 'load_xquad', 'load_xquad_questions', 'RetrievalTask',
+           'oasis_frame', 'load_oasis_file', 'end_to_end_texts', 'verification_pairs', 'oasis_retrieval',
+           'load_oasis_sample', 'retrieval_task']
 
 # %% ../nbs/01_corpora.ipynb #c2
 import json
@@ -165,6 +166,19 @@ def load_xquad(
         for a, article in enumerate(articles, 1) for p, paragraph in enumerate(article['paragraphs'], 1))
 
 # %% ../nbs/01_corpora.ipynb #c35
+QUESTIONS = Schema('questions', {'id': pl.String, 'page': pl.String, 'passage': pl.String, 'question': pl.String, 'answer': pl.String,
+                                 'start': pl.Int64})  # where the answer begins in the passage, in characters
+
+def load_xquad_questions(
+    download: bool = True,  # False: only from a local folder
+) -> pl.DataFrame:  # schema QUESTIONS
+    "XQuAD's 1,190 English questions with the first answer that was marked."
+    articles = json.loads(get('xquad', 'xquad.en.json', download=download).read_text(encoding='utf-8'))['data']
+    return QUESTIONS.frame([dict(id=asked['id'], page=article['title'].replace('_', ' '), passage=paragraph['context'], question=asked['question'].strip(),
+                                 answer=asked['answers'][0]['text'], start=asked['answers'][0]['answer_start'])
+        for article in articles for paragraph in article['paragraphs'] for asked in paragraph['qas']])
+
+# %% ../nbs/01_corpora.ipynb #c38
 CLAIMS = Schema('claims', {'id': pl.String, 'text': pl.String, 'split': pl.String})
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +195,7 @@ class RetrievalTask:
         found = self.relevance.filter(pl.col('relevance') > 0).join(rows, on='passage_id').group_by('claim_id').agg('row')
         return [set(rows) for rows in self.claims.join(found, left_on='id', right_on='claim_id', how='left', maintain_order='left')['row']]
 
-# %% ../nbs/01_corpora.ipynb #c36
+# %% ../nbs/01_corpora.ipynb #c39
 def _task(name: str, claims: pl.DataFrame, judged: pl.DataFrame) -> RetrievalTask:
     "`judged`: claim_id, page, text, relevance (null: a passage of the corpus that nobody judged for that claim)."
     passages = judged.unique('text', keep='first', maintain_order=True).select('page', 'text')
@@ -194,14 +208,14 @@ def _task(name: str, claims: pl.DataFrame, judged: pl.DataFrame) -> RetrievalTas
     return RetrievalTask(name, passages, claims, RELEVANCE.check(relevance.join(claims, left_on='claim_id', right_on='id', how='semi',
         maintain_order='left').select(*RELEVANCE.columns), name))
 
-# %% ../nbs/01_corpora.ipynb #c38
+# %% ../nbs/01_corpora.ipynb #c41
 def _climate_task(download: bool, related: bool) -> RetrievalTask:
     rows = _climate_sentences(download)
     relevance = pl.lit(1) if related else (pl.col('label') != 'NEUT').cast(pl.Int64)
     claims = rows.unique('claim_id', keep='first', maintain_order=True).select(id='claim_id', text='claim', split=pl.lit('test'))
     return _task('climate-fever', claims, rows.select('claim_id', relevance.alias('relevance'), page='article', text='evidence'))
 
-# %% ../nbs/01_corpora.ipynb #c41
+# %% ../nbs/01_corpora.ipynb #c44
 def _wice_task(download: bool) -> RetrievalTask:
     claims = _wice('entailment_retrieval_claim', download)
     supporting = claims.select('claim_id', number=pl.col('supporting_sentences').list.eval(pl.element().explode()).list.unique())
@@ -212,7 +226,7 @@ def _wice_task(download: bool) -> RetrievalTask:
     judged = judged.with_columns(pl.col('relevance').fill_null(0)).filter(pl.col('text').str.strip_chars() != '')
     return _task('wice', claims.select('split', id='claim_id', text='claim'), judged)
 
-# %% ../nbs/01_corpora.ipynb #c44
+# %% ../nbs/01_corpora.ipynb #c47
 OASIS_NEEDED = ('page', 'passage', 'claims', 'altered', 'falsified', 'factual', 'unfactual')
 
 def _same(one: str, other: str) -> bool: return one.casefold().split() == other.casefold().split()
@@ -241,7 +255,7 @@ def _oasis_fault(row: Mapping) -> str|None:
     if not all(map(_whole, texts)): return 'a text holds half a character (a lone surrogate)'
     return None
 
-# %% ../nbs/01_corpora.ipynb #c45
+# %% ../nbs/01_corpora.ipynb #c48
 OASIS_SPLITS = ('train', 'validation', 'test')
 
 def _oasis_ids(read: Rows, name: str) -> list[str]:
@@ -258,7 +272,7 @@ def _oasis_splits(read: Rows, shares: Mapping[str, float]) -> list[str]:
                  for i, split in enumerate(splits) if split not in OASIS_SPLITS])
     return splits
 
-# %% ../nbs/01_corpora.ipynb #c46
+# %% ../nbs/01_corpora.ipynb #c49
 def oasis_frame(
     read: Rows,
     name: str = 'oasis',  # the beginning of ids where the rows have none
@@ -271,7 +285,7 @@ def oasis_frame(
     ids, splits = _oasis_ids(read, name), _oasis_splits(read, shares or {'train': .8, 'validation': .2})
     return OASIS.frame([row | {'id': one, 'split': split} for row, one, split in zip(known, ids, splits, strict=True)])
 
-# %% ../nbs/01_corpora.ipynb #c47
+# %% ../nbs/01_corpora.ipynb #c50
 def load_oasis_file(
     path: Path|str,  # .jsonl, .json or .parquet with the columns of the schema OASIS
 ) -> pl.DataFrame:  # schema OASIS
@@ -283,7 +297,7 @@ def load_oasis_file(
     if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
     return oasis_frame(READERS[path.suffix.lower()](path), path.stem)
 
-# %% ../nbs/01_corpora.ipynb #c51
+# %% ../nbs/01_corpora.ipynb #c54
 def end_to_end_texts(
     oasis: pl.DataFrame,  # schema OASIS
 ) -> pl.DataFrame:  # schema TEXTS: two rows for each passage
@@ -303,7 +317,7 @@ def verification_pairs(
     rows = kinds.explode('claim', 'label').with_columns(id=pl.format('{}-{}', 'group', 'label'), label_original=pl.col('label'))
     return _labelled(rows, 'oasis')
 
-# %% ../nbs/01_corpora.ipynb #c54
+# %% ../nbs/01_corpora.ipynb #c57
 def oasis_retrieval(
     oasis: pl.DataFrame,  # schema OASIS
     name: str = 'oasis',
@@ -318,7 +332,7 @@ def oasis_retrieval(
     judged = pl.concat([own.drop('row').with_columns(relevance=pl.lit(1, pl.Int64)), others], how='diagonal')
     return _task(name, claims, judged)
 
-# %% ../nbs/01_corpora.ipynb #c57
+# %% ../nbs/01_corpora.ipynb #c60
 SENTENCE_END = re.compile(r'[.!?]["”’)]*(?=\s|$)')
 
 def load_oasis_sample(
@@ -336,7 +350,7 @@ def load_oasis_sample(
                  if (found := len(SENTENCE_END.findall(text))) < 5])
     return frame
 
-# %% ../nbs/01_corpora.ipynb #c58
+# %% ../nbs/01_corpora.ipynb #c61
 RETRIEVAL_TASKS: dict[str, Callable[..., RetrievalTask]] = {
     'climate-fever': lambda download, related: _climate_task(download, related), 'wice': lambda download, related: _wice_task(download),
     'sample': lambda download, related: oasis_retrieval(load_oasis_sample(), 'sample')}
