@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['QUESTIONS', 'PTRUE', 'OPTIONS', 'LETTERS', 'SPELLINGS', 'PROBE', 'STATUSES', 'Reading', 'SAMPLED', 'SAMPLING_CHECK',
-           'PLAIN', 'LIKELIHOOD', 'CONSISTENCY', 'PROBE_SCORES', 'DENSITY', 'ASK', 'ASK_SCHEMA', 'DRAFTS',
-           'sample_questions', 'order_messages', 'share_bounds', 'choice_masses', 'top_masses', 'ptrue_exact',
-           'read_letter', 'ptrue_sampled', 'sampling_check', 'answer_likelihood', 'plain_words', 'same_answer',
-           'self_consistency', 'compare_probes', 'probe_calibration', 'reflected_density', 'density_by_category',
-           'read_question', 'foreign_words', 'draft_questions']
+           'PLAIN', 'LIKELIHOOD', 'CONSISTENCY', 'PROBE_SCORES', 'DENSITY', 'sample_questions', 'order_messages',
+           'share_bounds', 'choice_masses', 'top_masses', 'ptrue_exact', 'read_letter', 'ptrue_sampled',
+           'sampling_check', 'answer_likelihood', 'plain_words', 'same_answer', 'self_consistency', 'compare_probes',
+           'probe_calibration', 'reflected_density', 'density_by_category']
 
 # %% ../nbs/30_ptrue.ipynb #c2
 import math
@@ -21,9 +20,9 @@ import numpy as np
 import polars as pl
 
 from .calibration import AUROC, auroc, calibration_scores
-from .core import DataError, Schema, UsageError, canonical_json
+from .core import DataError, Schema, UsageError
 from .models import Model, Request, Response, ask
-from .prompts import Parsed, Prompt, parse_json_object, unparsed
+from .prompts import Prompt
 from .stats import proportion_bounds, proportion_interval
 from .store import Store
 
@@ -379,77 +378,3 @@ def density_by_category(
         density = reflected_density(part['p_true'].to_numpy(), at, bandwidth)
         rows += [{'category': category, 'p_true': float(x), 'density': float(y), 'n': len(part)} for x, y in zip(at, density, strict=True)]
     return DENSITY.frame(rows)
-
-# %% ../nbs/30_ptrue.ipynb #c57
-ASK = Prompt(name='final/ask_question', version=1, fields=('text', 'summary', 'description'), example_answer='{"question": "When did the bridge open?", "answer": "1969"}',
-    user='A summary of a text holds a piece of information that the text does not support. Write one question whose answer is exactly that piece.\n'
-         '- Whoever answers sees neither text nor summary: name the people, things and events that the question is about.\n'
-         '- Use only what the text says. Do not put the answer into the question.\n'
-         '- The answer is the unsupported piece as the summary has it, in a few words.\n\nText:\n{text}\n\nSummary:\n{summary}\n\n'
-         'What is not supported: {description}\n\nReply with a JSON object: {{"question": "...", "answer": "..."}}')
-
-ASK_SCHEMA = canonical_json({'type': 'object', 'required': ['question', 'answer'], 'additionalProperties': False,
-    'properties': {'question': {'type': 'string', 'minLength': 8, 'maxLength': 240}, 'answer': {'type': 'string', 'minLength': 1, 'maxLength': 80}}})
-
-# %% ../nbs/30_ptrue.ipynb #c58
-def read_question(
-    text: str,  # an answer with a JSON object in it
-) -> Parsed[tuple[str, str]]:  # question, answer
-    "Question and answer. Unparsed without both as texts, or when the question asks nothing."
-    parsed = parse_json_object(text)
-    if not parsed.ok: return parsed
-    question, answer = (parsed.value.get(name) for name in ('question', 'answer'))
-    if not all(isinstance(part, str) and part.strip() for part in (question, answer)): return unparsed('no question and answer as texts')
-    if not question.strip().endswith('?'): return unparsed('the question does not end in a question mark')
-    return Parsed((' '.join(question.split()), ' '.join(answer.split())), reason=parsed.reason)
-
-# %% ../nbs/30_ptrue.ipynb #c60
-_ORDINARY = frozenset('what which who whom whose when where why how many much long old far often is are was were be been being do does did has have had will would '
-    'can could should of in on at by to for from with about into over after before during between under and or not that this these those it its he she they '
-    'his her their there name named called kind type first last year date day month time place city country town person number'.split())
-
-def foreign_words(
-    question: str,
-    text: str,  # the source
-) -> list[str]:
-    "Words of the question that neither the source nor the ordinary language of questions has."
-    known = {word for word in plain_words(text)} | _ORDINARY
-    return [word for word in dict.fromkeys(plain_words(question)) if word not in known and word.rstrip('s') not in known and word + 's' not in known]
-
-# %% ../nbs/30_ptrue.ipynb #c62
-DRAFTS = Schema('question drafts', {
-    'id': pl.String, 'category': pl.String, 'status': pl.String, 'reason': pl.String,
-    'question': pl.String, 'answer': pl.String,  # null unless the status is ok
-    'in_summary': pl.Boolean,           # does the summary hold the answer?
-    'gives_away': pl.Boolean,           # does the question hold it?
-    'foreign': pl.List(pl.String),      # words of the question that are not from the source
-    'review': pl.String,                # 'open'; a reviewer makes it 'kept', 'edited' or 'dropped'
-    'truth': pl.Boolean,                # null until somebody knows
-})
-
-def draft_questions(
-    errors: pl.DataFrame,  # id, text, summary, description; perhaps category
-    model: Model,
-    store: Store|None|Literal[False] = None,
-    *,
-    seed: int = 0, max_tokens: int = 160,
-) -> pl.DataFrame:  # DRAFTS, in the order of the errors; they can be given to every probe
-    "Propose a question for each described inconsistency (FINAL App. G.1). Unreadable proposals are counted, never invented."
-    if missing := [name for name in ('id', 'text', 'summary', 'description') if name not in errors.columns]:
-        raise DataError(f'the errors lack the columns {missing}, found {errors.columns}')
-    rows = errors.select('id', 'text', 'summary', 'description', category=pl.col('category') if 'category' in errors.columns else pl.lit(None, pl.String)).to_dicts()
-    asked = [row for row in rows if all(row[name] for name in ('text', 'summary', 'description'))]
-    responses = dict(zip((row['id'] for row in asked), ask([Request(messages=ASK.render(**{name: row[name] for name in ASK.fields}), json_schema=ASK_SCHEMA,
-        max_tokens=max_tokens, seed=seed, label=ASK.name) for row in asked], model, store), strict=True))
-    return DRAFTS.frame([_draft(row, responses.get(row['id'])) for row in rows])
-
-def _draft(row: dict, response: Response|None) -> dict:
-    base = {'id': row['id'], 'category': row['category'], 'review': 'open'}
-    if response is None: return base | {'status': 'unparsed', 'reason': 'no text, summary or description'}
-    if not response.ok: return base | {'status': 'failed', 'reason': response.error}
-    parsed = read_question(response.text)
-    if not parsed.ok: return base | {'status': 'unparsed', 'reason': parsed.reason}
-    question, answer = parsed.value
-    within = lambda whole: bool(plain_words(answer)) and f' {" ".join(plain_words(answer))} ' in f' {" ".join(plain_words(whole))} '
-    return base | {'status': 'ok', 'reason': parsed.reason, 'question': question, 'answer': answer, 'in_summary': within(row['summary']),
-                   'gives_away': within(question), 'foreign': foreign_words(question, row['text'])}

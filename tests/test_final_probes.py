@@ -34,6 +34,7 @@ from factlab.final_probes import (
     study_questions,
     write_probe,
     write_ptrue,
+    writer_of,
 )
 from factlab.models import Response, ScriptedModel
 from factlab.ptrue import QUESTIONS
@@ -208,8 +209,22 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     labels.write_csv(tmp_path/'labels.csv')
     asked, who = study_questions(study, 'blind', method='zero_shot', labels=tmp_path/'labels.csv')
     assert asked.select('row', 'truth').rows() == [('test 0', True), ('test 1', False)] and who == 'labels of 1 annotator'
-    result = write_ptrue(study, ptrue_cells(asked, ptrue_probes(study, asked, 'blind', samples=0)), asked, who, model='blind', parameters={'samples': 0}, out=tmp_path/'out')
+    probes = ptrue_probes(study, asked, 'blind', samples=0)
+    result = write_ptrue(study, ptrue_cells(asked, probes), asked, who, model='blind', parameters={'samples': 0}, calibration=calibration_chart(asked, probes['exact'], 'blind'), out=tmp_path/'out')
     assert result.manifest['questions']['rows'] == 2 and result.manifest['decided_by'] == who and result.manifest['judge'] is not None
+    assert {file.name for file in result.files} >= {'fig6.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(file.is_file() for file in result.files)
+
+
+def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
+    pl.DataFrame(MISSING).write_parquet(tmp_path/'mine.parquet')
+    models['tiny'] = ScriptedModel('tiny', lambda request: believing()(request) if 'This answer is' in request.messages[-1].content else 'None', revision='1')
+    study = Study(data=str(tmp_path/'mine.parquet'))
+    asked, who = study_questions(study, 'tiny', method='zero_shot')
+    assert writer_of('tiny') == 'gaps' and writer_of('tiny', 'a model') == 'a model' and writer_of('a model') == 'a model'
+    written = asked.filter(pl.col('question').is_not_null())
+    assert written.height and written['question'].str.contains('____', literal=True).all() and not [r for r in models['tiny'].asked if 'Write one question' in r.messages[-1].content]
+    lines = ' '.join(ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, writer_of('tiny')).to_dict()['title']['subtitle'])
+    assert 'gaps in the sentences' in lines and f'none for {asked.height - written.height} of {asked.height} facts' in lines and CAVEAT in lines
 
 
 # ---- one question -----------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
 """P(True): against brute force, sampling against the exact value, bounds that must hold, and hostile questions."""
-import json
 import math
 
 import numpy as np
@@ -14,7 +13,6 @@ from factlab.core import DataError, UsageError
 from factlab.models import Response, ScriptedModel, TokenLogprob
 from factlab.ptrue import (
     CONSISTENCY,
-    DRAFTS,
     LETTERS,
     LIKELIHOOD,
     PROBE,
@@ -25,13 +23,10 @@ from factlab.ptrue import (
     choice_masses,
     compare_probes,
     density_by_category,
-    draft_questions,
-    foreign_words,
     probe_calibration,
     ptrue_exact,
     ptrue_sampled,
     read_letter,
-    read_question,
     reflected_density,
     same_answer,
     sample_questions,
@@ -164,8 +159,6 @@ def test_hostile_questions_reach_the_model_as_they_are(text):
     model = ScriptedModel('m', lambda _: scores({'A': .4, 'B': .5}))
     frame = ptrue_exact(questions((text, text, None)), model, False)
     assert frame['status'].item() == 'ok' and no_nan(frame) and model.asked[0].messages[-1].content.count(text) >= 2
-    drafted = draft_questions(pl.DataFrame({'id': ['a'], 'text': [text], 'summary': [text], 'description': [text]}), ScriptedModel('w', lambda _: json.dumps({'question': text + '?', 'answer': text})), False)
-    assert drafted['status'].item() in ('ok', 'unparsed') and drafted.schema == pl.Schema(DRAFTS.columns)
 
 
 def drawing(p_correct: float, p_rest: float = .1) -> ScriptedModel:
@@ -253,15 +246,6 @@ def test_probe_scores_count_what_has_no_score():
     assert found['auroc'] == pytest.approx(np.mean([[r > w for w in wrong] for r in right])) and found['unparsed'] == 1 and (found['n_right'], found['n_wrong']) == (3, 4)
     brier = probe_calibration(asked, probe, resamples=50).filter(pl.col('metric') == 'brier score')
     assert brier['value'].item() == pytest.approx(np.mean([(1 - p)**2 for p in right] + [p**2 for p in wrong])) and brier['n'].item() == 7
-
-
-def test_drafts_are_reviewable():
-    errors = pl.DataFrame({'id': ['a', 'b', 'c'], 'text': ['The probe left in 1997.', 'x', None], 'summary': ['The probe left Kourou in 1997.', 'x', 'x'], 'description': ['Kourou is new.', 'y', 'z'], 'category': ['k', None, None]})
-    model = ScriptedModel('w', lambda request: '{"question": "Which Kourou harbour did the probe leave?", "answer": "the Kourou"}' if 'Kourou' in request.messages[0].content else 'no')
-    drafts = draft_questions(errors, model, False)
-    assert drafts['status'].to_list() == ['ok', 'unparsed', 'unparsed'] and drafts.select('in_summary', 'gives_away', 'review', 'category').row(0) == (True, True, 'open', 'k')
-    assert 'harbour' in drafts['foreign'][0] and 'probe' not in drafts['foreign'][0]
-    assert foreign_words('Who?', '') == [] and not read_question('{"question": "  ", "answer": "x"}').ok
 
 
 def test_the_sample_has_a_question_for_each_extrinsic_error():
