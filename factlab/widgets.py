@@ -109,7 +109,7 @@ class KeyField(widgets.Text):
     "Calls what belongs to each key that is typed into it; `other` gets the keys that have nothing."
 
     def __init__(self, acts: Mapping[str, Callable[[], object]], other: Callable[[str], object]):
-        super().__init__('', description='Keys', placeholder='click, then type', layout=widgets.Layout(width='110px'), style={'description_width': 'initial'})
+        super().__init__('', description='Keys', placeholder='click, then type', layout=widgets.Layout(width='150px'), style={'description_width': 'initial'})
         self.acts, self.other = acts, other
         self.add_class('catcher')
         self.observe(self._typed, 'value')

@@ -114,6 +114,15 @@ class Opened:
         "A screenshot, where `$FACTLAB_SCREENSHOTS` names a folder."
         if folder := os.environ.get('FACTLAB_SCREENSHOTS'): self.page.screenshot(path=f'{folder}/{name}.png')
 
+    def settle(self, seconds: float = 1.0) -> None:
+        "Wait until the page has stayed the same for so long: what a kernel answers is drawn in pieces, and what is clicked meanwhile may be gone."
+        seen = [time.monotonic(), '']
+        def still() -> bool:
+            now = self.page.locator('.jp-Notebook').first.inner_html()
+            if now != seen[1]: seen[:] = time.monotonic(), now
+            return time.monotonic() - seen[0] >= seconds
+        self.wait_for(still, 'the page to stay as it is')
+
     def errors(self) -> list[str]:
         return self.page.locator('[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
 
@@ -124,16 +133,16 @@ class Opened:
 
 # ---- the README's pictures: `python tests/in_browser.py [folder]` makes them again ---------------------------------------------------
 
-def picture(opened: Opened, name: str, folder: Path) -> Path:
-    "What the workbench's output shows now, in 256 colours, which keeps it small."
+def picture(part, name: str, folder: Path) -> Path:
+    "What a part of the page shows now, in 256 colours, which keeps it small."
     from PIL import Image
     path = folder/f'{name}.png'
-    opened.page.locator('.jp-OutputArea-output .factlab').first.screenshot(path=path)
+    part.screenshot(path=path)
     Image.open(path).convert('RGB').quantize(256).save(path, optimize=True)
     return path
 
 def take_pictures(folder: Path) -> list[Path]:
-    "The tutorial's workbench with a label given, and its comparison of two runs."
+    "The tutorial's workbench with labels given, and its comparison of two runs."
     import tempfile
     project = Path(__file__).parent.parent
     with tempfile.TemporaryDirectory() as surroundings:
@@ -144,15 +153,17 @@ def take_pictures(folder: Path) -> list[Path]:
             opened = Opened(browser, lab, 'workbench.ipynb', 1280, 2200).run_all('tutorial')
             bench = opened.page.locator('.jp-OutputArea-output .factlab').first
             bench.get_by_label('Show').first.select_option('missed errors')
+            opened.settle()
             bench.locator('.rows').first.locator('label:has(input)').nth(3).click()
+            opened.settle(5)  # the encoder's evidence comes some moments later
             bench.get_by_text('What the labels and keys mean').click()
-            opened.page.wait_for_timeout(2_000)  # the encoder's evidence comes a moment later
-            made = [picture(opened, 'workbench', folder)]
+            made = [picture(bench, 'workbench', folder)]
             opened.page.get_by_role('tab', name='Compare', exact=True).click()
             bench.get_by_label('Show').last.select_option(index=1)
+            opened.settle()
             bench.locator('.rows').last.locator('label:has(input)').nth(3).click()
-            opened.page.wait_for_timeout(1_000)
-            return [*made, picture(opened, 'compare', folder)]
+            opened.settle()
+            return [*made, picture(bench.locator('.widget-tab-contents .factlab:visible').first, 'compare', folder)]
 
 
 if __name__ == '__main__':

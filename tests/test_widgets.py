@@ -312,6 +312,23 @@ def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
     assert bench.annotator.walk.count(bench.annotator.mine) == (0, 0)
 
 
+def test_a_row_opens_at_what_one_came_for(tmp_path):
+    case = {'gold': ['a', 'b', 'c'], 'predicted': ['p', 'q'], 'matched': [0, None]}
+    bench = Workbench(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    def opened(place, show='all rows'):
+        bench.table.selected = None
+        bench.table.show_.value = show
+        bench.table.selected = place
+        return bench.view.error and bench.view.error.unit
+    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'invented errors') == 'predicted:1' and opened(1, 'missed errors') == 'gold:1'
+    assert bench.annotator.walk.item['unit'] == 'gold:1'
+    bench.annotator.label('1')
+    assert opened(1, 'missed errors') == 'gold:2' and opened(1) == 'gold:2'
+    bench.annotator.label('1')
+    assert opened(1) == 'predicted:1' and opened(1, 'missed errors') == 'gold:1'  # all of that kind are done: the first of them
+    assert opened(3) is None and bench.probe.case is None
+
+
 def test_the_probe_shows_what_goes_wrong():
     def broken(case): raise ValueError('<b>no</b>')
     def refused(case): raise ModelError('no such model')
