@@ -68,7 +68,7 @@ STYLE = '<style>' + '''
 .factlab .columns {display: grid !important; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 10px; align-items: start; overflow: visible}
 @container (max-width: 640px) {.factlab .columns {grid-template-columns: minmax(0, 1fr)}}
 .factlab .columns > *, .factlab .whole {width: auto !important; min-width: 0}
-.factlab .label-key {white-space: nowrap} .factlab .label {width: auto !important; min-width: 120px}
+.factlab .choice {width: auto !important; min-width: 120px}
 .factlab .wrap {flex-wrap: wrap; overflow: visible; align-items: center}
 .factlab .catcher input {caret-color: #0072B2; color: transparent; border: 2px dashed #0072B2} .factlab .catcher input:focus {border-style: solid; background: rgba(0, 114, 178, .12)}
 ''' + _colours() + '</style>'

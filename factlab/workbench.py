@@ -96,7 +96,7 @@ class LabelButtons(widgets.Box):
 
     def __init__(self, schemes: Sequence[LabelScheme], choose: Callable[[str, LabelScheme], None]):
         self._rows = {scheme.name: [labelled_button(f'{label.key}  {_pretty(label.name)}', drawable(label.definition),
-                                                    lambda key=label.key, scheme=scheme: choose(key, scheme), 'label') for label in scheme.labels] for scheme in schemes}
+                                                    lambda key=label.key, scheme=scheme: choose(key, scheme), 'choice') for label in scheme.labels] for scheme in schemes}
         super().__init__([])
         self.add_class('wrap')
 
@@ -467,6 +467,7 @@ class Compare(widgets.VBox):
         self.outcome.observe(lambda _: self.refresh(), 'value')
         self.paged.observe(lambda _: self._chosen(), 'selected')
         self.refresh()
+        self.paged.step(1)
 
     def refresh(self) -> None:
         wanted = pl.lit(True) if not self.outcome.value else pl.col('outcome') == self.outcome.value
