@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from .annotations import ITEMS
+from .categoriser import find_focus
 from .core import DataError, FactlabError, Schema, UsageError
 from .data import fingerprint, load, load_sample
 from .encoder import Encoder
@@ -241,7 +242,7 @@ def find_span(
     summary: str,
     source: str = '',
 ) -> list[tuple[int, int]]:  # empty when it cannot be found by its string
-    "Where in the summary an error stands: its span, what its descriptions quote, or names and numbers that are not in the source."
+    "Where in the summary an error stands: its span, what its descriptions quote, or names, numbers or else words that are not in the source."
     if error.span and (places := _places(error.span, summary)): return places[:1]
     descriptions = [text[:5_000] for text in (error.gold, *error.predicted) if text]
     quoted = [part.strip() for description in descriptions for m in _QUOTED.finditer(description) for part in (m[1] or m[2],)]
@@ -249,7 +250,9 @@ def find_span(
         if places := [place for part in dict.fromkeys(wanted) for place in _places(part, summary)[:1]]: return places
     words = {m[0] for description in descriptions for m in _TELLING.finditer(description)}
     telling = {word for word in words if (any(c.isdigit() for c in word) or word[0].isupper()) and word in summary and word not in source}
-    return [place for word in sorted(telling) for place in _places(word, summary)]
+    if telling: return [place for word in sorted(telling) for place in _places(word, summary)]
+    focus = find_focus(' '.join(descriptions[:1]), summary, source)
+    return _places(focus, summary)[:1] if focus.lower() not in source.lower() else []
 
 # %% ../nbs/50_examples.ipynb #c30
 def pieces(

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 import traitlets
 
-from .annotations import ADDRESS, FALSE_ALARMS, ITEMS, MISSED, RESERVED, LabelFile, LabelScheme, error_labels, read_labels, write_labels
+from .annotations import ADDRESS, FALSE_ALARMS, ITEMS, MISSED, RESERVED, REVIEW, LabelFile, LabelScheme, error_labels, read_labels, write_labels
 from .core import FactlabError, UsageError, home_dir, replacing
 from .errors import guarded_cells
 from .examples import KINDS, OUTCOMES, Error, Examples, compare_examples, cut, error_items, errors_of, read_examples, shown
@@ -505,7 +505,7 @@ class Workbench(widgets.VBox):
         judge: str|Judge|None = 'encoder',  # matches where none are given; asked once, then in the store
         other: Run|pl.DataFrame|Examples|None = None,  # a second run to compare with
         other_matches: pl.DataFrame|None = None,
-        schemes: Sequence[LabelScheme] = (MISSED, FALSE_ALARMS),
+        schemes: Sequence[LabelScheme]|None = None,  # FINAL's categories; of a run with nothing matched, right or wrong
         labels: Path|str|None = None,  # file of labels; labels/<run>.jsonl in factlab's home folder when None
         annotator: str|None = None,
         blind: bool = False,
@@ -517,6 +517,7 @@ class Workbench(widgets.VBox):
     ):
         self.examples = _read(run, rows, matches, judge)
         self.table, self.view = RunTable(self.examples), ExampleView(encoder)
+        schemes = schemes or ((MISSED, FALSE_ALARMS) if self.examples.frame['matched'].count() else (REVIEW,))
         kinds = [kind for kind in KINDS if any(not scheme.on or kind in scheme.on for scheme in schemes)]
         self.annotator = Annotator(error_items(self.examples, kinds), schemes, labels or labels_path(self.examples), annotator, self.examples.model, blind, alone=False)
         if probe_model is not None: p_true, counterfactual = p_true or p_true_probe(probe_model), counterfactual or counterfactual_probe(probe_model)

@@ -163,6 +163,9 @@ def test_a_run_made_here_finds_its_own_rows(tmp_path):
 def test_bad_input_is_said_and_shown(tmp_path):
     predictions, rows, matches = frames([{'gold': ['a'], 'predicted': ['b'], 'matched': [0]}, {'status': 'failed', 'reason': 'server gone', 'predicted': None, 'matched': None}])
     bare = read_examples(predictions, rows.drop('gold'), matches)
+    reviewed = Workbench(bare, labels=tmp_path/'bare.jsonl', annotator='Ann', encoder=None).annotator
+    reviewed.label('1')
+    assert reviewed.file.labels().select('scheme', 'kind', 'label').rows() == [('review', 'predicted', 'right')]
     assert any('no gold' in note for note in bare.notes) and [error.kind for error in errors_of(bare.frame.row(0, named=True))] == ['predicted']
     old = read_examples(predictions.drop('reason', 'status'), rows, matches)
     assert any('another version' in note for note in old.notes) and old.frame['status'].to_list() == ['unknown', 'unknown']
@@ -201,6 +204,7 @@ def test_spans_are_found_where_they_can_be():
     assert found(gold='Lund is not mentioned, nor is 1913.') == ['1913', 'Lund'] and found(gold='It is all wrong.') == [] and found(gold='Span elsewhere', span='nowhere') == []
     assert found(gold='“1931”, not “1913”') == ['1913'] and found(gold='It was 191.') == ['191']
     assert find_span(Error(1, 'missed', 'gold:0', gold='x'*300_000), summary, source) == []
+    assert found(gold='Nothing says that it is old.') == ['old'] and found(gold='That it closed is wrong.') == []  # the source lacks one, and has the other
 
 
 def test_evidence_by_words_prefers_rare_words_and_finds_nothing_in_nothing():
