@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['ENT', 'NEUT', 'CONTR', 'MISSING', 'RULES', 'TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'algorithm1',
-           'labels_of', 'Rule', 'read_method', 'Evaluation', 'in_waves', 'all_pairs', 'ClaimVerdicts', 'verify_claims',
-           'Verdicts', 'open_search', 'verify_texts', 'verify_text', 'printable', 'verdict_report', 'verdict_json']
+           'labels_of', 'Rule', 'read_method', 'Evaluation', 'wave_width', 'Makers', 'in_waves', 'all_pairs',
+           'ClaimVerdicts', 'verify_claims', 'Verdicts', 'open_search', 'verify_texts', 'verify_text', 'printable',
+           'verdict_report', 'verdict_json']
 
 # %% ../nbs/22_verify.ipynb #c2
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,23 +123,34 @@ class Evaluation(NamedTuple):
     evaluated: int             # pairs that were evaluated
     pairs: int                 # pairs that there are
 
-def _evaluate(claims: Sequence[str], evidence: Sequence[Sequence[str]], verifier: Verifier, store, columns: Iterable[Sequence[int]],
-              early: bool) -> Evaluation:
-    "Evaluate the given columns one group after the other; `early`: of undecided claims alone."
-    sizes = np.array([len(found) for found in evidence], int)
-    table = np.full((len(claims), sizes.max(initial=0), len(LABELS)), np.nan, np.float32)
-    open_, evaluated = np.ones(len(claims), bool), 0
-    with _one_store(store) as store, progress(total=len(claims), label='claims', unit='claim') as bar:
-        for group in columns:
-            cells = [(row, column) for column in group for row in np.flatnonzero(open_ & (sizes > column)).tolist()]
-            if not cells: break
-            rows, at = map(np.array, zip(*cells, strict=True))
-            table[rows, at] = verifier.probabilities([(evidence[row][column], claims[row]) for row, column in cells], store)
-            evaluated += len(cells)
-            if early: open_[rows[labels_of(table[rows, at]) != NEUT]] = False
-            bar.update(int((~open_ | (sizes <= max(group) + 1)).sum()) - bar.n)
-    return Evaluation(table, evaluated, int(sizes.sum()))
+def wave_width(
+    decided: int,  # claims that the last wave decided
+    looked: int,   # pairs of it up to the deciding ones
+    depth: int,    # ranks that were evaluated so far
+    waste: float,  # share of the pairs that may be evaluated in vain
+) -> int:  # ranks of the next wave
+    "How many ranks to evaluate at once; 1 where nothing may be wasted."
+    if not waste: return 1
+    return max(1, min(depth + 1, int(1 + 2*waste*(looked + 1)/(decided + 1))))
 
+# %% ../nbs/22_verify.ipynb #c20
+@dataclass(frozen=True)
+class Makers:
+    "Which texts make which claims; a text is factual when `share` of its claims are verified."
+    texts: np.ndarray   # int [m]: numbers of texts from 0, one for each claim that a text makes
+    claims: np.ndarray  # int [m]: the claims' rows
+    share: float = 1.0
+
+    def open_claims(self,
+        verified: np.ndarray,  # bool [claims]
+        settled: np.ndarray,   # bool [claims]: nothing will change `verified`
+    ) -> np.ndarray:  # bool [claims]: made by a text whose verdict is not known yet
+        count = lambda which: np.bincount(self.texts, which[self.claims], minlength=self.texts.max(initial=-1) + 1)
+        needed = self.share*np.bincount(self.texts) - 1e-9
+        undecided = (count(verified & settled) < needed) & (count(verified | ~settled) >= needed)
+        return np.bincount(self.claims, undecided[self.texts], minlength=len(verified)) > 0
+
+# %% ../nbs/22_verify.ipynb #c23
 @contextmanager
 def _one_store(store: Store|None|Literal[False]) -> Iterator[Store|Literal[False]]:
     "The store itself, or the user's own, open for the whole block."
@@ -146,24 +158,49 @@ def _one_store(store: Store|None|Literal[False]) -> Iterator[Store|Literal[False
     else:
         with Store() as own: yield own
 
-# %% ../nbs/22_verify.ipynb #c18
-def _check_evidence(claims: Sequence[str], evidence: Sequence[Sequence[str]]) -> None:
+def _sizes(claims: Sequence[str], evidence: Sequence[Sequence[str]]) -> np.ndarray:  # int [claims]
+    "How many passages each claim has. Raises `DataError` when the lists do not fit."
     if len(claims) != len(evidence):
         raise DataError(f'{len(claims)} claims but {len(evidence)} lists of evidence: give one list for each claim, empty where '
                         'there is none')
     strange = next((at for at, found in enumerate(evidence) if isinstance(found, str)), None)
     if strange is not None: raise DataError(f'the evidence of claim {strange} is one text: expected a list of passages, best first')
+    return np.array([len(found) for found in evidence], int)
 
+def _evaluate(table: np.ndarray, cells: np.ndarray, claims: Sequence[str], evidence: Sequence[Sequence[str]], verifier: Verifier, store) -> int:
+    "Fill cells (bool [claims, k]) of the table in one batch, and count them."
+    rows, columns = np.nonzero(cells)
+    if len(rows): table[rows, columns] = verifier.probabilities([(evidence[row][column], claims[row]) for row, column in zip(rows, columns, strict=True)], store)
+    return len(rows)
+
+# %% ../nbs/22_verify.ipynb #c24
 def in_waves(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first
     verifier: Verifier,
     store: Store|None|Literal[False] = None,
+    waste: float = 0.1,          # share of pairs that may be evaluated in vain, for larger batches; 0: not one
+    makers: Makers|None = None,  # given: only as far as the verdicts of these texts need
 ) -> Evaluation:
-    "Evaluate rank 1 of all claims, then rank 2 of those that are undecided, and so on, as Algorithm 1 needs them."
-    _check_evidence(claims, evidence)
-    deepest = max(map(len, evidence), default=0)
-    return _evaluate(claims, evidence, verifier, store, [[column] for column in range(deepest)], early=True)
+    "Evaluate rank 1 of all claims, then further ranks of those that are undecided, and so on, as Algorithm 1 needs them."
+    if not 0 <= waste <= 1: raise UsageError(f'waste is {waste}: expected a share from 0 to 1')
+    sizes = _sizes(claims, evidence)
+    table = np.full((len(claims), sizes.max(initial=0), len(LABELS)), np.nan, np.float32)
+    open_, ranks, depth, width, evaluated = sizes > 0, np.arange(table.shape[1]), 0, 1, 0
+    with _one_store(store) as store, progress(total=len(claims), label='claims', unit='claim') as bar:
+        while open_.any():
+            wave = (ranks >= depth) & (ranks < depth + width)
+            evaluated += _evaluate(table, open_[:, None] & wave & (ranks < sizes[:, None]), claims, evidence, verifier, store)
+            verified, places = algorithm1(labels_of(table))
+            decided = open_ & (places >= 0)
+            looked = np.where(decided, places - depth + 1, np.minimum(sizes - depth, width))[open_].sum()
+            depth += width
+            width = wave_width(int(decided.sum()), int(looked), depth, waste)
+            settled = (places >= 0) | (sizes <= depth)
+            open_ &= ~settled
+            if makers is not None: open_ &= makers.open_claims(verified, settled)
+            bar.update(int((~open_).sum()) - bar.n)
+    return Evaluation(table, evaluated, int(sizes.sum()))
 
 def all_pairs(
     claims: Sequence[str],
@@ -172,10 +209,13 @@ def all_pairs(
     store: Store|None|Literal[False] = None,
 ) -> Evaluation:
     "Evaluate every pair, all in one batch."
-    _check_evidence(claims, evidence)
-    return _evaluate(claims, evidence, verifier, store, [list(range(max(map(len, evidence), default=0)))], early=False)
+    sizes = _sizes(claims, evidence)
+    table = np.full((len(claims), sizes.max(initial=0), len(LABELS)), np.nan, np.float32)
+    with _one_store(store) as store:
+        evaluated = _evaluate(table, np.arange(table.shape[1]) < sizes[:, None], claims, evidence, verifier, store)
+    return Evaluation(table, evaluated, int(sizes.sum()))
 
-# %% ../nbs/22_verify.ipynb #c22
+# %% ../nbs/22_verify.ipynb #c30
 class ClaimVerdicts(NamedTuple):
     "Verdicts on claims, with what they rest on."
     verified: np.ndarray       # bool [claims]
@@ -184,6 +224,7 @@ class ClaimVerdicts(NamedTuple):
     probabilities: np.ndarray  # float32 [claims, k, 3], NaN where not evaluated
     evaluated: int
     pairs: int
+    settled: np.ndarray        # bool [claims]: False where the texts' verdicts were known before the claim's, whose columns then say nothing
 
 def verify_claims(
     claims: Sequence[str],
@@ -191,23 +232,26 @@ def verify_claims(
     verifier: str|Verifier = 'tiny',    # as for `nli.load_verifier`
     method: str|Rule = 'algorithm1',    # as for `read_method`
     store: Store|None|Literal[False] = None,
+    makers: Makers|None = None,         # given: only as far as the verdicts of these texts need, where the rule decides early
 ) -> ClaimVerdicts:
     "Verify claims against their passages: in waves where the rule decides early, else all pairs. Raises `DataError` when lists do not fit."
     rule, verifier = read_method(method), load_verifier(verifier)
-    found = (in_waves if rule.early else all_pairs)(claims, evidence, verifier, store)
+    found = in_waves(claims, evidence, verifier, store, makers=makers) if rule.early else all_pairs(claims, evidence, verifier, store)
     scores, places = rule.scores(found.probabilities)
-    return ClaimVerdicts(scores >= rule.threshold, scores, places, *found)
+    seen = (~np.isnan(found.probabilities).any(-1)).sum(1)
+    settled = (places >= 0) | (seen == [len(passages) for passages in evidence])
+    return ClaimVerdicts(scores >= rule.threshold, scores, places, *found, settled)
 
-# %% ../nbs/22_verify.ipynb #c25
+# %% ../nbs/22_verify.ipynb #c33
 TEXTS = Schema('texts', {'id': pl.String, 'text': pl.String}, open=True)
 TEXT_VERDICTS = Schema('text verdicts', {
     'id': pl.String, 'verdict': pl.Boolean,  # null: there is none, `reason` says why
     'n_claims': pl.Int64, 'n_verified': pl.Int64,
-    'score': pl.Float64,    # share of verified claims; their mean score where the rule takes means
+    'score': pl.Float64,    # share of verified claims; their mean score where the rule takes means; null where not all claims were settled
     'reason': pl.String,    # why there is no verdict
     'warning': pl.String})  # what to know about the verdict
 CLAIM_VERDICTS = Schema('claim verdicts', {
-    'text_id': pl.String, 'number': pl.Int64, 'claim': pl.String, 'verdict': pl.Boolean,
+    'text_id': pl.String, 'number': pl.Int64, 'claim': pl.String, 'verdict': pl.Boolean,  # null: the text's verdict was known before
     'label': pl.String,     # of the passage that decided, NEUT where none did; null without evidence
     'rank': pl.Int64,       # of that passage, from 1; null where none decided
     'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64,  # of that passage; where none decided, of the least neutral one
@@ -225,7 +269,7 @@ class Verdicts:
     evidence: pl.DataFrame  # EVIDENCE
     settings: dict          # extractor, retriever, verifier, method, k, pairs, evaluated
 
-# %% ../nbs/22_verify.ipynb #c27
+# %% ../nbs/22_verify.ipynb #c35
 def open_search(
     corpus: Corpus|pl.DataFrame|Path|str,  # encoded; schema PASSAGES; or a folder or file as for `retrieval.open_corpus`
     retriever: str = 'retriever',          # an encoder, 'bm25' or 'fusion:ENCODER'; an encoded corpus has its own
@@ -248,7 +292,7 @@ def _found(search: TextSearch, claims: Sequence[str], k: int, store) -> Hits:
     if not claims: return Hits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
     return search.search(claims, k, store) if isinstance(search, Corpus) else search.search(claims, k)
 
-# %% ../nbs/22_verify.ipynb #c29
+# %% ../nbs/22_verify.ipynb #c37
 def _probability_columns(rows: np.ndarray) -> dict[str, pl.Series]:  # [n, 3], NaN becomes null
     return {f'p_{label.lower()}': pl.Series(rows[:, at].astype(float)).fill_nan(None) for at, label in enumerate(LABELS)}
 
@@ -257,11 +301,12 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, sizes: np.ndarray)
     table = np.pad(found.probabilities, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan)
     shown = np.where(found.places >= 0, found.places, _best_place(1 - table[:, :, NEUT]))
     rows = table[np.arange(len(table)), shown]
-    label = np.where(found.places >= 0, labels_of(rows), np.where(sizes > 0, NEUT, MISSING))
-    return pl.DataFrame({'claim': pl.Series(claims, dtype=pl.String), 'verdict': found.verified,
-                         'label': pl.Series([None if at < 0 else LABELS[at] for at in label], dtype=pl.String),
-                         'rank': pl.Series(found.places + 1).replace(0, None), **_probability_columns(rows),
-                         'score': found.scores.astype(float), 'passages': sizes})
+    label = np.where(found.places >= 0, labels_of(rows), np.where((sizes > 0) & found.settled, NEUT, MISSING))
+    frame = pl.DataFrame({'claim': pl.Series(claims, dtype=pl.String), 'verdict': found.verified,
+                          'label': pl.Series([None if at < 0 else LABELS[at] for at in label], dtype=pl.String),
+                          'rank': pl.Series(found.places + 1).replace(0, None), **_probability_columns(rows),
+                          'score': found.scores.astype(float), 'passages': sizes})
+    return frame.with_columns(pl.when(pl.Series(found.settled, dtype=pl.Boolean)).then(pl.col('verdict', 'score')))
 
 def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> pl.DataFrame:
     "One row for each passage of each different claim, in the order of the ranks."
@@ -271,16 +316,17 @@ def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, pas
                          'passage_id': texts['id'], 'page': texts['page'], 'passage': texts['text'],
                          'score': hits.scores[rows, columns].astype(float), **_probability_columns(found.probabilities[rows, columns])})
 
-# %% ../nbs/22_verify.ipynb #c30
+# %% ../nbs/22_verify.ipynb #c38
 def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
     "Verdicts of texts (id, reason, warning) from those of their claims (CLAIM_VERDICTS)."
     verified, n = pl.col('verdict').sum(), pl.len()
     mean = rule.share is None
-    sums = rows.group_by('text_id').agg(n_claims=n.cast(pl.Int64), n_verified=verified.cast(pl.Int64),
-                                        score=pl.col('score').mean() if mean else verified/n)
+    sums = rows.group_by('text_id').agg(n_claims=n.cast(pl.Int64), n_verified=verified.cast(pl.Int64), settled=pl.col('verdict').is_not_null().all(),
+                                        score=pl.col('score').mean() if mean else verified/n)  # claims that are not settled cannot lift it to the limit
     limit = rule.threshold if mean else rule.share
     joined = texts.join(sums, left_on='id', right_on='text_id', how='left', maintain_order='left')
-    return TEXT_VERDICTS.check(joined.with_columns(pl.col('n_claims', 'n_verified').fill_null(0), verdict=pl.col('score') >= limit - 1e-9).select(*TEXT_VERDICTS.columns))
+    return TEXT_VERDICTS.check(joined.with_columns(pl.col('n_claims', 'n_verified').fill_null(0), verdict=pl.col('score') >= limit - 1e-9,
+                                                   score=pl.when('settled').then('score')).select(*TEXT_VERDICTS.columns))
 
 def _reason(text: str, found: Parsed[list[str]]) -> str|None:
     "Why a text has no verdict."
@@ -294,7 +340,7 @@ def _warning(text: str, found: Parsed[list[str]], embedded: bool) -> str|None:
     if language and noted.startswith(language): language = ''  # the extractor said it already
     return '; '.join(part for part in (language, noted) if part) or None
 
-# %% ../nbs/22_verify.ipynb #c31
+# %% ../nbs/22_verify.ipynb #c39
 def verify_texts(
     texts: pl.DataFrame,  # schema TEXTS: id (unique), text
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`
@@ -304,6 +350,7 @@ def verify_texts(
     k: int = 30,                           # passages for a claim at the most
     method: str|Rule = 'algorithm1',       # as for `read_method`
     store: Store|None|Literal[False] = None,
+    texts_only: bool = False,              # stop where a text's verdict is known, whatever its other claims are: the same verdicts, sooner
 ) -> Verdicts:
     """Are these texts true, as far as the corpus knows? Claims, evidence and verdicts (LLM-OASIS § 5).
 
@@ -322,7 +369,7 @@ def verify_texts(
         claims = stated['claim'].unique(maintain_order=True).to_list()
         hits = _found(search, claims, min(k, len(passages)), store)
         evidence = [passages['text'].gather(row[row >= 0]).to_list() for row in hits.ids]
-        found = verify_claims(claims, evidence, verifier, rule, store)
+        found = verify_claims(claims, evidence, verifier, rule, store, _makers(stated, claims, rule) if texts_only else None)
     rows = CLAIM_VERDICTS.check(stated.join(_claim_frame(claims, found, (hits.ids >= 0).sum(1)), on='claim', how='left', maintain_order='left'))
     shown = stated.join(_evidence_frame(claims, found, hits, passages), on='claim', how='inner', maintain_order='left_right')
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
@@ -333,9 +380,14 @@ def verify_texts(
                     passages=len(passages), pairs=found.pairs, evaluated=found.evaluated)
     return Verdicts(_text_verdicts(about, rows, rule), rows, EVIDENCE.check(shown.select(*EVIDENCE.columns)), settings)
 
+def _makers(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> Makers|None:  # None: the mean over claims needs all of them
+    numbers = {claim: row for row, claim in enumerate(claims)}
+    texts = np.unique(stated['text_id'].to_numpy(), return_inverse=True)[1]
+    return None if rule.share is None else Makers(texts, np.array([numbers[claim] for claim in stated['claim']], int), rule.share)
+
 def _is_embedded(name: str) -> bool: return name.removeprefix('prompt:').partition('?')[0] in ('tiny', 'retriever', 'cosine')
 
-# %% ../nbs/22_verify.ipynb #c32
+# %% ../nbs/22_verify.ipynb #c40
 def verify_text(
     text: str,
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`
@@ -344,7 +396,7 @@ def verify_text(
     "Is this text true, as far as the corpus knows? `print(verdict_report(verify_text(…)))` shows it."
     return verify_texts(pl.DataFrame({'id': ['text'], 'text': [text]}, schema={'id': pl.String, 'text': pl.String}), corpus, **options)
 
-# %% ../nbs/22_verify.ipynb #c41
+# %% ../nbs/22_verify.ipynb #c51
 _ESCAPES = re.compile(r'\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.', re.DOTALL)
 
 def printable(
@@ -355,13 +407,13 @@ def printable(
     kept = (' ' if letter.isspace() else letter for letter in text if letter.isspace() or unicodedata.category(letter)[0] != 'C')
     return ' '.join(''.join(kept).split())
 
-# %% ../nbs/22_verify.ipynb #c43
+# %% ../nbs/22_verify.ipynb #c53
 _WORDS = {'ENT': 'supported', 'CONTR': 'contradicted', 'NEUT': 'nothing decides', None: 'no evidence'}
 
 def _headline(text: dict) -> str:
     if text['verdict'] is None: return f'NO VERDICT: {printable(text["reason"])}.'
-    n, verified = text['n_claims'], text['n_verified']
-    return f'{"FACTUAL" if text["verdict"] else "NOT FACTUAL"}: {verified} of {n} claim{"s" * (n != 1)} verified.'
+    n, verified, rest = text['n_claims'], text['n_verified'], '' if text['score'] is not None else ', not all looked at'
+    return f'{"FACTUAL" if text["verdict"] else "NOT FACTUAL"}: {verified} of {n} claim{"s" * (n != 1)} verified{rest}.'
 
 def _wrapped(text: str, width: int, indent: str, first: str|None = None) -> str:
     return textwrap.fill(text, max(40, width), initial_indent=indent if first is None else first, subsequent_indent=indent)
@@ -370,7 +422,7 @@ def _claim_lines(claim: dict, passages: list[dict], width: int) -> list[str]:
     "One claim, its label, and the passages to show. What is over 1,000 characters long is shown shortened."
     short = lambda text, most=1000: text if len(text) <= most else f'{text[:most]} … ({len(text):,} characters)'
     chances = '' if claim['p_ent'] is None else f'   P: ENT {claim["p_ent"]:.2f}  NEUT {claim["p_neut"]:.2f}  CONTR {claim["p_contr"]:.2f}'
-    state = f'{"verified" if claim["verdict"] else "not verified"} ({_WORDS[claim["label"]]})'
+    state = f'{"verified" if claim["verdict"] else "not verified"} ({_WORDS[claim["label"]]})' if claim['verdict'] is not None else "not settled: the text's verdict was known before"
     lines = ['', _wrapped(short(printable(claim['claim'])), width, '     ', f'{claim["number"]:>3}  '), f'     {state}{chances}']
     for passage in passages:
         place = ' · '.join(dict.fromkeys([printable(passage['page'] or ''), printable(passage['passage_id'])]))
@@ -378,7 +430,7 @@ def _claim_lines(claim: dict, passages: list[dict], width: int) -> list[str]:
                   _wrapped(short(printable(passage['passage'])), width, '       | ')]
     return lines
 
-# %% ../nbs/22_verify.ipynb #c44
+# %% ../nbs/22_verify.ipynb #c54
 def _shown(claim: dict, passages: pl.DataFrame, most: int) -> list[dict]:
     "The passage that decided first, then the best others that were evaluated."
     evaluated = passages.filter(pl.col('p_ent').is_not_null() if passages['p_ent'].count() else True)
@@ -404,7 +456,7 @@ def verdict_report(
     named = ', '.join(f'{part} {printable(settings[part])}' for part in ('extractor', 'retriever', 'verifier'))
     return '\n'.join([*lines, '', _wrapped(f'{told}; {named}', width, '')]).lstrip('\n')
 
-# %% ../nbs/22_verify.ipynb #c47
+# %% ../nbs/22_verify.ipynb #c57
 def verdict_json(
     verdicts: Verdicts,
 ) -> dict:  # JSON-able: settings, and texts with their claims with their evidence

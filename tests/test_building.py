@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import polars as pl
@@ -227,6 +228,33 @@ def test_a_killed_build_goes_on(tmp_path):
         asked = len(server.calls) - before
     assert 'accepted' in said and read_build(tmp_path/'out').data.height == 10
     assert 4 <= asked <= 10 and sum(server.asked(call.prompt) for call in server.calls[:1]) <= 2
+
+
+def test_a_build_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
+    "Killed again and again, by the command that users give, at moments drawn by chance: while it starts, reads, asks or writes."
+    faulty = {1: {'falsified': "Lund01's cathedral is not built of sandstone."}, 4: {'unfactual': 'Other. Words. Only. Here.'}}
+    def script(call):
+        time.sleep(.15)
+        return answer(json.dumps(written(call.prompt, faulty.get(int(number_in(call.prompt)), {}))))
+    PAGES.write_parquet(tmp_path/'pages.parquet')
+    random, killed = np.random.default_rng(0), 0
+    with MisbehavingServer(script) as server:
+        whole = build(PAGES, model_at(server), tmp_path/'whole', store=False)
+        environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'}
+        command = [sys.executable, '-c', 'from factlab.cli import main; raise SystemExit(main())', 'build', 'oasis', '--texts', str(tmp_path/'pages.parquet'), '--model', f'{model_at(server)}&concurrency=1', '--out', str(tmp_path/'out')]
+        def run(lifetime=None):
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            try: return process.communicate(timeout=lifetime)[0]
+            except subprocess.TimeoutExpired: process.kill()
+            process.wait()
+        for lifetime in random.uniform(.05, 4, 8): killed += run(lifetime) is None
+        said, before = run(), len(server.calls)
+        assert killed and '8 accepted' in said and 'negation' in said, said
+        again = run()
+        assert len(server.calls) == before and again == said
+    found = read_build(tmp_path/'out')
+    assert found.data.equals(whole.data) and found.rejected.equals(whole.rejected) and found.manifest['counts'] == whole.manifest['counts']
+    assert [file.name for file in sorted((tmp_path/'out').iterdir())] == [file.name for file in sorted((tmp_path/'whole').iterdir())]
 
 
 def test_a_build_that_died_while_writing_is_written_again(tmp_path):

@@ -17,7 +17,7 @@ from factlab.prompts import Parsed
 from factlab.retrieval import Corpus
 from factlab.store import Store
 from factlab.verify import (
-    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, algorithm1, all_pairs, in_waves, labels_of, printable, read_method, verdict_json, verdict_report,
+    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, Makers, algorithm1, all_pairs, in_waves, labels_of, printable, read_method, verdict_json, verdict_report,
     verify_claims, verify_text, verify_texts,
 )
 
@@ -92,30 +92,80 @@ def test_labels_that_are_no_matrix():
 
 # ---- waves -------------------------------------------------------------------------------------------------------------------------
 
-@given(st.lists(st.integers(0, 9), max_size=20), st.sampled_from([(1, 3, 1), (1, 9, 1), (3, 1, 3), (.1, .1, .1)]), st.integers(0, 99))
-@settings(deadline=None, max_examples=40)
-def test_waves_decide_as_all_pairs_do(sizes, weights, seed):
-    claims = [f'claim {seed} {at}' for at in range(len(sizes))]
-    evidence = [[f'passage {at} {rank}' for rank in range(size)] for at, size in enumerate(sizes)]
+SIZES = st.lists(st.integers(0, 30), max_size=20)
+WEIGHTS = st.sampled_from([(1, 3, 1), (1, 9, 1), (3, 1, 3), (.1, .1, .1), (.1, 9, .1)])
+
+def drawn_lists(sizes, seed): return [f'claim {seed} {at}' for at in range(len(sizes))], [[f'passage {at} {rank}' for rank in range(size)] for at, size in enumerate(sizes)]
+
+
+@given(SIZES, WEIGHTS, st.sampled_from([0, .1, 1]), st.integers(0, 99))
+@settings(deadline=None, max_examples=60)
+def test_waves_decide_as_all_pairs_do(sizes, weights, waste, seed):
+    claims, evidence = drawn_lists(sizes, seed)
     counted = Drawn(weights)
-    waved, whole = in_waves(claims, evidence, counted, False), all_pairs(claims, evidence, Drawn(weights), False)
+    waved, whole = in_waves(claims, evidence, counted, False, waste), all_pairs(claims, evidence, Drawn(weights), False)
     for one, other in zip(algorithm1(labels_of(waved.probabilities)), algorithm1(labels_of(whole.probabilities)), strict=True): assert (one == other).all()
-    places = algorithm1(labels_of(whole.probabilities))[1]
-    needed = sum(size if place < 0 else place + 1 for size, place in zip(sizes, places.tolist(), strict=True))
-    assert waved.evaluated == needed == len(counted.asked) <= whole.evaluated == waved.pairs == sum(sizes)  # not one pair more than the algorithm looks at
-    seen = ~np.isnan(waved.probabilities)
+    seen, places = ~np.isnan(waved.probabilities).any(-1), algorithm1(labels_of(whole.probabilities))[1]
     assert (waved.probabilities[seen] == whole.probabilities[seen]).all()
+    assert waved.evaluated == seen.sum() == len(counted.asked) == len({*counted.asked}) <= whole.evaluated == waved.pairs == sum(sizes)
+    for size, place, looked in zip(sizes, places.tolist(), seen.sum(1).tolist(), strict=True):
+        needed = size if place < 0 else place + 1
+        assert needed <= looked <= (needed if waste == 0 else 2*needed)  # without waste not one pair more than the algorithm looks at, never more than twice that
+
+
+@pytest.mark.parametrize('decided', [.01, .03, .1, .5])
+def test_little_is_evaluated_in_vain(decided):
+    weights = (.1*decided/2, .1*(1 - decided), .1*decided/2)  # so small that nearly all probability is on one label
+    claims, evidence = drawn_lists([30]*150, 0)
+    exact, wide = (in_waves(claims, evidence, Drawn(weights), False, waste) for waste in (0, .1))
+    assert exact.evaluated < wide.evaluated <= 1.15*exact.evaluated or decided == .5 and exact.evaluated == wide.evaluated
 
 
 def test_a_wave_is_one_call():
     calls = []
     class Counting(Drawn):
         def probabilities(self, pairs, store=None): calls.append(len(pairs)); return super().probabilities(pairs, store)
-    in_waves([str(at) for at in range(50)], [[f'{at} {rank}' for rank in range(5)] for at in range(50)], Counting((.1, 100, .1)), False)
-    assert calls == [50]*5
+    claims, evidence = drawn_lists([30]*20, 0)
+    neutral = lambda: Counting((.1, 1000, .1))
+    in_waves(claims, evidence, neutral(), False, waste=0)
+    assert calls == [20]*30
     calls.clear()
-    all_pairs([str(at) for at in range(50)], [[f'{at} {rank}' for rank in range(5)] for at in range(50)], Counting(), False)
-    assert calls == [250]
+    in_waves(claims, evidence, neutral(), False)
+    assert calls == [20*width for width in (1, 2, 4, 8, 15)]  # twice as deep each time while nothing is decided
+    calls.clear()
+    all_pairs(claims, evidence, neutral(), False)
+    assert calls == [600]
+    with pytest.raises(UsageError, match='waste'): in_waves(claims, evidence, neutral(), False, waste=-.1)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=12), WEIGHTS, st.sampled_from([.3, .5, 1]), st.integers(0, 99))
+@settings(deadline=None, max_examples=60)
+def test_texts_alone_have_the_verdicts_of_all_their_claims(texts, weights, share, seed):
+    claims, evidence = drawn_lists([8]*10, seed)
+    makers = Makers(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
+    brief, whole = in_waves(claims, evidence, Drawn(weights), False, makers=makers), in_waves(claims, evidence, Drawn(weights), False)
+    known, verified = (algorithm1(labels_of(found.probabilities)) for found in (brief, whole))
+    settled = (known[1] >= 0) | ~np.isnan(brief.probabilities).any((1, 2))
+    for rows in texts:
+        needed, n = share*len(rows) - 1e-9, len(rows)
+        sure, possible = sum(known[0][row] and settled[row] for row in rows), sum(known[0][row] or not settled[row] for row in rows)
+        assert (sure >= needed) == (sum(verified[0][row] for row in rows) >= needed) and (sure >= needed or possible < needed), (n, sure, possible)
+    assert brief.evaluated <= whole.evaluated
+
+
+def test_verdicts_of_texts_alone():
+    texts = pl.DataFrame({'id': ['both', 'false', 'true', 'none'], 'text': ['Owls hunt at night. Owls swim.', 'Owls swim. Zeppelins hover over otters.', 'Owls hunt at night.', '…']})
+    for method in ('algorithm1', 'algorithm1?share=0.5', 'net', 'mean-entailment'):
+        options = BY_WORDS | dict(retriever='tiny', method=method)
+        brief, whole = (verify_texts(texts, WORLD, **options, texts_only=only) for only in (True, False))
+        assert brief.texts['verdict'].to_list() == whole.texts['verdict'].to_list() and brief.settings['evaluated'] <= whole.settings['evaluated']
+        assert whole.claims['verdict'].null_count() == 0 and whole.texts['score'].null_count() == 1
+        TEXT_VERDICTS.check(brief.texts); CLAIM_VERDICTS.check(brief.claims); EVIDENCE.check(brief.evidence)
+        assert verdict_json(brief)['texts'][3]['verdict'] is None and verdict_report(brief)
+    brief = verify_texts(texts, WORLD, **(BY_WORDS | dict(retriever='tiny')), texts_only=True)
+    left = brief.claims.filter(pl.col('verdict').is_null())
+    assert left['claim'].to_list() == ['Zeppelins hover over otters.'] and left['label'].item() is None and left['score'].item() is None
+    assert 'not all looked at' in verdict_report(brief) and 'not settled' in verdict_report(brief)
 
 
 def test_a_killed_verification_goes_on_from_the_store(tmp_path):
