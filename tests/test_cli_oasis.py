@@ -2,15 +2,22 @@
 import argparse
 import io
 import json
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import polars as pl
 import pytest
+from test_nli import save_model
 
 from factlab import cli_oasis
-from factlab.core import DataError, FactlabError, RunError, UsageError, project_dir
+from factlab.core import DataError, FactlabError, ModelError, RunError, UsageError, project_dir
+from factlab.encoder import Encoder
+from factlab.retrieval import Corpus, read_passages
 from factlab.runs import make_run
 
 EMBEDDED = ('--extractor', 'sentences', '--retriever', 'bm25', '--verifier', 'cosine', '--method', 'max-entailment')
@@ -90,6 +97,77 @@ def test_corpora_and_texts_that_are_none(corpus, tmp_path):
     with pytest.raises(DataError, match='UTF-8'): run('verify', '--file', tmp_path/'latin.txt', '--corpus', corpus, *EMBEDDED)
 
 
+# ---- bad input ---------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('text, said', [('', 'NO VERDICT: the text is empty.'), (' \n\t', 'NO VERDICT: the text is empty.'), ('… !? — 😀', 'NO VERDICT: no claim was found'),
+                                        ('Die Eulen jagen in der Nacht und sie schlafen den ganzen Tag in einer Höhle, die nicht weit von dem Fluss ist.', 'looks like German'),
+                                        ('Совы охотятся ночью, а днём спят в дупле.', 'Cyrillic')])
+def test_texts_that_say_nothing_or_say_it_in_another_language(corpus, capsys, text, said):
+    assert run('verify', text, '--corpus', corpus, *EMBEDDED) == 0
+    assert said in ' '.join(capsys.readouterr().out.split())
+
+
+def test_a_text_of_a_hundred_thousand_words(corpus, capsys, tmp_path):
+    words = ['owls', 'otters', 'rivers', 'night', 'trees', 'swim', 'fish', 'hunt']
+    (tmp_path/'long.txt').write_text(' '.join(f'Owls {" ".join(words[(at + step) % 8] for step in range(18))} {at}.' for at in range(5_000)))
+    assert run('verify', '--file', tmp_path/'long.txt', '--corpus', corpus, '--texts-only', *EMBEDDED[:4], '--verifier', 'cosine') == 0
+    assert 'of 5000 claims' in capsys.readouterr().out
+
+
+def test_passages_that_are_empty_or_equal_and_k_beyond_them(corpus, capsys):
+    (corpus/'empty.txt').touch()
+    (corpus/'blank.md').write_text(' \n\n ')
+    (corpus/'twin.txt').write_text(WORLD['owls.txt'])
+    for retriever in ('bm25', 'tiny'):
+        assert run('verify', 'Owls hunt at night.', '--corpus', corpus, '--k', 1_000, '--json', '--extractor', 'sentences', '--retriever', retriever, '--verifier', 'cosine') == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found['settings']['passages'] == 3 and [row['page'] for row in found['texts'][0]['claims'][0]['evidence']][:2] == ['owls.txt', 'twin.txt']
+    for name in ('owls.txt', 'twin.txt', 'otters.md'): (corpus/name).unlink()
+    with pytest.raises(DataError, match='nothing'): run('verify', 'Owls hunt.', '--corpus', corpus, *EMBEDDED)
+
+
+def test_a_passage_of_fifty_megabytes(corpus, tmp_path):
+    "In a process of its own, which tells how much memory it took; half a gigabyte are the embedded encoder and its library."
+    (corpus/'huge.txt').write_text(''.join(f'{word}{at % 9973} ' for at in range(1_200_000) for word in ('river', 'stone', 'moss', 'lamp', 'coal')))
+    assert (corpus/'huge.txt').stat().st_size > 50_000_000
+    command = [sys.executable, '-c', 'import resource, sys; from factlab.cli import main; sys.argv[0] = "factlab"; code = main(); '
+               'print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss//1024, file=sys.stderr); sys.exit(code)',
+               'verify', 'Owls hunt at night.', '--corpus', str(corpus), '--json', *EMBEDDED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'})
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found['texts'][0]['verdict'] is True and found['settings']['passages'] > 40_000 and int(done.stderr.split()[-1]) < 1_600
+
+
+def test_a_corpus_of_another_encoder_or_revision(corpus, tmp_path):
+    encoded = Corpus.create(tmp_path/'encoded', read_passages(corpus), 'tiny').folder
+    asked = ('verify', 'Owls hunt at night.', '--corpus', encoded, '--extractor', 'sentences', '--verifier', 'cosine', '--retriever')
+    assert run(*asked, 'tiny') == 0
+    with pytest.raises(DataError, match=r"encoded by 'tiny'.*open it with that encoder, or encode the passages again"): run(*asked, 'tiny?dtype=bfloat16')
+    manifest = json.loads((encoded/'manifest.json').read_text())
+    (encoded/'manifest.json').write_text(json.dumps(manifest | {'identity': manifest['identity'] | {'weights': 'an older revision'}}))
+    with pytest.raises(DataError, match=r'other weights\).*encode the passages again'): run(*asked, 'tiny')
+
+
+def test_embeddings_that_are_no_numbers(corpus, tmp_path, monkeypatch):
+    encoded = Corpus.create(tmp_path/'encoded', read_passages(corpus), 'tiny').folder
+    vectors = np.load(encoded/'vectors.npy')
+    vectors[0] = np.nan
+    np.save(encoded/'vectors.npy', vectors)
+    asked = ('verify', 'Owls hunt at night.', '--extractor', 'sentences', '--verifier', 'cosine', '--retriever', 'tiny', '--corpus')
+    with pytest.raises(DataError, match='(?i)nan'): run(*asked, encoded)
+    monkeypatch.setattr(Encoder, 'encode', lambda self, texts, store=None: np.full((len(texts), 384), np.nan, np.float32))
+    (corpus/'new.txt').write_text('Trams cross bridges.')
+    with pytest.raises(DataError, match='NaN or infinity for passage 0'): run(*asked, corpus)
+
+
+@pytest.mark.parametrize('labels', [['LABEL_0', 'LABEL_1', 'LABEL_2'], ['positive', 'negative']])
+def test_an_nli_model_with_unknown_labels(corpus, tmp_path, labels):
+    save_model(tmp_path/'model', labels)
+    with pytest.raises(ModelError, match='labels=ENT,NEUT,CONTR'):
+        run('verify', 'Owls hunt at night.', '--corpus', corpus, *EMBEDDED[:4], '--verifier', f'nli:{tmp_path/"model"}')
+
+
 # ---- build -------------------------------------------------------------------------------------------------------------------------
 
 def test_build_counts_without_asking(corpus, capsys, tmp_path):
@@ -110,7 +188,7 @@ def checkout(tmp_path, monkeypatch) -> Path:
     (tmp_path/'nbs'/'papers').mkdir(parents=True)
     (tmp_path/'nbs'/'train').mkdir()
     (tmp_path/'settings.ini').touch()
-    cells = [nbformat.v4.new_code_cell("steps = 10\nseed = 0\nout = ''", metadata={'tags': ['parameters']}),
+    cells = [nbformat.v4.new_code_cell("train = False\nsteps = 10\nseed = 0\nout = ''", metadata={'tags': ['parameters']}),
              nbformat.v4.new_code_cell("assert steps < 100, 'too many steps'\nfrom pathlib import Path\nif out: Path(out).write_text(f'{steps} {seed}')\nprint('trained', steps)")]
     metadata = {'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path/'nbs'/'train'/'verifier.ipynb')
@@ -138,8 +216,22 @@ def test_a_notebook_that_shows_what_ships_is_told_to_train(checkout, monkeypatch
     assert run('train', 'retriever', '--out', 'told.txt') == 0 and (checkout/'told.txt').read_text() == 'True None'
 
 
+@pytest.mark.parametrize('part', cli_oasis.PARTS)
+def test_every_part_is_written_to_factlabs_home_and_put_to_use_by_one_line(checkout, part, capfd):
+    own = checkout/'my home'
+    shutil.copy(checkout/'nbs'/'train'/'verifier.ipynb', checkout/'nbs'/'train'/f'{part}.ipynb') if part != 'verifier' else None
+    (checkout/'home'/'adapters').mkdir(parents=True)
+    assert run('train', part) == 0 and (checkout/'home'/'adapters'/part).read_text() == '10 0'
+    assert f'\n  export FACTLAB_ADAPTERS={checkout/"home"/"adapters"}\n' in capfd.readouterr().out
+    own.mkdir()
+    run('train', part, '--out', own/part)
+    assert f"\n  export FACTLAB_ADAPTERS='{own}'\n" in capfd.readouterr().out
+    run('train', part, '--out', own/'trial')
+    assert f"tiny?adapter='{own/'trial'}'; or name the folder {part}" in capfd.readouterr().out
+
+
 def test_a_parameter_that_the_notebook_does_not_have(checkout):
-    with pytest.raises(UsageError, match='no parameter speed: there are steps, seed, out'):
+    with pytest.raises(UsageError, match='no parameter speed: there are train, steps, seed, out'):
         cli_oasis.run_training(checkout/'nbs'/'train'/'verifier.ipynb', {'speed': 1})
 
 
@@ -152,7 +244,8 @@ def test_no_training_outside_a_checkout(monkeypatch):
 def test_the_shipped_notebooks_take_what_the_command_gives(part):
     import papermill
     path = project_dir()/'nbs'/'train'/f'{part}.ipynb'
-    assert {'steps', 'seed', 'out'} <= set(papermill.inspect_notebook(str(path)))
+    given = papermill.inspect_notebook(str(path))
+    assert {name: given[name]['default'] for name in ('train', 'steps', 'seed', 'out')} == {'train': 'False', 'steps': 'None', 'seed': '0', 'out': 'None'}
 
 
 # ---- submission --------------------------------------------------------------------------------------------------------------------
@@ -176,6 +269,31 @@ def test_submission_from_a_run(tmp_path, monkeypatch):
     answers = ScriptedModel('s', lambda request: 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual', revision='1')
     run('oasis', 'submission', '--run', make_run(rows, Judge(), answers, dataset='mine').id, '--out', tmp_path/'out.jsonl')
     assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True}, {'id': 'y', 'factual': False}]
+
+
+def gold(folder: Path, name: str, ids: list[str]) -> None:
+    "A gold set as the hub has it."
+    place = folder/name/{'oasis-e2e': 'e2e_factuality_evaluation', 'oasis-verification': 'claim_verification'}[name]/'data'
+    place.mkdir(parents=True)
+    pl.DataFrame({'id': ids, 'text': ['t']*len(ids), 'claim': ['c']*len(ids), 'evidence': ['e']*len(ids)}).write_parquet(place/'test-00000-of-00001.parquet')
+
+
+def test_ids_are_compared_with_the_gold_set_that_is_at_hand(tmp_path, monkeypatch, capsys):
+    (tmp_path/'data').mkdir()
+    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path/'data'))
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    def submit(*ids):
+        pl.DataFrame({'id': list(ids), 'factual': [True]*len(ids)}).write_parquet(tmp_path/'a.parquet')
+        assert run('oasis', 'submission', '--predictions', tmp_path/'a.parquet') == 0
+        return capsys.readouterr().err
+    assert 'not compared' in submit('a', 'b')
+    gold(tmp_path/'data', 'oasis-e2e', ['a', 'b', 'c'])
+    assert 'those of oasis-e2e (3)' in submit('a', 'b', 'c') and 'not compared' in submit('v1', 'v2')  # of the other task, which is not here
+    with pytest.raises(DataError, match='1 of 3 ids of the gold set are missing'): submit('a', 'b')
+    with pytest.raises(DataError, match='1 ids are not in the gold set'): submit('a', 'b', 'c', 'd')
+    gold(tmp_path/'data', 'oasis-verification', ['v1', 'v2'])
+    assert 'those of oasis-verification (2)' in submit('v1', 'v2')
+    with pytest.raises(DataError, match='not in the gold set'): submit('x', 'y')
 
 
 @pytest.mark.parametrize('frame', [pl.DataFrame({'id': ['x'], 'verdict': [None]}, schema={'id': pl.String, 'verdict': pl.Boolean}), pl.DataFrame({'id': ['x', 'x'], 'verdict': [True, True]}),
