@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RESERVED', 'MISSED', 'FALSE_ALARMS', 'REVIEW', 'ITEMS', 'LABELS', 'ADDRESS', 'Key', 'OASIS', 'Label', 'LabelScheme',
-           'labels_frame', 'LabelFile', 'write_labels', 'read_labels', 'error_labels', 'from_error_labels', 'OasisTask',
-           'read_oasis', 'write_oasis']
+           'labels_frame', 'Standing', 'LabelFile', 'write_labels', 'read_labels', 'error_labels', 'from_error_labels',
+           'OasisTask', 'read_oasis', 'write_oasis']
 
 # %% ../nbs/33_annotations.ipynb #c2
 import csv
@@ -99,22 +99,75 @@ def _append(path: Path, records: Sequence[Mapping]) -> None:
             file.truncate(end)
             raise
 
-# %% ../nbs/33_annotations.ipynb #c13
+# %% ../nbs/33_annotations.ipynb #c14
 Key = tuple[str, str, str, str, str]  # annotator, scheme, source, row, unit
 
-class LabelFile:
-    """Labels in one file (JSON lines), of any number of annotators who may write at once. What `put` has returned from is on the disk.
+class Standing:
+    "The labels that stand after a number of lines, and what each annotator could take back. A line that cannot be read is counted in `faults`."
 
-    A line that cannot be read is left where it is and counted in `faults`."""
-
-    def __init__(self, path: Path|str):
-        self.path, self.faults = Path(path), 0
-        self._forget()
+    def __init__(self): self._forget()
 
     def _forget(self) -> None:
         self._current: dict[Key, dict] = {}
         self._done: dict[str, list[tuple[Key, dict|None]]] = {}  # what each annotator did, and what stood there before
-        self._read, self._identity, self.faults = 0, None, 0
+        self.faults = 0
+
+    def take(self, line: bytes) -> None:
+        "One line into what stands now."
+        if not line.strip(): return
+        try:
+            record = json.loads(line)
+            key = tuple(record[name] for name in ('annotator', 'scheme', *ADDRESS))
+            if not all(isinstance(record[name], str) for name in LABELS.columns if name != 'label') or not isinstance(record['label'], str|None): raise TypeError
+        except (ValueError, KeyError, TypeError):
+            self.faults += 1
+            return
+        done = self._done.setdefault(record['annotator'], [])
+        if record.get('undo'): done and done.pop()
+        else: done.append((key, self._current.get(key)))
+        if record['label'] is None: self._current.pop(key, None)
+        else: self._current[key] = record
+
+    def taken_back(self, annotator: str) -> dict|None:
+        "The record that takes back the annotator's last action which was not taken back yet; None: there is none."
+        if not (done := self._done.get(annotator)): return None
+        key, before = done[-1]
+        item = before or self._current.get(key) or dict(zip(ADDRESS, key[2:], strict=True)) | {'kind': '', 'text': ''}
+        return _record(item, key[1], before and before['label'], annotator) | {'undo': True}
+
+    def label_of(self, item: Mapping, scheme: str, annotator: str) -> str|None:
+        "The label that this annotator gave."
+        record = self._current.get((annotator, scheme, *(item[name] for name in ADDRESS)))
+        return record and record['label']
+
+    def of_others(self, item: Mapping, scheme: str, annotator: str) -> dict[str, str]:
+        "Label by annotator, without one's own."
+        address = tuple(item[name] for name in ADDRESS)
+        return {key[0]: record['label'] for key, record in self._current.items() if key[1:] == (scheme, *address) and key[0] != annotator}
+
+    def labelled(self, annotator: str|None = None) -> set[tuple[str, ...]]:  # (scheme, source, row, unit)
+        "What has a label, of one annotator or of any."
+        return {key[1:] for key in self._current if annotator is None or key[0] == annotator}
+
+# %% ../nbs/33_annotations.ipynb #c15
+def _record(item: Mapping, scheme: str, label: str|None, annotator: str) -> dict:
+    if not annotator.strip(): raise UsageError('who is labelling? Give the annotator a name first')
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec='milliseconds')
+    return {name: item[name] for name in ITEMS.columns} | {'scheme': scheme, 'label': label, 'annotator': annotator, 'time': now}
+
+# %% ../nbs/33_annotations.ipynb #c18
+class LabelFile(Standing):
+    """Labels in one file (JSON lines), of any number of annotators who may write at once. What `put` has returned from is on the disk.
+
+    What stands is as of the last `refresh`; a line that cannot be read is left where it is."""
+
+    def __init__(self, path: Path|str):
+        self.path = Path(path)
+        super().__init__()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._read, self._identity = 0, None
 
     def refresh(self) -> None:
         "Take in what anyone has added since. Raises `DataError` when the file cannot be read."
@@ -131,23 +184,7 @@ class LabelFile:
         except OSError as error: raise DataError(f'the labels in {self.path} cannot be read ({error.strerror}): check the path') from None
         whole = content.rfind(b'\n') + 1
         self._read += whole
-        for line in content[:whole].splitlines(): self._take(line)
-
-    def _take(self, line: bytes) -> None:
-        "One line into what stands now."
-        if not line.strip(): return
-        try:
-            record = json.loads(line)
-            key = tuple(record[name] for name in ('annotator', 'scheme', *ADDRESS))
-            if not all(isinstance(record[name], str) for name in LABELS.columns if name != 'label') or not isinstance(record['label'], str|None): raise TypeError
-        except (ValueError, KeyError, TypeError):
-            self.faults += 1
-            return
-        done = self._done.setdefault(record['annotator'], [])
-        if record.get('undo'): done and done.pop()
-        else: done.append((key, self._current.get(key)))
-        if record['label'] is None: self._current.pop(key, None)
-        else: self._current[key] = record
+        for line in content[:whole].splitlines(): self.take(line)
 
     def put(self,
         item: Mapping,  # the columns of ITEMS
@@ -161,36 +198,11 @@ class LabelFile:
         self._save([record])
         return record
 
-    def _save(self, records: Sequence[Mapping]) -> None:
-        try: _append(self.path, records)
-        except (OSError, TimeoutError) as error:
-            reason = getattr(error, 'strerror', None) or str(error)
-            raise DataError(f'{len(records)} label{"s"*(len(records) > 1)} could not be saved to {self.path} ({reason}): free space, or choose another file; then try again') from None
-        self.refresh()
-
     def undo(self, annotator: str) -> dict|None:  # the record that stands there now, its label null when there is none; None: nothing to undo
         "Take back the annotator's last action that was not taken back yet; also after a restart. Raises `DataError` when it cannot be saved."
         self.refresh()
-        if not (done := self._done.get(annotator)): return None
-        key, before = done[-1]
-        item = before or self._current.get(key) or dict(zip(ADDRESS, key[2:], strict=True)) | {'kind': '', 'text': ''}
-        record = _record(item, key[1], before and before['label'], annotator) | {'undo': True}
-        self._save([record])
+        if (record := self.taken_back(annotator)) is not None: self._save([record])
         return record
-
-    def label_of(self, item: Mapping, scheme: str, annotator: str) -> str|None:
-        "The label that this annotator gave, as of the last `refresh`."
-        record = self._current.get((annotator, scheme, *(item[name] for name in ADDRESS)))
-        return record and record['label']
-
-    def of_others(self, item: Mapping, scheme: str, annotator: str) -> dict[str, str]:
-        "Label by annotator, without one's own."
-        address = tuple(item[name] for name in ADDRESS)
-        return {key[0]: record['label'] for key, record in self._current.items() if key[1:] == (scheme, *address) and key[0] != annotator}
-
-    def labelled(self, annotator: str|None = None) -> set[tuple[str, ...]]:  # (scheme, source, row, unit)
-        "What has a label, of one annotator or of any."
-        return {key[1:] for key in self._current if annotator is None or key[0] == annotator}
 
     def labels(self) -> pl.DataFrame:  # schema LABELS
         "All labels that stand now."
@@ -200,21 +212,21 @@ class LabelFile:
     def add(self, labels: pl.DataFrame) -> int:  # how many were new or different
         "Take labels in from elsewhere (schema LABELS), all or none; those that stand here already are not added again."
         self.refresh()
-        new = []
-        for row in LABELS.check(labels, 'the labels').iter_rows(named=True):
+        rows = LABELS.check(labels, 'the labels').to_dicts()
+        for row in rows:
             if any(row[name] is None for name in LABELS.columns): raise DataError(f'a label of row {row["row"]!r} lacks a value: every column of {LABELS.name} is needed')
-            standing = self._current.get((row['annotator'], row['scheme'], *(row[name] for name in ADDRESS)))
-            if standing is None or standing['label'] != row['label']: new.append(row)
+        new = [row for row in rows if self.label_of(row, row['scheme'], row['annotator']) != row['label']]
         if new: self._save(new)
         return len(new)
 
-# %% ../nbs/33_annotations.ipynb #c14
-def _record(item: Mapping, scheme: str, label: str|None, annotator: str) -> dict:
-    if not annotator.strip(): raise UsageError('who is labelling? Give the annotator a name first')
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec='milliseconds')
-    return {name: item[name] for name in ITEMS.columns} | {'scheme': scheme, 'label': label, 'annotator': annotator, 'time': now}
+    def _save(self, records: Sequence[Mapping]) -> None:
+        try: _append(self.path, records)
+        except (OSError, TimeoutError) as error:
+            reason = getattr(error, 'strerror', None) or str(error)
+            raise DataError(f'{len(records)} label{"s"*(len(records) > 1)} could not be saved to {self.path} ({reason}): free space, or choose another file; then try again') from None
+        self.refresh()
 
-# %% ../nbs/33_annotations.ipynb #c22
+# %% ../nbs/33_annotations.ipynb #c26
 def write_labels(
     labels: pl.DataFrame,  # schema LABELS
     path: Path|str,  # its ending says the format
@@ -224,7 +236,8 @@ def write_labels(
     writers = {'.jsonl': lambda target: labels.write_ndjson(target), '.csv': lambda target: guarded_cells(labels).write_csv(target),
                '.tsv': lambda target: guarded_cells(labels).write_csv(target, separator='\t'), '.parquet': lambda target: labels.write_parquet(target)}
     if path.suffix not in writers: raise UsageError(f'labels cannot be written to {path.name}: end its name in {", ".join(writers)}')
-    with replacing(path) as beside: writers[path.suffix](beside)
+    writers[path.suffix](content := io.BytesIO())
+    with replacing(path) as beside: beside.write_bytes(content.getvalue())  # so that a full disk is told in the system's words
     return path
 
 def read_labels(
@@ -239,7 +252,7 @@ def read_labels(
     except (OSError, pl.exceptions.PolarsError) as error: raise DataError(f'{path} cannot be read as labels: {str(error).splitlines()[0]:.200}') from None
     return LABELS.check(frame, str(path)).with_columns(pl.col('text').fill_null(''))
 
-# %% ../nbs/33_annotations.ipynb #c25
+# %% ../nbs/33_annotations.ipynb #c29
 def error_labels(
     labels: pl.DataFrame,  # schema LABELS
     schemes: Sequence[LabelScheme] = (MISSED, FALSE_ALARMS),
@@ -262,7 +275,7 @@ def from_error_labels(
     return LABELS.check(frame.select(source='run', row='id', unit='unit', kind='side', text='description', scheme=scheme, label='category',
                                      annotator='annotator', time=pl.lit(time)))
 
-# %% ../nbs/33_annotations.ipynb #c28
+# %% ../nbs/33_annotations.ipynb #c32
 def _oasis(name: str, yes: str, no: str) -> LabelScheme:
     return LabelScheme(f'oasis/{name}', on=(name.split('/')[0],), labels=(('v', 'v', yes), ('x', 'x', no), ('d', 'd', 'Malformed, not understandable, or not in English: leave it out.')))
 
@@ -279,7 +292,7 @@ OASIS = {task.name: task for task in (
                                              _oasis('factual_text/wording', 'It is put in other words.', 'It is put in the same words.'))),
     OasisTask('unfactual_text', 'unfactual.text', (_oasis('unfactual_text', 'The text reports the claim as it stands.', 'It does not, or mends what is untrue in it.'),)))}
 
-# %% ../nbs/33_annotations.ipynb #c29
+# %% ../nbs/33_annotations.ipynb #c33
 def read_oasis(
     content: str,  # of a tab-separated file; an empty line between two instances
     task: str,  # 'claims', 'falsification', 'factual_text', 'unfactual_text'
@@ -320,7 +333,7 @@ def _instances(content: str) -> list[list[tuple[int, list[str]]]]:
         else: groups[-1].append((line, cells))
     return [group for group in groups if group]
 
-# %% ../nbs/33_annotations.ipynb #c30
+# %% ../nbs/33_annotations.ipynb #c34
 def write_oasis(
     items: pl.DataFrame,  # schema ITEMS with `context`, as from `read_oasis`
     labels: pl.DataFrame,  # schema LABELS

@@ -138,7 +138,7 @@ class Exchange(widgets.Accordion):
             labels = self.file.labels()
             if self.format.value != FINAL_TABLE: write_labels(labels, self.path())
             else:
-                with replacing(self.path()) as beside: guarded_cells(error_labels(labels)).write_csv(beside)
+                with replacing(self.path()) as beside: beside.write_text(guarded_cells(error_labels(labels)).write_csv(), encoding='utf-8')
             return f'{labels.height:,} labels written to {self.path()}'
         self._told(act)
 
