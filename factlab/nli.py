@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -382,8 +382,8 @@ class CosineVerifier:
 # %% ../nbs/22_nli.ipynb #c47
 class InPieces:
     "A verifier that is given long claims in pieces."
-    def __init__(self, verifier: Verifier, tokenizer: Callable, most: int):  # `tokenizer` is called when a claim is long
-        self.verifier, self._tokenizer, self._most = verifier, tokenizer, most
+    def __init__(self, verifier: Verifier, tokenizer: Callable, most: int):  # `tokenizer` is called once, when the first long claim comes
+        self.verifier, self._tokenizer, self._most = verifier, cache(tokenizer), most
 
     @property
     def name(self) -> str: return self.verifier.name
