@@ -66,7 +66,6 @@ class Entry:
     files: tuple[File, ...] = ()
     hub: tuple[Hub, ...] = ()  # instead of files: what the hub's own client fetches
 
-# %% ../nbs/01_data.ipynb #c10
 REGISTRY: dict[str, Entry] = {}
 
 def register(
@@ -75,7 +74,7 @@ def register(
     "Add a data set to the registry, from where `get`, `path`, `registry` and the command line take it."
     REGISTRY[entry.name] = entry
 
-# %% ../nbs/01_data.ipynb #c12
+# %% ../nbs/01_data.ipynb #c11
 def github(
     repository: str,  # owner/name
     commit: str,  # the pinned revision
@@ -89,7 +88,7 @@ def github(
     return tuple(File(within + path, int(size), sha256, base + quote(folder + within + (there[0] if there else path)))
                  for path, size, sha256, *there in lines)
 
-# %% ../nbs/01_data.ipynb #c14
+# %% ../nbs/01_data.ipynb #c13
 def _final_files() -> tuple[File, ...]:
     repository, folder = 'yonip97/The_final_benchmark', 'data/'
     unconfirmed = ('This file was copied from the repository at 36e64c6; its address could not be tried with the full commit. '
@@ -116,14 +115,14 @@ def _final_files() -> tuple[File, ...]:
         ''', folder, 'prompts/')
     return (*data, *prompts, *endings, twin, *(replace(file, note=unconfirmed) for file in others))
 
-# %% ../nbs/01_data.ipynb #c15
+# %% ../nbs/01_data.ipynb #c14
 register(Entry('final', 'localization: described inconsistencies of summaries',
     '1,405 text–summary pairs, 2,131 inconsistencies; dev 140, test 1,265; the authors’ prompts',
     'none stated by the authors; the texts are BBC news articles (third-party copyright)',
     'Peisakhovsky, Gekhman, Mass, Ein-Dor, Reichart: Fine-Grained Detection of Context-Grounded Hallucinations Using LLMs',
     'https://github.com/yonip97/The_final_benchmark', 'dd991a3a32a2d34db2e0ae8315bfab4161308af4', _final_files()))
 
-# %% ../nbs/01_data.ipynb #c17
+# %% ../nbs/01_data.ipynb #c16
 register(Entry('defacto', 'origin of FINAL; training data outside of it: explanations, instructions, corrected summaries',
     '2,561 summaries (train 1,000, val 486, test 1,075)', 'MIT; the texts are BBC news articles (third-party copyright)',
     'Liu, Deb, Teruel, Halfaker, Radev, Awadallah: On Improving Summarization Factual Consistency from Natural Language Feedback, ACL 2023',
@@ -135,7 +134,7 @@ register(Entry('defacto', 'origin of FINAL; training data outside of it: explana
     *github('microsoft/DeFacto', 'a7e70a2fab6b6953f88a2e56d5b14feb4ff5beef', '''
         LICENSE 1141 c2cfccb812fe482101a8f04597dfc5a9991a6b2748266c47ac91b6a5aae15383'''))))
 
-# %% ../nbs/01_data.ipynb #c19
+# %% ../nbs/01_data.ipynb #c18
 ARTICLES = 'articles_from_aggrefact.json'
 
 register(Entry('xsumfaith', 'hallucinated spans and factuality of summaries (M-XSum)',
@@ -152,7 +151,6 @@ register(Entry('xsumfaith', 'hallucinated spans and factuality of summaries (M-X
         'take the articles of the XSum corpus (https://github.com/EdinburghNLP/XSum), write them as one JSON object {BBC id: text}, and '
         'pass that file as load_xsumfaith(articles=...).'))))
 
-# %% ../nbs/01_data.ipynb #c20
 register(Entry('entfa', 'entities labelled faithful, factual or not (XEnt); the seed of FHSumBench',
     '700 summaries (train 460, test 240), 2,475 entities',
     'none stated by the authors; the texts are BBC news articles (third-party copyright)',
@@ -162,7 +160,7 @@ register(Entry('entfa', 'entities labelled faithful, factual or not (XEnt); the 
         train.json 1246970 7f4d608920b3db6d53f6b9d3fe1edaf447c6713a580fe14b68f527dcf472b4a6
         test.json 663430 19702615dccf64db8c5c69afa214341a960df4383f8ae32493b9b7e628564388''', 'data/')))
 
-# %% ../nbs/01_data.ipynb #c22
+# %% ../nbs/01_data.ipynb #c20
 UNTRIED = 'could not be tried with the commit that was copied. If it fails, the checksum says which version of the file is meant.'
 
 register(Entry('climate-fever', 'retrieval and verification of claims about the climate, end to end',
@@ -173,7 +171,7 @@ register(Entry('climate-fever', 'retrieval and verification of claims about the 
     github('tdiggelm/climate-fever-dataset', '336f0a46c98920a6f40926385ce71ba877a7b863', '''
         climate-fever.jsonl 3152039 8a4b9032d861be482ffb49dddfd283ffa6089e654f1e968040011882c5eb6e0b''', 'dataset/')))
 
-# %% ../nbs/01_data.ipynb #c23
+# %% ../nbs/01_data.ipynb #c21
 register(Entry('dialfact', 'verification of replies in dialogues (TRUE’s part of DialFact)',
     '8,689 pairs of grounding and reply, supported or not', 'the part’s own; none stated where it was copied',
     'Gupta, Wu, Liu, Xiong: DialFact: A Benchmark for Fact-Checking in Dialogue, ACL 2022; '
@@ -182,7 +180,7 @@ register(Entry('dialfact', 'verification of replies in dialogues (TRUE’s part 
     github('asappresearch/scale-score', '24c457db4b80a28e0d35dc76d0fbddbdf7d8b934', '''
         dialfact.csv 2280499 0045a045da767eba8b4ee86d28d0df8f62a72535b50e57149a4028f28785d29c''', 'data/true/')))
 
-# %% ../nbs/01_data.ipynb #c24
+# %% ../nbs/01_data.ipynb #c22
 def _wice_files() -> tuple[File, ...]:
     claims = github('ryokamoi/wice', '5d8b84633d4fb55e5c0fd1e1dc0868098be17e56', '''
         entailment_retrieval_claim_dev.jsonl 3490479 67531ca79bde4c81d3752fb69d9cb0d3d6763de5c3028f548b83ef053a6f8042 dev.jsonl
@@ -206,7 +204,7 @@ register(Entry('wice', 'retrieval of supporting sentences, verification, and the
     'Kamoi, Goyal, Rodriguez, Durrett: WiCE: Real-World Entailment for Claims in Wikipedia, EMNLP 2023',
     'https://github.com/ryokamoi/wice', '5d8b84633d4fb55e5c0fd1e1dc0868098be17e56', _wice_files()))
 
-# %% ../nbs/01_data.ipynb #c25
+# %% ../nbs/01_data.ipynb #c23
 register(Entry('factscore', 'claim extraction: atomic facts of biographies, each labelled supported or not',
     '3 × 183 biographies, 16,040 labelled atomic facts; decomposition examples', 'MIT',
     'Min et al.: FActScore: Fine-grained Atomic Evaluation of Factual Precision in Long Form Text Generation, EMNLP 2023',
@@ -226,7 +224,7 @@ register(Entry('xquad', 'passages of Wikipedia: a corpus for retrieval, raw text
           for file in github('google-deepmind/xquad', '1b99b75618185a95c825655f77eb21e020f7e2d7', '''
         xquad.en.json 609383 e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29'''))))
 
-# %% ../nbs/01_data.ipynb #c27
+# %% ../nbs/01_data.ipynb #c25
 OASIS_LICENCE = 'CC BY-NC-SA 4.0; not for commercial use, and what is made from it is shared alike'
 OASIS_PAPER = ('Scirè, Bejgu, Tedeschi, Ghonim, Martelli, Navigli: Truth or Mirage? Towards End-To-End Factuality Evaluation with '
                'LLM-OASIS, 2025')
@@ -246,7 +244,7 @@ register(Entry('oasis-verification', 'gold claims with evidence (labels withheld
     OASIS_LICENCE, OASIS_PAPER, 'https://huggingface.co/datasets/Babelscape/LLM-Oasis_claim_verification',
     '1c517576a7a9f51e6277af72a6a08c96b9cf83e4', hub=(_oasis_hub('claim_verification', '1c517576a7a9f51e6277af72a6a08c96b9cf83e4'),)))
 
-# %% ../nbs/01_data.ipynb #c29
+# %% ../nbs/01_data.ipynb #c27
 register(Entry('sample', 'every method and exhibit, offline: documents, summaries, described errors, probes',
     'ships inside the package', 'Apache-2.0, as factlab', 'the factlab developers: the factlab sample', 'factlab/assets/sample',
     'of this version'))
@@ -254,7 +252,7 @@ register(Entry('oasis-sample', 'LLM-OASIS, offline: passages, claims, one altere
     'ships inside the package', 'Apache-2.0, as factlab', 'the factlab developers: the factlab sample', 'factlab/assets/sample',
     'of this version'))
 
-# %% ../nbs/01_data.ipynb #c32
+# %% ../nbs/01_data.ipynb #c30
 def _suggest(found: str, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
@@ -267,13 +265,12 @@ def entry_of(
     if name in REGISTRY: return REGISTRY[name]
     raise UsageError(f'no data set is called {name!r}: {_suggest(name, REGISTRY)}')
 
-# %% ../nbs/01_data.ipynb #c33
 def _file_of(entry: Entry, path: str) -> File:
     for file in entry.files:
         if file.path == path: return file
     raise UsageError(f'the data set {entry.name!r} has no file {path!r}: {_suggest(path, [file.path for file in entry.files])}')
 
-# %% ../nbs/01_data.ipynb #c36
+# %% ../nbs/01_data.ipynb #c33
 def data_dir() -> Path|None:  # None when `$FACTLAB_DATA` is not set
     "The folder named by `$FACTLAB_DATA`; a relative one is taken from the working directory, else from the project's root."
     if not (name := os.environ.get('FACTLAB_DATA')): return None
@@ -282,12 +279,11 @@ def data_dir() -> Path|None:  # None when `$FACTLAB_DATA` is not set
         if candidate.is_dir(): return candidate.resolve()
     raise UsageError(f'FACTLAB_DATA is {name!r}, which is not a folder. Correct it, or unset it to use the cache and downloads')
 
-# %% ../nbs/01_data.ipynb #c37
 def _places(entry: Entry, file: File) -> list[Path]:
     roots = [root for root in (data_dir(), cache_dir()/'data') if root]
     return [root/entry.name/file.path for root in roots]
 
-# %% ../nbs/01_data.ipynb #c38
+# %% ../nbs/01_data.ipynb #c34
 _checksums: dict[tuple[str, int, int], str] = {}
 
 def checksum(
@@ -302,7 +298,6 @@ def checksum(
     except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): check that it is a file that you may read') from None
     return _checksums[key]
 
-# %% ../nbs/01_data.ipynb #c39
 def _at_hand(entry: Entry, file: File) -> Path|None:
     for place in _places(entry, file):
         if not place.exists(): continue
@@ -312,11 +307,11 @@ def _at_hand(entry: Entry, file: File) -> Path|None:
             f'own, load it by its path. {file.note}'.rstrip())
     return None
 
-# %% ../nbs/01_data.ipynb #c41
+# %% ../nbs/01_data.ipynb #c36
 class _Unreachable(DataError):
     "The server cannot be reached at all: asking it for the next file would only take time."
 
-# %% ../nbs/01_data.ipynb #c42
+# %% ../nbs/01_data.ipynb #c37
 def _address(entry: Entry, file: File) -> str|None:
     base = os.environ.get('FACTLAB_DATA_MIRROR')
     return f'{base.rstrip("/")}/{entry.name}/{quote(file.path)}' if base else file.url
@@ -325,7 +320,6 @@ def _advice(entry: Entry, file: File) -> str:
     return (f'Try again later, or put the file at $FACTLAB_DATA/{entry.name}/{file.path}, or set FACTLAB_DATA_MIRROR to a base URL that '
             f'serves {entry.name}/{file.path}. {file.note}').rstrip()
 
-# %% ../nbs/01_data.ipynb #c43
 def _open_url(url: str, timeout: float, advice: str):
     if not url.startswith(('http://', 'https://')):
         raise UsageError(f'cannot download from {url!r}: expected an address with http:// or https://')
@@ -338,7 +332,7 @@ def _open_url(url: str, timeout: float, advice: str):
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _Unreachable(f'cannot reach {url} ({error or type(error).__name__}). No network? {advice}') from None
 
-# %% ../nbs/01_data.ipynb #c45
+# %% ../nbs/01_data.ipynb #c39
 def _chunks(response, url: str, deadline: float, advice: str) -> Iterator[bytes]:
     while True:
         try: chunk = response.read1(1 << 16)
@@ -348,7 +342,6 @@ def _chunks(response, url: str, deadline: float, advice: str) -> Iterator[bytes]
         if time.monotonic() > deadline: raise DataError(f'{url} sends too slowly to finish. {advice}')
         yield chunk
 
-# %% ../nbs/01_data.ipynb #c46
 def _check_body(head: bytes, received: int, announced: str|None, found: str, file: File, url: str, advice: str) -> None:
     if found == file.sha256: return
     if head.lstrip()[:14].lower().startswith((b'<!doctype html', b'<html')):
@@ -358,7 +351,7 @@ def _check_body(head: bytes, received: int, announced: str|None, found: str, fil
     raise DataError(f'{url} does not hold the file that is meant: found {received:,} bytes with sha256 {found}, expected {file.size:,} '
                     f'bytes with sha256 {file.sha256}. Nothing was kept. {advice}')
 
-# %% ../nbs/01_data.ipynb #c47
+# %% ../nbs/01_data.ipynb #c40
 def _download(entry: Entry, file: File, timeout: float) -> Path:
     target, url, advice = cache_dir()/'data'/entry.name/file.path, _address(entry, file), _advice(entry, file)
     sha256, received, head = hashlib.sha256(), 0, b''
@@ -375,7 +368,7 @@ def _download(entry: Entry, file: File, timeout: float) -> Path:
         _check_body(head, received, response.headers.get('Content-Length'), sha256.hexdigest(), file, url, advice)
     return target
 
-# %% ../nbs/01_data.ipynb #c49
+# %% ../nbs/01_data.ipynb #c42
 def get(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it, for example 'data.jsonl'; all when None
@@ -402,7 +395,7 @@ def get(
     first, place = found[0]
     return place.parents[first.path.count('/')]
 
-# %% ../nbs/01_data.ipynb #c50
+# %% ../nbs/01_data.ipynb #c43
 def _get_file(entry: Entry, file: File, download: bool, timeout: float, quiet: bool = False) -> Path:
     if place := _at_hand(entry, file): return place
     if not download or not _address(entry, file):
@@ -416,7 +409,7 @@ def announce(entry: Entry) -> None:
     "Say on stderr what is about to be fetched, and under which licence."
     print(f'{entry.name}: from {entry.source}\nlicence: {entry.licence}', file=sys.stderr)
 
-# %% ../nbs/01_data.ipynb #c51
+# %% ../nbs/01_data.ipynb #c44
 def path(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it; its first when None
@@ -431,19 +424,19 @@ def path(
     place = _at_hand(entry, one)
     return place if file or not place else place.parents[one.path.count('/')]
 
-# %% ../nbs/01_data.ipynb #c53
+# %% ../nbs/01_data.ipynb #c46
 def hub_place(entry: Entry, hub: Hub) -> Path|None:
     "The folder with the Parquet files of a set of the hub: in `$FACTLAB_DATA/<data set>/<set>/data` or in the cache; None when in neither."
     shared, own = data_dir(), cache_dir()/'data'/entry.name/hub.name
     if shared and any((place := shared/entry.name/hub.name/'data').glob('*.parquet')): return place
     return own/'data' if (own/'hub.json').is_file() else None
 
-# %% ../nbs/01_data.ipynb #c60
+# %% ../nbs/01_data.ipynb #c53
 REGISTRY_FRAME = Schema('registry', {'name': pl.String, 'purpose': pl.String, 'rows': pl.String, 'licence': pl.String,
     'citation': pl.String,
     'source': pl.String, 'revision': pl.String, 'files': pl.Int64, 'bytes': pl.Int64, 'where': pl.String})
 
-# %% ../nbs/01_data.ipynb #c61
+# %% ../nbs/01_data.ipynb #c54
 def _where_hub(entry: Entry) -> str:
     places = [place for hub in entry.hub if (place := hub_place(entry, hub))]
     if len(places) < len(entry.hub): return f'{len(places)} of {len(entry.hub)} sets' if places else 'to download'
@@ -459,13 +452,12 @@ def _where(entry: Entry) -> str:
     if None in places: return 'to download' if not any(places) else f'{sum(place is not None for place in places)} of {len(needed)} files'
     return 'in the cache' if all(place.is_relative_to(cache_dir()) for place in places) else 'in FACTLAB_DATA'
 
-# %% ../nbs/01_data.ipynb #c62
 def registry() -> pl.DataFrame:  # schema REGISTRY_FRAME, a row for each data set
     "All data sets: purpose, contents, licence, citation, source, revision, number and size of files, and where they are now."
     return REGISTRY_FRAME.frame([dict(name=e.name, purpose=e.purpose, rows=e.rows, licence=e.licence, citation=e.citation, source=e.source,
         revision=e.revision, files=len(e.files), bytes=sum(file.size for file in e.files), where=_where(e)) for e in REGISTRY.values()])
 
-# %% ../nbs/01_data.ipynb #c63
+# %% ../nbs/01_data.ipynb #c55
 def listing() -> str:
     "All data sets as a text table for the terminal: name, size, where it is, licence, purpose."
     heads = ('name', 'size', 'where', 'licence', 'purpose')
@@ -475,7 +467,6 @@ def listing() -> str:
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     return '\n'.join('  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [heads, *rows])
 
-# %% ../nbs/01_data.ipynb #c64
 def describe(
     name: str,  # of a data set in the registry
 ) -> str:
@@ -491,14 +482,14 @@ def describe(
     notes = [wrapped(f'note: {note}') for note in dict.fromkeys(file.note for file in entry.files if file.note)]
     return '\n'.join([*lines, *(['files:', *files] if files else []), *notes])
 
-# %% ../nbs/01_data.ipynb #c67
+# %% ../nbs/01_data.ipynb #c58
 FINAL = Schema('final', {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String),
     'origin_label': pl.String, 'doc_id': pl.Int64})
 SPLITS = ('dev', 'test')
 GOLD_COLUMNS = ('gold', 'human_descriptions', 'descriptions')
 KNOWN_COLUMNS = ('id', 'split', 'text', 'summary', *GOLD_COLUMNS, 'origin_label', 'DeFacto_label', 'doc_id')
 
-# %% ../nbs/01_data.ipynb #c68
+# %% ../nbs/01_data.ipynb #c59
 class Rows(NamedTuple):
     "Rows as they were read, with what to call each in a message."
     source: str  # the file's name
@@ -511,7 +502,7 @@ class Rows(NamedTuple):
         first = '; '.join(f'{self.places[index]}: {what}' for index, what in faults[:3])
         raise DataError(f'{self.source}: {first}{f"; and {len(faults) - 3} more" * (len(faults) > 3)}. Correct or remove these rows')
 
-# %% ../nbs/01_data.ipynb #c70
+# %% ../nbs/01_data.ipynb #c61
 def _read_text(path: Path) -> str:
     try: raw = path.read_bytes()
     except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): expected a file that you may read') from None
@@ -522,7 +513,6 @@ def _read_text(path: Path) -> str:
     if not text.strip(): raise DataError(f'{path} is empty: expected rows with the columns text and summary')
     return text
 
-# %% ../nbs/01_data.ipynb #c71
 def _parse_json(text: str, place: str) -> object:
     try: return json.loads(text)
     except json.JSONDecodeError as error:
@@ -531,7 +521,6 @@ def _parse_json(text: str, place: str) -> object:
     except RecursionError: raise DataError(f'{place} is JSON nested too deeply to read') from None
     except ValueError as error: raise DataError(f'{place} cannot be read as JSON ({error})') from None
 
-# %% ../nbs/01_data.ipynb #c72
 def _objects(read: Rows) -> Rows:
     faults = [f'{type(row).__name__} instead of a JSON object with columns' if not isinstance(row, dict) else None for row in read.rows]
     read.refuse([(i, fault) for i, fault in enumerate(faults) if fault])
@@ -539,7 +528,7 @@ def _objects(read: Rows) -> Rows:
 
 def _is_csv(read: Rows) -> bool: return Path(read.source).suffix.lower() == '.csv'
 
-# %% ../nbs/01_data.ipynb #c73
+# %% ../nbs/01_data.ipynb #c62
 def _read_json_lines(path: Path) -> Rows:
     lines = [(number, line) for number, line in enumerate(_read_text(path).split('\n'), 1) if line.strip()]
     rows = [_parse_json(line, f'{path}: line {number}') for number, line in lines]
@@ -553,7 +542,6 @@ def _read_json(path: Path) -> Rows:
     read = Rows(str(path), rows, [f'row {number}' for number in range(1, len(rows) + 1)])
     return _objects(read)
 
-# %% ../nbs/01_data.ipynb #c74
 def _read_table(path: Path) -> Rows:
     try:
         if path.suffix.lower() == '.csv': frame = pl.read_csv(io.StringIO(_read_text(path)), infer_schema=False)
@@ -563,12 +551,11 @@ def _read_table(path: Path) -> Rows:
         raise DataError(f'{path} cannot be read as {path.suffix[1:]} ({reason}). Write it again: it may be damaged or cut') from None
     return Rows(str(path), frame.to_dicts(), [f'row {number}' for number in range(1, frame.height + 1)])
 
-# %% ../nbs/01_data.ipynb #c75
 READERS: dict[str, Callable[[Path], Rows]] = {'.jsonl': _read_json_lines, '.ndjson': _read_json_lines, '.json': _read_json,
     '.csv': _read_table,
     '.parquet': _read_table}
 
-# %% ../nbs/01_data.ipynb #c77
+# %% ../nbs/01_data.ipynb #c64
 def _check_columns(read: Rows) -> str|None:  # the column with the gold descriptions, if there is one
     found = list(dict.fromkeys(column for row in read.rows for column in row))
     form = (f'Expected text and summary; optionally id, split (dev or test), one of {" | ".join(GOLD_COLUMNS)} (a list of strings), '
@@ -582,7 +569,7 @@ def _check_columns(read: Rows) -> str|None:  # the column with the gold descript
     if {'origin_label', 'DeFacto_label'} <= set(found): raise DataError(f'{read.source} has origin_label and DeFacto_label. Keep one')
     return gold[0] if gold else None
 
-# %% ../nbs/01_data.ipynb #c78
+# %% ../nbs/01_data.ipynb #c65
 def _text_fault(value: object, column: str, needed: bool = True) -> str|None:
     if value is None: return f'{column} is null' if needed else None
     if not isinstance(value, str): return f'{column} is {type(value).__name__}, expected text'
@@ -591,13 +578,12 @@ def _text_fault(value: object, column: str, needed: bool = True) -> str|None:
     except UnicodeEncodeError: return f'{column} holds half a character (a lone surrogate)'
     return None
 
-# %% ../nbs/01_data.ipynb #c79
 def _texts(read: Rows, column: str, needed: bool = True) -> list[str|None]:
     values = [row.get(column) for row in read.rows]
     read.refuse([(i, fault) for i, value in enumerate(values) if (fault := _text_fault(value, column, needed))])
     return values
 
-# %% ../nbs/01_data.ipynb #c80
+# %% ../nbs/01_data.ipynb #c66
 def _descriptions(read: Rows, column: str|None) -> list[list[str]|None]:
     values = [row.get(column) if column else None for row in read.rows]
     if column and _is_csv(read):  # a cell cannot hold a list: it holds one in JSON
@@ -611,7 +597,7 @@ def _descriptions(read: Rows, column: str|None) -> list[list[str]|None]:
         if (fault := _text_fault(item, f'{column}, description {k},'))])
     return values
 
-# %% ../nbs/01_data.ipynb #c81
+# %% ../nbs/01_data.ipynb #c67
 def _identifiers(read: Rows, name: str) -> list[str]:
     if not any('id' in row for row in read.rows): return [f'{name}-{number:04d}' for number in range(1, len(read.rows) + 1)]
     values = [row.get('id') for row in read.rows]
@@ -622,7 +608,6 @@ def _identifiers(read: Rows, name: str) -> list[str]:
         for i, value in enumerate(values) if first.setdefault(value, i) != i])
     return values
 
-# %% ../nbs/01_data.ipynb #c82
 def _numbers(read: Rows, column: str) -> list[int|None]:
     values = [row.get(column) for row in read.rows]
     if _is_csv(read): values = [int(value) if isinstance(value, str) and value.removeprefix('-').isdecimal() else value for value in values]
@@ -630,7 +615,7 @@ def _numbers(read: Rows, column: str) -> list[int|None]:
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63)])
     return values
 
-# %% ../nbs/01_data.ipynb #c83
+# %% ../nbs/01_data.ipynb #c68
 def localization_frame(
     read: Rows,
     name: str,  # the beginning of ids where the rows have none
@@ -644,7 +629,7 @@ def localization_frame(
     return FINAL.frame({'id': _identifiers(read, name), 'split': splits, 'text': _texts(read, 'text'), 'summary': _texts(read, 'summary'),
         'gold': _descriptions(read, gold), 'origin_label': _texts(read, label, needed=False), 'doc_id': _numbers(read, 'doc_id')})
 
-# %% ../nbs/01_data.ipynb #c85
+# %% ../nbs/01_data.ipynb #c70
 def load_file(
     path: Path|str,  # .jsonl (an object a line), .json (a list of objects), .csv or .parquet
 ) -> pl.DataFrame:  # schema FINAL
@@ -656,20 +641,19 @@ def load_file(
     if not path.is_file(): raise DataError(f'there is no file {path}: check its name, or list the data sets with `factlab data list`')
     return localization_frame(READERS[path.suffix.lower()](path), path.stem)
 
-# %% ../nbs/01_data.ipynb #c89
+# %% ../nbs/01_data.ipynb #c74
 def load_final(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema FINAL
     "FINAL (§ 3): 1,405 pairs; `gold` is its human descriptions, `origin_label` DeFacto's verdict (not FINAL's: use `gold`)."
     return localization_frame(_read_json_lines(get('final', 'data.jsonl', download=download)), 'final')
 
-# %% ../nbs/01_data.ipynb #c91
+# %% ../nbs/01_data.ipynb #c76
 DEFACTO = Schema('defacto', {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'reference': pl.String,
     'doc_id': pl.Int64,
     'inconsistent': pl.Boolean, 'intrinsic': pl.Boolean, 'extrinsic': pl.Boolean, 'explanation': pl.String, 'evidence': pl.String,
     'instruction': pl.String, 'instructions': pl.List(pl.String), 'edited_summary': pl.String})
 
-# %% ../nbs/01_data.ipynb #c92
 def load_defacto(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema DEFACTO; splits train, val, test
@@ -686,7 +670,7 @@ def load_defacto(
         instructions=feedback.field('instruction_list').cast(pl.List(pl.String)),
         edited_summary=filled(feedback.field('summary'))), 'defacto')
 
-# %% ../nbs/01_data.ipynb #c94
+# %% ../nbs/01_data.ipynb #c78
 def outside(
     frame: pl.DataFrame,  # any frame with the columns text and summary, for example DeFacto
     tested: pl.DataFrame,  # the pairs that must not be seen, for example FINAL
@@ -694,7 +678,7 @@ def outside(
     "The rows of `frame` whose pair of text and summary is not among those of `tested`."
     return frame.join(tested.select('text', 'summary').unique(), on=['text', 'summary'], how='anti', maintain_order='left')
 
-# %% ../nbs/01_data.ipynb #c97
+# %% ../nbs/01_data.ipynb #c81
 XSUM_SPANS = Schema('xsumfaith/spans', {'id': pl.String, 'bbcid': pl.String, 'system': pl.String, 'summary': pl.String,
     'category': pl.String,
     'span': pl.String, 'start': pl.Int64, 'end': pl.Int64, 'occurrences': pl.Int64, 'published_start': pl.Int64, 'published_end': pl.Int64,
@@ -703,7 +687,7 @@ XSUM_FACTUALITY = Schema('xsumfaith/factuality', {'id': pl.String, 'bbcid': pl.S
     'factual': pl.Boolean,
     'worker': pl.String, 'text': pl.String})
 
-# %% ../nbs/01_data.ipynb #c98
+# %% ../nbs/01_data.ipynb #c82
 class Place(NamedTuple):
     "Where a span stands: characters from zero, the end excluded; and how often its string occurs. Nulls and 0 when it does not."
     start: int|None
@@ -721,14 +705,13 @@ def locate(
     start = min(starts, key=lambda start: abs(start - (near or 0)))
     return Place(start, start + len(span), len(starts))
 
-# %% ../nbs/01_data.ipynb #c100
+# %% ../nbs/01_data.ipynb #c84
 def _xsum_table(file: str, kind: str, download: bool) -> pl.DataFrame:
     unescaped = lambda column: pl.col(column).str.replace_all("\\'", "'", literal=True)
     frame = pl.read_csv(get('xsumfaith', file, download=download), infer_schema=False, null_values=['NULL'])
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(5)
     return frame.with_columns(unescaped('summary'), id=pl.format('xsumfaith-{}-{}', pl.lit(kind), number)).rename({'worker_id': 'worker'})
 
-# %% ../nbs/01_data.ipynb #c101
 def _xsum_articles(articles: Path|str|None, download: bool) -> pl.DataFrame:
     if articles is None:
         try: articles = get('xsumfaith', ARTICLES, download=download)
@@ -741,12 +724,11 @@ def _xsum_articles(articles: Path|str|None, download: bool) -> pl.DataFrame:
         raise DataError(f'{articles} is not one JSON object of BBC ids and texts, like {{"123": "The text of article 123."}}')
     return pl.DataFrame({'bbcid': list(texts), 'text': list(texts.values())}, schema={'bbcid': pl.String, 'text': pl.String})
 
-# %% ../nbs/01_data.ipynb #c102
+# %% ../nbs/01_data.ipynb #c85
 class XSumFaith(NamedTuple):
     spans: pl.DataFrame  # schema XSUM_SPANS
     factuality: pl.DataFrame  # schema XSUM_FACTUALITY
 
-# %% ../nbs/01_data.ipynb #c103
 def load_xsumfaith(
     articles: Path|str|None = None,  # a JSON object {BBC id: text} of your own; the registry's join when None
     download: bool = True,  # False: only from a local folder
@@ -766,18 +748,16 @@ def load_xsumfaith(
     joined = lambda frame, schema: schema.check(with_texts(frame).select(*schema.columns), schema.name)
     return XSumFaith(joined(spans.rename({'hallucination_type': 'category'}), XSUM_SPANS), joined(factuality, XSUM_FACTUALITY))
 
-# %% ../nbs/01_data.ipynb #c105
+# %% ../nbs/01_data.ipynb #c87
 ENTFA = Schema('entfa', {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'reference': pl.String,
     'entities': pl.List(pl.Struct({'start': pl.Int64, 'end': pl.Int64, 'text': pl.String, 'type': pl.String, 'label': pl.String}))})
 
-# %% ../nbs/01_data.ipynb #c106
 def _entity(entity: Mapping) -> dict:
     "One entity in our names; a type under another key than 'type' (a defect of the published file) is taken from the key left over."
     rest = [value for key, value in entity.items() if key not in ('start', 'end', 'label', 'ent', 'type')]
     return dict(start=entity['start'], end=entity['end'], text=entity['ent'], type=entity.get('type', rest[0] if rest else None),
                 label=entity['label'])
 
-# %% ../nbs/01_data.ipynb #c107
 def load_entfa(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema ENTFA; splits train, test
@@ -788,7 +768,7 @@ def load_entfa(
             for number, row in enumerate(_read_json(get('entfa', f'{split}.json', download=download)).rows, 1)]
     return ENTFA.frame(rows)
 
-# %% ../nbs/01_data.ipynb #c110
+# %% ../nbs/01_data.ipynb #c90
 CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong', 'intrinsic_alteration', 'intrinsic_composition')
 FALSE_ALARMS = ('overlooked_info', 'missed_deduction', 'omission', 'overly_literal', 'invented')
 SAMPLE = Schema('sample', {'id': pl.String, 'split': pl.String, 'topic': pl.String, 'text': pl.String, 'summary': pl.String,
@@ -797,7 +777,6 @@ SAMPLE = Schema('sample', {'id': pl.String, 'split': pl.String, 'topic': pl.Stri
         'counterfactual': pl.Struct({'span': pl.String, 'summary': pl.String, 'description': pl.String}), 'evidence': pl.String})),
     'false_alarm': pl.Struct({'description': pl.String, 'category': pl.String})})
 
-# %% ../nbs/01_data.ipynb #c111
 def load_sample(
     part: str = 'documents',
     folder: Path|str|None = None,  # the package's own when None
@@ -809,7 +788,7 @@ def load_sample(
     if not files: raise DataError(f'there is no {part}_*.jsonl in {folder}: expected the sample of the package. Install factlab again')
     return SAMPLE.frame(row for file in files for row in _read_json_lines(file).rows)
 
-# %% ../nbs/01_data.ipynb #c112
+# %% ../nbs/01_data.ipynb #c91
 def sample_localization(
     sample: pl.DataFrame,  # schema SAMPLE
 ) -> pl.DataFrame:  # schema FINAL
@@ -819,7 +798,7 @@ def sample_localization(
     columns = dict(gold=gold, origin_label=label, doc_id=pl.lit(None, pl.Int64))
     return FINAL.check(sample.select('id', 'split', 'text', 'summary', **columns), 'the sample')
 
-# %% ../nbs/01_data.ipynb #c117
+# %% ../nbs/01_data.ipynb #c96
 LOADERS: dict[str, Callable[[], pl.DataFrame]|str] = {
     'sample': lambda: sample_localization(load_sample()), 'final': load_final, 'defacto': load_defacto, 'entfa': load_entfa,
     'xsumfaith': lambda: load_xsumfaith().spans, 'xsumfaith/spans': lambda: load_xsumfaith().spans,
@@ -829,7 +808,6 @@ LOADERS: dict[str, Callable[[], pl.DataFrame]|str] = {
     'oasis-e2e': 'factlab.hub:load_oasis_e2e', 'oasis-verification': 'factlab.hub:load_oasis_verification',
     'oasis-sample': 'factlab.corpora:load_oasis_sample'}
 
-# %% ../nbs/01_data.ipynb #c118
 def _load_all(name: str|Path) -> pl.DataFrame:
     if isinstance(name, str) and name in LOADERS:
         loader = LOADERS[name]
@@ -837,7 +815,7 @@ def _load_all(name: str|Path) -> pl.DataFrame:
     if isinstance(name, Path) or Path(name).suffix.lower() in READERS or Path(name).is_file(): return load_file(name)
     raise UsageError(f'no data set is called {name!r}: {_suggest(name, LOADERS)}, or the path of a file that ends in {", ".join(READERS)}')
 
-# %% ../nbs/01_data.ipynb #c119
+# %% ../nbs/01_data.ipynb #c97
 def load(
     name_or_path: str|Path,  # a key of `LOADERS`: 'sample', 'final', 'xsumfaith/factuality', 'wice' …; or a file of your own
     *,
@@ -855,7 +833,7 @@ def load(
         frame = frame.filter(pl.col('split') == split)
     return frame if limit is None else frame.head(limit)
 
-# %% ../nbs/01_data.ipynb #c123
+# %% ../nbs/01_data.ipynb #c101
 def fingerprint(
     frame: pl.DataFrame,
 ) -> str:  # 64 hexadecimal digits
