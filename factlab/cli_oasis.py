@@ -13,7 +13,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .core import DataError, RunError, UsageError, home_dir, project_dir, write_text
@@ -65,16 +65,19 @@ def _give(text: str, out: str|None) -> int:
     return 0
 
 # %% ../nbs/48_cli_oasis.ipynb #c7
+def _command(commands, name: str, run: Callable[[argparse.Namespace], int], what: str, more: str = '') -> argparse.ArgumentParser:
+    "A command that has no commands under it."
+    parser = commands.add_parser(name, help=what, description=f'{what}{more}')
+    parser.set_defaults(run=run)
+    return parser
+
 def add_verify(commands) -> None:
     "The command `verify`."
-    what = 'is a text true? Its claims, evidence for each, and a verdict'
-    parser = commands.add_parser('verify', help=what, description=f'{what}. '
-                                 'A verdict is given by a corpus: it says what these passages support, not what is known elsewhere.')
-    parser.set_defaults(run=_verify)
-    add = parser.add_argument
+    add = _command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
+                   '. A verdict is given by a corpus: it says what these passages support, not what is known elsewhere.').add_argument
     add('texts', nargs='*', metavar='TEXT', help='texts; - for standard input')
     add('--file', action='append', default=[], metavar='FILE', help='a text from a file; may be given several times')
-    add('--corpus', required=True, metavar='PATH', 
+    add('--corpus', required=True, metavar='PATH',
         help='folder of .txt or .md files; .parquet, .jsonl or .csv with a column text; an encoded corpus; or sample. Encoded once, into the cache')
     add('--k', type=int, default=30, metavar='N', help='passages for a claim at the most (default: 30)')
     add('--extractor', default='tiny', metavar='E', help='tiny (trained), sentences, prompt:MODEL or a model (default: tiny)')
@@ -104,10 +107,8 @@ def add_build(commands) -> None:
     "The command `build`."
     what = 'make data sets'
     kinds = commands.add_parser('build', help=what, description=what).add_subparsers(dest='kind', required=True, metavar='KIND')
-    what = 'an LLM-OASIS-shaped data set: claims, one of them falsified, a factual and an unfactual text for a passage of each page'
-    parser = kinds.add_parser('oasis', help=what, description=what)
-    parser.set_defaults(run=_build)
-    add = parser.add_argument
+    add = _command(kinds, 'oasis', _build, 'an LLM-OASIS-shaped data set: claims, one of them falsified, a factual and an unfactual text for a '
+                   'passage of each page').add_argument
     add('--texts', required=True, metavar='PATH', help='one page each: a folder of .txt or .md files, or a .parquet, .jsonl or .csv with text and page')
     add('--model', required=True, metavar='M', help='tiny, hf:…, vllm:…, openai:…?base_url=…')
     add('--out', required=True, metavar='DIR', help='folder of the build; an interrupted one goes on')
@@ -179,11 +180,8 @@ def _train(arguments: argparse.Namespace) -> int:
 
 def add_train(commands) -> None:
     "The command `train`."
-    what = 'train one of the embedded parts anew'
-    parser = commands.add_parser('train', help=what, description=f'{what}: runs nbs/train/PART.ipynb of the checkout. '
-                                 'The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the new one, as the last line printed says.')
-    parser.set_defaults(run=_train)
-    add = parser.add_argument
+    add = _command(commands, 'train', _train, 'train one of the embedded parts anew', ': runs nbs/train/PART.ipynb of the checkout. '
+                   'The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the new one, as the last line printed says.').add_argument
     add('part', choices=PARTS, help='extractor and retriever are LoRA adapters on the embedded models; so is the verifier')
     add('--steps', type=int, metavar='N', help="optimizer steps (default: the notebook's)")
     add('--seed', type=int, metavar='S')
@@ -247,9 +245,7 @@ def add_oasis(commands) -> None:
     "The command `oasis`."
     what = 'LLM-OASIS: files that its authors take'
     actions = commands.add_parser('oasis', help=what, description=what).add_subparsers(dest='action', required=True, metavar='ACTION')
-    what = 'write the JSON Lines file (id, factual) for the gold texts, whose labels are withheld'
-    parser = actions.add_parser('submission', help=what, description=what)
-    parser.set_defaults(run=_submission)
+    parser = _command(actions, 'submission', _submission, 'write the JSON Lines file (id, factual) for the gold texts, whose labels are withheld')
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument('--run', dest='run_id', metavar='ID', help='a run, or the beginning of its id')
     source.add_argument('--predictions', metavar='FILE', help='.parquet, .jsonl or .csv with id and factual')

@@ -192,7 +192,8 @@ def piped(
     "Extractor, retriever and verifier under Algorithm 1 (§ 5): a text is factual when no claim of it is refuted. A text without a claim has no verdict."
     from factlab.verify import verify_texts
     def make():
-        found = verify_texts(study.texts.select('id', 'text'), corpus_of(study), extractor=study.extractor, verifier=study.verifier, k=study.k, store=study.store)
+        found = verify_texts(study.texts.select('id', 'text'), corpus_of(study), extractor=study.extractor, verifier=study.verifier, k=study.k, store=study.store,
+                             texts_only=True)
         return found.texts.select('id', predicted='verdict')
     verdicts = study.once(('pipeline',), make)
     study.used['parts'] |= {'extractor': study.extractor, 'retriever': study.retriever, 'verifier': study.verifier, 'k': study.k}
