@@ -132,7 +132,6 @@ def _response_format(schema: str, step: int) -> dict:
         return {'response_format': {'type': 'json_schema', 'json_schema': named}}
     return {'response_format': {'type': 'json_object'}} if step == 1 else {}
 
-# %% ../nbs/07_endpoint.ipynb #c16
 def _body(request: Request, model: str, habits: _Habits, omit: Sequence[str] = (), extra: Mapping[str, Any] = {}) -> dict:  # noqa: B006
     messages = fold_system(request.messages) if habits.fold else request.messages
     body = {'model': model, 'messages': [message.model_dump() for message in messages],
@@ -145,7 +144,7 @@ def _body(request: Request, model: str, habits: _Habits, omit: Sequence[str] = (
     if request.json_schema is not None: body |= _response_format(request.json_schema, habits.schema_step.get(request.json_schema, 0))
     return {name: value for name, value in body.items() if name not in omit} | dict(extra)
 
-# %% ../nbs/07_endpoint.ipynb #c19
+# %% ../nbs/07_endpoint.ipynb #c18
 class _Again(Exception):
     "A call that failed in a way that may pass."
     def __init__(self, why: str,
@@ -158,7 +157,7 @@ class _Again(Exception):
 class _Refused(Exception):
     "A request that the server will not answer, however often it is asked."
 
-# %% ../nbs/07_endpoint.ipynb #c20
+# %% ../nbs/07_endpoint.ipynb #c19
 def _seconds_to_wait(headers: Mapping[str, str]) -> float|None:
     "What Retry-After says, in seconds or as a date; None when it says nothing that can be read."
     try:
@@ -170,7 +169,7 @@ def _seconds_to_wait(headers: Mapping[str, str]) -> float|None:
         return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     except ValueError: return None
 
-# %% ../nbs/07_endpoint.ipynb #c23
+# %% ../nbs/07_endpoint.ipynb #c22
 def _payload(content: bytes) -> dict:
     try: payload = json.loads(content)
     except ValueError: raise _Again(f'the answer is not JSON: {content[:80].decode("utf-8", "replace")!r}') from None
@@ -180,7 +179,7 @@ def _payload(content: bytes) -> dict:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict): raise _Again('the answer holds no choices')
     return payload
 
-# %% ../nbs/07_endpoint.ipynb #c24
+# %% ../nbs/07_endpoint.ipynb #c23
 def _text_of(message: Mapping) -> str|None:
     content = message.get('content')
     if isinstance(content, list): return ''.join(part.get('text') or '' for part in content if isinstance(part, dict))
@@ -196,7 +195,7 @@ def _usage_of(payload: Mapping) -> dict:
     usage = payload.get('usage') or {}
     return {name: int(usage.get(name) or 0) for name in ('prompt_tokens', 'completion_tokens')}
 
-# %% ../nbs/07_endpoint.ipynb #c25
+# %% ../nbs/07_endpoint.ipynb #c24
 def _answer(payload: Mapping, request: Request, json_mode: str|None, folded: bool) -> Response:
     "The response that a payload holds. Raises `_Again` when there is none in it."
     choice = payload['choices'][0]
@@ -213,7 +212,7 @@ def _answer(payload: Mapping, request: Request, json_mode: str|None, folded: boo
     return Response(text=text, finish_reason='length' if ended == 'length' else 'stop', logprobs=logprobs, json_mode=json_mode,
                     meta={name: value for name, value in meta.items() if value}, **counts)
 
-# %% ../nbs/07_endpoint.ipynb #c28
+# %% ../nbs/07_endpoint.ipynb #c27
 class _Patience:
     "How long one request goes on. `wait` and `stop` are what tenacity asks for."
 
@@ -231,7 +230,7 @@ class _Patience:
         self.faults += state.outcome.exception().counts
         return self.faults >= self.settings.attempts or state.upcoming_sleep >= self.left()
 
-# %% ../nbs/07_endpoint.ipynb #c30
+# %% ../nbs/07_endpoint.ipynb #c29
 class _Health:
     "What the batch knows about the server. Its methods raise `ModelError` when nothing can go on."
     grace = 5.0  # seconds for a server that has never answered
@@ -267,7 +266,7 @@ class _Health:
             raise ModelError(f'{self.base_url} failed {self.failed_in_row} requests in a row, the last with: {why}. '
                              'See what ails the server, then run again')
 
-# %% ../nbs/07_endpoint.ipynb #c32
+# %% ../nbs/07_endpoint.ipynb #c31
 async def _verdict(line: '_Line', error) -> Exception:
     "The exception that an `openai.APIStatusError` stands for."
     status, where = error.status_code, line.endpoint.base_url
@@ -282,7 +281,6 @@ async def _verdict(line: '_Line', error) -> Exception:
         return _Again(f'status {status}: {said}', _seconds_to_wait(error.response.headers), counts=status != 429)
     return _Refused(f'status {status}: {said}')
 
-# %% ../nbs/07_endpoint.ipynb #c33
 async def _models_there(line: '_Line') -> str:
     "A word on the models that the server has."
     import openai
@@ -291,7 +289,7 @@ async def _models_there(line: '_Line') -> str:
     except (openai.OpenAIError, TimeoutError, AttributeError, TypeError): names = []
     return f'it has {", ".join(map(str, names[:10]))}{" …" if len(names) > 10 else ""}' if names else 'see that base_url ends in /v1'
 
-# %% ../nbs/07_endpoint.ipynb #c34
+# %% ../nbs/07_endpoint.ipynb #c32
 class _Line:
     "Calls to one server for one batch. Lives in one event loop."
 
@@ -336,7 +334,7 @@ class _Line:
         self.health.misses(why)
         return _Again(f'no connection ({why})', counts=False)
 
-# %% ../nbs/07_endpoint.ipynb #c36
+# %% ../nbs/07_endpoint.ipynb #c34
 class _Learning(_Line):
     "Calls whose form follows what is known of the server."
 
@@ -352,13 +350,13 @@ class _Learning(_Line):
             except _Refused as refusal:
                 if not habits.learn(body, str(refusal), request.json_schema): raise
 
-# %% ../nbs/07_endpoint.ipynb #c38
+# %% ../nbs/07_endpoint.ipynb #c36
 def _advice(refusal: str) -> str:
     "What to do about a refusal of a field that changes the answer."
     named = next((name for name in ('temperature', 'top_p', 'seed', 'stop') if f"'{name}'" in refusal or f'`{name}`' in refusal), None)
     return f'. To do without it add omit={named} to the model name' if named else ''
 
-# %% ../nbs/07_endpoint.ipynb #c39
+# %% ../nbs/07_endpoint.ipynb #c37
 class _Session(_Learning):
     "Answers the requests of one batch."
 
@@ -381,7 +379,7 @@ class _Session(_Learning):
         self.health.succeeds()
         return response
 
-# %% ../nbs/07_endpoint.ipynb #c41
+# %% ../nbs/07_endpoint.ipynb #c39
 Tokens = list[tuple[str, float]]  # id and log-probability of each token
 
 def _prompt_tokens(payload: Mapping) -> Tokens|None:
@@ -396,14 +394,13 @@ def _prompt_tokens(payload: Mapping) -> Tokens|None:
     except (TypeError, KeyError, ValueError, StopIteration) as error: raise _Again(f'malformed prompt_logprobs: {error!r}') from None
     return tokens
 
-# %% ../nbs/07_endpoint.ipynb #c42
 def _continuation(prompt: Tokens, whole: Tokens) -> tuple[float, bool]:
     "Summed log-probability of what `whole` adds to `prompt`, and whether the border between them stayed a border of tokens."
     shared = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if i and a[0] != b[0]), min(len(prompt), len(whole)))
     if shared == len(whole): raise _Refused('the server did not put the choice after the prompt')
     return sum(logprob for _, logprob in whole[shared:]), shared == len(prompt)
 
-# %% ../nbs/07_endpoint.ipynb #c45
+# %% ../nbs/07_endpoint.ipynb #c42
 def _first_token_scores(
     choices: Sequence[str],
     top: Sequence[tuple[str, float]],  # the reported alternatives for the first token
@@ -425,7 +422,7 @@ def _first_token_scores(
                        f'{list(choices)}: ask for single letters, or use vllm:, hf: or a vLLM server, which score whole answers')
     return tuple(scores[choice] for choice in choices), bounds
 
-# %% ../nbs/07_endpoint.ipynb #c47
+# %% ../nbs/07_endpoint.ipynb #c44
 def _whole(payload: dict, folded: bool) -> dict: return payload
 
 async def _scored_by_prompt(session: _Session, plain: Request, choices: Sequence[str], first: dict, patience: _Patience) -> Response:
@@ -444,7 +441,7 @@ async def _scored_by_prompt(session: _Session, plain: Request, choices: Sequence
         usage = {name: usage[name] + count for name, count in _usage_of(payload).items()}
     return Response(finish_reason='choices', choice_logprobs=tuple(scores), meta=meta, **usage)
 
-# %% ../nbs/07_endpoint.ipynb #c48
+# %% ../nbs/07_endpoint.ipynb #c45
 def _scored_by_first_token(payload: dict, request: Request) -> Response:
     try: tokens = _logprobs_of(payload['choices'][0])
     except (KeyError, TypeError, ValueError, AttributeError) as error: raise _Again(f'malformed logprobs: {error!r}') from None
@@ -454,7 +451,6 @@ def _scored_by_first_token(payload: dict, request: Request) -> Response:
     meta = {'scored': 'first token'} | ({'bounds': bounds} if bounds else {})
     return Response(finish_reason='choices', choice_logprobs=scores, meta=meta, **_usage_of(payload))
 
-# %% ../nbs/07_endpoint.ipynb #c49
 async def _score(session: _Session, request: Request, patience: _Patience) -> Response:
     "Log-probabilities of the request's choices, by the best way that the server offers."
     habits = session.endpoint.habits
@@ -465,7 +461,7 @@ async def _score(session: _Session, request: Request, patience: _Patience) -> Re
     if _prompt_tokens(payload) is None: return _scored_by_first_token(payload, request)
     return await _scored_by_prompt(session, plain, request.choices, payload, patience)
 
-# %% ../nbs/07_endpoint.ipynb #c51
+# %% ../nbs/07_endpoint.ipynb #c47
 @contextmanager
 def _loop_beside() -> Iterator[Callable]:
     "An event loop in a thread of its own; yields what starts a coroutine there. At the end what still runs there is cancelled."
@@ -484,13 +480,12 @@ def _loop_beside() -> Iterator[Callable]:
         thread.join(timeout=5)
         if not thread.is_alive(): loop.close()
 
-# %% ../nbs/07_endpoint.ipynb #c52
 def _next(bell: SimpleQueue) -> bool:
     "Wait for the bell. In short turns: polars' signal handler makes a wait without end deaf to Ctrl-C."
     while True:
         with suppress(Empty): return bell.get(timeout=0.1)
 
-# %% ../nbs/07_endpoint.ipynb #c53
+# %% ../nbs/07_endpoint.ipynb #c48
 class _Server:
     "Name, address and manners of a server."
 
@@ -525,7 +520,7 @@ class _Server:
         timeout = httpx2.Timeout(self.settings.timeout, connect=min(10.0, self.settings.timeout))
         return AsyncOpenAI(api_key=key or 'none', base_url=self.base_url, max_retries=0, timeout=timeout)
 
-# %% ../nbs/07_endpoint.ipynb #c54
+# %% ../nbs/07_endpoint.ipynb #c49
 class Endpoint(_Server):
     "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
 
@@ -560,7 +555,7 @@ class Endpoint(_Server):
 
     def close(self) -> None: pass
 
-# %% ../nbs/07_endpoint.ipynb #c55
+# %% ../nbs/07_endpoint.ipynb #c50
 def load_openai(
     name: str,     # the whole name, for messages
     target: str,   # the model, as the server knows it

@@ -139,7 +139,6 @@ def letters(
     "The first `n` labels."
     return [_label(i) for i in range(n)]
 
-# %% ../nbs/04_prompts.ipynb #c19
 def _label(index: int) -> str:
     text, index = '', index + 1
     while index: index, digit = divmod(index - 1, 26); text = chr(65 + digit) + text
@@ -150,7 +149,6 @@ def _index(label: str) -> int:
     for letter in label.upper(): total = total*26 + ord(letter) - 64
     return total - 1
 
-# %% ../nbs/04_prompts.ipynb #c20
 def format_lettered(
     items: Sequence[str],
 ) -> str:  # 'A. …' and so on, one line each; 'None' when there are no items
@@ -158,7 +156,7 @@ def format_lettered(
     lines = [f'{label}. {" ".join(item.split())}'.rstrip() for label, item in zip(letters(len(items)), items, strict=True)]
     return '\n'.join(lines) or 'None'
 
-# %% ../nbs/04_prompts.ipynb #c23
+# %% ../nbs/04_prompts.ipynb #c21
 class _Line(NamedTuple):
     "A line of an answer."
     text: str     # without indentation
@@ -171,7 +169,7 @@ class _Mark(NamedTuple):
     rest: str   # what follows the label on the line
     style: tuple[str, str]  # case, separator
 
-# %% ../nbs/04_prompts.ipynb #c24
+# %% ../nbs/04_prompts.ipynb #c22
 _OPENING = r'(?:[-*•+>]\s{1,8}|\#{1,6}\s{1,8})?(?P<bold>\*{1,3}|_{1,2})?'
 _NOUN = r'(?i:(?:factual\s)?(?:inconsisten(?:cy|t\sfact)|unverifiable\sfact|fact|error|mistake|item)\s{1,3})?'
 _CLOSING = r'(?P<close>\*{1,3}|_{1,2})?(?P<separator>[.):\]]{1,2}|\s{1,3}[-–—](?=\s|$))(?P<late>\*{1,3}|_{1,2})?(?:\s+|$|(?=[A-Z][a-z]))'
@@ -182,7 +180,6 @@ _BULLET = re.compile(r'(?:[-*•‣◦·+–—]\s{1,8}|[-•](?=[A-Z"“]))')
 _INITIAL = re.compile(r'[A-Z]\.')  # 'P. Møller …': what stood before it was an initial too
 _DESCRIPTION = re.compile(r'(?:\*{1,3}|_{1,2})?description(?:\*{1,3}|_{1,2})?\s{0,3}:(?:\*{1,3}|_{1,2})?\s*', re.IGNORECASE)
 
-# %% ../nbs/04_prompts.ipynb #c25
 def _lines(text: str) -> list[_Line]:
     "The lines of an answer; code fences and rules count as empty lines."
     lines = []
@@ -192,7 +189,7 @@ def _lines(text: str) -> list[_Line]:
         lines.append(_Line(bare, len(raw) - len(raw.lstrip())))
     return lines
 
-# %% ../nbs/04_prompts.ipynb #c26
+# %% ../nbs/04_prompts.ipynb #c23
 def _marks(lines: list[_Line], kind: Literal['lettered', 'numbered', 'bulleted']) -> list[_Mark]:
     "Every line that looks as if it opened an item of this kind."
     return [mark for number, line in enumerate(lines) if line.text and (mark := _mark(number, line.text, kind))]
@@ -210,7 +207,7 @@ def _mark(number: int, text: str, kind: str) -> _Mark|None:
     index = int(label) - 1 if label.isdigit() else _index(label)
     return _Mark(number, index, rest, ('lower' if label.islower() else 'upper', match['separator'].strip()))
 
-# %% ../nbs/04_prompts.ipynb #c29
+# %% ../nbs/04_prompts.ipynb #c26
 def _in_turn(
     marks: list[_Mark],
     lines: list[_Line],
@@ -237,7 +234,7 @@ def _in_turn(
     notes += [f'{_count(passed, "line")} like a label read as text'] * (passed > 0)
     return opened, notes
 
-# %% ../nbs/04_prompts.ipynb #c30
+# %% ../nbs/04_prompts.ipynb #c27
 def _out_of_turn(mark: _Mark, start: _Mark, last: _Mark, places: Mapping[int, list[int]]) -> bool:
     "Does a label that was not due open an item all the same?"
     if mark.style != start.style or _INITIAL.match(mark.rest): return False
@@ -250,7 +247,7 @@ def _after(places: Sequence[int], line: int) -> int|None:
     at = bisect_right(places, line)
     return places[at] if at < len(places) else None
 
-# %% ../nbs/04_prompts.ipynb #c32
+# %% ../nbs/04_prompts.ipynb #c29
 def _item(
     mark: _Mark,
     body: list[_Line],  # the lines up to the next item
@@ -264,12 +261,11 @@ def _item(
         parts.append(line.text)
     return _joined(parts), []
 
-# %% ../nbs/04_prompts.ipynb #c33
 def _joined(parts: list[str]) -> str:
     text = ' '.join(' '.join(parts).split())
     return text[match.end():] if (match := _DESCRIPTION.match(text)) else text
 
-# %% ../nbs/04_prompts.ipynb #c35
+# %% ../nbs/04_prompts.ipynb #c31
 _WRAPPING = ' \t*_"\'`.#>!-()[]“”‘’'
 _NONE = re.compile(r'(?:(?:final\s)?(?:output|answer|result|inconsistenc(?:y|ies))\s{0,3}:\W{0,6})?'
                    r'none(?:\s(?:were\s)?(?:found|identified|detected))?')
@@ -289,7 +285,7 @@ _NOTHING = re.compile(
 _EXCEPTION = re.compile(r'\b(?:but|however|except|although|though|whereas|while|only|other than|apart from|incorrect|inaccurate|wrong|'
                         r'contradicts?|not (?:mentioned|stated|supported|verifiable)|cannot be verified)\b', re.IGNORECASE)
 
-# %% ../nbs/04_prompts.ipynb #c36
+# %% ../nbs/04_prompts.ipynb #c32
 def _is_none(text: str) -> bool:
     "The word None and nothing else."
     return len(text) < 100 and _NONE.fullmatch(text.strip(_WRAPPING).lower()) is not None
@@ -300,7 +296,7 @@ def _says_none(text: str) -> bool:
     if _is_none(first): return not _EXCEPTION.search(rest)
     return len(first) < 200 and _NOTHING.fullmatch(first.strip(_WRAPPING).lower()) is not None and not _EXCEPTION.search(rest)
 
-# %% ../nbs/04_prompts.ipynb #c39
+# %% ../nbs/04_prompts.ipynb #c35
 def parse_lettered(
     text: str,  # the answer, or the part of it that holds the list
 ) -> Parsed[list[str]]:  # the items' texts, in order, repeated ones included; empty for None
@@ -315,7 +311,7 @@ def parse_lettered(
     if lettered[0] and not sub_items: return _read(lines, *lettered)
     return _unlettered(lines, numbered)
 
-# %% ../nbs/04_prompts.ipynb #c40
+# %% ../nbs/04_prompts.ipynb #c36
 def parse_bullets(
     text: str,
 ) -> Parsed[list[str]]:  # the items' texts, in order; empty for None
@@ -326,12 +322,11 @@ def parse_bullets(
     opened, notes = _in_turn(_marks(lines, 'lettered'), lines)
     return _read(lines, opened, ['the list is lettered', *notes]) if opened and not numbered else _unlettered(lines, numbered)
 
-# %% ../nbs/04_prompts.ipynb #c41
+# %% ../nbs/04_prompts.ipynb #c37
 def _outer(bullets: list[_Mark], lines: list[_Line]) -> list[_Mark]:
     "Bullets that are not set deeper than the first."
     return [mark for mark in bullets if lines[mark.line].indent <= lines[bullets[0].line].indent + 1]
 
-# %% ../nbs/04_prompts.ipynb #c42
 def _unlettered(lines: list[_Line], numbered: list[_Mark]) -> Parsed[list[str]]:
     "A numbered or a bulleted list, whichever begins first; else the word None; else nothing that can be read."
     opened, notes = _in_turn(numbered, lines)
@@ -346,7 +341,7 @@ def _unlettered(lines: list[_Line], numbered: list[_Mark]) -> Parsed[list[str]]:
     if _says_none(said[-1]) and not _EXCEPTION.search(whole): return _ok([])
     return unparsed(f'no list found, and not None: {whole[:80]!r}')
 
-# %% ../nbs/04_prompts.ipynb #c43
+# %% ../nbs/04_prompts.ipynb #c38
 def _read(lines: list[_Line], opened: list[_Mark], notes: list[str]) -> Parsed[list[str]]:
     "The items that these marks open."
     ends = [mark.line for mark in opened[1:]] + [len(lines)]
@@ -362,13 +357,13 @@ def _read(lines: list[_Line], opened: list[_Mark], notes: list[str]) -> Parsed[l
              f'{_count(left, "line")} after the list left out' if left else '']
     return _ok(items, notes)
 
-# %% ../nbs/04_prompts.ipynb #c48
+# %% ../nbs/04_prompts.ipynb #c43
 def _under(rest: str, lines: list[str], marker: str, note: str = '') -> Parsed[str]:
     "What stands behind a heading, on its line and below."
     said = '\n'.join([rest, *lines]).strip()
     return _ok(said, [note]) if said.strip(_WRAPPING + '\n') else unparsed(f'nothing follows "{marker}"')
 
-# %% ../nbs/04_prompts.ipynb #c49
+# %% ../nbs/04_prompts.ipynb #c44
 _SOFT = r'\s*_"“”‘’\'`'  # what decorates a heading, inside a character class
 
 def parse_final_output(
@@ -388,13 +383,12 @@ def parse_final_output(
     ends = [match.end() for match in inside.finditer(text)]
     return _under(text[ends[-1]:], [], marker, f'"{marker}" stands inside a line') if ends else unparsed(f'no line begins with "{marker}"')
 
-# %% ../nbs/04_prompts.ipynb #c53
+# %% ../nbs/04_prompts.ipynb #c48
 _YES_NO = (r'(?P<word>yes|no)\b(?P<echo>[\s*_"”’\'`]{0,4}(?:or|/|\|)[\s*_"“‘\'`]{0,4}(?:yes|no)\b)?'
            r'(?![*_"”’\'`]{0,3}[ \t]{1,3}\w)')  # 'no inconsistencies' is not the answer no
 _VERDICT = re.compile(rf'\W{{0,8}}(?:(?:final|my|the|so|therefore|thus|hence)\W{{1,3}}){{0,3}}'
                       rf'(?:answer\W{{0,6}}(?:is\W{{1,6}})?)?{_YES_NO}\W{{0,12}}$', re.IGNORECASE)
 
-# %% ../nbs/04_prompts.ipynb #c54
 def parse_yes_no(
     text: str,
     marker: str = 'final answer',  # what announces the answer; '' when the text must begin with it
@@ -413,7 +407,7 @@ def parse_yes_no(
     if match and not match['echo']: return _ok(match['word'].lower() == 'yes', [f'without "{marker}"'])
     return unparsed(f'no yes or no after "{marker}", nor as the last line')
 
-# %% ../nbs/04_prompts.ipynb #c58
+# %% ../nbs/04_prompts.ipynb #c52
 _TOKEN = re.compile(r'''(?P<escape>\\.)|(?P<open>\{(?=\s*["'}]))|(?P<close>\})|(?P<double>")'''
                     r'''|(?P<last>'(?=\s*(?:[,:}\]]|$)))|(?P<single>')|[^\s\\"'{}]+|\{''', re.DOTALL)
 MAX_DEPTH = 64  # objects inside objects; a judge needs one or two
@@ -434,7 +428,7 @@ def _objects(text: str) -> tuple[list[str], str]:
         if len(starts) > MAX_DEPTH: return found, f'objects nested more than {MAX_DEPTH} deep'
     return found, 'the last object is cut off' if starts else ''
 
-# %% ../nbs/04_prompts.ipynb #c60
+# %% ../nbs/04_prompts.ipynb #c54
 def _pairs(pairs: Iterable[tuple[str, Any]]) -> dict:
     "A dictionary, unless a key comes twice with different values."
     seen: dict = {}
@@ -448,7 +442,6 @@ def _number(text: str) -> float:
     if not math.isfinite(value := float(text)): raise ValueError(f'{text[:20]} is not a number of JSON')
     return value
 
-# %% ../nbs/04_prompts.ipynb #c61
 def _literal(node: ast.AST) -> Any:
     "The value of a syntax tree that holds nothing but literals."
     match node:
@@ -461,7 +454,7 @@ def _literal(node: ast.AST) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as number): return -_literal(number)
     raise ValueError('it holds something that is neither JSON nor a literal')
 
-# %% ../nbs/04_prompts.ipynb #c62
+# %% ../nbs/04_prompts.ipynb #c55
 def _load(text: str) -> dict:
     "JSON, else a Python literal. Raises ValueError, SyntaxError, RecursionError or MemoryError."
     try: value = json.loads(text, strict=False, object_pairs_hook=_pairs, parse_constant=_number, parse_float=_number)
@@ -472,7 +465,7 @@ def _load(text: str) -> dict:
     if not isinstance(value, dict): raise ValueError('it is a set, not an object')
     return value
 
-# %% ../nbs/04_prompts.ipynb #c63
+# %% ../nbs/04_prompts.ipynb #c56
 def parse_json_object(
     text: str,  # an answer with a JSON object somewhere in it
 ) -> Parsed[dict]:
@@ -489,7 +482,7 @@ def parse_json_object(
     except ValueError as error: return unparsed(f'not a JSON object: {error}')
     return _ok(value, [f'{len(found)} objects, the last non-empty one was taken'] * (len(found) > 1))
 
-# %% ../nbs/04_prompts.ipynb #c66
+# %% ../nbs/04_prompts.ipynb #c59
 @dataclass(frozen=True)
 class Matching:
     "Which gold item each predicted item was matched to (indices from 0), and what the judge got wrong."
@@ -497,7 +490,6 @@ class Matching:
     invalid: list[str] = field(default_factory=list)  # labels and values that name no single item
     missing: list[int] = field(default_factory=list)  # predicted items that the judge said nothing about
 
-# %% ../nbs/04_prompts.ipynb #c67
 _LABEL = re.compile(r'[\s*_"\'`(\[]{0,4}([A-Za-z]{1,3})[\s*_"\'`)\].:]{0,4}')
 _UNMATCHED = {'null', 'none'}
 
@@ -508,7 +500,7 @@ def _named(label: Any, n: int) -> int|None:
 
 def _brief(value: Any) -> str: return json.dumps(value, ensure_ascii=False)[:60]
 
-# %% ../nbs/04_prompts.ipynb #c68
+# %% ../nbs/04_prompts.ipynb #c60
 def parse_matching(
     text: str,       # the judge's answer
     predicted: int,  # number of predicted items that it was shown

@@ -45,7 +45,6 @@ _ADVICE = {
 }
 _SAME = {'LOCKED': 'BUSY', 'PERM': 'READONLY', 'AUTH': 'READONLY', 'PROTOCOL': 'BUSY', 'FORMAT': 'NOTADB', 'NOLFS': 'FULL'}
 
-# %% ../nbs/02_store.ipynb #c7
 _SIGNS = ('unsupported file format', 'no such table', 'no such column', 'malformed')  # of damage, in errors without a code of their own
 
 def _explained(error: sqlite3.Error, path: Path) -> StoreError:
@@ -55,7 +54,7 @@ def _explained(error: sqlite3.Error, path: Path) -> StoreError:
     advice = _ADVICE.get(name, 'try again, and run `factlab store verify` if it comes back')
     return (DamagedStoreError if name in ('CORRUPT', 'NOTADB') else StoreError)(f'the store {path}: {error}: {advice}')
 
-# %% ../nbs/02_store.ipynb #c9
+# %% ../nbs/02_store.ipynb #c8
 @contextmanager
 def _told(path: Path, patience: float) -> Iterator[None]:
     "Make sure of the folder; whatever SQLite, the lock or the disk raises comes out as a `StoreError`."
@@ -69,7 +68,7 @@ def _told(path: Path, patience: float) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f'the store {path}: {error.strerror}: free space, or set FACTLAB_HOME to a folder that can be written') from error
 
-# %% ../nbs/02_store.ipynb #c12
+# %% ../nbs/02_store.ipynb #c11
 _APPLICATION = 0x666C6162  # "flab"
 _SCRIPTS = ("""
     CREATE TABLE responses (
@@ -83,7 +82,7 @@ _SCRIPTS = ("""
     CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX claims_by_owner ON claims (owner)""",)
 
-# %% ../nbs/02_store.ipynb #c13
+# %% ../nbs/02_store.ipynb #c12
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return connection.execute(f'PRAGMA {pragma}').fetchone()[0]
 
@@ -103,7 +102,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
                          'upgrade factlab, or choose another path')
     return version
 
-# %% ../nbs/02_store.ipynb #c15
+# %% ../nbs/02_store.ipynb #c14
 def _bring_up(connection: sqlite3.Connection, path: Path) -> None:
     "Make a new file into a store, or an older store into a current one. The caller holds the write lock."
     version = _version(connection, path)
@@ -123,7 +122,7 @@ def _bring_up(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreError(f'{path} lies on a file system without shared memory (journal mode {mode!r}): '
                          'set FACTLAB_HOME to a folder on a local disk')
 
-# %% ../nbs/02_store.ipynb #c18
+# %% ../nbs/02_store.ipynb #c17
 _SETTINGS = ('synchronous = FULL',  # flush each commit
              'cell_size_check = ON', 'trusted_schema = OFF',  # be wary of damaged and of hostile files
              'temp_store = MEMORY', 'cache_size = -16000', 'journal_size_limit = 67108864')
@@ -171,12 +170,11 @@ class _Handle:
 
     def __del__(self): self.close()
 
-# %% ../nbs/02_store.ipynb #c20
+# %% ../nbs/02_store.ipynb #c19
 _handles: 'weakref.WeakSet[_Handle]' = weakref.WeakSet()
 _registry = threading.RLock()
 _held: list[_Handle] = []
 
-# %% ../nbs/02_store.ipynb #c21
 def _before_fork() -> None:
     _registry.acquire()
     for handle in list(_handles):
@@ -192,7 +190,7 @@ def _after_fork() -> None:
 if hasattr(os, 'register_at_fork'):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
-# %% ../nbs/02_store.ipynb #c23
+# %% ../nbs/02_store.ipynb #c21
 class _Threads:
     "The file, and a handle on it for each thread."
     def __init__(self,
@@ -223,7 +221,7 @@ class _Threads:
     def __exit__(self, *exception): self.close()
     def __repr__(self): return f'{type(self).__name__}({str(self.path)!r})'
 
-# %% ../nbs/02_store.ipynb #c24
+# %% ../nbs/02_store.ipynb #c22
 class _Connections(_Threads):
     "What every part of the store stands on: `with self._reading()` and `with self._writing()` give a connection."
     @contextmanager
@@ -251,7 +249,7 @@ class _Connections(_Threads):
                 handle.close()
                 raise
 
-# %% ../nbs/02_store.ipynb #c28
+# %% ../nbs/02_store.ipynb #c26
 class Row(NamedTuple):
     "One answer, as it is put into the store."
     key: str        # digest of everything that changes the answer
@@ -260,7 +258,7 @@ class Row(NamedTuple):
     request: dict   # what was asked, anything JSON can hold
     response: dict  # what was answered; `prompt_tokens` and `completion_tokens` are counted where present
 
-# %% ../nbs/02_store.ipynb #c29
+# %% ../nbs/02_store.ipynb #c27
 def _body(value: Mapping, what: str) -> bytes:
     "A dictionary as JSON in UTF-8."
     try:
@@ -270,7 +268,6 @@ def _body(value: Mapping, what: str) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f'cannot store {what} ({error}): give a dictionary that JSON can hold, without NaN or infinities') from None
 
-# %% ../nbs/02_store.ipynb #c30
 def _key(key: str) -> str:
     if not isinstance(key, str) or not key or not key.isprintable():
         raise UsageError(f'{key!r:.80} is not a key of the store: expected printable text that is not empty')
@@ -281,7 +278,7 @@ def _keys(keys: Iterable[str]) -> list[str]:
     if isinstance(keys, str): raise UsageError(f'expected a list of keys, found one text {keys!r:.80}: write [key]')
     return [_key(key) for key in dict.fromkeys(keys)]
 
-# %% ../nbs/02_store.ipynb #c33
+# %% ../nbs/02_store.ipynb #c30
 _HEAD = 'key, model, kind, created, prompt_tokens, completion_tokens, bytes, request_sha256'
 
 def _checksum(head: Sequence, content: bytes) -> bytes:
@@ -292,7 +289,6 @@ def _sound(head: Sequence, checksum: object, content: object) -> bool:
     "Whether a row that was read is what was written."
     return isinstance(content, bytes) and _checksum(head, content) == checksum
 
-# %% ../nbs/02_store.ipynb #c34
 def _shown(key: object) -> str:
     "A key for a message, whatever has become of it."
     return key.decode(errors='replace') if isinstance(key, bytes) else repr(key)
@@ -302,7 +298,7 @@ def _damaged(path: Path, table: str, key: object) -> DamagedStoreError:
                              'answered from. List all damage with `factlab store verify`; remove such rows, so that they are asked again, '
                              'with Store(path).verify(repair=True)')
 
-# %% ../nbs/02_store.ipynb #c35
+# %% ../nbs/02_store.ipynb #c31
 def _tokens(response: Mapping, name: str) -> int|None:
     count = response.get(name)
     return count if type(count) is int and 0 <= count < 2**63 else None
@@ -317,7 +313,7 @@ def _record(row: Row, created: str) -> tuple:
             len(request) + len(response), hashlib.sha256(request).digest())
     return (*(x.decode() for x in head[:4]), *head[4:], _checksum(head, response), response.decode(), request.decode())
 
-# %% ../nbs/02_store.ipynb #c37
+# %% ../nbs/02_store.ipynb #c33
 class _Responses(_Connections):
     def get_many(self,
         keys: Iterable[str],
@@ -349,13 +345,12 @@ class _Responses(_Connections):
             connection.execute('DELETE FROM claims WHERE key IN (SELECT value FROM json_each(?))', (json.dumps(keys),))
         return self.get_many(keys)
 
-# %% ../nbs/02_store.ipynb #c44
+# %% ../nbs/02_store.ipynb #c40
 def _host() -> str:
     try: namespace = os.readlink('/proc/self/ns/pid')
     except OSError: namespace = ''
     return f'{platform.node()} {namespace}'.strip()
 
-# %% ../nbs/02_store.ipynb #c45
 def _runs(pid: int) -> bool:
     "Whether a process of this number exists on this machine."
     if os.name == 'nt': return True  # signal 0 would end it there: leave it to the lease
@@ -364,7 +359,7 @@ def _runs(pid: int) -> bool:
     except (PermissionError, OverflowError): return True
     return True
 
-# %% ../nbs/02_store.ipynb #c47
+# %% ../nbs/02_store.ipynb #c42
 class _Claims(_Connections):
     def claim(self,
         keys: Iterable[str],
@@ -420,7 +415,7 @@ class _Claims(_Connections):
             else: connection.execute('DELETE FROM claims WHERE owner = ? AND key IN (SELECT value FROM json_each(?))', (owner, given))
             connection.execute('DELETE FROM owners WHERE owner = ? AND owner NOT IN (SELECT owner FROM claims)', (owner,))
 
-# %% ../nbs/02_store.ipynb #c52
+# %% ../nbs/02_store.ipynb #c47
 _VECTOR_HEAD = 'key, model, created, dimensions'
 
 class _Vectors(_Connections):
@@ -454,13 +449,12 @@ class _Vectors(_Connections):
             connection.executemany(f'INSERT INTO vectors ({_VECTOR_HEAD}, sha256, vector) VALUES (?, ?, ?, ?, ?, ?) '
                                    'ON CONFLICT (key) DO NOTHING', records)
 
-# %% ../nbs/02_store.ipynb #c55
+# %% ../nbs/02_store.ipynb #c50
 STATS = Schema('store_stats', {'model': pl.String, 'kind': pl.String, 'responses': pl.Int64, 'prompt_tokens': pl.Int64,
                                'completion_tokens': pl.Int64, 'bytes': pl.Int64,
                                'first': pl.Datetime('us', 'UTC'), 'last': pl.Datetime('us', 'UTC')})
 FAULTS = Schema('store_faults', {'table': pl.String, 'key': pl.String, 'fault': pl.String})
 
-# %% ../nbs/02_store.ipynb #c56
 class _Statistics(_Connections):
     def stats(self) -> pl.DataFrame:  # schema STATS; empty when nothing is stored
         "Per model and kind: responses, tokens, bytes of text, and when the first and the last were stored. Vectors are the kind 'vector'."
@@ -477,11 +471,10 @@ class _Statistics(_Connections):
         except (ValueError, TypeError, pl.exceptions.PolarsError) as error:
             raise DamagedStoreError(f'the store {self.path}: rows are damaged ({error}): {_ADVICE["CORRUPT"]}') from None
 
-# %% ../nbs/02_store.ipynb #c59
+# %% ../nbs/02_store.ipynb #c53
 _TEXTS = ('key', 'model', 'kind', 'created', 'response', 'request')
 _COLUMNS = {'responses': f'{_HEAD}, sha256, response, request', 'vectors': f'{_VECTOR_HEAD}, sha256, vector'}
 
-# %% ../nbs/02_store.ipynb #c60
 def _fault(table: str, values: Sequence) -> str|None:
     "What is wrong with a row of a table; None when it is what was written."
     if table == 'responses': *head, checksum, content, request = values
@@ -491,7 +484,7 @@ def _fault(table: str, values: Sequence) -> str|None:
         return 'the checksum of the request does not fit'
     return None
 
-# %% ../nbs/02_store.ipynb #c61
+# %% ../nbs/02_store.ipynb #c54
 class _Pages(_Connections):
     def _pages(self, table: str, size: int = 1000) -> Iterator[list[tuple]]:
         "All rows of a table in the order in which they were stored: id, then its `_COLUMNS`."
@@ -503,7 +496,7 @@ class _Pages(_Connections):
             yield rows
             last = rows[-1][0]
 
-# %% ../nbs/02_store.ipynb #c63
+# %% ../nbs/02_store.ipynb #c56
 class _Verification(_Pages):
     def verify(self,
         repair: bool = False,  # remove the rows whose checksum fails, so that they are asked again
@@ -531,7 +524,7 @@ class _Verification(_Pages):
         with self._writing() as connection:
             for table, number, *_ in faults: connection.execute(f'DELETE FROM {table} WHERE id = ?', (number,))
 
-# %% ../nbs/02_store.ipynb #c64
+# %% ../nbs/02_store.ipynb #c57
 class _Rescue(_Pages):
     def rescue(self,
         path: Path|str,  # the new store; must not exist
@@ -561,11 +554,11 @@ class _Rescue(_Pages):
                     if row is not None and _fault(table, row) is None: rows.append(row)
             yield rows
 
-# %% ../nbs/02_store.ipynb #c68
+# %% ../nbs/02_store.ipynb #c61
 EXPORT = Schema('store_export', {'key': pl.String, 'model': pl.String, 'kind': pl.String, 'created': pl.String, 'prompt_tokens': pl.Int64,
                                  'completion_tokens': pl.Int64, 'request': pl.String, 'response': pl.String})
 
-# %% ../nbs/02_store.ipynb #c69
+# %% ../nbs/02_store.ipynb #c62
 class _Export(_Pages):
     def export(self,
         path: Path|str,          # ends in .jsonl or .parquet
@@ -599,7 +592,7 @@ class _Export(_Pages):
                 count += 1
         return count
 
-# %% ../nbs/02_store.ipynb #c71
+# %% ../nbs/02_store.ipynb #c64
 def _moment(before: str|date|datetime) -> str:
     "A date or a time as the tables hold it; without a time zone it is UTC."
     try: moment = datetime.fromisoformat(before if isinstance(before, str) else before.isoformat())
@@ -608,7 +601,7 @@ def _moment(before: str|date|datetime) -> str:
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment.isoformat(timespec='microseconds')
 
-# %% ../nbs/02_store.ipynb #c72
+# %% ../nbs/02_store.ipynb #c65
 class _Prune(_Connections):
     def prune(self,
         model: str|None = None,                # only this model's rows
@@ -632,7 +625,7 @@ class _Prune(_Connections):
             handle.open().execute('PRAGMA wal_checkpoint(PASSIVE)').fetchall()
         return count
 
-# %% ../nbs/02_store.ipynb #c76
+# %% ../nbs/02_store.ipynb #c69
 class Store(_Responses, _Claims, _Vectors, _Statistics, _Verification, _Rescue, _Export, _Prune):
     """The answers of models, in one SQLite file that any number of threads, notebooks and processes on one machine may use at once.
 
