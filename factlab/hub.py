@@ -16,7 +16,8 @@ import polars as pl
 
 from .core import DataError, cache_dir, write_text
 from .corpora import LABELLED, OASIS, TEXTS
-from .data import Entry, Hub, announce, checksum, entry_of, hub_place
+from .catalogue import Entry, Hub, entry_of
+from .data import announce, checksum, hub_place
 
 # %% ../nbs/01_hub.ipynb #c4
 def fetch_hub(

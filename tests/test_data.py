@@ -164,7 +164,7 @@ def test_a_cache_that_cannot_be_written(toy, tmp_path):
 @pytest.mark.parametrize('sent', [signal.SIGINT, signal.SIGKILL])
 def test_a_download_that_is_killed(toy, server, tmp_path, sent):
     server.mood = 'hang'
-    code = f'from factlab.data import Entry, File, get, register; register({toy!r}); get("toy", "a.jsonl")'
+    code = f'from factlab.catalogue import Entry, File, register; from factlab.data import get; register({toy!r}); get("toy", "a.jsonl")'
     process = subprocess.Popen([sys.executable, '-c', code], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not server.asked and time.monotonic() < deadline: time.sleep(0.02)
