@@ -46,7 +46,8 @@ def read_question(
 # %% ../nbs/31_questions.ipynb #c8
 _ORDINARY = frozenset('what which who whom whose when where why how many much long old far often is are was were be been being do does did has have had will would '
     'can could should of in on at by to for from with about into over after before during between under and or not that this these those it its he she they '
-    'his her their there name named called kind type first last year date day month time place city country town person number'.split())
+    'his her their there name named called kind type first last year date day month time place city country town person number '
+    'belongs gap sentence'.split())
 
 def foreign_words(
     question: str,

@@ -39,6 +39,7 @@ from factlab.final_probes import (
 from factlab.models import Response, ScriptedModel
 from factlab.ptrue import QUESTIONS
 from factlab.tables import show_table
+from factlab.workbench import TRUTH, USE, Annotator, question_items, reviewed_questions
 
 
 def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}
@@ -203,6 +204,16 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     kept = keep_questions(asked, probes['exact'], tmp_path/'kept.parquet')
     assert load_questions(tmp_path/'kept.parquet')['id'].to_list() == asked['id'].to_list()
     assert read_p_true(tmp_path/'kept.parquet') == {('blind', f'test {n}', 'gold:0'): kept['p_true'][n] for n in range(3)}
+
+    loaded = load_questions(tmp_path/'kept.parquet')  # reviewed in the workbench, and given back
+    review = Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ann')
+    review.keyboard.value = '132'
+    Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
+    done = reviewed_questions(loaded, review.file.labels())
+    assert done.columns == loaded.columns and done.select('review', 'truth').rows() == [('open', True), ('dropped', None), ('open', None)]
+    done.write_parquet(tmp_path/'reviewed.parquet')
+    again = load_questions(tmp_path/'reviewed.parquet')
+    assert again['id'].to_list() == [asked['id'][0], asked['id'][2]] and again['truth'].to_list() == [True, None]
 
     labels = pl.DataFrame([{'run': 'blind', 'id': f'test {n}', 'unit': 'gold:0', 'side': 'missed', 'description': 'd', 'annotator': 'Ann',
                             'category': ('extrinsic_correct', 'extrinsic_wrong', 'intrinsic_alteration')[n]} for n in range(3)])
