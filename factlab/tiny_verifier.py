@@ -174,7 +174,7 @@ class TinyVerifier:
     Without a folder it is the one that ships (or lies under `$FACTLAB_ADAPTERS`). Raises `ModelError` when there is none."""
     name = 'tiny'
     share = 512  # pairs between two visits to the store
-    batch_tokens = 4096
+    batch_tokens = 2048
 
     def __init__(self,
         folder: Path|str|None = None,  # of a trained verifier
@@ -232,7 +232,7 @@ def checked_pair(at: int, pair: object) -> tuple[str, str]:
     return tuple(pair)
 
 # %% ../nbs/22_tiny_verifier.ipynb #c18
-CLAIMS_IN_ROW = 16
+CLAIMS_IN_ROW = 8
 
 def make_rows(
     reader: Reader,
@@ -253,7 +253,7 @@ def make_rows(
 def pair_probabilities(
     reader: Reader, trunk, head,
     pairs: Sequence[tuple[str, str]],  # evidence and claim
-    batch_tokens: int = 4096,
+    batch_tokens: int = 2048,
 ) -> np.ndarray:  # float32 [pairs, 3]
     "Probabilities from a trunk and a head; of several windows the one with the highest probability of ENT."
     import torch
