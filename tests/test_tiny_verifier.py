@@ -204,7 +204,7 @@ def test_too_many_layers_are_refused():
 # --- training
 
 def test_loss_falls_on_what_it_sees_again_and_again(tmp_path):
-    losses = train_steps(few_pairs(), tmp_path, SMALL._replace(steps=30, learning_rate=3e-3, rank=4, tokens=400)).losses
+    losses = train_steps(few_pairs(), tmp_path, SMALL._replace(steps=45, learning_rate=3e-3, rank=4, tokens=400)).losses
     assert np.mean(losses[-5:]) < .85*np.mean(losses[:5])
 
 
