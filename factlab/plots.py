@@ -308,7 +308,8 @@ def _comparison_layers(
         return alt.X(f'{field}:Q', scale=scale, title=drawable(x_title), axis=alt.Axis(tickCount=ticks, labelFlush=False, **form))
 
     base = alt.Chart(marks).encode(
-        alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=0.3), axis=alt.Axis(ticks=False, domain=False, bandPosition=0.5))
+        alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=0.3), axis=alt.Axis(
+            ticks=False, domain=False, bandPosition=0.5, minExtent=round(1.15*max(map(text_width, rows)))))  # viewers may have a wider font
     )
     if several: base = base.encode(yOffset=alt.YOffset('series:N', sort=series, scale=alt.Scale(domain=series, paddingOuter=0.2)))
     rule = base.transform_filter('datum.source === "ours" && isValid(datum.low)').mark_rule(strokeWidth=2).encode(

@@ -543,11 +543,11 @@ def loss_chart(
     from factlab.plots import load_altair
     alt = load_altair()
     frame = pl.DataFrame({'step': np.arange(1, len(losses) + 1), 'loss': losses}).with_columns(mean=pl.col('loss').rolling_mean(min(window, len(losses)), min_samples=1))
-    x = alt.X('step:Q', title='step')
+    x = alt.X('step:Q', title='step', axis=alt.Axis(tickCount=5))
     title_y = 'cross-entropy (nats)'
     points = alt.Chart(frame).mark_circle(size=12, opacity=.3).encode(x, alt.Y('loss:Q', title=title_y))
     line = alt.Chart(frame).mark_line().encode(x, alt.Y('mean:Q', title=title_y))
-    title = alt.TitleParams('What does the verifier still get wrong while it learns?', subtitle=f'points: each of {len(losses)} steps; line: mean of the last {window}')
+    title = alt.TitleParams('Does the verifier still learn?', subtitle=f'points: each of {len(losses)} steps; line: mean of the last {window}')
     return (points + line).properties(width=420, height=220, title=title)
 
 # %% ../nbs/22_verifier_training.ipynb #c47
@@ -557,7 +557,7 @@ LIMITS = ('English only; trained on encyclopedic, web and news text, on short cl
           'On long abstractive summaries it is a weak signal: see the measured AUROC before relying on it.',
           'No biographies are held out: the people whom training leaves out are those whom FActScore sets aside, and none of the others fell to the held-out pages.',
           'The three-way split of what is not supported into NEUT and CONTR was learned mostly from made pairs; ENT against the rest is what was measured.')
-HOW = ('Intervals are of 95 %, by bootstrap over groups. Sets that are not named as held-out pages trained and chose nothing; held-out pages were each '
+HOW = ('Intervals are of 95 %, by bootstrap over groups. Sets that are not named as held out trained nothing and set no number; pages held out were each '
        'calibrated on the others.')
 
 def made_or_judged(
@@ -577,7 +577,7 @@ def dev_sample(
     parts = dev.with_columns(of=pl.Series(made_or_judged(dev))).partition_by('of', maintain_order=True)
     return pl.concat(part.drop('of').sample(min(most, len(part)), seed=seed) for part in parts)
 
-HELD_OUT = {MADE: 'held-out pages, made pairs', 'wice-judged': 'held-out pages, judged claims', 'defacto': 'held-out articles, judged summaries'}
+HELD_OUT = {MADE: 'held out: made pairs', 'wice-judged': 'held out: judged claims', 'defacto': 'held out: judged news'}
 
 def dev_metrics(
     dev: pl.DataFrame,   # PAIRS with `kind`

@@ -13,14 +13,14 @@ from . import data
 from .claims import sentences
 from .core import digest
 from .corpora import PAIRS
-from .training_pairs import STATEMENTS, parse_all
+from .training_pairs import STATEMENTS, neighbours, parse_all
 
 # %% ../nbs/22_worded_claims.ipynb #c4
 _ASKING = {'who', 'what', 'which', 'when', 'where', 'how'}
 _PLACING = {'in', 'on', 'at', 'by', 'from', 'since', 'during', 'near', 'to', 'with', 'for', 'of', 'after', 'before', 'between', 'around', 'about', 'under'}
 
-def asked_phrase(doc) -> tuple[int, int]|None:  # `doc`: spacy Doc of a question; first token and end
-    "The phrase at the beginning that holds the question word: *who*, *which river*, *in what year*, *how many ships*."
+def asked_phrase(doc) -> int|None:  # `doc`: spacy Doc of a question; how many tokens
+    "How long the phrase at the beginning is that holds the question word: *who*, *which river*, *in what year*, *how many ships*."
     at = next((token.i for token in doc[:3] if token.lower_ in _ASKING), None)
     if at is None or at and doc[0].lower_ not in _PLACING: return None
     end = at + 1
@@ -29,7 +29,7 @@ def asked_phrase(doc) -> tuple[int, int]|None:  # `doc`: spacy Doc of a question
         end += 1
     if doc[at].lower_ in ('what', 'which', 'how'):
         while end < len(doc) and doc[end].pos_ in ('NOUN', 'PROPN', 'ADJ', 'NUM') and doc[end].dep_ != 'ROOT': end += 1
-    return 0, end
+    return end
 
 def _subject(doc, root) -> tuple[int, int]|None:
     found = next((child for child in root.children if child.dep_ in ('nsubj', 'nsubjpass')), None)
@@ -56,16 +56,15 @@ def answered(
     past: dict[str, str],   # past tenses by lemma
 ) -> str|None:  # None where the question has another form
     "A question and its answer as one statement."
-    if (asked := asked_phrase(question)) is None or len(question) < 5: return None
+    if (end := asked_phrase(question)) is None or len(question) < 5: return None
     word = next(token.lower_ for token in question if token.lower_ in _ASKING)
-    phrase, after = question[:asked[1]].text.lower(), question[asked[1]:]
-    tail = after.text.rstrip(' ?.')
-    verb, root = question[asked[1]], question[:].root
+    phrase, tail = question[:end].text.lower(), question[end:].text.rstrip(' ?.')
+    verb, root = question[end], question[:].root
     if verb.pos_ not in ('VERB', 'AUX') or tail.split()[-1].lower() in _PLACING - {'about', 'around'}: return None
     noun = phrase.split('many ')[-1] if 'how many' in phrase else ''
     given = f'{answer} {noun}' if noun and not answer.lower().endswith(noun.split()[-1]) else answer
     subject = _subject(question, root)
-    if subject is None or subject[0] < asked[1]:  # the question word is the subject
+    if subject is None or subject[0] < end:  # the question word is the subject
         return _sentence(f'{given} {tail}') if word not in ('when', 'where') and phrase.split()[0] not in _PLACING and verb.lower_ not in ('did', 'does', 'do') else None
     if subject[0] != verb.i + 1: return None
     named, rest, placed = question[slice(*subject)].text, question[subject[1]:].text.rstrip(' ?.'), _placed(given, before, word, phrase)
@@ -86,7 +85,7 @@ def _around_answer(passage: str, start: int) -> tuple[str, str, str]|None:
     for at, part in enumerate(parts):
         place = passage.find(part, place)
         if place < 0: return None
-        if place <= start < place + len(part): return part, ' '.join(parts[max(0, at - 2):at]), ' '.join(parts[at + 1:at + 3])
+        if place <= start < place + len(part): return part, *neighbours(parts, at)
     return None
 
 def question_statements(

@@ -382,11 +382,12 @@ def p_true_probe(
     return probe
 
 def _question_for(case: Case, model: Model, store: object) -> dict:  # a row of DRAFTS
-    "What the model proposes to ask; where that is no question, or the model is the embedded one, which cannot write any, a gap in the summary's sentence."
+    "What the model proposes to ask; where that is no question, or the model cannot write any, a gap in the summary's sentence."
     from factlab.counterfactual import added_facts
+    from factlab.final_probes import GAPS, writer_of
     from factlab.questions import draft_questions, gap_questions
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text, 'span': pl.Series([case.span], dtype=pl.String)})
-    draft = draft_questions(error, model, store).row(0, named=True) if not model.name.startswith('tiny') else {'status': 'unparsed'}
+    draft = draft_questions(error, model, store).row(0, named=True) if writer_of(model.name) != GAPS else {'status': 'unparsed'}
     return draft if draft['status'] == 'ok' else gap_questions(added_facts(error)).row(0, named=True)
 
 def counterfactual_probe(
