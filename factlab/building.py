@@ -5,17 +5,19 @@
 # %% auto #0
 __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_STEP', 'EXTRACT_STEP', 'FALSIFY_STEP',
            'FACTUAL_STEP', 'UNFACTUAL_STEP', 'NAMES', 'MOST_WORDS', 'MOST_OTHERS', 'REJECTED', 'RETRIEVER_PAIRS',
-           'MADE_BY_A_BUILD', 'Steps', 'step_schema', 'parse_steps', 'parse_pair', 'parse_text', 'Step', 'Answer',
-           'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four', 'with_falsified', 'read_pages',
-           'draw_passage', 'make_drafts', 'build_spec', 'Build', 'accepted_rows', 'rejected_rows', 'check_drafts',
-           'make_items', 'summary', 'read_build', 'save_build', 'placeholder', 'build', 'rebuild', 'extraction_pairs',
-           'retriever_pairs', 'nli_triplets', 'mine_neutral', 'token_counts', 'resource_sizes', 'rule_cells',
-           'built_shares', 'new_words', 'step_boxes']
+           'OPEN', 'SAMPLE', 'STATED_ELSEWHERE', 'MADE_BY_A_BUILD', 'Steps', 'step_schema', 'parse_steps', 'parse_pair',
+           'parse_text', 'Step', 'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four',
+           'with_falsified', 'read_pages', 'draw_passage', 'make_drafts', 'build_spec', 'Build', 'accepted_rows',
+           'rejected_rows', 'check_drafts', 'make_items', 'summary', 'read_build', 'save_build', 'placeholder', 'build',
+           'rebuild', 'extraction_pairs', 'retriever_pairs', 'nli_triplets', 'mine_neutral', 'TrainingData',
+           'held_out_pages', 'training_data', 'token_counts', 'resource_sizes', 'rule_cells', 'built_shares',
+           'new_words', 'step_boxes']
 
 # %% ../nbs/20_building.ipynb #c2
 import datetime
 import io
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ import polars as pl
 
 from .claims import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, sentences, window_starts
 from .core import DataError, ModelError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
-from .corpora import OASIS, PAIRS, split_by
+from .corpora import OASIS, OASIS_SETS, PAIRS, load_oasis_data, split_by
 from .data import fingerprint
 from .models import DryRun, Model, Request, Response, ask, load_model
 from .prompts import Parsed, Prompt, parse_json_object, unparsed
@@ -518,13 +520,13 @@ def retriever_pairs(
 def _triplets(rows: pl.DataFrame, which: pl.Expr, evidence: str, label: str) -> pl.DataFrame:
     "One row for each of the claims `which`, with this text and label."
     claim = pl.when(pl.col('at').is_null()).then(pl.lit('falsified')).otherwise(pl.format('claim {}', pl.col('at') + 1))
-    return rows.filter(which).select(id=pl.format('{}|{}|' + evidence, 'id', claim), split='split', claim='claim', evidence=evidence,
+    return rows.filter(which).select(id=pl.format('{}#{}|' + evidence, 'id', claim), split='split', claim='claim', evidence=evidence,
                                      label=pl.lit(label), group='page', source=pl.lit('oasis'))
 
 def nli_triplets(
     data: pl.DataFrame,  # schema OASIS
     neutral: pl.DataFrame|None = None,  # schema PAIRS, from `mine_neutral`
-) -> pl.DataFrame:  # schema PAIRS; ids as 'x|claim 2|factual', 'x|falsified|passage', 'x|claim 2|page 3'
+) -> pl.DataFrame:  # schema PAIRS; ids as 'x#claim 2|factual', 'x#falsified|passage', 'x#claim 2|page 3'
     "All triplets that a verifier is trained on; with labels ENT and CONTR, and NEUT where they were mined."
     rows = _claim_rows(OASIS.check(data))
     false, altered = pl.col('at').is_null(), pl.col('at').is_not_null() & (pl.col('at') == pl.col('altered'))
@@ -553,10 +555,59 @@ def mine_neutral(
     best = pairs.with_columns(neutrality=pl.Series(scores[:, 1], dtype=pl.Float64)).sort('id', 'at', 'neutrality', 'place',
                                                                                          descending=[False, False, True, False])
     best = best.unique(['id', 'at'], keep='first', maintain_order=True)
-    return PAIRS.check(best.select(id=pl.format('{}|claim {}|page {}', 'id', pl.col('at') + 1, pl.col('place') + 1), split='split',
+    return PAIRS.check(best.select(id=pl.format('{}#claim {}|page {}', 'id', pl.col('at') + 1, pl.col('place') + 1), split='split',
                                    claim='claim', evidence='evidence', label=pl.lit('NEUT'), group='page', source=pl.lit('oasis')))
 
 # %% ../nbs/20_building.ipynb #c51
+OPEN, SAMPLE = 'open', 'sample'
+STATED_ELSEWHERE = 'as stated by whoever made the data'
+
+class TrainingData(NamedTuple):
+    "Rows of OASIS' shape that a part is trained on."
+    name: str           # one of OASIS_SETS, or the name of the file or folder
+    rows: pl.DataFrame  # schema OASIS; split is train or dev, cut by page
+
+    @property
+    def source(self) -> str:  # in frames and cards; unlike the name of any other source
+        return self.name if self.name == SAMPLE else f'{self.name} (OASIS-shaped)'
+
+    @property
+    def licence(self) -> str: return 'Apache-2.0, ours' if self.name == SAMPLE else STATED_ELSEWHERE
+
+    @property
+    def option(self) -> str:  # of the command `train`
+        return f' --data {shlex.quote(self.name)}'
+
+    @property
+    def limits(self) -> tuple[str, ...]:  # for a card
+        known = f'It knows the kinds of text of {self.source}, on which alone it was trained, and no others.'
+        return (known, 'It was trained on the shipped sample, on which much is reported: for trying only.')[:1 + (self.name == SAMPLE)]
+
+# %% ../nbs/20_building.ipynb #c52
+def held_out_pages(
+    rows: pl.DataFrame,  # schema OASIS
+    name: str = 'the data',
+) -> pl.DataFrame:  # schema OASIS
+    "The same rows with the splits train and dev. Raises `DataError` when one of them would be empty."
+    training = pl.col('split') == 'train'
+    if rows.select(training.all()).item(): rows = rows.with_columns(split=split_by(rows['page'], {'dev': .2, 'train': .8}))
+    else: rows = rows.with_columns(split=pl.when(training.all().over('page')).then(pl.lit('train')).otherwise(pl.lit('dev')))
+    if rows['split'].n_unique() < 2:
+        raise DataError(f'{name} has {rows["page"].n_unique()} pages, all of them {"to train on" if "train" in rows["split"] else "held out"}: '
+                        'give 3 or more, or a column split with train and validation')
+    return OASIS.check(rows)
+
+def training_data(
+    data: Path|str,
+) -> TrainingData|None:  # None: the open data that the shipped parts were trained on
+    """What `open` stands for, or data of OASIS' shape (`corpora.load_oasis_data`). Raises `UsageError`, naming the choices, where there is none of that
+    name, `DataError` where it does not fit."""
+    if data == OPEN: return None
+    path = Path(data).expanduser().absolute()
+    name = str(data) if data in OASIS_SETS else path.name + '/'*path.is_dir()  # so a folder is not taken for a set of its name
+    return TrainingData(name, held_out_pages(load_oasis_data(data, others=[OPEN]), name))
+
+# %% ../nbs/20_building.ipynb #c55
 _TOKEN = r'\w+|[^\w\s]'
 
 def token_counts(texts: pl.Series) -> np.ndarray:
@@ -584,7 +635,7 @@ def resource_sizes(
     return cells + [{'row': row, 'column': column, 'ours': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n}
                     for (row, column), found in intervals.items()]
 
-# %% ../nbs/20_building.ipynb #c54
+# %% ../nbs/20_building.ipynb #c58
 MADE_BY_A_BUILD = ('passage', 'answer', 'json')
 
 def rule_cells(
@@ -599,14 +650,15 @@ def rule_cells(
 def built_shares(
     built: Build,
 ) -> pl.DataFrame:  # as of `rule_shares`
-    "How many of the items that were asked for keep each rule. A rule after the reading of the answer is asked of what could be read."
+    "How many of the items that were asked for keep each rule: `json` of those that were answered, the rules after it of what could be read."
     broken, asked = built.manifest['rules_broken'], built.manifest['counts']['asked']
-    read = asked - int(built.rejected.select(pl.col('rules').list.set_intersection(['answer', 'json']).list.len() > 0).sum().item())
-    sizes = {rule: asked if rule in MADE_BY_A_BUILD else read for rule in RULES if rule != 'passage'}
+    answered = asked - broken.get('answer', 0)
+    read = answered - broken.get('json', 0)  # an item without an answer that can be read has no other fault
+    sizes = {rule: {'answer': asked, 'json': answered}.get(rule, read) for rule in RULES if rule != 'passage'}
     shares = pl.DataFrame([{'rule': rule, 'kept': n - broken.get(rule, 0), 'n': n} for rule, n in sizes.items()], schema=SHARES)
     return shares.with_columns(share=pl.when(pl.col('n') > 0).then(pl.col('kept')/pl.col('n')))
 
-# %% ../nbs/20_building.ipynb #c57
+# %% ../nbs/20_building.ipynb #c61
 def new_words(
     text: str,
     before: str,

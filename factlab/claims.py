@@ -36,15 +36,20 @@ _STARTERS = frozenset('a an the this that these those he she it they we i you hi
                       'two three'.split())
 _ENDING = re.compile(
     r'(?P<wide>[。！？｡]+[”’」』）)"\']*)'                                       # no space follows
-    r'|(?P<stop>(?:[.!?…؟۔।॥]|\.\.\.)+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)'
-    r'|(?P<gap>[ \t]*\n\s*\n\s*)'
-    r'|(?P<line>[ \t]*\n)')
+    r'|(?<![.!?…؟۔।॥])(?P<stop>[.!?…؟۔।॥]+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)'
+    r'|(?<![ \t])(?P<gap>[ \t]*\n\s*\n\s*)'
+    r'|(?<![ \t])(?P<line>[ \t]*\n)')
 
 # %% ../nbs/20_claims.ipynb #c5
 def _next_word(text: str, at: int) -> str:
     "The word after a place, with what opens it."
     match = re.compile(r'\s*[“‘«"\'(\[]*([^\s]*)').match(text, at)
     return match[1] if match else ''
+
+def _before(text: str, start: int, at: int) -> str:
+    "The last character before a place that is no space; '' where the sentence that began at `start` has none."
+    while at > start and text[at - 1].isspace(): at -= 1
+    return text[at - 1:at] if at > start else ''
 
 def _stop_ends(text: str, start: int, stop: str, at: int, after: int) -> bool:
     "Does the full stop at `at` end the sentence that began at `start`? What follows begins at `after`."
@@ -54,8 +59,7 @@ def _stop_ends(text: str, start: int, stop: str, at: int, after: int) -> bool:
     if stop != '.': return True
     word = re.search(r'[^\s“‘«"\'(\[]*$', text[max(start, at - 30):at])[0]
     bare, first = word.casefold(), re.sub(r'\W+$', '', following).casefold()
-    before = text[start:at - len(word)].rstrip()
-    if (not before or before[-1] in ':,;') and re.fullmatch(r'\d{1,3}|[A-Za-z]', word): return False  # 1. or A. before an item of a list
+    if re.fullmatch(r'\d{1,3}|[A-Za-z]', word) and _before(text, start, at - len(word)) in ('', *':,;'): return False  # 1. or A. before an item of a list
     if bare in _BEFORE_NUMBERS: return not following[0].isdigit() and not (len(bare) == 1 and word.isupper())
     if bare in _LEANING: return bare == 'st' and first in _STARTERS
     if bare in _MAY_END or re.fullmatch(r'[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]', word): return first in _STARTERS or bare == 'etc'
@@ -123,7 +127,7 @@ def distinct_claims(
     "Claims in their order, each once; case, spaces and the mark at the end make no difference."
     first: dict[str, str] = {}
     for claim in claims:
-        if plain := ' '.join(re.sub(r'[\s.!…]+$', '', claim).casefold().split()): first.setdefault(plain, claim)
+        if plain := ' '.join(re.sub(r'(?<![\s.!…])[\s.!…]+$', '', claim).casefold().split()): first.setdefault(plain, claim)
     return list(first.values())
 
 # %% ../nbs/20_claims.ipynb #c13
@@ -172,7 +176,8 @@ _SMALL_WORDS = {language: frozenset(words.split()) for language, words in {
     'Portuguese': 'o a os as de e em que é um uma do da dos das por com para não foi se no na ao mais',
     'Dutch': 'de het een en van is in op te dat niet met voor zijn werd die aan er door ook naar bij',
     'Swedish': 'och att det som en är på av för med den till inte ett var i har om han hon',
-    'Polish': 'i w na z się nie jest do to że był przez od jako oraz po za dla jego'}.items()}
+    'Polish': 'i w na z się nie jest do to że był przez od jako oraz po za dla jego',
+    'Finnish': 'ja on ei se että oli hän myös kuin mutta joka ovat tai sekä niin jos kun'}.items()}
 _LEAST_SHARE = 0.1  # of small words in English; real texts are at 0.3 and more
 
 # %% ../nbs/20_claims.ipynb #c18

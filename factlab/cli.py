@@ -97,9 +97,7 @@ def _add_runs(commands) -> None:
 # %% ../nbs/51_cli.ipynb #c10
 def _reproduce(arguments: argparse.Namespace) -> int:
     from factlab.reproduce import estimate, outcome_table, plain_table, reproduce
-    options = {'models': arguments.model, 'judge': arguments.judge, 'data': _data_name(arguments.data), 'limit': arguments.limit, 'seed': arguments.seed,
-               'prompts': arguments.prompts, 'classifier': arguments.classifier, 'verifier': arguments.verifier, 'repair': arguments.repair}
-    chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, parameters={k: v for k, v in options.items() if v is not None})
+    chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, parameters=_parameters(arguments))
     def report(outcome): print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip(), file=sys.stderr, flush=True)
     if arguments.dry_run:
         table, outcomes = estimate(**chosen, report=report)
@@ -109,9 +107,33 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         print('\n' + plain_table(outcome_table(outcomes)))
     return _exit_code(outcomes)
 
-def _data_name(name: str|None) -> str|None:
-    "A data set's name as it is; a file's path made absolute, since notebooks run in their own folder."
-    return os.path.abspath(os.path.expanduser(name)) if name and os.path.exists(os.path.expanduser(name)) and ('.' in name or os.sep in name) else name
+_OPTIONS = ('model', 'judge', 'data', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'repair')  # parameters with an option of their own
+
+def _parameters(arguments: argparse.Namespace) -> dict:
+    "The notebooks' parameters that were given, each once. Files are made absolute, since notebooks run in their own folder."
+    given = [(name, value) for name in _OPTIONS if (value := getattr(arguments, name)) is not None] + [*map(_parameter, arguments.parameter)]
+    names = [name.removesuffix('s') for name, _ in given]
+    if twice := {name for name in names if names.count(name) > 1}: raise UsageError(f'{", ".join(sorted(twice))}: given more than once; several values are one list, as models=[a, b]')
+    return {name: [*map(_whole_path, value)] if isinstance(value, list) else _whole_path(value) for name, value in given}
+
+def _parameter(text: str) -> tuple[str, object]:
+    "NAME=VALUE, its value read as YAML: a number, a truth value, null, a text, or a list of these."
+    import yaml
+    name, sign, written = text.partition('=')
+    if not sign or not name.isidentifier(): raise UsageError(f'a parameter is NAME=VALUE, as runs=3 or models=[tiny, hf:NAME], found {text!r}')
+    if name == 'out': raise UsageError('the folder of results is given with --out')
+    try: value = None if written == 'None' else yaml.safe_load(written)
+    except yaml.YAMLError as error: raise UsageError(f'the value of {name} cannot be read as YAML ({getattr(error, "problem", error)}): put texts with other signs in quotes') from None
+    strange = [each for each in (value if isinstance(value, list) else [value]) if not isinstance(each, str|int|float|None)]
+    if strange: raise UsageError(f'the value of {name} is read as {strange[0]!r}: give a number, a text or a list of these; quotes make it a text')
+    return name, value
+
+def _whole_path(value):
+    "A file's path made absolute, whether it is there or to be written; a name as it is."
+    if not isinstance(value, str): return value
+    path = os.path.expanduser(value)
+    there = os.path.exists(path) and ('.' in value or os.sep in value)
+    return os.path.abspath(path) if there or ':' not in value and path.endswith(('.csv', '.json', '.jsonl', '.parquet', '.tsv')) else value
 
 def _exit_code(outcomes) -> int:
     "0 when every exhibit came out and every request was answered; what did not is said again at the end."
@@ -133,7 +155,9 @@ def _estimate_text(table) -> str:
 
 def _add_reproduce(commands) -> None:
     what = "run the papers' notebooks and write tables and figures"
-    parser = commands.add_parser('reproduce', help=what, description=what + '. With no argument: all of them, on the embedded model and the shipped sample.')
+    parser = commands.add_parser('reproduce', help=what, description=what + '. With no argument: all of them, on the embedded model and the shipped sample.', epilog=(
+        'Options are parameters of the notebooks, under their singular or plural name. An exhibit that is named must have each that is given; in a run of all, of a '
+        'paper or of a status, those that have it take it. An option that does not fit is refused, and the message says which parameters the exhibit has.'))
     parser.set_defaults(run=_reproduce)
     add = parser.add_argument
     add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4; all when none is named')
@@ -148,6 +172,8 @@ def _add_reproduce(commands) -> None:
     add('--classifier', metavar='C', help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
     add('--verifier', metavar='V', help='of claims: tiny (the trained one), nli:MODEL, cosine, or prompt:MODEL')
     add('--no-repair', dest='repair', action='store_false', default=None, help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
+    add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',
+        help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be repeated')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
     add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PARTS', 'GOLD', 'read_file', 'given_texts', 'add_verify', 'add_build', 'training_notebook', 'parameters_of',
-           'run_training', 'in_use', 'add_train', 'read_predictions', 'gold_ids', 'add_oasis']
+           'run_training', 'in_use', 'given_data', 'add_train', 'read_predictions', 'gold_ids', 'add_oasis']
 
 # %% ../nbs/48_cli_oasis.ipynb #c2
 import argparse
@@ -170,10 +170,20 @@ def in_use(
     return (f'To use it: {option}?adapter={shlex.quote(str(folder))}; or name the folder {part}, and export FACTLAB_ADAPTERS with the '
             'folder above it')
 
+def given_data(
+    data: str,  # as of `building.training_data`
+) -> str:  # for a notebook, which runs in another folder
+    "What to train on. Raises `UsageError` or `DataError` when it is nothing that can be trained on."
+    from factlab.building import OPEN, training_data
+    from factlab.corpora import OASIS_SETS
+    training_data(data)
+    return data if data in (OPEN, *OASIS_SETS) else os.path.abspath(os.path.expanduser(data))
+
 def _train(arguments: argparse.Namespace) -> int:
     notebook = training_notebook(arguments.part)
+    data = None if arguments.data is None else given_data(arguments.data)
     out = Path(os.path.abspath(os.path.expanduser(arguments.out))) if arguments.out else home_dir()/'adapters'/arguments.part
-    asked = {'train': True, 'steps': arguments.steps, 'seed': arguments.seed, 'out': str(out)}
+    asked = {'train': True, 'steps': arguments.steps, 'seed': arguments.seed, 'data': data, 'out': str(out)}
     executed = run_training(notebook, {name: value for name, value in asked.items() if value is not None})
     print(f'\nThe trained {arguments.part} is in {out}; the executed notebook is {executed}.\n{in_use(arguments.part, out)}')
     return 0
@@ -185,6 +195,8 @@ def add_train(commands) -> None:
     add('part', choices=PARTS, help='extractor and retriever are LoRA adapters on the embedded models; so is the verifier')
     add('--steps', type=int, metavar='N', help="optimizer steps (default: the notebook's)")
     add('--seed', type=int, metavar='S')
+    add('--data', metavar='PATH', help="an OASIS-shaped .parquet or .jsonl file, or a folder made by factlab build oasis, to train on alone: extraction pairs, retriever pairs of all "
+        "six kinds, or NLI triplets with mined neutral ones; its split train, or pages set aside here; sample (shipped) to try it (default: open, the sets that the shipped part has)")
     add('--out', metavar='DIR', help="folder of the trained part (default: adapters/PART in factlab's home)")
 
 # %% ../nbs/48_cli_oasis.ipynb #c18

@@ -31,7 +31,8 @@ class Exhibit:
     id: str                     # 'final/table4'
     title: str
     status: str                 # 'exact', 'measured' or 'illustrated': what its own cells are
-    headline: tuple[str, str]   # row and column, or the beginning of the column
+    headline: tuple[str, str]   # row or its beginning, column or its end
+    counterpart: tuple[str, str]|None = None  # the printed cell that is set beside it where the paper prints none for its row and column
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
 
@@ -45,13 +46,13 @@ CATALOG = (
     Exhibit('oasis/table1', 'The unified prompt, and who keeps its rules', 'illustrated', ('subject', 'as written')),
     Exhibit('oasis/table2', 'Size of the resource', 'exact', ('Claim Extraction', 'Avg. Claims per Passage')),
     Exhibit('oasis/table3', 'Is each step of the making right?', 'measured', ('Factual Text Generation', 'Accuracy (%)'), digits=1),
-    Exhibit('oasis/table4', 'Easiness of the claim extractor', 'exact', ('BERTScore', 'Easiness F1')),
-    Exhibit('oasis/table5', 'A text judged end to end', 'measured', ('', 'FS (%)'), digits=1),
-    Exhibit('oasis/table6', 'With retrieval, and the trained pipeline', 'measured', ('Pipeline', 'RAG (%)'), digits=1),
-    Exhibit('oasis/table7', 'Claims beside their evidence', 'measured', ('', 'FS (%)'), digits=1),
-    Exhibit('oasis/table8', 'The trained verifier alone', 'measured', ('', 'B-Accuracy (%)'), digits=1),
-    Exhibit('oasis/tablec1', 'Recall of retrievers, with and without fine-tuning', 'measured', ('MiniLM', 'Recall@30')),
-    Exhibit('oasis/fig2', 'Recall over depth', 'measured', ('MiniLM', 'Recall@30'), chart=True),
+    Exhibit('oasis/table4', 'Easiness of the claim extractor', 'exact', ('ROUGE-1', 'Easiness F1')),
+    Exhibit('oasis/table5', 'A text judged end to end', 'measured', ('', 'FS (%)'), ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1),
+    Exhibit('oasis/table6', 'With retrieval, and the trained pipeline', 'measured', ('Pipeline', 'RAG (%)'), ('Our Model (Fine-tuned)', 'RAG (%)'), digits=1),
+    Exhibit('oasis/table7', 'Claims beside their evidence', 'measured', ('', 'FS (%)'), ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1),
+    Exhibit('oasis/table8', 'The trained verifier alone', 'measured', ('', 'B-Accuracy (%)'), ('Our Model (Fine-tuned)', 'B-Accuracy (%)'), digits=1),
+    Exhibit('oasis/tablec1', 'Recall of retrievers, with and without fine-tuning', 'measured', ('MiniLM', 'Recall@30'), ('E5-base', 'Recall@30')),
+    Exhibit('oasis/fig2', 'Recall over depth', 'measured', ('MiniLM', 'Recall@30'), ('E5-base', 'Recall@30'), chart=True),
     Exhibit('oasis/fig3', 'Which systems differ?', 'measured', ('', 'p against Pipeline'), chart=True),
     Exhibit('oasis/fig4', 'What do systems answer?', 'measured', ('Pipeline', 'Factual, correct'), chart=True),
     Exhibit('oasis/fig5', 'Does more context help?', 'measured', ('', 'tokens (%)'), chart=True, digits=1),
@@ -62,12 +63,12 @@ CATALOG = (
     Exhibit('final/fig3', 'The evaluation protocol', 'illustrated', ('matched', 'count'), chart=True),
     Exhibit('final/fig9', 'Why facts give duplicates', 'illustrated', ('duplicates', 'count'), chart=True),
     Exhibit('final/fig10', 'A matching, as the judge returns it', 'illustrated', ('matched', 'count'), chart=True),
-    Exhibit('final/table4', 'Localization: ten methods', 'measured', ('CoT', 'F1')),
-    Exhibit('final/table7', 'Localization: smaller models as well', 'measured', ('CoT', 'F1')),
+    Exhibit('final/table4', 'Localization: ten methods', 'measured', ('CoT', 'F1'), ('CoT', 'Claude-sonnet-3.5 F1')),
+    Exhibit('final/table7', 'Localization: smaller models as well', 'measured', ('CoT', 'F1'), ('CoT', 'Claude-sonnet-3.5 F1')),
     Exhibit('final/fig4', 'Binary against binarized', 'measured', ('', 'Binarized F1'), chart=True),
-    Exhibit('final/table8', 'Binary consistency', 'measured', ('', 'F1')),
-    Exhibit('final/table9', 'Five runs: mean and interval', 'measured', ('', 'F1')),
-    Exhibit('final/table10', 'A judge that errs', 'measured', ('CoT', 'F1')),
+    Exhibit('final/table8', 'Binary consistency', 'measured', ('', 'F1'), ('Claude-sonnet-3.5', 'F1')),
+    Exhibit('final/table9', 'Five runs: mean and interval', 'measured', ('', 'F1'), ('Zero-Shot', 'GPT-4o F1')),
+    Exhibit('final/table10', 'A judge that errs', 'measured', ('CoT', 'F1'), ('CoT', 'Claude-sonnet-3.5 F1')),
     Exhibit('final/table6', 'What entities and spans cannot represent', 'exact', ('Inconsistency not an entity', 'Inconsistencies P (%)')),
     Exhibit('final/fig8', 'Inconsistencies per summary', 'exact', ('More than one', 'Share'), chart=True),
     Exhibit('final/table5', 'Kinds of missed errors', 'illustrated', ('All', 'Proposed as labelled')),
@@ -211,24 +212,37 @@ def recomputed(exhibit: Exhibit, cells: pl.DataFrame) -> dict:
     findings = [' · '.join(cell) for cell in both.filter(pl.col('status') == 'finding').select('row', 'column').iter_rows()]
     return {'recomputed': {'cells': len(both), 'as_printed': len(both) - len(findings), 'findings': findings}}
 
-def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
-    "The one cell that stands for an exhibit in a summary: the first of ours whose row and column fit, and the best published beside it."
-    row, column = exhibit.headline
-    fitting = cells.filter(pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column))
-    ours = fitting.filter(pl.col('ours').is_not_null() & (pl.col('status') != 'exact')).head(1)
-    if ours.is_empty(): ours = fitting.filter(pl.col('ours').is_not_null()).head(1)
-    if ours.is_empty(): return None
-    cell = ours.row(0, named=True)
-    if cell['published'] is None: cell['published'] = fitting['published'].max()
-    return {key: cell[key] for key in ('row', 'column', 'published', 'ours', 'n', 'low', 'high', 'unparsed')}
-
 # %% ../nbs/43_exhibits.ipynb #c15
+_SHOWN = ('row', 'column', 'published', 'ours', 'n', 'low', 'high', 'unparsed')
+
+def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
+    """The first cell of ours whose row and column fit. Of an exact exhibit it is a recomputed one, a finding before all, with what was
+    `measured` under the same name; `counterpart` says whose number the published one is, where it is not of this very row and column."""
+    row, column = exhibit.headline
+    fitting = cells.filter(pl.col('ours').is_not_null() & pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column))
+    fitting = fitting.sort(pl.col('row') != row, pl.col('status') == 'exact', maintain_order=True)
+    kinds = [fitting.filter(pl.col('status').is_in(['finding', 'exact']) == exact) for exact in (True, False)]
+    found = [{name: kind.row(0, named=True)[name] for name in _SHOWN} for kind in (kinds if exhibit.status == 'exact' else kinds[::-1]) if kind.height]
+    if not found: return None
+    cell, *others = found
+    if cell['published'] is None and exhibit.counterpart:
+        where = dict(zip(('row', 'column'), exhibit.counterpart, strict=True))
+        printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
+        if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
+    return cell | ({'measured': others[0]} if others and exhibit.status == 'exact' else {})
+
+def _unlike(cell: Mapping, other: Mapping) -> str:
+    "What names a cell beside another one: its row and column, as far as they are not the other's."
+    return ' '.join(cell[part] for part in ('row', 'column') if cell[part] != other[part])
+
+# %% ../nbs/43_exhibits.ipynb #c18
 def write_gallery(
     folder: Path,  # of all results
 ) -> Path:
     "Write `README.md` in the folder of results: one section for each paper, one entry for each exhibit."
     lines = ['# Results', '', 'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`. *Ours* is what the models '
-             'and data of the manifest gave: it is not meant to equal a number that another model got. '
+             'and data of the manifest gave: it is not meant to equal a number that another model got. A *published* number is of the same row and column; '
+             'where it is of another system or setting, that is named beside it. '
              'What is `exact` was recomputed from printed numbers, within what their rounding allows, or counted in published data; a `finding` holds cells that come '
              'out otherwise: `factlab audit` says why.', '']
     for paper in dict.fromkeys(exhibit.paper for exhibit in CATALOG):
@@ -258,8 +272,10 @@ def summary_of(
     whole = cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown)
     apart = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1] if manifest.get('status') == 'finding' else []
     def number(value): return '–' if value is None else f'{value:,.0f}' if whole else f'{value:,.{(apart or [2])[0]}f}'
-    low, high = (number(cell.get(end)) for end in ('low', 'high'))
-    interval = f' [{low}, {high}]' if low != high else ''
-    what = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
-    return {'n': '–' if cell.get('n') is None else str(cell['n']), 'published': number(cell.get('published')),
-            'ours': number(cell.get('ours')) + interval + (f' ({what})' if what else '')}
+    def told(cell, name):
+        low, high = (number(cell.get(end)) for end in ('low', 'high'))
+        return number(cell.get('ours')) + (f' [{low}, {high}]' if low != high else '') + (f' ({name})' if name else '')
+    ours = told(cell, ' '.join(part for part in (cell.get('row'), cell.get('column')) if part))
+    if also := cell.get('measured'): ours += f'; measured {told(also, _unlike(also, cell))}, n = {also["n"]}'
+    return {'n': '–' if cell.get('n') is None else str(cell['n']), 'ours': ours,
+            'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else '')}

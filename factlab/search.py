@@ -7,14 +7,16 @@ __all__ = ['FAISS_KINDS', 'Hits', 'Index', 'check_vectors', 'check_k', 'best_of'
            'MilvusIndex', 'fill_milvus', 'load_index', 'TextSearch', 'BM25', 'fuse', 'Fused']
 
 # %% ../nbs/18_search.ipynb #c2
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from .core import DataError, UsageError, progress, replacing
+from .store import Store
 
 # %% ../nbs/18_search.ipynb #c4
 class Hits(NamedTuple):
@@ -214,10 +216,12 @@ class FaissIndex:
         return Path(path)
 
 # %% ../nbs/18_search.ipynb #c24
-def _milvus(uri: str, **options):
+def _milvus(uri: str):  # pymilvus.MilvusClient
+    "A client of a file or a server; the server's token is read from `$MILVUS_TOKEN`."
     try: from pymilvus import MilvusClient
     except ImportError: raise UsageError("pymilvus is not installed: run `pip install 'pymilvus[milvus-lite]'`, or use the index `exact`") from None
-    try: return MilvusClient(uri, **options)
+    token = os.environ.get('MILVUS_TOKEN')
+    try: return MilvusClient(uri, **({'token': token} if token else {}))
     except _milvus_errors() as error: raise DataError(f'cannot reach Milvus at {uri} ({_first_line(error)}): start the server, or give a file that ends in .db') from None
 
 def _milvus_errors() -> tuple[type[Exception], ...]:
@@ -226,28 +230,29 @@ def _milvus_errors() -> tuple[type[Exception], ...]:
 
 def _first_line(error: BaseException) -> str: return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
+def _ask_milvus(client, uri: str, name: str, *values, **options) -> Any:
+    "Call a method of the client, and say what failed in our own terms."
+    try: return getattr(client, name)(*values, **options)
+    except _milvus_errors() as error: raise DataError(f'Milvus at {uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None
+
 # %% ../nbs/18_search.ipynb #c25
 class MilvusIndex:
     """Vectors in a collection of Milvus: `uri` is a file that ends in .db, or the address of a server.
 
-    An existing collection of this name is searched as it stands; `MilvusIndex.create` fills one. The token of a server is
+    An existing collection of this name is searched as it stands; `fill_milvus` makes and fills one. The token of a server is
     read from `$MILVUS_TOKEN` and kept nowhere."""
 
     def __init__(self, uri: str, collection: str):
-        import os
         if not re.fullmatch(r'[A-Za-z_]\w{0,200}', collection): raise UsageError(f'{collection!r} cannot name a collection: use letters, digits and _')
         self.uri, self.collection = uri, collection
-        self.client = _milvus(uri, **({'token': token} if (token := os.environ.get('MILVUS_TOKEN')) else {}))
-        if not self._call('has_collection', collection): raise DataError(f'{uri} has no collection {collection!r}: make it with MilvusIndex.create')
+        self.client = _milvus(uri)
+        if not self._call('has_collection', collection): raise DataError(f'{uri} has no collection {collection!r}: make it with `fill_milvus`')
         fields = {field['name']: field for field in self._call('describe_collection', collection)['fields']}
         if 'vector' not in fields: raise DataError(f'the collection {collection!r} has the fields {sorted(fields)}, but no `vector`: choose another name')
         self.dimension = int(fields['vector']['params']['dim'])
         self._call('load_collection', collection)
 
-    def _call(self, name: str, *values, **options) -> Any:
-        "Ask the client, and say what failed in our own terms."
-        try: return getattr(self.client, name)(*values, **options)
-        except _milvus_errors() as error: raise DataError(f'Milvus at {self.uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None
+    def _call(self, name: str, *values, **options) -> Any: return _ask_milvus(self.client, self.uri, name, *values, **options)
 
     def __len__(self) -> int: return int(self._call('get_collection_stats', self.collection)['row_count'])
 
@@ -267,22 +272,26 @@ class MilvusIndex:
     def close(self) -> None: self.client.close()
 
 # %% ../nbs/18_search.ipynb #c27
+def _new_collection(client, uri: str, collection: str, dimension: int, index: str) -> None:
+    from pymilvus import DataType
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    schema.add_field('id', DataType.INT64, is_primary=True)
+    schema.add_field('vector', DataType.FLOAT_VECTOR, dim=dimension)
+    parameters = client.prepare_index_params()
+    parameters.add_index('vector', index_type=index, metric_type='IP')
+    _ask_milvus(client, uri, 'create_collection', collection, schema=schema, index_params=parameters)
+
 def fill_milvus(
     uri: str,
     collection: str,
     vectors: np.ndarray,  # float32 or float16 [rows, dimension]
     index: str = 'FLAT',  # or 'HNSW', 'IVF_FLAT', 'DISKANN', … as the server knows
 ) -> MilvusIndex:
-    "A collection with these vectors, row numbers as their ids. One that is there already is completed; `DataError` when it has another dimension."
-    from pymilvus import DataType
+    """A collection with these vectors, row numbers as their ids. One that is there already is completed.
+
+    Raises `UsageError` when pymilvus is not installed, `DataError` when Milvus cannot be reached or refuses, or the collection has another dimension."""
     client, dimension = _milvus(uri), vectors.shape[1]
-    if not client.has_collection(collection):
-        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field('id', DataType.INT64, is_primary=True)
-        schema.add_field('vector', DataType.FLOAT_VECTOR, dim=dimension)
-        parameters = client.prepare_index_params()
-        parameters.add_index('vector', index_type=index, metric_type='IP')
-        client.create_collection(collection, schema=schema, index_params=parameters)
+    if not _ask_milvus(client, uri, 'has_collection', collection): _new_collection(client, uri, collection, dimension, index)
     filled = MilvusIndex(uri, collection)
     if filled.dimension != dimension:
         raise DataError(f'the collection {collection!r} holds vectors of {filled.dimension} numbers, these have {dimension}: choose another name')
@@ -308,7 +317,7 @@ def load_index(
 # %% ../nbs/18_search.ipynb #c33
 class TextSearch(Protocol):
     "Texts that can be searched by a text: BM25, an encoded corpus, a fusion of both."
-    def search(self, texts: Sequence[str], k: int) -> Hits: ...
+    def search(self, texts: Sequence[str], k: int, store: Store|None|Literal[False] = None) -> Hits: ...  # store: for vectors of `texts`
 
 class BM25:
     "Search by words, with English stems and without stop words. Raises `UsageError` when bm25s is not installed."
@@ -331,8 +340,8 @@ class BM25:
 
     def __len__(self) -> int: return self.rows
 
-    def search(self, texts: Sequence[str], k: int) -> Hits:
-        "The k texts with the highest scores; only those that share a word with the query."
+    def search(self, texts: Sequence[str], k: int, store: Store|None|Literal[False] = None) -> Hits:
+        "The k texts with the highest scores; only those that share a word with the query. Nothing goes into the store."
         parts = [top_k(self._scores(words)[None], k) for words in self._split(texts)]
         return Hits(*map(np.concatenate, zip(*parts, strict=True))) if parts else Hits(np.zeros((0, check_k(k)), np.int64), np.zeros((0, k), np.float32))
 
@@ -359,4 +368,6 @@ def fuse(
 class Fused:
     "Several searches over the same rows as one. `depth`: how far down each ranking is read, at the least."
     def __init__(self, searches: Sequence[TextSearch], depth: int = 100): self.searches, self.depth = tuple(searches), depth
-    def search(self, texts: Sequence[str], k: int) -> Hits: return fuse([one.search(texts, max(k, self.depth)) for one in self.searches], k)
+    def search(self, texts: Sequence[str], k: int, store: Store|None|Literal[False] = None) -> Hits:
+        "The k best of the fused rankings. `store` is that of the searches: None is the user's own, False none."
+        return fuse([one.search(texts, max(k, self.depth), store) for one in self.searches], k)

@@ -18,7 +18,7 @@ import polars as pl
 from .core import DataError, UsageError
 from .localize import SECOND, VERDICTS, ask_prompt, read_response
 from .models import Message, Model, Request, Response, ask
-from .prompts import Parsed, Prompt
+from .prompts import Parsed, Prompt, unparsed
 from .store import Store
 
 # %% ../nbs/28_text_judges.ipynb #c4
@@ -26,23 +26,27 @@ _YES, _NO = r'factual(?:ly[ ]+(?:accurate|correct))?', r'(?:not[\s-]+|non[\s-]?|
 _LABEL = re.compile(rf'\b({_NO}|{_YES})\b', re.IGNORECASE)
 _EITHER = re.compile(r'\bfactual\W+or\W+(not\W+|non\W?|un)factual\b', re.IGNORECASE)  # the question given back
 _LINE = re.compile(r'^\W*label\W*[:=]\W*(.*)$', re.IGNORECASE | re.MULTILINE)
+_HEDGED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)[\s,]+(?:(?!factual)[\w%'’-]+[\s,]+){1,3}factual"  # not an entirely factual text
+                     r"|(?:\b(?:never|neither|no|cannot|hardly|barely|scarcely|partly|partially|mostly|largely|mainly|nearly|almost)|n['’]t)\s+factual"
+                     r'|\bnot\s+(?:un|non[\s-]?)factual', re.IGNORECASE)
 
 def parse_factual(
     text: str,  # an answer, perhaps with an explanation
 ) -> Parsed[bool]:  # True: factual
     "The label of an answer: of its last line `LABEL:`, of its beginning, or the only one that it names."
-    text = _EITHER.sub('', text)
-    lines = [label for line in _LINE.findall(text) for label in _LABEL.findall(line)[:1]]
-    if lines: return Parsed(_is_factual(lines[-1]))
-    if start := _LABEL.match(text.strip(' \n\t"\'*.:“”')): return Parsed(_is_factual(start[1]))
-    named = {_is_factual(label) for label in _LABEL.findall(text)}
+    text = _EITHER.sub('', re.sub(r'[*"“”]', ' ', text))
+    lines = [line for line in _LINE.findall(text) if _LABEL.search(line)]
+    said = (lines[-1] if lines else text).strip(" \n\t'.:")
+    if start := _LABEL.match(said): return Parsed(_is_factual(start[1]))
+    if _HEDGED.search(said): return unparsed(f'the label is denied or hedged: expected Factual or Not Factual, found {said[:60]!r}')
+    named = {_is_factual(label) for label in _LABEL.findall(said)[:1 if lines else None]}
     if len(named) == 1: return Parsed(named.pop())
     found = 'both labels' if named else 'neither label'
-    return Parsed(None, 'unparsed', f'the answer names {found}: expected Factual or Not Factual, found {text.strip()[:60]!r}')
+    return unparsed(f'the answer names {found}: expected Factual or Not Factual, found {said[:60]!r}')
 
 def _is_factual(label: str) -> bool: return re.fullmatch(_YES, label, re.IGNORECASE) is not None
 
-# %% ../nbs/28_text_judges.ipynb #c7
+# %% ../nbs/28_text_judges.ipynb #c8
 @dataclass(frozen=True)
 class Example:
     "A solved item of a few-shot prompt."
@@ -80,7 +84,7 @@ CLAIM_EXAMPLES = (
     Example('The vaccine protects for longer than the older one.', 'The evidence says that its protection fades sooner.', False,
             'Compared with the older vaccine, the new one is easier to store, though its protection fades sooner.'))
 
-# %% ../nbs/28_text_judges.ipynb #c10
+# %% ../nbs/28_text_judges.ipynb #c11
 _RULES = {
     'text': 'You judge whether a text is factually accurate. Use what you know. A text is Factual when everything in it is right, '
             'and Not Factual as soon as one statement in it is wrong.',
@@ -118,7 +122,7 @@ def format_examples(
     order = np.random.default_rng(seed).permutation(len(examples))
     return '\n\n'.join(solved(examples[i]) for i in order)
 
-# %% ../nbs/28_text_judges.ipynb #c13
+# %% ../nbs/28_text_judges.ipynb #c14
 def token_counter(
     model: Model,
 ) -> Callable[[Sequence[str]], np.ndarray]:  # texts -> int64 token counts
@@ -159,7 +163,7 @@ def _first_words(text: str, budget: int, count: Callable) -> str:
         else: high = middle - 1
     return ' '.join(words[:low])
 
-# %% ../nbs/28_text_judges.ipynb #c16
+# %% ../nbs/28_text_judges.ipynb #c17
 SAY_LABEL = Prompt(name='oasis/say', version=1, fields=(), user='Give the label alone: Factual or Not Factual.', example_answer='Factual')
 LABELS = ('Factual', 'Not Factual')
 
@@ -173,7 +177,7 @@ class Judge:
     temperature: float = 0.0
     repair: bool = True
     max_tokens: int = 256
-    version: int = 1
+    version: int = 2
 
     def __post_init__(self):
         if self.task not in _RULES: raise UsageError(f'there is no task {self.task!r}: there are {", ".join(_RULES)}')
@@ -224,7 +228,7 @@ class Judge:
         return ask([Request(messages=(*self.prompt.render(**value), Message(role='assistant', content=answer), *SAY_LABEL.render()), choices=LABELS,
                             repeat=repeat, label=SAY_LABEL.name) for value, answer in items], model, store)
 
-# %% ../nbs/28_text_judges.ipynb #c17
+# %% ../nbs/28_text_judges.ipynb #c18
 def _verdicts(rows: pl.DataFrame, states: list[tuple], asked: list[list[Response]]) -> pl.DataFrame:
     status, reason, factual = (list(column) for column in zip(*states, strict=True)) if states else ([], [], [])
     return VERDICTS.frame({'id': rows['id'], 'status': status, 'reason': [text or '' for text in reason],

@@ -255,13 +255,16 @@ def pair_probabilities(
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     batch_tokens: int = 2048,
 ) -> np.ndarray:  # float32 [pairs, 3]
-    "Probabilities from a trunk and a head; of several windows the one with the highest probability of ENT."
+    """Probabilities from a trunk and a head; of several windows the one with the highest probability of ENT.
+
+    Raises `ModelError` on numbers that are not finite, which half precision can give."""
     import torch
     rows, places = make_rows(reader, pairs)
     found = np.full((len(pairs), len(LABELS)), -1, np.float32)
     for part in batches([row.length for row in rows], batch_tokens):
         with torch.no_grad(): new = label_logits(trunk, head, [rows[at] for at in part]).softmax(-1).cpu().numpy()
+        if not np.isfinite(new).all():
+            raise ModelError('the verifier gave numbers that are not finite: use dtype=float32; if that does not help its weights are damaged, train it again')
         for at, values in zip((pair for row in part for pair in places[row]), new, strict=True):
             if values[0] > found[at, 0]: found[at] = values
-    if not np.isfinite(found).all(): raise ModelError('the verifier gave numbers that are not finite: its weights are damaged, train it again')
     return found

@@ -25,7 +25,7 @@ from .claims import Extractor, language_warning, load_extractor
 from .core import DataError, Schema, UsageError, progress, split_options
 from .nli import LABELS, Verifier, load_verifier
 from .prompts import Parsed
-from .retrieval import MANIFEST, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
+from .retrieval import MANIFEST, SAMPLE, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from .search import Hits, TextSearch, check_k
 from .store import Store
 
@@ -271,7 +271,7 @@ class Verdicts:
 
 # %% ../nbs/22_verify.ipynb #c35
 def open_search(
-    corpus: Corpus|pl.DataFrame|Path|str,  # encoded; schema PASSAGES; or a folder or file as for `retrieval.open_corpus`
+    corpus: Corpus|pl.DataFrame|Path|str,  # encoded; schema PASSAGES; or a folder, a file or `sample` as for `retrieval.open_corpus`
     retriever: str = 'retriever',          # an encoder, 'bm25' or 'fusion:ENCODER'; an encoded corpus has its own
 ) -> tuple[pl.DataFrame, TextSearch]:  # passages (schema PASSAGES), and what finds rows of them
     "Passages and how to search them. Raises `DataError` when there are none, or when they were encoded by another encoder."
@@ -279,7 +279,8 @@ def open_search(
     if by_words:
         if isinstance(corpus, pl.DataFrame): passages = corpus
         elif isinstance(corpus, Corpus): passages = corpus.passages
-        else: passages = open_corpus(corpus, None).passages if (Path(corpus).expanduser()/MANIFEST).is_file() else read_passages(corpus)
+        elif corpus != SAMPLE and (Path(corpus).expanduser()/MANIFEST).is_file(): passages = open_corpus(corpus, None).passages
+        else: passages = read_passages(corpus)
         passages = prepare(passages)[0]
         if passages.is_empty(): raise DataError('there is nothing to search: all passages are empty')
         return passages, load_text_search(retriever, passages)
@@ -290,7 +291,7 @@ def open_search(
 def _found(search: TextSearch, claims: Sequence[str], k: int, store) -> Hits:
     "At most k rows for each claim."
     if not claims: return Hits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
-    return search.search(claims, k, store) if isinstance(search, Corpus) else search.search(claims, k)
+    return search.search(claims, k, store)
 
 # %% ../nbs/22_verify.ipynb #c37
 def _probability_columns(rows: np.ndarray) -> dict[str, pl.Series]:  # [n, 3], NaN becomes null
@@ -328,6 +329,10 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
     return TEXT_VERDICTS.check(joined.with_columns(pl.col('n_claims', 'n_verified').fill_null(0), verdict=pl.col('score') >= limit - 1e-9,
                                                    score=pl.when('settled').then('score')).select(*TEXT_VERDICTS.columns))
 
+def _whole(text: str|None) -> str|None:
+    "The text with `?` for each half of a surrogate pair, which no frame can hold."
+    return None if text is None else text.encode('utf-8', 'replace').decode()
+
 def _reason(text: str, found: Parsed[list[str]]) -> str|None:
     "Why a text has no verdict."
     if not text.strip(): return 'the text is empty'
@@ -364,7 +369,7 @@ def verify_texts(
     passages, search = open_search(corpus, retriever)
     with _one_store(store) as store:
         parsed = extractor.extract(texts['text'].to_list(), store)
-        stated = pl.DataFrame({'text_id': texts['id'], 'claim': pl.Series([found.value or [] for found in parsed], dtype=pl.List(pl.String))})
+        stated = pl.DataFrame({'text_id': texts['id'], 'claim': pl.Series([[*map(_whole, found.value or [])] for found in parsed], dtype=pl.List(pl.String))})
         stated = stated.with_columns(number=pl.int_ranges(1, pl.col('claim').list.len() + 1)).explode('claim', 'number').drop_nulls('claim')
         claims = stated['claim'].unique(maintain_order=True).to_list()
         hits = _found(search, claims, min(k, len(passages)), store)
@@ -374,8 +379,8 @@ def verify_texts(
     shown = stated.join(_evidence_frame(claims, found, hits, passages), on='claim', how='inner', maintain_order='left_right')
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
     embedded, read = any(map(_is_embedded, parts.values())), list(zip(texts['text'], parsed, strict=True))
-    about = texts.select('id', reason=pl.Series([_reason(*each) for each in read], dtype=pl.String),
-                         warning=pl.Series([_warning(*each, embedded) for each in read], dtype=pl.String))
+    about = texts.select('id', reason=pl.Series([_whole(_reason(*each)) for each in read], dtype=pl.String),
+                         warning=pl.Series([_whole(_warning(*each, embedded)) for each in read], dtype=pl.String))
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,
                     passages=len(passages), pairs=found.pairs, evaluated=found.evaluated)
     return Verdicts(_text_verdicts(about, rows, rule), rows, EVIDENCE.check(shown.select(*EVIDENCE.columns)), settings)
@@ -394,7 +399,7 @@ def verify_text(
     **options,  # as for `verify_texts`
 ) -> Verdicts:  # of one text, its id is 'text'
     "Is this text true, as far as the corpus knows? `print(verdict_report(verify_text(…)))` shows it."
-    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [text]}, schema={'id': pl.String, 'text': pl.String}), corpus, **options)
+    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [_whole(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus, **options)
 
 # %% ../nbs/22_verify.ipynb #c51
 _ESCAPES = re.compile(r'\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.', re.DOTALL)

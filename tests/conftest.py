@@ -17,6 +17,14 @@ def surroundings(tmp_path_factory):
         yield
 
 
+def with_weights(home: Path) -> None:
+    "Give a home of its own the embedded model's converted weights, which take every new home seconds to make."
+    from factlab.local import tiny_folder
+    folder = tiny_folder()
+    (home/'cache').mkdir(parents=True, exist_ok=True)
+    if not (link := home/'cache'/folder.name).exists(): link.symlink_to(folder)
+
+
 def real_data(name: str):
     "Skip, with the reason, where `$FACTLAB_DATA` does not hold a data set."
     folder = os.environ.get('FACTLAB_DATA')

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def papers() -> None:
     "Every paper notebook runs through papermill on a few rows, and its files appear."
     with tempfile.TemporaryDirectory() as home:
         out = Path(home)/'figures'
-        call(str(BIN/'factlab'), 'reproduce', '--limit', '4', '--out', str(out), FACTLAB_HOME=home)
+        call(str(BIN/'factlab'), 'reproduce', '--limit', '4', '--jobs', '2', '--out', str(out), FACTLAB_HOME=home, OMP_NUM_THREADS='1')  # two at once, as below
         exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
         missing = [str(path.relative_to(ROOT)) for path in exhibits if not (out/path.parent.name/f'{path.stem}.csv').is_file()]
         if missing: raise AssertionError(f'no results of {missing}')
@@ -76,15 +77,19 @@ def papers() -> None:
 TRAINING = {'extractor': 'measured_on: 2', 'retriever': 'sources: [sample]\ntasks: [sample]\nlimit: 20', 'verifier': 'data: sample'}
 
 
+def train(part: str, parameters: str) -> None:
+    "One training notebook for two steps."
+    with tempfile.TemporaryDirectory() as home:
+        out = Path(home)/part
+        call(str(BIN/'papermill'), str(ROOT/'nbs'/'train'/f'{part}.ipynb'), str(Path(home)/f'{part}.ipynb'), '--no-progress-bar', '-y', f'{parameters}\nsteps: 2\nout: {out}',
+             cwd=ROOT/'nbs'/'train', FACTLAB_HOME=home, FACTLAB_PROGRESS='0', OMP_NUM_THREADS='1')
+        missing = [name for name in ('adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md') if not (out/name).is_file()]
+        if missing: raise AssertionError(f'training the {part} wrote no {", ".join(missing)}')
+
+
 def training() -> None:
     "Every training notebook takes two steps, and writes a part with its card."
-    with tempfile.TemporaryDirectory() as home:
-        for part, parameters in TRAINING.items():
-            out = Path(home)/part
-            call(str(BIN/'papermill'), str(ROOT/'nbs'/'train'/f'{part}.ipynb'), str(Path(home)/f'{part}.ipynb'), '--no-progress-bar', '-y', f'{parameters}\nsteps: 2\nout: {out}',
-                 cwd=ROOT/'nbs'/'train', FACTLAB_HOME=home, FACTLAB_PROGRESS='0')
-            missing = [name for name in ('adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md') if not (out/name).is_file()]
-            if missing: raise AssertionError(f'training the {part} wrote no {", ".join(missing)}')
+    with ThreadPoolExecutor(2) as pool: list(pool.map(train, TRAINING.keys(), TRAINING.values()))
 
 
 def audit() -> None:

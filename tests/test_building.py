@@ -12,13 +12,13 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
 from factlab.building import (
-    EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIFIED, build, draw_passage, extraction_pairs, mine_neutral, nli_triplets, read_build, read_pages,
-    resource_sizes, retriever_pairs, token_counts,
+    EXTRACT, FACTUAL, FALSIFY, STATED_ELSEWHERE, UNFACTUAL, UNIFIED, build, built_shares, draw_passage, extraction_pairs, mine_neutral, nli_triplets, read_build, read_pages,
+    resource_sizes, retriever_pairs, token_counts, training_data,
 )
 from factlab.claims import sentences
 from factlab.core import DataError, ModelError, RunError, UsageError
 from factlab.corpora import OASIS
-from factlab.models import ScriptedModel
+from factlab.models import Response, ScriptedModel
 from factlab.rules import RULES, changed_share, check_items, copied_share, quantities, rule_shares
 
 GOOD = {
@@ -335,3 +335,59 @@ def test_sizes_are_what_loops_count():
     assert sizes['Claims']['ours'] == 8 and sizes['Avg. Claims per Passage']['ours'] == 4 and sizes['Pages']['ours'] == 2
     assert token_counts(pl.Series(['It is 3.5, no?', ''])).tolist() == [8, 0]
     assert sizes['Avg. Tokens per Claim']['ours'] == pytest.approx(np.mean(token_counts(pl.Series(GOOD['claims']))))
+
+
+def test_rules_are_asked_of_what_could_be_read(tmp_path):
+    bad = {'00': Response(text='{"step.1"', finish_reason='length'), '01': Response(finish_reason='error', error='down'), '02': 'Sorry.',
+           '03': {'falsified': "Lund03's cathedral is not built of sandstone."}}
+    def script(request):
+        prompt = request.messages[-1].content
+        found = bad.get(number_in(prompt), {})
+        return json.dumps(written(prompt, found)) if isinstance(found, dict) else found
+    shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path, store=False)).iter_rows()}
+    assert shares['answer'] == (8, 10) and shares['json'] == (7, 8) and shares['negation'] == (6, 7) and shares['claims'] == (7, 7)
+
+
+# ---- data to train a part on -------------------------------------------------------------------------------------------------------
+
+def pages_of(*splits) -> pl.DataFrame: return OASIS.frame([GOOD | {'id': f'p{at}', 'page': page, 'split': split} for at, (page, split) in enumerate(splits)])
+
+
+def test_files_builds_and_the_sample_train_and_nothing_else(tmp_path):
+    rows = pages_of(('A', 'train'), ('B', 'validation'), ('C', 'test'), ('D', 'train'))
+    rows.write_parquet(tmp_path/'mine.parquet')
+    rows.write_ndjson(tmp_path/'mine.jsonl')
+    for name in ('mine.parquet', 'mine.jsonl'):
+        own = training_data(tmp_path/name)
+        assert own.rows.select('page', 'split').rows() == [('A', 'train'), ('B', 'dev'), ('C', 'dev'), ('D', 'train')]
+        assert own.source == f'{name} (OASIS-shaped)' and own.licence == STATED_ELSEWHERE and own.option == f' --data {name}'
+    model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
+    built = build(PAGES, model, tmp_path/'sample')
+    own = training_data(str(tmp_path/'sample'))
+    assert set(own.rows['id']) == set(built.data['id']) and {*own.rows['split']} == {'train', 'dev'} and own.source == 'sample/ (OASIS-shaped)'
+    assert own.licence == STATED_ELSEWHERE, 'a folder is not the set of its name'
+    assert training_data('open') is None and training_data('sample').source == 'sample'
+    for none in ('closed', tmp_path/'nowhere.parquet', tmp_path/'nowhere'):
+        with pytest.raises(UsageError, match='take sample, oasis, open, a file .* or a folder that `factlab build oasis` wrote'): training_data(none)
+    (tmp_path/'empty').mkdir()
+    with pytest.raises(DataError, match='build oasis'): training_data(tmp_path/'empty')
+    (tmp_path/'sample'/'oasis.parquet').write_bytes(b'half')
+    with pytest.raises(DataError, match='oasis.parquet'): training_data(tmp_path/'sample')
+    rows.drop('falsified').write_parquet(tmp_path/'bad.parquet')
+    with pytest.raises(DataError, match='falsified'): training_data(tmp_path/'bad.parquet')
+
+
+def test_a_page_with_a_row_that_is_held_out_trains_nothing(tmp_path):
+    def splits(*rows):
+        pages_of(*rows).write_parquet(tmp_path/'a.parquet')
+        return training_data(tmp_path/'a.parquet').rows.select('page', 'split').rows()
+    assert splits(('A', 'train'), ('B', 'train'), ('A', 'test')) == [('A', 'dev'), ('B', 'train'), ('A', 'dev')]
+    cut = splits(*[(f'page {at//2}', 'train') for at in range(20)])
+    assert [split for _, split in cut].count('dev') == 4 and len({page for page, split in cut if split == 'dev'}) == 2
+    for rows in ([('A', 'train'), ('B', 'train')], [('A', 'test'), ('B', 'validation')], [('A', 'train'), ('A', 'test')]):
+        with pytest.raises(DataError, match='3 or more'): splits(*rows)
+
+
+def test_triplets_of_an_item_are_known_by_their_ids():
+    found = nli_triplets(DATA)
+    assert {id.split('#')[0] for id in found['id']} == {*DATA['id']} and found['id'].is_unique().all()

@@ -1,6 +1,8 @@
 """Sentences, passages, languages, and the three extractors, on awkward input and against what others wrote."""
 import json
 import os
+import re
+import time
 from pathlib import Path
 
 import polars as pl
@@ -10,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from misbehaving_server import MisbehavingServer, answer, status
 
-from factlab import claims
+from factlab import claims, data
 from factlab.claims import (
     BY_PASSAGE, BY_SENTENCE, ModelExtractor, distinct_claims, extractor_prompts, format_claims, joined_parts, language_warning, load_extractor,
     parse_claims, parse_listed, sentences, short_sentences, window_starts, windows,
 )
 from factlab.core import DataError, UsageError
+from factlab.corpora import load_oasis_sample
 from factlab.models import Response, ScriptedModel, load_model
 from factlab.prompts import Parsed
 
@@ -67,6 +70,37 @@ def test_a_hundred_thousand_words_give_every_sentence():
     assert found[-1] == 'Sentence 9999 of Mr. Smith has nine words in it.'
 
 
+@pytest.mark.parametrize('piece', ['.', '!?', '…', '।', ' ', '\t', ' .', '\n ', '\r\n', '\n\x0b', '\u00a0', '."', '[1]', '.[1]', ')', '。"', 'A. ', 'a. ', 'J.K. ', '1. ', '\n- ', 'x'])
+@pytest.mark.parametrize('frame', ['Introduction{}3', 'Introduction.{}3. Next', 'One\n{}three'])
+def test_no_run_of_anything_takes_more_than_linear_time(piece, frame):
+    def seconds(n):
+        text, spent = frame.format(piece*n), []
+        for _ in range(4):
+            start = time.process_time()
+            distinct_claims(sentences(text))
+            spent.append(time.process_time() - start)
+        return min(spent)
+    few, many = (seconds(n//len(piece)) for n in (6_000, 48_000))
+    assert many < 30*few + .02, 'eight times the length; a quadratic search takes 64 times as long'
+
+
+def test_tables_of_contents_and_long_gaps():
+    assert sentences('Introduction' + '.'*500 + '3') == ['Introduction' + '.'*500 + '3']
+    assert sentences('Introduction' + '.'*500 + ' The end.') == ['Introduction' + '.'*500, 'The end.']
+    assert sentences('One.' + ' '*200_000 + 'Two') == ['One.', 'Two'] and sentences(' '*200_000) == []
+    assert distinct_claims(['A' + '.'*50_000 + '3', 'a' + '.'*50_000 + '3 ...', 'B. . !…\n', 'b']) == ['A' + '.'*50_000 + '3', 'B. . !…\n']
+
+
+# The splitter as it was before runs were looked at from their beginning only: slow, and the same.
+_PLAIN = re.compile(r'(?P<wide>[。！？｡]+[”’」』）)"\']*)|(?P<stop>(?:[.!?…؟۔।॥])+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)|(?P<gap>[ \t]*\n\s*\n\s*)|(?P<line>[ \t]*\n)')
+
+@given(st.lists(st.sampled_from([*'.!?…।。”"\')] \t\n\x0b\u00a0aA1:', '...', '[1]', '\n\n', ' \n ', 'Dr', 'The', 'U.S', 'J. K. ']), max_size=25).map(''.join))
+@settings(deadline=None, max_examples=300)
+def test_the_ends_are_those_of_a_plain_search(text):
+    plain, ours = ([(match.span(), match.lastgroup) for match in pattern.finditer(text)] for pattern in (_PLAIN, claims._ENDING))
+    assert plain == ours
+
+
 def test_boundaries_agree_with_spacys_parser_on_wikipedia():
     real_data('xquad')
     from factlab.rules import load_pipeline
@@ -115,7 +149,9 @@ def test_a_page_without_a_text_has_no_passages():
     ('Die Stadt liegt an der Küste und ist für ihren alten Hafen bekannt, der im Mittelalter entstanden ist.', 'German'),
     ('La ville est connue pour son port, qui est un des plus anciens du pays, et pour les fêtes de l’été.', 'French'),
     ('La ciudad es conocida por su puerto, que es uno de los más antiguos del país y de la región.', 'Spanish'),
-    ('Kaupunki tunnetaan satamastaan, joka kuuluu maan vanhimpiin, sekä kesäisistä juhlistaan meren rannalla.', 'common English'),
+    ('Kaupunki tunnetaan satamastaan, joka kuuluu maan vanhimpiin, sekä kesäisistä juhlistaan meren rannalla.', 'Finnish'),
+    ('Ystad on kaupunki Etelä-Ruotsissa, ja siellä on suuri satama sekä vanha luostari.', 'Finnish'),
+    ('Şehir, ülkenin en eski limanlarından biri olan limanı ve deniz kıyısında süren şenlikleri ile tanınır.', 'common English'),
     ('Город известен своим портом.', 'Cyrillic'), ('東京は日本の首都です。人口は多い。', 'Cjk'), ('المدينة معروفة بمينائها القديم.', 'Arabic'),
 ])
 def test_other_languages_are_named(text, said):
@@ -131,6 +167,18 @@ def test_english_wikipedia_passes():
     real_data('xquad')
     pages = json.loads((Path(os.environ['FACTLAB_DATA'])/'xquad'/'xquad.en.json').read_text())['data']
     assert not [text for page in pages for paragraph in page['paragraphs'] if language_warning(text := paragraph['context'])]
+
+
+def test_english_is_never_taken_for_another_language():
+    sample = load_oasis_sample()
+    texts = [*sample['passage'], *sample['factual'], *sample['unfactual'], *sample['page_passages'].explode().drop_nulls()]
+    assert len(texts) > 100 and not [text for text in texts if language_warning(text)]
+
+
+def test_english_biographies_pass():
+    real_data('factscore')
+    texts = data.load('factscore')['text'].unique().to_list()
+    assert len(texts) > 300 and not [text for text in texts if 'looks like' in (language_warning(text) or '')]
 
 
 # ---- reading answers ---------------------------------------------------------------------------------------------------------------

@@ -12,11 +12,16 @@ import nbformat
 import numpy as np
 import polars as pl
 import pytest
+from conftest import with_weights
 from test_nli import save_model
 
 from factlab import cli_oasis
+from factlab.adapters import read_card
+from factlab.building import training_data
 from factlab.core import DataError, FactlabError, ModelError, RunError, UsageError, project_dir
+from factlab.corpora import load_oasis_sample
 from factlab.encoder import Encoder
+from factlab.extractor_training import oasis_examples
 from factlab.retrieval import Corpus, read_passages
 from factlab.runs import make_run
 
@@ -109,9 +114,9 @@ def test_texts_that_say_nothing_or_say_it_in_another_language(corpus, capsys, te
 
 def test_a_text_of_a_hundred_thousand_words(corpus, capsys, tmp_path):
     words = ['owls', 'otters', 'rivers', 'night', 'trees', 'swim', 'fish', 'hunt']
-    (tmp_path/'long.txt').write_text(' '.join(f'Owls {" ".join(words[(at + step) % 8] for step in range(18))} {at}.' for at in range(5_000)))
+    (tmp_path/'long.txt').write_text(' '.join(f'Owls {" ".join(words[(at + step) % 8] for step in range(18))} {at % 500}.' for at in range(5_000)))  # each ten times: encoded once
     assert run('verify', '--file', tmp_path/'long.txt', '--corpus', corpus, '--texts-only', *EMBEDDED[:4], '--verifier', 'cosine') == 0
-    assert 'of 5000 claims' in capsys.readouterr().out
+    assert 'of 1000 claims' in capsys.readouterr().out
 
 
 def test_passages_that_are_empty_or_equal_and_k_beyond_them(corpus, capsys):
@@ -246,7 +251,43 @@ def test_the_shipped_notebooks_take_what_the_command_gives(part):
     import papermill
     path = project_dir()/'nbs'/'train'/f'{part}.ipynb'
     given = papermill.inspect_notebook(str(path))
-    assert {name: given[name]['default'] for name in ('train', 'steps', 'seed', 'out')} == {'train': 'False', 'steps': 'None', 'seed': '0', 'out': 'None'}
+    assert {name: given[name]['default'] for name in ('train', 'steps', 'seed', 'data', 'out')} == {
+        'train': 'False', 'steps': 'None', 'seed': '0', 'data': "'open'", 'out': 'None'}
+
+
+@pytest.fixture
+def few_rows(tmp_path) -> Path:
+    "An OASIS-shaped file of six pages, two of them held out."
+    load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
+    return tmp_path/'mine.parquet'
+
+
+@pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 2, 'batch': 2}), ('retriever', {}), ('verifier', {'layers': 2, 'rank': 2})])
+def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tmp_path, monkeypatch):
+    "The notebooks as the command runs them, but smaller."
+    with_weights(tmp_path/'home')
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    monkeypatch.chdir(tmp_path)
+    run_training = cli_oasis.run_training
+    monkeypatch.setattr(cli_oasis, 'run_training', lambda notebook, parameters: run_training(notebook, parameters | small))
+    assert run('train', part, '--steps', 2, '--data', few_rows.name, '--out', part) == 0
+    card, own = read_card(tmp_path/part), training_data(few_rows)
+    train = own.rows.filter(pl.col('split') == 'train')
+    claims = train['claims'].list.len()
+    [trained] = [row for row in card['data'] if row['use'] == 'trained']
+    assert trained['name'] == 'mine.parquet (OASIS-shaped)' and trained['licence'] == 'as stated by whoever made the data'
+    expected = {'extractor': len(oasis_examples(own)), 'retriever': (3*claims + 3).sum(), 'verifier': (2*claims + 4 + claims*(train['page_passages'].list.len() > 0)).sum()}
+    assert trained['rows'] == expected[part] and card['steps'] == 2 and card['command'].endswith('--data mine.parquet')
+    assert any('mine.parquet' in row['set'] and 'held out' in row['set'] for row in card['metrics'])
+
+
+@pytest.mark.parametrize('data, error, match', [('everything', UsageError, "'everything' cannot serve here: take sample, oasis, open"), ('.', DataError, 'build oasis'),
+                                                ('bad.jsonl', DataError, 'bad.jsonl')])
+def test_data_that_cannot_be_trained_on_are_refused_before_anything_starts(checkout, monkeypatch, data, error, match):
+    monkeypatch.chdir(checkout)
+    (checkout/'bad.jsonl').write_text('{"page": "A"}\n')
+    with pytest.raises(error, match=match): run('train', 'verifier', '--data', data, '--out', 'here.txt')
+    assert not (checkout/'here.txt').exists() and not (checkout/'home'/'executed').exists()
 
 
 # ---- submission --------------------------------------------------------------------------------------------------------------------

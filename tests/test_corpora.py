@@ -121,7 +121,7 @@ def test_retrieval_of_own_rows():
 
 
 def test_an_unknown_task():
-    with pytest.raises(UsageError, match='there are climate-fever, wice, sample, or a file'): corpora.retrieval_task('wise')
+    with pytest.raises(UsageError, match="'wise' cannot serve here: take sample, oasis, climate-fever, wice, a file"): corpora.retrieval_task('wise')
 
 
 # ---------------------------------------------------------------- splits
@@ -140,6 +140,15 @@ def test_splits_follow_the_key_alone(keys, shares, random):
 
 def test_shares_that_do_not_sum_to_one():
     with pytest.raises(UsageError, match='sum to 0.9'): corpora.split_by(pl.Series(['a']), {'train': .7, 'test': .2})
+
+
+def test_what_trains_is_not_reported_on():
+    rows = pl.DataFrame({'n': [1, 2, 3, 4], 'split': ['train', 'test', 'dev', 'train']})
+    for name, kept, told in (('mine', [2, 3], 'dev, test'), ('wice', [1, 2, 4], 'test, train'), ('sample', [1, 2, 3, 4], 'all')):
+        left, split = corpora.held_out(rows, name)
+        assert (left['n'].to_list(), split) == (kept, told)
+    left, split = corpora.held_out(rows.filter(split='train'), 'mine')
+    assert left['n'].to_list() == [1, 4] and split == 'train: there is no other'
 
 
 # ---------------------------------------------------------------- data of OASIS' shape
@@ -168,6 +177,22 @@ def test_a_file_comes_back_as_it_was(tmp_path, suffix):
     {'jsonl': frame.write_ndjson, 'json': frame.write_json, 'parquet': frame.write_parquet}[suffix](path)
     assert corpora.load_oasis_file(path).equals(frame)
     assert corpora.retrieval_task(path).passages.height == 3
+
+
+def test_data_by_every_name_that_it_has(tmp_path, monkeypatch):
+    frame = corpora.oasis_frame(read(ROW, ROW | {'page': 'Rice'}))
+    (tmp_path/'build').mkdir()
+    for place in (tmp_path/'own.parquet', tmp_path/'build'/'oasis.parquet'): frame.write_parquet(place)
+    monkeypatch.setattr(corpora, 'load', lambda name: {'oasis': frame}[name])
+    for name in ('oasis', tmp_path/'own.parquet', str(tmp_path/'build'), f'{tmp_path}/build/'):
+        assert corpora.load_oasis_data(name).equals(frame)
+        assert corpora.retrieval_task(name).claims.height == 6
+    assert corpora.load_oasis_file(tmp_path/'build').equals(frame) and corpora.load_oasis_data('sample').equals(corpora.load_oasis_sample())
+    with pytest.raises(UsageError, match="'climate-fever' cannot serve here: take sample, oasis, factscore, a file of OASIS' shape that ends in .*, or a folder"):
+        corpora.load_oasis_data('climate-fever', ['factscore'])
+    with pytest.raises(UsageError, match='expected a file .* or a folder .*, or by name sample or oasis'): corpora.load_oasis_file('climate-fever')
+    (tmp_path/'empty').mkdir()
+    with pytest.raises(DataError, match=r'there is no file .*empty/oasis\.parquet: expected'): corpora.load_oasis_data(tmp_path/'empty')
 
 
 def test_files_that_are_none(tmp_path):

@@ -7,8 +7,9 @@ from conftest import real_data
 
 from factlab import extractor_training as training
 from factlab.adapters import WEIGHTS, adapter_place, read_card
+from factlab.building import training_data
 from factlab.claims import extractor_prompts, load_extractor, parse_claims, sentences
-from factlab.core import DataError, UsageError
+from factlab.core import DataError, ModelError, UsageError
 from factlab.corpora import load_factscore, load_oasis_sample
 from factlab.extractor_training import (
     UNFINISHED,
@@ -18,12 +19,15 @@ from factlab.extractor_training import (
     example_tokens,
     form_digest,
     length_batches,
+    nearest_sentences,
+    oasis_examples,
     own_examples,
     text_examples,
     train_extractor,
     with_name,
 )
 from factlab.local import TINY_SOURCE, ChatFormat, load_tokenizer
+from factlab.prompts import Parsed
 
 
 @pytest.fixture(scope='module')
@@ -137,6 +141,38 @@ def test_what_does_not_fit_is_refused(tmp_path):
     with pytest.raises(UsageError, match='dtype'): Settings(dtype='int8')
     with pytest.raises(UsageError, match='sample or factscore'): claim_texts('wikipedia')
     with pytest.raises(DataError, match='as many'): text_examples('own', 'x', ['One.'], [])
+
+
+# ---- an OASIS-shaped data set
+
+def test_a_claim_goes_to_the_sentence_that_it_was_taken_from():
+    split = ['Lund is a town in Sweden.', 'Its university was founded in 1666.', 'The cathedral is built of sandstone.']
+    claims = ['The university of Lund was founded in 1666.', "Lund's cathedral is of sandstone.", 'Lund is a town.', 'Lund lies in Sweden.', 'Ystad.']
+    assert nearest_sentences(claims, split) == [1, 2, 0, 0, None] and nearest_sentences(claims, []) == [None]*5
+
+
+def test_passages_to_train_on_train_and_held_out_ones_measure(tmp_path, monkeypatch):
+    load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
+    own = training_data(tmp_path/'mine.parquet')
+    examples, seen = oasis_examples(own), []
+    monkeypatch.setattr(training, 'example_tokens', lambda examples, *rest: seen.extend(examples) or example_tokens(examples, *rest))
+    trained = train_extractor(tmp_path/'work', examples, Settings(steps=2, batch=2, rank=1, dtype='float32'))
+    train, held_out = (own.rows.filter(pl.col('split') == split) for split in ('train', 'dev'))
+    assert len(trained.losses) == 2 and {example.group for example in seen} == {*train['page']} and not {*train['page']} & {*held_out['page']}
+    told = [claim for example in seen for claim in example.claims]
+    assert sorted(told) == sorted(claim for claims in train['claims'] for claim in claims), 'every claim of these passages has a sentence'
+    prompts = {messages for text in train['passage'] for messages in extractor_prompts(text)}
+    assert {example.messages for example in seen} <= prompts, 'in the form that is asked'
+    assert claim_texts(own).select('group', 'text', 'claims').rows() == held_out.select('page', 'passage', 'claims').rows()
+    card = training.extractor_card(trained, examples, Settings(steps=2), [], '2026-01-01', own)
+    assert [(row['name'], row['rows']) for row in card['data']] == [('mine.parquet (OASIS-shaped)', len(examples))] and '--data mine.parquet' in card['command']
+    assert not any('biographies' in limit for limit in card['limits'])
+    silent = training.Extraction('silent', claim_texts(own, 1), [Parsed([])])
+    assert [row['low'] for row in training.metric_rows('one page', silent.means(resamples=50))] == [None]*3
+    part = training.put_part(trained.folder, tmp_path/'part', card)
+    assert read_card(part)['data'][0]['licence'] == 'as stated by whoever made the data' and (part/WEIGHTS).read_bytes() == (trained.folder/WEIGHTS).read_bytes()
+    with pytest.raises(ModelError, match='data is empty'): training.put_part(trained.folder, tmp_path/'half', card | {'data': []})
+    assert not (tmp_path/'half').exists()
 
 
 # ---- what ships

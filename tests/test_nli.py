@@ -164,6 +164,27 @@ def test_halves_lose_nothing(text, most):
     assert place >= len(text)
 
 
+def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(tmp_path, monkeypatch):
+    import torch
+    from factlab import tiny_verifier
+    from factlab.local import TINY_SOURCE, load_tokenizer
+    reader, pairs = tiny_verifier.Reader(load_tokenizer('tiny', TINY_SOURCE)), [('The mill burned down.', 'It burned.'), ('Rust is iron oxide.', 'Rust is a metal.')]
+    def logits(trunk, head, rows):
+        found = torch.zeros(sum(len(row.claims) for row in rows), 3)
+        found[-1, 1] = float('nan')
+        return found
+    monkeypatch.setattr(tiny_verifier, 'label_logits', logits)
+    with pytest.raises(ModelError, match='not finite.*float32'): tiny_verifier.pair_probabilities(reader, None, None, pairs)
+    monkeypatch.setattr(tiny_verifier, '_loaded', lambda *values: (reader, None, None))
+    verifier = tiny_verifier.TinyVerifier(tmp_path, device='cpu')
+    verifier.identity = {'verifier': 'tiny', 'adapter': 'none', 'dtype': 'float16'}
+    with Store(tmp_path/'store.sqlite') as store:
+        with pytest.raises(ModelError, match='not finite'): verifier.probabilities(pairs, store)
+        assert store.stats().is_empty()
+    monkeypatch.setattr(tiny_verifier, 'label_logits', lambda trunk, head, rows: torch.zeros(sum(len(row.claims) for row in rows), 3))
+    assert np.allclose(tiny_verifier.pair_probabilities(reader, None, None, pairs), 1/3)
+
+
 # ---- the store ---------------------------------------------------------------------------------------------------------------------
 
 def test_equal_pairs_once_and_never_again(three, tmp_path, monkeypatch):

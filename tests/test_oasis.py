@@ -1,14 +1,17 @@
 """The study of LLM-OASIS: its tasks, scores against scikit-learn and by hand, cells and figures from scripted judges and parts."""
 import itertools
+import json
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from conftest import real_data
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
-from factlab import final, oasis
+from factlab import data, final, oasis
+from factlab.adapters import read_card, shipped
 from factlab.comparison import mcnemar
 from factlab.core import UsageError
 from factlab.corpora import LABELLED, load_oasis_sample
@@ -18,8 +21,12 @@ from factlab.oasis import (
     Study,
     balanced_accuracy,
     by_rank,
+    dated,
+    extraction_texts,
+    first_runs,
     length_cells,
     limited,
+    load_part,
     load_tasks,
     pair_cells,
     pair_tasks,
@@ -27,12 +34,14 @@ from factlab.oasis import (
     prediction_cells,
     retrieval_cells,
     setting_cells,
+    systems,
     verified,
     verifier_cells,
     with_deviations,
     with_evidence,
     write_study,
 )
+from factlab.oasis_retrieval import study_task
 from factlab.published import published
 from factlab.text_judges import TEXT_EXAMPLES, format_examples
 
@@ -71,8 +80,47 @@ def test_claims_with_evidence_become_texts_when_their_evidence_agrees():
     assert dict(tasks.texts.select('text', 'factual').iter_rows()) == {'a': True, 'b': False}
 
 
+def test_of_wice_the_half_that_trained_nothing():
+    real_data('wice')
+    tasks, rows = load_tasks('wice'), data.load('wice')
+    trained = set(rows.filter(split='dev')['group'])
+    assert tasks.split == 'test' and set(tasks.texts['split']) == set(tasks.claims['split']) == {'test'}
+    assert tasks.texts.height == rows.filter(split='test')['group'].n_unique() and not trained & set(tasks.claims['group']) and not trained & set(tasks.texts['group'])
+    assert study_task('wice', 5).split == 'test' and set(study_task('wice').claims['split']) == {'test'}
+
+
+def test_climate_fever_is_one_split():
+    real_data('climate-fever')
+    whole = pair_tasks(data.load('climate-fever'))
+    assert all(frame.equals(other) for frame, other in zip(whole[:4], load_tasks('climate-fever')[:4], strict=True))
+
+
+def test_of_a_file_the_rows_that_train_nothing(tmp_path):
+    sample = load_oasis_sample()
+    sample.write_parquet(tmp_path/'oasis.parquet')
+    asked = set(sample.filter(pl.col('split') != 'train')['id'])
+    for place in (tmp_path/'oasis.parquet', tmp_path):  # a file, and the folder of a build
+        tasks, task = load_tasks(str(place)), study_task(str(place))
+        assert set(tasks.texts['group']) == set(tasks.claims['group']) == asked and tasks.split == task.split == 'test, validation'
+        assert set(task.claims['split']) == {'test', 'validation'} and set(tasks.references['id']) == set(tasks.texts['id'])
+        assert set(tasks.passages['text']) == set(task.passages['text']) == set(load_tasks('sample').passages['text'])  # the corpus is whole
+        assert extraction_texts(str(place))[0]['id'].to_list() == sample.filter(pl.col('id').is_in(asked))['id'].to_list()
+    sample.filter(split='train').write_parquet(tmp_path/'train.parquet')
+    tasks = load_tasks(str(tmp_path/'train.parquet'))
+    assert tasks.texts.height == 2*sample.filter(split='train').height and tasks.split == 'train: there is no other'
+
+
+def test_what_texts_state():
+    "The claims of a factual text, and of its counterpart, by a loop over rows."
+    tasks = load_tasks('sample')
+    expected = [claims for row in load_oasis_sample().iter_rows(named=True) for claims in (
+        row['claims'], [row['falsified'] if at == row['altered'] else claim for at, claim in enumerate(row['claims'])])]
+    assert tasks.references['claims'].to_list() == expected and tasks.references['id'].equals(tasks.texts['id'])
+
+
 def test_data_of_no_known_shape(tmp_path):
-    with pytest.raises(UsageError): load_tasks('no-such-set')
+    with pytest.raises(UsageError, match='take sample, oasis, climate-fever, wice, dialfact, a file'): load_tasks('no-such-set')
+    with pytest.raises(UsageError, match='take sample, oasis, factscore, a file'): extraction_texts('wice')
     for wrong in ({'k': 0}, {'seed': -1}, {'limit': True}, {'limit': 0}):
         with pytest.raises(UsageError, match=next(iter(wrong))): Study(**wrong)
 
@@ -97,6 +145,7 @@ def test_evidence_goes_by_rank(found, k):
 # ---- scores -----------------------------------------------------------------------------------------------------------------------
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([True, False, None])), min_size=4, max_size=40))
+@settings(deadline=None)
 def test_balanced_accuracy_is_that_of_scikit_learn(rows):
     truth, said = zip(*rows, strict=True)
     score = balanced_accuracy(answers(list(said), list(truth)))
@@ -169,27 +218,58 @@ class Parts:
         return np.array([[.1, .1, .8] if claim in self.wrong else [.8, .1, .1] for _, claim in pairs], np.float32)
 
 
+def verifying(monkeypatch, verifier):
+    "Let every study have this verifier, whatever the name."
+    monkeypatch.setattr(oasis, 'load_part', lambda kind, name: verifier if kind == 'verifier' else load_part(kind, name))
+
+
 def test_the_verifier_alone(monkeypatch):
-    monkeypatch.setattr('factlab.nli.load_verifier', lambda name='tiny': Parts())
-    cells = by_cell(verifier_cells(Study(limit=30)))
-    assert cells['Verifier (tiny)', 'B-Accuracy (%)']['ours'] == 100 and cells['Verifier (tiny)', 'B-Accuracy (%)']['n'] == 30
-    assert verified(Study(limit=4))['predicted'].to_list() == [True, False]*2
+    verifying(monkeypatch, Parts())
+    study = Study(limit=30)
+    cells = by_cell(verifier_cells(study, ['tiny', 'cosine']))
+    for name in ('tiny', 'cosine'):
+        assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['ours'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
+        assert study.used['parts']['verifier'][name] == {'script': 1}
+    assert verified(Study(limit=4))['predicted'].to_list() == [True, False]*2 and by_cell(verifier_cells(Study(limit=4))).keys() == {('Verifier (tiny)', 'B-Accuracy (%)')}
+
+
+def test_a_part_is_told_with_its_weights_and_its_day():
+    parts = Study()
+    retriever, verifier = parts.part('retriever', 'retriever'), parts.part('verifier', 'tiny')
+    told = parts.used['parts']
+    assert told['retriever'] == {'retriever': retriever.identity | {'made': read_card(shipped('retriever'))['made']}} and len(retriever.identity['adapter']) == 64
+    assert told['verifier'] == {'tiny': verifier.identity | {'made': read_card(shipped('verifier'))['made']}} and len(verifier.identity['adapter']) == 64
+    assert dated({'verifier': 'other', 'adapter': '0'*64}) == {'verifier': 'other', 'adapter': '0'*64}  # nobody knows its day
 
 
 def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
     "The whole chain on the sample with the plain splitter, the untrained encoder and a verifier that refutes nothing."
     class Agreeing(Parts):
         def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
-    monkeypatch.setattr('factlab.verify.load_verifier', lambda name='tiny': Agreeing())
+    verifying(monkeypatch, Agreeing())
     study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
     texts = with_evidence(study)
     assert texts['evidence'].list.len().to_list() == [3]*4 and all(len(set(e)) == 3 for e in texts['evidence'])
     assert set(texts['evidence'].explode()) <= set(study.tasks.passages['text'])
-    assert piped(study)['predicted'].to_list() == [True]*4
+    assert piped(study)['predicted'].to_list() == piped(study, reference=True)['predicted'].to_list() == [True]*4
     cells = by_cell(retrieval_cells(study, ['knower', 'yes'], 1))
     assert cells['Pipeline', 'RAG (%)']['ours'] == 50 and cells['knower', 'RAG (%)']['ours'] == cells['knower', 'ZS (%)']['ours'] == 100
     rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
     assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in texts['evidence'][0])
+    assert {kind: [*names] for kind, names in study.used['parts'].items()} == {'retriever': ['tiny'], 'extractor': ['sentences'], 'verifier': ['tiny']}
+    assert all('weights' in part or 'extractor' in part or 'script' in part for names in study.used['parts'].values() for part in names.values())
+    assert cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50 and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
+    only = first_runs(systems(study, ['yes'], zero_shot=False))
+    assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
+
+
+def test_a_pipeline_that_is_told_the_claims(models, monkeypatch, tmp_path):
+    "With a verifier that knows which claims are false, only claims that were not extracted can go wrong."
+    verifying(monkeypatch, Parts())
+    load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
+    study = Study(str(tmp_path/'three.parquet'), k=1, extractor='sentences', retriever='tiny')
+    assert piped(study, reference=True)['predicted'].to_list() == [True, False]*3
+    assert piped(study)['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
 
 
 def test_figure_5_cuts_evidence_at_each_length(models):
@@ -197,6 +277,7 @@ def test_figure_5_cuts_evidence_at_each_length(models):
     study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
     cells, curves = length_cells(study, ['yes'], [40, 5])
     assert [c for _, c in by_cell(cells)] == ['At 5 tokens (%)', 'At 40 tokens (%)'] and curves['x'].to_list() == [5, 40]
+    assert (curves['low'] <= curves['ours']).all() and (curves['ours'] <= curves['high']).all()
     shown = [len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split()) for request in models['yes'].asked]
     assert max(shown[:4]) == 5 and max(shown[4:]) == 40
     with pytest.raises(UsageError, match='lengths'): length_cells(study, ['yes'], [0])
@@ -238,7 +319,7 @@ def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
     study = Study(limit=4)
     cells = setting_cells('oasis/table5', study, 'text', ['yes'], 1)
     result = write_study(study, 'oasis/table5', cells, models=['yes'], runs=1, out=tmp_path)
-    assert result.manifest['data']['texts'] == 4 and result.manifest['runs'] == 1 and 'oasis/text_fs@1' in result.manifest['prompts']
+    assert json.loads((tmp_path/'oasis'/'table5.json').read_text())['data']['split'] == 'all' and result.manifest['data']['texts'] == 4 and result.manifest['runs'] == 1 and 'oasis/text_fs@1' in result.manifest['prompts']
     assert str(tmp_path) not in (tmp_path/'oasis'/'table5.json').read_text()
 
 

@@ -1,4 +1,5 @@
 """Reproducing exhibits: the same bytes however they are run, and what happens when notebooks, kernels, endpoints and runners die."""
+import ast
 import csv
 import json
 import os
@@ -14,18 +15,19 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from conftest import with_weights
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from test_localize import tiny_t5  # noqa: F401  a fixture
 
 from factlab.claims import EXTRACT
 from factlab.cli import _exit_code
 from factlab.data import load
-from factlab.exhibits import CATALOG
+from factlab.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
 from factlab.final import ASK_QUESTIONS
 from factlab.localize import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
 from factlab.matching import MATCH
 from factlab.prompts import format_lettered, letters
-from factlab.reproduce import SharedKernel, run_notebook
+from factlab.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[1]/'nbs'/'papers'/'final'
@@ -48,6 +50,7 @@ def kernel():
 
 def start(home: Path, *arguments: str, cwd: Path|None = None) -> subprocess.Popen:
     "`factlab reproduce …` with a home of its own, in a process group of its own, as a terminal starts it."
+    with_weights(home)
     return subprocess.Popen([str(BIN/'factlab'), 'reproduce', *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                             cwd=cwd or home.parent, env=os.environ | {'FACTLAB_HOME': str(home), 'FACTLAB_PROGRESS': '0'})
 
@@ -429,6 +432,70 @@ def end_all(home: Path) -> None:
         try:
             if process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid(): process.kill()
         except psutil.Error: pass
+
+
+# ---- parameters, and the cell that stands for a result -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize('id', EXHIBITS)
+def test_every_parameter_of_a_notebook_can_be_given(id):
+    notebook = nbformat.read(notebook_of(EXHIBITS[id]), 4)
+    cell, = (cell.source for cell in notebook.cells if 'parameters' in cell.metadata.get('tags', []))
+    values = {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell).body}
+    assert values.pop('out') is None and {name: ast.literal_eval(default) for name, default in parameters_of(EXHIBITS[id]).items()} == values
+    for name, default in values.items():
+        taken = fitted({name: 'one'}, parameters_of(EXHIBITS[id]))
+        assert taken == fitted({name: ['one']}, parameters_of(EXHIBITS[id])) == {name: ['one'] if isinstance(default, list) else 'one'}
+
+
+@pytest.mark.parametrize('id, given, taken', [
+    ('oasis/table8', {'verifier': 'nli:a', 'model': ['b']}, {'verifiers': ['nli:a']}), ('oasis/fig1', {'model': ['openai:a'], 'limit': 3}, {'model': 'openai:a'}),
+    ('oasis/table5', {'model': ['a', 'b'], 'seed': 0}, {'models': ['a', 'b'], 'seed': 0}), ('oasis/tablec1', {'encoder': 'bm25', 'ks': [5]}, {'encoders': ['bm25'], 'ks': [5]}),
+    ('oasis/table6', {'verifier': ['cosine'], 'repair': False}, {'verifier': 'cosine', 'repair': False}), ('facts/table2', {'models': ['a']}, {})])
+def test_parameters_come_under_the_name_that_the_notebook_has(id, given, taken): assert fitted(given, parameters_of(EXHIBITS[id])) == taken
+
+
+def test_a_notebook_gets_what_was_given(tmp_path, kernel, monkeypatch):
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=['assert limit == 5', 'write']))
+    assert run_notebook(EXHIBITS['final/table3'], {'limit': [5], 'model': ['tiny']}, kernel, out=tmp_path/'out').done
+    refused = run_notebook(EXHIBITS['final/table3'], {'limits': [5, 6]}, kernel, out=tmp_path/'out')
+    assert refused.status == 'error' and 'limit is one value' in refused.error
+
+
+def cell(row: str, status: str, ours: float|None = None, printed: float|None = None, column: str = 'F1') -> dict:
+    return {'row': row, 'column': column, 'ours': ours, 'published': printed, 'status': status, 'n': 5 if status == 'measured' else None}
+
+def shown(exhibit: Exhibit, *rows: dict) -> tuple[str, str]:
+    found = summary_of({'status': exhibit.status, 'headline': headline(exhibit, make_cells(exhibit.id, rows))})
+    return found['published'], found['ours']
+
+
+def test_a_printed_number_is_of_the_same_cell_or_says_whose_it_is():
+    others = [cell('A', 'published', printed=.9), cell('B', 'published', printed=.7)]
+    alone, beside = (Exhibit('x/table1', 'x', 'measured', ('', 'F1'), counterpart) for counterpart in (None, ('B', 'F1')))
+    assert shown(alone, *others, cell('tiny', 'measured', .25)) == ('–', '0.25 (tiny F1)')
+    assert shown(beside, *others, cell('tiny', 'measured', .25)) == ('0.70 (B)', '0.25 (tiny F1)')
+    assert shown(beside, *others, cell('tiny', 'measured', .25, .5)) == ('0.50', '0.25 (tiny F1)')
+    assert shown(beside, cell('tiny', 'measured', .25)) == ('–', '0.25 (tiny F1)')
+    recomputed = [cell('A', 'exact', .901, .9), cell('tiny', 'measured', .25)]
+    assert shown(beside, *recomputed, others[1]) == ('0.70 (B)', '0.25 (tiny F1)') and headline(beside, make_cells('x/table1', [])) is None
+
+
+def test_a_name_comes_before_what_begins_with_it():
+    rows = [cell('Ours untrained', 'measured', .1), cell('Ours', 'measured', .2), cell('Ours', 'published', printed=.9, column='Recall')]
+    assert shown(Exhibit('x/table1', 'x', 'measured', ('Ours', 'F1'), ('Ours', 'Recall')), *rows) == ('0.90 (Recall)', '0.20 (Ours F1)')
+
+
+def test_an_exact_exhibit_shows_its_exact_cell():
+    exact, rows = Exhibit('x/table1', 'x', 'exact', ('A', 'F1')), [cell('A (tiny)', 'measured', .25), cell('A', 'exact', .904, .9)]
+    assert shown(exact, *rows) == ('0.90', '0.90 (A F1); measured 0.25 (A (tiny)), n = 5') and shown(exact, rows[0]) == ('–', '0.25 (A (tiny) F1)')
+    wrong = cell('A', 'finding', .8, .9, column='Macro F1')
+    assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1); measured 0.25 (A (tiny) F1), n = 5')
+
+
+@pytest.mark.parametrize('id', [exhibit.id for exhibit in CATALOG if exhibit.counterpart])
+def test_counterparts_are_printed(id):
+    cells = published_cells(id).select('row', 'column').rows()
+    assert EXHIBITS[id].counterpart in cells
 
 
 # ---- parameters that cannot be -----------------------------------------------------------------------------------------------------

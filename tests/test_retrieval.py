@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from factlab import retrieval
 from factlab.core import DataError, UsageError
 from factlab.corpora import PASSAGES
+from factlab.data import read_frame
 from factlab.retrieval import (Corpus, Prefixes, TextEncoder, cached_corpus, hard_negatives, known_prefixes, load_text_search, measure, open_corpus, part_of, pieces,
                                prepare, recall_at_k, recall_table)
 from factlab.search import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, load_index, top_k
@@ -119,6 +120,46 @@ def test_an_extra_that_is_missing_says_what_to_install(monkeypatch):
         with pytest.raises(UsageError, match='pip install'): call()
 
 
+def test_filling_milvus_without_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'pymilvus', None)
+    with pytest.raises(UsageError, match='pip install'): fill_milvus('x.db', 'y', np.eye(3, dtype=np.float32))
+
+
+class Refusing:
+    "A client of Milvus that fails at one call."
+    asked, at = [], ''
+    def __init__(self, uri, **options): self.asked.append((uri, options))
+    def __getattr__(self, name):
+        def call(*values, **options):
+            if name == self.at: raise RuntimeError('no permission\nand a trace')
+            return False if name == 'has_collection' else self
+        return call
+
+
+@pytest.mark.parametrize('at', ['has_collection', 'create_collection'])
+def test_the_token_is_sent_and_what_milvus_refuses_is_said(monkeypatch, at):
+    pymilvus = pytest.importorskip('pymilvus')
+    monkeypatch.setattr(pymilvus, 'MilvusClient', Refusing)
+    monkeypatch.setattr(Refusing, 'at', at)
+    monkeypatch.setattr(Refusing, 'asked', [])
+    monkeypatch.setenv('MILVUS_TOKEN', 'root:secret')
+    with pytest.raises(DataError, match=f'refused `{at}` .no permission') as refused: fill_milvus('http://host:1', 'vectors', np.eye(3, dtype=np.float32))
+    assert Refusing.asked == [('http://host:1', {'token': 'root:secret'})] and 'secret' not in str(refused.value) and 'trace' not in str(refused.value)
+    monkeypatch.delenv('MILVUS_TOKEN')
+    with pytest.raises(DataError): MilvusIndex('http://host:1', 'vectors')
+    assert Refusing.asked[-1] == ('http://host:1', {})
+
+
+def test_a_fusion_keeps_vectors_where_it_is_told_to(tmp_path):
+    class Storing(Letters):
+        stores = []
+        def encode(self, texts, store=None): return self.stores.append(store) or super().encode(texts)
+    corpus = Corpus.create(tmp_path, passages_of(TEXTS), Storing())
+    Storing.stores.clear()
+    one, two = (Fused([BM25(TEXTS), corpus]).search(['river'], 3, *store) for store in ((False,), ()))
+    assert Storing.stores == [False, None] and (one.ids == two.ids).all()
+
+
 def test_bm25_is_that_of_bm25s():
     import bm25s
     import Stemmer
@@ -160,6 +201,15 @@ def test_recall_agrees_with_ir_measures(seed):
     theirs = ir_measures.calc_aggregate(measures, truth, run)
     ours = recall_at_k(hits, relevant, ks)
     assert np.allclose(ours.mean(0), [theirs[measure] for measure in measures])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.lists(st.integers(0, 9), unique=True, max_size=5), st.sets(st.integers(0, 30), max_size=6)), max_size=6))
+def test_recall_is_what_a_loop_counts(queries):
+    ids = np.array([found + [-1]*(5 - len(found)) for found, _ in queries], np.int64).reshape(-1, 5)
+    recalls = recall_at_k(Hits(ids, np.zeros(ids.shape)), [wanted for _, wanted in queries], [1, 3, 5])
+    expected = [[len(set(found[:k]) & wanted)/len(wanted) if wanted else np.nan for k in (1, 3, 5)] for found, wanted in queries]
+    assert np.array_equal(recalls, np.array(expected).reshape(-1, 3), equal_nan=True)
 
 
 def test_recall_at_the_edges():
@@ -298,6 +348,32 @@ def test_corpora_from_files(tmp_path):
     with pytest.raises(DataError, match='no .txt'): open_corpus(tmp_path/'empty', Letters())
     (tmp_path/'e.jsonl').write_text(json.dumps({'text': ''}) + '\n')
     with pytest.raises(DataError, match='nothing to encode'): open_corpus(tmp_path/'e.jsonl', Letters())
+
+
+def test_ids_of_files_are_text(tmp_path):
+    (tmp_path/'a.csv').write_text('id,text,page\n007,one,1\n7,two,2\n1e3,three,3\n')
+    assert retrieval.read_passages(tmp_path/'a.csv').rows() == [('007', '1', 'one'), ('7', '2', 'two'), ('1e3', '3', 'three')]
+    assert open_corpus(tmp_path/'a.csv', Letters()).passages['id'].to_list() == ['007', '7', '1e3']
+    (tmp_path/'B.CSV').write_text('text\n12\n')
+    (tmp_path/'[c].JSONL').write_text('{"text": "one"}\n'*150 + '{"text": "two", "id": "x"}\n')
+    passages_of(TEXTS).write_parquet(tmp_path/'[d]*.Parquet')
+    assert retrieval.read_passages(tmp_path/'B.CSV').rows() == [('0', '0', '12')] and retrieval.read_passages(tmp_path/'[c].JSONL')['id'][-1] == 'x'
+    assert retrieval.read_passages(tmp_path/'[d]*.Parquet')['id'].to_list() == passages_of(TEXTS)['id'].to_list()
+    pl.DataFrame({'text': [['a', 'b']]}).write_parquet(tmp_path/'e.parquet')
+    with pytest.raises(DataError, match='lists or objects'): retrieval.read_passages(tmp_path/'e.parquet')
+
+
+@pytest.mark.parametrize('name, content', [('a.csv', b''), ('a.parquet', b'PAR1'), ('a.jsonl', b'{"a": '), ('a.txt', b'a'), ('none.csv', None), ('a.csv', b'a,b\n\xff\xfe,1\n')])
+def test_files_that_are_no_table(tmp_path, name, content):
+    if content is not None: (tmp_path/name).write_bytes(content)
+    with pytest.raises(DataError, match=name): read_frame(tmp_path/name)
+
+
+def test_the_pieces_of_a_passage_may_not_be_called_as_another_one():
+    passages = PASSAGES.frame([dict(id=id, page='p', text=text) for id, text in (('a', 'word '*1000), ('a#2', 'short'))])
+    with pytest.raises(DataError, match="2 passages .* comes twice, as 'a#2'"): prepare(passages)
+    assert prepare(passages, 'cut')[0]['id'].to_list() == ['a', 'a#2']
+    assert prepare(passages.with_columns(text=pl.lit('short')))[0]['id'].to_list() == ['a', 'a#2']
 
 
 def test_no_queries_and_k_beyond_the_corpus(tmp_path):

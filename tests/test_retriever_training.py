@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab import adapters, corpora, retriever_training
+from factlab.building import training_data
 from factlab.core import DataError, ModelError, UsageError
 from factlab.encoder import Encoder
 from factlab.retriever_training import (
@@ -21,6 +22,9 @@ from factlab.retriever_training import (
     batches,
     before_and_after,
     dev_set,
+    held_out_task,
+    oasis_pairs,
+    publish,
     ranking_loss,
     task_pairs,
     train_retriever,
@@ -147,6 +151,31 @@ def test_pairs_and_the_set_aside():
     assert len(dev.claims) == 10 and all((claim, dev.pool[row]) in bearing for claim, rows in zip(dev.claims, dev.relevant, strict=True) for row in rows)
     with pytest.raises(UsageError, match='nowhere'): training_pairs(['nowhere'])
     with pytest.raises(UsageError): training_pairs([])
+
+
+def test_an_oasis_shaped_file_trains_with_all_six_kinds_of_pairs(tmp_path, monkeypatch):
+    corpora.load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
+    own = training_data(tmp_path/'mine.parquet')
+    pairs, seen, learn = oasis_pairs(own), [], retriever_training._Learner.learn
+    monkeypatch.setattr(retriever_training._Learner, 'learn', lambda self, batch: seen.extend(batch) or learn(self, batch))
+    train, held_out = own.rows.filter(pl.col('split') == 'train'), own.rows.filter(pl.col('split') == 'dev')
+    small = replace(SMALL, steps=2, batch=4)
+    curve = train_retriever(tmp_path/'work', pairs, small)
+    loop = {(claim, row[text], f'{kind}/{text}') for row in train.to_dicts() for text in ('passage', 'factual', 'unfactual')
+            for kind, claims in (('claim', row['claims']), ('falsified', [row['falsified']])) for claim in claims}
+    assert {*pairs.filter(pl.col('split') == 'train').select('claim', 'passage', 'kind').iter_rows()} == loop and len({kind for *_, kind in loop}) == 6
+    assert len(seen) == 8 and {*seen} <= {(claim, passage) for claim, passage, _ in loop}
+    assert not {passage for _, passage in seen} & {*held_out['passage'], *held_out['factual'], *held_out['unfactual']}
+    task = held_out_task(own)
+    assert {*task.claims['text']} == {*held_out['falsified'], *held_out['claims'].explode()} and {*train['passage']} < {*task.passages['text']}
+    measured = before_and_after('tiny', f'tiny?adapter={tmp_path/"work"}', [task], [1])
+    part = publish(tmp_path/'work', tmp_path/'part', small, pairs, measured, curve, '2026-01-01', own)
+    card = adapters.read_card(part)
+    assert card['data'][0] == {'name': 'mine.parquet (OASIS-shaped)', 'licence': 'as stated by whoever made the data', 'rows': len(loop), 'use': 'trained'}
+    assert '--data mine.parquet' in card['command'] and card['metrics'][0]['set'] == 'mine.parquet (OASIS-shaped), held out' and not any('Climate' in limit for limit in card['limits'])
+    with pytest.raises(UsageError, match='no licence'): publish(tmp_path/'work', tmp_path/'half', small, pairs, measured, curve, '2026-01-01')
+    assert not (tmp_path/'half').exists(), 'no weights without a card'
+    with pytest.raises(UsageError, match='oasis_pairs'): training_pairs([str(tmp_path/'mine.parquet')])
 
 
 def test_what_ships_is_trained_on_nothing_that_it_is_measured_on():

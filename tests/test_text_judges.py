@@ -28,6 +28,34 @@ def test_labels_are_read_as_a_person_would(answer, factual):
     assert parsed.value is factual and (parsed.status == 'ok') == (factual is not None)
 
 
+@pytest.mark.parametrize('answer', [
+    'The text is not entirely factual.', "This isn't factual.", 'This isn’t factual.', 'It is not a factual text.', 'The text is hardly factual.', 'Not fully factual',
+    'LABEL: not entirely factual', 'LABEL: Partially factual', 'LABEL: **Mostly Factual**', 'Label: never factual', 'I would not call it factual.', 'It is not, strictly, factual.',
+    'It cannot be called factual.', 'This is not 100% factual.', "It isn't a fully factual text.", 'There are no factual errors.', 'Largely factual', 'It is not unfactual.',
+    'EXPLANATION: all of it is factual\nLABEL: not entirely factual', 'LABEL: Factual\nLABEL: not quite factual', 'It is not a **factual** text.'])
+def test_a_label_that_is_denied_or_hedged_is_no_label(answer):
+    parsed = parse_factual(answer)
+    assert parsed.value is None and parsed.status == 'unparsed' and parsed.reason.startswith('the label is denied or hedged')
+
+
+@pytest.mark.parametrize('answer, factual', [
+    ('Not Factual: it is not entirely factual.', False), ('LABEL: Not Factual (it is not entirely factual)', False), ('This is not **factual**.', False), ('It is “not factual”.', False),
+    ('EXPLANATION: not every text is factual\nLABEL: Factual', True), ('I do not know the author. The text is factual.', True), ('No, the text is factual.', True),
+    ('The text is entirely factual.', True), ('Factual', True), ('not\nfactual', False), ('The text is non-factual.', False)])
+def test_what_is_denied_elsewhere_leaves_the_label(answer, factual):
+    assert parse_factual(answer).value is factual
+
+
+def test_a_hedged_label_is_asked_for_again():
+    def answer(request):
+        if request.choices: return Response(finish_reason='choices', choice_logprobs=(-2., -1.))
+        return 'The text is not entirely factual.'
+    found = Judge().predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
+    assert found['inconsistent'].to_list() == [True, True] and found['reason'].to_list() == [SECOND]*2
+    found = Judge(repair=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
+    assert found['inconsistent'].to_list() == [None, None]
+
+
 @given(st.text())
 def test_any_text_is_read_or_unparsed(text):
     parsed = parse_factual(text)

@@ -8,9 +8,11 @@ import pytest
 from conftest import real_data
 
 from factlab.adapters import WEIGHTS, read_card
+from factlab.building import training_data
 from factlab.core import DataError, ModelError, UsageError
-from factlab.corpora import PAIRS
+from factlab.corpora import PAIRS, load_oasis_sample
 from factlab.local import TINY_SOURCE, load_tokenizer
+from factlab.nli import load_verifier
 from factlab.store import Store
 from factlab.tiny_verifier import (
     CLAIM_TOKENS,
@@ -46,6 +48,7 @@ from factlab.verifier_training import (
     grouped_auroc,
     loss_chart,
     measured_pairs,
+    oasis_pairs,
     read_losses,
     save_verifier,
     support_margin,
@@ -272,6 +275,36 @@ def test_the_whole_training_leaves_a_part_with_a_card(tmp_path):
     assert {row['use'] for row in card['data']} == {'trained', 'calibrated'} and sum(row['rows'] for row in card['data']) == len(few_pairs())
     assert np.isfinite(TinyVerifier(folder).probabilities([('a', 'b')], store=False)).all()
     assert read_losses(folder) == pytest.approx(losses, abs=1e-4)
+
+
+def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tmp_path, monkeypatch):
+    import factlab.verifier_training as module
+    load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
+    own = training_data(tmp_path/'mine.parquet')
+    train, held_out = (own.rows.filter(pl.col('split') == split) for split in ('train', 'dev'))
+    pairs, seen = oasis_pairs(own, load_verifier('cosine'), store=False), []
+    monkeypatch.setattr(module, 'evidence_groups', lambda pairs: seen.append(pairs) or evidence_groups(pairs))
+    folder, _ = train_verifier(pairs, tmp_path/'part', SMALL._replace(steps=2, tokens=400), notes=['Mined by the cosine.'], own=own)
+    used = seen[0]
+    assert {*used['group']} == {*train['page']} and not {*used['evidence']} & {*held_out['passage'], *held_out['factual'], *held_out['unfactual'], *held_out['page_passages'].explode()}
+    loop = set()
+    for row in train.to_dicts():
+        loop |= {(row[text], claim, 'ENT') for text in ('passage', 'factual') for claim in row['claims']} | {(row['unfactual'], row['falsified'], 'ENT')}
+        loop |= {(row[text], row['falsified'], 'CONTR') for text in ('passage', 'factual')} | {(row['unfactual'], row['claims'][row['altered']], 'CONTR')}
+    assert {*used.filter(pl.col('label') != 'NEUT').select('evidence', 'claim', 'label').iter_rows()} == loop
+    others = {(row['page'], claim): row['page_passages'] for row in train.to_dicts() for claim in row['claims']}
+    neutral = used.filter(pl.col('label') == 'NEUT').select('group', 'claim', 'evidence').rows()
+    assert len(neutral) == sum(bool(texts) for texts in others.values()) > 0 and all(evidence in others[group, claim] for group, claim, evidence in neutral)
+    card = read_card(folder)
+    assert [(row['name'], row['licence'], row['use']) for row in card['data']] == [('mine.parquet (OASIS-shaped)', 'as stated by whoever made the data', use) for use in ('calibrated', 'trained')]
+    assert sum(row['rows'] for row in card['data']) == len(pairs) and '--data mine.parquet' in card['command'] and card['limits'][-1] == 'Mined by the cosine.'
+    assert {row['set'] for row in card['metrics']} == {'held out: mine.parquet (OASIS-shaped)'} and not any('biographies' in limit for limit in card['limits'])
+
+
+def test_a_part_that_cannot_be_measured_leaves_nothing_in_its_place(tmp_path):
+    def measure(verifier, dev): raise DataError('the set is not here')
+    with pytest.raises(DataError, match='not here'): train_verifier(few_pairs(), tmp_path/'part', SMALL, measure)
+    assert not (tmp_path/'part').exists()
 
 
 # --- measures

@@ -8,7 +8,8 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from factlab.core import DataError, UsageError
+from factlab import rules, units
+from factlab.core import DataError, ModelError, UsageError
 from factlab.corpora import PASSAGES
 from factlab.training_pairs import (
     STATEMENTS,
@@ -224,3 +225,10 @@ def test_neither_the_order_of_sets_nor_threads_change_the_pairs():
                                 env=os.environ | {'PYTHONHASHSEED': seed, 'POLARS_MAX_THREADS': threads}) for seed, threads in (('1', '1'), ('20', '2'))]
     told = [process.communicate()[0].split() for process in running]
     assert told[0] == told[1] and int(told[0][0]) > 20
+
+
+def test_there_is_one_pipeline_for_all():
+    assert load_parser() is rules.load_pipeline() and rules.load_pipeline() is rules.load_pipeline()
+    tagger = units.load_tagger()
+    assert set(load_parser().pipe_names) - set(tagger.pipe_names) == {'lemmatizer'} and tagger is units.load_tagger()
+    with pytest.raises(ModelError, match='pip install spacy'): rules.load_pipeline(names=('no_such_pipeline',))

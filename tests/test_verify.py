@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from factlab.claims import language_warning, sentences
 from factlab.core import DataError, UsageError, digest
+from factlab.corpora import retrieval_task
 from factlab.models import ScriptedModel
 from factlab.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
 from factlab.prompts import Parsed
 from factlab.retrieval import Corpus
+from factlab.search import BM25, Fused
 from factlab.store import Store
 from factlab.verify import (
-    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, Makers, algorithm1, all_pairs, in_waves, labels_of, printable, read_method, verdict_json, verdict_report,
+    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, Makers, algorithm1, all_pairs, in_waves, labels_of, open_search, printable, read_method, verdict_json, verdict_report,
     verify_claims, verify_text, verify_texts,
 )
 
@@ -234,6 +236,41 @@ def test_no_claim_no_verdict(text, why):
     assert found.texts['verdict'].item() is None and why in found.texts['reason'].item() and found.texts['n_claims'].item() == 0
     assert found.claims.is_empty() and found.evidence.is_empty() and 'NO VERDICT' in verdict_report(found)
     CLAIM_VERDICTS.check(found.claims); EVIDENCE.check(found.evidence)
+
+
+@pytest.mark.parametrize('text', ['\ud800', 'Owls hunt \udc00 at night.', '\ud83d\ude00'])
+def test_half_a_surrogate_pair_is_replaced(text):
+    found = verify_text(text, WORLD, **BY_WORDS)
+    assert found.texts.height == 1 and json.dumps(verdict_json(found), ensure_ascii=False).encode('utf-8')
+    class Halves:
+        name, identity = 'halves', {}
+        def extract(self, texts, store=None): return [Parsed([f'Owls {text} hunt.']), Parsed(None, 'unparsed', f'found {text}')]
+    texts = pl.DataFrame({'id': ['a', 'b'], 'text': ['x', 'y']})
+    found = verify_texts(texts, WORLD, **{**BY_WORDS, 'extractor': Halves()})
+    assert found.claims.height == 1 and found.texts['reason'][1].startswith('no claims could be read: found')
+
+
+@pytest.mark.parametrize('name', ['bm25', 'fusion:letters'])
+def test_the_sample_is_a_corpus_for_search_by_words(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path/'sample').mkdir()  # a folder of that name is not what is asked for
+    monkeypatch.setattr('factlab.retrieval.cached_corpus', lambda passages, encoder, **options: BM25(passages['text'].to_list()))
+    passages, search = open_search('sample', name)
+    expected = retrieval_task('sample').passages
+    assert passages['id'].to_list() == expected['id'].to_list()
+    assert search.search([expected['text'][3]], 1, False).ids.tolist() == [[3]]
+    found = verify_text(sentences(expected['text'][3])[0], 'sample', **{**BY_WORDS, 'retriever': name}, k=3)
+    assert found.settings['passages'] == expected.height and found.evidence['passage_id'][0] == expected['id'][3]
+
+
+def test_store_false_reaches_every_search(monkeypatch):
+    asked = []
+    class Asked(BM25):
+        def search(self, texts, k, store=None): return asked.append(store) or super().search(texts, k)
+    fused = Fused([Asked(WORLD['text'].to_list()), Asked(WORLD['text'].to_list())])
+    monkeypatch.setattr('factlab.verify.load_text_search', lambda name, passages: fused)
+    verify_text('Owls hunt at night.', WORLD, **{**BY_WORDS, 'retriever': 'fusion'})
+    assert asked == [False, False]
 
 
 def test_no_texts():
