@@ -6,7 +6,7 @@
 __all__ = ['PARTS', 'WEIGHTS', 'CONFIG', 'CARD', 'CARD_FIELDS', 'DATA_FIELDS', 'METRIC_FIELDS', 'METRIC_COLUMNS', 'adapter_place',
            'shipped', 'read_config', 'read_tensors', 'lora_pairs', 'adapter_digest', 'Adapter', 'find_adapter',
            'attach_lora', 'save_adapter', 'merge_adapter', 'check_card', 'read_card', 'card_text', 'write_card',
-           'parts']
+           'put_part', 'parts']
 
 # %% ../nbs/04_adapters.ipynb #c2
 import json
@@ -234,6 +234,18 @@ def write_card(
     write_text(Path(folder)/CARD, json.dumps(dict(card), indent=1, ensure_ascii=False, allow_nan=False) + '\n')
     write_text(Path(folder)/'README.md', text)
     return Path(folder)
+
+def put_part(
+    work: Path,  # where the training wrote
+    out: Path|str,  # folder of the part
+    card: Mapping[str, Any],
+    files: Sequence[str] = (WEIGHTS, CONFIG),
+) -> Path:
+    "Put a trained part and its card in their place. Raises `ModelError` when the card is not complete; then nothing is written."
+    check_card(card)
+    for name in files:
+        with replacing(Path(out)/name) as beside: beside.write_bytes((work/name).read_bytes())
+    return write_card(out, card)
 
 # %% ../nbs/04_adapters.ipynb #c29
 def parts() -> list[dict]:  # one for each part: part, folder, megabytes, base, made; None where it is not there

@@ -132,7 +132,7 @@ def _whole_path(value):
     "A file's path made absolute, whether it is there or to be written; a name as it is."
     if not isinstance(value, str): return value
     path = os.path.expanduser(value)
-    there = os.path.exists(path) and ('.' in value or os.sep in value)
+    there = os.path.exists(path) and ('.' in value or os.sep in value or os.path.isfile(os.path.join(path, 'oasis.parquet')))  # a set's name is no folder's
     return os.path.abspath(path) if there or ':' not in value and path.endswith(('.csv', '.json', '.jsonl', '.parquet', '.tsv')) else value
 
 def _exit_code(outcomes) -> int:

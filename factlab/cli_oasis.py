@@ -30,6 +30,11 @@ def read_file(
         raise DataError(f'{"standard input" if path == "-" else path} is not UTF-8 text (byte {error.start}): convert it first, '
                         'as with iconv') from None
 
+def _whole(text: str, at: int) -> str:
+    try: text.encode()
+    except UnicodeEncodeError: raise DataError(f'text {at} is not UTF-8: put it into a file, and convert that first, as with iconv') from None
+    return text
+
 def given_texts(
     texts: list[str],  # as arguments; '-' stands for standard input
     files: list[str],
@@ -38,7 +43,7 @@ def given_texts(
     if not texts and not files:
         raise UsageError('there is no text to verify: give one as an argument, with --file, or - for standard input')
     if (texts + files).count('-') > 1: raise UsageError('standard input (-) can be read once')
-    named = [(f'text {at}', read_file('-') if text == '-' else text) for at, text in enumerate(texts, 1)]
+    named = [(f'text {at}', read_file('-') if text == '-' else _whole(text, at)) for at, text in enumerate(texts, 1)]
     named += [(path, read_file(path)) for path in files]
     if repeated := sorted({name for name, _ in named if [other for other, _ in named].count(name) > 1}):
         raise UsageError(f'{repeated[0]} was given twice')
@@ -204,14 +209,8 @@ def read_predictions(
     path: str,  # .parquet, .jsonl or .csv with `id`, and `factual`, `verdict`, `predicted` or `inconsistent`
 ):  # polars frame with id and factual
     "Predictions from a file. Raises `DataError` when it cannot be read or has other columns."
-    import polars as pl
-    file = Path(path).expanduser()
-    readers = {'.parquet': pl.read_parquet, '.jsonl': pl.read_ndjson, '.csv': pl.read_csv}
-    if file.suffix.lower() not in readers or not file.is_file():
-        raise DataError(f'cannot read predictions from {path}: expected a file that ends in {", ".join(readers)}')
-    try: frame = readers[file.suffix.lower()](file)
-    except (OSError, pl.exceptions.PolarsError) as error: raise DataError(f'cannot read predictions from {path}: {str(error)[:200]}') from None
-    return _factual(frame, str(path))
+    from factlab.data import read_frame
+    return _factual(read_frame(path), str(path))
 
 def _factual(frame, source: str):
     "The columns id and factual of a frame; a judge's runs have `inconsistent`, which is its opposite."
@@ -222,7 +221,9 @@ def _factual(frame, source: str):
     values = frame[name]
     if values.dtype == pl.String:
         known = {'true': True, 'factual': True, 'false': False, 'unfactual': False, 'not factual': False}
-        values = values.str.strip_chars().str.to_lowercase().replace_strict(known, default=None, return_dtype=pl.Boolean)
+        words = values.str.strip_chars().str.to_lowercase().replace('', None)
+        if unknown := sorted(set(words.drop_nulls()) - set(known)): raise DataError(f'the column {name} of {source} says {unknown[0]!r}: expected one of {", ".join(known)}')
+        values = words.replace_strict(known, default=None, return_dtype=pl.Boolean)
     if values.dtype not in (pl.Boolean, pl.Null): raise DataError(f'the column {name} of {source} is {values.dtype}: expected true and false')
     values = values.cast(pl.Boolean)
     return pl.DataFrame({'id': frame['id'].cast(pl.String), 'factual': ~values if name == 'inconsistent' else values})

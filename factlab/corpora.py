@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PASSAGES', 'PAIRS', 'LABELLED', 'RELEVANCE', 'OASIS', 'TEXTS', 'TRAINING_SPLIT', 'CLIMATE_LABELS', 'WICE_LABELS',
            'WICE_WORDS', 'FACTSCORE', 'FACTSCORE_SYSTEMS', 'QUESTIONS', 'CLAIMS', 'OASIS_NEEDED', 'OASIS_SPLITS',
-           'OASIS_KINDS', 'OASIS_FILES', 'SENTENCE_END', 'OASIS_SETS', 'RETRIEVAL_TASKS', 'split_by', 'held_out',
-           'load_climate_fever', 'load_wice', 'load_wice_words', 'load_dialfact', 'load_factscore',
+           'OASIS_KINDS', 'OASIS_FILES', 'SENTENCE_END', 'SAMPLE', 'OASIS_SETS', 'RETRIEVAL_TASKS', 'split_by',
+           'held_out', 'load_climate_fever', 'load_wice', 'load_wice_words', 'load_dialfact', 'load_factscore',
            'load_factscore_examples', 'load_xquad', 'load_xquad_questions', 'RetrievalTask', 'oasis_frame',
            'load_oasis_file', 'end_to_end_texts', 'verification_pairs', 'oasis_retrieval', 'load_oasis_sample',
            'load_oasis_data', 'retrieval_task']
@@ -369,7 +369,8 @@ def load_oasis_sample(
     return frame
 
 # %% ../nbs/01_corpora.ipynb #c65
-OASIS_SETS: dict[str, Callable[[], pl.DataFrame]] = {'sample': load_oasis_sample, 'oasis': lambda: load('oasis')}
+SAMPLE = 'sample'
+OASIS_SETS: dict[str, Callable[[], pl.DataFrame]] = {SAMPLE: load_oasis_sample, 'oasis': lambda: load('oasis')}
 
 def load_oasis_data(
     data: str|Path,  # 'sample', 'oasis' (the authors' own, once downloaded), a file of OASIS' shape, or the folder of a build

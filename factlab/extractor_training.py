@@ -8,7 +8,7 @@ __all__ = ['UNFINISHED', 'CLAIM_TEXTS', 'MEASURED', 'OPEN_LIMITS', 'LIMITS', 'SO
            'oasis_examples', 'Tokens', 'example_tokens', 'length_batches', 'answer_loss', 'Settings', 'State',
            'save_state', 'load_state', 'Trained', 'training_identity', 'train_extractor', 'claim_texts',
            'few_shot_extractor', 'Extraction', 'extracted', 'measured', 'compared_extractors', 'data_rows',
-           'metric_rows', 'extractor_card', 'form_digest', 'put_part']
+           'metric_rows', 'extractor_card', 'form_digest']
 
 # %% ../nbs/20_extractor_training.ipynb #c2
 import json
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import polars as pl
 
-from .adapters import CONFIG, WEIGHTS, attach_lora, check_card, save_adapter, write_card
+from .adapters import attach_lora, save_adapter
 from .building import TrainingData, extraction_pairs
 from .claims import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims, short_sentences
 from .core import DataError, Schema, UsageError, assets_dir, digest, progress, replacing
@@ -453,16 +453,3 @@ def form_digest() -> str:  # 16 hexadecimal digits
     "Digest of how a text is put to the trained extractor. An adapter is good for the form that it was trained in and for no other."
     shown = extractor_prompts('The one. The two of it. The three.')
     return digest([[[message.role, message.content] for message in messages] for messages in shown] + [format_claims(['A.', 'B.']), format_claims([])])[:16]
-
-# %% ../nbs/20_extractor_training.ipynb #c44
-def put_part(
-    work: Path,  # where the training wrote
-    out: Path|str,  # folder of the part
-    card: Mapping,
-    files: Sequence[str] = (WEIGHTS, CONFIG),
-) -> Path:
-    "Put a trained part and its card in their place. Raises `ModelError` when the card is not complete; then nothing is written."
-    check_card(card)
-    for name in files:
-        with replacing(Path(out)/name) as beside: beside.write_bytes((work/name).read_bytes())
-    return write_card(out, card)

@@ -18,13 +18,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from .adapters import attach_lora, read_tensors, save_adapter
+from .adapters import attach_lora, put_part, read_tensors, save_adapter
 from .building import TrainingData, retriever_pairs
 from .core import DataError, Schema, UsageError, canonical_json, digest, progress, replacing
 from .corpora import RetrievalTask, load_factscore, load_oasis_sample, oasis_retrieval, retrieval_task, split_by
 from .data import get
 from .encoder import Encoder
-from .extractor_training import put_part
 from .retrieval import TextEncoder, measure, part_of, recall_at_k
 from .search import ExactIndex
 from .stats import bootstrap_counts, difference_interval, ratio

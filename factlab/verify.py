@@ -23,9 +23,10 @@ import polars as pl
 
 from .claims import Extractor, language_warning, load_extractor
 from .core import DataError, Schema, UsageError, progress, split_options
+from .corpora import SAMPLE
 from .nli import LABELS, Verifier, load_verifier
 from .prompts import Parsed
-from .retrieval import MANIFEST, SAMPLE, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
+from .retrieval import MANIFEST, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from .search import Hits, TextSearch, check_k
 from .store import Store
 

@@ -391,3 +391,16 @@ def test_a_page_with_a_row_that_is_held_out_trains_nothing(tmp_path):
 def test_triplets_of_an_item_are_known_by_their_ids():
     found = nli_triplets(DATA)
     assert {id.split('#')[0] for id in found['id']} == {*DATA['id']} and found['id'].is_unique().all()
+
+
+def test_shares_are_of_what_could_break_the_rule(tmp_path):
+    "Eight of nine pages have no passage: they are eight of nine pages, not eight times what was asked."
+    pages = pl.DataFrame({'page': [f'Blank {at}' for at in range(8)] + PAGES['page'].head(1).to_list(), 'text': [' ']*8 + PAGES['text'].head(1).to_list()})
+    model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
+    shares = build(pages, model, tmp_path/'out', store=False).shares()
+    assert shares.filter(pl.col('rule') == 'passage').row(0) == ('passage', 8, 8/9) and shares['share'].max() <= 1
+
+
+def test_names_in_a_table_are_read_as_they_stand(tmp_path):
+    (tmp_path/'pages.CSV').write_text('page,text\n007,One.\n7,Two.\n', encoding='utf-8')
+    assert read_pages(tmp_path/'pages.CSV')['page'].to_list() == ['007', '7']

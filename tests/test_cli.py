@@ -231,3 +231,11 @@ def test_ctrl_c_is_130(monkeypatch, capsys):
     monkeypatch.setattr('factlab.data.listing', interrupted)
     code, _, errors = say(capsys, 'data', 'list')
     assert code == 130 and 'interrupted' in errors
+
+
+def test_a_folder_of_a_build_is_found_from_other_folders(tmp_path, monkeypatch):
+    from factlab.cli import _whole_path
+    monkeypatch.chdir(tmp_path)
+    for name in ('mine', 'sample'): (tmp_path/name).mkdir()
+    (tmp_path/'mine'/'oasis.parquet').touch()
+    assert _whole_path('mine') == str(tmp_path/'mine') and _whole_path('sample') == 'sample' and _whole_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')

@@ -18,6 +18,7 @@ from test_nli import save_model
 from factlab import cli_oasis
 from factlab.adapters import read_card
 from factlab.building import training_data
+from factlab.cli_oasis import given_texts, read_predictions
 from factlab.core import DataError, FactlabError, ModelError, RunError, UsageError, project_dir
 from factlab.corpora import load_oasis_sample
 from factlab.encoder import Encoder
@@ -301,6 +302,20 @@ def test_submission_from_a_file(tmp_path, capsys, name, frame):
     assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True}, {'id': 'y', 'factual': False}]
     run('oasis', 'submission', '--predictions', tmp_path/name)
     assert capsys.readouterr().out.endswith((tmp_path/'out.jsonl').read_text())
+
+
+def test_ids_and_answers_of_a_file_are_read_as_they_stand(tmp_path):
+    (tmp_path/'said.csv').write_text('id,factual\n007,true\n7,Not Factual\n8,\n', encoding='utf-8')
+    assert read_predictions(str(tmp_path/'said.csv')).rows() == [('007', True), ('7', False), ('8', None)]
+    (tmp_path/'odd.csv').write_text('id,factual\n1,true\n2,perhaps\n', encoding='utf-8')
+    with pytest.raises(DataError, match="says 'perhaps': expected one of true, factual"): read_predictions(str(tmp_path/'odd.csv'))
+    late = [*({'id': str(at), 'factual': None} for at in range(150)), {'id': 'Q', 'factual': True}]
+    (tmp_path/'late.jsonl').write_text('\n'.join(map(json.dumps, late)), encoding='utf-8')
+    assert read_predictions(str(tmp_path/'late.jsonl')).row(-1) == ('Q', True)
+
+
+def test_a_text_that_is_not_utf_8_is_said():
+    with pytest.raises(DataError, match='text 1 is not UTF-8'): given_texts(['caf\udce9 is open.'], [])
 
 
 def test_submission_from_a_run(tmp_path, monkeypatch):

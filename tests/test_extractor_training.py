@@ -6,7 +6,7 @@ import pytest
 from conftest import real_data
 
 from factlab import extractor_training as training
-from factlab.adapters import WEIGHTS, adapter_place, read_card
+from factlab.adapters import WEIGHTS, adapter_place, put_part, read_card
 from factlab.building import training_data
 from factlab.claims import extractor_prompts, load_extractor, parse_claims, sentences
 from factlab.core import DataError, ModelError, UsageError
@@ -169,9 +169,9 @@ def test_passages_to_train_on_train_and_held_out_ones_measure(tmp_path, monkeypa
     assert not any('biographies' in limit for limit in card['limits'])
     silent = training.Extraction('silent', claim_texts(own, 1), [Parsed([])])
     assert [row['low'] for row in training.metric_rows('one page', silent.means(resamples=50))] == [None]*3
-    part = training.put_part(trained.folder, tmp_path/'part', card)
+    part = put_part(trained.folder, tmp_path/'part', card)
     assert read_card(part)['data'][0]['licence'] == 'as stated by whoever made the data' and (part/WEIGHTS).read_bytes() == (trained.folder/WEIGHTS).read_bytes()
-    with pytest.raises(ModelError, match='data is empty'): training.put_part(trained.folder, tmp_path/'half', card | {'data': []})
+    with pytest.raises(ModelError, match='data is empty'): put_part(trained.folder, tmp_path/'half', card | {'data': []})
     assert not (tmp_path/'half').exists()
 
 

@@ -1,4 +1,4 @@
-"The written passages: what ships is sound, damaged lines are named, and no pair's label can be told from one of its texts."
+"The written passages: what ships is sound, damaged lines are named, and no label can be told from the claim alone."
 import json
 import re
 
