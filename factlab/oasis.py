@@ -147,7 +147,7 @@ def limited(
     rows: pl.DataFrame,  # with the column group
     limit: int|None,
 ) -> pl.DataFrame:
-    "The first rows, whole groups as long as they fit, so that a text keeps its counterpart."
+    "The first rows; of texts that come in twins an even number, so that a text keeps its counterpart."
     if limit is None or limit >= rows.height: return rows
     return rows.head(limit - limit % 2 if limit > 1 and rows['group'].head(limit).n_unique() < limit else limit)
 

@@ -599,11 +599,12 @@ def joined_pairs(rows: Sequence[Mapping], maker: Maker) -> Iterator[tuple[Mappin
 def balanced(
     pairs: pl.DataFrame,  # PAIRS
     seed: int = 0,
+    over: str = 'claim',  # or 'evidence'
 ) -> pl.DataFrame:  # PAIRS, with fewer rows
-    "Of every claim as many pairs with ENT as with another label, chosen by the seed."
+    "Of every claim (or evidence) as many pairs with ENT as with another label, chosen by the seed."
     supported = pl.col('label') == 'ENT'
-    drawn = pairs.with_columns(place=pl.int_range(pl.len()).shuffle(seed).over('claim', supported), fewer=pl.min_horizontal(
-        supported.sum().over('claim'), (~supported).sum().over('claim')))
+    drawn = pairs.with_columns(place=pl.int_range(pl.len()).shuffle(seed).over(over, supported), fewer=pl.min_horizontal(
+        supported.sum().over(over), (~supported).sum().over(over)))
     return drawn.filter(pl.col('place') < pl.col('fewer')).drop('place', 'fewer')
 
 def pairs_frame(

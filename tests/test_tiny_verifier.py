@@ -18,6 +18,7 @@ from factlab.tiny_verifier import (
     CLAIM_TOKENS,
     EVIDENCE_TOKENS,
     HEAD,
+    LABELS,
     Reader,
     Row,
     TinyVerifier,
@@ -38,16 +39,19 @@ from factlab.verifier_training import (
     Calibration,
     Group,
     Settings,
+    Trainer,
     balanced_accuracy,
     best_threshold,
     calibrated,
     crossed_margin,
+    dev_logits,
     dev_sample,
     evaluation_rows,
     evidence_groups,
     grouped_auroc,
     loss_chart,
     measured_pairs,
+    neutral_elsewhere,
     oasis_pairs,
     read_losses,
     save_verifier,
@@ -56,6 +60,7 @@ from factlab.verifier_training import (
     train_verifier,
     training_batches,
 )
+from factlab.written_passages import ELSEWHERE
 
 SMALL = Settings(steps=3, layers=2, rank=2, tokens=90, dtype='float32')
 
@@ -389,6 +394,17 @@ def test_differences_are_paired():
 def test_unknown_sets_and_missing_held_out_pairs_are_named():
     with pytest.raises(UsageError, match='climate-fever'): measured_pairs('imagined')
     with pytest.raises(DataError, match='split dev'): dev_sample(few_pairs().filter(pl.col('split') == 'train'))
+
+
+def test_passages_on_something_else_neither_calibrate_nor_pass_for_skill():
+    pairs = few_pairs().with_columns(split=pl.lit('dev'))
+    far = pairs.head(8).with_columns(id='far' + pl.col('id'), evidence=pl.lit('Owls hunt at night.'), label=pl.lit('NEUT'), kind=pl.lit(ELSEWHERE))
+    assert sorted(dev_sample(pl.concat([pairs, far]))['id']) == sorted(pairs['id'])
+    trainer = Trainer(Settings(layers=2, rank=2, dtype='float32'))
+    log, plain = dev_logits(trainer, far), Calibration()
+    def share(calibration): return [row['estimate'] for row in neutral_elsewhere(trainer, pl.concat([pairs, far]), calibration)]
+    assert share(plain) == [pytest.approx((log.argmax(1) == LABELS.index('NEUT')).mean())] and share(Calibration(1, 50)) == [0]
+    assert neutral_elsewhere(trainer, pairs, plain) == []
 
 
 @pytest.mark.parametrize('name', SETS)

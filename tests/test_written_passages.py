@@ -1,4 +1,4 @@
-"The written passages: what ships is sound, damaged lines are named, and no label can be told from the claim alone."
+"The written passages: what ships is sound, damaged lines are named, and no label can be told from the evidence alone."
 import json
 import re
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from factlab.core import DataError
 from factlab.corpora import load_oasis_sample
 from factlab.training_pairs import content_words
-from factlab.written_passages import WRITTEN, load_written, with_changes, written_pairs
+from factlab.written_passages import ELSEWHERE, WRITTEN, load_written, with_changes, written_pairs
 
 MILL = {'topic': 'Tidal mill', 'style': 'encyclopedia',
         'sentences': ['The tidal mill at Horn was built by monks.', 'It ground barley until a storm broke its wheel.', 'A baker owns it today.'],
@@ -34,13 +34,36 @@ def test_labels_follow_from_whether_the_evidence_tells_the_claim():
     assert set(pairs['label']) == {'ENT', 'CONTR', 'NEUT'} and set(pairs['kind']) == {'written', 'part', 'silent'}
 
 
-def test_no_claim_gives_its_label_away_and_the_seed_decides():
+def test_no_evidence_gives_its_label_away_and_the_seed_decides():
     written = load_written().head(40)
     pairs = written_pairs(written)
-    counts = pairs.group_by('claim').agg(ent=(pl.col('label') == 'ENT').sum(), rest=(pl.col('label') != 'ENT').sum())
+    counts = pairs.filter(pl.col('kind') != ELSEWHERE).group_by('evidence').agg(ent=(pl.col('label') == 'ENT').sum(), rest=(pl.col('label') != 'ENT').sum())
     assert (counts['ent'] == counts['rest']).all() and pairs['id'].is_unique().all()
     assert pairs.equals(written_pairs(written)) and not pairs.equals(written_pairs(written, seed=1))
     assert pairs.group_by('claim', 'evidence').len()['len'].max() == 1
+
+
+def test_both_claims_of_a_fact_meet_one_passage_on_something_else():
+    written = load_written().head(40)
+    pairs = written_pairs(written)
+    own = {claim: row['id'] for row in written.iter_rows(named=True) for fact in row['facts'] for claim in (fact['claim'], fact['altered'])}
+    far, near = pairs.filter(kind=ELSEWHERE), pairs.filter(pl.col('kind') != ELSEWHERE)
+    assert set(far['label']) == {'NEUT'} and sorted(far['claim']) == sorted(own)
+    assert (near['claim'].replace_strict(own) == near['id'].str.slice(0, 12)).all()  # a pair is named after the passage of its evidence
+    assert (far['claim'].replace_strict(own) != far['id'].str.slice(0, 12)).all() and set(far['evidence']) <= set(near['evidence'])
+    met = dict(far.select('claim', 'evidence').iter_rows())
+    assert all(met[fact['claim']] == met[fact['altered']] for row in written.iter_rows(named=True) for fact in row['facts'])
+    assert far.select('evidence', 'group').unique().join(near.select('evidence', own='group').unique(), on='evidence').filter(pl.col('group') != pl.col('own')).is_empty()
+
+
+def test_the_nearest_passage_on_something_else_is_that_of_the_same_words():
+    inn = {'topic': 'Inn', 'style': 'encyclopedia', 'sentences': ['An inn by the ford served travellers.', 'Its cellar flooded.'],
+           'facts': [{'at': 0, 'old': 'the ford', 'new': 'the lock', 'claim': 'Travellers ate at an inn beside a ford.', 'altered': 'Travellers ate at an inn beside a lock.'}]}
+    bakery = inn | {'topic': 'Bakery', 'sentences': ['A baker of Horn sold barley bread.', 'He closed early.'],
+                    'facts': [{'at': 0, 'old': 'barley', 'new': 'maize', 'claim': 'Barley bread was sold in Horn.', 'altered': 'Maize bread was sold in Horn.'}]}
+    far = written_pairs(frame(MILL, inn, bakery), near=1).filter(kind=ELSEWHERE)
+    barley = far.filter(pl.col('claim') == 'The mill at Horn worked barley.')
+    assert barley['group'].to_list() == ['written/Bakery']
 
 
 def test_what_ships_is_sound_and_about_nothing_that_is_measured():
