@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['STATEMENTS', 'neighbours', 'factscore_statements', 'load_parser', 'parse_all', 'monotone', 'passing_parts', 'without',
-           'clauses', 'cut_claims', 'passage_statements', 'exclusive', 'Edit', 'Pools', 'make_pools', 'entity_edits',
-           'word_edits', 'other_number', 'number_edits', 'applied', 'negated', 'Draft', 'edited', 'four_pairs',
-           'together', 'negation_pairs', 'number_between', 'bound_pairs', 'content_words', 'covered', 'cut_evidence',
-           'evidence_around', 'ordered_edits', 'Maker', 'edit_pairs', 'cut_pairs', 'page_pairs', 'joined_pairs',
-           'balanced', 'pairs_frame', 'make_pairs']
+           'clauses', 'cut_claims', 'passage_statements', 'seeded', 'exclusive', 'Edit', 'Pools', 'make_pools',
+           'entity_edits', 'word_edits', 'other_number', 'number_edits', 'applied', 'negated', 'Draft', 'edited',
+           'four_pairs', 'together', 'negation_pairs', 'number_between', 'bound_pairs', 'content_words', 'covered',
+           'cut_evidence', 'evidence_around', 'ordered_edits', 'Maker', 'edit_pairs', 'cut_pairs', 'page_pairs',
+           'joined_pairs', 'balanced', 'pairs_frame', 'make_pairs']
 
 # %% ../nbs/22_training_pairs.ipynb #c2
 import random
@@ -146,10 +146,10 @@ def passage_statements(
             before, after = neighbours(texts, at)
             key = f'{row["id"]}/{at}'
             rows.append({'id': key, 'page': row['page'], 'source': source, 'sentence': text, 'before': before, 'after': after,
-                         'claims': cut_claims(docs[text], _rng(seed, key))})
+                         'claims': cut_claims(docs[text], seeded(seed, key))})
     return STATEMENTS.frame(rows).filter(pl.col('claims').list.len() > 0)
 
-def _rng(seed: int, *key: object) -> random.Random:
+def seeded(seed: int, *key: object) -> random.Random:
     "A generator that depends on the place alone, not on what was drawn before."
     return random.Random(int(digest([seed, *map(str, key)])[:15], 16))
 
@@ -529,7 +529,7 @@ class Maker(NamedTuple):
     claims: int = 4  # of a statement at the most
     edits: int = 3   # that are applied together at the most
 
-    def context(self, row: Mapping) -> tuple[str, str]: return evidence_around(row, _rng(self.seed, 'context', row['id']))
+    def context(self, row: Mapping) -> tuple[str, str]: return evidence_around(row, seeded(self.seed, 'context', row['id']))
 
     def evidence(self, row: Mapping) -> str:
         "The statement's evidence, always the same."
@@ -545,7 +545,7 @@ class Maker(NamedTuple):
 
 def edit_pairs(row: Mapping, maker: Maker) -> list[Draft]:
     "Minimal pairs of a statement: joint edits, bounds, a swap, a negation."
-    rng, evidence = _rng(maker.seed, 'edits', row['id']), maker.evidence(row)
+    rng, evidence = seeded(maker.seed, 'edits', row['id']), maker.evidence(row)
     claims = rng.sample(row['claims'], min(maker.claims, len(row['claims'])))
     (joint, swaps), drafts = maker.edits_of(row, claims, rng), []
     for claim in claims:
@@ -558,7 +558,7 @@ def edit_pairs(row: Mapping, maker: Maker) -> list[Draft]:
 # %% ../nbs/22_training_pairs.ipynb #c45
 def cut_pairs(row: Mapping, maker: Maker) -> list[Draft]:
     "A claim against the sentence without the part that tells it; other claims against the same, which still tells them."
-    rng, sentence = _rng(maker.seed, 'cut', row['id']), maker.docs[row['sentence']]
+    rng, sentence = seeded(maker.seed, 'cut', row['id']), maker.docs[row['sentence']]
     before, after = maker.context(row)
     for claim in rng.sample(row['claims'], len(row['claims'])):
         left = cut_evidence(sentence, claim, rng)
@@ -570,7 +570,7 @@ def cut_pairs(row: Mapping, maker: Maker) -> list[Draft]:
 def page_pairs(rows: Sequence[Mapping], maker: Maker) -> Iterator[tuple[Mapping, Draft]]:
     "Claims against the evidence of another statement of the page that does not tell them, and against their own."
     for row in rows:
-        rng = _rng(maker.seed, 'page', row['id'])
+        rng = seeded(maker.seed, 'page', row['id'])
         others = [(other, maker.evidence(other)) for other in rng.sample(rows, min(6, len(rows))) if other['id'] != row['id']]
         for claim in rng.sample(row['claims'], min(2, len(row['claims']))):
             apart = [(covered(claim, text), other, text) for other, text in others if covered(claim, f'{other["before"]} {text} {other["after"]}') < .7]
@@ -587,7 +587,7 @@ def _lower_first(text: str) -> str:
 def joined_pairs(rows: Sequence[Mapping], maker: Maker) -> Iterator[tuple[Mapping, Draft]]:
     "Claims that two statements make together, against both and against one of them."
     for first, second in zip(rows, rows[1:], strict=False):
-        rng = _rng(maker.seed, 'joined', first['id'])
+        rng = seeded(maker.seed, 'joined', first['id'])
         one, other = rng.choice(first['claims']), rng.choice(second['claims'])
         claim, half = f'{one.rstrip(". ")} and {_lower_first(other)}', rng.choice((first, second))
         missing = other if half is first else one

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from .core import DataError, Schema, assets_dir, digest
+from .core import DataError, Schema, UsageError, assets_dir
 from .corpora import PAIRS
 from .data import READERS, Rows
-from .training_pairs import Draft, balanced, pairs_frame
+from .training_pairs import Draft, balanced, pairs_frame, seeded
 
 # %% ../nbs/22_written_passages.ipynb #c4
 WRITTEN = Schema('written passages', {
@@ -88,8 +88,6 @@ def _drafts(row: Mapping, rng: random.Random) -> Iterator[tuple[str, Draft]]:
             if fact['at'] != gone: yield from ((row['id'], draft) for draft in both(fact, left, altered, 'silent'))
             else: yield from ((row['id'], Draft(fact[name], ' '.join(left), 'NEUT', 'silent')) for name in ('claim', 'altered'))
 
-def _seeded(*of) -> random.Random: return random.Random(int(digest(list(of))[:15], 16))
-
 # %% ../nbs/22_written_passages.ipynb #c9
 ELSEWHERE = 'elsewhere'  # the kind of pairs whose evidence is about something else
 
@@ -101,7 +99,7 @@ def _elsewhere(written: pl.DataFrame, pairs: pl.DataFrame, seed: int, near: int)
     pieces = pairs.group_by(of=pl.col('id').str.extract(r'^([^/#]+)')).agg('id', 'evidence')
     of = {at[passage]: list(zip(ids, evidence, strict=True)) for passage, ids, evidence in pieces.iter_rows()}
     for row, (name, facts) in enumerate(written.select('id', 'facts').iter_rows()):
-        rng = _seeded(seed, 'elsewhere', name)
+        rng = seeded(seed, 'elsewhere', name)
         alike = (words.transform([fact['claim'] for fact in facts]) @ passages.T).toarray()
         alike[:, row] = -1
         for fact, order in zip(facts, np.argsort(-alike, axis=1, kind='stable')[:, :near].tolist(), strict=True):
@@ -113,10 +111,11 @@ def written_pairs(
     seed: int = 0,
     near: int = 30,  # passages on something else, nearest in words, of which each fact meets one
 ) -> pl.DataFrame:  # PAIRS with `kind`; balanced over every evidence, but for what is ELSEWHERE
-    "Claims and altered claims against the passages as they stand, changed, in part, without what tells them, and on something else. The same seed gives the same pairs."
+    "Claims and altered claims against the passages as they stand, changed, in part, without what tells them, and on something else. The same seed gives the same pairs. Raises `UsageError` when `near` is below 1."
+    if near < 1: raise UsageError(f'each fact meets one of 1 or more near passages, found {near}')
     def about(topic: str, part: str) -> dict: return {'id': part, 'page': f'written/{topic}', 'source': 'written'}
     rows = list(WRITTEN.check(written).iter_rows(named=True))
-    made = [(about(row['topic'], part), draft) for row in rows for part, draft in _drafts(row, _seeded(seed, row['id']))]
+    made = [(about(row['topic'], part), draft) for row in rows for part, draft in _drafts(row, seeded(seed, row['id']))]
     pairs = balanced(PAIRS.check(pairs_frame(made)), seed, over='evidence')
     if len(rows) < 2: return pairs
     topics = dict(written.select('id', 'topic').iter_rows())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factlab.core import DataError
+from factlab.core import DataError, UsageError
 from factlab.corpora import load_oasis_sample
 from factlab.training_pairs import content_words
 from factlab.written_passages import ELSEWHERE, WRITTEN, load_written, with_changes, written_pairs
@@ -64,6 +64,7 @@ def test_the_nearest_passage_on_something_else_is_that_of_the_same_words():
     far = written_pairs(frame(MILL, inn, bakery), near=1).filter(kind=ELSEWHERE)
     barley = far.filter(pl.col('claim') == 'The mill at Horn worked barley.')
     assert barley['group'].to_list() == ['written/Bakery']
+    with pytest.raises(UsageError, match='1 or more'): written_pairs(frame(MILL, inn), near=0)
 
 
 def test_what_ships_is_sound_and_about_nothing_that_is_measured():
