@@ -282,11 +282,11 @@ class _Arrivals:
         if response.ok and len(response.choice_logprobs) != len(request.choices):
             response = Response.failed(f'{self.model.name} scored {len(response.choice_logprobs)} of {len(request.choices)} choices')
         with self.lock:
-            if self.failure: raise self.failure
-            if key in self.answers: return
-            self.answers[key] = response
-            self.bar.update(1)
-            if self.store is not None and response.ok: self.waiting[key] = self._row(key, request, response)
+            if key not in self.answers:
+                self.answers[key] = response
+                self.bar.update(1)
+                if self.store is not None and response.ok: self.waiting[key] = self._row(key, request, response)
+            if self.failure: raise self.failure  # what came is kept all the same: it was paid for
             if len(self.waiting) >= self.group: self.flush()
 
     def _row(self, key: str, request: Request, response: Response) -> Row:
