@@ -181,9 +181,9 @@ def answer_loss(
 @dataclass(frozen=True)
 class Settings:
     "What a training depends on, besides its examples."
-    steps: int = 120
+    steps: int = 700
     batch: int = 8
-    rank: int = 4
+    rank: int = 8
     rate: float = 2e-3  # of learning, at its highest
     warmup: int = 8      # steps
     most: int = 224       # tokens of an example
@@ -407,7 +407,7 @@ def compared_extractors(
     return pl.DataFrame(rows, schema={'first': pl.String, 'second': pl.String, 'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64})
 
 # %% ../nbs/20_extractor_training.ipynb #c42
-OPEN_LIMITS = ('It was trained on machine-written biographies and a few texts of other kinds; lists, tables, code, verse and dialogue are unknown to it.',)
+OPEN_LIMITS = ('It was trained on biographies that models wrote and on short passages of other kinds that one model wrote; lists, tables, code, verse and dialogue are unknown to it.',)
 LIMITS = ('It knows English only.',
           'It sees one sentence, the one before it and the first of the text: a pronoun whose noun stands elsewhere stays a pronoun.',
           'It may repeat, leave out or distort what a sentence says: 135 million parameters copy names and numbers well, and read nested clauses badly.',
