@@ -21,7 +21,7 @@ setup(
     license='Apache-2.0',
     python_requires=f">={settings['min_python']}",
     packages=find_packages(include=['factlab', 'factlab.*']),
-    package_data={'factlab': ['assets/**/*']},
+    package_data={'factlab': ['**/assets/**/*', 'studies/*/*.csv', '**/*.pyi', 'py.typed']},
     install_requires=settings['requirements'].split(),
     extras_require={'dev': settings['dev_requirements'].split(), 'vllm': settings['vllm_requirements'].split(),
                     'milvus': settings['milvus_requirements'].split()},

@@ -19,7 +19,7 @@ def surroundings(tmp_path_factory):
 
 def with_weights(home: Path) -> None:
     "Give a home of its own the embedded model's converted weights, which take every new home seconds to make."
-    from factlab.local import tiny_folder
+    from factlab.models.transformers_backend import tiny_folder
     folder = tiny_folder()
     (home/'cache').mkdir(parents=True, exist_ok=True)
     if not (link := home/'cache'/folder.name).exists(): link.symlink_to(folder)
@@ -36,5 +36,5 @@ def real_data(name: str):
 def final_data():
     "FINAL as a frame (schema FINAL), from `$FACTLAB_DATA`."
     real_data('final')
-    from factlab import data
+    from factlab.data import datasets as data
     return data.load('final')

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from factlab.published import published
+from factlab.reports.published import published
 
 Row = tuple[str, tuple[str, ...]]  # a folded row name, and the row's numbers as printed, from left to right
 

@@ -37,19 +37,19 @@ def install() -> None:
 
 
 def requests() -> list:
-    from factlab.models import Message, Request
+    from factlab.models.interface import Message, Request
     def question(text, **settings): return Request(messages=(Message(role='user', content=text),), **{'max_tokens': 24, **settings})
     return [*(question(text, top_logprobs=5) for text in TEXTS), *(question(text, choices=CHOICES) for text in TEXTS[:4]),
             question(TEXTS[0], json_schema=SCHEMA), question(TEXTS[1], stop=(',',)), question('word '*3000)]
 
 
 def answers(name: str) -> list[dict]:
-    from factlab.models import load_model
+    from factlab.models.interface import load_model
     model, found = load_model(name), {}
     asked = requests()
     model.generate(asked, found.__setitem__)
     if name.startswith('vllm:'):  # as an older vLLM scores choices
-        from factlab import engine
+        from factlab.models import vllm_backend as engine
         engine._scores_given_tokens = lambda: False
         model.generate(asked[len(TEXTS):len(TEXTS) + 4], lambda index, response: found.__setitem__(len(asked) + index, response))
     model.close()
@@ -66,7 +66,7 @@ def answers_elsewhere(name: str) -> list[dict]:
 
 def served_answers() -> list[dict]:
     "The answers of a vLLM server, through the backend `openai:`."
-    from factlab.local import tiny_folder
+    from factlab.models.transformers_backend import tiny_folder
     with socket.socket() as free: free.bind(('127.0.0.1', 0)); port = free.getsockname()[1]
     command = [str(PYTHON), '-m', 'vllm.entrypoints.openai.api_server', '--model', str(tiny_folder()), '--served-model-name', 'tiny', '--dtype',
                'float32', '--host', '127.0.0.1', '--port', str(port), '--max-model-len', '2048', '--enforce-eager']

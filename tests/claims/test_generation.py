@@ -1,0 +1,406 @@
+"""The rules on items that break one each; builds that are answered well, badly, or killed; views counted by formula and by loop."""
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
+
+from factlab.claims.generation import (
+    EXTRACT, FACTUAL, FALSIFY, STATED_ELSEWHERE, UNFACTUAL, UNIFIED, build, built_shares, draw_passage, extraction_pairs, mine_neutral, nli_triplets, read_build, read_pages,
+    resource_sizes, retriever_pairs, token_counts, training_data,
+)
+from factlab.claims.extraction import sentences
+from factlab.core.core import DataError, ModelError, RunError, UsageError
+from factlab.data.corpora import OASIS
+from factlab.models.interface import Response, ScriptedModel
+from factlab.claims.rules import RULES, changed_share, check_items, copied_share, quantities, rule_shares
+
+GOOD = {
+    'id': 'Lund/0', 'page': 'Lund', 'split': 'train',
+    'passage': 'Lund is a town in the south of Sweden. Its university was founded in 1666 and has about forty thousand students. The cathedral is built of sandstone.',
+    'claims': ['Lund is a town in the south of Sweden.', 'The university of Lund was founded in 1666.', "Lund's university has about forty thousand students.",
+               "Lund's cathedral is built of sandstone."],
+    'altered': 3, 'falsified': "Lund's cathedral is built of brick.",
+    'factual': 'In Southern Sweden lies Lund. Around 40,000 people study at its university, which dates from 1666. Sandstone was used for the cathedral.',
+    'unfactual': 'In Southern Sweden lies Lund. Around 40,000 people study at its university, which dates from 1666. Brick was used for the cathedral.',
+    'page_passages': ['The botanical garden is open all year.', 'A tram runs to the east.', 'Sandstone comes from the hills.']}
+
+ALONE = GOOD | {'id': 'Mora/0', 'page': 'Mora', 'split': 'validation', 'page_passages': []}
+DATA = OASIS.frame([GOOD, ALONE])
+
+
+def broken(**change) -> set[str]:
+    "The rules that the good item breaks after a change."
+    return set(check_items(OASIS.frame([GOOD | change]))['rule'])
+
+
+# ---- rules -------------------------------------------------------------------------------------------------------------------------
+
+def test_a_good_item_keeps_every_rule():
+    assert check_items(DATA).is_empty() and check_items(DATA.head(0)).is_empty()
+
+
+@pytest.mark.parametrize(('rule', 'change'), [
+    ('claims', {'claims': [*GOOD['claims'], 'lund is a town  in the south of Sweden']}),
+    ('claims', {'claims': [GOOD['claims'][3]], 'altered': 0}),
+    ('words', {'claims': [*GOOD['claims'], 'Lund has streets and houses and shops and parks and schools and churches and cafés and trees.']}),
+    ('words', {'falsified': "Lund's cathedral is built of brick and of stone and of wood and of glass and iron."}),
+    ('subject', {'claims': ['It is a town in the south of Sweden.', *GOOD['claims'][1:]]}),
+    ('subject', {'claims': [*GOOD['claims'], 'There are parks in Lund.']}),
+    ('subject', {'falsified': 'They built the cathedral of brick in Lund.'}),
+    ('dots', {'claims': [*GOOD['claims'], 'Lund has parks and...']}),
+    ('original', {'altered': 9}),
+    ('copy', {'falsified': "Lund's cathedral is built of  sandstone"}),
+    ('negation', {'falsified': "Lund's cathedral is not built of sandstone."}),
+    ('negation', {'falsified': "Lund's cathedral isn't built of sandstone."}),
+    ('dates', {'altered': 1, 'falsified': 'The university of Lund was founded in 1668.'}),
+    ('numbers', {'altered': 2, 'falsified': "Lund's university has about fifty thousand students."}),
+    ('names', {'altered': 0, 'falsified': 'Lund is a town in the south of Norway.'}),
+    ('names', {'falsified': 'The cathedral is built of brick.'}),
+    ('paraphrase', {'factual': GOOD['passage'], 'unfactual': GOOD['passage'].replace('sandstone', 'brick')}),
+    ('altered', {'unfactual': GOOD['factual']}),
+    ('apart', {'unfactual': 'Lund is known for brick. Students came there early on. Nobody knows where it lies. It is old.'}),
+])
+def test_each_rule_finds_its_fault(rule, change):
+    assert rule in RULES and rule in broken(**change)
+
+
+@pytest.mark.parametrize('change', [
+    {'altered': 1, 'falsified': 'The university of Lund was closed in 1666.'}, {'altered': 2, 'falsified': "Lund's university has about 40 thousand teachers."},
+    {'claims': [*GOOD['claims'], 'Swimming is allowed in Lund.', 'One of the parks of Lund is old.', 'When it rains, the parks of Lund are empty.']},
+    {'altered': 0, 'falsified': 'Sweden is a town in the south of Lund.'},
+])
+def test_what_the_rules_allow_is_not_a_fault(change):
+    assert not broken(**change)
+
+
+def test_do_support_does_not_hide_a_negation():
+    items = OASIS.frame([GOOD | {'claims': [*GOOD['claims'], 'The team of Lund won the cup.'], 'altered': 4, 'falsified': 'The team of Lund did not win the cup.'}])
+    assert 'negation' in set(check_items(items)['rule'])
+
+
+def test_shares_count_items_and_not_faults():
+    frame = OASIS.frame([GOOD | {'id': str(n), 'falsified': 'They are not in Oslo in 1900.' if n < 2 else GOOD['falsified']} for n in range(5)])
+    shares = rule_shares(check_items(frame), 5)
+    kept = dict(shares.select('rule', 'kept').iter_rows())
+    assert kept['names'] == kept['subject'] == kept['dates'] == 3 and kept['words'] == 5 and set(shares['n']) == {5}
+
+
+def test_quantities_in_either_spelling_are_equal():
+    assert quantities('nine of 21,000 in the 2nd') == quantities('9 of 21000 in the second') and quantities('in May 1999') != quantities('it may 1999')
+
+
+def test_copied_share_is_what_a_loop_counts():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        text, source = (' '.join(rng.choice(list('abc'), rng.integers(0, 12))) for _ in range(2))
+        words, known = text.split(), source.split()
+        grams = [words[i:i + 4] for i in range(len(words) - 3)]
+        hits = sum(any(gram == known[i:i + 4] for i in range(len(known))) for gram in grams)
+        assert copied_share(text, source) == (hits/len(grams) if grams else 0)
+        assert 0 <= changed_share(text, source) <= 1 and changed_share(text, text) == 0
+
+
+# ---- texts -------------------------------------------------------------------------------------------------------------------------
+
+def test_pages_come_from_folders_files_and_frames(tmp_path):
+    frame = pl.DataFrame({'page': ['a', 'sub/b'], 'text': ['One é.', 'Two.']})
+    (tmp_path/'texts'/'sub').mkdir(parents=True)
+    (tmp_path/'texts'/'a.txt').write_text('One é.', encoding='utf-8')
+    (tmp_path/'texts'/'sub'/'b.md').write_text('Two.')
+    (tmp_path/'texts'/'c.pdf').write_bytes(b'%PDF')
+    frame.write_ndjson(tmp_path/'t.jsonl'); frame.write_parquet(tmp_path/'t.parquet'); frame.rename({'page': 'title'}).write_csv(tmp_path/'t.csv')
+    for texts in (frame, tmp_path/'texts', tmp_path/'t.jsonl', tmp_path/'t.parquet', str(tmp_path/'t.csv')): assert read_pages(texts).rows() == frame.rows()
+
+
+def test_texts_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path/'empty').mkdir(); (tmp_path/'bad').mkdir()
+    (tmp_path/'bad'/'a.txt').write_bytes(b'\xff\xfe\x00'); (tmp_path/'x.jsonl').write_text('{"a": 1}\n{'); (tmp_path/'y.parquet').write_bytes(b'no')
+    for texts in (tmp_path/'empty', tmp_path/'bad', tmp_path/'x.jsonl', tmp_path/'y.parquet', tmp_path/'none.csv', pl.DataFrame({'text': ['a']}),
+                  pl.DataFrame({'page': [], 'text': []})):
+        with pytest.raises(DataError): read_pages(texts)
+
+
+def test_other_passages_of_the_page_share_no_sentence():
+    text = ' '.join(f'Sentence {n} is here.' for n in range(200))
+    for seed in range(20):
+        _, passage, others = draw_passage('page', text, seed)
+        assert len(sentences(passage)) == 5 and len(others) == 30
+        assert not {*sentences(passage)} & {sentence for other in others for sentence in sentences(other)}
+    assert len({draw_passage('page', text, seed)[0] for seed in range(20)}) > 10
+
+
+# ---- builds ------------------------------------------------------------------------------------------------------------------------
+
+def page(number: int) -> dict:
+    return {'page': f'Town {number:02}', 'text': GOOD['passage'].replace('Lund', f'Lund{number:02}')}
+
+
+PAGES = pl.DataFrame([page(number) for number in range(10)])
+
+
+def number_in(prompt: str) -> str: return prompt.rpartition('Lund')[2][:2]
+
+
+def written(prompt: str, change: dict = {}) -> dict:  # noqa: B006
+    "The steps for the passage in a prompt, as a good model gives them."
+    item = {name: json.loads(json.dumps(GOOD[name]).replace('Lund', 'Lund' + number_in(prompt))) for name in ('claims', 'falsified', 'factual', 'unfactual')} | change
+    return {'step.1': item['claims'], 'step.2': [item['claims'][3], item['falsified']], 'step.3': item['factual'], 'step.4': item['unfactual']}
+
+
+def well(call):
+    "A server's script: every prompt of both variants is answered well."
+    steps = written(call.prompt)
+    if call.prompt.startswith('You are given a text.'): return answer(json.dumps(steps))
+    if call.prompt.startswith('List all claims'): return answer('\n'.join(f'- {claim}' for claim in steps['step.1']))
+    if '"step.2"' in call.prompt: return answer(json.dumps({'step.2': steps['step.2']}))
+    return answer(steps['step.4'] if 'New claim:' in call.prompt else steps['step.3'])
+
+
+def model_at(server) -> str: return f'openai:any?base_url={server.url}&backoff=0.01&patience=0.2'
+
+
+@pytest.mark.parametrize(('variant', 'calls'), [('unified', 10), ('four', 40)])
+def test_a_server_that_answers_well_gives_a_data_set(tmp_path, variant, calls):
+    with MisbehavingServer(well) as server:
+        estimate = build(PAGES, model_at(server), tmp_path/'out', variant=variant, dry_run=True).estimate
+        assert not server.calls and not (tmp_path/'out').exists() and estimate['calls'].sum() == calls
+        built = build(PAGES, model_at(server), tmp_path/'out', variant=variant)
+        assert len(server.calls) == calls and built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 10, 'rejected': 0, 'failed': 0}
+        again = build(PAGES, model_at(server), tmp_path/'out', variant=variant)
+        assert len(server.calls) == calls and again.manifest == built.manifest and again.data.equals(built.data)
+    assert OASIS.check(built.data)['split'].value_counts().sort('split').rows() == [('train', 8), ('validation', 2)]
+    assert set(built.data['altered']) == {3} and check_items(built.data).is_empty() and read_build(tmp_path/'out').data.equals(built.data)
+    assert built.data['passage'].to_list() == PAGES['text'].to_list() and built.manifest['splits'] == {'train': 8, 'validation': 2}
+
+
+def test_everything_rejected_is_kept_with_its_reasons(tmp_path):
+    faulty = {0: 'Sorry.', 1: {'falsified': "Lund01's cathedral is not built of sandstone."}, 2: {'claims': ['It is old.', *GOOD['claims'][1:]]},
+              3: {'unfactual': 'Other. Words. Only. Here.'}, 4: '{"step.1": ["a"]}'}
+    def script(call):
+        change = faulty.get(int(number_in(call.prompt)), {})
+        return answer(change if isinstance(change, str) else json.dumps(written(call.prompt, change)))
+    pages = pl.concat([PAGES, pl.DataFrame({'page': ['empty', 'twice', 'long'], 'text': ['', PAGES['text'][0], 'word '*700 + '.']})])
+    with MisbehavingServer(script) as server: built = build(pages, model_at(server), tmp_path, store=False)
+    assert len(server.calls) == 10 and built.data.height == 5 and built.rejected.height == 8
+    assert built.manifest['counts'] == {'pages': 13, 'asked': 10, 'accepted': 5, 'rejected': 8, 'failed': 0}
+    rules = dict(built.rejected.select('page', 'rules').iter_rows())
+    assert rules['Town 00'] == rules['Town 04'] == ['json'] and rules['Town 01'] == ['negation'] and rules['empty'] == rules['twice'] == rules['long'] == ['passage']
+    assert 'subject' in rules['Town 02'] and 'apart' in rules['Town 03']
+    assert built.rejected.filter(pl.col('page') == 'Town 00')['answers'].item().to_list() == ['Sorry.']
+    assert built.shares()['items'].sum() == sum(len(set(found)) for found in rules.values())
+
+
+def test_what_failed_is_asked_again_and_nothing_else(tmp_path):
+    down = {'now': True}
+    def script(call): return status(400) if down['now'] and number_in(call.prompt) in ('03', '07') else well(call)
+    with MisbehavingServer(script) as server:
+        first = build(PAGES, model_at(server), tmp_path/'out', seed=1)
+        assert first.manifest['counts']['failed'] == 2 and set(first.rejected['page']) == {'Town 03', 'Town 07'}
+        down['now'], before = False, len(server.calls)
+        second = build(PAGES, model_at(server), tmp_path/'out', seed=1)
+        assert len(server.calls) - before == 2 and second.manifest['counts']['accepted'] == 10 and second.rejected.is_empty()
+
+
+def test_a_killed_build_goes_on(tmp_path):
+    "Killed by the system in the middle of its questions; started again it asks only what was not answered."
+    held = {'from': 6}
+    def script(call): return slow(3_600) if call.number >= held['from'] else well(call)
+    PAGES.write_parquet(tmp_path/'pages.parquet')
+    with MisbehavingServer(script) as server:
+        code = f'''
+            from factlab.claims.generation import build
+            print(build({str(tmp_path/"pages.parquet")!r}, {model_at(server) + "&concurrency=1"!r}, {str(tmp_path/"out")!r}))'''
+        environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'}
+        start = lambda: subprocess.Popen([sys.executable, '-c', textwrap.dedent(code)], env=environment, stdout=subprocess.PIPE, text=True)  # noqa: E731
+        process = start()
+        wait_until(lambda: len(server.calls) > 6 or process.poll() is not None, what='the seventh call')
+        process.kill(); process.wait()
+        assert not (tmp_path/'out'/'manifest.json').exists()
+        held['from'], before = 10_000, len(server.calls)
+        said, _ = start().communicate(timeout=120)
+        asked = len(server.calls) - before
+    assert 'accepted' in said and read_build(tmp_path/'out').data.height == 10
+    assert 4 <= asked <= 10 and sum(server.asked(call.prompt) for call in server.calls[:1]) <= 2
+
+
+def test_a_build_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
+    "Killed again and again, by the command that users give, at moments drawn by chance: while it starts, reads, asks or writes."
+    faulty = {1: {'falsified': "Lund01's cathedral is not built of sandstone."}, 4: {'unfactual': 'Other. Words. Only. Here.'}}
+    def script(call):
+        time.sleep(.15)
+        return answer(json.dumps(written(call.prompt, faulty.get(int(number_in(call.prompt)), {}))))
+    PAGES.write_parquet(tmp_path/'pages.parquet')
+    random, killed = np.random.default_rng(0), 0
+    with MisbehavingServer(script) as server:
+        whole = build(PAGES, model_at(server), tmp_path/'whole', store=False)
+        environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'}
+        command = [sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', 'build', 'oasis', '--texts', str(tmp_path/'pages.parquet'), '--model', f'{model_at(server)}&concurrency=1', '--out', str(tmp_path/'out')]
+        def run(lifetime=None):
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            try: return process.communicate(timeout=lifetime)[0]
+            except subprocess.TimeoutExpired: process.kill()
+            process.wait()
+        for lifetime in random.uniform(.05, 4, 8): killed += run(lifetime) is None
+        said, before = run(), len(server.calls)
+        assert killed and '8 accepted' in said and 'negation' in said, said
+        again = run()
+        assert len(server.calls) == before and again == said
+    found = read_build(tmp_path/'out')
+    assert found.data.equals(whole.data) and found.rejected.equals(whole.rejected) and found.manifest['counts'] == whole.manifest['counts']
+    assert [file.name for file in sorted((tmp_path/'out').iterdir())] == [file.name for file in sorted((tmp_path/'whole').iterdir())]
+
+
+def test_a_build_that_died_while_writing_is_written_again(tmp_path):
+    model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
+    built = build(PAGES, model, tmp_path)
+    for damage in (lambda: (tmp_path/'manifest.json').unlink(), lambda: (tmp_path/'oasis.parquet').write_bytes(b'half'), lambda: (tmp_path/'rejected.parquet').unlink()):
+        damage()
+        with pytest.raises(RunError): read_build(tmp_path)
+        model.asked.clear()
+        assert build(PAGES, model, tmp_path).data.equals(built.data) and not model.asked and read_build(tmp_path).rejected.equals(built.rejected)
+
+
+def test_a_folder_with_another_build_is_left_alone(tmp_path):
+    model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
+    build(PAGES, model, tmp_path, limit=2)
+    for other in ({'limit': 3}, {'limit': 2, 'seed': 1}, {'limit': 2, 'variant': 'four'}):
+        with pytest.raises(UsageError, match='another build'): build(PAGES, model, tmp_path, **other)
+    with pytest.raises(UsageError): build(PAGES, model, tmp_path/'new', variant='five')
+    with pytest.raises(UsageError): build(PAGES, model, tmp_path/'new', limit=0)
+
+
+def test_our_prompts_say_every_rule_that_is_checked():
+    for prompt in (UNIFIED, EXTRACT, FALSIFY): assert '15 words' in prompt.user
+    for said in ('date', 'number', 'name', 'negate', 'noun', 'JSON', 'step.1', 'step.4'): assert said in UNIFIED.user
+    assert {*UNFACTUAL.fields} > {'falsified', 'factual'} and FACTUAL.fields == ('claims', 'text')
+
+
+# ---- views -------------------------------------------------------------------------------------------------------------------------
+
+def test_extraction_and_retriever_pairs_are_what_loops_give():
+    assert extraction_pairs(DATA).select('text', 'claims').rows() == [(GOOD['passage'], GOOD['claims'])]*2
+    loop = [(row['id'], f'{kind}/{text}', claim, row[text]) for row in (GOOD, ALONE) for text in ('passage', 'factual', 'unfactual')
+            for kind, claims in (('claim', row['claims']), ('falsified', [row['falsified']])) for claim in claims]
+    assert sorted(retriever_pairs(DATA).select('id', 'kind', 'claim', 'passage').iter_rows()) == sorted(loop) and len(loop) == 2*(3*4 + 3)
+
+
+def test_triplets_are_what_a_loop_gives():
+    loop = []
+    for row in (GOOD, ALONE):
+        for claim in row['claims']: loop += [(claim, row['passage'], 'ENT'), (claim, row['factual'], 'ENT')]
+        loop += [(row['falsified'], row['passage'], 'CONTR'), (row['falsified'], row['factual'], 'CONTR'), (row['falsified'], row['unfactual'], 'ENT'),
+                 (row['claims'][row['altered']], row['unfactual'], 'CONTR')]
+    found = nli_triplets(DATA)
+    assert sorted(found.select('claim', 'evidence', 'label').iter_rows()) == sorted(loop) and len(loop) == 2*(2*4 + 4)
+    assert found['id'].is_unique().all() and set(found['group']) == {'Lund', 'Mora'}
+
+
+class Seeded:
+    "A verifier with an opinion on every pair that depends on nothing but the pair."
+    def probabilities(self, pairs, store=None):
+        raw = np.array([[len(evidence)*7 % 5 + 1, (len(evidence)*len(claim)) % 4 + 1, 2] for evidence, claim in pairs], dtype=float)
+        return raw/raw.sum(1, keepdims=True)
+
+
+def test_neutral_evidence_is_the_argmax_and_the_first_of_equals():
+    neutral = mine_neutral(DATA, Seeded())
+    expected = []
+    for claim in GOOD['claims']:
+        scores = Seeded().probabilities([(evidence, claim) for evidence in GOOD['page_passages']])[:, 1]
+        expected.append((claim, GOOD['page_passages'][int(np.argmax(scores))], 'NEUT'))
+    assert neutral.select('claim', 'evidence', 'label').rows() == expected
+    assert nli_triplets(DATA, neutral).height == 2*12 + 4 and mine_neutral(DATA.tail(1), Seeded()).is_empty()
+
+
+def test_a_verifier_that_gives_no_numbers_is_refused():
+    class Broken:
+        def probabilities(self, pairs, store=None): return np.full((len(pairs), 3), np.nan)
+    with pytest.raises(ModelError): mine_neutral(DATA, Broken())
+
+
+def test_views_of_nothing_are_empty():
+    nothing = DATA.head(0)
+    assert extraction_pairs(nothing).is_empty() and retriever_pairs(nothing).is_empty() and nli_triplets(nothing).is_empty() and mine_neutral(nothing, Seeded()).is_empty()
+
+
+def test_sizes_are_what_loops_count():
+    sizes = {cell['column']: cell for cell in resource_sizes(DATA)}
+    assert sizes['Claims']['ours'] == 8 and sizes['Avg. Claims per Passage']['ours'] == 4 and sizes['Pages']['ours'] == 2
+    assert token_counts(pl.Series(['It is 3.5, no?', ''])).tolist() == [8, 0]
+    assert sizes['Avg. Tokens per Claim']['ours'] == pytest.approx(np.mean(token_counts(pl.Series(GOOD['claims']))))
+
+
+def test_rules_are_asked_of_what_could_be_read(tmp_path):
+    bad = {'00': Response(text='{"step.1"', finish_reason='length'), '01': Response(finish_reason='error', error='down'), '02': 'Sorry.',
+           '03': {'falsified': "Lund03's cathedral is not built of sandstone."}}
+    def script(request):
+        prompt = request.messages[-1].content
+        found = bad.get(number_in(prompt), {})
+        return json.dumps(written(prompt, found)) if isinstance(found, dict) else found
+    shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path, store=False)).iter_rows()}
+    assert shares['answer'] == (8, 10) and shares['json'] == (7, 8) and shares['negation'] == (6, 7) and shares['claims'] == (7, 7)
+
+
+# ---- data to train a part on -------------------------------------------------------------------------------------------------------
+
+def pages_of(*splits) -> pl.DataFrame: return OASIS.frame([GOOD | {'id': f'p{at}', 'page': page, 'split': split} for at, (page, split) in enumerate(splits)])
+
+
+def test_files_builds_and_the_sample_train_and_nothing_else(tmp_path):
+    rows = pages_of(('A', 'train'), ('B', 'validation'), ('C', 'test'), ('D', 'train'))
+    rows.write_parquet(tmp_path/'mine.parquet')
+    rows.write_ndjson(tmp_path/'mine.jsonl')
+    for name in ('mine.parquet', 'mine.jsonl'):
+        own = training_data(tmp_path/name)
+        assert own.rows.select('page', 'split').rows() == [('A', 'train'), ('B', 'dev'), ('C', 'dev'), ('D', 'train')]
+        assert own.source == f'{name} (OASIS-shaped)' and own.licence == STATED_ELSEWHERE and own.option == f' --data {name}'
+    model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
+    built = build(PAGES, model, tmp_path/'sample')
+    own = training_data(str(tmp_path/'sample'))
+    assert set(own.rows['id']) == set(built.data['id']) and {*own.rows['split']} == {'train', 'dev'} and own.source == 'sample/ (OASIS-shaped)'
+    assert own.licence == STATED_ELSEWHERE, 'a folder is not the set of its name'
+    assert training_data('open') is None and training_data('sample').source == 'sample'
+    for none in ('closed', tmp_path/'nowhere.parquet', tmp_path/'nowhere'):
+        with pytest.raises(UsageError, match='take sample, oasis, open, a file .* or a folder that `factlab build oasis` wrote'): training_data(none)
+    (tmp_path/'empty').mkdir()
+    with pytest.raises(DataError, match='build oasis'): training_data(tmp_path/'empty')
+    (tmp_path/'sample'/'oasis.parquet').write_bytes(b'half')
+    with pytest.raises(DataError, match='oasis.parquet'): training_data(tmp_path/'sample')
+    rows.drop('falsified').write_parquet(tmp_path/'bad.parquet')
+    with pytest.raises(DataError, match='falsified'): training_data(tmp_path/'bad.parquet')
+
+
+def test_a_page_with_a_row_that_is_held_out_trains_nothing(tmp_path):
+    def splits(*rows):
+        pages_of(*rows).write_parquet(tmp_path/'a.parquet')
+        return training_data(tmp_path/'a.parquet').rows.select('page', 'split').rows()
+    assert splits(('A', 'train'), ('B', 'train'), ('A', 'test')) == [('A', 'dev'), ('B', 'train'), ('A', 'dev')]
+    cut = splits(*[(f'page {at//2}', 'train') for at in range(20)])
+    assert [split for _, split in cut].count('dev') == 4 and len({page for page, split in cut if split == 'dev'}) == 2
+    for rows in ([('A', 'train'), ('B', 'train')], [('A', 'test'), ('B', 'validation')], [('A', 'train'), ('A', 'test')]):
+        with pytest.raises(DataError, match='3 or more'): splits(*rows)
+
+
+def test_triplets_of_an_item_are_known_by_their_ids():
+    found = nli_triplets(DATA)
+    assert {id.split('#')[0] for id in found['id']} == {*DATA['id']} and found['id'].is_unique().all()
+
+
+def test_shares_are_of_what_could_break_the_rule(tmp_path):
+    "Eight of nine pages have no passage: they are eight of nine pages, not eight times what was asked."
+    pages = pl.DataFrame({'page': [f'Blank {at}' for at in range(8)] + PAGES['page'].head(1).to_list(), 'text': [' ']*8 + PAGES['text'].head(1).to_list()})
+    model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
+    shares = build(pages, model, tmp_path/'out', store=False).shares()
+    assert shares.filter(pl.col('rule') == 'passage').row(0) == ('passage', 8, 8/9) and shares['share'].max() <= 1
+
+
+def test_names_in_a_table_are_read_as_they_stand(tmp_path):
+    (tmp_path/'pages.CSV').write_text('page,text\n007,One.\n7,Two.\n', encoding='utf-8')
+    assert read_pages(tmp_path/'pages.CSV')['page'].to_list() == ['007', '7']

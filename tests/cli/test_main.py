@@ -1,0 +1,241 @@
+"""The command line: what it loads, what it prints, and how it ends."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from factlab.cli.main import main
+from factlab.core.core import home_dir
+from factlab.localization.methods import prompt_set
+from factlab.models.interface import ScriptedModel
+from factlab.runs.runs import make_run
+
+BIN = Path(sys.executable).parent
+HEAVY = ('torch', 'transformers', 'sentence_transformers', 'altair', 'vl_convert', 'openai', 'sklearn', 'scipy', 'papermill', 'jupyter_client', 'nbformat', 'pydantic', 'IPython', 'matplotlib')
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    return tmp_path/'home'
+
+
+@pytest.fixture
+def run(home):
+    "A run and its answers in the store, in a home of this test's own."
+    rows = pl.DataFrame({'id': ['a', 'b'], 'text': ['one', 'two'], 'summary': ['three', 'four']})
+    return make_run(rows, prompt_set().localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. wrong', revision='1'), dataset='mine.jsonl')
+
+
+def say(capsys, *arguments: str) -> tuple[int, str, str]:
+    "Exit code, output and errors of a command, run in this process."
+    try: code = main(list(arguments))
+    except SystemExit as end: code = end.code
+    return (code, *capsys.readouterr())
+
+
+# ---- what is loaded ----------------------------------------------------------------------------------------------------------------
+
+def loaded_by(code: str) -> set[str]:
+    "Names of the modules in memory once this code has run in a fresh interpreter."
+    done = subprocess.run([sys.executable, '-c', f'import sys\n{code}\nprint("\\n" + " ".join(sys.modules))'], capture_output=True, text=True, check=True)
+    return set(done.stdout.strip().splitlines()[-1].split())
+
+
+def test_import_factlab_loads_nothing_heavy():
+    found = loaded_by('import factlab')
+    assert 'factlab' in found and not found & {*HEAVY, 'polars', 'numpy', 'sqlite3'}
+
+
+@pytest.mark.parametrize('arguments', [['--help'], ['--version'], ['reproduce', '--help'], ['store', 'prune', '--help'], ['reproduce', '--jobs', 'x'], ['data']])
+def test_the_grammar_loads_nothing_heavy(arguments):
+    found = loaded_by(f'from factlab.cli.main import main\ntry: main({arguments!r})\nexcept SystemExit: pass')
+    assert 'factlab.cli.main' in found and not found & set(HEAVY)
+
+
+@pytest.mark.parametrize('module', ['core', 'data', 'store', 'models', 'prompts', 'endpoint', 'metrics', 'stats', 'localize', 'matching', 'runs', 'published', 'plots', 'tables',
+                                    'exhibits', 'final', 'reproduce'])
+def test_no_module_loads_the_heavy_libraries_until_they_are_needed(module):
+    assert not loaded_by(f'import factlab.{module}') & (set(HEAVY) - {'pydantic'})
+
+
+def test_reading_lists_loads_no_model_library():
+    code = 'import os, tempfile\nos.environ["FACTLAB_HOME"] = tempfile.mkdtemp()\nfrom factlab.cli.main import main\nmain(["data", "list"]); main(["runs", "list"]); main(["store", "stats"])'
+    assert not loaded_by(code) & {'torch', 'transformers', 'sentence_transformers', 'altair', 'openai', 'sklearn'}
+
+
+# ---- commands ----------------------------------------------------------------------------------------------------------------------
+
+def test_help_names_every_command(capsys):
+    code, output, _ = say(capsys, '--help')
+    assert code == 0 and all(command in output for command in ('reproduce', 'data', 'runs', 'store'))
+    code, output, _ = say(capsys, 'reproduce', '--help')
+    options = ('--paper', '--model', '--judge', '--data', '--limit', '--seed', '--prompts', '--out', '--jobs', '--dry-run')
+    assert code == 0 and all(option in output for option in options)
+    assert say(capsys, '--version')[1].startswith('factlab ')
+
+
+@pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'], ['store', 'export'], ['reproduce', '--limit', '1.5']])
+def test_a_command_that_is_none_ends_with_2(capsys, arguments):
+    code, output, errors = say(capsys, *arguments)
+    assert code == 2 and not output and 'usage: factlab' in errors
+
+
+def test_data(capsys, home, monkeypatch, tmp_path):
+    code, output, _ = say(capsys, 'data', 'list')
+    assert code == 0 and all(name in output for name in ('final', 'defacto', 'xsumfaith', 'entfa'))
+    code, output, _ = say(capsys, 'data', 'show', 'final')
+    assert code == 0 and 'icen' in output and 'http' in output
+    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
+    code, output, errors = say(capsys, 'data', 'path', 'final')
+    assert (code, output) == (1, '') and 'factlab data get final' in errors
+    for action in ('show', 'get', 'path'):
+        code, output, errors = say(capsys, 'data', action, 'finall')
+        assert (code, output) == (2, '') and 'final' in errors and errors.startswith('factlab: ')
+
+
+def test_data_path_and_get_of_what_is_there(capsys, home, final_data):
+    for action in ('path', 'get'):
+        code, output, _ = say(capsys, 'data', action, 'final')
+        assert code == 0 and (Path(output.strip())/'data.jsonl').is_file()
+
+
+def test_runs(capsys, run):
+    code, output, _ = say(capsys, 'runs', 'list')
+    assert code == 0 and run.id in output and 'scripted' in output
+    code, output, _ = say(capsys, 'runs', 'show', run.id[:-3])
+    manifest, _, rest = output.rpartition('}\n')
+    assert code == 0 and json.loads(manifest + '}') == run.manifest and '2 rows' in rest
+    code, output, errors = say(capsys, 'runs', 'show', 'nothing')
+    assert (code, output) == (2, '') and 'no run' in errors
+    (run.folder/run.manifest['file']).write_bytes(b'damaged')
+    code, output, errors = say(capsys, 'runs', 'show', run.id)
+    assert code == 1 and 'checksum' in errors and 'Traceback' not in errors
+    assert say(capsys, 'runs', 'rm', run.id)[0] == 0 and not run.folder.exists()
+    assert say(capsys, 'runs', 'rm', run.id)[0] == 2
+    code, output, _ = say(capsys, 'runs', 'list')
+    assert code == 0 and 'no runs in' in output
+
+
+def test_store(capsys, run, tmp_path):
+    code, output, _ = say(capsys, 'store', 'stats')
+    assert code == 0 and 'scripted' in output and str(home_dir()/'store.sqlite') in output
+    assert say(capsys, 'store', 'verify')[:2] == (0, 'sound\n')
+    for name in ('answers.jsonl', 'answers.parquet'):
+        code, output, _ = say(capsys, 'store', 'export', str(tmp_path/name))
+        assert code == 0 and output.startswith('2 responses') and (tmp_path/name).is_file()
+    assert len((tmp_path/'answers.jsonl').read_text().splitlines()) == 2
+    code, _, errors = say(capsys, 'store', 'export', str(tmp_path/'answers.pdf'))
+    assert code == 2 and '.jsonl' in errors
+    code, output, _ = say(capsys, 'store', 'prune', '--model', 'scripted', '--dry-run')
+    assert code == 0 and output == '2 responses would be removed\n'
+    code, _, errors = say(capsys, 'store', 'prune', '--before', 'yesterday')
+    assert code == 2 and 'yesterday' in errors
+    code, output, _ = say(capsys, 'store', 'prune', '--model', 'scripted')
+    assert code == 0 and output == '2 responses removed\n' and say(capsys, 'store', 'prune', '--model', 'scripted', '--dry-run')[1].startswith('0 ')
+
+
+def test_a_damaged_store_is_said(capsys, run):
+    path = home_dir()/'store.sqlite'
+    for side in home_dir().glob('store.sqlite-*'): side.unlink()
+    content = bytearray(path.read_bytes())
+    at = content.find(b'A. wrong')
+    content[at:at + 8] = b'A. right'
+    path.write_bytes(content)
+    code, output, errors = say(capsys, 'store', 'verify')
+    assert code == 1 and 'sound' not in output and 'Traceback' not in errors
+    path.write_bytes(b'not a database at all' * 500)
+    for action in ('stats', 'verify'):
+        code, output, errors = say(capsys, 'store', action)
+        assert code == 1 and str(path) in output + errors and 'Traceback' not in errors and 'sound' not in output
+
+
+def test_a_home_that_cannot_be_made_is_said(capsys, tmp_path, monkeypatch):
+    (tmp_path/'file').write_text('')
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'file'))
+    for arguments in (['runs', 'list'], ['store', 'stats'], ['reproduce', 'final/table3', '--dry-run']):
+        code, _, errors = say(capsys, *arguments)
+        assert code == 1 and 'FACTLAB_HOME' in errors, arguments
+
+
+# ---- what reproduce gives to notebooks ---------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def started(home, monkeypatch) -> list:
+    "What would have been run: exhibits, parameters. Nothing is."
+    runs = []
+    monkeypatch.setattr('factlab.reports.reproduce._run_all', lambda ids, parameters, out, jobs: iter(runs.append((ids, dict(parameters))) or ()))
+    return runs
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['oasis/table4', '--model', 'tiny'], ('oasis/table4', "'model'", 'extractors, data, encoder')), (['oasis/tablec1', '--verifier', 'cosine'], ("'verifier'", 'encoders')),
+    (['final/table4', 'oasis/table8', '--model', 'tiny'], ('oasis/table8', "'model'", 'verifiers')), (['facts/table2', '--limit', '3'], ('facts/table2', "'limit'", 'none')),
+    (['oasis/fig1', '--model', 'tiny', 'hf:b', '--dry-run'], ('oasis/fig1', 'model is one value', '2')), (['oasis/fig1', '-p', 'items=[1, 2]'], ('oasis/fig1', 'item is one value')),
+    (['oasis/table8', '--no-repair'], ("'repair'",)), (['oasis/fig5', '-p', 'length=3', '-p', 'nothing=1'], ("'nothing'", 'lengths')),
+    (['oasis/table5', '-p', 'out=there'], ('--out',)), (['oasis/table5', '--model', 'a', '-p', 'models=b'], ('model: given more than once',)),
+    (['oasis/table5', '-p', 'runs=1', '-p', 'runs=2'], ('given more than once',)), (['oasis/table5', '-p', 'runs'], ('NAME=VALUE', "'runs'")), (['oasis/table5', '-p', '=1'], ('NAME=VALUE',)),
+    (['oasis/table5', '-p', 'runs=[1'], ('runs', 'YAML')), (['oasis/table5', '-p', 'runs={a: 1}'], ('runs', "{'a': 1}")),
+    (['--paper', 'facts', '--model', 'tiny'], ("'model'", 'none of these')), (['-p', 'modles=tiny'], ("'modles'", 'none of these'))])
+def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, started, tmp_path, arguments, words):
+    code, _, errors = say(capsys, 'reproduce', *arguments, '--out', str(tmp_path/'out'))
+    assert code == 2 and not started and all(word in errors for word in words) and 'Traceback' not in errors, errors
+
+
+def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_path, monkeypatch):
+    (tmp_path/'mine.jsonl').write_text('')
+    monkeypatch.chdir(tmp_path)
+    options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-repair', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]', '-p', 'temperature=0.5', '-p', 'data=mine.jsonl',
+               '-p', 'labels=[./there.csv]', '-p', 'annotations=None', '--parameter', 'keep=known.parquet']
+    code, _, errors = say(capsys, 'reproduce', '--paper', 'oasis', *options, '--out', str(tmp_path/'out'))
+    assert code == 2 and "'labels'" in errors
+    code, _, errors = say(capsys, 'reproduce', *options, '--out', str(tmp_path/'out'))
+    assert code == 0, errors
+    ((ids, given),) = started
+    assert len(ids) > 40 and given == {'model': ['tiny', 'hf:a/b'], 'limit': 2, 'repair': False, 'retriever': 'tiny', 'lengths': [250, 500], 'temperature': .5,
+                                       'data': str(tmp_path/'mine.jsonl'), 'labels': [str(tmp_path/'there.csv')], 'annotations': None, 'keep': str(tmp_path/'known.parquet')}
+
+
+# ---- the ends of a pipe ------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('unbuffered', ['', '1'])
+@pytest.mark.parametrize('arguments', [['data', 'list'], ['store', 'stats'], ['--help']])
+def test_a_reader_that_went_away(home, arguments, unbuffered):
+    "As `| head` does; here the reader is gone before the first line."
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([BIN/'factlab', *arguments], stdout=writing, stderr=subprocess.PIPE, text=True,
+                          env=os.environ | {'FACTLAB_HOME': str(home), 'PYTHONUNBUFFERED': unbuffered})
+    os.close(writing)
+    assert 'Traceback' not in done.stderr and 'BrokenPipeError' not in done.stderr and done.returncode in (0, 1, 141), done
+
+
+def test_head(home):
+    done = subprocess.run(f'{BIN}/factlab data list | head -1', shell=True, capture_output=True, text=True, env=os.environ | {'FACTLAB_HOME': str(home)})
+    assert done.stdout.count('\n') == 1 and done.stderr == ''
+
+
+@pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs /dev/full, which this system does not have')
+def test_output_that_cannot_be_written_is_no_success(home):
+    with open('/dev/full', 'w') as full:
+        done = subprocess.run([BIN/'factlab', 'data', 'list'], stdout=full, stderr=subprocess.PIPE, text=True, env=os.environ | {'FACTLAB_HOME': str(home)})
+    assert done.returncode != 0 and 'Traceback' not in done.stderr and 'space' in done.stderr
+
+
+def test_ctrl_c_is_130(monkeypatch, capsys):
+    def interrupted(*_): raise KeyboardInterrupt
+    monkeypatch.setattr('factlab.data.datasets.listing', interrupted)
+    code, _, errors = say(capsys, 'data', 'list')
+    assert code == 130 and 'interrupted' in errors
+
+
+def test_a_folder_of_a_build_is_found_from_other_folders(tmp_path, monkeypatch):
+    from factlab.cli.main import _whole_path
+    monkeypatch.chdir(tmp_path)
+    for name in ('mine', 'sample'): (tmp_path/name).mkdir()
+    (tmp_path/'mine'/'oasis.parquet').touch()
+    assert _whole_path('mine') == str(tmp_path/'mine') and _whole_path('sample') == 'sample' and _whole_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')

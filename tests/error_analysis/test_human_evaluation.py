@@ -1,0 +1,291 @@
+"""People check a data set: who reads what, forms out and back, marks with faults, votes, agreement, gold, submissions."""
+import json
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.inter_rater import aggregate_raters
+from statsmodels.stats.inter_rater import fleiss_kappa as others_kappa
+
+from factlab.error_analysis import human_evaluation as he
+from factlab.error_analysis.annotations import OASIS as FORMS
+from factlab.error_analysis.annotations import read_oasis as read_in_the_workbench
+from factlab.core.core import DataError, UsageError
+from factlab.data.corpora import OASIS, load_oasis_sample
+from factlab.reports.published import published
+
+SAFE = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=20).filter(
+    lambda text: text.strip() and text.strip().lower() not in {*he.HEADINGS, *(name for names in he.TEXT_LINES.values() for name in names)}).map(
+    lambda text: ' '.join(text.split()))
+
+
+def row(name, **others):
+    return dict(id=name, page=name, split='test', passage=f'{name} is a grass. It grows.', claims=[f'{name} is a grass.', f'{name} grows.', f'{name} is green.'],
+                altered=1, falsified=f'{name} shrinks.', factual=f'{name}, a green grass, grows.', unfactual=f'{name}, a green grass, shrinks.', page_passages=[]) | others
+
+
+@pytest.fixture
+def oasis(): return OASIS.frame([row(name) for name in 'ABCDEFGH'])
+
+
+def marks(**given):
+    "Marks of one unit by several annotators, as judgements."
+    return he.JUDGED.frame(dict(task='claims', instance=instance, unit='claim 1', question='claims', annotator=f'annotator {n}', mark=mark, context='', text='')
+                           for instance, each in given.items() for n, mark in enumerate(each) if mark != ' ')
+
+
+# ---------------------------------------------------------------- who reads what
+
+@given(st.sets(st.text(max_size=4), max_size=30), st.integers(1, 5), st.integers(0, 30))
+def test_everything_is_read(ids, number, shared):
+    people = [f'p{i}' for i in range(number)]
+    if shared > len(ids):
+        with pytest.raises(UsageError, match='cannot be shared'): he.assign(ids, people, shared)
+        return
+    dealt = he.assign(ids, people, shared)
+    often = Counter(one for part in dealt.values() for one in part)
+    assert set(often) == ids and all(count in (1, number) for count in often.values())
+    assert number == 1 or sum(count == number for count in often.values()) == shared
+    sizes = [len(part) for part in dealt.values()]
+    assert max(sizes) - min(sizes) <= 1 and he.assign(reversed(sorted(ids)), people, shared) == dealt
+
+
+def test_the_numbers_of_the_paper():
+    dealt = he.assign(map(str, range(1850)), list('ABCDE'), 100)
+    assert {len(part) for part in dealt.values()} == {450} and len(set.intersection(*map(set, dealt.values()))) == 100
+    with pytest.raises(UsageError, match='different names'): he.assign(['1'], ['A', 'A'], 0)
+
+
+def test_what_there_is_to_judge(oasis):
+    items = he.instances(oasis)
+    assert Counter(items['task']) == {'claims': 24, 'falsification': 8, 'factual_text': 24, 'unfactual_text': 24}
+    mine = items.filter(id='A')
+    assert mine.filter(task='falsification').select('context', 'text').rows() == [('A grows.', 'A shrinks.')]
+    assert mine.filter(task='unfactual_text')['text'].to_list() == ['A is a grass.', 'A shrinks.', 'A is green.']
+    assert mine.filter(task='factual_text')['text'].to_list() == oasis['claims'][0].to_list() and set(mine.filter(task='claims')['context']) == {'A is a grass. It grows.'}
+    assert he.instance_key('claims', 'a  b', ['c']) == he.instance_key('claims', 'a b', [' c']) != he.instance_key('claims', 'a', ['b', 'c'])
+    with pytest.raises(UsageError, match="no task 'claim'"): he.instances(oasis, ['claim'])
+
+
+# ---------------------------------------------------------------- forms out and back
+
+def test_forms_come_back(oasis, tmp_path):
+    he.write_forms(oasis, tmp_path, ['Ann', 'Ben'], shared=2)
+    assert he.read_human_evaluation(tmp_path, partial=True).is_empty()
+    with pytest.raises(DataError, match='Ann/claims.tsv: line 2: no mark in claims'): he.read_human_evaluation(tmp_path)
+    for path in tmp_path.glob('*/*.tsv'):
+        lines = [line.split('\t') for line in path.read_text().split('\n')]
+        path.write_text('\n'.join('\t'.join([*cells[:2], *(['v']*len(cells[2:]) if any(cells) and cells[0] not in he.TEXT_LINES[path.stem] else cells[2:])]) for cells in lines))
+    judged = he.read_human_evaluation(tmp_path)
+    assert set(judged['mark']) == {'v'} and Counter(judged.filter(question='claims')['annotator']) == {'Ann': 15, 'Ben': 15}
+    known, found = he.instances(oasis), judged.select('task', 'instance', 'unit', 'text').unique()
+    assert found.join(known, on=['task', 'instance', 'unit', 'text'], how='semi').height == found.height == known.height
+    with pytest.raises(DataError, match='is there already and may hold marks'): he.write_forms(oasis, tmp_path, ['Ann'], shared=0)
+    assert 'unfactual_text.tsv' in (tmp_path/'guidelines.md').read_text()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(list(he.TASKS)), SAFE, st.lists(SAFE, min_size=1, max_size=4), st.data())
+def test_any_text_survives_a_form(tmp_path_factory, task, context, texts, choice):
+    "Written by the workbench's writer, read here and by the workbench's reader."
+    folder = tmp_path_factory.mktemp('forms')
+    frame = OASIS.frame([row('A', passage=context, factual=context, unfactual=context, claims=texts, altered=0, falsified=texts[-1])])
+    he.write_forms(frame, folder, ['Ann'], shared=0, tasks=[task])
+    content = (folder/'Ann'/f'{task}.tsv').read_text(encoding='utf-8')
+    given = [choice.draw(st.sampled_from('vx')) for _ in FORMS[task].schemes]
+    items = read_in_the_workbench(content, task)[0]
+    filled = '\n'.join(line if line.split('\t')[0] in he.TEXT_LINES[task] or not line.strip() else line.rstrip('\t') + '\t' + '\t'.join(given) for line in content.split('\n'))
+    judged = he.read_form(filled, task, 'Ann')
+    expected = he.instances(frame, [task])
+    assert judged.unique(['unit'], maintain_order=True).select('instance', 'unit', 'context', 'text').rows() == expected.select('instance', 'unit', 'context', 'text').rows()
+    assert judged['mark'].to_list() == given*expected.height and items['text'].to_list() == expected['text'].to_list()
+
+
+FORM = 'original.text\tOne. Two.\t\nclaim 1\tOne.\tv\nclaim 2\tTwo.\tx\n'
+
+
+@pytest.mark.parametrize('content', [FORM.replace('\n', '\r\n'), '\ufeff' + FORM, FORM.replace('\tv', '\tV '), FORM.replace('. Two.\t\t', '. Two.'), '\n\n' + FORM + '\t\t\n',
+    'Identifier\tText\tAnnotation\n' + FORM, FORM.replace('original.text', 'text'), FORM.replace('original.text', 'ORIGINAL_TEXT'), FORM.replace('One. Two.\t\t', '"One. Two."')])
+def test_ways_to_write_the_same(content):
+    judged = he.read_form(content, 'claims', 'Ann')
+    assert judged.select('unit', 'text', 'mark', 'context').rows() == [('claim 1', 'One.', 'v', 'One. Two.'), ('claim 2', 'Two.', 'x', 'One. Two.')]
+
+
+def test_quotes_doubled_or_bare():
+    bare = 'original.text\t"One" or two.\nclaim 1\tHe said "one.\tv\n'
+    doubled = 'original.text\t"""One"" or two."\nclaim 1\t"He said ""one."\tv\n'
+    for content in (bare, doubled): assert he.read_form(content, 'claims', 'Ann').select('context', 'text').row(0) == ('"One" or two.', 'He said "one.')
+    broken = 'original.text\t"One\nand two."\nclaim 1\tOne.\tv\nclaim 2\tTwo.\ty\n'  # a line break in a quoted text: lines are those of the file
+    with pytest.raises(DataError, match="line 4: the mark 'y'"): he.read_form(broken, 'claims', 'Ann')
+
+
+def test_a_text_that_is_left_out_takes_its_claims_along():
+    form = 'paraphrase\tOne.\td\nclaim 1\tOne.\t\t\nclaim 2\tTwo.\tv\tx\n'
+    assert he.read_form(form, 'factual_text', 'Ann')['mark'].to_list() == ['d']*4
+    assert he.read_form(form.replace('\td\n', '\n').replace('\t\t\n', '\td\t\n'), 'factual_text', 'Ann')['mark'].to_list() == ['d', 'd', 'v', 'x']
+
+
+def test_the_text_may_stand_last():  # as in Table E.3
+    judged = he.read_form('claim 1\tOne.\tv\tx\nparaphrase\tA text.\n', 'factual_text', 'Ann')
+    assert judged.select('question', 'mark').rows() == [('factual_text/meaning', 'v'), ('factual_text/wording', 'x')]
+
+
+@pytest.mark.parametrize(('task', 'content', 'words'), [
+    ('claims', FORM.replace('\tx', '\tmaybe'), "line 3: the mark 'maybe' in claims is none of v, x, d"), ('claims', FORM.replace('\tx', ''), 'line 3: no mark in claims'),
+    ('claims', FORM.replace('\tx', '\tvx'), "line 3: the mark 'vx'"), ('claims', FORM.replace('\tx', '\tx\t\tsee below'), 'line 3: 5 columns, expected 3'),
+    ('claims', FORM.replace('claim 2', 'claim 1'), "2 claims are called 'claim 1'"), ('claims', FORM.replace('claim 2\tTwo.', '\tTwo.'), 'line 3: expected the name of a claim'),
+    ('claims', FORM.replace('Two.\tx', '\tx'), 'line 3: expected the name of a claim, the claim'), ('claims', FORM.split('claim')[0], '1 lines called .* and 0 claims'),
+    ('claims', FORM + FORM, '2 lines called .* and 4 claims: expected one .* empty line between instances'), ('claims', FORM + '\n' + FORM, 'line 5: the instance of line 1 once more'),
+    ('claims', FORM.replace('One. Two.\t\n', '\n'), 'line 1: original.text without a text'), ('claims', FORM.replace('Two.\t\n', 'Two.\tx\n'), 'only d is expected'),
+    ('claims', '', 'holds no instances'), ('claims', 'Identifier\tText\n', 'holds no instances'), ('claims', 'just prose', '0 lines called'),
+    ('falsification', 'One.\tUno.\tv\nTwo.\n', 'line 2: expected a claim, its falsified version'), ('falsification', 'One.\tUno.\tq\n', 'line 1: the mark'),
+    ('falsification', 'One.\tUno.\tv\n\nOne.\tUno.\tx\n', 'line 3: the instance of line 1 once more'),
+    ('factual_text', 'paraphrase\tOne.\nclaim 1\tOne.\tv\n', 'line 2: no mark in factual_text, wording'), ('unfactual_text', FORM, '0 lines called .unfactual.text')])
+def test_faults_are_named_with_their_line(task, content, words):
+    with pytest.raises(DataError, match='Ann.tsv.*' + words): he.read_form(content, task, 'Ann', 'Ann.tsv')
+
+
+def test_many_faults_are_said_at_once():
+    with pytest.raises(DataError, match='line 2: .*line 3: .*line 6: .*; and 27 more') as caught:
+        he.read_form('\n'.join(f'original.text\tText {i}.\nclaim 1\tOne.\t?\nclaim 2\tTwo.\t\n' for i in range(16)), 'claims', 'Ann')
+    assert len(str(caught.value)) < 600
+
+
+def test_folders_that_are_none(tmp_path):
+    with pytest.raises(DataError, match='there is no folder'): he.read_human_evaluation(tmp_path/'nowhere')
+    with pytest.raises(DataError, match='holds no forms'): he.read_human_evaluation(tmp_path)
+    (tmp_path/'Ann').mkdir()
+    (tmp_path/'Ann'/'claim.tsv').write_text(FORM)
+    with pytest.raises(DataError, match='form of no task: .*claims.tsv, falsification.tsv'): he.read_human_evaluation(tmp_path)
+    (tmp_path/'Ann'/'claim.tsv').rename(tmp_path/'Ann'/'claims.tsv')
+    (tmp_path/'Ann'/'claims.tsv').write_bytes(FORM.encode() + b'\xff')
+    with pytest.raises(DataError, match='is not UTF-8'): he.read_human_evaluation(tmp_path)
+    with pytest.raises(UsageError, match="no task 'claim'"): he.read_form(FORM, 'claim', 'Ann')
+
+
+def test_hostile_texts_stay_texts():
+    text = '<script>alert(1)</script> {x} %s \\n $(rm) =1+1 ' + 'long '*60_000  # a cell beyond what the CSV reader takes
+    judged = he.read_form(f'original.text\t{text}\nclaim 1\t{text}\tv\n', 'claims', 'Ann')
+    assert judged['context'].item() == judged['text'].item() == text.strip()
+
+
+# ---------------------------------------------------------------- votes, accuracy, agreement
+
+@given(st.lists(st.sampled_from('vxd'), min_size=1, max_size=7))
+def test_the_majority_decides(each):
+    counts = Counter(each)
+    expected = 'd' if counts['d'] > len(each)/2 else 'v' if counts['v'] > counts['x'] else 'x' if counts['x'] > counts['v'] else None
+    found = he.verdicts(marks(one=each)).row(0, named=True)
+    assert found['verdict'] == expected and (found['v'], found['x'], found['d']) == (counts['v'], counts['x'], counts['d'])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.sampled_from('vxd'), min_size=3, max_size=3), min_size=1, max_size=20))
+def test_kappa_is_that_of_statsmodels(rows):
+    judged = marks(**{f'i{n}': each for n, each in enumerate(rows)})
+    cells = {cell['column']: cell for cell in he.table3(judged)[0]}
+    with np.errstate(all='ignore'): theirs = others_kappa(aggregate_raters(np.array(rows))[0])
+    if 'Fleiss κ' in cells: assert np.isclose(cells['Fleiss κ']['ours'], theirs) and cells['Fleiss κ']['n'] == len(rows)
+    else: assert not np.isfinite(theirs) and 'κ has no value' in he.table3(judged)[1][0]
+
+
+def test_accuracy_and_what_is_not_decided():
+    judged = marks(a='vvv', b='vxx', c='vx', d='ddd', e='v', f='vvx')
+    cells, notes = he.table3(judged)
+    by_column = {cell['column']: cell for cell in cells}
+    assert by_column['Accuracy (%)']['ours'] == pytest.approx(100*3/4) and by_column['Accuracy (%)']['n'] == 4
+    assert by_column['Instances']['ours'] == 6 and by_column['Shared by all']['ours'] == 4  # c and e were not read by all three
+    assert by_column['Fleiss κ']['n'] == 4 and notes == ['Claim Extraction: 2 undecided or left out, and not among the n']
+    low, high = by_column['Accuracy (%)']['low'], by_column['Accuracy (%)']['high']
+    assert low < 75 < high
+
+
+def test_one_annotator_and_no_overlap():
+    assert he.table3(marks(a='v', b='x'))[1] == ['Claim Extraction: κ has no value (one annotator)']
+    assert he.table3(marks(a='v ', b=' x'))[1] == ['Claim Extraction: κ has no value (nothing was marked by all)']
+    assert he.table3(marks(a='vv', b='vv'))[1] == ['Claim Extraction: κ has no value (all 4 marks on 2 shared items are the same)']
+    assert he.table3(he.JUDGED.frame()) == ([], [])
+
+
+def test_claims_of_one_text_are_resampled_together():
+    "Ten claims in one instance say less than ten claims in ten."
+    def one(instance, unit, mark): return dict(task='claims', instance=instance, unit=unit, question='claims', annotator='A', mark=mark, context='', text='')
+    together = he.JUDGED.frame(one(f'i{n//10}', f'claim {n%10}', 'v' if n//10 % 4 else 'x') for n in range(200))
+    apart = he.JUDGED.frame(one(f'i{n}', 'claim 1', 'v' if n % 4 else 'x') for n in range(200))
+    wide, narrow = (he.accuracy(he.verdicts(judged)) for judged in (together, apart))
+    assert wide.estimate == narrow.estimate == .75 and wide.n == narrow.n == 200 and wide.high - wide.low > 2*(narrow.high - narrow.low)
+
+
+# ---------------------------------------------------------------- gold
+
+def judged_all(oasis, **wrong):
+    "Every unit v by two annotators, but where `wrong` says: (id, task, unit) → mark of the second."
+    items = he.instances(oasis)
+    rows = [dict(task=item['task'], instance=item['instance'], unit=item['unit'], question=scheme.name.removeprefix('oasis/'), annotator=who, context='', text='',
+                 mark=wrong.get((item['id'], item['task'], item['unit']), 'v') if who == 'B' else 'v')
+            for item in items.iter_rows(named=True) for scheme in FORMS[item['task']].schemes for who in 'AB']
+    return he.JUDGED.frame(rows)
+
+
+@pytest.mark.parametrize(('task', 'unit', 'mark', 'texts', 'pairs'), [
+    ('claims', 'claim 1', 'x', set(), True),            # another claim is wrong: both texts go, the pair rests on the altered claim alone
+    ('claims', 'claim 2', 'x', set(), False),           # the altered claim
+    ('falsification', 'pair', 'x', {True}, False), ('falsification', 'pair', 'd', {True}, False),
+    ('factual_text', 'claim 1', 'x', {False}, False), ('factual_text', 'claim 3', 'd', {False}, False),
+    ('unfactual_text', 'claim 3', 'x', {True}, True)])
+def test_one_fault_at_one_stage(oasis, task, unit, mark, texts, pairs):
+    judged = judged_all(oasis, **{}) if mark is None else he.JUDGED.frame(
+        entry | {'mark': mark} if (entry['task'], entry['unit'], entry['annotator']) == (task, unit, 'B') and entry['instance'] in
+        he.instances(oasis).filter(id='C')['instance'].to_list() else entry for entry in judged_all(oasis).iter_rows(named=True))
+    gold_texts, gold_pairs = he.gold(judged, oasis)
+    assert set(gold_texts.filter(group='C')['factual']) == texts and gold_texts.filter(pl.col('group') != 'C').height == 14
+    assert gold_pairs.filter(group='C')['supported'].to_list() == ([True, False] if pairs else []) and gold_pairs.filter(pl.col('group') != 'C').height == 14
+
+
+def test_what_was_not_read_is_not_gold(oasis):
+    judged = judged_all(oasis)
+    known = he.instances(oasis)
+    only = judged.filter(pl.col('instance').is_in(known.filter(pl.col('id').is_in(['A', 'B']))['instance'].implode()))
+    texts, pairs = he.gold(only, oasis)
+    assert set(texts['group']) == set(pairs['group']) == {'A', 'B'} and texts.height == pairs.height == 4
+    texts, pairs = he.gold(judged.filter(pl.col('task') != 'falsification'), oasis)
+    assert texts['factual'].all() and texts.height == 8 and pairs.is_empty()
+    one_claim_missing = judged.filter(~((pl.col('task') == 'claims') & (pl.col('unit') == 'claim 3')))
+    assert he.gold(one_claim_missing, oasis)[0].is_empty() and he.gold(one_claim_missing, oasis)[1].height == 16
+    assert he.gold(he.JUDGED.frame(), oasis)[0].is_empty()
+
+
+# ---------------------------------------------------------------- the sample's two readings, and submissions
+
+def test_the_readings_that_ship():
+    judged = he.read_human_evaluation()
+    assert set(judged['annotator']) == {'first-reading', 'second-reading'} and set(judged['task']) == set(he.TASKS)
+    known = he.instances(load_oasis_sample())
+    keys = ['task', 'instance', 'unit']
+    assert judged.join(known, on=keys, how='anti').is_empty()  # forms and sample hold the same texts
+    cells, _ = he.table3(judged)
+    printed = set(published('oasis/table3').select('row', 'column').rows())
+    ours = {(cell['row'], cell['column']) for cell in cells}
+    assert {(row, 'Accuracy (%)') for row in he.TASKS.values()} <= ours & printed
+    assert {cell['column']: cell['ours'] for cell in cells if cell['row'] == 'Claim Extraction'}['Instances'] == 20
+    texts, pairs = he.gold(judged, load_oasis_sample())
+    assert 0 < texts.height < 40 and 0 < pairs.height < 40 and set(texts['group']) <= set(known['id'])
+
+
+def test_submissions():
+    frame = pl.DataFrame({'id': ['b', 'a"\u2028'], 'factual': [False, True], 'probability': [.2, .8]})
+    assert [json.loads(line) for line in he.submission(frame, ['a"\u2028', 'b']).split('\n')[:-1]] == [{'id': 'b', 'factual': False}, {'id': 'a"\u2028', 'factual': True}]
+
+
+@pytest.mark.parametrize(('columns', 'words'), [
+    ({'id': ['a'], 'factual': [True]}, "1 of 2 ids of the gold set are missing: .'b'"), ({'id': ['a', 'b', 'c'], 'factual': [True]*3}, "1 ids are not in the gold set: .'c'"),
+    ({'id': ['a', 'a', 'b'], 'factual': [True]*3}, "1 ids with several verdicts: .'a'"), ({'id': ['a', 'b'], 'factual': [True, None]}, "1 ids without a verdict: .'b'"),
+    ({'id': ['a', 'b', ' '], 'factual': [True]*3}, '1 rows without an id'), ({'id': ['a', 'b', None], 'factual': [True]*3}, '1 rows without an id'),
+    ({'id': [1, 2], 'factual': [True]*2}, 'needs the columns id .text.'), ({'id': ['a', 'b'], 'factual': ['True', 'False']}, 'needs the columns'),
+    ({'id': ['a', 'b']}, 'needs the columns')])
+def test_submissions_that_do_not_fit(columns, words):
+    with pytest.raises(DataError, match=words): he.submission(pl.DataFrame(columns), ['a', 'b'])
+    with pytest.raises(DataError, match='no rows'): he.submission(pl.DataFrame(schema={'id': pl.String, 'factual': pl.Boolean}))

@@ -1,0 +1,276 @@
+"""Rejected claims: against a loop by hand, through runs and studies, and with claims that cannot be read."""
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from localization.test_methods import NASTY, frame
+
+from factlab.studies.final import study as final
+from factlab.localization import matching
+from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT, sentences
+from factlab.localization.rejected_claims import RejectedClaims, as_clause, best_claim_threshold, claim_supports, describe_rejection, stated_claims
+from factlab.core.core import UsageError
+from factlab.data.datasets import load
+from factlab.reports.exhibits import dry_run_folder
+from factlab.studies.final.study import METHODS, Study, predictions, rejecting, unasked, verdicts
+from factlab.studies.final.repeats import another_run
+from factlab.localization.methods import PREDICTIONS, best_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization.matching import MATCH
+from factlab.models.interface import Response, ScriptedModel
+from factlab.verification.nli import AskedVerifier, load_verifier
+from factlab.runs.runs import make_run, run_spec
+
+
+class Dice:
+    "A verifier whose probabilities are a function of the pair, and that counts what it is asked."
+    def __init__(self, salt: str = ''): self.name, self.identity, self.asked = 'dice', {'verifier': 'dice', 'salt': salt}, []
+
+    def probabilities(self, pairs, store=None):
+        self.asked += pairs
+        return np.array([self.row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
+
+    def row(self, evidence: str, claim: str) -> np.ndarray:
+        numbers = np.array([1 + zlib.crc32(f'{self.identity["salt"]}{evidence}\x1f{claim}\x1f{label}'.encode('utf-8', 'replace')) % 97 for label in range(3)], float)
+        return numbers/numbers.sum()
+
+
+def claims_of(summary: str) -> list[str]: return [f'{summary[:12].strip()} claim {number}.' for number in range(zlib.crc32(summary.encode()) % 4)]
+
+def extractor(otherwise=None) -> ScriptedModel:
+    "Writes the claims of `claims_of`, in the passage form."
+    def answer(request):
+        if request.label == MATCH.name: return '{"A": "A"}'
+        text = request.messages[-1].content.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n')
+        return otherwise if otherwise is not None else '\n'.join(f'- {claim}' for claim in claims_of(text)) or 'None'
+    return ScriptedModel('extractor', answer, revision='1')
+
+
+# ---- windows and support -----------------------------------------------------------------------------------------------------------
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 40))
+def test_windows_hold_every_sentence_of_the_text(n):
+    text = ' '.join(f'Sentence number {i} ends here.' for i in range(n))
+    joined = ' '.join(text_windows(text))
+    assert all(sentence in joined for sentence in sentences(text)) and len(text_windows(text)) >= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 17), st.integers(0, 4)), max_size=5))
+def test_all_pairs_at_once_are_what_they_are_one_by_one(sizes):
+    texts = [' '.join(f'Text {t} has sentence {i}.' for i in range(n)) for t, (n, _) in enumerate(sizes)]
+    claims = [[f'Claim {i} of {t}.' for i in range(m)] for t, (_, m) in enumerate(sizes)]
+    dice = Dice()
+    found = claim_probabilities(texts, claims, dice, False)
+    for text, stated, part in zip(texts, claims, found, strict=True):
+        windows = text_windows(text)
+        assert part.shape == (len(stated), len(windows), 3)
+        for i, claim in enumerate(stated):
+            assert np.allclose(part[i], [dice.row(window, claim) for window in windows])
+            assert claim_support(part)[i] == pytest.approx(max(dice.row(window, claim)[0] for window in windows))
+    if sizes: assert len(found) == len(sizes)
+
+
+def test_a_verifier_as_classifier_goes_by_the_least_supported_sentence():
+    text = ' '.join(f'Sentence {i} is here.' for i in range(12))
+    rows, dice = frame((text, 'One thing. Another thing. A third thing.'), (text, '…'), ('Short.', 'Short.')), Dice()
+    by_hand = [min(max(dice.row(window, claim)[0] for window in text_windows(text)) for claim in claims)
+               for text, claims in ((text, ['One thing.', 'Another thing.', 'A third thing.']), (text, ['…']), ('Short.', ['Short.']))]
+    assert support_scores(rows, dice, False) == pytest.approx(by_hand)
+    assert support_scores(frame(), dice, False).shape == (0,)
+
+
+def test_any_verifier_may_be_the_classifier():
+    rows = frame(('The mill closed in 1931. It was old.', 'The mill closed.'), ('The mill closed.', 'Bananas are rich in potassium.'))
+    named = support_scores(rows, 'cosine', False)
+    assert named[0] > named[1] and np.allclose(named, support_scores(rows, load_verifier('cosine'), False))
+    with pytest.raises(UsageError, match='(?s)encoder.*t5.*nli:'): support_scores(rows, 'nobody', False)
+
+
+# ---- the method --------------------------------------------------------------------------------------------------------------------
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.text('ab c.', min_size=1, max_size=20).filter(str.strip), st.text('xyz', min_size=1, max_size=20)), max_size=5), st.floats(0, 1))
+def test_predictions_are_those_of_a_loop(rows, threshold):
+    rows, dice = frame(*rows), Dice()
+    found = RejectedClaims(dice, threshold, BY_PASSAGE).predict(rows, extractor(), False)
+    PREDICTIONS.check(found)
+    for row, got in zip(rows.iter_rows(named=True), found.iter_rows(named=True), strict=True):
+        stated, expected = claims_of(row['summary']), []
+        for claim in stated:
+            table = [dice.row(window, claim) for window in text_windows(row['text'])]
+            if np.float32(max(entailed for entailed, _, _ in table)) >= threshold: continue
+            _, neutral, contradicted = min(table, key=lambda each: each[1])
+            expected.append((contradicted > neutral, claim))
+        assert [('contradicts' in text.split(' that ')[0], text) for text in got['predicted']] == [
+            (against, f'The text {"contradicts" if against else "does not say"} that {as_clause(claim)}.') for against, claim in expected]
+        assert got['status'] == 'ok' and len(got['answer'].splitlines()) == len(stated)
+
+
+@pytest.mark.parametrize('answer, status', [('', 'unparsed'), (Response.failed('429 for a minute'), 'failed')])
+def test_claims_that_cannot_be_read_are_never_an_empty_list(answer, status):
+    found = RejectedClaims(Dice(), form=BY_PASSAGE).predict(frame(('text', 'A summary.')), extractor(answer), False)
+    assert found['status'].to_list() == [status] and found['predicted'].to_list() == [None] and found['reason'][0] and found['calls'].to_list() == [1]
+    assert claim_supports(RejectedClaims(Dice(), form=BY_PASSAGE), frame(('text', 'A summary.')), extractor(answer), False) == [None]
+
+
+def test_a_summary_without_a_claim_is_read_and_says_so():
+    found = RejectedClaims(Dice(), form=BY_PASSAGE).predict(frame(('text', 'A summary.'), ('text', '…')), extractor('None'), False)
+    assert found['predicted'].to_list() == [[], []] and found['status'].to_list() == ['ok', 'ok'] and 'no claim' in found['reason'][0] and found['calls'].to_list() == [1, 0]
+    assert claim_supports(RejectedClaims(Dice(), form=BY_PASSAGE), frame(('text', 'A summary.')), extractor('None'), False)[0].tolist() == []
+
+
+@pytest.mark.parametrize('form', [BY_PASSAGE, BY_SENTENCE, None], ids=['passage', 'sentence', 'none'])
+def test_hostile_texts_go_through(form):
+    dice = Dice()
+    model = ScriptedModel('any', lambda request: '- {claim} %s <script>\n- other', revision='1')
+    found = RejectedClaims(dice, 1.0, form).predict(frame((NASTY, NASTY), ('A text.', 'word '*400)), model, False)
+    assert found['status'].to_list() == ['ok', 'ok'] and all(len(found['predicted'][i]) for i in (0, 1))
+    assert any('<script>' in evidence for evidence, _ in dice.asked) and max(len(claim.split()) for _, claim in dice.asked) <= 100
+
+
+@pytest.mark.parametrize('claim, clause', [('The mill is old.', 'the mill is old'), ('NASA left.', 'NASA left'), ('It', 'it'), ('A.', 'A'), ('In 1990 he won...', 'in 1990 he won'), ('', '')])
+def test_a_claim_as_a_clause(claim, clause):
+    assert as_clause(claim) == clause and describe_rejection(claim, np.array([[.1, .2, .7]])) == f'The text contradicts that {clause}.'
+
+
+def test_questions_differ_by_repeat_and_not_otherwise():
+    model = extractor()
+    stated_claims(['Same.', 'Same.', 'Other.'], BY_PASSAGE, model, False, seed=0, repeat=0)
+    stated_claims(['Same.'], BY_PASSAGE, model, False, seed=0, repeat=1)
+    assert sorted(request.repeat for request in model.asked) == [0, 0, 1] and {request.label for request in model.asked} == {EXTRACT.name}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.tuples(st.lists(st.tuples(st.sampled_from([0, .1, .25, .5, .7, 1]), st.one_of(st.none(), st.integers(0, 2))), max_size=4), st.integers(3, 4))), max_size=6))
+def test_the_threshold_of_a_list_is_the_best_of_all(rows):
+    supports = [None if row is None else np.array([support for support, _ in row[0]]) for row in rows]
+    matched = [None if row is None else [item for _, item in row[0]] for row in rows]
+    chosen = best_claim_threshold(supports, matched, [3 if row is None else row[1] for row in rows])
+    known = [row for row in rows if row is not None]
+    if not any(claims for claims, _ in known):
+        assert chosen is None
+        return
+    def f1(cut):
+        hits = sum(len({item for support, item in claims if support < cut} - {None}) for claims, _ in known)
+        return 2*hits/(sum(support < cut for claims, _ in known for support, _ in claims) + sum(gold for _, gold in known))
+    assert f1(chosen) == pytest.approx(max(f1(cut) for cut in (.05, .2, .3, .6, .8, 2)))
+
+
+# ---- runs --------------------------------------------------------------------------------------------------------------------------
+
+def test_a_run_is_named_after_the_verifier_and_the_threshold(tmp_path):
+    rows, model = frame(('The text.', 'A summary.')), extractor()
+    methods = [RejectedClaims(Dice()), RejectedClaims(Dice('b')), RejectedClaims(Dice(), .4), RejectedClaims(Dice(), form=BY_PASSAGE), RejectedClaims(Dice(), form=None)]
+    runs = [make_run(rows, method, model, dataset='x', store=False, folder=tmp_path) for method in methods]
+    assert len({run.id for run in runs}) == 5 and run_spec(rows, RejectedClaims(Dice()), model, dataset='y')['method'] == runs[0].manifest['method']
+    assert runs[1].manifest['method']['version']['verifier'] == {'verifier': 'dice', 'salt': 'b'}
+    again = RejectedClaims(Dice())
+    assert make_run(rows, again, model, dataset='x', store=False, folder=tmp_path).predictions.equals(runs[0].predictions) and not again.verifier.asked
+
+
+# ---- studies -----------------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def study(monkeypatch, tmp_path):
+    "A study of a scripted extractor and a verifier of dice."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    model, dice = extractor(), Dice()
+    for module in (final, matching): monkeypatch.setattr(module, 'load_model', lambda name: model)
+    monkeypatch.setattr(final, 'load_verifier', lambda name: dice)
+    made = Study(verifier='dice', judge='extractor')
+    made.parts = model, dice
+    return made
+
+
+def test_the_threshold_comes_from_the_development_split(study):
+    rows, best = [], (0.0, None)
+    for row in load('sample').filter(split='dev').to_dicts():
+        claims = claims_of(row['summary'].strip())
+        rows.append(([max(float(np.float32(study.parts[1].row(window, claim)[0])) for window in text_windows(row['text'])) for claim in claims], len(row['gold'])))
+    for cut in sorted({support for supports, _ in rows for support in supports} | {2.0}):
+        hits = sum(bool(gold and supports and supports[0] < cut) for supports, gold in rows)  # the judge matches the first description with the first error
+        f1 = 2*hits/(sum(support < cut for supports, _ in rows for support in supports) + sum(gold for _, gold in rows))
+        if f1 > best[0] + 1e-12: best = f1, cut
+    method, source = rejecting(study, 'extractor')
+    rejected = [[support < method.threshold for support in supports] for supports, _ in rows]
+    assert rejected == [[support < best[1] for support in supports] for supports, _ in rows] and 0 < sum(map(sum, rejected))
+    assert source == 'extractor' and method.form is BY_PASSAGE
+    assert study.used['rejected_claims']['extractor']['threshold'] == round(method.threshold, 4) and study.used['rejected_claims']['extractor']['dev_read'] == 16
+
+
+def test_rejected_claims_are_a_method_of_the_study(study):
+    found = predictions(study, 'rejected_claims', 'extractor')
+    test = load('sample').filter(split='test')
+    assert found['id'].to_list() == test['id'].to_list() and METHODS['rejected_claims'] == 'Rejected claims'
+    method, _ = rejecting(study, 'extractor')
+    assert found.equals(method.predict(test, study.parts[0], False))
+    assert study.used['models'].keys() == {'extractor'} and any('oasis/extract' in id for id in study.used['prompts'])
+    manifest = final.study_manifest(study, ['extractor'])
+    assert manifest['rejected_claims']['extractor']['verifier'] == study.parts[1].identity and manifest['parameters']['verifier'] == 'dice'
+
+
+def test_the_classifier_of_a_study_is_its_verifier(study):
+    rows, dev = (load('sample').filter(split=split) for split in ('test', 'dev'))
+    support = support_scores(rows, study.parts[1], False)
+    threshold = best_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
+    assert verdicts(study, 'classifier', 'extractor')['inconsistent'].to_list() == (support < threshold).tolist()
+    assert final.study_manifest(study)['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4), 'verifier': study.parts[1].identity}
+
+
+def test_another_run_asks_for_claims_anew_and_keeps_the_threshold(study):
+    predictions(study, 'rejected_claims', 'extractor')
+    model, dice = study.parts
+    before, known = len(model.asked), rejecting(study, 'extractor')[0].threshold
+    again = another_run(study, 1)
+    predictions(again, 'rejected_claims', 'extractor')
+    new = model.asked[before:]
+    assert new and {request.repeat for request in new} == {1} and rejecting(again, 'extractor')[0].threshold == known
+    dev = {row['summary'].strip() for row in load('sample').filter(split='dev').to_dicts()}
+    assert not any(summary in request.messages[-1].content for request in new for summary in dev)
+
+
+def test_claims_that_no_summary_yields_leave_the_threshold_at_one_half(study, monkeypatch):
+    monkeypatch.setattr(final, 'load_model', lambda name: extractor(''))
+    method, _ = rejecting(study, 'extractor')
+    assert method.threshold == .5 and study.used['rejected_claims']['extractor']['dev_read'] == 0
+    assert set(predictions(study, 'rejected_claims', 'extractor')['status']) == {'unparsed'}
+
+
+def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_path):
+    path = tmp_path/'mine.jsonl'
+    path.write_text('{"text": "The bridge opened on Friday.", "summary": "It opened on Monday.", "gold": ["The day is wrong."]}')
+    with pytest.raises(UsageError, match='rejected claims.*no dev split'): rejecting(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
+
+
+# ---- dry runs ----------------------------------------------------------------------------------------------------------------------
+
+def test_a_dry_run_computes_no_probability(study, monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    if dry_run_folder() is None: pytest.fail('the variable of a dry run has another name')
+    monkeypatch.setattr(final, '_counted', {})
+    dry = Study(verifier='dice', judge='extractor')
+    found = predictions(dry, 'rejected_claims', 'extractor')
+    assert not study.parts[1].asked and not study.parts[0].asked and found.height == 38
+    counted = final.counting('extractor').estimate()
+    assert dict(counted.select('label', 'calls').iter_rows())[EXTRACT.name] == 54
+    assert verdicts(dry, 'classifier', 'extractor')['inconsistent'].all() and not study.parts[1].asked
+
+
+def test_a_language_model_as_verifier_is_counted_in_a_dry_run(monkeypatch):
+    model = ScriptedModel('judge', lambda request: pytest.fail('a dry run asked'), revision='1')
+    monkeypatch.setattr(final, 'load_model', lambda name: model)
+    monkeypatch.setattr(final, 'load_verifier', lambda name: AskedVerifier(model))
+    monkeypatch.setattr(final, '_counted', {})
+    rows = unasked('judge').probabilities([('Owls hunt.', 'Owls hunt.'), ('Owls hunt.', 'Owls swim.')], False)
+    assert np.allclose(rows, 1/3) and final.counting('judge').estimate()['calls'].sum() == 2
+
+
+# ---- the shipped parts -------------------------------------------------------------------------------------------------------------
+
+def test_the_shipped_parts_at_work():
+    rows = frame(('Ystad is a town in the south of Sweden. It has a port.', 'Ystad is a town in Sweden.'), ('Ystad is a town in the south of Sweden. It has a port.', 'Ystad is a town in Brazil.'))
+    supported, wrong = support_scores(rows, 'verifier', False)
+    assert 1 >= supported > wrong >= 0

@@ -1,0 +1,228 @@
+"""Paired tests agree with statsmodels, loops and simulations; frames are aligned by id or refused."""
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.measures.comparison import (MARKS, MCNEMAR_METHODS, PAIRS, compare_pairs, compare_systems, discordant_counts, examples_needed, holm,
+                                mark_rows, mcnemar, mcnemar_power, outcomes, paired_bounds, significance_marks, smallest_difference)
+from factlab.core.core import DataError, UsageError
+from factlab.measures.stats import F1, PRECISION, difference_interval
+
+counts = st.integers(0, 60)
+
+
+@settings(max_examples=80, deadline=None)
+@given(counts, counts)
+def test_mcnemar_agrees_with_statsmodels(b, c):
+    from statsmodels.stats.contingency_tables import mcnemar as peer
+    from statsmodels.stats.proportion import binom_test
+    table = [[7, b], [c, 3]]
+    assert mcnemar(b, c, 'exact') == pytest.approx(peer(table, exact=True).pvalue)
+    if b != c: assert mcnemar(b, c, 'corrected') == pytest.approx(peer(table, exact=False, correction=True).pvalue)
+    exact, mid = mcnemar(b, c, 'exact'), mcnemar(b, c)
+    if b + c: assert exact == pytest.approx(binom_test(b, b + c)) and mid < exact or b == c
+    assert 0 <= mid <= exact <= 1 and mcnemar(c, b) == mid
+
+
+def test_mid_p_by_definition():
+    "The chance of something less likely, plus half of the chance of something as likely as what was seen."
+    from math import comb
+    for b, c in product(range(9), range(9)):
+        n = b + c
+        chances = {k: comb(n, k)/2**n for k in range(n + 1)}
+        far = sum(p for k, p in chances.items() if abs(2*k - n) > abs(b - c))
+        same = sum(p for k, p in chances.items() if abs(2*k - n) == abs(b - c))
+        assert mcnemar(b, c) == pytest.approx(1 if b == c else far + same/2)
+
+
+def test_mcnemar_edges():
+    for method in MCNEMAR_METHODS: assert mcnemar([0, 4], [0, 4], method).tolist() == [1, 1]
+    for wrong in ((1.5, 2), (-1, 2), (float('nan'), 1)):
+        with pytest.raises(UsageError, match='whole numbers'): mcnemar(*wrong)
+    with pytest.raises(UsageError, match='one shape'): mcnemar([1, 2], [1])
+    with pytest.raises(UsageError, match='mid-p'): mcnemar(1, 2, 'asymptotic')
+
+
+@settings(max_examples=15, deadline=None)  # the peer collects garbage at each call
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_holm_agrees_with_statsmodels(p):
+    from statsmodels.stats.multitest import multipletests
+    assert holm(p).tolist() == pytest.approx(multipletests(p, method='holm')[1].tolist() if p else [])
+
+
+def test_holm_refuses_what_is_no_p():
+    for wrong in ([.5, 1.2], [-.1], [float('nan')], .5):
+        with pytest.raises(UsageError): holm(wrong)
+
+
+def test_all_pairs_against_a_loop():
+    generator = np.random.default_rng(0)
+    correct = np.where(generator.random((6, 90)) < .1, np.nan, (generator.random((6, 90)) < .6).astype(float))
+    names = list('abcdef')
+    for unparsed in ('exclude', 'wrong'):
+        table = compare_pairs(names, correct, unparsed=unparsed, method='exact')
+        assert len(table) == 15 and dict(table.schema) == dict(PAIRS.columns)
+        for row in table.to_dicts():
+            pairs = list(zip(correct[names.index(row['first'])], correct[names.index(row['second'])], strict=True))
+            if unparsed == 'exclude': pairs = [(x, y) for x, y in pairs if x == x and y == y]
+            b, c = sum(x == 1 and y != 1 for x, y in pairs), sum(x != 1 and y == 1 for x, y in pairs)
+            assert (row['n'], row['only_first'], row['only_second']) == (len(pairs), b, c)
+            assert row['p'] == pytest.approx(mcnemar(b, c, 'exact')) and row['difference'] == pytest.approx((b - c)/len(pairs))
+            assert row['low'] < row['difference'] < row['high']
+        assert table['p_holm'].to_list() == pytest.approx(holm(table['p']).tolist())
+
+
+def test_pair_edges():
+    same = compare_pairs(['a', 'b'], [[1, 0, 1], [1, 0, 1]])
+    assert same.select('p', 'p_holm', 'difference').row(0) == (1, 1, 0) and same['low'][0] < 0 < same['high'][0]
+    nothing = compare_pairs(['a', 'b'], [[1, np.nan], [np.nan, 0]])
+    assert nothing.select('n', 'difference', 'low', 'p').row(0) == (0, None, None, 1)
+    assert compare_pairs(['a', 'b'], [[1], [0]])['n'].to_list() == [1] and compare_pairs([], np.zeros((0, 5))).is_empty()
+    with pytest.raises(UsageError, match='1 .right'): discordant_counts([[.5, 1]])
+    with pytest.raises(UsageError, match='one row'): compare_pairs(['a'], [[1], [0]])
+    with pytest.raises(UsageError, match='matrix'): discordant_counts([1, 0])
+    with pytest.raises(UsageError, match='exclude'): compare_pairs(['a'], [[1]], unparsed='drop')
+
+
+def test_interval_of_a_paired_difference_covers():
+    generator = np.random.default_rng(1)
+    for n, b, c in ((40, .1, .05), (200, .2, .1), (25, .02, .02)):
+        drawn = generator.multinomial(n, [b, c, 1 - b - c], size=20_000)
+        low, high = paired_bounds(drawn[:, 0], drawn[:, 1], np.full(len(drawn), n))
+        assert ((low <= b - c) & (b - c <= high)).mean() > .935
+    low, high = paired_bounds([10], [0], [10])
+    assert 0 < low[0] < high[0] <= 1 and np.isnan(paired_bounds(0, 0, 0)[0])
+    with pytest.raises(UsageError, match='more discordant'): paired_bounds(5, 5, 9)
+
+
+def answers(names=('x', 'y', 'z'), n=30, seed=0):
+    generator = np.random.default_rng(seed)
+    ids = [f'e{i}' for i in range(n)]
+    return pl.concat([pl.DataFrame({'system': name, 'id': ids, 'correct': generator.random(n) < .5}) for name in names])
+
+
+def test_outcomes_are_aligned_by_id():
+    frame = answers()
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
+    first, second = outcomes(frame), outcomes(shuffled)
+    assert first.systems == ['x', 'y', 'z'] and first.correct.shape == (3, 30) and sorted(second.examples) == sorted(first.examples)
+    for i, name in enumerate(second.systems):
+        known = dict(frame.filter(pl.col('system') == name).select('id', 'correct').iter_rows())
+        assert [known[example] for example in second.examples] == second.correct[i].astype(bool).tolist()
+    pairs = compare_systems(frame, method='exact')
+    assert pairs.equals(compare_pairs(first.systems, first.correct, method='exact'))
+    assert sorted(pairs['p']) == pytest.approx(sorted(compare_systems(shuffled, method='exact')['p']))
+    unknown = outcomes(frame.with_columns(correct=pl.lit(None)))
+    assert np.isnan(unknown.correct).all() and outcomes(frame.clear()).correct.shape == (0, 0)
+
+
+def test_unaligned_answers_are_refused():
+    frame = answers()
+    with pytest.raises(UsageError, match="'y' lacks 1 of 30, the first is 'e7'"):
+        outcomes(frame.filter((pl.col('system') != 'y') | (pl.col('id') != 'e7')))
+    with pytest.raises(UsageError, match='more than once'): outcomes(pl.concat([frame, frame.head(1)]))
+    with pytest.raises(DataError, match='missing'): outcomes(frame.drop('id'))
+    with pytest.raises(DataError, match='Boolean'): outcomes(frame.with_columns(correct=pl.lit(1)))
+    with pytest.raises(DataError, match='nulls'): outcomes(frame.with_columns(id=pl.lit(None, pl.String)))
+    other = frame.with_columns(id=pl.when(pl.col('system') == 'z').then(pl.col('id') + '!').otherwise('id'))
+    with pytest.raises(UsageError, match='lacks 30 of 60'): outcomes(other)
+
+
+def rows_of_counts(chances, n=400, seed=0):
+    generator = np.random.default_rng(seed)
+    gold, luck = generator.integers(1, 4, n), generator.random((n, 3))
+    return {name: np.stack([((luck < chance) & (np.arange(3) < gold[:, None])).sum(1), gold, gold], 1) for name, chance in chances.items()}
+
+
+def test_marks_against_the_best_row():
+    table = rows_of_counts({'low': .4, 'best': .6, 'close': .598})
+    marks = significance_marks(table)
+    assert dict(marks.schema) == dict(MARKS.columns) and marks['mark'].to_list() == ['*', 'best', '']
+    for row in (0, 2):
+        ours = marks.row(row, named=True)
+        alone = difference_interval(table[ours['row']], table['best'], F1, seed=7)
+        assert ours['difference'] == pytest.approx(alone.estimate)
+        assert (ours['low'], ours['high']) == pytest.approx((alone.low, alone.high), abs=.006)
+    assert marks['p_holm'][0] == pytest.approx(2*marks['p'][0]) and marks.row(1)[3:8] == (None,)*5
+    worst = significance_marks(table, larger_is_better=False)
+    assert worst['mark'].to_list() == ['best', '*', '*'] and (worst['difference'].drop_nulls() > 0).all()
+
+
+def test_marks_are_seldom_false():
+    "Of tables with three equal rows about one in twenty has a mark, or fewer."
+    generator = np.random.default_rng(5)
+    marked = 0
+    for seed in range(200):
+        gold = generator.integers(1, 4, 60)
+        table = {name: np.stack([generator.binomial(gold, .5), gold, gold], 1) for name in 'abc'}
+        marked += '*' in significance_marks(table, resamples=400, seed=seed)['mark'].to_list()
+    assert marked <= 30  # choosing the best row by looking costs something
+
+
+def test_mark_edges():
+    one = significance_marks({'a': [[1, 1, 1]], 'b': [[0, 1, 1]]})
+    assert one['mark'].to_list() == ['best', ''] and one['difference'].to_list() == [None, -1] and one['p'].null_count() == 2
+    none = significance_marks({'a': np.zeros((0, 3)), 'b': np.zeros((0, 3))})
+    assert none['mark'].to_list() == ['', ''] and none['value'].null_count() == 2
+    equal = significance_marks({'a': [[1, 1, 1]]*5, 'b': [[1, 1, 1]]*5})
+    assert equal['mark'].to_list() == ['best', ''] and equal['p'].to_list() == [None, 1]
+    undefined = significance_marks({'a': [[0, 0, 1]]*5, 'b': [[1, 1, 1]]*5}, PRECISION)
+    assert undefined['value'].to_list() == [None, 1] and undefined['mark'].to_list() == ['', 'best'] and undefined['p'].null_count() == 2
+    for wrong in ({}, {'a': [[1, 1, 1]], 'b': [[1, 1, 1]]*2}, {'a': [[1, float('nan'), 1]]}):
+        with pytest.raises(UsageError): significance_marks(wrong)
+
+
+def test_mark_rows_treats_unparsed_rows_alike():
+    table = rows_of_counts({'low': .4, 'best': .6}, n=100)
+    frame = pl.concat([pl.DataFrame(matrix, schema=['tp', 'n_predicted', 'n_gold']).with_columns(method=pl.lit(name), id=pl.int_range(100))
+                       for name, matrix in table.items()])
+    broken = frame.with_columns(tp=pl.when((pl.col('method') == 'best') | (pl.col('id') >= 10)).then('tp'))
+    assert mark_rows(frame.sample(fraction=1, shuffle=True, seed=2)).sort('row')['mark'].to_list() == ['best', '*']
+    kept = mark_rows(broken)
+    assert kept['n'].to_list() == [90, 90] and kept.equals(significance_marks({name: matrix[10:] for name, matrix in table.items()}))
+    wrong = mark_rows(broken, unparsed='wrong')
+    assert wrong['n'].to_list() == [100, 100] and wrong['value'][0] < kept['value'][0]
+    with pytest.raises(UsageError, match='lacks'): mark_rows(frame.head(150))
+    with pytest.raises(DataError, match='missing'): mark_rows(frame.drop('tp'))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 60), st.floats(.01, .9), st.floats(-1, 1), st.sampled_from(MCNEMAR_METHODS))
+def test_power_by_enumeration(n, discordance, share, method):
+    from scipy.stats import multinomial
+    difference = share*discordance
+    b, c = (grid.ravel() for grid in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+    b, c = b[b + c <= n], c[b + c <= n]
+    first, second = (discordance + difference)/2, (discordance - difference)/2
+    chances = multinomial.pmf(np.stack([b, c, n - b - c], 1), n, [first, second, 1 - first - second])
+    expected = chances[mcnemar(b, c, method) <= 1 - .95].sum()
+    assert mcnemar_power(n, difference, discordance, method=method) == pytest.approx(expected, abs=1e-6)
+
+
+def test_power_against_simulation():
+    generator = np.random.default_rng(0)
+    for method in MCNEMAR_METHODS:
+        drawn = generator.multinomial(860, [.12, .08, .8], size=20_000)
+        simulated = (mcnemar(drawn[:, 0], drawn[:, 1], method) <= .05).mean()
+        assert mcnemar_power(860, .04, .2, method=method) == pytest.approx(simulated, abs=.015)
+
+
+@pytest.mark.parametrize('method', MCNEMAR_METHODS)
+def test_examples_and_differences_are_inverse(method):
+    for difference, discordance in ((.05, .1), (.04, .2), (.2, .2)):
+        n = examples_needed(difference, discordance, method=method)
+        assert mcnemar_power(n - 1, difference, discordance, method=method) < .8 <= mcnemar_power(n, difference, discordance, method=method)
+        assert smallest_difference(n, discordance, method=method) == pytest.approx(difference, rel=.03)
+
+
+def test_power_edges():
+    assert mcnemar_power(0, .1, .2) == mcnemar_power(100, 0, 0) == 0 and smallest_difference(5, .1) is None
+    assert mcnemar_power(2000, 0, .2) <= .055 and mcnemar_power(1000, .03, .2) == pytest.approx(mcnemar_power(1000, -.03, .2))
+    for wrong in ((.3, .2), (.1, 1.2), (float('nan'), .2), (0, .2)):
+        with pytest.raises(UsageError): examples_needed(*wrong)
+    with pytest.raises(UsageError): examples_needed(.1, .2, power=1)
+    with pytest.raises(UsageError): mcnemar_power(-1, .1, .2)

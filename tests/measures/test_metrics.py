@@ -1,0 +1,289 @@
+"""Counts and scores agree with an independent computation by sets and loops, and with scikit-learn."""
+import json
+import random
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.measures.classification import classification_intervals
+from factlab.core.core import DataError, UsageError
+from factlab.measures.metrics import (
+    binary_counts,
+    binary_scores,
+    classification_parts,
+    classification_scores,
+    confusion_matrix,
+    f1,
+    matching_counts,
+    matching_scores,
+)
+from factlab.models.prompts import letters, parse_matching
+
+
+def judge_output(generator: random.Random) -> tuple[str, int, int, set|None]:
+    """A judge's answer, the sizes of both lists, and the pairs (predicted, gold) that it validly states (None: no object).
+
+    The pairs are known from how the answer is written, not from reading it."""
+    predicted, gold = generator.randrange(0, 32), generator.randrange(0, 32)
+    entries, pairs = [], set()
+    for index, label in enumerate(letters(predicted)):
+        fate = generator.choices(['match', 'null', 'unknown', 'list', 'two', 'skip', 'word'], [6, 3, 1, .5, .5, .5, .5])[0]
+        if fate == 'match' and gold:
+            to = generator.randrange(gold)
+            value = generator.choice([letters(gold)[to], letters(gold)[to].lower(), f'{letters(gold)[to]}.', f'({letters(gold)[to]})'])
+            pairs.add((index, to))
+        elif fate == 'unknown': value = letters(gold + 40)[gold + generator.randrange(40)]
+        elif fate == 'list': value = ['A']
+        elif fate == 'two': value = 'A, B'
+        elif fate == 'word': value = generator.choice(['the year', '', 7, True, {'to': 'A'}])
+        elif fate == 'skip': continue
+        else: value = generator.choice([None, 'null', 'None'])
+        entries.append((generator.choice([label, label, f'{label}.', label.lower()]), value))
+    if generator.random() < .2: entries.append((letters(predicted + 5)[-1], 'A'))  # a prediction that does not exist
+    generator.shuffle(entries)
+    fault = generator.random()
+    if fault < .05: return 'I cannot match these.', predicted, gold, None
+    if fault < .1 and entries: return json.dumps(dict(entries))[:-1], predicted, gold, None
+    written = json.dumps(dict(entries)) if generator.random() < .6 else repr(dict(entries))
+    around = generator.choice(['%s', '```json\n%s\n```', 'First, A.\nThe matching is %s, I think.', 'Not {} but\n%s'])
+    return around.replace('%s', written), predicted, gold, pairs
+
+
+def brute_force(examples: list[tuple[int, int, set|None]]) -> dict:
+    "Scores by sets and loops."
+    read = [(predicted, gold, pairs) for predicted, gold, pairs in examples if pairs is not None]
+    hits = sum(len({to for _, to in pairs}) for _, _, pairs in read)
+    findings, golds = sum(p for p, _, _ in read), sum(g for _, g, _ in read)
+    precision, recall = hits/findings if findings else None, hits/golds if golds else None
+    both = None if not findings + golds else 0 if not hits else 2*precision*recall/(precision + recall)
+    return {'n': len(read), 'unparsed': len(examples) - len(read), 'tp': hits, 'n_predicted': findings, 'n_gold': golds,
+            'precision': precision, 'recall': recall, 'f1': both}
+
+
+def test_random_judge_outputs_agree_with_brute_force():
+    generator = random.Random(7)
+    rows, examples = [], []
+    for number in range(3000):
+        answer, predicted, gold, pairs = judge_output(generator)
+        parsed = parse_matching(answer, predicted, gold)
+        assert parsed.ok == (pairs is not None), answer
+        if parsed.ok: assert {(p, g) for p, g in parsed.value.matches.items() if g is not None} == pairs, answer
+        rows.append({'group': number % 7, 'n_gold': gold, 'n_predicted': predicted, 'matched': list(parsed.value.matches.values())
+                     if parsed.ok else None})
+        examples.append((predicted, gold, pairs))
+    assert sum(pairs is None for *_, pairs in examples) > 100
+    counts = matching_counts(pl.DataFrame(rows, schema_overrides={'matched': pl.List(pl.Int64)}))
+    assert matching_scores(counts).row(0, named=True) == pytest.approx(brute_force(examples))
+    for scores in matching_scores(counts, by=['group']).to_dicts():
+        assert scores == pytest.approx({'group': scores['group']} | brute_force(examples[scores['group']::7]))
+    for number in range(3000):  # and one by one
+        assert matching_scores(counts[number]).row(0, named=True) == pytest.approx(brute_force(examples[number:number + 1]))
+    strict = [(p, g, set() if pairs is None else pairs) for p, g, pairs in examples]
+    expected = brute_force(strict) | {'unparsed': sum(pairs is None for *_, pairs in examples)}
+    assert matching_scores(counts, unparsed='wrong').row(0, named=True) == pytest.approx(expected)
+
+
+def test_repeated_findings_cost_precision_only():
+    frame = pl.DataFrame({'matched': [[0, 0, 0, 1]], 'n_gold': [4]})
+    assert matching_scores(matching_counts(frame)).select('tp', 'precision', 'recall').row(0) == (2, .5, .5)
+
+
+def test_zero_denominators():
+    columns = {'matched': pl.List(pl.Int64), 'n_gold': pl.Int64}
+    def scores(matched, n_gold):
+        return matching_scores(matching_counts(pl.DataFrame({'matched': [matched], 'n_gold': [n_gold]}, schema=columns))).row(0)[-3:]
+    assert scores([], 0) == (None, None, None)
+    assert scores([], 3) == (None, 0, 0)
+    assert scores([None], 0) == (0, None, 0)
+    assert scores([None], 3) == (0, 0, 0)
+    assert scores(None, 3) == (None, None, None)
+    empty = matching_counts(pl.DataFrame(schema=columns))
+    assert matching_scores(empty).row(0) == (0, 0, 0, 0, 0, None, None, None)
+    assert matching_scores(empty.with_columns(model=pl.lit('m')), by=['model']).is_empty()
+
+
+def test_f1_is_the_harmonic_mean():
+    assert f1(.5, 1.0) == pytest.approx(2/3) and f1(0, 1.0) == 0 and f1(None, .0) == 0 and f1(None, .3) is None and f1(None, None) is None
+
+
+def test_faults_are_named():
+    for frame in (pl.DataFrame({'matched': [[3]], 'n_gold': [3]}), pl.DataFrame({'matched': [[-1]], 'n_gold': [3]}),
+                  pl.DataFrame({'matched': [[0]]}),
+                  pl.DataFrame({'matched': [[0]], 'n_gold': [None]}, schema_overrides={'n_gold': pl.Int64})):
+        with pytest.raises(DataError): matching_counts(frame)
+    counts = matching_counts(pl.DataFrame({'matched': [[0]], 'n_gold': [3]}))
+    with pytest.raises(UsageError): matching_scores(counts, unparsed='ignore')
+    with pytest.raises(UsageError, match='n_gold'): matching_scores(counts, by=['n_gold'])
+    with pytest.raises(DataError, match='model'): matching_scores(counts, by=['model'])
+    for frame in (pl.DataFrame({'truth': [True, None], 'said': [True, True]}), pl.DataFrame({'truth': [1], 'said': [True]}),
+                  pl.DataFrame({'truth': [True]})):
+        with pytest.raises(DataError): binary_scores(frame, 'truth', 'said')
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_binary_scores_agree_with_scikit_learn(seed):
+    from sklearn.metrics import precision_recall_fscore_support
+    generator = random.Random(seed)
+    n = generator.choice([1, 2, 10, 300])
+    rows = [{'group': generator.randrange(3), 'truth': generator.random() < .7, 'said': generator.choice([True, True, False, None])}
+            for _ in range(n)]
+    frame = pl.DataFrame(rows, schema={'group': pl.Int64, 'truth': pl.Boolean, 'said': pl.Boolean})
+    read = frame.drop_nulls('said')
+    strict = frame.with_columns(pl.col('said').fill_null(~pl.col('truth')))
+    for reading, used in (('exclude', read), ('wrong', strict)):
+        scores = binary_scores(frame, 'truth', 'said', unparsed=reading).row(0, named=True)
+        assert scores['n'] == used.height and scores['unparsed'] == frame['said'].null_count()
+        if used.is_empty(): continue
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            theirs = precision_recall_fscore_support(used['truth'].to_list(), used['said'].to_list(), average='binary',
+                                                     zero_division=float('nan'))[:3]
+        assert [scores[m] for m in ('precision', 'recall', 'f1')] == [None if x != x else pytest.approx(x) for x in theirs]
+
+
+def test_all_unparsed_verdicts():
+    frame = pl.DataFrame({'truth': [True, False], 'said': [None, None]})
+    assert binary_counts(frame, 'truth', 'said')['tp'].null_count() == 2
+    assert binary_scores(frame, 'truth', 'said').row(0) == (0, 2, 0, 0, 0, None, None, None)
+    assert binary_scores(frame, 'truth', 'said', unparsed='wrong').row(0) == (2, 2, 0, 1, 1, 0, 0, 0)
+
+
+CLASSES = ['extrinsic', 'faithful', 'intrinsic', 'mixed']
+ANSWERS = st.lists(st.tuples(st.sampled_from(CLASSES[:3]), st.sampled_from([*CLASSES, None])), min_size=1, max_size=40)
+
+
+def answers(rows: list[tuple]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={'gold': pl.String, 'predicted': pl.String}, orient='row')
+
+
+def overall(table: pl.DataFrame) -> dict:
+    return dict(table.filter(pl.col('class').is_null()).select('metric', 'value').iter_rows())
+
+
+@given(ANSWERS)
+def test_confusion_matrix_agrees_with_scikit_learn(rows):
+    from sklearn.metrics import confusion_matrix as theirs
+    table = confusion_matrix(answers(rows), classes=CLASSES)
+    read = [(gold, said) for gold, said in rows if said is not None]
+    cells = table.drop_nulls('predicted')['n'].to_numpy().reshape(4, 4)
+    if read: assert np.array_equal(cells, theirs(*zip(*read, strict=True), labels=CLASSES))
+    assert cells.sum() == len(read) and table['n'].sum() == len(rows)
+    unparsed = dict(table.filter(pl.col('predicted').is_null()).select('gold', 'n').iter_rows())
+    assert unparsed == {name: sum(gold == name and said is None for gold, said in rows) for name in CLASSES}
+
+
+@settings(deadline=None)
+@given(ANSWERS, st.sampled_from(['exclude', 'wrong']), st.booleans())
+def test_classification_scores_agree_with_scikit_learn(rows, reading, named):
+    from sklearn.metrics import accuracy_score, balanced_accuracy_score, precision_recall_fscore_support
+    table = classification_scores(answers(rows), classes=CLASSES if named else None, unparsed=reading)
+    # an answer of no class is to scikit-learn one more label, over which it does not average
+    used = [(gold, '(none)' if said is None else said) for gold, said in rows if said is not None or reading == 'wrong']
+    two = len({label for row in rows for label in row} - {None}) == 2 and not named
+    if two and reading == 'wrong':
+        other = dict(zip(names := sorted({label for row in rows for label in row} - {None}), reversed(names), strict=True))
+        used = [(gold, other[gold] if said == '(none)' else said) for gold, said in used]
+    assert table['n'].unique().to_list() == [len(used)] and table['unparsed'].unique().to_list() == [sum(s is None for _, s in rows)]
+    if not used:
+        assert table['value'].null_count() == len(table)
+        return
+    gold, said = zip(*used, strict=True)
+    labels = CLASSES if named else sorted({*gold, *said} - {'(none)'})
+    assert table.filter(metric='macro f1')['averaged_over'][0].to_list() == labels
+    assert table.filter(metric='balanced accuracy')['averaged_over'][0].to_list() == sorted(set(gold))
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        macro = precision_recall_fscore_support(gold, said, labels=labels, average='macro', zero_division=0)[:3]
+        single = precision_recall_fscore_support(gold, said, labels=labels, average=None, zero_division=np.nan)[:3]
+        balanced = balanced_accuracy_score(gold, said)
+    found = overall(table)
+    assert found['accuracy'] == pytest.approx(accuracy_score(gold, said)) and found['balanced accuracy'] == pytest.approx(balanced)
+    assert [found[f'macro {m}'] for m in ('precision', 'recall', 'f1')] == pytest.approx(list(macro))
+    for metric, values in zip(('precision', 'recall', 'f1'), single, strict=True):
+        ours = dict(table.filter(metric=metric).select('class', 'value').iter_rows())
+        assert ours == {label: None if np.isnan(value) else pytest.approx(value) for label, value in zip(labels, values, strict=True)}
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([True, False, None])), min_size=1, max_size=30),
+       st.sampled_from(['exclude', 'wrong']))
+def test_rates_of_two_classes(rows, reading):
+    frame = pl.DataFrame(rows, schema={'gold': pl.Boolean, 'predicted': pl.Boolean}, orient='row')
+    used = [(g, not g if s is None else s) for g, s in rows if s is not None or reading == 'wrong']
+    def share(wanted, of): return sum(wanted)/len(of) if of else None
+    negatives, positives = [s for g, s in used if not g], [s for g, s in used if g]
+    both = {c.name: c for c in binary_scores(frame, 'gold', 'predicted', unparsed=reading)}
+    minus = binary_scores(frame.with_columns(~pl.col('gold'), ~pl.col('predicted')), 'gold', 'predicted', unparsed=reading)
+    found = overall(classification_scores(frame, classes=[False, True], positive=True, unparsed=reading))
+    expected = {'fpr': share(negatives, negatives), 'fnr': share([not s for s in positives], positives), 'f1+': both['f1'][0],
+                'f1-': minus['f1'][0]}
+    assert {m: found[m] for m in expected} == {m: v if v is None else pytest.approx(v) for m, v in expected.items()}
+
+
+def test_published_rates_come_out():
+    "FACTS Table 2, Claude 3.5 Sonnet, span-level: a split of 344 accurate and 62 inaccurate responses that gives all six printed numbers."
+    cells = {(True, True): 267, (True, False): 77, (False, True): 13, (False, False): 49}
+    frame = pl.DataFrame([pair for pair, n in cells.items() for _ in range(n)], schema=['gold', 'predicted'], orient='row')
+    found = overall(classification_scores(frame, positive=True))
+    assert {m: round(100*found[m], 2) for m in ('macro f1', 'accuracy', 'fpr', 'fnr', 'f1+', 'f1-')} == {
+        'macro f1': 68.85, 'accuracy': 77.83, 'fpr': 20.97, 'fnr': 22.38, 'f1+': 85.58, 'f1-': 52.13}
+
+
+def test_groups_and_kinds_of_columns():
+    frame = answers([('faithful', 'faithful'), ('mixed', None), ('faithful', 'mixed'), ('intrinsic', 'intrinsic')]).with_columns(
+        judge=pl.Series(['b', 'b', None, 'b']))
+    table = classification_scores(frame, by=['judge'])
+    assert table['judge'].unique(maintain_order=True).to_list() == ['b', None]
+    for judge, part in (('b', frame.filter(judge='b')), (None, frame.filter(pl.col('judge').is_null()))):
+        ours = table.filter(pl.col('judge').eq_missing(judge)).drop('judge')
+        assert ours.equals(classification_scores(part))
+    assert classification_scores(frame.clear(), by=['judge']).is_empty()
+    kinds = pl.Enum(CLASSES)
+    assert classification_scores(frame.with_columns(pl.col('gold', 'predicted').cast(kinds))).equals(classification_scores(frame))
+    numbers = pl.DataFrame({'gold': [1, 2, 2], 'predicted': [1, 2, 1]})
+    assert overall(classification_scores(numbers, positive=2))['fnr'] == .5
+
+
+def test_edges_of_classes():
+    one = classification_scores(answers([('faithful', 'faithful')]*3), positive='faithful')
+    assert overall(one) == {'accuracy': 1, 'balanced accuracy': 1, 'macro precision': 1, 'macro recall': 1, 'macro f1': 1,
+                            'fpr': None, 'fnr': 0, 'f1+': 1, 'f1-': None}
+    silent = classification_scores(answers([('faithful', None), ('mixed', None)]))
+    assert overall(silent)['accuracy'] is None and silent['n'].max() == 0 and silent['unparsed'].min() == 2
+    frame = answers([('faithful', 'mixed')])
+    for options, error in (({'unparsed': 'ignore'}, UsageError), ({'classes': ['faithful', 'faithful', 'mixed']}, UsageError),
+                           ({'classes': ['faithful', 'mixed'], 'positive': 'intrinsic'}, UsageError),
+                           ({'positive': 'intrinsic'}, UsageError),
+                           ({'classes': ['faithful']}, DataError), ({'by': ['judge']}, DataError), ({'by': ['gold']}, UsageError),
+                           ({'gold': 'truth'}, DataError)):
+        with pytest.raises(error): classification_scores(frame, **options)
+    for bad in (frame.with_columns(gold=1.0), frame.with_columns(predicted=float('nan')), frame.with_columns(gold=pl.lit(None, pl.String))):
+        with pytest.raises(DataError): classification_scores(bad)
+
+
+def test_intervals_are_the_bootstrap_by_example():
+    from sklearn.metrics import balanced_accuracy_score
+    from sklearn.metrics import f1_score as f1_theirs
+    generator = np.random.default_rng(5)
+    gold = generator.integers(0, 3, 120)
+    said = np.where(generator.random(120) < .6, gold, generator.integers(0, 3, 120))
+    table = classification_intervals(pl.DataFrame({'gold': gold, 'predicted': said}), resamples=4000)
+    assert table.drop('low', 'high').equals(classification_scores(pl.DataFrame({'gold': gold, 'predicted': said})))
+    draws = generator.integers(0, 120, (1500, 120))
+    for metric, theirs in (('balanced accuracy', balanced_accuracy_score), ('macro f1', lambda g, s: f1_theirs(g, s, average='macro'))):
+        low, high = np.quantile([theirs(gold[i], said[i]) for i in draws], [.025, .975])
+        assert table.filter(metric=metric).select('low', 'high').row(0) == pytest.approx((low, high), abs=.02)
+
+
+def test_intervals_at_the_edges():
+    perfect = answers([('faithful', 'faithful'), ('mixed', 'mixed')]*5)
+    assert classification_intervals(perfect, resamples=100).select('low', 'high').null_count().row(0) == (11, 11)
+    one = classification_intervals(perfect.head(1), resamples=100)
+    assert one['value'].null_count() == 0 and one['low'].null_count() == len(one)
+    nothing = classification_intervals(perfect.clear(), resamples=100)
+    assert nothing['value'].null_count() == len(nothing) == 5 and classification_intervals(perfect.clear(), by=[]).equals(nothing)
+    part = next(classification_parts(perfect))
+    assert part.counts().sum(0).tolist() == part.totals().tolist()

@@ -1,0 +1,268 @@
+"""Simulated judge noise agrees with flipping every decision and with its closed form; corrections find the truth they promise."""
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.core.core import UsageError
+from factlab.measures.metrics import matching_scores
+from factlab.measures.noise import (CORRECTED, LABELLED_MEANS, NOISE, Rate, corrected_scores, expected_matches, judge_draws, judge_noise,
+                           judge_rates, labelled_means, match_distribution, noise_draws, prediction_powered_mean, rogan_gladen,
+                           tuned_weight)
+from factlab.measures.stats import F1, resampled_totals
+
+
+def random_counts(n: int, seed: int = 0) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    gold, found = generator.integers(0, 4, n), generator.integers(0, 5, n)
+    return np.stack([generator.binomial(np.minimum(gold, found), .6), found, gold], 1)
+
+
+def flipped(counts: np.ndarray, sensitivity: float, specificity: float, capped: bool, generator: np.random.Generator) -> int:
+    "One draw, decision by decision."
+    total = 0
+    for tp, found, gold in counts:
+        matches = 0
+        for finding in range(found):
+            stays = generator.random() < (sensitivity if finding < tp else specificity)
+            matches += stays if finding < tp else not stays
+        total += min(matches, gold) if capped else matches
+    return total
+
+
+@pytest.mark.parametrize('capped', [False, True])
+def test_draws_agree_with_flipping_decisions(capped):
+    counts, generator = random_counts(60), np.random.default_rng(7)
+    literal = np.array([flipped(counts, .9, .8, capped, generator) for _ in range(1500)])
+    ours = judge_draws(counts, .9, .8, 20_000, seed=3, capped=capped)
+    mean, spread = expected_matches(counts, .9, .8, capped)
+    for drawn in (literal, ours[:, 0]):
+        assert drawn.mean() == pytest.approx(mean, abs=4*spread/len(drawn)**.5)
+        assert drawn.std() == pytest.approx(spread, rel=4/(2*len(drawn))**.5)
+    assert (ours[:, 1:] == counts[:, 1:].sum(0)).all()
+    if not capped: return
+    plain, _ = expected_matches(counts, .9, .8)
+    assert mean < plain
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 4), st.floats(0, 1), st.floats(0, 1))
+def test_distribution_by_enumeration(tp, wrong, spare, sensitivity, specificity):
+    "Every combination of flips, with its probability."
+    expected = np.zeros(tp + wrong + 1)
+    gold = tp + spare
+    for flips in range(2**(tp + wrong)):
+        chance, matches = 1.0, 0
+        for finding in range(tp + wrong):
+            matched = bool(flips >> finding & 1)
+            rate = sensitivity if finding < tp else 1 - specificity
+            chance, matches = chance*(rate if matched else 1 - rate), matches + matched
+        expected[min(matches, gold)] += chance
+    assert match_distribution(np.array([[tp, tp + wrong, gold]], float), sensitivity, specificity)[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_perfect_judge_changes_nothing():
+    counts = random_counts(50)
+    for capped in (False, True):
+        assert (judge_draws(counts, 1, 1, 20, capped=capped) == counts.sum(0)).all()
+        assert expected_matches(counts, 1, 1, capped) == (counts[:, 0].sum(), 0)
+    lost = judge_draws(counts, 0, 1, 5)
+    assert (lost[:, 0] == 0).all()
+
+
+def test_seeds_and_edges():
+    counts = random_counts(50)
+    for capped in (False, True):
+        assert np.array_equal(judge_draws(counts, .9, .9, 30, 1, capped), judge_draws(counts[::-1], .9, .9, 30, 1, capped))
+        assert not np.array_equal(judge_draws(counts, .9, .9, 30, 1, capped), judge_draws(counts, .9, .9, 30, 2, capped))
+        assert judge_draws(counts[:0], .9, .9, 4, capped=capped).tolist() == [[0, 0, 0]]*4
+        assert expected_matches(counts[:0], .9, .9, capped) == (0, 0)
+        assert judge_draws([[0, 0, 0]], .9, .9, 3, capped=capped).tolist() == [[0, 0, 0]]*3
+    for wrong in ([[2, 1, 3]], [[2, 3, 1]], [[.5, 1, 1]], [[1, 1]], [[float('nan'), 1, 1]], [[-1, 0, 0]]):
+        with pytest.raises(UsageError): judge_draws(wrong, .9, .9)
+    for rates in ((1.1, .9), (.9, -.1), (float('nan'), .9), (Rate(3, 2), .9), (.9, Rate(0, 0))):
+        with pytest.raises(UsageError): judge_draws(counts, *rates)
+    with pytest.raises(UsageError, match='draws'): judge_draws(counts, .9, .9, 0)
+
+
+def noisy_frame():
+    frame = pl.DataFrame(random_counts(300), schema=['tp', 'n_predicted', 'n_gold']).with_columns(model=pl.Series(['b', 'a', 'c']*100))
+    return frame.with_columns(tp=pl.when(pl.int_range(300) % 10 > 0).then('tp'))
+
+
+def test_table_of_noise():
+    frame = noisy_frame()
+    for unparsed in ('exclude', 'wrong'):
+        table = judge_noise(frame, ['model'], draws=4000, unparsed=unparsed)
+        assert dict(table.drop('model').schema) == dict(NOISE.columns)
+        assert table['model'].to_list() == [name for name in 'bac' for _ in range(3)]
+        expected = matching_scores(frame, ['model'], unparsed)
+        assert table.filter(pl.col('metric') == 'f1')['value'].to_list() == expected['f1'].to_list()
+        assert table['unparsed'].to_list() == [10]*9
+        assert ((table['mean'] - table['expected']).abs() < 5*table['spread']/4000**.5).all()
+        assert ((table['high'] - table['low'])/(2*1.96*table['spread'])).is_between(.9, 1.1).all()
+    found = noise_draws(frame, ['model'], draws=2000)
+    correlations = np.corrcoef(F1(found.totals))
+    assert found.totals.shape == (3, 2000, 3) and np.abs(correlations[np.triu_indices(3, 1)]).max() < .1  # groups are drawn on their own
+    assert judge_noise(frame, draws=10)['draws'].to_list() == [10]*3
+    assert judge_noise(frame.clear(), ['model']).is_empty() and judge_noise(frame.clear())['expected'].null_count() == 3
+    nothing_found = pl.DataFrame({'tp': [0], 'n_predicted': [0], 'n_gold': [2]})
+    assert judge_noise(nothing_found)['mean'].to_list() == [None, 0, 0]
+
+
+def test_rates():
+    assert judge_rates(Rate(95, 100), .9) == (.95, .9)
+    for pair in ((.5, .5), (.2, .7), (Rate(1, 2), Rate(1, 2))):
+        assert judge_rates(*pair)
+        with pytest.raises(UsageError, match='1 or less'): judge_rates(*pair, informative=True)
+        with pytest.raises(UsageError, match='1 or less'): rogan_gladen(5, 10, *pair)
+        with pytest.raises(UsageError, match='1 or less'): corrected_scores(noisy_frame(), sensitivity=pair[0], specificity=pair[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(.01, .99), st.floats(.55, 1), st.floats(.55, 1))
+def test_rogan_gladen_inverts_the_judge(share, sensitivity, specificity):
+    n = 10**9
+    positives = round(n*(share*sensitivity + (1 - share)*(1 - specificity)))
+    assert rogan_gladen(positives, n, sensitivity, specificity).estimate == pytest.approx(share, abs=1e-6)
+
+
+@pytest.mark.parametrize('method', ['delta', 'bootstrap'])
+def test_rogan_gladen_covers(method):
+    "With rates counted on 150 items each, about 95 % of the intervals hold the true share; without that doubt, fewer."
+    generator = np.random.default_rng(3)
+    held, held_without = [], []
+    for seed in range(400):
+        positives = generator.binomial(1000, .3*.9 + .7*.15)
+        rates = Rate(int(generator.binomial(150, .9)), 150), Rate(int(generator.binomial(150, .85)), 150)
+        interval = rogan_gladen(positives, 1000, *rates, method=method, resamples=1000, seed=seed)
+        held.append(interval.low <= .3 <= interval.high)
+        interval = rogan_gladen(positives, 1000, *(rate.right/rate.n for rate in rates), method=method, resamples=1000, seed=seed)
+        held_without.append(interval.low <= .3 <= interval.high)
+    assert .92 <= np.mean(held) <= .98 and np.mean(held_without) < .88
+
+
+def test_rogan_gladen_edges():
+    assert rogan_gladen(0, 0, .9, .9).estimate is None
+    for method in ('delta', 'bootstrap'):
+        low, high = rogan_gladen(0, 50, .9, .9, method=method), rogan_gladen(50, 50, .9, .9, method=method)
+        assert (low.estimate, low.low, high.estimate, high.high) == (0, 0, 1, 1)
+    perfect = rogan_gladen(30, 100, 1, 1)
+    assert perfect.estimate == pytest.approx(.3) and perfect.plus_minus == pytest.approx(1.959964*(.21/100)**.5)
+    for wrong in ((11, 10), (-1, 10)):
+        with pytest.raises(UsageError): rogan_gladen(*wrong, .9, .9)
+    with pytest.raises(UsageError, match='delta'): rogan_gladen(1, 2, .9, .9, method='exact')
+
+
+def test_corrected_scores():
+    generator = np.random.default_rng(0)
+    gold, found = generator.integers(3, 9, 3000), generator.integers(0, 4, 3000)
+    true = np.stack([generator.binomial(found, .6), found, gold], 1)
+    judged = true.copy()
+    judged[:, 0] = generator.binomial(true[:, 0], .9) + generator.binomial(found - true[:, 0], .2)
+    frame = pl.DataFrame(judged, schema=['tp', 'n_predicted', 'n_gold'])
+    table = corrected_scores(frame, sensitivity=.9, specificity=.8, resamples=2000)
+    assert dict(table.schema) == dict(CORRECTED.columns) and (table['corrected'] < table['value'] - .003).all()
+    truth = matching_scores(pl.DataFrame(true, schema=['tp', 'n_predicted', 'n_gold'])).select('precision', 'recall', 'f1').row(0)
+    assert all(low < value < high for low, value, high in zip(table['low'], truth, table['high'], strict=True))
+    doubtful = corrected_scores(frame, sensitivity=Rate(90, 100), specificity=Rate(80, 100), resamples=2000)
+    assert doubtful['corrected'].to_list() == table['corrected'].to_list()
+    assert ((doubtful['high'] - doubtful['low']) > 2*(table['high'] - table['low'])).all()
+    perfect = corrected_scores(frame, sensitivity=1, specificity=1, resamples=500, seed=4)
+    assert perfect['corrected'].to_list() == pytest.approx(perfect['value'].to_list())
+    assert perfect['low'][2] == pytest.approx(np.quantile(F1(resampled_totals(judged, 500, 4)), .025))
+
+
+def test_corrected_edges():
+    frame = noisy_frame()
+    assert corrected_scores(frame, ['model'], resamples=50)['n'].to_list() == [90]*9
+    assert corrected_scores(frame.clear())['corrected'].null_count() == 3
+    one = corrected_scores(pl.DataFrame({'tp': [1], 'n_predicted': [1], 'n_gold': [1]}))
+    assert one['corrected'].to_list() == [1, 1, 1] and one['low'].null_count() == 3
+    nothing = corrected_scores(pl.DataFrame({'tp': [0, 0], 'n_predicted': [1, 2], 'n_gold': [1, 1]}), resamples=20)
+    assert nothing['corrected'].to_list() == [0, 0, 0]
+
+
+values = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=20)
+
+
+@settings(max_examples=80, deadline=None)
+@given(values, st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0, 1))
+def test_prediction_powered_by_its_formula(labelled, judge_only, weight):
+    human, judge = (np.array(column) for column in zip(*labelled, strict=True))
+    ours = prediction_powered_mean(human, judge, judge_only, weight=weight)
+    n, N = len(human), len(judge_only)
+    rectifier = human - weight*judge
+    variance = weight**2*np.var(judge_only)/N + np.var(rectifier, ddof=1)/n
+    assert ours.estimate == pytest.approx(weight*np.mean(judge_only) + rectifier.mean())
+    assert ours.high - ours.low == pytest.approx(2*1.959963985*variance**.5, abs=1e-9) and (ours.n_human, ours.n_judge) == (n, N)
+    assert 0 <= tuned_weight(human, judge, np.array(judge_only)) <= 1
+
+
+def test_tuned_weight_is_the_best():
+    generator = np.random.default_rng(1)
+    right = generator.random(4000) < .5
+    judge = np.where(generator.random(4000) < .8, right, ~right).astype(float)
+    def width(weight=None):
+        found = prediction_powered_mean(right[:800].astype(float), judge[:800], judge[800:], weight=weight)
+        return found.high - found.low
+    assert width() <= min(width(weight) for weight in np.linspace(0, 1, 21))*1.002 and width() < width(0) < 1
+    noise = generator.random(4000).round()
+    assert prediction_powered_mean(right[:800], noise[:800], noise[800:]).weight < .1
+
+
+def test_prediction_powered_covers():
+    generator, held, widths = np.random.default_rng(2), [], []
+    for _ in range(1500):
+        right = generator.random(600) < .35
+        judge = np.where(generator.random(600) < np.where(right, .9, .75), right, ~right)
+        found, people = (prediction_powered_mean(right[:120], judge[:120], judge[120:], weight=weight) for weight in (None, 0))
+        held.append(found.low <= .35 <= found.high)
+        widths.append((found.high - found.low)/(people.high - people.low))
+    assert .925 <= np.mean(held) <= .965 and np.mean(widths) < .9
+
+
+def test_prediction_powered_edges():
+    assert prediction_powered_mean([], [], [1, 0])[:3] == (None, None, None)
+    assert prediction_powered_mean([1], [1], [0, 1])[:4] == (1, None, None, 0)
+    everyone = prediction_powered_mean([1, 0, 1], [1, 0, 1], [])
+    assert everyone.weight == 0 and everyone.estimate == pytest.approx(2/3)
+    assert prediction_powered_mean([1, 0, 1], [1, 1, 1], [1, 1]).weight == 0  # a judge that never varies
+    assert prediction_powered_mean([1, 0, 1], [0, 1, 0], [1, 0]).weight == 0  # a judge that is always wrong
+    for wrong in (([1, 0], [1], [0]), ([1, None], [1, 1], [0]), ([1, 0], [1, float('nan')], [0]), (['a', 'b'], [1, 0], [1])):
+        with pytest.raises(UsageError): prediction_powered_mean(*wrong)
+    with pytest.raises(UsageError, match='weight'): prediction_powered_mean([1, 0], [1, 0], [1], weight=2)
+    with pytest.raises(UsageError, match='unlabelled'): prediction_powered_mean([1, 0], [1, 0], [], weight=1)
+
+
+def test_labelled_means():
+    items = pl.DataFrame({'human': [True, False, True, None, None, None], 'judge': [True, False, False, True, True, False]})
+    table = labelled_means(items)
+    assert dict(table.schema) == dict(LABELLED_MEANS.columns) and table['labels'].to_list() == ['human', 'judge', 'prediction-powered']
+    assert table['value'].to_list()[:2] == pytest.approx([2/3, 1/2])
+    assert table['n_human'].to_list() == [3, 0, 3]
+    assert table['n_judge'].to_list() == [0, 6, 3]
+    powered = prediction_powered_mean([1, 0, 1], [1, 0, 0], [1, 1, 0])
+    assert table.row(2)[1:4] == powered[:3]
+    assert labelled_means(items.tail(3))['value'].to_list() == [None, pytest.approx(2/3), None]
+    assert labelled_means(items.clear())['value'].null_count() == 3
+    with pytest.raises(UsageError, match='missing'): labelled_means(items.drop('judge'))
+    with pytest.raises(UsageError, match='unparsed'): labelled_means(items.with_columns(judge=pl.lit(None, pl.Boolean)))
+
+
+def test_what_final_prints_follows_from_the_plain_form():
+    "Table 10 from Table 4's printed precision and recall: the means, and the number of gold items behind the half-widths."
+    from factlab.reports.published import published
+    def cells(exhibit):
+        return published(exhibit).with_columns(key=pl.col('row').str.replace_all(' ', '') + '/' + pl.col('column').str.to_lowercase())
+    scores = dict(cells('final/table4').select('key', 'value').iter_rows())
+    gaps, gold = [], []
+    printed = cells('final/table10').filter(~pl.col('column').str.starts_with('Average'))
+    for key, mean, half in printed.select('key', 'value', 'plus_minus').iter_rows():
+        precision, recall = (scores[key.removesuffix('f1') + metric] for metric in ('precision', 'recall'))
+        matches, spread = expected_matches([[recall, recall/precision, 1]], .95, .9)
+        gaps.append(mean - 2*matches/(1 + recall/precision))
+        gold.append((1.96*2*spread/(1 + recall/precision)/half)**2)
+    assert len(gaps) == 40 and np.abs(gaps).max() < .015 and 0 < np.mean(gaps) < .007
+    assert np.median(gold) == pytest.approx(2131*1265/1405, rel=.03)

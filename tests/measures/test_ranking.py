@@ -1,0 +1,202 @@
+"""Fused ranks agree with their definitions, tried on every order; rank probabilities with what is known of the draws."""
+from itertools import combinations, permutations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from factlab.core.core import DataError, UsageError
+from factlab.measures.ranking import (FUSED, RANK_RANGES, RANKS, TIE_RULES, bootstrap_draws, condorcet_ranks, copeland_ranks, copeland_scores,
+                             fused_ranks, kemeny_order, kendall_distance, normal_draws, preferences, rank_draws, rank_probabilities,
+                             rank_ranges, shared_ranks)
+from factlab.measures.stats import F1, bootstrap_counts
+
+matrices = st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(lambda shape: arrays(np.int64, shape, elements=st.integers(0, 4)))
+
+
+def beats(scores, i, j): return sum(a > b for a, b in zip(scores[i], scores[j], strict=True))
+
+
+@settings(max_examples=120, deadline=None)
+@given(matrices)
+def test_condorcet_by_definition(scores):
+    size = len(scores)
+    above = preferences(scores)
+    assert all(above[i, j] == beats(scores, i, j) for i in range(size) for j in range(size))
+    ranks = condorcet_ranks(scores)
+    for i in range(size):
+        if all(above[i, j] > above[j, i] for j in range(size) if j != i): assert ranks[i] == 1 and (ranks == 1).sum() == 1
+        if all(above[i, j] < above[j, i] for j in range(size) if j != i): assert ranks[i] == size
+    # every set that beats all others by majority stands above them; the smallest sets of that kind are the groups
+    closed = {0, size}
+    for number in range(1, size):
+        for group in combinations(range(size), number):
+            outside = [j for j in range(size) if j not in group]
+            if all(above[i, j] > above[j, i] for i in group for j in outside):
+                closed.add(number)
+                assert max(ranks[list(group)]) < min(ranks[outside])
+    starts = sorted(closed)[:-1]
+    assert sorted(set(ranks.tolist())) == [1 + number for number in starts]
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices, st.sampled_from(TIE_RULES), st.randoms())
+def test_ranks_do_not_depend_on_the_order_of_the_input(scores, ties, random):
+    order = list(range(len(scores)))
+    random.shuffle(order)
+    assert (condorcet_ranks(scores[order], ties) == condorcet_ranks(scores, ties)[order]).all()
+    shared, fused = condorcet_ranks(scores), condorcet_ranks(scores, ties)
+    for i, j in combinations(range(len(scores)), 2):
+        if shared[i] < shared[j]: assert fused[i] < fused[j]
+        elif shared[i] == shared[j] and ties == 'mean': assert np.sign(fused[i] - fused[j]) == np.sign(scores[j].sum() - scores[i].sum())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5).flatmap(lambda size: arrays(np.int64, (7, size, 4), elements=st.integers(0, 3))), st.sampled_from(TIE_RULES))
+def test_many_at_once(batch, ties):
+    assert (condorcet_ranks(batch, ties) == [condorcet_ranks(scores, ties) for scores in batch]).all()
+    assert (copeland_scores(batch) == [copeland_scores(scores) for scores in batch]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices)
+def test_copeland_by_definition(scores):
+    for i, score in enumerate(copeland_scores(scores)):
+        pairs = [(beats(scores, i, j), beats(scores, j, i)) for j in range(len(scores)) if j != i]
+        assert score == sum(a > b for a, b in pairs) + sum(a == b for a, b in pairs)/2
+    from scipy.stats import rankdata
+    assert copeland_ranks(scores).tolist() == rankdata(-copeland_scores(scores), method='min').tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices)
+def test_kemeny_by_all_orders(scores):
+    def total(order):
+        places = np.empty(len(order))
+        places[list(order)] = -np.arange(len(order))
+        return sum(kendall_distance(places, column) for column in scores.T)
+    totals = {order: total(order) for order in permutations(range(len(scores)))}
+    least = min(totals.values())
+    found = kemeny_order(scores)
+    best = [order for order, distance in totals.items() if distance == least]
+    assert found.distance == least and tuple(found.order) in best and found.optimal == len(best)
+    by_mean = np.argsort(-scores.mean(1).round(12), kind='stable').tolist()
+    assert tuple(found.order) == min(best, key=lambda order: [by_mean.index(i) for i in order])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 9).flatmap(lambda size: st.tuples(*[st.lists(st.integers(0, 5), min_size=size, max_size=size)]*3)))
+def test_kendall_distance(rankings):
+    from scipy.stats import kendalltau
+    a, b, c = rankings
+    size = len(a)
+    assert kendall_distance(a, b) == kendall_distance(b, a) and kendall_distance(a, a) == 0
+    assert kendall_distance(a, c) <= kendall_distance(a, b) + kendall_distance(b, c)
+    x, y = np.random.default_rng(sum(a)).permuted(np.tile(np.arange(size), (2, 1)), axis=1)
+    assert kendall_distance(x, y, normalized=True) == pytest.approx((1 - kendalltau(x, y).statistic)/2)
+
+
+def test_kemeny_and_condorcet_agree_where_majorities_do():
+    generator = np.random.default_rng(0)
+    agreed = 0
+    for _ in range(200):
+        scores = generator.normal(size=(7, 5)) + np.arange(7)[:, None]
+        ranks = condorcet_ranks(scores)
+        if len(set(ranks.tolist())) == 7:
+            agreed += 1
+            assert kemeny_order(scores).order == np.argsort(ranks).tolist()
+    assert agreed > 50
+
+
+def test_edges():
+    assert condorcet_ranks([[.3, .1]]).tolist() == [1]
+    assert kemeny_order([[.3]]).order == [0]
+    assert kendall_distance([1], [2], normalized=True) == 0
+    for ties in TIE_RULES: assert condorcet_ranks(np.ones((4, 3)), ties).tolist() == [1]*4
+    assert shared_ranks([1, 1, 0]).tolist() == [1, 1, 3]
+    for function in (condorcet_ranks, copeland_scores, kemeny_order, preferences):
+        for wrong in ([[1, float('nan')], [0, 1]], np.zeros((0, 2)), np.zeros((2, 0)), [1, 2], [['a'], ['b']], [[1, 2], [3]]):
+            with pytest.raises(UsageError): function(wrong)
+    with pytest.raises(UsageError, match='copeland'): condorcet_ranks([[1], [2]], 'name')
+    with pytest.raises(UsageError, match='12'): kemeny_order(np.ones((13, 1)))
+    with pytest.raises(UsageError, match='one matrix'): kemeny_order(np.ones((2, 3, 1)))
+    with pytest.raises(UsageError, match='same systems'): kendall_distance([1, 2], [1, 2, 3])
+
+
+def printed(table: str) -> pl.DataFrame:
+    "FACTS' Table 5 or 6 as published: six scores, their average and the fused rank."
+    from factlab.reports.published import published
+    return published(f'facts/{table}').pivot('column', index='row', values='value').drop_nulls('Fused rank')
+
+
+@pytest.mark.parametrize('table', ['table5', 'table6'])
+def test_facts_fused_ranks_need_a_tie_rule(table):
+    "Majorities leave two pairs of FACTS' nine models even; by the mean score the printed fused ranks come out."
+    scores = printed(table)
+    judges = [name for name in scores.columns if name.startswith(('Open ', 'Blind ')) and name.endswith('(%)')]
+    fused = fused_ranks(scores, judges, 'row')
+    assert len(judges) == 6 and fused['fused'].to_list() == scores['Fused rank'].to_list() == list(range(1, 10))
+    assert fused['condorcet'].to_list() == [1, 1, 3, 4, 5, 6, 7, 8, 8]
+
+
+def test_table_of_fused_ranks():
+    frame = pl.DataFrame({'system': ['a', 'b', 'c'], 'one': [.1, .2, .3], 'two': [3, 1, 2]})
+    table = fused_ranks(frame, ['one', 'two'])
+    assert dict(table.schema) == dict(FUSED.columns) and table['mean'].to_list() == pytest.approx([1.55, .6, 1.15])
+    assert table.select('wins', 'ties', 'losses').rows() == [(0, 2, 0), (0, 1, 1), (1, 1, 0)]
+    assert table['condorcet'].to_list() == [1, 1, 1] and table['fused'].to_list() == [1, 3, 2]
+    down = fused_ranks(frame, ['one', 'two'], larger_is_better=False)
+    assert down['fused'].to_list() == [3, 1, 2] and down['mean'].to_list() == table['mean'].to_list()
+    many = pl.DataFrame({'system': [str(i) for i in range(20)], 'one': range(20)})
+    assert fused_ranks(many, ['one'])['kemeny'].null_count() == 20
+    assert fused_ranks(many, ['one'])['fused'].to_list() == list(range(20, 0, -1))
+    for wrong in (frame.with_columns(one=pl.lit(None, pl.Float64)), pl.concat([frame, frame]), frame.clear()):
+        with pytest.raises(UsageError): fused_ranks(wrong, ['one', 'two'])
+    for columns in (['three'], ['system']):
+        with pytest.raises(DataError): fused_ranks(frame, columns)
+
+
+def test_normal_draws():
+    drawn = normal_draws([.5, .6], [.02, .02], draws=40_000, seed=1)
+    assert drawn.mean(0) == pytest.approx([.5, .6], abs=.001) and drawn.std(0) == pytest.approx([.02/1.96]*2, rel=.03)
+    from scipy.stats import norm
+    close = normal_draws([.5, .51], [.02, .02], draws=40_000)
+    assert (close[:, 0] > close[:, 1]).mean() == pytest.approx(norm.sf(.01/(2**.5*.02/1.96)), abs=.01)
+    tied = normal_draws(np.zeros((3, 4)), np.ones((3, 4)), 5000, together=['x', 'x', 'y', 'y'])
+    correlations = np.corrcoef(tied[:, 0].T)
+    assert correlations[0, 1] == pytest.approx(1) and abs(correlations[0, 2]) < .06 and abs(np.corrcoef(tied[:, :, 0].T)[0, 1]) < .06
+    assert (normal_draws([1.], [0.], 5) == 1).all()
+    for wrong in (([1, 2], [1]), ([float('nan')], [1]), ([1], [-1])):
+        with pytest.raises(UsageError): normal_draws(*wrong)
+    with pytest.raises(UsageError, match='label'): normal_draws([1, 2], [1, 1], together=['x'])
+
+
+def test_rank_probabilities():
+    draws = np.array([[3, 2, 1], [3, 2, 1], [2, 3, 1], [2, 2, 1]])
+    table = rank_probabilities(['a', 'b', 'c'], draws)
+    assert dict(table.schema) == dict(RANKS.columns) and table['probability'].to_list() == [.75, .25, 0, .5, .5, 0, 0, 0, 1]
+    assert rank_probabilities(['a', 'b', 'c'], draws, larger_is_better=False)['probability'].to_list()[6:] == [1, 0, 0]
+    fused = np.random.default_rng(0).normal(size=(50, 4, 3))
+    assert (rank_draws(fused) == [condorcet_ranks(scores, 'mean') for scores in fused]).all()
+    ranges = rank_ranges(['a', 'b', 'c'], [1, 2, 3], draws)
+    assert dict(ranges.schema) == dict(RANK_RANGES.columns)
+    assert ranges.rows() == [('a', 1, 1, 2, .75), ('b', 2, 1, 2, .5), ('c', 3, 3, 3, 0)]
+    for wrong in ((['a'], draws), (['a', 'b', 'c'], draws[:0]), (['a', 'b', 'c'], draws*float('nan')), (['a'], [1, 2])):
+        with pytest.raises(UsageError): rank_probabilities(*wrong)
+    with pytest.raises(UsageError): rank_ranges(['a', 'b'], [1, 2], draws)
+
+
+def test_bootstrap_draws_are_paired():
+    generator = np.random.default_rng(0)
+    gold = generator.integers(1, 4, 200)
+    base = generator.binomial(gold, .5)
+    more = np.minimum(base + (np.arange(200) % 30 == 0), gold)
+    counts = {name: np.stack([tp, gold, gold], 1) for name, tp in (('base', base), ('more', more))}
+    draws = bootstrap_draws(counts, F1, 5000)
+    alone = bootstrap_counts(counts['base'], F1)
+    assert np.quantile(draws[:, 0], [.025, .975]) == pytest.approx([alone.low, alone.high], abs=.01)
+    assert (draws[:, 1] >= draws[:, 0]).all() and np.corrcoef(draws.T)[0, 1] > .9
+    with pytest.raises(UsageError, match='one shape'): bootstrap_draws({'a': counts['base'], 'b': counts['base'][1:]})

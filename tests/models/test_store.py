@@ -1,0 +1,612 @@
+"The store under threads, processes, forks, kill -9, damage, and disks that refuse."
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factlab.models import store as store_module
+from factlab.core.core import StoreError, UsageError
+from factlab.models.store import EXPORT, FAULTS, STATS, DamagedStoreError, Row, Store
+
+posix = pytest.mark.skipif(os.name == 'nt', reason='signals and forks of POSIX')
+PRELUDE = '''
+import json, os, sys, time, random
+from factlab.models.store import Store, Row, StoreError
+from factlab.core.core import FactlabError
+def row(key, text): return Row(key, 'tiny', 'generate', {'question': key}, {'text': text, 'prompt_tokens': 2, 'completion_tokens': 1})
+path = sys.argv[1]
+'''
+
+
+def row(key, text='an answer', model='tiny', kind='generate'):
+    return Row(key, model, kind, {'question': key}, {'text': text, 'prompt_tokens': 2, 'completion_tokens': 1})
+
+
+def start(script, *arguments):
+    "A Python process of its own; its output can be read line by line."
+    command = [sys.executable, '-u', '-c', PRELUDE + script, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path/'store.sqlite', patience=5) as store: yield store
+
+
+def fill(store, count=400, size=600):
+    "Rows of some length, and what they hold."
+    rows = [row(f'key-{n:05}', f'{n} ' + chr(97 + n % 26)*size) for n in range(count)]
+    store.put_many(rows)
+    return {one.key: one.response for one in rows}
+
+
+# What goes in comes out
+
+def text():
+    return st.text(st.characters(codec=None, exclude_categories=()), max_size=30)  # all of Unicode, halves of surrogate pairs too
+
+
+def of_json():
+    leaves = st.none()|st.booleans()|st.integers()|st.floats(allow_nan=False, allow_infinity=False)|text()
+    def grown(inner): return st.lists(inner, max_size=4)|st.dictionaries(text(), inner, max_size=4)
+    return st.dictionaries(text(), st.recursive(leaves, grown, max_leaves=8), max_size=5)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(response=of_json(), request_=of_json())
+def test_round_trip_of_whatever_json_can_hold(store, response, request_):
+    key = f'k{time.monotonic_ns()}'
+    expected = json.loads(json.dumps(response))  # JSON joins two halves of a surrogate pair that stand side by side
+    assert store.put_many([Row(key, 'tiny', 'generate', request_, response)]) == {key: expected} == store.get_many([key])
+
+
+def test_samples_of_one_question_are_rows_of_their_own(store):
+    keys = [f'question repeat={n}' for n in range(5)]
+    store.put_many([row(key, f'sample {n}') for n, key in enumerate(keys)])
+    assert [answer['text'] for answer in store.get_many(keys).values()] == [f'sample {n}' for n in range(5)]
+    assert [answer['text'] for answer in store.get_many(keys[::-1]).values()] == [f'sample {n}' for n in range(5)][::-1]
+
+
+def test_the_first_write_wins_also_within_a_batch(store):
+    assert store.put_many([row('a', '1'), row('a', '2'), row('b', '3')])['a']['text'] == '1'
+    assert store.put_many([row('a', '4')])['a']['text'] == '1'
+    assert store.stats()['responses'].to_list() == [2]
+
+
+@pytest.mark.parametrize('wrong', [float('nan'), float('inf'), {1, 2}, b'bytes', object()])
+def test_what_json_cannot_hold_is_refused_and_nothing_of_the_batch_is_stored(store, wrong):
+    with pytest.raises(UsageError, match='cannot store'):
+        store.put_many([row('good'), Row('bad', 'tiny', 'generate', {}, {'value': wrong})])
+    assert store.get_many(['good']) == {}
+
+
+@pytest.mark.parametrize('keys', ['one text', [''], [None], ['half \ud83d'], ['nul\0'], [3]])
+def test_keys_that_are_none(store, keys):
+    for call in (store.get_many, store.get_vectors, lambda keys: store.claim(keys, 'me')):
+        with pytest.raises(UsageError): call(keys)
+
+
+def test_token_counts_that_are_none_do_not_stop_the_statistics(store):
+    for n, count in enumerate([None, 'many', -1, True, 2**70, 7]):
+        store.put_many([Row(f'{n}', 'tiny', 'generate', {}, {'prompt_tokens': count})])
+    assert store.stats()['prompt_tokens'].to_list() == [7] and store.get_many(['4']) == {'4': {'prompt_tokens': 2**70}}
+
+
+def test_nothing_asked_nothing_given(store):
+    assert store.get_many([]) == {} == store.put_many([]) == store.get_vectors([]) and store.claim([], 'me') == set()
+    assert STATS.check(store.stats()).is_empty() and FAULTS.check(store.verify()).is_empty()
+    store.release([], 'me')
+    store.put_vectors('tiny', {})
+
+
+def test_many_keys_at_once(store):
+    held = fill(store, 20_000, 20)
+    assert store.get_many(held) == held and list(store.get_many(list(held)[::-1])) == list(held)[::-1]
+
+
+def test_a_large_response_and_a_strange_name(tmp_path):
+    with Store(tmp_path/'späte Antworten? #1.sqlite') as store:
+        assert len(store.put_many([row('k', 'x'*20_000_000)])['k']['text']) == 20_000_000
+
+
+def test_the_default_place_and_a_missing_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    with Store() as store: store.put_many([row('k')])
+    assert (tmp_path/'home'/'store.sqlite').exists()
+    with Store(tmp_path/'a'/'b'/'c.sqlite') as store: assert store.stats().is_empty()
+
+
+# Threads and forks
+
+def test_threads(store):
+    def work(number):
+        for n in range(25): store.put_many([row(f'shared {n}', str(number)), row(f'own {number} {n}')])
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert store.stats()['responses'].sum() == 25 + 8*25 and store.verify().is_empty()
+
+
+@posix
+def test_connections_do_not_live_through_a_fork(store):
+    "The child goes on after the parent has closed, while threads of the parent are busy; nothing of either is lost."
+    store.put_many([row('before')])
+    busy = [threading.Thread(target=lambda m=m: [store.put_many([row(f'thread {m} {n}')]) for n in range(30)]) for m in range(3)]
+    for thread in busy: thread.start()
+    context = multiprocessing.get_context('fork')
+    children = [context.Process(target=lambda m=m: [store.put_many([row(f'child {m} {n}')]) for n in range(30)]) for m in range(3)]
+    for child in children: child.start()
+    for thread in busy: thread.join()
+    store.put_many([row('after')])
+    store.close()
+    for child in children: child.join()
+    assert [child.exitcode for child in children] == [0]*3
+    assert store.stats()['responses'].sum() == 2 + 6*30 and store.verify().is_empty()
+
+
+def test_a_file_that_was_removed_is_made_anew(store):
+    fill(store, 10)
+    store.path.unlink()
+    assert store.get_many(['key-00003']) == {}
+    store.put_many([row('new')])
+    store.close()
+    shutil.rmtree(store.path.parent)
+    store.put_many([row('newer')])
+    assert store.get_many(['new', 'newer']).keys() == {'newer'} and store.verify().is_empty()
+
+
+# Processes
+
+def test_processes_that_write_the_same_and_different_keys_agree(tmp_path):
+    "All begin at one moment with a store that does not exist yet."
+    script = '''
+me, go = sys.argv[2], float(sys.argv[3])
+time.sleep(max(0, go - time.time()))
+stands = {}
+with Store(path) as store:
+    for n in range(40):
+        stands |= store.put_many([row(f'shared {n}', me), row(f'shared {n + 1}', me), row(f'own {me} {n}', me)])
+print(json.dumps(stands))
+'''
+    path, go = tmp_path/'store.sqlite', time.time() + 3
+    processes = [start(script, path, n, go) for n in range(5)]
+    seen = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    with Store(path) as store:
+        assert store.stats()['responses'].sum() == 41 + 5*40 and store.verify().is_empty()
+        for stands in seen: assert store.get_many(stands) == stands
+
+
+def test_five_who_ask_the_same_at_the_same_time_pay_once(tmp_path):
+    script = '''
+me, go, paid = sys.argv[2], float(sys.argv[3]), []
+keys = [f'q{n}' for n in range(60)]
+time.sleep(max(0, go - time.time()))
+with Store(path) as store:
+    while len(have := store.get_many(keys)) < len(keys):
+        mine = store.claim([key for key in keys if key not in have], me)
+        for key in sorted(mine)[:7]:
+            paid.append(key)
+            store.put_many([row(key, me)])
+        if mine: store.release(mine, me)
+        else: time.sleep(0.01)
+print(json.dumps([paid, have]))
+'''
+    go = time.time() + 3
+    processes = [start(script, tmp_path/'store.sqlite', n, go) for n in range(5)]
+    results = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    assert sorted(key for paid, _ in results for key in paid) == sorted(f'q{n}' for n in range(60))
+    assert all(have == results[0][1] for _, have in results)
+
+
+def begin_at_once(path, barrier, me):
+    with Store(path, patience=20) as store:
+        barrier.wait()
+        mine = store.claim(['a', 'b', 'c'], me)
+        store.put_many([row(key, me) for key in mine])
+        assert not mine or {answer['text'] for answer in store.get_many(mine).values()} == {me}
+
+
+@posix
+def test_many_who_make_a_store_at_the_same_instant(tmp_path):
+    context = multiprocessing.get_context('fork')
+    for turn in range(25):
+        path, barrier = tmp_path/f'{turn}.sqlite', context.Barrier(8)
+        processes = [context.Process(target=begin_at_once, args=(path, barrier, f'{n}')) for n in range(8)]
+        for process in processes: process.start()
+        for process in processes: process.join()
+        assert [process.exitcode for process in processes] == [0]*8
+        with Store(path) as store: assert store.stats()['responses'].sum() == 3 and store.verify().is_empty()
+
+
+@posix
+def test_kill_9_in_the_middle_of_writing_loses_nothing_that_was_acknowledged(tmp_path):
+    script = '''
+me = sys.argv[2]
+with Store(path) as store:
+    for n in range(100_000):
+        keys = [f'{me} {n} {m}' for m in range(random.randint(1, 40))]
+        if n % 10 == 9: store.prune(kind='choices')
+        store.put_many([row(key, 'x'*random.randint(1, 5000)) for key in keys] + [row(f'{me} {n} c', 'y'*9000)._replace(kind='choices')])
+        print(json.dumps(keys))
+'''
+    acknowledged = []
+    for turn in range(6):
+        two = [start(script, tmp_path/'store.sqlite', f'{turn}{which}') for which in 'ab']
+        for process in two: acknowledged += json.loads(process.stdout.readline())
+        time.sleep(random.uniform(0, 0.25))
+        for process in two: process.send_signal(signal.SIGKILL)
+        for process in two:
+            acknowledged += [key for line in process.communicate()[0].splitlines() if line.endswith(']') for key in json.loads(line)]
+        with Store(tmp_path/'store.sqlite') as store:
+            assert store.verify().is_empty()
+            assert store.get_many(acknowledged).keys() == set(acknowledged)
+    assert len(acknowledged) > 100
+
+
+@posix
+def test_kill_9_while_a_store_is_being_made(tmp_path):
+    for turn in range(8):
+        path = tmp_path/f'{turn}.sqlite'
+        process = start("print('ready')\nStore(path).put_many([row('k', 'v')])\nprint('done')\ntime.sleep(60)", path)
+        process.stdout.readline()
+        time.sleep(turn*0.004)
+        process.kill()
+        done = 'done' in process.communicate()[0]
+        with Store(path) as store:
+            assert len(store.get_many(['k'])) >= done and store.verify().is_empty()
+            store.put_many([row('k2')])
+
+
+# Claims
+
+@posix
+def test_claims_of_a_killed_process_are_taken_over_at_once(store):
+    process = start("print(sorted(Store(path).claim(['a', 'b'], 'other')))\ntime.sleep(60)", store.path)
+    assert process.stdout.readline() == "['a', 'b']\n"
+    assert store.claim(['a', 'b', 'c'], 'me') == {'c'}
+    process.kill()
+    process.wait()
+    assert store.claim(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} and store.renew('me') == 3 and store.renew('other') == 0
+
+
+def test_claims_of_another_machine_last_as_long_as_their_lease(tmp_path, monkeypatch):
+    with Store(tmp_path/'store.sqlite', lease=0.6) as there, Store(tmp_path/'store.sqlite') as here:
+        monkeypatch.setattr(store_module, '_host', lambda: 'elsewhere')
+        monkeypatch.setattr(store_module, '_runs', lambda pid: False)
+        assert there.claim(['a', 'b'], 'other') == {'a', 'b'}
+        monkeypatch.setattr(store_module, '_host', lambda: 'here')
+        assert here.claim(['a'], 'me') == set()
+        for _ in range(4):
+            time.sleep(0.3)
+            assert there.renew('other') == 2 and here.claim(['a'], 'me') == set()
+        there.put_many([row('b')])
+        time.sleep(0.8)
+        assert here.claim(['a', 'b'], 'me') == {'a'} and there.renew('other') == 0
+
+
+def test_claims_are_given_back(store):
+    assert store.claim(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} == store.claim(['a', 'b', 'c'], 'me')
+    store.release(['a'], 'another')
+    assert store.claim(['a', 'b', 'c'], 'another') == set()
+    store.release(['a'], 'me')
+    assert store.claim(['a', 'b', 'c'], 'another') == {'a'}
+    store.put_many([row('b')])
+    store.release(None, 'me')
+    assert store.claim(['a', 'b', 'c'], 'another') == {'a', 'c'}
+    assert store.claim(['b'], 'third') == set()
+
+
+# Damage
+
+def damage(path, offset, length=1):
+    content = bytearray(path.read_bytes())
+    for n in range(offset, min(offset + length, len(content))): content[n] ^= 0xFF
+    path.write_bytes(content)
+
+
+def answers_rightly_or_not_at_all(path, held, header=False):
+    "True when everything was answered. A changed header may say anything: that the file is newer, read-only, another program's."
+    with Store(path, patience=1) as store:
+        try: found = store.get_many(held)
+        except StoreError as error:
+            assert header or isinstance(error, DamagedStoreError), error
+            return False
+        assert all(found[key] == held[key] for key in found), 'answered wrongly'
+        return found == held
+
+
+def test_flipped_bytes_never_give_a_wrong_answer(tmp_path):
+    with Store(tmp_path/'sound.sqlite') as store: held = fill(store, 150, 300)
+    size, chance, noticed = (tmp_path/'sound.sqlite').stat().st_size, random.Random(7), 0
+    offsets = [*range(0, 100, 4), *(chance.randrange(size) for _ in range(120))]
+    for offset in offsets:
+        path = tmp_path/'damaged.sqlite'
+        shutil.copy(tmp_path/'sound.sqlite', path)
+        damage(path, offset, chance.choice([1, 1, 8, 700]))
+        if not answers_rightly_or_not_at_all(path, held, header=offset < 100):
+            noticed += 1
+            with Store(path, patience=1) as store:
+                try: assert not store.verify().is_empty(), offset
+                except StoreError: assert offset < 100
+        for beside in tmp_path.glob('damaged.sqlite*'): beside.unlink()
+    assert noticed > 60
+
+
+def test_a_letter_changed_in_the_middle_is_named(store, tmp_path):
+    fill(store, 200)
+    store.close()
+    place = store.path.read_bytes().index(b'77 zzzzz')
+    damage(store.path, place + 20)
+    faults = store.verify()
+    assert faults.rows() == [('responses', 'key-00077', 'the checksum of the response does not fit')]
+    with pytest.raises(DamagedStoreError, match='key-00077.*verify'): store.get_many(['key-00001', 'key-00077'])
+    with pytest.raises(DamagedStoreError): store.export(tmp_path/'out.jsonl')
+    assert not (tmp_path/'out.jsonl').exists() and len(store.get_many(['key-00076'])) == 1
+    assert store.verify(repair=True).height == 1 and store.verify().is_empty()
+    assert store.put_many([row('key-00077', 'asked again')])['key-00077']['text'] == 'asked again'
+
+
+@pytest.mark.parametrize('part', [0.03, 0.3, 0.5, 0.77, 0.999])
+@pytest.mark.parametrize('whole_pages', [True, False])
+def test_a_file_that_was_cut_short(store, part, whole_pages):
+    held = fill(store, 300)
+    store.close()
+    size = int(store.path.stat().st_size*part)
+    os.truncate(store.path, size // 4096 * 4096 if whole_pages else size)
+    assert not answers_rightly_or_not_at_all(store.path, held)
+    faults = store.verify()
+    assert not faults.is_empty()
+    if whole_pages or part < 0.9:  # SQLite reads the missing rest of a last page as zeros: that damages rows, not the structure
+        assert faults['table'][0] == 'file'
+        with pytest.raises(DamagedStoreError, match='rescue|copy'): store.verify(repair=True)
+        with pytest.raises(DamagedStoreError): store.put_many([row('more')])
+
+
+def test_a_damaged_header(store):
+    fill(store, 10)
+    store.close()
+    damage(store.path, 0, 16)
+    with pytest.raises(DamagedStoreError, match='first bytes'): store.get_many(['key-00001'])
+    assert store.verify()['table'].to_list() == ['file']
+
+
+def test_rescue_saves_what_is_sound(store, tmp_path):
+    held = fill(store, 400)
+    store.put_vectors('encoder', {f'v{n}': np.full(8, n) for n in range(20)})
+    store.close()
+    pages = store.path.stat().st_size // 4096
+    damage(store.path, 4096*(pages // 2), 4096)
+    assert not store.verify().is_empty()
+    saved = store.rescue(tmp_path/'rescued.sqlite')
+    with Store(tmp_path/'rescued.sqlite') as rescued:
+        assert rescued.verify().is_empty()
+        found, vectors = rescued.get_many(held), rescued.get_vectors([f'v{n}' for n in range(20)])
+        assert 300 < len(found) < 400 and len(found) + len(vectors) == saved and all(found[key] == held[key] for key in found)
+    with pytest.raises(UsageError, match='exists already'): store.rescue(tmp_path/'rescued.sqlite')
+
+
+# Files that are something else
+
+def test_a_newer_store_is_refused_and_left_alone(store):
+    fill(store, 3)
+    store.close()
+    with sqlite3.connect(store.path) as connection: connection.execute('PRAGMA user_version = 2')
+    connection.close()
+    before = store.path.read_bytes()
+    for call in (lambda: store.get_many(['key-00001']), lambda: store.put_many([row('k')]), store.stats, store.verify):
+        with pytest.raises(StoreError, match='newer factlab.*upgrade'): call()
+    store.close()
+    assert store.path.read_bytes() == before
+
+
+def test_an_older_store_is_brought_up(store, monkeypatch):
+    held = fill(store, 3)
+    store.close()
+    monkeypatch.setattr(store_module, '_SCRIPTS', (*store_module._SCRIPTS, 'CREATE TABLE later (x); CREATE INDEX i ON later (x)'))
+    assert store.get_many(held) == held
+    with store._reading() as connection: assert connection.execute('PRAGMA user_version').fetchone() == (2,)
+    monkeypatch.setattr(store_module, '_SCRIPTS', (*store_module._SCRIPTS, 'CREATE TABLE last (x); CREATE TABLE last (x)'))
+    store.close()
+    with pytest.raises(StoreError): store.get_many(held)  # a script that fails changes nothing
+    with sqlite3.connect(store.path) as connection:
+        assert connection.execute('PRAGMA user_version').fetchone() == (2,)
+        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'last'").fetchall()
+    connection.close()
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path):
+    (tmp_path/'text.sqlite').write_text('a line of text\n'*500)
+    with sqlite3.connect(tmp_path/'other.sqlite') as connection: connection.execute('CREATE TABLE responses (x)')
+    connection.close()
+    (tmp_path/'folder.sqlite').mkdir()
+    for name in ('text', 'other'):
+        path = tmp_path/f'{name}.sqlite'
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match='another program|not an SQLite'): Store(path).put_many([row('k')])
+        assert path.read_bytes() == before
+    with pytest.raises(StoreError, match='cannot be opened'): Store(tmp_path/'folder.sqlite').stats()
+    (tmp_path/'empty.sqlite').touch()
+    with Store(tmp_path/'empty.sqlite') as store: assert store.put_many([row('k')])
+
+
+# A disk that refuses
+
+def held_after(store, held):
+    assert store.verify().is_empty() and store.get_many(held) == held
+
+
+def test_a_full_file(store, monkeypatch):
+    held = fill(store, 20)
+    store.close()
+    connect = store_module._Handle._connect
+    def small(handle):
+        connection = connect(handle)
+        connection.execute('PRAGMA max_page_count = 20')
+        return connection
+    monkeypatch.setattr(store_module._Handle, '_connect', small)
+    with pytest.raises(StoreError, match='full.*safe.*Free space'): store.put_many([row(f'more {n}', 'x'*3000) for n in range(100)])
+    held_after(store, held)
+    monkeypatch.undo()
+    store.close()
+    store.put_many([row('more 1')])
+    held_after(store, held)
+
+
+@posix
+def test_a_limit_on_the_size_of_files(store):
+    held = fill(store, 20)
+    store.close()
+    process = start('''
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+store = Store(path)
+for n in range(1000):
+    try: store.put_many([row(f'{n} {m}', 'x'*3000) for m in range(5)])
+    except StoreError as error: print(n, error); break
+print(len(store.get_many([f'{n} 0'])), len(store.get_many(['key-00001'])))
+''', store.path)
+    said, left = process.communicate(timeout=60)[0].splitlines()
+    assert 'safe' in said and left == '0 1'
+    held_after(store, held | {f'{m} 0': row('', 'x'*3000).response for m in range(int(said.split()[0]))})
+
+
+@pytest.mark.skipif(not hasattr(os, 'geteuid') or os.geteuid() != 0 or sys.platform != 'linux', reason='needs the right to mount')
+def test_a_disk_that_is_really_full(tmp_path):
+    mount = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', tmp_path], capture_output=True)
+    if mount.returncode: pytest.skip('cannot mount here')
+    try:
+        with Store(tmp_path/'store.sqlite') as store:
+            held = {}
+            with pytest.raises(StoreError, match='safe.*ree space|safe.*full disk'):
+                for n in range(1000):
+                    held |= store.put_many([row(f'{n} {m}', 'x'*3000) for m in range(5)])
+            held_after(store, held)
+            store.close()
+            held_after(store, held)
+        (tmp_path/'rest').write_bytes(b'')
+        with open(tmp_path/'rest', 'wb', buffering=0) as rest:
+            try:
+                while rest.write(b'x'*1000): pass
+            except OSError: pass
+        with pytest.raises(StoreError, match='space|disk'): Store(tmp_path/'new'/'store.sqlite').put_many([row('k')])
+    finally: subprocess.run(['umount', '-l', tmp_path], check=True)
+
+
+@posix
+def test_a_folder_that_may_not_be_written():
+    folder = Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o755)
+        with Store(folder/'store.sqlite') as store: fill(store, 3)
+        (folder/'store.sqlite').chmod(0o444)
+        folder.chmod(0o555)
+        process = start('''
+if os.getuid() == 0: os.setuid(65534)
+for name in ('store', 'new'):
+    try: Store(path + f'/{name}.sqlite').put_many([row('k', 'v')])
+    except StoreError as error: print(error)
+''', folder)
+        said = process.communicate(timeout=60)[0].splitlines()
+        assert len(said) == 2 and all('FACTLAB_HOME' in line for line in said)
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_store_that_others_hold(store):
+    held = fill(store, 3)
+    impatient = Store(store.path, patience=0.2)
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute('BEGIN IMMEDIATE')
+    assert impatient.get_many(held) == held  # reading goes on
+    with pytest.raises(StoreError, match='another program holds it.*safe.*Wait'): impatient.put_many([row('k')])
+    other.execute('ROLLBACK')
+    other.close()
+    process = start("with Store(path)._writing():\n    print('holding')\n    time.sleep(60)", store.path)
+    process.stdout.readline()
+    with pytest.raises(StoreError, match='0.2 s.*Wait'): impatient.put_many([row('k')])
+    process.kill()
+    process.wait()
+    assert impatient.put_many([row('k')])  # the lock of a dead process is free
+    impatient.close()
+
+
+# Vectors, statistics, export, prune
+
+def test_vectors(store):
+    numbers = np.random.default_rng(0).normal(size=(300, 384)).astype(np.float32)
+    store.put_vectors('encoder', {f't{n}': vector for n, vector in enumerate(numbers)})
+    store.put_vectors('encoder', {'t0': np.zeros(384)})
+    found = store.get_vectors([f't{n}' for n in range(301)])
+    assert len(found) == 300 and np.array_equal(np.stack(list(found.values())), numbers)
+    found['t0'][0] = 1  # a copy that may be changed
+    for wrong in (np.zeros((2, 2)), [], [np.nan], 3.0):
+        with pytest.raises(UsageError): store.put_vectors('encoder', {'bad': wrong})
+    with store._writing() as connection: connection.execute("UPDATE vectors SET vector = zeroblob(1536) WHERE key = 't5'")
+    with pytest.raises(DamagedStoreError, match='t5'): store.get_vectors(['t5'])
+    assert store.verify().rows() == [('vectors', 't5', 'the checksum of the vector does not fit')]
+
+
+def test_statistics(store):
+    store.put_many([row('a'), row('b'), row('c', kind='choices'), row('d', model='other')])
+    store.put_vectors('encoder', {'v': [1.0, 2.0]})
+    stats = STATS.check(store.stats())
+    assert stats.select('model', 'kind', 'responses', 'prompt_tokens').rows() == [
+        ('encoder', 'vector', 1, 0), ('other', 'generate', 1, 2), ('tiny', 'choices', 1, 2), ('tiny', 'generate', 2, 4)]
+    assert (stats['first'] <= stats['last']).all() and (stats['bytes'] > 0).all()
+
+
+def test_statistics_of_damaged_rows_say_so(store):
+    store.put_many([row('a')])
+    with store._writing() as connection: connection.execute("UPDATE responses SET created = 'soon'")
+    with pytest.raises(DamagedStoreError, match='verify'): store.stats()
+
+
+def test_export(store, tmp_path):
+    hard = 'half \ud83d ünd {"x"}\u2028'
+    rows = [Row(f'k{n}', 'a' if n % 3 else 'b', 'generate', {'q': f'"{n}"\n'}, {'text': f'{n}' if n != 1 else hard}) for n in range(2500)]
+    store.put_many(rows)
+    assert store.export(tmp_path/'all.jsonl') == 2500 == store.export(tmp_path/'all.parquet')
+    lines = [json.loads(line) for line in (tmp_path/'all.jsonl').read_text(encoding='utf-8').split('\n')[:-1]]
+    frame = EXPORT.check(pl.read_parquet(tmp_path/'all.parquet'))
+    for one, line, (request, response) in zip(rows, lines, frame.select('request', 'response').iter_rows(), strict=True):
+        assert (line['key'], line['request'], line['response']) == (one.key, one.request, one.response)
+        assert (json.loads(request), json.loads(response)) == (one.request, one.response)
+    assert store.export(tmp_path/'b.parquet', model='b') == 834 and set(pl.read_parquet(tmp_path/'b.parquet')['model']) == {'b'}
+    assert store.export(tmp_path/'none.jsonl', model='none') == 0 == store.export(tmp_path/'none.parquet', model='none')
+    with pytest.raises(UsageError, match='jsonl or .parquet'): store.export(tmp_path/'all.csv')
+    assert {path.suffix for path in tmp_path.iterdir()} <= {'.jsonl', '.parquet', '.sqlite', '.lock', '.sqlite-wal', '.sqlite-shm'}
+
+
+def test_prune(store):
+    kinds = ('generate', 'choices')
+    store.put_many([row(f'{model} {kind} {n}', 'x'*2000, model, kind) for model in 'ab' for kind in kinds for n in range(200)])
+    store.put_vectors('a', {'v': [1.0]})
+    store.close()
+    size = store.path.stat().st_size
+    assert store.prune(model='a', dry_run=True) == 401 and store.stats()['responses'].sum() == 801
+    assert store.prune(before='2020-01-01') == 0 and store.prune(model='a', kind='vector') == 1
+    assert store.prune(model='a', kind='generate') == 200 and store.prune(kind='choices') == 400
+    store.close()
+    assert store.path.stat().st_size < size/3 and store.verify().is_empty()
+    tomorrow = date.today() + timedelta(days=2)
+    assert store.prune(before=tomorrow, dry_run=True) == 200 == store.prune(before=tomorrow.isoformat(), model='b', dry_run=True)
+    assert store.prune(before=datetime.now() + timedelta(days=2)) == 200 and store.stats().is_empty()
+    for wrong in ({}, {'before': 'soon'}, {'before': 2024}):
+        with pytest.raises(UsageError): store.prune(**wrong)

@@ -1,0 +1,262 @@
+"""Charts: hostile and awkward data draw or are refused with a clear word, files are whole and the same each time."""
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.core.core import DataError, UsageError
+from factlab.reports.plots import (
+    BOXES,
+    COMPARISON,
+    COUNTS,
+    LINKS,
+    PALETTE,
+    comparison_chart,
+    count_chart,
+    drawable,
+    link_chart,
+    packed,
+    save_chart,
+    subtitle_of,
+    text_width,
+    wrap,
+)
+
+HOSTILE = '</text><script>alert(1)</script><img src=x onerror=alert(1)> "\'&amp; ]]> \x00\x1b[31m\u202e ${datum} {{x}} 漢字🙂 \\n %s'
+
+
+def comparison(**more) -> pl.DataFrame:
+    row = dict(panel='F1', row='tiny', series='Binary', published=0.5, ours=0.4, low=0.3, high=0.5, n=40)
+    return COMPARISON.frame([row | more])
+
+
+def boxes(*texts: tuple[str, str, str]) -> pl.DataFrame:
+    return BOXES.frame([dict(side=side, label=label, text=text, tag=None) for side, label, text in texts])
+
+
+def svg_of(chart, folder) -> ElementTree.Element:
+    svg, png = save_chart(chart, folder/'chart')
+    assert png.read_bytes()[:8] == b'\x89PNG\r\n\x1a\n' and len(png.read_bytes()) > 2_000
+    return ElementTree.parse(svg).getroot()
+
+
+def words(root: ElementTree.Element) -> str:
+    return ' '.join(' '.join(element.itertext()) for element in root.iter() if element.tag.endswith('}text'))
+
+
+# --- text ---------------------------------------------------------------------------------------------------------------
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=300))
+def test_drawable_text_is_well_formed_xml(text):
+    from xml.sax.saxutils import escape
+    shown = drawable(text)
+    assert ElementTree.fromstring(f'<a>{escape(shown)}</a>') is not None and drawable(shown) == shown
+    shown.encode()
+
+
+@given(st.text(max_size=400), st.floats(60, 600), st.integers(1, 8))
+def test_wrapping_keeps_to_the_width_and_the_lines(text, width, lines):
+    wrapped = wrap(text, width, lines=lines)
+    assert 1 <= len(wrapped) <= lines and all(text_width(line) <= width for line in wrapped)
+    whole = ''.join(drawable(text).split())
+    shown = ''.join(''.join(wrapped).split())
+    assert shown == whole or shown.endswith('…')
+
+
+# --- files --------------------------------------------------------------------------------------------------------------
+
+def test_files_are_byte_identical_in_another_process(tmp_path):
+    program = '''
+import sys
+from pathlib import Path
+from factlab.reports.plots import COUNTS, count_chart, save_chart
+save_chart(count_chart(COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]}), 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
+'''
+    subprocess.run([sys.executable, '-c', program, str(tmp_path/'first')], check=True)
+    frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
+    save_chart(count_chart(frame, 'How many?', 'errors', 'summaries'), tmp_path/'second')
+    for suffix in ('.svg', '.png'): assert (tmp_path/f'first{suffix}').read_bytes() == (tmp_path/f'second{suffix}').read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['first.png', 'first.svg', 'second.png', 'second.svg']
+
+
+def test_a_stem_with_dots_keeps_its_name(tmp_path):
+    paths = save_chart(count_chart(COUNTS.frame({'category': [1], 'ours': [1], 'published': [None]}), 't', 'x', 'y'), tmp_path/'qwen2.5')
+    assert [path.name for path in paths] == ['qwen2.5.svg', 'qwen2.5.png']
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path/'file').write_text('')
+    chart = count_chart(COUNTS.frame({'category': [1], 'ours': [1], 'published': [None]}), 't', 'x', 'y')
+    with pytest.raises(DataError, match='cannot write'): save_chart(chart, tmp_path/'file'/'chart')
+
+
+def test_a_packed_picture_has_the_same_pixels():
+    import vl_convert
+
+    image = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30">{}<circle cx="12" cy="9" r="7" fill="#D55E00" opacity="0.5"/></svg>'
+    )
+    for ground in ('', '<rect width="40" height="30" fill="white"/>'):
+        png = vl_convert.svg_to_png(image.format(ground), scale=2)
+        assert pixels(packed(png)) == pixels(png) and packed(packed(png)) == packed(png)
+
+
+def pixels(png: bytes) -> list[tuple[int, ...]]:
+    "An independent, slow decoder of the two forms: RGBA values, opaque where there is no alpha."
+    import struct
+    import zlib
+    at, data, width, depth = 8, b'', 0, 4
+    while at < len(png):
+        size, kind = struct.unpack('>I4s', png[at:at + 8])
+        if kind == b'IHDR': width, depth = struct.unpack('>I', png[at + 8:at + 12])[0], {2: 3, 6: 4}[png[at + 17]]
+        if kind == b'IDAT': data += png[at + 8:at + 8 + size]
+        at += 12 + size
+    raw, found, stride = zlib.decompress(data), [], width*depth + 1
+    for start in range(0, len(raw), stride):
+        line = bytearray(raw[start + 1:start + stride])
+        assert raw[start] in (0, 1)
+        if raw[start] == 1:
+            for i in range(depth, len(line)): line[i] = (line[i] + line[i - depth]) % 256
+        found += [tuple(line[i:i + depth]) + (255,)*(4 - depth) for i in range(0, len(line), depth)]
+    return found
+
+
+def test_importing_plots_does_not_import_altair():
+    program = 'import sys, factlab.reports.plots, factlab.reports.tables, factlab.reports.published; print([m for m in ("altair", "vl_convert", "numpy.linalg", "pandas") if m in sys.modules])'
+    assert subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout.strip() == '[]'
+
+
+# --- counts -------------------------------------------------------------------------------------------------------------
+
+def test_counts_show_their_numbers_and_n(tmp_path):
+    root = svg_of(
+        count_chart(COUNTS.frame({'category': [0, 3], 'ours': [1284, 7], 'published': [1284.0, None]}), 'How many?', 'errors', 'summaries'),
+        tmp_path,
+    )
+    assert all(said in words(root) for said in ('1,284', '7', 'n = 1,291 summaries', 'How many?', 'published: outlined', '2'))
+    titles = [element.text for element in root.iter() if element.tag.endswith('}title')]
+    assert '0 errors: 1284' in titles
+
+
+@pytest.mark.parametrize(
+    'frame, complaint',
+    [
+        (COUNTS.frame(), 'empty'),
+        (pl.DataFrame({'category': [1]}), 'missing'),
+        (pl.DataFrame({'category': ['a'], 'ours': [1], 'published': [1.0]}), 'not Int64'),
+    ],
+)
+def test_counts_that_cannot_be_drawn(frame, complaint):
+    with pytest.raises(DataError, match=complaint): count_chart(frame, 't', 'x', 'y')
+
+
+def test_many_categories_and_one(tmp_path):
+    for n in (1, 200):
+        svg_of(count_chart(COUNTS.frame({'category': range(n), 'ours': range(1, n + 1), 'published': [None]*n}), 't', 'x', 'y'), tmp_path)
+
+
+# --- comparison ---------------------------------------------------------------------------------------------------------
+
+def test_published_is_hollow_and_ours_filled(tmp_path):
+    root = svg_of(comparison_chart(comparison(), 'Which?', interval='95 % interval', of='summaries'), tmp_path)
+    points = [element.attrib for element in root.iter() if element.get('aria-roledescription') == 'point']
+    by_source = {'published' if 'published' in point['aria-label'] else 'ours': point for point in points}
+    assert by_source['published'].get('fill') in (None, 'none', 'transparent') and by_source['published']['stroke'] == PALETTE[0]
+    assert by_source['ours']['fill'] == PALETTE[0]
+    assert '○ published ● ours · n = 40 summaries · 95 % interval' in words(root)
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        dict(published=None),
+        dict(ours=None, low=None, high=None, n=None),
+        dict(low=None, high=None),
+        dict(series=None),
+        dict(ours=float('nan')),
+    ],
+)
+def test_cells_that_are_not_there(tmp_path, change):
+    svg_of(comparison_chart(comparison(**change), 't'), tmp_path)
+
+
+def test_comparisons_that_cannot_be_drawn():
+    with pytest.raises(DataError, match='nothing to compare'): comparison_chart(COMPARISON.frame(), 't')
+    with pytest.raises(DataError, match='nothing to compare'): comparison_chart(comparison(published=None, ours=None), 't')
+    with pytest.raises(DataError, match='missing'): comparison_chart(comparison().drop('row'), 't')
+    with pytest.raises(UsageError, match='colours'): comparison_chart(pl.concat([comparison(series=str(i)) for i in range(8)]), 't')
+
+
+def test_a_comparison_keeps_the_frames_order(tmp_path):
+    frame = pl.concat(
+        [
+            comparison(row=row, series=series, panel=panel)
+            for panel in ('Recall', 'F1')
+            for row in ('zeta', 'alpha')
+            for series in ('Binary', 'Binarized')
+        ]
+    )
+    said = words(svg_of(comparison_chart(frame, 't'), tmp_path))
+    assert (
+        said.index('Recall') < said.index('F1')
+        and said.index('zeta') < said.index('alpha')
+        and said.index('Binary') < said.index('Binarized')
+    )
+
+
+# --- diagrams -----------------------------------------------------------------------------------------------------------
+
+def test_a_hostile_text_stays_text(tmp_path):
+    frame = BOXES.frame([dict(side=side, label=HOSTILE, text=HOSTILE, tag=HOSTILE) for side in ('left', 'right')])
+    chart = link_chart(frame, LINKS.frame([dict(left=HOSTILE, right=HOSTILE)]), HOSTILE, (HOSTILE, HOSTILE), [(HOSTILE, HOSTILE)], HOSTILE)
+    more = comparison_chart(comparison(panel=HOSTILE, row=HOSTILE, series=HOSTILE), HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+    for drawn in (
+        chart,
+        more,
+        count_chart(COUNTS.frame({'category': [1], 'ours': [1], 'published': [None]}), HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+    ):
+        root = svg_of(drawn, tmp_path)
+        tags = {element.tag.rpartition('}')[2] for element in root.iter()}
+        assert tags <= {'svg', 'rect', 'g', 'path', 'text', 'tspan', 'line', 'title', 'defs', 'clipPath'}
+        assert not any(name.startswith('on') or name.endswith('href') for element in root.iter() for name in element.attrib)
+        assert '<script' not in (tmp_path/'chart.svg').read_text(encoding='utf-8') and '<script>' in words(root)
+
+
+def test_long_texts_are_cut_and_say_so(tmp_path):
+    root = svg_of(
+        link_chart(
+            boxes(('left', 'A', 'word ' * 200_000), ('right', 'A', 'x' * 1_000_000)), LINKS.frame(), 't', context=[('Text', 'y ' * 100_000)]
+        ),
+        tmp_path,
+    )
+    assert words(root).count('…') >= 3 and (tmp_path/'chart.svg').stat().st_size < 100_000
+
+
+@pytest.mark.parametrize('frame', [boxes(), boxes(('right', 'A', 'only gold')), boxes(('left', 'A', ''), ('right', 'A', ' '))])
+def test_a_column_may_be_empty(tmp_path, frame):
+    said = words(svg_of(link_chart(frame, LINKS.frame(), 't'), tmp_path))
+    assert ('none' in said) == (frame['side'].n_unique() < 2)
+
+
+def test_links_must_have_their_ends():
+    with pytest.raises(DataError, match="left box 'B'"):
+        link_chart(boxes(('left', 'A', 'x'), ('right', 'A', 'y')), LINKS.frame([dict(left='B', right='A')]), 't')
+    with pytest.raises(DataError, match='same label'): link_chart(boxes(('left', 'A', 'x'), ('left', 'A', 'y')), LINKS.frame(), 't')
+    with pytest.raises(DataError, match="side 'middle'"): link_chart(boxes(('middle', 'A', 'x')), LINKS.frame(), 't')
+
+
+def test_many_boxes_and_many_links(tmp_path):
+    frame = boxes(*[(side, str(i), f'text {i}') for side in ('left', 'right') for i in range(40)])
+    svg_of(link_chart(frame, LINKS.frame([dict(left=str(i), right=str(39 - i)) for i in range(40)]), 't'), tmp_path)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.one_of(st.none(), st.integers(0, 10**7)), max_size=5))
+def test_subtitles_say_n_once_or_as_a_range(sizes):
+    lines = subtitle_of(sizes, 'rows')
+    known = {size for size in sizes if size is not None}
+    assert len(lines) == bool(known) and ('–' in ''.join(lines)) == (len(known) > 1)

@@ -1,0 +1,611 @@
+"""Reproducing exhibits: the same bytes however they are run, and what happens when notebooks, kernels, endpoints and runners die."""
+import ast
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from conftest import with_weights
+from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
+from localization.test_methods import tiny_t5  # noqa: F401  a fixture
+
+from factlab.claims.extraction import EXTRACT
+from factlab.cli.main import _exit_code
+from factlab.data.datasets import load
+from factlab.reports.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
+from factlab.studies.final.study import ASK_QUESTIONS
+from factlab.localization.methods import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
+from factlab.localization.matching import MATCH
+from factlab.models.prompts import format_lettered, letters
+from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
+
+BIN = Path(sys.executable).parent
+NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'
+EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
+
+
+@pytest.fixture(autouse=True, scope='module')
+def no_key():
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope='module')
+def kernel():
+    with SharedKernel() as kernel: yield kernel
+
+
+# ---- helpers -----------------------------------------------------------------------------------------------------------------------
+
+def start(home: Path, *arguments: str, cwd: Path|None = None) -> subprocess.Popen:
+    "`factlab reproduce …` with a home of its own, in a process group of its own, as a terminal starts it."
+    with_weights(home)
+    return subprocess.Popen([str(BIN/'factlab'), 'reproduce', *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                            cwd=cwd or home.parent, env=os.environ | {'FACTLAB_HOME': str(home), 'FACTLAB_PROGRESS': '0'})
+
+def finish(process: subprocess.Popen, timeout: float = 100) -> tuple[int, str, str]:
+    try: output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, output, errors
+
+def reproduce(home: Path, *arguments: str, cwd: Path|None = None) -> tuple[int, str, str]: return finish(start(home, *arguments, cwd=cwd))
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob('*')) if path.is_file()}
+
+def processes_of(home: Path) -> list[str]:
+    "Every process that was started with this home."
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE: found.append(' '.join(process.cmdline()))
+        except psutil.Error: pass
+    return found
+
+def name_of(server, model: str = 'any', **options) -> str:
+    options = {'backoff': '0.01', 'patience': '0.3', 'timeout': '30'} | {k: str(v) for k, v in options.items()}
+    return f'openai:{model}?base_url={server.url}' + ''.join(f'&{k}={v}' for k, v in options.items())
+
+def cells_of(out: Path, id: str) -> list[dict]:
+    with (out/f'{id}.csv').open(newline='') as file: return list(csv.DictReader(file))
+
+
+# ---- a scripted world: models and a judge whose answers are functions of what they are asked ------------------------------------------
+
+def pattern_of(prompt) -> re.Pattern:
+    "What a prompt looks like, with a group for each field."
+    message, = prompt.render(**{field: f'\0{field}\0' for field in prompt.fields})
+    parts = re.split(r'\0(\w+)\0', message.content)
+    return re.compile(''.join(f'(?P<{part}>.*)' if i % 2 else re.escape(part) for i, part in enumerate(parts)), re.DOTALL)
+
+PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, AGAIN.prompt, SAY,
+                                                           ASK_QUESTIONS, MATCH, EXTRACT)}
+
+def read_prompt(prompt: str) -> tuple[str, dict[str, str]]:
+    "The name of a prompt, and the values of its fields."
+    return next((name, found.groupdict()) for name, pattern in PATTERNS.items() if (found := pattern.fullmatch(prompt)))
+
+def kind_of(call) -> str: return read_prompt(call.prompt)[0].removeprefix('final/')
+
+def dice(*what) -> int: return zlib.crc32('\x1f'.join(map(str, what)).encode())
+
+def said_list(model: str, kind: str, summary: str) -> list[str]|None:
+    "What a model predicts for a summary; None stands for an answer that cannot be read."
+    number = dice(model, kind, summary) % 9
+    return None if number == 8 else [f'wrong {kind} {letter}' for letter in letters(number % 4)]
+
+def flagged(model: str, summary: str) -> bool|None: return (True, True, False, None)[dice(model, 'binary', summary) % 4]
+
+def verdict(model: str, summary: str) -> bool:
+    "Whether a model calls a summary inconsistent: what it says, else what it finds likelier."
+    said = flagged(model, summary)
+    return scored(model, summary) if said is None else said
+
+def found_in(summary: str, fact: int) -> list[str]: return [f'wrong fact {fact}{letter}' for letter in letters(dice(summary, fact) % 3)]
+
+def judged(predicted: str, gold: int) -> str:
+    "The judge's answer: good labels, null, labels that name nothing, keys that name nothing, or no object at all."
+    number = dice(predicted)
+    if number % 4 == 0: return 'I would rather not say.'
+    choices = [*letters(gold), None, 'Z', 'none of them, I think']
+    pairs = {letter: choices[dice(predicted, letter) % len(choices)] for letter in letters(len(predicted.splitlines()))}
+    return json.dumps(pairs | ({'Y': 'A'} if number % 5 == 0 else {}))
+
+def question_of(call) -> str:
+    "All that a call asks, and of whom: equal for equal questions."
+    return json.dumps([call.body['model'], call.body['messages']])
+
+def scored(model: str, summary: str) -> bool: return dice(model, 'say', summary) % 2 == 0
+
+def told(call) -> str:
+    kind, model = kind_of(call), call.body['model']
+    _, fields = read_prompt(call.body['messages'][0]['content'])
+    summary = fields.get('summary', '').strip().splitlines()[:1]
+    if kind == 'say': return 'no' if scored(model, *summary) else 'yes'
+    if kind == 'again': return 'I still would not say.'
+    if kind == EXTRACT.name: return f'- Claim {dice(fields["text"])} is one.\n- {fields["text"].strip().splitlines()[0]}'
+    if kind == 'match': return judged(fields['predicted'], len(fields['gold'].splitlines()))
+    if kind == 'decompose': return f'- {dice(*summary)} fact 1.\n- {dice(*summary)} fact 2.'
+    if kind == 'detect':
+        owner, number = re.match(r'(\d+) fact (\d)', fields['fact']).groups()
+        found = found_in(owner, int(number))
+        return 'no\n- ' + '\n- '.join(found) if found else 'yes'
+    if kind == 'merge': return fields['descriptions'].strip().splitlines()[0]
+    if kind == 'binary': return {True: 'Final answer: no', False: 'Final answer: yes', None: 'I cannot say.'}[flagged(model, *summary)]
+    if kind == 'questions': return '- Who? They.'
+    style = re.sub(r'[12]', '', kind)
+    predicted = said_list(model, style, *summary)
+    if predicted is None: return 'It is hard to say what is wrong, if anything is.'
+    return ('So:\nFinal Output:\n' if style.startswith('cot') else '') + (format_lettered(predicted) or 'None')
+
+def world(call):
+    text = told(call)
+    return answer(text, top={text: -0.1, {'yes': 'no', 'no': 'yes'}[text]: -3.0} if kind_of(call) == 'say' else None)
+
+
+# ---- the same bytes ----------------------------------------------------------------------------------------------------------------
+
+SOME = ('final/fig3', 'final/fig9', 'final/table8')
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    "Three exhibits of two models with a judge, made once by `factlab reproduce`."
+    home = tmp_path_factory.mktemp('made')/'home'
+    with MisbehavingServer(world) as server:
+        parameters = {'models': [name_of(server), name_of(server, 'other')], 'judge': name_of(server, 'judge'), 'limit': 4}
+        options = ['--model', *parameters['models'], '--judge', parameters['judge'], '--limit', '4']
+        out = home.parent/'out'
+        code, output, errors = reproduce(home, *SOME, *options, '--out', out)
+        assert code == 0, errors
+        yield {'home': home, 'server': server, 'parameters': parameters, 'options': options, 'out': out, 'files': files_of(out), 'calls': len(server.calls), 'output': output}
+
+
+def test_files_and_the_closing_table(made):
+    names = {f'{id}.{kind}' for id in SOME for kind in ('csv', 'json')} | {f'final/{name}.{kind}' for name in ('fig3', 'fig9') for kind in ('svg', 'png')} | {'README.md'}
+    assert set(made['files']) == names
+    lines = made['output'].strip().splitlines()
+    assert lines[0].split() == ['exhibit', 'status', 'n', 'published', 'ours', 'seconds', 'file'] and [line.split()[0] for line in lines[2:]] == list(SOME)
+    header = made['files']['final/table8.csv'].decode().splitlines()[0]
+    assert header == 'exhibit,row,column,published,ours,n,low,high,status,unparsed'
+
+
+def test_nothing_volatile_is_in_the_results(made):
+    text = b''.join(content for name, content in made['files'].items() if not name.endswith('.png')).decode()
+    assert str(made['home'].parent) not in text and '/tmp/' not in text and str(NOTEBOOKS) not in text
+    assert not re.search(r'\b20[23]\d-\d\d-\d\d|\d\d:\d\d:\d\d', text)
+
+
+def test_models_stand_side_by_side(made):
+    rows = {cell['row'] for cell in cells_of(made['out'], 'final/table8') if cell['status'] == 'measured'}
+    assert rows == set(made['parameters']['models'])
+
+
+def test_binary_scores_are_what_they_are_by_hand(made):
+    rows = load('sample').filter(split='test').head(4)
+    for model in made['parameters']['models']:
+        said = [verdict(model.split(':')[1].split('?')[0], summary.strip().splitlines()[0]) for summary in rows['summary']]
+        truth = [bool(gold) for gold in rows['gold'].to_list()]
+        hits, called, due = sum(s and t for s, t in zip(said, truth, strict=True)), sum(said), sum(truth)
+        cells = {cell['column']: cell for cell in cells_of(made['out'], 'final/table8') if cell['row'] == model}
+        for column, top, bottom in (('Precision', hits, called), ('Recall', hits, due), ('F1', 2*hits, called + due)):
+            assert cells[column]['ours'] == '' if not bottom else float(cells[column]['ours']) == pytest.approx(top/bottom, abs=1e-5)
+            assert int(cells[column]['n']) == 4 and int(cells[column]['unparsed']) == 0
+
+
+@pytest.mark.parametrize('jobs', ['1', '2'])
+def test_again_the_same_bytes_and_no_call(made, tmp_path, jobs):
+    out = made['out'] if jobs == '1' else tmp_path/'out'
+    code, _, errors = reproduce(made['home'], *SOME, *made['options'], '--out', out, '--jobs', jobs)
+    assert code == 0 and files_of(out) == made['files'], errors
+    assert len(made['server'].calls) == made['calls'] and not processes_of(made['home'])
+
+
+def test_plain_papermill_writes_the_same_bytes(made, tmp_path, monkeypatch):
+    import papermill
+    monkeypatch.setenv('FACTLAB_HOME', str(made['home']))
+    monkeypatch.chdir(tmp_path)
+    parameters = made['parameters'] | {'out': str(tmp_path/'out')}
+    papermill.execute_notebook(NOTEBOOKS/'table8.ipynb', tmp_path/'table8.ipynb', parameters, progress_bar=False, kernel_name='python3')
+    yaml = json.dumps({key: value for key, value in parameters.items() if key != 'out'})
+    subprocess.run([BIN/'papermill', NOTEBOOKS/'fig3.ipynb', tmp_path/'fig3.ipynb', '-p', 'out', tmp_path/'out', '-y', yaml, '--no-progress-bar'], check=True, capture_output=True)
+    found = files_of(tmp_path/'out')
+    assert {name: found[name] for name in found if name != 'README.md'} == {name: made['files'][name] for name in found if name != 'README.md'}
+    assert set(found) == {'README.md', 'final/table8.csv', 'final/table8.json', *(f'final/fig3.{kind}' for kind in ('csv', 'json', 'svg', 'png'))}
+    assert len(made['server'].calls) == made['calls']
+
+
+# ---- the dry run, and the numbers of a judge that errs -----------------------------------------------------------------------------
+
+@pytest.fixture(scope='module')
+def table4(tmp_path_factory, tiny_t5):  # noqa: F811
+    "What a dry run of table 4 says, and the table itself with what the server counted."
+    home = tmp_path_factory.mktemp('table4')/'home'
+    out = home.parent/'out'
+    with MisbehavingServer(world) as server:
+        options = ['final/table4', '--model', name_of(server, price='1,2'), '--judge', name_of(server, 'judge'), '--limit', '4', '--classifier', f't5:{tiny_t5}', '--out', out]
+        dry = reproduce(home, *options, '--dry-run')
+        after_dry = {'calls': len(server.calls), 'out': out.exists(), 'home': files_of(home)}
+        return {'dry': dry, 'after_dry': after_dry, 'real': reproduce(home, *options), 'calls': list(server.calls), 'out': out, 'home': home, 'name': options[2]}
+
+
+def test_a_dry_run_calls_nothing_and_writes_nothing(table4):
+    code, output, errors = table4['dry']
+    assert code == 0 and 'Traceback' not in errors, errors
+    assert table4['after_dry']['calls'] == 0 and not table4['after_dry']['out']
+    left = [name for name in table4['after_dry']['home'] if name.startswith(('runs', 'executed', 'figures'))]
+    assert not left, left
+
+
+def test_a_dry_run_counts_what_is_then_asked(table4):
+    counted = {}
+    for line in table4['dry'][1].splitlines()[2:]:
+        if line.startswith('openai:'): counted[tuple(line.split()[:2])] = [int(number.replace(',', '')) for number in line.split()[2:6]]
+    asked = Counter('final/' + kind_of(call) for call in table4['calls'])
+    mine = {label: numbers for (model, label), numbers in counted.items() if model == table4['name']}
+    for label in ('final/zero_shot1', 'final/zero_shot2', 'final/few_shot1', 'final/few_shot2', 'final/cot1', 'final/cot2', 'final/decompose', 'final/binary'):
+        assert mine[label][0] == asked[label] and mine[label][1] == 0, label
+    assert {'final/detect', 'final/merge', 'final/cot1_hint'} <= set(mine) and ('final/match' in {label for _, label in counted})
+    assert sum(asked.values()) == len(table4['calls'])
+    cost = float(table4['dry'][1].splitlines()[-1].split()[-1])
+    assert cost == pytest.approx(sum((numbers[2] + 2*numbers[3])/1e6 for numbers in mine.values()), abs=1e-4) and cost > 0
+
+
+def by_hand(method: str, row: dict) -> list[str]|None:
+    "What a method predicts for a row of the scripted world."
+    summary = row['summary'].strip().splitlines()[0]
+    if method in ('zero_shot', 'few_shot', 'cot', 'cot_hint'): return said_list('any', method, summary)
+    if method == 'factscore':
+        found = [text for fact in (1, 2) for text in found_in(str(dice(summary)), fact)]
+        return found[:1] if len(found) > 1 else found
+    step = verdict('any', summary) if method.startswith('self') else bool(row['gold'])
+    return by_hand(method.partition('_')[2], row) if step else []
+
+
+@pytest.mark.parametrize('method, title', [('zero_shot', 'Zero-Shot'), ('few_shot', 'Few-Shot'), ('cot', 'CoT'), ('factscore', 'FactScore'), ('self_cot', 'Self + CoT'),
+                                           ('self_cot_hint', 'Self + CoT&Hint'), ('oracle_cot', 'Oracle + CoT'), ('oracle_cot_hint', 'Oracle + CoT&Hint')])
+def test_scores_of_a_judge_that_errs_are_what_they_are_by_hand(table4, method, title):
+    code, _, errors = table4['real']
+    assert code == 0, errors
+    hits = found = due = n = invalid = 0
+    for row in load('sample').filter(split='test').head(4).iter_rows(named=True):
+        predicted = by_hand(method, row)
+        if predicted is None: continue
+        matched = set()
+        if predicted and row['gold']:
+            text = judged(format_lettered(predicted), len(row['gold']))
+            if not text.startswith('{'): continue
+            for key, value in json.loads(text).items():
+                if key not in letters(len(predicted)): invalid += 1
+                elif value is not None and value not in letters(len(row['gold'])): invalid += 1
+                elif value is not None: matched.add(value)
+        hits, found, due, n = hits + len(matched), found + len(predicted), due + len(row['gold']), n + 1
+    cells = {cell['column'].removeprefix(table4['name']).strip(): cell for cell in cells_of(table4['out'], 'final/table4')
+             if cell['row'] == title and cell['column'].startswith(table4['name'])}
+    for column, top, bottom in (('Recall', hits, due), ('Precision', hits, found), ('F1', 2*hits, found + due)):
+        assert cells[column]['ours'] == '' if not bottom else float(cells[column]['ours']) == pytest.approx(top/bottom, abs=1e-5), column
+        assert int(cells[column]['n']) == n and int(cells[column]['unparsed']) == 4 - n
+    assert float(cells['invalid judge labels']['ours']) == invalid if invalid else 'invalid judge labels' not in cells
+
+
+def test_the_scripted_judge_really_errs(table4):
+    texts = [told(call) for call in table4['calls'] if kind_of(call) == 'match']
+    assert any('"Z"' in text for text in texts) and any(not text.startswith('{') for text in texts)
+    assert len({question_of(call) for call in table4['calls']}) == len(table4['calls'])  # nothing is asked twice
+    rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'].startswith(table4['name'])}
+    assert len(rows) == 11
+
+
+# ---- notebooks that fail -----------------------------------------------------------------------------------------------------------
+
+RESULT = '''
+import json
+from pathlib import Path
+path = Path(out)/'final'/'{name}.csv'
+path.parent.mkdir(parents=True, exist_ok=True)
+path.write_text('exhibit,row')
+path.with_suffix('.json').write_text(json.dumps({{'status': 'exact', 'headline': None}}))
+'''
+
+def checkout(folder: Path, **notebooks: list[str]|str) -> Path:
+    "A checkout whose notebooks have these cells after their parameters; 'write' stands for a cell that writes the result."
+    (folder/'nbs'/'papers'/'final').mkdir(parents=True)
+    (folder/'settings.ini').write_text('[DEFAULT]\n')
+    for name, cells in notebooks.items():
+        path = folder/'nbs'/'papers'/'final'/f'{name}.ipynb'
+        if isinstance(cells, str):
+            path.write_text(cells)
+            continue
+        sources = [RESULT.format(name=name) if source == 'write' else source for source in cells]
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('out = None\nlimit = None', metadata={'tags': ['parameters']}), *map(nbformat.v4.new_code_cell, sources)],
+                                            metadata={'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}})
+        nbformat.write(notebook, path)
+    return folder
+
+
+def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
+    project = checkout(tmp_path/'project', table1=['left_over = 1', 'raise ValueError("{braces} %s <b>")'], table3=['assert "left_over" not in globals()', 'write'],
+                       table4=['import os; os.kill(os.getpid(), 9)'], table7=['write'], table8=['1'], fig3='{"cells": [', fig4=['write'], fig8=['import sys; sys.exit(3)'], fig9=['write'])
+    ids = ['table1', 'table3', 'table4', 'table7', 'table8', 'fig3', 'fig4', 'fig8', 'fig9']
+    code, output, errors = reproduce(tmp_path/'home', *(f'final/{name}' for name in ids), '--out', tmp_path/'out', cwd=project)
+    status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:]}
+    good = ('table3', 'table7', 'fig4', 'fig9')
+    assert code == 1 and status == {f'final/{name}': 'exact' if name in good else 'error' for name in ids}
+    assert set(files_of(tmp_path/'out')) == {f'final/{name}.{kind}' for name in good for kind in ('csv', 'json')}
+    assert re.search(r'In \[\d\] of final/table1: ValueError: \{braces\} %s <b>', errors) and 'executed copy' in errors
+    assert all(f'final/{name}' in errors.partition('\nerror:')[2] for name in ids if name not in good)
+    assert 'Traceback' not in errors and not processes_of(tmp_path/'home')
+
+
+def test_a_failed_exhibit_leaves_its_earlier_result_alone(tmp_path, kernel, monkeypatch):
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=['write', 'if limit == 5: raise ValueError("later")'], fig8=['if limit == 5: raise ValueError("sooner")', 'write']))
+    for name in ('table3', 'fig8'):
+        assert run_notebook(EXHIBITS[f'final/{name}'], {}, kernel, out=tmp_path/'out').done
+        before = files_of(tmp_path/'out')
+        assert run_notebook(EXHIBITS[f'final/{name}'], {'limit': 5}, kernel, out=tmp_path/'out').status == 'error' and files_of(tmp_path/'out') == before
+
+
+# ---- runners that meet, and runners that die ---------------------------------------------------------------------------------------
+
+def test_a_second_runner_on_the_same_folder_is_refused(tmp_path):
+    project = checkout(tmp_path/'project', table3=[f'import time\nfrom pathlib import Path\nPath({str(tmp_path/"started")!r}).touch()\n'
+                                                   f'while not Path({str(tmp_path/"go")!r}).exists(): time.sleep(0.05)', 'write'])
+    first = start(tmp_path/'home', 'final/table3', '--out', tmp_path/'out', cwd=project)
+    try:
+        wait_until((tmp_path/'started').exists)
+        code, _, errors = reproduce(tmp_path/'home', 'final/table3', '--out', f'{tmp_path}/./out/', cwd=project)
+        assert code == 1 and 'another factlab reproduce is writing to' in errors and '--out' in errors and 'Traceback' not in errors
+    finally: (tmp_path/'go').touch()
+    assert finish(first)[0] == 0
+    assert reproduce(tmp_path/'home', 'final/table3', '--out', tmp_path/'out', cwd=project)[0] == 0
+
+
+def running(tmp_path, server, answered: int) -> tuple[subprocess.Popen, list[str]]:
+    "A runner of table 8 whose endpoint gives so many answers and then none."
+    options = ['final/table8', '--model', name_of(server, concurrency=2), '--judge', name_of(server, 'judge'), '--limit', '8', '--out', tmp_path/'out']
+    process = start(tmp_path/'home', *options)
+    wait_until(lambda: len(server.calls) >= answered + 2 or process.poll() is not None, what='calls')
+    assert process.poll() is None, finish(process)
+    time.sleep(0.6)  # twice the time after which what arrived is in the store
+    return process, options
+
+
+def going_on(tmp_path, server, options, before: int) -> None:
+    "A second runner asks what is missing and ends well."
+    asked = set(map(question_of, server.calls))
+    server.script = world
+    code, _, errors = reproduce(tmp_path/'home', *options)
+    assert code == 0, errors
+    again = [call for call in server.calls[before:] if question_of(call) in asked]
+    assert len(again) <= 2 and len(set(map(question_of, server.calls))) == len(server.calls) - len(again)
+    assert not [name for name in (*files_of(tmp_path/'out'), *files_of(tmp_path/'home'/'runs')) if Path(name).name.startswith('.')]
+
+
+@pytest.mark.parametrize('to_the_group', [True, False])
+def test_ctrl_c(tmp_path, to_the_group):
+    with MisbehavingServer(lambda call: world(call) if call.number < 5 else never()) as server:
+        process, options = running(tmp_path, server, 5)
+        started = time.monotonic()
+        (os.killpg if to_the_group else os.kill)(process.pid, signal.SIGINT)
+        code, _, errors = finish(process, 40)
+        assert time.monotonic() - started < 15 and code == 130
+        assert 'interrupted' in errors and 'Traceback' not in errors
+        wait_until(lambda: not processes_of(tmp_path/'home'), 5, 'the end of its processes')
+        if to_the_group: going_on(tmp_path, server, options, len(server.calls))
+
+
+def test_sigterm_ends_everything(tmp_path):
+    with MisbehavingServer(lambda call: never()) as server:
+        process, _ = running(tmp_path, server, 0)
+        process.terminate()
+        assert process.wait(20) != 0
+        try: wait_until(lambda: not processes_of(tmp_path/'home'), 15, f'the end of {processes_of(tmp_path/"home")}')
+        finally: end_all(tmp_path/'home')
+
+
+def test_kill_9_of_the_runner_takes_its_kernels_along(tmp_path):
+    with MisbehavingServer(lambda call: world(call) if call.number < 5 else never()) as server:
+        process, options = running(tmp_path, server, 5)
+        process.kill()
+        process.wait(10)
+        calls = len(server.calls)
+        try: wait_until(lambda: not processes_of(tmp_path/'home'), 15, f'the end of {processes_of(tmp_path/"home")}')
+        finally: end_all(tmp_path/'home')
+        going_on(tmp_path, server, options, calls)
+
+
+def end_all(home: Path) -> None:
+    "End what a failed test left behind: only processes that were started with this test's own home."
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid(): process.kill()
+        except psutil.Error: pass
+
+
+# ---- parameters, and the cell that stands for a result -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize('id', EXHIBITS)
+def test_every_parameter_of_a_notebook_can_be_given(id):
+    notebook = nbformat.read(notebook_of(EXHIBITS[id]), 4)
+    cell, = (cell.source for cell in notebook.cells if 'parameters' in cell.metadata.get('tags', []))
+    values = {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell).body}
+    assert values.pop('out') is None and {name: ast.literal_eval(default) for name, default in parameters_of(EXHIBITS[id]).items()} == values
+    for name, default in values.items():
+        taken = fitted({name: 'one'}, parameters_of(EXHIBITS[id]))
+        assert taken == fitted({name: ['one']}, parameters_of(EXHIBITS[id])) == {name: ['one'] if isinstance(default, list) else 'one'}
+
+
+@pytest.mark.parametrize('id, given, taken', [
+    ('oasis/table8', {'verifier': 'nli:a', 'model': ['b']}, {'verifiers': ['nli:a']}), ('oasis/fig1', {'model': ['openai:a'], 'limit': 3}, {'model': 'openai:a'}),
+    ('oasis/table5', {'model': ['a', 'b'], 'seed': 0}, {'models': ['a', 'b'], 'seed': 0}), ('oasis/tablec1', {'encoder': 'bm25', 'ks': [5]}, {'encoders': ['bm25'], 'ks': [5]}),
+    ('oasis/table6', {'verifier': ['cosine'], 'repair': False}, {'verifier': 'cosine', 'repair': False}), ('facts/table2', {'models': ['a']}, {})])
+def test_parameters_come_under_the_name_that_the_notebook_has(id, given, taken): assert fitted(given, parameters_of(EXHIBITS[id])) == taken
+
+
+def test_a_notebook_gets_what_was_given(tmp_path, kernel, monkeypatch):
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=['assert limit == 5', 'write']))
+    assert run_notebook(EXHIBITS['final/table3'], {'limit': [5], 'model': ['tiny']}, kernel, out=tmp_path/'out').done
+    refused = run_notebook(EXHIBITS['final/table3'], {'limits': [5, 6]}, kernel, out=tmp_path/'out')
+    assert refused.status == 'error' and 'limit is one value' in refused.error
+
+
+def cell(row: str, status: str, ours: float|None = None, printed: float|None = None, column: str = 'F1') -> dict:
+    return {'row': row, 'column': column, 'ours': ours, 'published': printed, 'status': status, 'n': 5 if status == 'measured' else None}
+
+def shown(exhibit: Exhibit, *rows: dict) -> tuple[str, str]:
+    found = summary_of({'status': exhibit.status, 'headline': headline(exhibit, make_cells(exhibit.id, rows))})
+    return found['published'], found['ours']
+
+
+def test_a_printed_number_is_of_the_same_cell_or_says_whose_it_is():
+    others = [cell('A', 'published', printed=.9), cell('B', 'published', printed=.7)]
+    alone, beside = (Exhibit('x/table1', 'x', 'measured', ('', 'F1'), counterpart) for counterpart in (None, ('B', 'F1')))
+    assert shown(alone, *others, cell('tiny', 'measured', .25)) == ('–', '0.25 (tiny F1)')
+    assert shown(beside, *others, cell('tiny', 'measured', .25)) == ('0.70 (B)', '0.25 (tiny F1)')
+    assert shown(beside, *others, cell('tiny', 'measured', .25, .5)) == ('0.50', '0.25 (tiny F1)')
+    assert shown(beside, cell('tiny', 'measured', .25)) == ('–', '0.25 (tiny F1)')
+    recomputed = [cell('A', 'exact', .901, .9), cell('tiny', 'measured', .25)]
+    assert shown(beside, *recomputed, others[1]) == ('0.70 (B)', '0.25 (tiny F1)') and headline(beside, make_cells('x/table1', [])) is None
+
+
+def test_a_name_comes_before_what_begins_with_it():
+    rows = [cell('Ours untrained', 'measured', .1), cell('Ours', 'measured', .2), cell('Ours', 'published', printed=.9, column='Recall')]
+    assert shown(Exhibit('x/table1', 'x', 'measured', ('Ours', 'F1'), ('Ours', 'Recall')), *rows) == ('0.90 (Recall)', '0.20 (Ours F1)')
+
+
+def test_an_exact_exhibit_shows_its_exact_cell():
+    exact, rows = Exhibit('x/table1', 'x', 'exact', ('A', 'F1')), [cell('A (tiny)', 'measured', .25), cell('A', 'exact', .904, .9)]
+    assert shown(exact, *rows) == ('0.90', '0.90 (A F1); measured 0.25 (A (tiny)), n = 5') and shown(exact, rows[0]) == ('–', '0.25 (A (tiny) F1)')
+    wrong = cell('A', 'finding', .8, .9, column='Macro F1')
+    assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1); measured 0.25 (A (tiny) F1), n = 5')
+
+
+@pytest.mark.parametrize('id', [exhibit.id for exhibit in CATALOG if exhibit.counterpart])
+def test_counterparts_are_printed(id):
+    cells = published_cells(id).select('row', 'column').rows()
+    assert EXHIBITS[id].counterpart in cells
+
+
+# ---- parameters that cannot be -----------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope='module')
+def good():
+    with MisbehavingServer(world) as server: yield server
+
+
+def rows_in(path: Path, *rows: dict) -> str:
+    path.write_text('\n'.join(json.dumps(row) for row in rows))
+    return str(path)
+
+ROW = {'text': 'The bridge opened on Friday.', 'summary': 'The bridge opened on Monday.'}
+GOLD = ROW | {'gold': ['The day is wrong.']}
+CLEAR = re.compile(r'In \[\d\] of final/\w+: (Usage|Data|Model|Run)Error: .{20}', re.DOTALL)
+
+WRONG = {
+    'unknown backend': ('table8', {'models': ['nonsense:x']}, 'nonsense'), 'no models': ('table8', {'models': []}, 'models is empty'),
+    'unknown option': ('table8', {'models': ['openai:any?wrong=1']}, 'wrong'), 'unknown data': ('table8', {'data': 'finale'}, 'final'),
+    'missing file': ('table8', {'data': '/nowhere/mine.jsonl'}, '/nowhere/mine.jsonl'), 'limit 0': ('table8', {'limit': 0}, 'limit'), 'limit -1': ('table8', {'limit': -1}, 'limit'),
+    'limit 2.5': ('table8', {'limit': 2.5}, 'limit'), 'limit true': ('table8', {'limit': True}, 'limit'), 'limit as text': ('table8', {'limit': 'x'}, 'limit'), 'unknown prompts': ('table8', {'prompts': 'theirs'}, 'theirs'),
+    'unknown judge': ('table8', {'judge': 'nobody'}, 'nobody'), 'threshold': ('table8', {'judge': 'encoder?threshold=x'}, 'threshold'), 'seed': ('table8', {'seed': 'x'}, 'seed'),
+    'unknown example': ('table1', {'example': 'nothing'}, 'nothing'), 'unknown data, counted': ('table3', {'data': 'finale'}, 'final'),
+    'another kind of data': ('fig8', {'data': '/nowhere.pdf'}, 'nowhere'), 'unknown classifier': ('table4', {'classifier': 'nobody'}, 'nobody')}
+
+@pytest.mark.parametrize('case', WRONG)
+def test_parameters_that_cannot_be_are_named(case, kernel, good, tmp_path):
+    name, wrong, word = WRONG[case]
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'limit': 3, 'data': 'sample'} | wrong
+    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
+    assert outcome.status == 'error' and CLEAR.search(outcome.error) and word in outcome.error, outcome.error
+    assert not (tmp_path/'out').exists()
+
+
+FILES = {
+    'no rows': ([], 'empty'), 'no summary': ([{'text': 'x'}], 'summary'), 'blank text': ([GOLD | {'text': ' '}], 'line 1'), 'unknown column': ([GOLD | {'gild': []}], 'gild'),
+    'no gold': ([ROW, ROW], 'gold'), 'some gold': ([GOLD, ROW | {'gold': None}], 'gold'), 'only dev': ([GOLD | {'split': 'dev'}], ' rows'), 'split': ([GOLD | {'split': 'train'}], 'train')}
+
+@pytest.mark.parametrize('case, name', [(case, name) for case in FILES for name in ('table8', 'fig3', 'fig8') if (case, name) != ('only dev', 'fig8')])
+def test_a_file_of_ones_own_that_does_not_fit_is_named(case, name, kernel, good, tmp_path):
+    rows, word = FILES[case]
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows)}
+    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
+    assert outcome.status == 'error' and CLEAR.search(outcome.error) and word in outcome.error, outcome.error
+    assert not (tmp_path/'out').exists()
+
+
+@pytest.mark.parametrize('name', ['fig3', 'fig9'])
+def test_a_file_without_an_inconsistent_summary_has_no_example(name, kernel, good, tmp_path):
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', ROW | {'gold': []})}
+    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
+    assert outcome.status == 'error' and CLEAR.search(outcome.error), outcome.error
+
+
+@pytest.mark.parametrize('rows, limit', [([GOLD], 10**9), ([GOLD, ROW | {'gold': []}], None), ([GOLD | {'split': 'dev'}, GOLD | {'split': 'test', 'summary': 'One.'}], 1)])
+def test_a_file_of_ones_own_without_a_dev_split_or_smaller_than_the_limit_works(rows, limit, kernel, good, tmp_path):
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows), 'limit': limit}
+    outcome = run_notebook(EXHIBITS['final/table8'], parameters, kernel, out=tmp_path/'out')
+    assert outcome.status == 'measured', outcome.error
+    manifest = json.loads((tmp_path/'out'/'final'/'table8.json').read_text())
+    assert manifest['data']['test']['rows'] == sum(row.get('split', 'test') == 'test' for row in rows) and str(tmp_path) not in json.dumps(manifest)
+
+
+@pytest.mark.parametrize('name', ['fig3', 'fig9', 'fig4'])
+def test_results_of_a_file_of_ones_own_do_not_name_its_folder(name, kernel, good, tmp_path):
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD, GOLD | {'summary': 'It opened in May.'})}
+    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
+    assert outcome.done, outcome.error
+    assert not [file for file, content in files_of(tmp_path/'out').items() if str(tmp_path).encode() in content]
+
+
+def test_the_classifier_wants_a_dev_split(kernel, good, tmp_path):
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD), 'classifier': 't5:/nowhere'}
+    outcome = run_notebook(EXHIBITS['final/table4'], parameters, kernel, out=tmp_path/'out')
+    assert outcome.status == 'error' and 'no dev split' in outcome.error
+
+
+def test_a_folder_of_results_that_cannot_be_written_is_named(kernel, tmp_path):
+    (tmp_path/'out').write_text('')
+    outcome = run_notebook(EXHIBITS['final/table3'], {'data': 'sample'}, kernel, out=tmp_path/'out')
+    assert outcome.status == 'error' and CLEAR.search(outcome.error) and str(tmp_path/'out') in outcome.error, outcome.error
+
+
+def test_an_endpoint_that_is_down(tmp_path):
+    name = f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1&attempts=1&backoff=0.01&patience=0.1'
+    code, output, errors = reproduce(tmp_path/'home', 'final/table8', '--model', name, '--judge', name, '--limit', '2', '--out', tmp_path/'out')
+    assert code == 1 and 'ModelError' in errors and '127.0.0.1' in errors and 'Traceback' not in errors and 'error' in output
+    assert not (tmp_path/'out').exists()
+
+
+def test_requests_that_failed_for_good_are_counted_and_asked_again(kernel, tmp_path, capsys):
+    with MisbehavingServer(lambda call: status(400, 'content policy') if kind_of(call) == 'binary' and call.number % 2 else world(call)) as server:
+        def make(): return run_notebook(EXHIBITS['final/table8'], {'models': [name_of(server)], 'judge': name_of(server, 'judge'), 'limit': 4}, kernel, out=tmp_path/'out')
+        first = make()
+        assert first.status == 'measured' and first.failed > 0 and not first.done and (tmp_path/'out'/'final'/'table8.csv').is_file()
+        assert _exit_code([first]) == 1 and f'error: {first.failed} requests failed for good' in capsys.readouterr().err
+        server.script, before = world, len(server.calls)
+        second = make()
+        assert second.done and _exit_code([second]) == 0 and len([call for call in server.calls[before:] if kind_of(call) == 'binary']) == first.failed
+
+
+def test_an_exhibit_or_an_option_that_does_not_exist(tmp_path):
+    for arguments, word in ((['final/tabel4'], 'did you mean final/table'), (['--paper', 'nobody'], 'final'), (['--status', 'great'], 'measured'), (['--jobs', '0'], 'jobs'),
+                            (['--limit', 'x'], 'limit'), (['--prompts', 'theirs'], 'ours')):
+        code, _, errors = reproduce(tmp_path/'home', *arguments)
+        assert code == 2 and word in errors and 'Traceback' not in errors
+
+
+def test_scripted_rows_exist():
+    "The scripted world tells summaries apart by their first line."
+    rows = load('sample')
+    assert rows['summary'].str.strip_chars().str.split('\n').list.first().n_unique() == rows.height

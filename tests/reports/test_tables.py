@@ -1,0 +1,158 @@
+"""Tables: every number in view, whatever is missing; hostile names stay text in every form."""
+import re
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.core.core import DataError
+from factlab.reports.published import published
+from factlab.reports.tables import CELLS, DIFFERENCE, P_ADJUSTED, UNITS, column_groups, show_table, show_units, split_marks
+
+HOSTILE = '</td></table><script>alert(1)</script>|`*_[x](javascript:alert(1)) \x00\n&"\''
+
+
+LINK = re.compile(r'(?<!\\)\]\(')
+
+
+def exhibit(*cells: dict) -> pl.DataFrame:
+    blank = dict.fromkeys(CELLS.columns) | dict(exhibit='final/table4', row='CoT', column='tiny F1', status='measured')
+    return CELLS.frame([blank | cell for cell in cells])
+
+
+def tags(text: str) -> set[str]:
+    found = set()
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.add(tag) or found.update(name for name, _ in attributes if name.startswith('on'))
+    parser.feed(text)
+    return found
+
+
+def test_a_cell_shows_published_ours_interval_n_and_unparsed():
+    view = show_table(
+        exhibit(dict(published=0.59, ours=0.211, low=0.12, high=0.3, n=38, unparsed=2), dict(row='Zero-Shot', ours=0.5, n=40))
+    )
+    for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
+        assert all(said in form for said in ('0.59', '0.21', '[0.12, 0.30]', 'n = 38', 'n = 40', '‡2', 'could not be parsed'))
+
+
+def test_one_n_is_said_once_under_the_table():
+    assert show_table(exhibit(dict(ours=0.2, n=1265), dict(row='Zero-Shot', ours=0.5, n=1265))).text.count('n = 1,265') == 1
+
+
+@pytest.mark.parametrize('status, published_value, ours, marked', [
+    ('exact', 0.46, 0.465, False), ('exact', 0.46, 0.4651, True), ('exact', 1405, 1404, True), ('exact', 0.036, 0.037, True),
+    ('finding', 0.46, 0.46, True), ('measured', 0.46, 0.2, False), ('exact', None, 0.2, False),
+])
+def test_an_exact_cell_that_differs_is_marked(status, published_value, ours, marked):
+    view = show_table(exhibit(dict(status=status, published=published_value, ours=ours)))
+    assert ('≠●' in view.text) == marked == ('≠●' in view.html)
+
+
+def test_the_largest_table_is_cut_into_blocks_that_keep_all_cells():
+    frame = (
+        published('final/table7')
+        .select('exhibit', 'row', 'column', pl.col('value').alias('published'))
+        .with_columns(
+            *(
+                pl.lit(None).cast(kind).alias(name)
+                for name, kind in CELLS.columns.items()
+                if name not in ('exhibit', 'row', 'column', 'published')
+            )
+        )
+    )
+    view = show_table(CELLS.check(frame))
+    assert (
+        view.html.count('<table>') == 2 and view.text.count('Oracle + CoT&Hint') == 6 and view.markdown.count('Oracle + CoT&amp;Hint') == 3
+    )
+    assert view.html.count('○') == view.text.count('○') == 181  # one more under the table
+    assert max(map(len, view.text.splitlines())) < 140
+
+
+def test_hostile_names_stay_text():
+    view = show_table(exhibit(dict(row=HOSTILE, column=HOSTILE, ours=1.0, status=HOSTILE)), HOSTILE, note=HOSTILE)
+    allowed = {'style', 'div', 'table', 'caption', 'thead', 'tbody', 'tr', 'td', 'th', 'span', 'p', 'br', 'small'}
+    assert tags(view.html) <= allowed and '\x00' not in view.html + view.markdown + view.text
+    assert '<script' not in view.markdown and not LINK.search(view.markdown)
+    units = show_units(UNITS.frame([dict(representation=HOSTILE, unit=HOSTILE, inconsistent=None, made_by=HOSTILE)]), HOSTILE)
+    assert tags(units.html) <= allowed and '<script' not in units.markdown and not LINK.search(units.markdown)
+
+
+@settings(max_examples=60)
+@given(
+    st.text(max_size=40), st.text(max_size=40), st.floats(allow_nan=True, allow_infinity=True), st.one_of(st.none(), st.floats(-1e9, 1e9))
+)
+def test_anything_that_the_schema_allows_is_shown(row, column, ours, low):
+    view = show_table(exhibit(dict(row=row, column=column, ours=ours, low=low, high=low)))
+    lines = view.markdown.splitlines()
+    assert len({line.replace('\\|', '').count('|') for line in lines if line.startswith('|')}) == 1
+
+
+def compared(row: str, difference: float, p: float|None, n: int = 38, column: str = 'tiny F1') -> list[dict]:
+    "The cells of a comparison with the best row."
+    cells = [dict(row=row, column=column + DIFFERENCE, ours=difference, low=difference - 0.1, high=difference + 0.1, n=n)]
+    return cells + ([] if p is None else [dict(row=row, column=column + P_ADJUSTED, ours=p, n=n)])
+
+
+def test_rows_behind_the_best_are_marked_and_the_footer_says_what_was_tested():
+    scores = [dict(row=row, ours=ours, n=40) for row, ours in (('CoT', 0.6), ('Zero-Shot', 0.3), ('Few-Shot', 0.55), ('FactScore', 0.4))]
+    marks = [*compared('CoT', 0.0, None, 40), *compared('Zero-Shot', -0.3, 0.001), *compared('Few-Shot', 0.2, 0.01, 36), *compared('FactScore', -0.2, 0.05)]
+    view = show_table(exhibit(*scores, *marks))
+    for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
+        assert '0.60▲' in form and '0.30*' in form and '0.55▲' not in form and '0.55*' not in form and '0.40*' not in form
+        assert 'on the 36 to 38 examples that both rows could be scored on' in form and 'over the 3 other rows of the column' in form
+        assert 'difference to the best' not in form and 'p against' not in form and 'n = 40' in form
+
+
+def test_no_comparison_no_word_of_it():
+    for cells in ([dict(ours=0.5, n=40)], [dict(ours=0.5, n=40), *compared('CoT', 0.0, None)]):
+        assert 'paired bootstrap' not in show_table(exhibit(*cells)).text
+    assert '36 examples that both rows could be scored on' in show_table(
+        exhibit(dict(ours=0.5), dict(row='Zero-Shot', ours=0.4), *compared('CoT', 0.0, None, 36), *compared('Zero-Shot', -0.1, 0.2, 36))).text
+
+
+def test_marks_come_back_from_csv_and_strange_ones_stay_cells():
+    import io
+    frame = exhibit(dict(ours=0.5, n=40), dict(row='Zero-Shot', ours=0.4, n=40), *compared('CoT', 0.0, None), *compared('Zero-Shot', -0.1, 0.001))
+    again = pl.read_csv(io.StringIO(frame.write_csv()), schema=dict(CELLS.columns))
+    assert show_table(again).text == show_table(frame).text and '0.40*' in show_table(again).text
+    assert ','.join(again.columns) == 'exhibit,row,column,published,ours,n,low,high,status,unparsed'
+    lone = exhibit(dict(ours=0.5), *compared('CoT', -0.1, 0.01, column='other F1'))
+    shown, marks = split_marks(lone)
+    assert len(shown) == 3 and marks.is_empty() and 'other F1 difference to the best' in ' '.join(show_table(lone).text.split())
+
+
+def test_columns_of_one_measure_have_the_same_decimals():
+    view = show_table(exhibit(dict(column='GPT-4o ±F1', published=0.0057), dict(column='tiny ±F1', ours=0.0123), dict(column='tiny F1', ours=0.5)))
+    assert '0.0057' in view.text and '0.0123' in view.text and '0.50' in view.text and '0.5000' not in view.text
+
+
+def test_frames_that_cannot_be_shown():
+    with pytest.raises(DataError, match='more than once'): show_table(exhibit({}, {}))
+    with pytest.raises(DataError, match='missing'): show_table(pl.DataFrame({'row': ['a']}))
+    assert 'no cells' in show_table(CELLS.frame()).html
+
+
+def test_groups_need_several_measures():
+    assert [group for group, _ in column_groups(['a Recall', 'a F1', 'b Recall', 'b F1'])] == ['a', 'b']
+    assert (
+        column_groups(['GPT-4o F1', 'Average F1'])[0][0] == ''
+        and column_groups(['Count', 'Share in § 3'])[0][0] == ''
+        and column_groups([])[0] == ('', [])
+    )
+
+
+def test_units_say_what_is_inconsistent_and_what_could_not_be_read():
+    rows = [
+        ('Spans', 'a record', True, 'sample'),
+        ('Atomic facts', 'It was 1913.', False, 'tiny'),
+        ('Atomic facts', 'It rained.', None, 'tiny'),
+    ]
+    view = show_units(pl.DataFrame(rows, schema=dict(UNITS.columns), orient='row'), 'One error')
+    assert (
+        all(said in view.text for said in ('✗ a record', '✓ It was 1913.', '‡ It rained.', 'could not be parsed'))
+        and view.text.count('Atomic facts') == 1
+    )
+    assert show_units(UNITS.frame()).text == '\n'

@@ -1,0 +1,408 @@
+"""Search and retrieval: against sorting, faiss, bm25s and ir-measures; corpora that are interrupted, damaged, of another encoder."""
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from conftest import real_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.retrieval import corpus as retrieval
+from factlab.core.core import DataError, UsageError
+from factlab.data.corpora import PASSAGES
+from factlab.data.datasets import read_frame
+from factlab.retrieval.corpus import (Corpus, Prefixes, TextEncoder, cached_corpus, hard_negatives, known_prefixes, load_text_search, measure, open_corpus, part_of, pieces,
+                               prepare, recall_at_k, recall_table)
+from factlab.retrieval.index import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, load_index, top_k
+
+
+class Letters:
+    "An encoder of counts of letters: quick, and known by heart."
+    name = 'letters'
+
+    def __init__(self, revision=1): self.identity, self.asked = {'engine': 'letters', 'revision': revision}, []
+
+    def encode(self, texts, store=None):
+        self.asked += texts
+        counts = np.array([[text.lower().count(letter) for letter in 'abcdefghijklmnopqrstuvwxyz'] for text in texts], np.float32).reshape(-1, 26)
+        return counts/np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
+
+
+def passages_of(texts): return PASSAGES.frame([dict(id=f'p{i}', page=f'page {i//3}', text=text) for i, text in enumerate(texts)])
+
+
+TEXTS = [f'{word} and {other}' for word in ('river', 'moon', 'tea', 'war', 'glass') for other in ('stone', 'king', 'boat', 'lamp')]
+
+
+# search
+
+def sorted_search(queries, vectors, k):
+    "All scores, sorted; ties by number."
+    scores = np.einsum('qd,nd->qn', queries, vectors).astype(np.float32)
+    order = np.lexsort((np.broadcast_to(np.arange(len(vectors)), scores.shape), -scores), axis=1)[:, :k]
+    return np.pad(order, ((0, 0), (0, max(0, k - len(vectors)))), constant_values=-1)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 40), st.integers(1, 7), st.integers(1, 50), st.integers(1, 9), st.integers(1, 5), st.integers(0, 10**6))
+def test_exact_search_is_sorting_by_score_then_number(rows, n, k, step, queries_at_once, seed):
+    generator = np.random.default_rng(seed)
+    vectors, queries = (generator.integers(-2, 3, (size, 4)).astype(np.float32) for size in (rows, n))  # whole numbers: many ties, no rounding
+    index = ExactIndex(vectors)
+    index.rows_at_once, index.queries_at_once = step, queries_at_once
+    hits = index.search(queries, k)
+    assert (hits.ids == sorted_search(queries, vectors, k)).all()
+    assert (np.isneginf(hits.scores) == (hits.ids < 0)).all() and hits.ids.shape == hits.scores.shape == (n, k)
+
+
+def test_scores_that_only_rise_and_corpora_of_one_text():
+    rising = np.linspace(0, 1, 5000, dtype=np.float32)[:, None]
+    index = ExactIndex(rising)
+    index.rows_at_once = 64
+    assert index.search(np.ones((3, 1), np.float32), 5).ids.tolist() == [[4999, 4998, 4997, 4996, 4995]]*3
+    same = np.ones((5000, 3), np.float32)
+    assert ExactIndex(same).search(same[:2], 4).ids.tolist() == [[0, 1, 2, 3]]*2
+
+
+def test_half_precision_and_memory_mapped_vectors(tmp_path):
+    generator = np.random.default_rng(0)
+    vectors, queries = generator.standard_normal((3000, 16), dtype=np.float32), generator.standard_normal((20, 16), dtype=np.float32)
+    np.save(tmp_path/'v.npy', vectors.astype(np.float16))
+    mapped = np.load(tmp_path/'v.npy', mmap_mode='r')
+    assert (ExactIndex(mapped).search(queries, 10).ids == sorted_search(queries, vectors.astype(np.float16).astype(np.float32), 10)).all()
+
+
+def test_faiss_flat_and_milvus_agree_with_exact_search(tmp_path):
+    generator = np.random.default_rng(1)
+    vectors, queries = generator.standard_normal((2500, 24), dtype=np.float32), generator.standard_normal((30, 24), dtype=np.float32)
+    exact = ExactIndex(vectors).search(queries, 12)
+    flat = FaissIndex(vectors, 'flat').search(queries, 12)
+    assert (flat.ids == exact.ids).all() and np.allclose(flat.scores, exact.scores, atol=1e-4)
+    for kind in ('ivf', 'hnsw'):
+        near = load_index(f'faiss:{kind}', vectors).search(queries, 12)
+        assert np.mean([len({*a} & {*b})/12 for a, b in zip(near.ids.tolist(), exact.ids.tolist(), strict=True)]) > .8
+    pytest.importorskip('pymilvus')
+    served = fill_milvus(str(tmp_path/'v.db'), 'vectors', vectors)
+    assert (served.search(queries, 12).ids == exact.ids).all() and len(served) == 2500
+    served.close()
+    again = load_index(f'milvus:{tmp_path/"v.db"}', vectors, 'vectors')
+    assert (again.search(queries[:2], 3000).ids >= 0).sum() == 5000, 'k beyond the collection'
+    with pytest.raises(DataError, match='24'): fill_milvus(str(tmp_path/'v.db'), 'vectors', vectors[:, :8])
+    with pytest.raises(DataError, match='nothing'): MilvusIndex(str(tmp_path/'v.db'), 'nothing')
+    again.close()
+
+
+def test_a_faiss_index_is_what_faiss_reads(tmp_path):
+    import faiss
+    vectors = np.random.default_rng(0).standard_normal((200, 8), dtype=np.float32)
+    path = FaissIndex(vectors, 'hnsw').save(tmp_path/'h.faiss')
+    assert faiss.read_index(str(path)).ntotal == 200
+
+
+@pytest.mark.parametrize('kind', ['exact', 'faiss:flat', 'faiss:ivf', 'faiss:hnsw'])
+def test_every_index_refuses_nan_and_pads(kind):
+    vectors = np.eye(6, dtype=np.float32)
+    index = load_index(kind, vectors)
+    assert index.search(vectors[:1], 9).ids[0].tolist()[6:] == [-1]*3 and sorted(index.search(vectors[:1], 9).ids[0].tolist()[:6]) == list(range(6))
+    with pytest.raises(DataError, match='queries'): index.search(vectors[:1]*np.nan, 1)
+    with pytest.raises(DataError, match='6'): index.search(vectors[:, :5], 1)
+    with pytest.raises(UsageError): index.search(vectors, 0)
+    damaged = vectors.copy()
+    damaged[4, 1] = np.inf
+    with pytest.raises(DataError, match='row 4'): load_index(kind, damaged).search(vectors, 1)
+
+
+def test_an_extra_that_is_missing_says_what_to_install(monkeypatch):
+    for module, call in (('faiss', lambda: FaissIndex(np.eye(3, dtype=np.float32))), ('bm25s', lambda: BM25(['a'])), ('pymilvus', lambda: MilvusIndex('x.db', 'y'))):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(UsageError, match='pip install'): call()
+
+
+def test_filling_milvus_without_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'pymilvus', None)
+    with pytest.raises(UsageError, match='pip install'): fill_milvus('x.db', 'y', np.eye(3, dtype=np.float32))
+
+
+class Refusing:
+    "A client of Milvus that fails at one call."
+    asked, at = [], ''
+    def __init__(self, uri, **options): self.asked.append((uri, options))
+    def __getattr__(self, name):
+        def call(*values, **options):
+            if name == self.at: raise RuntimeError('no permission\nand a trace')
+            return False if name == 'has_collection' else self
+        return call
+
+
+@pytest.mark.parametrize('at', ['has_collection', 'create_collection'])
+def test_the_token_is_sent_and_what_milvus_refuses_is_said(monkeypatch, at):
+    pymilvus = pytest.importorskip('pymilvus')
+    monkeypatch.setattr(pymilvus, 'MilvusClient', Refusing)
+    monkeypatch.setattr(Refusing, 'at', at)
+    monkeypatch.setattr(Refusing, 'asked', [])
+    monkeypatch.setenv('MILVUS_TOKEN', 'root:secret')
+    with pytest.raises(DataError, match=f'refused `{at}` .no permission') as refused: fill_milvus('http://host:1', 'vectors', np.eye(3, dtype=np.float32))
+    assert Refusing.asked == [('http://host:1', {'token': 'root:secret'})] and 'secret' not in str(refused.value) and 'trace' not in str(refused.value)
+    monkeypatch.delenv('MILVUS_TOKEN')
+    with pytest.raises(DataError): MilvusIndex('http://host:1', 'vectors')
+    assert Refusing.asked[-1] == ('http://host:1', {})
+
+
+def test_a_fusion_keeps_vectors_where_it_is_told_to(tmp_path):
+    class Storing(Letters):
+        stores = []
+        def encode(self, texts, store=None): return self.stores.append(store) or super().encode(texts)
+    corpus = Corpus.create(tmp_path, passages_of(TEXTS), Storing())
+    Storing.stores.clear()
+    one, two = (Fused([BM25(TEXTS), corpus]).search(['river'], 3, *store) for store in ((False,), ()))
+    assert Storing.stores == [False, None] and (one.ids == two.ids).all()
+
+
+def test_bm25_is_that_of_bm25s():
+    import bm25s
+    import Stemmer
+    stemmer = Stemmer.Stemmer('english')
+    split = lambda texts: bm25s.tokenize(texts, stopwords='en', stemmer=stemmer, show_progress=False)
+    theirs = bm25s.BM25()
+    theirs.index(split(TEXTS), show_progress=False)
+    queries = ['the king of the river', 'lamps and boats', 'moon moon stone']
+    scores = theirs.retrieve(split(queries), k=3, show_progress=False).scores
+    assert np.allclose(BM25(TEXTS).search(queries, 3).scores, scores, atol=1e-5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 8), unique=True, max_size=6), min_size=1, max_size=3), st.integers(1, 10))
+def test_fusion_is_the_sum_of_reciprocal_ranks(rankings, k):
+    hits = [Hits(np.array([ids + [-1]*(6 - len(ids))]), np.zeros((1, 6), np.float32)) for ids in rankings]
+    gains = {}
+    for ids in rankings:
+        for rank, id in enumerate(ids, 1): gains[id] = gains.get(id, 0) + 1/(60 + rank)
+    fused = fuse(hits, k)
+    expected = sorted(gains, key=lambda id: (-np.float32(gains[id]), id))[:k]
+    assert fused.ids[0].tolist() == expected + [-1]*(k - len(expected))
+
+
+# recall
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6))
+def test_recall_agrees_with_ir_measures(seed):
+    import ir_measures
+    generator = np.random.default_rng(seed)
+    ks, n = [1, 2, 5, 12], 6
+    relevant = [set(generator.choice(30, generator.integers(1, 8), replace=False).tolist()) for _ in range(n)]
+    hits = top_k(generator.random((n, 30)).astype(np.float32), 12)
+    hits.ids[0, 5:] = -1
+    truth = [ir_measures.Qrel(str(q), str(id), 1) for q, ids in enumerate(relevant) for id in ids]
+    run = [ir_measures.ScoredDoc(str(q), str(id), float(-place)) for q, row in enumerate(hits.ids.tolist()) for place, id in enumerate(row) if id >= 0]
+    measures = [ir_measures.R@k for k in ks]
+    theirs = ir_measures.calc_aggregate(measures, truth, run)
+    ours = recall_at_k(hits, relevant, ks)
+    assert np.allclose(ours.mean(0), [theirs[measure] for measure in measures])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.lists(st.integers(0, 9), unique=True, max_size=5), st.sets(st.integers(0, 30), max_size=6)), max_size=6))
+def test_recall_is_what_a_loop_counts(queries):
+    ids = np.array([found + [-1]*(5 - len(found)) for found, _ in queries], np.int64).reshape(-1, 5)
+    recalls = recall_at_k(Hits(ids, np.zeros(ids.shape)), [wanted for _, wanted in queries], [1, 3, 5])
+    expected = [[len(set(found[:k]) & wanted)/len(wanted) if wanted else np.nan for k in (1, 3, 5)] for found, wanted in queries]
+    assert np.array_equal(recalls, np.array(expected).reshape(-1, 3), equal_nan=True)
+
+
+def test_recall_at_the_edges():
+    hits = Hits(np.array([[0, 1], [1, -1]]), np.zeros((2, 2)))
+    assert np.array_equal(recall_at_k(hits, [set(), {0}], [1, 2]), [[np.nan]*2, [0, 0]], equal_nan=True)
+    table = recall_table(recall_at_k(hits, [set(), {0}], [1, 2]), [1, 2])
+    assert table['n'].to_list() == [1, 1] and table['low'].to_list() == [None, None], 'one claim: no interval'
+    assert recall_table(np.zeros((0, 1)), [1])['recall'].to_list() == [None]
+    with pytest.raises(UsageError, match='deep'): recall_at_k(hits, [set(), {0}], [3])
+    with pytest.raises(UsageError, match='sets'): recall_at_k(hits, [set()], [1])
+
+
+def test_hard_negatives_pass_over_what_may_be_evidence():
+    hits = Hits(np.array([[3, 1, 2, 0], [1, 2, -1, -1]]), np.array([[.99, .9, .8, .7], [.5, .4, -np.inf, -np.inf]], np.float32))
+    assert hard_negatives(hits, [{1}, {7}], 5) == [[2, 0], [1, 2]]
+
+
+# corpora
+
+def test_prefixes():
+    assert known_prefixes('/models/e5-base-v2/') == known_prefixes('intfloat/e5-small') == ('query: ', 'passage: ')
+    letters = Letters()
+    wrapped = TextEncoder(letters, Prefixes('q: ', 'p: '))
+    wrapped.queries(['x'], False), wrapped.passages(['y'])
+    assert letters.asked == ['q: x', 'p: y'] and wrapped.identity != TextEncoder(letters).identity
+
+
+def test_pieces_lose_nothing():
+    text = 'one two  three\nfour '*400
+    parts = pieces(text, 100)
+    assert max(map(len, parts)) <= 100 and ' '.join(parts).split() == text.split()
+    assert pieces('', 5) == [] and ''.join(pieces('x'*23, 5)) == 'x'*23
+
+
+def test_a_passage_of_fifty_megabytes_is_split_and_said_so(tmp_path):
+    huge = passages_of(['word '*10_000_000, 'a', '', 'a'])
+    ready, counts = prepare(huge)
+    assert counts == {'passages': 4, 'empty': 1, 'repeated': 1, 'split': 1, 'cut': 0} and len(ready) > 40_000
+    assert ready['text'].str.len_chars().max() <= retrieval.LONGEST and ready['text'].str.count_matches('word').sum() == 10_000_000
+    corpus = Corpus.create(tmp_path, huge, Letters(), long='cut')
+    assert '1 cut' in corpus.notes and '1 empty' in corpus.notes and len(corpus) == 4
+
+
+def test_equal_passages_have_equal_vectors_and_are_encoded_once(tmp_path):
+    letters = Letters()
+    corpus = Corpus.create(tmp_path, passages_of(TEXTS*3), letters, block=7)
+    assert len(letters.asked) == len(TEXTS) + 1 and (corpus.vectors[:20] == corpus.vectors[40:]).all()  # the first text tells the dimension
+    assert corpus.search(['river stone'], 3).ids.tolist() == [[0, 20, 40]]
+    assert np.allclose(corpus.vectors, letters.encode(TEXTS*3))
+
+
+@pytest.mark.parametrize('stop', [1, 2, 3, 4])
+def test_an_interrupted_corpus_goes_on(tmp_path, stop, monkeypatch):
+    whole, puts = retrieval._Writing.put, []
+    def interrupted(self, start, block):
+        puts.append(start)
+        if len(puts) == stop: raise KeyboardInterrupt
+        whole(self, start, block)
+    monkeypatch.setattr(retrieval._Writing, 'put', interrupted)
+    with pytest.raises(KeyboardInterrupt): Corpus.create(tmp_path, passages_of(TEXTS), Letters(), block=5)
+    with pytest.raises(DataError, match='finished'): Corpus.open(tmp_path, Letters())
+    corpus = Corpus.create(tmp_path, passages_of(TEXTS), Letters(), block=5)
+    assert puts[stop:] == [start for start in (0, 5, 10, 15) if start >= 5*(stop - 1)]
+    assert np.allclose(corpus.vectors, Letters().encode(TEXTS)) and not (tmp_path/retrieval.UNFINISHED).exists()
+
+
+def test_what_was_begun_with_another_encoder_is_not_gone_on_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(retrieval._Writing, 'finish', lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt): Corpus.create(tmp_path, passages_of(TEXTS), Letters(1))
+    monkeypatch.undo()
+    second = Letters(2)
+    Corpus.create(tmp_path, passages_of(TEXTS), second)
+    assert len(second.asked) == len(TEXTS) + 1
+
+
+def test_another_encoder_or_revision_is_refused_with_the_fix(tmp_path):
+    Corpus.create(tmp_path, passages_of(TEXTS), Letters(1))
+    with pytest.raises(DataError, match=r'(?s)revision.*encode the passages again'): Corpus.open(tmp_path, Letters(2))
+    with pytest.raises(DataError, match='prefixes'): Corpus.open(tmp_path, TextEncoder(Letters(1), Prefixes('q ', 'p ')))
+    with pytest.raises(DataError, match='another folder'): Corpus.create(tmp_path, passages_of(TEXTS[:3]), Letters(1))
+    assert Corpus.create(tmp_path, passages_of(TEXTS), Letters(1)).folder == tmp_path
+
+
+@pytest.mark.parametrize('file', ['vectors.npy', 'passages.parquet', 'manifest.json'])
+@pytest.mark.parametrize('content', [b'', b'\x93NUMPY\x01\x00', b'{"a": 1}'])
+def test_damage_is_named(tmp_path, file, content):
+    Corpus.create(tmp_path, passages_of(TEXTS), Letters())
+    (tmp_path/file).write_bytes(content)
+    with pytest.raises(DataError, match='again'): Corpus.open(tmp_path, Letters())
+
+
+def test_a_pickle_is_not_opened(tmp_path):
+    Corpus.create(tmp_path, passages_of(TEXTS), Letters())
+    np.save(tmp_path/'vectors.npy', np.array([{'a': 1}], object), allow_pickle=True)
+    with pytest.raises(DataError, match='damaged'): Corpus.open(tmp_path, Letters())
+
+
+def test_nan_embeddings_name_their_passage(tmp_path):
+    class Broken(Letters):
+        def encode(self, texts, store=None): return np.where(np.array(['tea and king' in t for t in texts])[:, None], np.nan, super().encode(texts))
+    with pytest.raises(DataError, match="passage 9.*tea and king"): Corpus.create(tmp_path, passages_of(TEXTS), Broken())
+    assert not (tmp_path/'manifest.json').exists()
+    class Loud(Letters):
+        def encode(self, texts, store=None): return 1e6*super().encode(texts)
+    with pytest.raises(DataError, match='passage 0'): Corpus.create(tmp_path/'half', passages_of(TEXTS), Loud(), dtype='float16')
+
+
+def test_half_the_size_finds_the_same(tmp_path):
+    whole, half = (Corpus.create(tmp_path/dtype, passages_of(TEXTS), Letters(), dtype=dtype) for dtype in ('float32', 'float16'))
+    assert half.vectors.dtype == np.float16
+    assert (half.search(TEXTS, 1).ids == whole.search(TEXTS, 1).ids).all()
+
+
+@pytest.mark.parametrize('index', ['faiss:flat', 'faiss:hnsw'])
+def test_a_corpus_with_another_index(tmp_path, index):
+    plain = Corpus.create(tmp_path, passages_of(TEXTS), Letters())
+    other = Corpus.open(tmp_path, Letters(), index)
+    assert np.allclose(other.search(TEXTS, 3).scores, plain.search(TEXTS, 3).scores, atol=1e-5)
+
+
+def test_corpora_from_files(tmp_path):
+    frame = passages_of(TEXTS)
+    frame.write_parquet(tmp_path/'a.parquet')
+    frame.select('text').write_ndjson(tmp_path/'b.jsonl')
+    one, other = open_corpus(tmp_path/'a.parquet', Letters()), open_corpus(tmp_path/'b.jsonl', Letters())
+    assert (one.vectors == other.vectors).all() and one.passages['id'][0] == 'p0' and other.passages['id'][0] == '0'
+    assert one.texts(one.search(['tea boat'], 1)) == [['tea and boat']]
+    assert open_corpus(one.folder, Letters()).folder == one.folder
+    letters = Letters()
+    assert cached_corpus(frame, letters).folder == one.folder and not letters.asked
+    (tmp_path/'c.jsonl').write_text('{"claim": "x"}\n')
+    with pytest.raises(DataError, match='text'): open_corpus(tmp_path/'c.jsonl', Letters())
+    (tmp_path/'d.jsonl').write_text('{"text": \n')
+    with pytest.raises(DataError, match='cannot be read'): open_corpus(tmp_path/'d.jsonl', Letters())
+    (tmp_path/'empty').mkdir()
+    with pytest.raises(DataError, match='no .txt'): open_corpus(tmp_path/'empty', Letters())
+    (tmp_path/'e.jsonl').write_text(json.dumps({'text': ''}) + '\n')
+    with pytest.raises(DataError, match='nothing to encode'): open_corpus(tmp_path/'e.jsonl', Letters())
+
+
+def test_ids_of_files_are_text(tmp_path):
+    (tmp_path/'a.csv').write_text('id,text,page\n007,one,1\n7,two,2\n1e3,three,3\n')
+    assert retrieval.read_passages(tmp_path/'a.csv').rows() == [('007', '1', 'one'), ('7', '2', 'two'), ('1e3', '3', 'three')]
+    assert open_corpus(tmp_path/'a.csv', Letters()).passages['id'].to_list() == ['007', '7', '1e3']
+    (tmp_path/'B.CSV').write_text('text\n12\n')
+    (tmp_path/'[c].JSONL').write_text('{"text": "one"}\n'*150 + '{"text": "two", "id": "x"}\n')
+    passages_of(TEXTS).write_parquet(tmp_path/'[d]*.Parquet')
+    assert retrieval.read_passages(tmp_path/'B.CSV').rows() == [('0', '0', '12')] and retrieval.read_passages(tmp_path/'[c].JSONL')['id'][-1] == 'x'
+    assert retrieval.read_passages(tmp_path/'[d]*.Parquet')['id'].to_list() == passages_of(TEXTS)['id'].to_list()
+    pl.DataFrame({'text': [['a', 'b']]}).write_parquet(tmp_path/'e.parquet')
+    with pytest.raises(DataError, match='lists or objects'): retrieval.read_passages(tmp_path/'e.parquet')
+
+
+@pytest.mark.parametrize('name, content', [('a.csv', b''), ('a.parquet', b'PAR1'), ('a.jsonl', b'{"a": '), ('a.txt', b'a'), ('none.csv', None), ('a.csv', b'a,b\n\xff\xfe,1\n')])
+def test_files_that_are_no_table(tmp_path, name, content):
+    if content is not None: (tmp_path/name).write_bytes(content)
+    with pytest.raises(DataError, match=name): read_frame(tmp_path/name)
+
+
+def test_the_pieces_of_a_passage_may_not_be_called_as_another_one():
+    passages = PASSAGES.frame([dict(id=id, page='p', text=text) for id, text in (('a', 'word '*1000), ('a#2', 'short'))])
+    with pytest.raises(DataError, match="2 passages .* comes twice, as 'a#2'"): prepare(passages)
+    assert prepare(passages, 'cut')[0]['id'].to_list() == ['a', 'a#2']
+    assert prepare(passages.with_columns(text=pl.lit('short')))[0]['id'].to_list() == ['a', 'a#2']
+
+
+def test_no_queries_and_k_beyond_the_corpus(tmp_path):
+    corpus = Corpus.create(tmp_path, passages_of(TEXTS[:3]), Letters())
+    assert corpus.search([], 5).ids.shape == (0, 5)
+    hits = corpus.search(['river'], 5)
+    assert (hits.ids[0] >= 0).sum() == 3 and len(corpus.texts(hits)[0]) == 3
+    assert Fused([corpus, BM25(TEXTS[:3])]).search(['river'], 5).ids[0].tolist()[3:] == [-1, -1]
+
+
+def test_systems_by_name_on_real_claims():
+    real_data('climate-fever')
+    from factlab.data import corpora
+    task = corpora.retrieval_task('climate-fever')
+    passages = task.passages.head(300)
+    relevance = task.relevance.join(passages, left_on='passage_id', right_on='id', how='semi').filter(pl.col('relevance') > 0)
+    small = corpora.RetrievalTask('small', passages, task.claims.join(relevance, left_on='id', right_on='claim_id', how='semi'), relevance)
+    recalls = measure('bm25', small, [1, 10, 100])
+    assert len(recalls) > 30 and (np.diff(recalls, axis=1) >= 0).all() and recalls[:, 2].mean() > .5
+    with pytest.raises(UsageError, match='split'): part_of(task, 'nowhere')
+    assert isinstance(load_text_search('bm25', task.passages), BM25)
+
+
+def test_part_of_a_task_keeps_its_own_pages():
+    real_data('wice')
+    from factlab.data import corpora
+    task = corpora.retrieval_task('wice')
+    test, dev = part_of(task, 'test'), part_of(task, 'dev')
+    assert set(test.claims['split']) == {'test'} and len(test.passages) < len(task.passages) > len(dev.passages)
+    text = dict(zip(task.passages['id'], task.passages['text'], strict=True))
+    assert all(test.passages['text'][row] in text.values() for rows in test.relevant()[:20] for row in rows) and all(test.relevant())
+    assert pl.concat([test.claims, dev.claims]).height == task.claims.height

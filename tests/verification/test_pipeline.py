@@ -1,0 +1,420 @@
+"""Algorithm 1 against its pseudo-code, waves against all pairs, and the verdict on a text, whatever the text is."""
+import json
+import random
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.claims.extraction import language_warning, sentences
+from factlab.core.core import DataError, UsageError, digest
+from factlab.data.corpora import retrieval_task
+from factlab.models.interface import ScriptedModel
+from factlab.verification.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
+from factlab.models.prompts import Parsed
+from factlab.retrieval.corpus import Corpus
+from factlab.retrieval.index import BM25, Fused
+from factlab.models.store import Store
+from factlab.verification.pipeline import (
+    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, Makers, algorithm1, all_pairs, in_waves, labels_of, open_search, printable, read_method, verdict_json, verdict_report,
+    verify_claims, verify_text, verify_texts,
+)
+
+ENT, NEUT, CONTR = range(3)
+
+
+class Drawn:
+    "Probabilities that are a function of the pair; counts what it is asked."
+    name, identity = 'drawn', {'verifier': 'drawn'}
+    def __init__(self, weights=(1, 3, 1)): self.weights, self.asked = weights, []
+    def probabilities(self, pairs, store=None):
+        self.asked += pairs
+        return np.array([np.random.default_rng(int(digest(list(pair))[:12], 16)).dirichlet(self.weights) for pair in pairs], np.float32).reshape(-1, 3)
+
+
+class ByRule:
+    "A passage with all longer words of a claim supports it, and contradicts it when it says never."
+    name, identity = 'by rule', {'verifier': 'by rule'}
+    def probabilities(self, pairs, store=None):
+        def row(evidence, claim):
+            known = {*re.findall(r'\w{4,}', claim.lower())} <= {*re.findall(r'\w+', evidence.lower())}
+            return [.1, .1, .8] if known and 'never' in evidence else [.8, .1, .1] if known else [.1, .8, .1]
+        return np.array([row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
+
+
+WORLD = pl.DataFrame({'id': ['a', 'b', 'c', 'd'], 'page': ['Otters', 'Owls', 'Owls', 'Trams'], 'text': [
+    'Otters live by rivers. They eat fish.', 'Owls hunt at night.', 'Owls never swim.', 'Trams cross the bridge every ten minutes.']})
+BY_WORDS = dict(extractor='sentences', retriever='bm25', verifier=ByRule(), store=False)
+
+
+# ---- Algorithm 1 -------------------------------------------------------------------------------------------------------------------
+
+def pseudo_code(claim, passages, model):
+    "Lines 1 to 10 of the paper's Algorithm 1, one after the other."
+    for passage in passages:
+        label = model(claim, passage)
+        if label == 'ENT':
+            return True
+        elif label == 'CONTR':
+            return False
+        # neutral: go on with the next passage
+    return True
+
+
+@given(st.lists(st.lists(st.sampled_from(LABELS), max_size=8), max_size=12))
+def test_algorithm1_is_the_pseudo_code(labels):
+    width = max(map(len, labels), default=0)
+    matrix = np.full((len(labels), width), MISSING)
+    for row, found in enumerate(labels): matrix[row, :len(found)] = [LABELS.index(label) for label in found]
+    verified, places = algorithm1(matrix)
+    assert verified.tolist() == [pseudo_code('c', found, lambda claim, label: label) for found in labels]
+    assert places.tolist() == [next((at for at, label in enumerate(found) if label != 'NEUT'), -1) for found in labels]
+
+
+@given(st.lists(st.lists(st.tuples(*[st.integers(1, 100)]*3), max_size=6), max_size=10))
+@settings(deadline=None)
+def test_from_probabilities_to_verdicts_is_the_pseudo_code(weights):
+    "Through the whole of `verify_claims`: eq. 7's argmax, the waves, and the rule."
+    class Given:
+        name, identity = 'given', {}
+        def probabilities(self, pairs, store=None): return np.array([json.loads(evidence) for evidence, _ in pairs], np.float32)
+    rows = [[[part/sum(triple) for part in triple] for triple in found] for found in weights]
+    evidence = [[json.dumps(row) for row in found] for found in rows]
+    found = verify_claims([f'claim {at}' for at in range(len(rows))], evidence, Given(), store=False)
+    model = lambda claim, row: LABELS[int(np.argmax(np.array(row, np.float32)))]
+    assert found.verified.tolist() == [pseudo_code('c', passages, model) for passages in rows]
+
+
+def test_labels_that_are_no_matrix():
+    with pytest.raises(UsageError, match='claims, k'): algorithm1(np.array([ENT, NEUT]))
+
+
+# ---- waves -------------------------------------------------------------------------------------------------------------------------
+
+SIZES = st.lists(st.integers(0, 30), max_size=20)
+WEIGHTS = st.sampled_from([(1, 3, 1), (1, 9, 1), (3, 1, 3), (.1, .1, .1), (.1, 9, .1)])
+
+def drawn_lists(sizes, seed): return [f'claim {seed} {at}' for at in range(len(sizes))], [[f'passage {at} {rank}' for rank in range(size)] for at, size in enumerate(sizes)]
+
+
+@given(SIZES, WEIGHTS, st.sampled_from([0, .1, 1]), st.integers(0, 99))
+@settings(deadline=None, max_examples=60)
+def test_waves_decide_as_all_pairs_do(sizes, weights, waste, seed):
+    claims, evidence = drawn_lists(sizes, seed)
+    counted = Drawn(weights)
+    waved, whole = in_waves(claims, evidence, counted, False, waste), all_pairs(claims, evidence, Drawn(weights), False)
+    for one, other in zip(algorithm1(labels_of(waved.probabilities)), algorithm1(labels_of(whole.probabilities)), strict=True): assert (one == other).all()
+    seen, places = ~np.isnan(waved.probabilities).any(-1), algorithm1(labels_of(whole.probabilities))[1]
+    assert (waved.probabilities[seen] == whole.probabilities[seen]).all()
+    assert waved.evaluated == seen.sum() == len(counted.asked) == len({*counted.asked}) <= whole.evaluated == waved.pairs == sum(sizes)
+    for size, place, looked in zip(sizes, places.tolist(), seen.sum(1).tolist(), strict=True):
+        needed = size if place < 0 else place + 1
+        assert needed <= looked <= (needed if waste == 0 else 2*needed)  # without waste not one pair more than the algorithm looks at, never more than twice that
+
+
+@pytest.mark.parametrize('decided', [.01, .03, .1, .5])
+def test_little_is_evaluated_in_vain(decided):
+    weights = (.1*decided/2, .1*(1 - decided), .1*decided/2)  # so small that nearly all probability is on one label
+    claims, evidence = drawn_lists([30]*150, 0)
+    exact, wide = (in_waves(claims, evidence, Drawn(weights), False, waste) for waste in (0, .1))
+    assert exact.evaluated < wide.evaluated <= 1.15*exact.evaluated or decided == .5 and exact.evaluated == wide.evaluated
+
+
+def test_a_wave_is_one_call():
+    calls = []
+    class Counting(Drawn):
+        def probabilities(self, pairs, store=None): calls.append(len(pairs)); return super().probabilities(pairs, store)
+    claims, evidence = drawn_lists([30]*20, 0)
+    neutral = lambda: Counting((.1, 1000, .1))
+    in_waves(claims, evidence, neutral(), False, waste=0)
+    assert calls == [20]*30
+    calls.clear()
+    in_waves(claims, evidence, neutral(), False)
+    assert calls == [20*width for width in (1, 2, 4, 8, 15)]  # twice as deep each time while nothing is decided
+    calls.clear()
+    all_pairs(claims, evidence, neutral(), False)
+    assert calls == [600]
+    with pytest.raises(UsageError, match='waste'): in_waves(claims, evidence, neutral(), False, waste=-.1)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=12), WEIGHTS, st.sampled_from([.3, .5, 1]), st.integers(0, 99))
+@settings(deadline=None, max_examples=60)
+def test_texts_alone_have_the_verdicts_of_all_their_claims(texts, weights, share, seed):
+    claims, evidence = drawn_lists([8]*10, seed)
+    makers = Makers(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
+    brief, whole = in_waves(claims, evidence, Drawn(weights), False, makers=makers), in_waves(claims, evidence, Drawn(weights), False)
+    known, verified = (algorithm1(labels_of(found.probabilities)) for found in (brief, whole))
+    settled = (known[1] >= 0) | ~np.isnan(brief.probabilities).any((1, 2))
+    for rows in texts:
+        needed, n = share*len(rows) - 1e-9, len(rows)
+        sure, possible = sum(known[0][row] and settled[row] for row in rows), sum(known[0][row] or not settled[row] for row in rows)
+        assert (sure >= needed) == (sum(verified[0][row] for row in rows) >= needed) and (sure >= needed or possible < needed), (n, sure, possible)
+    by_rank = [in_waves(claims, evidence, Drawn(weights), False, 0, of).evaluated for of in (makers, None)]  # wider waves are guesses, and one may guess worse
+    assert by_rank[0] <= by_rank[1]
+
+
+def test_verdicts_of_texts_alone():
+    texts = pl.DataFrame({'id': ['both', 'false', 'true', 'none'], 'text': ['Owls hunt at night. Owls swim.', 'Owls swim. Zeppelins hover over otters.', 'Owls hunt at night.', '…']})
+    for method in ('algorithm1', 'algorithm1?share=0.5', 'net', 'mean-entailment'):
+        options = BY_WORDS | dict(retriever='tiny', method=method)
+        brief, whole = (verify_texts(texts, WORLD, **options, texts_only=only) for only in (True, False))
+        assert brief.texts['verdict'].to_list() == whole.texts['verdict'].to_list() and brief.settings['evaluated'] <= whole.settings['evaluated']
+        assert whole.claims['verdict'].null_count() == 0 and whole.texts['score'].null_count() == 1
+        TEXT_VERDICTS.check(brief.texts); CLAIM_VERDICTS.check(brief.claims); EVIDENCE.check(brief.evidence)
+        assert verdict_json(brief)['texts'][3]['verdict'] is None and verdict_report(brief)
+    brief = verify_texts(texts, WORLD, **(BY_WORDS | dict(retriever='tiny')), texts_only=True)
+    left = brief.claims.filter(pl.col('verdict').is_null())
+    assert left['claim'].to_list() == ['Zeppelins hover over otters.'] and left['label'].item() is None and left['score'].item() is None
+    assert 'not all looked at' in verdict_report(brief) and 'not settled' in verdict_report(brief)
+
+
+def test_a_killed_verification_goes_on_from_the_store(tmp_path):
+    computed = []
+    class Kept(Drawn):
+        stop = 30
+        def probabilities(self, pairs, store=None):
+            def compute(part):
+                if len(computed) >= self.stop: raise KeyboardInterrupt
+                computed.extend(part)
+                return Drawn.probabilities(self, part)
+            return cached_probabilities(pairs, 'kept', {'kept': 1}, compute, store)
+    claims, evidence = [str(at) for at in range(20)], [[f'{at} {rank}' for rank in range(6)] for at in range(20)]
+    with Store(tmp_path/'store.sqlite') as store:
+        with pytest.raises(KeyboardInterrupt): in_waves(claims, evidence, Kept(), store)
+        verifier = Kept()
+        verifier.stop = 10**6
+        before = len(computed)
+        again = in_waves(claims, evidence, verifier, store)
+        assert before >= 20 and len(computed) == again.evaluated and len({*computed}) == len(computed)
+
+
+@pytest.mark.parametrize('claims, evidence', [(['a'], []), (['a'], ['one text']), ([], [['b']])])
+def test_lists_that_do_not_fit(claims, evidence):
+    with pytest.raises(DataError): verify_claims(claims, evidence, Drawn(), store=False)
+
+
+# ---- the other rules, against plain loops ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('method', ['max-entailment', 'max-entailment?threshold=0.3', 'net', 'net?threshold=-0.2', 'mean-entailment'])
+def test_rules_are_what_they_say(method):
+    generator = np.random.default_rng(1)
+    evidence = [[f'{at} {rank}' for rank in range(generator.integers(0, 6))] for at in range(60)]
+    found = verify_claims([str(at) for at in range(60)], evidence, Drawn(), method, store=False)
+    rule = read_method(method)
+    for at, passages in enumerate(evidence):
+        rows = [Drawn().probabilities([(passage, str(at))])[0] for passage in passages]
+        most = [max((float(row[label]) for row in rows), default=0.0) for label in range(3)]
+        score = most[ENT] - most[CONTR] if method.startswith('net') else most[ENT]
+        assert np.isclose(found.scores[at], score) and found.verified[at] == (score >= rule.threshold)
+        assert (found.places[at] == -1) == (not passages)
+    assert found.evaluated == found.pairs and len({*RULES}) == 4
+
+
+@pytest.mark.parametrize('method', ['best', '', 'algorithm1?threshold=.5', 'max-entailment?threshold=2', 'max-entailment?share=nan', 'net?threshold=x', 'mean-entailment?share=1'])
+def test_methods_that_are_none(method):
+    with pytest.raises(UsageError): read_method(method)
+
+
+# ---- texts -------------------------------------------------------------------------------------------------------------------------
+
+def one(text, **options): return verify_text(text, WORLD, **(BY_WORDS | options))
+
+
+@pytest.mark.parametrize('text, verdict', [('Owls hunt at night.', True), ('Owls hunt at night. Owls swim.', False), ('Otters drive lorries.', True)])
+def test_a_text_is_factual_when_all_of_its_claims_are(text, verdict):
+    found = one(text)
+    assert found.texts['verdict'].item() is verdict and found.texts['reason'].item() is None
+    assert found.claims['verdict'].all() is verdict
+    TEXT_VERDICTS.check(found.texts); CLAIM_VERDICTS.check(found.claims); EVIDENCE.check(found.evidence)
+
+
+@pytest.mark.parametrize('text, why', [('', 'empty'), (' \n\t ', 'empty'), (None, 'empty'), ('… !? --', 'no claim'), ('\u200b\u202e', 'no claim')])
+def test_no_claim_no_verdict(text, why):
+    found = one(text)
+    assert found.texts['verdict'].item() is None and why in found.texts['reason'].item() and found.texts['n_claims'].item() == 0
+    assert found.claims.is_empty() and found.evidence.is_empty() and 'NO VERDICT' in verdict_report(found)
+    CLAIM_VERDICTS.check(found.claims); EVIDENCE.check(found.evidence)
+
+
+@pytest.mark.parametrize('text', ['\ud800', 'Owls hunt \udc00 at night.', '\ud83d\ude00'])
+def test_half_a_surrogate_pair_is_replaced(text):
+    found = verify_text(text, WORLD, **BY_WORDS)
+    assert found.texts.height == 1 and json.dumps(verdict_json(found), ensure_ascii=False).encode('utf-8')
+    class Halves:
+        name, identity = 'halves', {}
+        def extract(self, texts, store=None): return [Parsed([f'Owls {text} hunt.']), Parsed(None, 'unparsed', f'found {text}')]
+    texts = pl.DataFrame({'id': ['a', 'b'], 'text': ['x', 'y']})
+    found = verify_texts(texts, WORLD, **{**BY_WORDS, 'extractor': Halves()})
+    assert found.claims.height == 1 and found.texts['reason'][1].startswith('no claims could be read: found')
+
+
+@pytest.mark.parametrize('name', ['bm25', 'fusion:letters'])
+def test_the_sample_is_a_corpus_for_search_by_words(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path/'sample').mkdir()  # a folder of that name is not what is asked for
+    monkeypatch.setattr('factlab.retrieval.corpus.cached_corpus', lambda passages, encoder, **options: BM25(passages['text'].to_list()))
+    passages, search = open_search('sample', name)
+    expected = retrieval_task('sample').passages
+    assert passages['id'].to_list() == expected['id'].to_list()
+    assert search.search([expected['text'][3]], 1, False).ids.tolist() == [[3]]
+    found = verify_text(sentences(expected['text'][3])[0], 'sample', **{**BY_WORDS, 'retriever': name}, k=3)
+    assert found.settings['passages'] == expected.height and found.evidence['passage_id'][0] == expected['id'][3]
+
+
+def test_store_false_reaches_every_search(monkeypatch):
+    asked = []
+    class Asked(BM25):
+        def search(self, texts, k, store=None): return asked.append(store) or super().search(texts, k)
+    fused = Fused([Asked(WORLD['text'].to_list()), Asked(WORLD['text'].to_list())])
+    monkeypatch.setattr('factlab.verification.pipeline.load_text_search', lambda name, passages: fused)
+    verify_text('Owls hunt at night.', WORLD, **{**BY_WORDS, 'retriever': 'fusion'})
+    assert asked == [False, False]
+
+
+def test_no_texts():
+    found = verify_texts(pl.DataFrame(schema={'id': pl.String, 'text': pl.String}), WORLD, **BY_WORDS)
+    assert found.texts.is_empty() and found.claims.is_empty() and found.settings['pairs'] == 0
+
+
+def test_an_extractor_that_cannot_be_read_gives_no_verdict():
+    class Mute:
+        name, identity = 'mute', {}
+        def extract(self, texts, store=None): return [Parsed(None, 'unparsed', 'the answer is empty') if 'swim' in text else Parsed([text], 'ok', 'cut off') for text in texts]
+    found = verify_texts(pl.DataFrame({'id': ['a', 'b'], 'text': ['Owls swim.', 'Owls hunt at night.']}), WORLD, **(BY_WORDS | dict(extractor=Mute())))
+    assert found.texts['verdict'].to_list() == [None, True]
+    assert 'the answer is empty' in found.texts['reason'][0] and found.texts['warning'].to_list() == [None, 'cut off']
+
+
+def test_a_claim_of_several_texts_is_verified_once():
+    verifier = Drawn((.1, 100, .1))
+    texts = pl.DataFrame({'id': [f't{at}' for at in range(5)], 'text': ['Owls hunt at night. Otters live by rivers.']*5})
+    found = verify_texts(texts, WORLD, **(BY_WORDS | dict(verifier=verifier, retriever='tiny')))
+    assert len(verifier.asked) == 2*4 and found.claims.height == 10 and found.evidence.height == 40
+    assert found.texts['n_claims'].to_list() == [2]*5 and found.evidence['text_id'].to_list() == sorted(found.evidence['text_id'])
+
+
+def test_k_beyond_the_corpus():
+    found = one('Owls hunt at night.', retriever='tiny', k=1000, verifier=Drawn((.1, 100, .1)))
+    assert found.evidence['rank'].to_list() == [1, 2, 3, 4] and found.claims['passages'].item() == 4
+    assert found.evidence['score'].is_sorted(descending=True)
+    for k in (0, -1, 2.5):
+        with pytest.raises(UsageError, match='k is'): one('Owls hunt.', k=k)
+
+
+@pytest.mark.parametrize('rule', list(RULES))
+def test_what_the_corpus_never_mentions(rule):
+    found = one('Zeppelins hover.', method=rule)
+    assert found.claims['passages'].item() == 0 and found.claims['label'].item() is None and found.claims['rank'].item() is None
+    assert found.texts['verdict'].item() is (rule in ('algorithm1', 'net'))
+    assert 'no evidence' in verdict_report(found)
+
+
+def test_share_and_mean_over_claims():
+    text = 'Owls hunt at night. Otters live by rivers. Trams cross the bridge. Owls swim.'
+    assert one(text).texts['verdict'].item() is False and one(text).texts['score'].item() == .75
+    assert one(text, method='algorithm1?share=0.75').texts['verdict'].item() is True
+    assert one(text, method='algorithm1?share=0.76').texts['verdict'].item() is False
+    mean = one(text, method='mean-entailment')
+    assert np.isclose(mean.texts['score'].item(), mean.claims['score'].mean()) and mean.texts['verdict'].item() is True
+    assert one(text, method='mean-entailment?threshold=0.9').texts['verdict'].item() is False
+
+
+def test_probabilities_stand_beside_their_passage():
+    found = one('Owls swim. Trams cross the bridge.', retriever='tiny', verifier=Drawn())
+    for row in found.evidence.iter_rows(named=True):
+        expected = Drawn().probabilities([(row['passage'], row['claim'])])[0]
+        evaluated = [row[f'p_{label.lower()}'] for label in LABELS]
+        assert evaluated == [None]*3 or np.allclose(evaluated, expected)
+        assert row['passage'] == WORLD.filter(id=row['passage_id'])['text'].item() and row['page'] == WORLD.filter(id=row['passage_id'])['page'].item()
+    for claim in found.claims.iter_rows(named=True):
+        shown = found.evidence.filter(number=claim['number'], rank=claim['rank']).row(0, named=True) if claim['rank'] else None
+        if shown: assert [claim[f'p_{label.lower()}'] for label in LABELS] == [shown[f'p_{label.lower()}'] for label in LABELS]
+        assert claim['label'] == (LABELS[int(np.argmax([claim[f'p_{label.lower()}'] for label in LABELS]))] if shown else 'NEUT')
+
+
+@pytest.mark.parametrize('frame, match', [
+    (pl.DataFrame({'id': ['a', 'a'], 'text': ['x', 'y']}), 'come twice'), (pl.DataFrame({'id': ['a', None], 'text': ['x', 'y']}), 'missing'),
+    (pl.DataFrame({'id': ['a'], 'words': ['x']}), 'text'), (pl.DataFrame({'id': [1], 'text': ['x']}), 'Int64')])
+def test_frames_that_are_none(frame, match):
+    with pytest.raises(DataError, match=match): verify_texts(frame, WORLD, **BY_WORDS)
+
+
+@pytest.mark.parametrize('retriever', ['bm25', 'tiny'])
+def test_corpora_of_every_form(tmp_path, retriever):
+    (tmp_path/'texts').mkdir()
+    for row in WORLD.iter_rows(named=True): (tmp_path/'texts'/f'{row["id"]}.txt').write_text(row['text'])
+    WORLD.write_parquet(tmp_path/'world.parquet')
+    WORLD.write_ndjson(tmp_path/'world.jsonl')
+    encoded = Corpus.create(tmp_path/'encoded', WORLD, 'tiny')
+    for corpus in (WORLD, tmp_path/'texts', str(tmp_path/'world.parquet'), tmp_path/'world.jsonl', encoded, tmp_path/'encoded'):
+        found = verify_text('Owls swim.', corpus, **(BY_WORDS | dict(retriever=retriever)))
+        assert found.texts['verdict'].item() is False and found.settings['passages'] == 4
+    for corpus in (tmp_path/'nowhere', WORLD.head(0), WORLD.with_columns(text=pl.lit(' '))):
+        with pytest.raises(DataError): verify_text('Owls swim.', corpus, **(BY_WORDS | dict(retriever=retriever)))
+
+
+def test_a_corpus_of_another_encoder_is_refused(tmp_path):
+    Corpus.create(tmp_path/'encoded', WORLD, 'tiny?dtype=bfloat16')
+    with pytest.raises(DataError, match='encoded by'): verify_text('Owls swim.', tmp_path/'encoded', **(BY_WORDS | dict(retriever='tiny')))
+
+
+def test_a_language_that_the_parts_do_not_know():
+    text = 'Die Eulen jagen in der Nacht und sie schlafen den ganzen Tag in einer Höhle, die nicht weit von dem Fluss ist.'
+    assert 'German' in one(text, retriever='tiny').texts['warning'].item() and one('Owls hunt at night.', retriever='tiny').texts['warning'].item() is None
+    assert one(text).texts['warning'].item() is None  # none of these parts is embedded
+    class Noting:
+        name, identity = 'tiny', {}
+        def extract(self, texts, store=None): return [Parsed(sentences(text), 'ok', f'{language_warning(text)}; cut off') for text in texts]
+    told = one(text, extractor=Noting(), verifier='cosine').texts['warning'].item()
+    assert told.count('German') == 1 and told.endswith('cut off')
+
+
+def test_a_hundred_thousand_words():
+    generator = random.Random(0)
+    words = ['owls', 'otters', 'rivers', 'night', 'bridge', 'swim', 'trams', 'fish', 'hunt']
+    text = ' '.join(f'{" ".join(generator.choices(words, k=19)).capitalize()} {at}.' for at in range(5_000))
+    found = one(text, verifier=Drawn((1, 1, 1)), k=3)
+    assert found.texts['n_claims'].item() == found.claims.height == 5_000 and found.evidence.height == 15_000
+    endless = one('owls '*100_000, verifier=Drawn())
+    assert endless.texts['n_claims'].item() == 1
+
+
+# ---- what is shown -----------------------------------------------------------------------------------------------------------------
+
+HOSTILE = 'Owls \x1b[2J\x1b[31mswim\x1b]0;pwned\x07\x1b]8;;http://x\x1b\\link\x1bPq\x1b\\\r\b\x9b2K\u202eevil\u2066 \x00ok'
+
+def test_nothing_hostile_reaches_the_terminal():
+    shown = printable(HOSTILE)
+    assert shown.startswith('Owls swim') and shown.isprintable() and 'pwned' not in shown
+    world = WORLD.with_columns(text=pl.col('text') + HOSTILE, page=pl.col('page') + HOSTILE, id=pl.col('id') + HOSTILE)
+    texts = pl.DataFrame({'id': ['one' + HOSTILE, 'two'], 'text': [f'Owls {HOSTILE} swim.', HOSTILE]})
+    report = verdict_report(verify_texts(texts, world, **(BY_WORDS | dict(verifier=Drawn()))), passages=9)
+    assert all(line.isprintable() for line in report.split('\n'))
+    json.dumps(verdict_json(verify_texts(texts, world, **BY_WORDS)), allow_nan=False).encode('ascii')
+
+
+@given(st.text(max_size=80))
+def test_printable_is_printable(text):
+    shown = printable(text)
+    assert shown == printable(shown) and not any(letter in shown for letter in '\x1b\n\r\x9b\u202e\u2028')
+    assert all(letter == ' ' or not letter.isspace() for letter in shown)
+
+
+def test_the_report_shows_what_decided():
+    text = 'Owls hunt at night. Owls swim.'
+    report = verdict_report(one(text, retriever='tiny'))
+    assert report.startswith('NOT FACTUAL: 1 of 2 claims verified.') and '| Owls never swim.' in report and 'contradicted' in report
+    assert max(map(len, verdict_report(one(text + ' Owls ' + 'hunt '*200), width=60).split('\n'))) <= 90
+    whole = verdict_json(one(text))
+    assert [claim['verdict'] for claim in whole['texts'][0]['claims']] == [True, False]
+
+
+def test_a_language_model_as_verifier():
+    def stand(request):
+        evidence, claim = request.messages[-1].content.partition('Evidence: ')[2].split('\n\nClaim: ')
+        return ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
+    found = one('Owls hunt at night. Owls swim.', verifier=AskedVerifier(ScriptedModel('scripted', stand)))
+    assert found.claims['verdict'].to_list() == [True, False] and found.settings['verifier'] == 'prompt:scripted'
