@@ -24,8 +24,28 @@ import numpy as np
 import polars as pl
 
 from factlab.audit.checks import (
-    MOST_CLASSES, PAPERS, Z95, Address, Check, Sheet, Split, bounds_meet, class_rates, common_sizes, confusion_tables, counts_within,
-    declared, judge, macro_recall_checks, paper_checks, papers_of, row_rates, run_checks, split_fits, stated_splits, two_class_fits,
+    MOST_CLASSES,
+    PAPERS,
+    Z95,
+    Address,
+    Check,
+    Sheet,
+    Split,
+    bounds_meet,
+    class_rates,
+    common_sizes,
+    confusion_tables,
+    counts_within,
+    declared,
+    judge,
+    macro_recall_checks,
+    paper_checks,
+    papers_of,
+    row_rates,
+    run_checks,
+    split_fits,
+    stated_splits,
+    two_class_fits,
 )
 from ..core.core import Schema, canonical_json, write_text
 from ..reports.published import PUBLISHED, Bounds, published

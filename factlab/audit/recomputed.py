@@ -20,13 +20,23 @@ import numpy as np
 import polars as pl
 
 from factlab.audit.checks import (
-    MEASURES, Address, Sheet, bounds_meet, interval_checks, judge, linear_bounds, macro_recall_checks, paper_checks, share_bounds, two_class_fits,
+    MEASURES,
+    Address,
+    Sheet,
+    bounds_meet,
+    interval_checks,
+    judge,
+    linear_bounds,
+    macro_recall_checks,
+    paper_checks,
+    share_bounds,
+    two_class_fits,
 )
 from ..core.core import DataError
+from ..measures.ranking import condorcet_ranks, normal_draws, rank_probabilities, rank_ranges
 from ..reports.exhibits import make_cells, published_cells
 from ..reports.plots import COMPARISON, CURVES, GRID, SHARES
 from ..reports.published import PUBLISHED, Bounds, published
-from ..measures.ranking import condorcet_ranks, normal_draws, rank_probabilities, rank_ranges
 from ..reports.tables import CELLS
 
 # %% ../../nbs/15_audit/02_recomputed.ipynb #c4

@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import polars as pl
 
@@ -22,7 +22,7 @@ from ..core.core import DataError, Schema, UsageError, progress, split_options
 from ..data.corpora import PASSAGES
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
-from ..models.store import Store
+from ..models.store import StoreChoice
 
 # %% ../../nbs/06_claims/00_extraction.ipynb #c4
 _LEANING = frozenset('dr mr mrs ms messrs prof st ste gen col maj sgt capt cpt lt cmdr adm rev hon sen rep gov pres supt insp fr mt ft vs '
@@ -246,14 +246,14 @@ class Extractor(Protocol):
     name: str       # as the user wrote it
     identity: dict  # everything that changes its claims
 
-    def extract(self, texts: Sequence[str], store: 'Store|None|Literal[False]' = None) -> list[Parsed[list[str]]]:
+    def extract(self, texts: Sequence[str], store: 'StoreChoice' = None) -> list[Parsed[list[str]]]:
         "The claims of each text, in the order of the texts."
 
 class SentenceExtractor:
     "The baseline: every sentence is a claim."
     name, identity = 'sentences', {'extractor': 'sentences', 'version': 1}
 
-    def extract(self, texts: Sequence[str], store: 'Store|None|Literal[False]' = None) -> list[Parsed[list[str]]]:
+    def extract(self, texts: Sequence[str], store: 'StoreChoice' = None) -> list[Parsed[list[str]]]:
         return [Parsed(distinct_claims(sentences(text))) for text in texts]
 
 # %% ../../nbs/06_claims/00_extraction.ipynb #c30
@@ -330,7 +330,7 @@ class ModelExtractor:
     def identity(self) -> dict:
         return {'extractor': self.form.name, 'prompt': self.form.prompt.id, 'sha256': self.form.prompt.sha256, 'model': self.model.identity}
 
-    def extract(self, texts: Sequence[str], store: 'Store|None|Literal[False]' = None) -> list[Parsed[list[str]]]:
+    def extract(self, texts: Sequence[str], store: 'StoreChoice' = None) -> list[Parsed[list[str]]]:
         "All parts of all texts are asked at once, equal ones once. Raises `ModelError` when the model cannot be asked at all."
         divided = [self.form.divide(text) for text in texts]
         answers = iter(ask([Request(messages=part, max_tokens=self.form.max_tokens, stop=STOP, label=self.form.prompt.name)

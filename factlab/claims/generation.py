@@ -29,14 +29,14 @@ import numpy as np
 import polars as pl
 
 from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, sentences, window_starts
+from .rules import ITEM, RULES, SHARES, Fault, check_items, place_of, rules_digest, word_count
 from ..core.core import DataError, ModelError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import OASIS, OASIS_SETS, PAIRS, SAMPLE, load_oasis_data, split_by
 from ..data.datasets import fingerprint, read_frame
+from ..measures.stats import mean_interval, proportion_interval
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
-from .rules import ITEM, RULES, SHARES, Fault, check_items, place_of, rules_digest, word_count
-from ..measures.stats import mean_interval, proportion_interval
-from ..models.store import Store
+from ..models.store import StoreChoice
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c4
 _FALSIFY_RULES = ('Change one claim, the one that matters most to the text, so that it becomes false. The change is subtle and the error '
@@ -175,7 +175,7 @@ def ask_step(
     step: Step,
     values: Sequence[dict[str, str]],  # of the prompt's fields
     model: Model,
-    store: 'Store|None|Literal[False]' = None,
+    store: 'StoreChoice' = None,
 ) -> list[Answer]:
     "One call for each item, all at once."
     stop = STOP if step.prompt is EXTRACT else ()
@@ -206,12 +206,12 @@ def _take(draft: Draft, answer: Answer) -> bool:
     return answer.fault is None
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c18
-def ask_unified(drafts: Sequence[Draft], model: Model, store: 'Store|None|Literal[False]' = None) -> None:
+def ask_unified(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None) -> None:
     "All four steps in one call (§ 3, Table 1)."
     for draft, answer in zip(drafts, ask_step(UNIFIED_STEP, [{'text': draft.passage} for draft in drafts], model, store), strict=True):
         if _take(draft, answer): draft.steps = answer.value
 
-def ask_four(drafts: Sequence[Draft], model: Model, store: 'Store|None|Literal[False]' = None) -> None:
+def ask_four(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None) -> None:
     "One call for each step (eqs. 1–4); a step is asked for the drafts whose earlier steps could be read."
     def step(which: Step, fields: Callable[[Draft], dict], put: Callable[[Steps, object], Steps]) -> None:
         going = [draft for draft in drafts if not draft.faults]
@@ -371,7 +371,7 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
     faults = check_items(ITEM.frame([draft.item() for draft in whole.values()]))
     for id, *fault in faults.iter_rows(): whole[id].faults.append(Fault(*fault))
 
-def make_items(drafts: Sequence[Draft], model: Model, variant: str, store: 'Store|None|Literal[False]' = None) -> None:
+def make_items(drafts: Sequence[Draft], model: Model, variant: str, store: 'StoreChoice' = None) -> None:
     "Ask about every draft that can be asked about, and check what was read."
     asking = [draft for draft in drafts if not draft.faults]
     (ask_unified if variant == 'unified' else ask_four)(asking, model, store)
@@ -450,7 +450,7 @@ def build(
     seed: int = 0,    # of the passage that is drawn from each page
     size: int = 5,    # sentences of a passage
     stride: int = 1,
-    store: 'Store|None|Literal[False]' = None,
+    store: 'StoreChoice' = None,
     dry_run: bool = False,  # count calls and tokens, ask nothing, write nothing
 ) -> Build:
     """Build an OASIS-shaped data set: draw a passage from each page, ask, check every rule, write what passes and what does not.
@@ -470,7 +470,7 @@ def rebuild(
     data: pl.DataFrame,  # schema OASIS: its passages are asked about as they are
     model: 'str|Model',
     variant: Literal['unified', 'four'] = 'unified',
-    store: 'Store|None|Literal[False]' = None,
+    store: 'StoreChoice' = None,
 ) -> Build:  # with the data's ids, pages and other passages; of no folder
     "What a model makes of the passages of a data set."
     model = load_model(model)
@@ -532,7 +532,7 @@ def nli_triplets(
 def mine_neutral(
     data: pl.DataFrame,  # schema OASIS
     verifier,  # has `probabilities(pairs of evidence and claim, store)`: float [n, 3] for ENT, NEUT, CONTR, as `nli.load_verifier` gives
-    store: 'Store|None|Literal[False]' = None,
+    store: 'StoreChoice' = None,
 ) -> pl.DataFrame:  # schema PAIRS, one row for each claim whose page has other passages
     "For each claim the page's passage with the highest probability of NEUT (§ 5.3); of equal ones the first."
     rows = OASIS.check(data).filter(pl.col('page_passages').list.len() > 0)

@@ -13,8 +13,8 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from ..studies.oasis.commands import add_build, add_oasis, add_train, add_verify
 from ..core.core import FactlabError, UsageError
+from ..studies.oasis.commands import add_build, add_oasis, add_train, add_verify
 
 # %% ../../nbs/19_cli/00_main.ipynb #c4
 def _data(arguments: argparse.Namespace) -> int:
@@ -43,8 +43,8 @@ def _group(commands, name: str, what: str, run):
 
 # %% ../../nbs/19_cli/00_main.ipynb #c6
 def _store(arguments: argparse.Namespace) -> int:
-    from factlab.reports.reproduce import plain_table
     from factlab.models.store import Store
+    from factlab.reports.reproduce import plain_table
     with Store(arguments.store) as store:
         if arguments.action == 'stats':
             print(f'{store.path}\n')
@@ -76,8 +76,9 @@ def _add_store(commands) -> None:
 # %% ../../nbs/19_cli/00_main.ipynb #c8
 def _runs(arguments: argparse.Namespace) -> int:
     import json
-    from factlab.runs import runs
+
     from factlab.reports.reproduce import plain_table
+    from factlab.runs import runs
     if arguments.action == 'list':
         found = runs.list_runs()
         print(plain_table(found) if found.height else f'no runs in {runs.runs_dir()}')
@@ -146,6 +147,7 @@ def _exit_code(outcomes) -> int:
 def _estimate_text(table) -> str:
     "What a dry run counted, for each model and label, and its sum."
     import polars as pl
+
     from factlab.reports.reproduce import plain_table
     if table.is_empty(): return 'nothing to ask: these exhibits call no model'
     sums = table.select(pl.lit('all').alias('model'), pl.lit('').alias('label'), pl.col('calls', 'in_store', 'prompt_tokens', 'completion_tokens', 'cost').sum())

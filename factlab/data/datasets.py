@@ -30,8 +30,8 @@ from urllib.parse import quote
 
 import polars as pl
 
-from .registry import ARTICLES, REGISTRY, Entry, File, Hub, entry_of, file_of, suggest
 from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, digest, progress, project_dir, replacing
+from .registry import ARTICLES, REGISTRY, Entry, File, Hub, entry_of, file_of, suggest
 
 # %% ../../nbs/01_data/01_datasets.ipynb #c6
 def data_dir() -> Path|None:  # None when `$FACTLAB_DATA` is not set

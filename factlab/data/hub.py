@@ -16,8 +16,8 @@ import polars as pl
 
 from ..core.core import DataError, cache_dir, write_text
 from .corpora import LABELLED, OASIS, TEXTS
-from .registry import Entry, Hub, entry_of
 from .datasets import announce, checksum, hub_place
+from .registry import Entry, Hub, entry_of
 
 # %% ../../nbs/01_data/03_hub.ipynb #c4
 def fetch_hub(

@@ -14,12 +14,12 @@ __all__ = ['EXAMPLE_SOURCE', 'EXAMPLE_SUMMARY', 'MISSED', 'FALSE_ALARMS', 'KINDS
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from ..measures.agreement import agreement_scores
+from ..core.core import DataError, ModelError, Schema, UsageError, digest
 from factlab.error_analysis.categoriser import (
     CASES,
     LONGEST,
@@ -36,11 +36,11 @@ from factlab.error_analysis.categoriser import (
     telling_words,
     true_of_the_world,
 )
-from ..core.core import DataError, ModelError, Schema, UsageError, digest
 from ..localization.matching import MATCHES
-from ..models.interface import Model
+from ..measures.agreement import agreement_scores
 from ..measures.stats import proportion_bounds
-from ..models.store import Store
+from ..models.interface import Model
+from ..models.store import StoreChoice
 from ..text.units import load_tagger
 
 # %% ../../nbs/13_error_analysis/01_categories.ipynb #c4
@@ -140,7 +140,7 @@ def decide_missed(
     cases: pl.DataFrame,  # CASES
     p_true: Mapping[str, float]|None = None,  # by case id, where a probe was asked (`ptrue`)
     encoder: str|None = None,  # chooses the sentence shown as evidence
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> list[tuple[str, list[Decision], str]]:  # category, the questions answered, the source's sentence
     "The tree for missed errors."
     seen = sights(cases, encoder, store)
@@ -224,7 +224,7 @@ def propose(
     errors: pl.DataFrame,  # ERRORS
     p_true: Mapping[tuple[str, str, str], float]|None = None,  # by (run, id, unit), from `ptrue`
     encoder: str|None = 'tiny',  # chooses the source's sentence that is shown; None: by words
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> pl.DataFrame:  # PROPOSALS, in the order of the errors
     "Every error's category by decision questions, with the answers as the reason."
     by_case = {'|'.join(address): value for address, value in (p_true or {}).items()}
@@ -250,7 +250,7 @@ def _known_sides(errors: pl.DataFrame) -> pl.DataFrame:
 def propose_by_model(
     errors: pl.DataFrame,  # ERRORS
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     seed: int = 0,
 ) -> pl.DataFrame:  # PROPOSALS, in the order of the errors

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import polars as pl
 
-from ..measures.agreement import fleiss_kappa
-from .annotations import ITEMS, LABELS, LabelScheme, write_oasis
-from .annotations import OASIS as FORMS
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, write_text
 from ..data.corpora import LABELLED, OASIS, TEXTS, end_to_end_texts, verification_pairs
+from .annotations import ITEMS, LABELS, LabelScheme, write_oasis
+from .annotations import OASIS as FORMS
+from ..measures.agreement import fleiss_kappa
 from ..measures.stats import Interval, bootstrap_counts, ratio
 
 # %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c4

@@ -9,18 +9,18 @@ __all__ = ['MATCHES', 'MATCH', 'Judge', 'ModelJudge', 'residual_cosine', 'assign
 # %% ../../nbs/09_localization/01_matching.ipynb #c2
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from ..core.core import Schema, UsageError, split_options
 from ..data.datasets import load_sample
-from ..models.encoder import Encoder
 from .methods import PREDICTIONS, ask_prompt, read_response
+from ..models.encoder import Encoder
 from ..models.interface import Model, Response, load_model
 from ..models.prompts import Prompt, format_lettered, paper_prompt, parse_matching
-from ..models.store import Store
+from ..models.store import StoreChoice
 
 # %% ../../nbs/09_localization/01_matching.ipynb #c4
 MATCHES = Schema('matches', {
@@ -34,7 +34,7 @@ class Judge(Protocol):
     "Whatever can match predicted with gold descriptions of one summary, for many summaries at once."
     name: str
     identity: dict  # all that changes its answers
-    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]], store: Store|None|Literal[False] = None) -> list[dict]: ...
+    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]], store: StoreChoice = None) -> list[dict]: ...
 
 # %% ../../nbs/09_localization/01_matching.ipynb #c6
 MATCH = Prompt(name='final/match', version=1, fields=('summary', 'gold', 'predicted'), example_answer='{"A": null}',
@@ -60,7 +60,7 @@ class ModelJudge:
     @property
     def identity(self) -> dict: return {'model': self.model.identity, 'prompt': self.prompt.sha256, 'max_tokens': self.max_tokens, 'repeat': self.repeat}
 
-    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]], store: Store|None|Literal[False] = None) -> list[dict]:
+    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]], store: StoreChoice = None) -> list[dict]:
         "One dictionary of MATCHES' columns (but for id) for each summary. Unreadable answers are `unparsed`, never a match or a miss."
         asked = [i for i in range(len(summaries)) if gold[i] and predicted[i]]
         values = [{'summary': summaries[i], 'gold': format_lettered(gold[i]), 'predicted': format_lettered(predicted[i])} for i in asked]
@@ -113,7 +113,7 @@ class EncoderJudge:
     def identity(self) -> dict: return {'matcher': 'residual cosine', 'encoder': Encoder(self.encoder).identity, 'threshold': self.threshold}
 
     def similarities(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
-                     store: Store|None|Literal[False] = None) -> list[np.ndarray]:
+                     store: StoreChoice = None) -> list[np.ndarray]:
         "For each summary a matrix [predicted, gold] of similarities."
         texts = [[summary, *reference, *found] for summary, reference, found in zip(summaries, gold, predicted, strict=True)]
         vectors = Encoder(self.encoder).encode([text for group in texts for text in group], store)
@@ -121,7 +121,7 @@ class EncoderJudge:
         return [residual_cosine(group[0], group[1 + len(reference):], group[1:1 + len(reference)]) for group, reference in zip(groups, gold, strict=True)]
 
     def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
-              store: Store|None|Literal[False] = None) -> list[dict]:
+              store: StoreChoice = None) -> list[dict]:
         "One dictionary of MATCHES' columns (but for id) for each summary; always readable."
         return [{'status': 'ok', 'reason': '', 'n_gold': table.shape[1], 'n_predicted': table.shape[0], 'invalid': 0, 'calls': 0,
                  'prompt_tokens': 0, 'completion_tokens': 0, 'matched': assign(table, self.threshold)}
@@ -171,7 +171,7 @@ def match_predictions(
     rows: pl.DataFrame,         # columns id, summary, gold
     predictions: pl.DataFrame,  # schema PREDICTIONS, the same ids
     judge: Judge,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> pl.DataFrame:  # schema MATCHES, in the order of the rows
     "Match every readable row's predictions with its gold descriptions. Raises `UsageError` when ids do not agree."
     both = rows.select('id', 'summary', 'gold').join(PREDICTIONS.check(predictions), on='id', how='left', maintain_order='left')

@@ -17,19 +17,28 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import short_sentences, window_starts
 from ..claims.extraction import sentences as read_sentences
+from ..claims.extraction import short_sentences, window_starts
 from ..core.core import ModelError, Schema, UsageError, canonical_json, progress, split_options
 from ..models.encoder import Encoder
 from ..models.interface import Message, Model, Request, Response, ask
+from factlab.models.prompts import (
+    Parsed,
+    Prompt,
+    format_lettered,
+    paper_prompt,
+    parse_bullets,
+    parse_final_output,
+    parse_json_object,
+    parse_lettered,
+    parse_yes_no,
+)
+from ..models.store import StoreChoice
 from ..verification.nli import Verifier, load_verifier
-from ..models.prompts import Parsed, Prompt, format_lettered, paper_prompt, parse_bullets, parse_final_output, parse_json_object, parse_lettered, parse_yes_no
-from ..models.store import Store
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4
 PREDICTIONS = Schema('predictions', {
@@ -69,7 +78,7 @@ def ask_prompt(
     prompt: Prompt,
     values: Sequence[dict[str, str]],  # one dictionary of the prompt's fields for each request
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     max_tokens: int,
     seed: int = 0,
@@ -137,7 +146,7 @@ def ask_lists(
     values: Sequence[dict[str, str]],
     parse: Callable[[str], Parsed[list[str]]],
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     max_tokens: int,
     again: Again|Callable[[str], Again]|None = AGAIN,  # or chosen by the answer; None: what cannot be read stays unparsed
@@ -247,7 +256,7 @@ class Localizer:
     def predict(self,
         rows: pl.DataFrame,  # columns id, text, summary
         model: Model,
-        store: Store|None|Literal[False] = None,
+        store: StoreChoice = None,
         *,
         seed: int = 0,
         repeat: int = 0,
@@ -346,24 +355,24 @@ class FactScore:
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (DECOMPOSE, DETECT, MERGE, *[again.prompt for again in (FACTS_AGAIN, DETECTION_AGAIN, REASONS_AGAIN, AGAIN) if self.repair])
 
-    def facts(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
+    def facts(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and list of atomic facts of each row's summary, and the responses."
         return ask_lists(DECOMPOSE, rows.select('summary').to_dicts(), parse_bullets, model, store, max_tokens=self.max_tokens,
                          again=FACTS_AGAIN if self.repair else None, least=1, **sampling)
 
-    def detect(self, texts: Sequence[str], facts: Sequence[str], model: Model, store: Store|None|Literal[False] = None,
+    def detect(self, texts: Sequence[str], facts: Sequence[str], model: Model, store: StoreChoice = None,
                **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 2: one question for each fact, with the text that it is checked against."
         values = [{'text': text, 'fact': fact} for text, fact in zip(texts, facts, strict=True)]
         return ask_lists(DETECT, values, read_detection, model, store, max_tokens=self.detect_tokens, again=detection_again if self.repair else None, **sampling)
 
-    def merge(self, summaries: Sequence[str], descriptions: Sequence[Sequence[str]], model: Model, store: Store|None|Literal[False] = None,
+    def merge(self, summaries: Sequence[str], descriptions: Sequence[Sequence[str]], model: Model, store: StoreChoice = None,
               **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 3: which descriptions stay when each error is to be named once."
         values = [{'summary': summary, 'descriptions': format_lettered(found)} for summary, found in zip(summaries, descriptions, strict=True)]
         return ask_lists(MERGE, values, parse_lettered, model, store, max_tokens=self.max_tokens, again=AGAIN if self.repair else None, **sampling)
 
-    def predict(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema PREDICTIONS. A row counts as read only if every stage of it could be read; else it is unparsed, and says where."
         sampling = {'seed': seed, 'repeat': repeat}
         state, asked = self.facts(rows, model, store, **sampling)
@@ -403,7 +412,7 @@ class Binary:
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (BINARY, *[SAY]*self.repair)
 
-    def predict(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema VERDICTS, in the order of the rows."
         values = rows.select('text', 'summary').to_dicts()
         asked = [[r] for r in ask_prompt(BINARY, values, model, store, max_tokens=self.max_tokens, seed=seed, repeat=repeat)]
@@ -464,7 +473,7 @@ def claim_probabilities(
     texts: Sequence[str],
     claims: Sequence[Sequence[str]],  # about each text
     verifier: Verifier,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> list[np.ndarray]:  # for each text [claims, windows, 3]: P(ENT), P(NEUT), P(CONTR)
     "What a verifier says of every claim and every window of its text."
     windows = [text_windows(text) for text in texts]
@@ -483,7 +492,7 @@ def claim_support(
 def support_scores(
     rows: pl.DataFrame,  # columns text, summary
     classifier: str|Verifier = 'verifier',  # 'verifier' (the trained one), any name of `nli.load_verifier`, 'encoder', 'encoder:<id or folder>', or 't5:<id or folder>' for TrueTeacher's form
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> np.ndarray:  # float64 [rows], higher is better supported
     "How well each text supports its summary, by a classifier that is not the evaluated model. Raises `UsageError` for one that does not exist."
     if not isinstance(classifier, str): return _verified_support(rows, classifier, store)
@@ -501,7 +510,7 @@ def _classifying_verifier(name: str) -> Verifier:
     except UsageError as error:
         raise UsageError(f'there is no classifier {name!r}: it is encoder, encoder:<id or folder>, t5:<id or folder>, or a verifier ({error})') from None
 
-def _verified_support(rows: pl.DataFrame, verifier: Verifier, store: Store|None|Literal[False]) -> np.ndarray:
+def _verified_support(rows: pl.DataFrame, verifier: Verifier, store: StoreChoice) -> np.ndarray:
     claims = [short_sentences(summary) or [summary] for summary in rows['summary'].to_list()]
     found = claim_probabilities(rows['text'].to_list(), claims, verifier, store)
     return np.array([claim_support(each).min() for each in found], dtype=float)
@@ -511,7 +520,7 @@ def sentences(text: str) -> list[str]:
     "A plain split at sentence ends and line breaks; at least one piece, so that a text of one word is a sentence."
     return [s for s in re.split(r'(?<=[.!?])["\')\]]*\s+(?=[^a-z])|\n+', text) if s and s.strip()] or [text]
 
-def _encoder_support(rows: pl.DataFrame, name: str, store: Store|None|Literal[False]) -> np.ndarray:
+def _encoder_support(rows: pl.DataFrame, name: str, store: StoreChoice) -> np.ndarray:
     encoder = Encoder(name)
     parts = {column: [sentences(text) for text in rows[column].to_list()] for column in ('text', 'summary')}
     vectors = {column: iter(encoder.encode([s for row in parts[column] for s in row], store)) for column in parts}

@@ -9,7 +9,6 @@ __all__ = ['as_clause', 'describe_rejection', 'stated_claims', 'RejectedClaims',
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c2
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -17,9 +16,9 @@ import polars as pl
 from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part, short_sentences
 from .methods import PREDICTIONS, STRIDE, WINDOW, answers_frame, claim_probabilities, claim_support
 from ..models.interface import Model, Request, Response, ask
-from ..verification.nli import LABELS, Verifier, most_decided
 from ..models.prompts import Prompt
-from ..models.store import Store
+from ..models.store import StoreChoice
+from ..verification.nli import LABELS, Verifier, most_decided
 
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c4
 _SMALL = frozenset('a an the this that these those he she it they we his her its their our there in on at after before during by from as with for one two three some many most no each every all another both several'.split())
@@ -44,7 +43,7 @@ def stated_claims(
     summaries: Sequence[str],
     form: Form,
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     **sampling,  # seed, repeat
 ) -> tuple[list[tuple], list[list[Response]]]:  # status, reason, claims of each summary; and the responses it took
     "Take summaries apart. One part that cannot be read makes the summary unparsed, for its wrong claim may be the one that was lost."
@@ -78,17 +77,17 @@ class RejectedClaims:
         "Everything beside the prompts and the run's model that changes a prediction."
         return {'stages': 1, 'form': self.form.name if self.form else 'sentences', 'verifier': self.verifier.identity, 'threshold': self.threshold, 'window': [WINDOW, STRIDE]}
 
-    def claims(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
+    def claims(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and claims of each row's summary, and the responses."
         summaries = rows['summary'].to_list()
         if self.form: return stated_claims(summaries, self.form, model, store, **sampling)
         return [('ok', '', short_sentences(summary)) for summary in summaries], [[] for _ in summaries]
 
-    def verify(self, rows: pl.DataFrame, claims: Iterable[Sequence[str]|None], store: Store|None|Literal[False] = None) -> list[np.ndarray]:
+    def verify(self, rows: pl.DataFrame, claims: Iterable[Sequence[str]|None], store: StoreChoice = None) -> list[np.ndarray]:
         "Stage 2: for each row [claims, windows, 3]; no claims for those that could not be read."
         return claim_probabilities(rows['text'].to_list(), [found or [] for found in claims], self.verifier, store)
 
-    def predict(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema PREDICTIONS, in the order of the rows; `answer` lists every claim with its support and the label of its most decided window."
         stated, asked = self.claims(rows, model, store, seed=seed, repeat=repeat)
         found = self.verify(rows, [claims for _, _, claims in stated], store)
@@ -116,7 +115,7 @@ def claim_supports(
     method: RejectedClaims,
     rows: pl.DataFrame,  # columns id, text, summary
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     **sampling,  # seed, repeat
 ) -> list[np.ndarray|None]:  # for each row float64 [claims]; None where they could not be read
     "The support of every claim, whatever the threshold."

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, progress
-from ..models.encoder import Encoder
 from .stats import Interval, bootstrap_counts, difference_interval
+from ..models.encoder import Encoder
 
 if TYPE_CHECKING: import torch
 

@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from .adapters import PARTS, Adapter, find_adapter, merge_adapter
 from ..core.core import DataError, ModelError, UsageError, digest, progress, split_options
-from .transformers_backend import DEVICE, DTYPE, Source, find_source, folder_digest, pick_device, pick_dtype, quiet
+from .adapters import PARTS, Adapter, find_adapter, merge_adapter
 from .interface import Option, read_options
-from .store import Store
+from .store import Store, StoreChoice
+from .transformers_backend import DEVICE, DTYPE, Source, find_source, folder_digest, pick_device, pick_dtype, quiet
 
 # %% ../../nbs/02_models/09_encoder.ipynb #c4
 OPTIONS = {'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
@@ -98,7 +97,7 @@ class Encoder:
 
     def encode(self,
         texts: Sequence[str],
-        store: Store|None|Literal[False] = None,  # None: the user's own store; False: none
+        store: StoreChoice = None,  # None: the user's own store; False: none
     ) -> np.ndarray:  # float32 [texts, dimension], each row of length 1 unless the similarity is `dot`
         "A vector for each text, in order. Raises `DataError` when one of them is not a text."
         wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)

@@ -24,7 +24,7 @@ import polars as pl
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from ..core.core import ModelError, Schema, StoreError, UsageError, canonical_json, digest, progress, split_options
-from .store import Row, Store
+from .store import Row, Store, StoreChoice
 
 # %% ../../nbs/02_models/01_interface.ipynb #c5
 def _sendable(text: object) -> object:
@@ -364,7 +364,7 @@ def _ask_stored(wanted: Mapping[str, Request], model: Model, store: Store) -> di
 def ask(
     requests: Sequence[Request],
     model: Model,  # from `load_model`; or a `DryRun`, which counts instead of asking
-    store: 'Store|None|Literal[False]' = None,  # None: the user's own store; False: none, every question is asked anew
+    store: 'StoreChoice' = None,  # None: the user's own store; False: none, every question is asked anew
     *,
     label: str|None = None,  # replaces the requests' own labels
 ) -> list[Response]:  # one for each request, in order
@@ -398,7 +398,7 @@ def cost(
     return (prompt_tokens*prompt_price + completion_tokens*completion_price)/1e6
 
 # %% ../../nbs/02_models/01_interface.ipynb #c51
-def _at_hand(store: 'Store|None|Literal[False]', keys: Sequence[str]) -> dict[str, Response]:
+def _at_hand(store: 'StoreChoice', keys: Sequence[str]) -> dict[str, Response]:
     "What the store holds of these keys."
     if store is False: return {}
     with nullcontext(store) if store is not None else Store() as store:
@@ -417,7 +417,7 @@ class DryRun:
         self.name, self.identity, self.context, self.price = model.name, model.identity, model.context, model.price
         self.counted: dict[str, dict] = {}   # one row for each different question, by its key
 
-    def answer(self, requests: Sequence[Request], store: 'Store|None|Literal[False]' = None) -> list[Response]:
+    def answer(self, requests: Sequence[Request], store: 'StoreChoice' = None) -> list[Response]:
         "What `ask` would return, with placeholders for what is not in the store."
         wanted = {request.key(self.identity): request for request in requests}
         stored = _at_hand(store, list(wanted))

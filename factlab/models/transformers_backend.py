@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .adapters import PARTS, Adapter, find_adapter, merge_adapter
 from ..core.core import ModelError, UsageError, cache_dir, digest, progress
+from .adapters import PARTS, Adapter, find_adapter, merge_adapter
 from .interface import Deliver, Message, Option, Request, Response, TokenLogprob, fold_system, read_options
 
 if TYPE_CHECKING: from factlab.models.decoding import Decoder, Job, Outcome

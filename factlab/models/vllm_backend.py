@@ -15,9 +15,21 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..core.core import ModelError, UsageError, digest
-from .transformers_backend import (
-    DTYPE, TINY_SOURCE, ChatFormat, Source, above_zero, context_of, fault_of, find_source, load_tokenizer, pick_device, pick_dtype, tiny_folder)
 from .interface import Deliver, Option, Request, Response, TokenLogprob, read_options
+from factlab.models.transformers_backend import (
+    DTYPE,
+    TINY_SOURCE,
+    ChatFormat,
+    Source,
+    above_zero,
+    context_of,
+    fault_of,
+    find_source,
+    load_tokenizer,
+    pick_device,
+    pick_dtype,
+    tiny_folder,
+)
 
 # %% ../../nbs/02_models/07_vllm_backend.ipynb #c4
 def _switch(text: str) -> bool: return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]

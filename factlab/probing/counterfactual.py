@@ -13,20 +13,20 @@ __all__ = ['FACTS', 'SPOTS', 'WINDOW', 'PROPOSALS', 'COUNTERFACTUALS', 'PROPOSE'
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c2
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
-from ..measures.comparison import holm, mcnemar, paired_bounds
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data.datasets import XSumFaith, locate
-from ..localization.methods import Localizer
 from ..localization.matching import Judge, match_predictions
+from ..localization.methods import Localizer
+from ..measures.comparison import holm, mcnemar, paired_bounds
+from ..measures.stats import proportion_interval
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt, parse_bullets
+from ..models.store import StoreChoice
 from .ptrue import plain_words
-from ..measures.stats import proportion_interval
-from ..models.store import Store
 from factlab.text.units import (
     MONTH,
     ORDINALS,
@@ -585,7 +585,7 @@ def make_counterfactuals(
     *,
     seed: int = 0,
     model: Model|None = None,  # asked for proposals too; they come first, and pass the same checks
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> Made:
     "A wrong fact in the place of each added one. Nothing is raised for a fact that has none: its row says why."
     tagged = _tagged(facts)
@@ -608,7 +608,7 @@ PROPOSE = Prompt(name='final/counterfactual', version=1, fields=('summary', 'uni
 def model_proposals(
     spots: Sequence[tuple[Unit, _Tagged]],
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     seed: int = 0,
 ) -> dict[str, list[str]]:  # by the fact's id; empty where the answer cannot be read
     "Replacements that a model proposes, as they are."
@@ -649,7 +649,7 @@ def compare_detection(
     localizer: Localizer,  # anything with its `predict`
     judge: Judge,
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     before: pl.DataFrame|None = None,  # MATCHES of a run on the original summaries; None: they are asked here
     seed: int = 0, repeat: int = 0,

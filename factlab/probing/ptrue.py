@@ -19,12 +19,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from ..measures.calibration import AUROC, auroc, calibration_scores
 from ..core.core import DataError, Schema, UsageError
+from ..measures.calibration import AUROC, auroc, calibration_scores
+from ..measures.stats import proportion_bounds, proportion_interval
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
-from ..measures.stats import proportion_bounds, proportion_interval
-from ..models.store import Store
+from ..models.store import StoreChoice
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c4
 QUESTIONS = Schema('ptrue questions', {
@@ -154,7 +154,7 @@ Reading = Literal['auto', 'choices', 'top']
 def ptrue_exact(
     questions: pl.DataFrame,  # id, question, answer; others ignored
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     reading: Reading = 'auto',  # 'choices' scores the letters; 'top' reads the first token's alternatives; auto: top for an endpoint
     top_logprobs: int = 20,  # alternatives to ask for; some servers give 5 at most
@@ -213,7 +213,7 @@ def _sampled_row(id: str, orders: Sequence[Sequence[Response]]) -> dict:
 def ptrue_sampled(
     questions: pl.DataFrame,  # id, question, answer
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     samples: int = 10,    # of each order
     seed: int = 0,
@@ -266,7 +266,7 @@ LIKELIHOOD = Schema('answer likelihood', {'id': pl.String, 'status': pl.String, 
 def answer_likelihood(
     questions: pl.DataFrame,  # id, question, answer
     model: Model,  # one that scores whole texts: tiny, hf:, vllm:
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> pl.DataFrame:  # LIKELIHOOD, in the order of the questions
     "Mean log-probability of the answer's tokens after the question. Errors as `ptrue_exact`."
     questions, rows = _askable(questions)
@@ -302,7 +302,7 @@ CONSISTENCY = Schema('self-consistency', {'id': pl.String, 'status': pl.String, 
 def self_consistency(
     questions: pl.DataFrame,  # id, question, answer
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     samples: int = 10, seed: int = 0, max_tokens: int = 24,
     same: Callable[[str, str], bool] = same_answer,  # is a sampled answer the proposed one?

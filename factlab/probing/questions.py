@@ -9,16 +9,15 @@ __all__ = ['ASK', 'ASK_SCHEMA', 'DRAFTS', 'GAP', 'AROUND', 'LONGEST', 'read_ques
 # %% ../../nbs/12_probing/02_questions.ipynb #c2
 import re
 from collections.abc import Mapping
-from typing import Literal
 
 import polars as pl
 
 from ..core.core import DataError, Schema, canonical_json
-from .counterfactual import locate_facts
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
+from ..models.store import StoreChoice
+from .counterfactual import locate_facts
 from .ptrue import plain_words
-from ..models.store import Store
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c4
 ASK = Prompt(name='final/ask_question', version=1, fields=('text', 'summary', 'description'), example_answer='{"question": "When did the bridge open?", "answer": "1969"}',
@@ -71,7 +70,7 @@ DRAFTS = Schema('question drafts', {
 def draft_questions(
     errors: pl.DataFrame,  # id, text, summary, description; perhaps category
     model: Model,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     *,
     seed: int = 0, max_tokens: int = 160,
 ) -> pl.DataFrame:  # DRAFTS, in the order of the errors; they can be given to every probe

@@ -19,6 +19,7 @@ import polars as pl
 from ..core.core import DataError, UsageError, canonical_json, digest, project_dir, replacing, write_text
 from .published import published
 from .tables import CELLS
+
 if TYPE_CHECKING:
     import altair as alt
 

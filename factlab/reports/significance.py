@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from ..measures.comparison import MARKS, holm
 from ..core.core import DataError, UsageError
+from ..measures.comparison import MARKS, holm
 from ..measures.stats import F1, check_level, count_matrix, resampled_totals
 from .tables import CELLS, DIFFERENCE, P_ADJUSTED, SIGNIFICANT
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,10 +25,10 @@ from ..claims.extraction import PAGES, windows
 from ..core.core import DataError, Schema, UsageError, cache_dir, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import PASSAGES, SAMPLE, RetrievalTask, retrieval_task
 from ..data.datasets import TABLES, read_frame
-from ..models.encoder import Encoder
-from .index import BM25, Fused, Hits, TextSearch, check_k, load_index
 from ..measures.stats import bootstrap_counts, ratio
-from ..models.store import Store
+from ..models.encoder import Encoder
+from ..models.store import StoreChoice
+from .index import BM25, Fused, Hits, TextSearch, check_k, load_index
 
 # %% ../../nbs/07_retrieval/01_corpus.ipynb #c4
 class Prefixes(NamedTuple):
@@ -58,7 +58,7 @@ class TextEncoder:
     @property
     def identity(self) -> dict: return {**self.encoder.identity, **({'prefixes': list(self.prefixes)} if any(self.prefixes) else {})}
 
-    def queries(self, texts: Sequence[str], store: Store|None|Literal[False] = None) -> np.ndarray:  # float32 [n, dimension]; kept in the store
+    def queries(self, texts: Sequence[str], store: StoreChoice = None) -> np.ndarray:  # float32 [n, dimension]; kept in the store
         return self.encoder.encode([self.prefixes.query + text for text in texts], store=store)
 
     def passages(self, texts: Sequence[str]) -> np.ndarray:  # float32 [n, dimension]; the corpus keeps them, not the store
@@ -191,7 +191,7 @@ class Corpus:
     def search(self,
         texts: Sequence[str],  # claims
         k: int,
-        store: Store|None|Literal[False] = None,  # keeps the claims' vectors; None: the user's own, False: none
+        store: StoreChoice = None,  # keeps the claims' vectors; None: the user's own, False: none
     ) -> Hits:  # ids are row numbers of `passages`
         "The k passages nearest to each text."
         if not len(texts): return Hits(np.zeros((0, check_k(k)), np.int64), np.zeros((0, k), np.float32))

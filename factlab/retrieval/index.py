@@ -11,12 +11,12 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..core.core import DataError, UsageError, progress, replacing
-from ..models.store import Store
+from ..models.store import StoreChoice
 
 # %% ../../nbs/07_retrieval/00_index.ipynb #c4
 class Hits(NamedTuple):
@@ -317,7 +317,7 @@ def load_index(
 # %% ../../nbs/07_retrieval/00_index.ipynb #c33
 class TextSearch(Protocol):
     "Texts that can be searched by a text: BM25, an encoded corpus, a fusion of both."
-    def search(self, texts: Sequence[str], k: int, store: Store|None|Literal[False] = None) -> Hits: ...  # store: for vectors of `texts`
+    def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits: ...  # store: for vectors of `texts`
 
 class BM25:
     "Search by words, with English stems and without stop words. Raises `UsageError` when bm25s is not installed."
@@ -340,7 +340,7 @@ class BM25:
 
     def __len__(self) -> int: return self.rows
 
-    def search(self, texts: Sequence[str], k: int, store: Store|None|Literal[False] = None) -> Hits:
+    def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits:
         "The k texts with the highest scores; only those that share a word with the query. Nothing goes into the store."
         parts = [top_k(self._scores(words)[None], k) for words in self._split(texts)]
         return Hits(*map(np.concatenate, zip(*parts, strict=True))) if parts else Hits(np.zeros((0, check_k(k)), np.int64), np.zeros((0, k), np.float32))
@@ -368,6 +368,6 @@ def fuse(
 class Fused:
     "Several searches over the same rows as one. `depth`: how far down each ranking is read, at the least."
     def __init__(self, searches: Sequence[TextSearch], depth: int = 100): self.searches, self.depth = tuple(searches), depth
-    def search(self, texts: Sequence[str], k: int, store: Store|None|Literal[False] = None) -> Hits:
+    def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits:
         "The k best of the fused rankings. `store` is that of the searches: None is the user's own, False none."
         return fuse([one.search(texts, max(k, self.depth), store) for one in self.searches], k)

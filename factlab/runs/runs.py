@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import polars as pl
 
@@ -28,7 +28,7 @@ from ..data.datasets import fingerprint
 from ..localization.methods import PREDICTIONS, VERDICTS
 from ..models.interface import Model
 from ..models.prompts import Prompt
-from ..models.store import Store
+from ..models.store import Store, StoreChoice
 
 # %% ../../nbs/05_runs/00_runs.ipynb #c4
 FORMAT = 1  # of the manifest and of the files that it names
@@ -38,7 +38,7 @@ class Method(Protocol):
     name: str
     prompts: tuple[Prompt, ...]
     max_tokens: int
-    def predict(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame: ...
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame: ...
 
 def run_spec(
     rows: pl.DataFrame,
@@ -129,7 +129,7 @@ def make_run(
     model: Model,
     *,
     dataset: str,
-    store: Store|None|Literal[False] = None,  # the user's own store when None; False: none at all
+    store: StoreChoice = None,  # the user's own store when None; False: none at all
     seed: int = 0,
     repeat: int = 0,
     folder: Path|None = None,  # of all runs; `runs_dir()` when None

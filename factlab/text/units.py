@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from ..probing.ptrue import plain_words
 from ..claims.rules import PIPELINES, load_pipeline
+from ..probing.ptrue import plain_words
 
 # %% ../../nbs/03_text/01_units.ipynb #c4
 # kind/group: members; `city:where` says what contains it, `nationality:country` which country it belongs to

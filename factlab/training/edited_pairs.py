@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from ..claims.rules import load_pipeline
 from ..core.core import Schema, UsageError, digest, progress
 from ..data.corpora import PAIRS, PASSAGES
-from ..claims.rules import load_pipeline
 
 # %% ../../nbs/16_training/01_edited_pairs.ipynb #c4
 STATEMENTS = Schema('statements', {

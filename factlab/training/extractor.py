@@ -19,20 +19,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from ..models.adapters import attach_lora, save_adapter
+from factlab.claims.extraction import (
+    BY_SENTENCE,
+    EXTRACTOR_PROMPT,
+    Extractor,
+    ModelExtractor,
+    extractor_prompts,
+    format_claims,
+    short_sentences,
+)
 from ..claims.generation import TrainingData, extraction_pairs
-from ..claims.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims, short_sentences
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, progress, replacing
 from ..data.corpora import load_factscore, load_oasis_sample
 from ..measures.easiness import MEANS, Similarity, easiness, easiness_difference, easiness_means, rouge1, rouge_words
-from ..models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer, quiet, tiny_folder
+from ..models.adapters import attach_lora, save_adapter
 from ..models.interface import Message, load_model
 from ..models.prompts import Parsed
-from ..models.store import Store
+from ..models.store import StoreChoice
+from ..models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer, quiet, tiny_folder
 
 if TYPE_CHECKING: import torch
 
@@ -378,7 +386,7 @@ class Extraction(NamedTuple):
 def extracted(
     texts: pl.DataFrame,  # schema CLAIM_TEXTS
     extractors: Mapping[str, Extractor],  # by the name that is shown
-    store: 'Store|None|Literal[False]' = None,
+    store: 'StoreChoice' = None,
 ) -> list[Extraction]:
     "Every extractor's claims for every text. Raises `ModelError` when a model cannot be asked."
     texts = CLAIM_TEXTS.check(texts)

@@ -18,15 +18,15 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..models.adapters import attach_lora, put_part, read_tensors, save_adapter
 from ..claims.generation import TrainingData, retriever_pairs
 from ..core.core import DataError, Schema, UsageError, canonical_json, digest, progress, replacing
 from ..data.corpora import RetrievalTask, load_factscore, load_oasis_sample, oasis_retrieval, retrieval_task, split_by
 from ..data.datasets import get
+from ..measures.stats import bootstrap_counts, difference_interval, ratio
+from ..models.adapters import attach_lora, put_part, read_tensors, save_adapter
 from ..models.encoder import Encoder
 from ..retrieval.corpus import TextEncoder, measure, part_of, recall_at_k
 from ..retrieval.index import ExactIndex
-from ..measures.stats import bootstrap_counts, difference_interval, ratio
 
 # %% ../../nbs/16_training/05_retriever.ipynb #c4
 RETRIEVER_PAIRS = Schema('retriever pairs', {'claim': pl.String, 'passage': pl.String, 'group': pl.String, 'source': pl.String}, open=True)

@@ -8,8 +8,8 @@ __all__ = ['LICENCES', 'JUDGED', 'WRITTEN_FOR_IT', 'APART', 'MADE', 'DEV_SHARE',
            'training_statements', 'judged_pairs', 'verifier_pairs', 'oasis_pairs', 'demonstration_pairs', 'Example',
            'Group', 'evidence_groups', 'weighted_groups', 'lessons', 'training_batches', 'Settings', 'decisive',
            'Trainer', 'save_checkpoint', 'load_checkpoint', 'Trained', 'train_steps', 'Calibration', 'support_margin',
-           'calibrated', 'crossed_margin', 'dev_logits', 'save_verifier', 'measured_pairs', 'asked_directly', 'cosines',
-           'balanced_accuracy', 'grouped_auroc', 'best_threshold', 'evaluation_rows', 'evaluate_verifier',
+           'calibrated', 'cross_fitted_log_odds', 'dev_logits', 'save_verifier', 'measured_pairs', 'asked_directly',
+           'cosines', 'balanced_accuracy', 'grouped_auroc', 'best_threshold', 'evaluation_rows', 'evaluate_verifier',
            'write_losses', 'read_losses', 'loss_chart', 'kinds_of', 'dev_sample', 'dev_metrics', 'neutral_elsewhere',
            'verifier_card', 'train_verifier']
 
@@ -25,14 +25,17 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..data import corpora
-from ..models.adapters import CONFIG, WEIGHTS, attach_lora, put_part, read_tensors, save_adapter
 from ..claims.generation import TrainingData, mine_neutral, nli_triplets
 from ..core.core import DataError, ModelError, Schema, UsageError, cache_dir, digest, progress, replacing, write_text
+from ..data import corpora
 from ..data.corpora import PAIRS, split_by
-from ..models.transformers_backend import TINY_SOURCE, load_tokenizer, pick_device, pick_dtype
-from ..models.interface import Message, Request, ask, load_model
 from ..measures.stats import Interval, bootstrap_counts, paired_counts, ratio
+from ..models.adapters import CONFIG, WEIGHTS, attach_lora, put_part, read_tensors, save_adapter
+from ..models.interface import Message, Request, ask, load_model
+from ..models.transformers_backend import TINY_SOURCE, load_tokenizer, pick_device, pick_dtype
+from .edited_pairs import factscore_statements, make_pairs, passage_statements
+from .paraphrased_claims import question_statements, summary_pairs, summary_statements, unseen_by_final
+from .written_passages import ELSEWHERE, load_written, written_pairs
 from factlab.verification.tiny_verifier import (
     HEAD,
     LABELS,
@@ -45,9 +48,6 @@ from factlab.verification.tiny_verifier import (
     new_head,
     pair_probabilities,
 )
-from .edited_pairs import factscore_statements, make_pairs, passage_statements
-from .paraphrased_claims import question_statements, summary_pairs, summary_statements, unseen_by_final
-from .written_passages import ELSEWHERE, load_written, written_pairs
 
 # %% ../../nbs/16_training/06_verifier.ipynb #c4
 _WICE = 'ODC-BY (texts: CC BY-SA, web pages)'
@@ -347,7 +347,7 @@ def calibrated(
     return Calibration(float(np.exp(found.x[0])), float(found.x[1]))
 
 # %% ../../nbs/16_training/06_verifier.ipynb #c28
-def crossed_margin(
+def cross_fitted_log_odds(
     logits: np.ndarray,     # [n, 3]
     supported: np.ndarray,  # Boolean [n]
     kind: Sequence[str],
@@ -621,7 +621,7 @@ HELD_OUT = {MADE: 'held out: made pairs', 'written': 'held out: written passages
 
 def dev_metrics(
     dev: pl.DataFrame,   # PAIRS with `kind`
-    margin: np.ndarray,  # calibrated log-odds of ENT, best by `crossed_margin`
+    margin: np.ndarray,  # calibrated log-odds of ENT, best by `cross_fitted_log_odds`
     names: Mapping[str, str] = HELD_OUT,  # by what `kinds_of` gives
 ) -> list[dict]:  # rows of EVALUATION
     "How the verifier does on held-out pages, made pairs and each source of APART by itself."
@@ -686,7 +686,7 @@ def train_verifier(
     supported, kind = (dev['label'] == 'ENT').to_numpy(), kinds_of(dev)
     calibration = calibrated(logits, supported, kind)
     names = {MADE: f'held out: {own.source}'} if own else HELD_OUT
-    metrics = dev_metrics(dev, crossed_margin(logits, supported, kind, dev['group'].to_list()), names)
+    metrics = dev_metrics(dev, cross_fitted_log_odds(logits, supported, kind, dev['group'].to_list()), names)
     metrics += neutral_elsewhere(trainer, pairs, calibration)
     made = save_verifier(trainer, work/'part', calibration)
     write_losses(made, losses)

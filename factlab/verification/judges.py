@@ -19,7 +19,7 @@ from ..core.core import DataError, UsageError
 from ..localization.methods import SECOND, VERDICTS, ask_prompt, read_response
 from ..models.interface import Message, Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, unparsed
-from ..models.store import Store
+from ..models.store import StoreChoice
 
 # %% ../../nbs/08_verification/03_judges.ipynb #c4
 _YES, _NO = r'factual(?:ly[ ]+(?:accurate|correct))?', r'(?:not[\s-]+|non[\s-]?|un)factual(?:ly[ ]+(?:accurate|correct))?|factually[ ]+in(?:accurate|correct)'
@@ -193,7 +193,7 @@ class Judge:
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (self.prompt, *[SAY_LABEL] * self.repair)
 
-    def predict(self, rows: pl.DataFrame, model: Model, store: Store|None|Literal[False] = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema VERDICTS, in the order of the rows; `inconsistent` is true for *Not Factual*."
         values = self._values(rows, model, seed)
         limit = self.max_tokens if self.explain else 12

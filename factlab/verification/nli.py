@@ -14,16 +14,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, cached_property, lru_cache
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..core.core import DataError, ModelError, UsageError, digest, progress, split_options
 from ..models.encoder import Encoder
-from ..models.transformers_backend import DEVICE, DTYPE, TINY_SOURCE, Source, above_zero, context_of, find_source, load_tokenizer, pick_device, pick_dtype, quiet
 from ..models.interface import BACKENDS, Model, Option, Request, ask, load_model, read_options
 from ..models.prompts import Prompt
-from ..models.store import Store
+from ..models.store import Store, StoreChoice
+from factlab.models.transformers_backend import (
+    DEVICE,
+    DTYPE,
+    TINY_SOURCE,
+    Source,
+    above_zero,
+    context_of,
+    find_source,
+    load_tokenizer,
+    pick_device,
+    pick_dtype,
+    quiet,
+)
 
 # %% ../../nbs/08_verification/01_nli.ipynb #c4
 LABELS = ('ENT', 'NEUT', 'CONTR')
@@ -35,7 +47,7 @@ class Verifier(Protocol):
     name: str       # as the user wrote it
     identity: dict  # JSON-able: everything that changes a probability
 
-    def probabilities(self, pairs: Sequence[Pair], store: 'Store|None|Literal[False]' = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[Pair], store: 'StoreChoice' = None) -> np.ndarray:
         "float32 [pairs, 3]: P(ENT), P(NEUT), P(CONTR) of each pair (evidence, claim). store None: the user's own; False: none."
 
 # %% ../../nbs/08_verification/01_nli.ipynb #c6
@@ -76,7 +88,7 @@ def cached_probabilities(
     name: str,
     identity: Mapping,
     compute: Callable[[list[Pair]], np.ndarray],  # different pairs, longest first, to probabilities [pairs, 3]
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> np.ndarray:  # float32 [pairs, 3]
     "Probabilities of pairs: from the store what it holds, computed and stored what it does not."
     pairs = check_pairs(pairs)
@@ -255,7 +267,7 @@ class NLI:
     @property
     def model(self): return _classifier(self.name, self.source._replace(config=None), self.identity['dtype'], pick_device(self.options['device']))
 
-    def probabilities(self, pairs: Sequence[Pair], store: Store|None|Literal[False] = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         return cached_probabilities(pairs, self.name, self.identity, self._compute, store)
 
     def _compute(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -328,7 +340,7 @@ class AskedVerifier:
         return {'backend': 'asked', 'model': self.model.identity, 'prompt': ASK_VERIFIER.id, 'sha256': ASK_VERIFIER.sha256,
                 'both_orders': self.both_orders, 'answer_version': 1}
 
-    def probabilities(self, pairs: Sequence[Pair], store: Store|None|Literal[False] = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         "As `Verifier`. Answers are kept in the store by `ask`. Raises `ModelError` when one is missing, `DataError` for a claim that no context holds."
         parts = [self._parts(*pair) for pair in check_pairs(pairs)]
         orders = [ANSWERS, ANSWERS[::-1]] if self.both_orders else [ANSWERS]
@@ -369,7 +381,7 @@ class CosineVerifier:
     @property
     def identity(self) -> dict: return {'backend': 'cosine', 'encoder': self.encoder.identity, 'characters': self.characters, 'answer_version': 1}
 
-    def probabilities(self, pairs: Sequence[Pair], store: Store|None|Literal[False] = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         "As `Verifier`. What the store keeps is the vectors."
         parts = [halves(evidence, lambda text: len(text) <= self.characters) for evidence, _ in check_pairs(pairs)]
         if not parts: return np.zeros((0, 3), np.float32)
@@ -390,7 +402,7 @@ class InPieces:
     @property
     def identity(self) -> dict: return self.verifier.identity
 
-    def probabilities(self, pairs: Sequence[Pair], store: Store|None|Literal[False] = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         return in_pieces(check_pairs(pairs), self._divide, lambda short: self.verifier.probabilities(short, store))
 
     def _divide(self, claim: str) -> list[str]:

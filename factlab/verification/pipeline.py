@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ENT', 'NEUT', 'CONTR', 'MISSING', 'RULES', 'TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'algorithm1',
-           'labels_of', 'Rule', 'read_method', 'Evaluation', 'wave_width', 'Makers', 'in_waves', 'all_pairs',
-           'ClaimVerdicts', 'verify_claims', 'Verdicts', 'open_search', 'verify_texts', 'verify_text', 'printable',
-           'verdict_report', 'verdict_json']
+           'labels_of', 'Rule', 'read_method', 'Evaluation', 'wave_width', 'TextClaims', 'evaluate_incrementally',
+           'evaluate_all', 'ClaimVerdicts', 'verify_claims', 'Verdicts', 'open_search', 'verify_texts', 'verify_text',
+           'printable', 'verdict_report', 'verdict_json']
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c2
 import re
@@ -24,11 +24,11 @@ import polars as pl
 from ..claims.extraction import Extractor, language_warning, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress, split_options
 from ..data.corpora import SAMPLE
-from .nli import LABELS, Verifier, load_verifier
 from ..models.prompts import Parsed
+from ..models.store import Store, StoreChoice
 from ..retrieval.corpus import MANIFEST, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from ..retrieval.index import Hits, TextSearch, check_k
-from ..models.store import Store
+from .nli import LABELS, Verifier, load_verifier
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c4
 ENT, NEUT, CONTR = range(len(LABELS))
@@ -136,7 +136,7 @@ def wave_width(
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c20
 @dataclass(frozen=True)
-class Makers:
+class TextClaims:
     "Which texts make which claims; a text is factual when `share` of its claims are verified."
     texts: np.ndarray   # int [m]: numbers of texts from 0, one for each claim that a text makes
     claims: np.ndarray  # int [m]: the claims' rows
@@ -153,7 +153,7 @@ class Makers:
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c23
 @contextmanager
-def _one_store(store: Store|None|Literal[False]) -> Iterator[Store|Literal[False]]:
+def _one_store(store: StoreChoice) -> Iterator[Store|Literal[False]]:
     "The store itself, or the user's own, open for the whole block."
     if store is not None: yield store
     else:
@@ -175,13 +175,13 @@ def _evaluate(table: np.ndarray, cells: np.ndarray, claims: Sequence[str], evide
     return len(rows)
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c24
-def in_waves(
+def evaluate_incrementally(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first
     verifier: Verifier,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
     waste: float = 0.1,          # share of pairs that may be evaluated in vain, for larger batches; 0: not one
-    makers: Makers|None = None,  # given: only as far as the verdicts of these texts need
+    makers: TextClaims|None = None,  # given: only as far as the verdicts of these texts need
 ) -> Evaluation:
     "Evaluate rank 1 of all claims, then further ranks of those that are undecided, and so on, as Algorithm 1 needs them."
     if not 0 <= waste <= 1: raise UsageError(f'waste is {waste}: expected a share from 0 to 1')
@@ -203,11 +203,11 @@ def in_waves(
             bar.update(int((~open_).sum()) - bar.n)
     return Evaluation(table, evaluated, int(sizes.sum()))
 
-def all_pairs(
+def evaluate_all(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],
     verifier: Verifier,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> Evaluation:
     "Evaluate every pair, all in one batch."
     sizes = _sizes(claims, evidence)
@@ -232,12 +232,12 @@ def verify_claims(
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first; empty where there are none
     verifier: str|Verifier = 'tiny',    # as for `nli.load_verifier`
     method: str|Rule = 'algorithm1',    # as for `read_method`
-    store: Store|None|Literal[False] = None,
-    makers: Makers|None = None,         # given: only as far as the verdicts of these texts need, where the rule decides early
+    store: StoreChoice = None,
+    makers: TextClaims|None = None,         # given: only as far as the verdicts of these texts need, where the rule decides early
 ) -> ClaimVerdicts:
     "Verify claims against their passages: in waves where the rule decides early, else all pairs. Raises `DataError` when lists do not fit."
     rule, verifier = read_method(method), load_verifier(verifier)
-    found = in_waves(claims, evidence, verifier, store, makers=makers) if rule.early else all_pairs(claims, evidence, verifier, store)
+    found = evaluate_incrementally(claims, evidence, verifier, store, makers=makers) if rule.early else evaluate_all(claims, evidence, verifier, store)
     scores, places = rule.scores(found.probabilities)
     seen = (~np.isnan(found.probabilities).any(-1)).sum(1)
     settled = (places >= 0) | (seen == [len(passages) for passages in evidence])
@@ -355,8 +355,8 @@ def verify_texts(
     verifier: str|Verifier = 'tiny',       # as for `nli.load_verifier`
     k: int = 30,                           # passages for a claim at the most
     method: str|Rule = 'algorithm1',       # as for `read_method`
-    store: Store|None|Literal[False] = None,
-    texts_only: bool = False,              # stop where a text's verdict is known, whatever its other claims are: the same verdicts, sooner
+    store: StoreChoice = None,
+    stop_at_text_verdict: bool = False,              # stop where a text's verdict is known, whatever its other claims are: the same verdicts, sooner
 ) -> Verdicts:
     """Are these texts true, as far as the corpus knows? Claims, evidence and verdicts (LLM-OASIS § 5).
 
@@ -375,7 +375,7 @@ def verify_texts(
         claims = stated['claim'].unique(maintain_order=True).to_list()
         hits = _found(search, claims, min(k, len(passages)), store)
         evidence = [passages['text'].gather(row[row >= 0]).to_list() for row in hits.ids]
-        found = verify_claims(claims, evidence, verifier, rule, store, _makers(stated, claims, rule) if texts_only else None)
+        found = verify_claims(claims, evidence, verifier, rule, store, _makers(stated, claims, rule) if stop_at_text_verdict else None)
     rows = CLAIM_VERDICTS.check(stated.join(_claim_frame(claims, found, (hits.ids >= 0).sum(1)), on='claim', how='left', maintain_order='left'))
     shown = stated.join(_evidence_frame(claims, found, hits, passages), on='claim', how='inner', maintain_order='left_right')
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
@@ -386,10 +386,10 @@ def verify_texts(
                     passages=len(passages), pairs=found.pairs, evaluated=found.evaluated)
     return Verdicts(_text_verdicts(about, rows, rule), rows, EVIDENCE.check(shown.select(*EVIDENCE.columns)), settings)
 
-def _makers(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> Makers|None:  # None: the mean over claims needs all of them
+def _makers(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> TextClaims|None:  # None: the mean over claims needs all of them
     numbers = {claim: row for row, claim in enumerate(claims)}
     texts = np.unique(stated['text_id'].to_numpy(), return_inverse=True)[1]
-    return None if rule.share is None else Makers(texts, np.array([numbers[claim] for claim in stated['claim']], int), rule.share)
+    return None if rule.share is None else TextClaims(texts, np.array([numbers[claim] for claim in stated['claim']], int), rule.share)
 
 def _is_embedded(name: str) -> bool: return name.removeprefix('prompt:').partition('?')[0] in ('tiny', 'retriever', 'cosine')
 

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..models.adapters import WEIGHTS, adapter_digest, lora_pairs, merge_adapter, read_tensors, shipped
 from ..core.core import DataError, ModelError, digest, progress
+from ..models.adapters import WEIGHTS, adapter_digest, lora_pairs, merge_adapter, read_tensors, shipped
+from ..models.store import Store, StoreChoice
 from ..models.transformers_backend import TINY_SHA256, TINY_SOURCE, load_tokenizer, pick_device, pick_dtype, quiet, tiny_folder
-from ..models.store import Store
 
 if TYPE_CHECKING: import torch
 
@@ -196,7 +196,7 @@ class TinyVerifier:
 
     def probabilities(self,
         pairs: Sequence[tuple[str, str]],  # evidence and claim
-        store: Store|None|Literal[False] = None,  # None: the user's own store; False: none
+        store: StoreChoice = None,  # None: the user's own store; False: none
     ) -> np.ndarray:  # float32 [pairs, 3], in the order of LABELS
         "Probabilities of the labels for each pair. Raises `DataError` on what is no text and on claims too long to be one."
         pairs = [checked_pair(at, pair) for at, pair in enumerate(pairs)]

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..error_analysis.annotations import ITEMS
-from ..error_analysis.categoriser import find_focus
 from ..core.core import DataError, FactlabError, Schema, UsageError
 from ..data.datasets import fingerprint, load, load_sample
-from ..models.encoder import Encoder
-from ..localization.methods import PREDICTIONS, sentences
+from ..error_analysis.annotations import ITEMS
+from ..error_analysis.categoriser import find_focus
 from ..localization.matching import MATCHES, Judge, load_judge, match_predictions
+from ..localization.methods import PREDICTIONS, sentences
+from ..models.encoder import Encoder
 from ..reports.plots import drawable
 from ..runs.runs import Run
 

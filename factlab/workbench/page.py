@@ -19,16 +19,38 @@ import numpy as np
 import polars as pl
 import traitlets
 
-from ..error_analysis.annotations import ADDRESS, FALSE_ALARMS, ITEMS, MISSED, RESERVED, REVIEW, LabelFile, LabelScheme, error_labels, read_labels, write_labels
 from ..core.core import FactlabError, UsageError, home_dir, replacing
+from factlab.error_analysis.annotations import (
+    ADDRESS,
+    FALSE_ALARMS,
+    ITEMS,
+    MISSED,
+    RESERVED,
+    REVIEW,
+    LabelFile,
+    LabelScheme,
+    error_labels,
+    read_labels,
+    write_labels,
+)
 from ..error_analysis.categories import guarded_cells
-from .examples import KINDS, OUTCOMES, Error, Examples, compare_examples, cut, error_items, errors_of, read_examples, shown
-from ..localization.methods import STYLES, prompt_set
 from ..localization.matching import Judge
+from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..reports.plots import drawable
 from ..runs.runs import Run
-from .widgets import STYLE, Errand, ExampleView, KeyField, PagedTable, RunTable, html_widget, labelled_button, labelled_field
+from .examples import KINDS, OUTCOMES, Error, Examples, compare_examples, cut, error_items, errors_of, read_examples, shown
+from factlab.workbench.widgets import (
+    STYLE,
+    BackgroundTask,
+    ExampleView,
+    KeyField,
+    PagedTable,
+    RunTable,
+    html_widget,
+    labelled_button,
+    labelled_field,
+)
 
 # %% ../../nbs/18_workbench/02_page.ipynb #c4
 class Walk:
@@ -329,7 +351,7 @@ class Probe(widgets.VBox):
         self.probes = {'P(True)': p_true, 'Counterfactual': counterfactual}
         self.buttons = {name: labelled_button(name, f'run {name} on the chosen error', lambda name=name: self.run(name)) for name in self.probes}
         self.question, self.answer = labelled_field('Question', width='60%', placeholder='left empty: one is written'), labelled_field('Answer', width='38%')
-        self.head, self.errand, self.result = html_widget(), Errand(), html_widget()
+        self.head, self.errand, self.result = html_widget(), BackgroundTask(), html_widget()
         missing = [name for name, probe in self.probes.items() if probe is None]
         how = f'<p class="quiet">{" and ".join(missing)}: pass a function that takes a Case, as in Workbench(run, p_true=…, counterfactual=…)</p>' if missing else ''
         super().__init__([html_widget(STYLE + how), self.head, widgets.HBox([self.question, self.answer]), widgets.HBox(list(self.buttons.values())), self.errand, self.result])
@@ -368,8 +390,8 @@ def p_true_probe(
 ) -> Probing:
     "P(True) of the fact in the chosen error (FINAL § 6, App. G.1), with the question that the user wrote or that the model proposes."
     def probe(case: Case) -> dict:
-        from factlab.studies.final.probes import CAVEAT
         from factlab.probing.ptrue import ptrue_exact
+        from factlab.studies.final.probes import CAVEAT
         asked = load_model(model) if isinstance(model, str) else model
         question = {'id': 'case', 'question': case.question, 'answer': case.answer or case.span or ''}
         if not case.question:
@@ -384,8 +406,8 @@ def p_true_probe(
 def _question_for(case: Case, model: Model, store: object) -> dict:  # a row of DRAFTS
     "What the model proposes to ask; where that is no question, or the model cannot write any, a gap in the summary's sentence."
     from factlab.probing.counterfactual import added_facts
-    from factlab.studies.final.probes import GAPS, writer_of
     from factlab.probing.questions import draft_questions, gap_questions
+    from factlab.studies.final.probes import GAPS, writer_of
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text, 'span': pl.Series([case.span], dtype=pl.String)})
     draft = draft_questions(error, model, store).row(0, named=True) if writer_of(model.name) != GAPS else {'status': 'unparsed'}
     return draft if draft['status'] == 'ok' else gap_questions(added_facts(error)).row(0, named=True)
@@ -452,7 +474,7 @@ class Scratch(widgets.VBox):
         self.method = widgets.Dropdown(options=list(self.methods), description='Method', layout=widgets.Layout(width='220px'))
         self.model = widgets.Combobox(value=next(iter(self.models), model), options=[*self.models, 'tiny'], description='Model', ensure_option=False, layout=widgets.Layout(width='360px'))
         self.start = labelled_button('Find errors', 'ask the model', self.run)
-        self.errand, self.status, self.view = Errand(), html_widget(), ExampleView(encoder=None)
+        self.errand, self.status, self.view = BackgroundTask(), html_widget(), ExampleView(encoder=None)
         self.errand.observe(lambda change: setattr(self.start, 'disabled', change['new']), 'busy')
         texts = widgets.Box([self.source, self.summary])
         texts.add_class('columns')

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['EDGES', 'STYLE', 'HEAD', 'AROUND', 'MOST', 'CARDS', 'html_widget', 'colour_of', 'labelled_button', 'labelled_field',
-           'new_keys', 'KeyField', 'Errand', 'PagedTable', 'totals', 'RunTable', 'marked', 'folded', 'ExampleView']
+           'new_keys', 'KeyField', 'BackgroundTask', 'PagedTable', 'totals', 'RunTable', 'marked', 'folded',
+           'ExampleView']
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c2
 import os
@@ -19,8 +20,23 @@ import polars as pl
 import traitlets
 
 from ..core.core import FactlabError
-from .examples import KINDS, SHOW, SORTS, Error, Examples, Mark, Query, best_sentences, cut, errors_of, find_span, pieces, select_examples, shown
 from ..reports.plots import PALETTE, drawable
+from factlab.workbench.examples import (
+    KINDS,
+    SHOW,
+    SORTS,
+    Error,
+    Examples,
+    Mark,
+    Query,
+    best_sentences,
+    cut,
+    errors_of,
+    find_span,
+    pieces,
+    select_examples,
+    shown,
+)
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c4
 def _rgba(colour: str, alpha: float) -> str: return f'rgba({", ".join(str(int(colour[i:i + 2], 16)) for i in (1, 3, 5))}, {alpha})'
@@ -120,7 +136,7 @@ class KeyField(widgets.Text):
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c10
 _asking = ThreadPoolExecutor(1, thread_name_prefix='factlab-asking')  # one at a time: two models at once would only be in each other's way
 
-class Errand(widgets.HTML):
+class BackgroundTask(widgets.HTML):
     "Does one slow thing at a time in the background and reports on a line. `busy` can be observed."
     busy = traitlets.Bool(False)
 

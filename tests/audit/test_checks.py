@@ -10,16 +10,53 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.audit.checks import (
-    CHECKED, DECLARED, LEADERBOARDS, MOST_CLASSES, Check, Sheet, bounds_meet, common_sizes, counts_within, f1_bounds, f1_checks, grim_check,
-    half_width_bounds, judge, macro_recall_checks, mean_bounds, mean_checks, nearest_share, paper_checks, rank_checks, recompute,
-    run_checks, same_checks, share_bounds, split_fits, stated_splits, two_class_fits,
+    CHECKED,
+    DECLARED,
+    LEADERBOARDS,
+    MOST_CLASSES,
+    Check,
+    Sheet,
+    bounds_meet,
+    common_sizes,
+    counts_within,
+    f1_bounds,
+    f1_checks,
+    grim_check,
+    half_width_bounds,
+    judge,
+    macro_recall_checks,
+    mean_bounds,
+    mean_checks,
+    nearest_share,
+    paper_checks,
+    rank_checks,
+    recompute,
+    run_checks,
+    same_checks,
+    share_bounds,
+    split_fits,
+    stated_splits,
+    two_class_fits,
+)
+from factlab.audit.findings import (
+    FINDINGS,
+    FOOTING,
+    SURE,
+    audit,
+    audit_json,
+    audit_page,
+    one_digit_changes,
+    one_footing,
+    order_changes,
+    precision_classes,
+    repeated_rows,
+    sizes_for,
+    summary,
+    swapped_pairs,
+    write_audit,
 )
 from factlab.cli.main import main
 from factlab.core.core import UsageError
-from factlab.audit.findings import (
-    FINDINGS, FOOTING, SURE, audit, audit_json, audit_page, one_digit_changes, one_footing, order_changes, precision_classes, repeated_rows,
-    sizes_for, summary, swapped_pairs, write_audit,
-)
 from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published
 
 

@@ -13,12 +13,38 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
 from factlab.audit.checks import run_checks
-from factlab.core.core import DataError, UsageError
 from factlab.audit.recomputed import (
-    DETERMINED, JUDGES, LABELS, OPERATIONS, RATES, SCORES, STATED, class_cells, class_sizes, compared, curve_cells, estimators, label_cells, label_shares, leaderboard,
-    leaderboard_cells, operation_cells, operation_shares, operation_table, preference_cells, preference_marks, rank_grid, rate_cells, rates_of, reach, reaching,
-    recomputed_cells, sheet_of, size_curves,
+    DETERMINED,
+    JUDGES,
+    LABELS,
+    OPERATIONS,
+    RATES,
+    SCORES,
+    STATED,
+    class_cells,
+    class_sizes,
+    compared,
+    curve_cells,
+    estimators,
+    label_cells,
+    label_shares,
+    leaderboard,
+    leaderboard_cells,
+    operation_cells,
+    operation_shares,
+    operation_table,
+    preference_cells,
+    preference_marks,
+    rank_grid,
+    rate_cells,
+    rates_of,
+    reach,
+    reaching,
+    recomputed_cells,
+    sheet_of,
+    size_curves,
 )
+from factlab.core.core import DataError, UsageError
 from factlab.reports.exhibits import CATALOG, find_exhibits, recomputed, write_exhibit
 from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, save_chart, share_chart
 from factlab.reports.published import cell, parse_printed, published

@@ -13,16 +13,28 @@ from hypothesis import strategies as st
 from misbehaving_server import MisbehavingServer, answer, status
 
 from factlab.claims import extraction as claims
-from factlab.data import datasets as data
 from factlab.claims.extraction import (
-    BY_PASSAGE, BY_SENTENCE, ModelExtractor, distinct_claims, extractor_prompts, format_claims, joined_parts, language_warning, load_extractor,
-    parse_claims, parse_listed, sentences, short_sentences, window_starts, windows,
+    BY_PASSAGE,
+    BY_SENTENCE,
+    ModelExtractor,
+    distinct_claims,
+    extractor_prompts,
+    format_claims,
+    joined_parts,
+    language_warning,
+    load_extractor,
+    parse_claims,
+    parse_listed,
+    sentences,
+    short_sentences,
+    window_starts,
+    windows,
 )
 from factlab.core.core import DataError, UsageError
+from factlab.data import datasets as data
 from factlab.data.corpora import load_oasis_sample
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.models.prompts import Parsed
-
 
 # ---- sentences ---------------------------------------------------------------------------------------------------------------------
 

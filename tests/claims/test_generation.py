@@ -11,15 +11,31 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
-from factlab.claims.generation import (
-    EXTRACT, FACTUAL, FALSIFY, STATED_ELSEWHERE, UNFACTUAL, UNIFIED, build, built_shares, draw_passage, extraction_pairs, mine_neutral, nli_triplets, read_build, read_pages,
-    resource_sizes, retriever_pairs, token_counts, training_data,
-)
 from factlab.claims.extraction import sentences
+from factlab.claims.generation import (
+    EXTRACT,
+    FACTUAL,
+    FALSIFY,
+    STATED_ELSEWHERE,
+    UNFACTUAL,
+    UNIFIED,
+    build,
+    built_shares,
+    draw_passage,
+    extraction_pairs,
+    mine_neutral,
+    nli_triplets,
+    read_build,
+    read_pages,
+    resource_sizes,
+    retriever_pairs,
+    token_counts,
+    training_data,
+)
+from factlab.claims.rules import RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
-from factlab.claims.rules import RULES, changed_share, check_items, copied_share, quantities, rule_shares
 
 GOOD = {
     'id': 'Lund/0', 'page': 'Lund', 'split': 'train',

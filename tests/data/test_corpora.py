@@ -10,9 +10,9 @@ from conftest import real_data
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factlab.core.core import DataError, UsageError
 from factlab.data import corpora
 from factlab.data import datasets as data
-from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import Rows
 
 ROW = dict(page='Bamboo', passage='Bamboo is a grass. It grows fast.', claims=['Bamboo is a grass.', 'Bamboo grows fast.'], altered=0,

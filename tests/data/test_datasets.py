@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 from conftest import real_data
 
-from factlab.data import datasets as data
 from factlab.core.core import DataError, UsageError, digest
+from factlab.data import datasets as data
 
 BODY = b''.join(json.dumps(dict(text=f'Text {i}.', summary=f'Summary {i}.')).encode() + b'\n' for i in range(400))
 

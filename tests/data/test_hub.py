@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import polars as pl
 import pytest
 
+from factlab.core.core import DataError
 from factlab.data import datasets as data
 from factlab.data import hub
-from factlab.core.core import DataError
 
 PAGES = ['Bamboo', 'Rice', 'Rye']
 COMMIT = 'c0ffee'.ljust(40, '0')

@@ -15,6 +15,7 @@ from hostile_texts import hostile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import (
     FALSE_ALARMS,
@@ -30,7 +31,6 @@ from factlab.error_analysis.annotations import (
     write_labels,
     write_oasis,
 )
-from factlab.core.core import DataError, UsageError
 
 
 def item(n: int, kind: str = 'missed', text: str = 'The year is wrong.') -> dict:

@@ -10,16 +10,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from factlab.error_analysis import categoriser
+from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis import categories as errors
-from factlab.studies.final import errors as final_errors
+from factlab.error_analysis import categoriser
 from factlab.error_analysis.annotations import FALSE_ALARMS, MISSED, LabelFile, error_labels, write_labels
-from factlab.error_analysis.categoriser import FEATURES, Category, category_quality, find_focus, make_cases, parse_choice, shipped_models, sights, telling_words
-from factlab.core.core import DataError, UsageError
-from factlab.error_analysis.categories import ADDRESS, ERRORS, KINDS, RULES, adjudicate, check_labels, distribution, names_of, propose, propose_by_model, sample_errors
+from factlab.error_analysis.categories import (
+    ADDRESS,
+    ERRORS,
+    KINDS,
+    RULES,
+    adjudicate,
+    check_labels,
+    distribution,
+    names_of,
+    propose,
+    propose_by_model,
+    sample_errors,
+)
+from factlab.error_analysis.categoriser import (
+    FEATURES,
+    Category,
+    category_quality,
+    find_focus,
+    make_cases,
+    parse_choice,
+    shipped_models,
+    sights,
+    telling_words,
+)
 from factlab.models.interface import ScriptedModel
 from factlab.reports.tables import show_table
+from factlab.studies.final import errors as final_errors
 
 HOSTILE = ['', ' ', '<script>alert(1)</script>', '</textarea>', '\x1b[31mred', 'javascript:alert(1)', '![x](http://x)', '{text} {{', 'שלום 🌍', '"' * 300, "'a" * 500, '9' * 400, 'a' * 60_000]
 
@@ -56,7 +78,7 @@ def test_number_words_and_digits_are_the_same():
 def test_shipped_weights_are_those_of_sklearn_on_made_data():
     from sklearn.linear_model import LogisticRegression
     generator = np.random.default_rng(3)
-    seen = pl.DataFrame({name: generator.random(200) for name in FEATURES}).with_columns(id=pl.lit(''), focus=pl.lit(''), sentence=pl.lit('')).select(*categoriser.SIGHTS.columns)
+    seen = pl.DataFrame({name: generator.random(200) for name in FEATURES}).with_columns(id=pl.lit(''), focus=pl.lit(''), sentence=pl.lit('')).select(*categoriser.FEATURE_FRAME.columns)
     labels = np.where(seen['in_source'].to_numpy() + generator.normal(0, .2, 200) > .5, 'intrinsic', 'extrinsic').tolist()
     values = seen.select(*FEATURES).to_numpy()
     values = (values - values.mean(0))/values.std(0)

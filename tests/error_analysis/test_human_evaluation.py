@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import aggregate_raters
 from statsmodels.stats.inter_rater import fleiss_kappa as others_kappa
 
+from factlab.core.core import DataError, UsageError
+from factlab.data.corpora import OASIS, load_oasis_sample
 from factlab.error_analysis import human_evaluation as he
 from factlab.error_analysis.annotations import OASIS as FORMS
 from factlab.error_analysis.annotations import read_oasis as read_in_the_workbench
-from factlab.core.core import DataError, UsageError
-from factlab.data.corpora import OASIS, load_oasis_sample
 from factlab.reports.published import published
 
 SAFE = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=20).filter(

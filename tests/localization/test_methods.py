@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
     AGAIN,
     BINARY,
@@ -43,7 +44,6 @@ from factlab.localization.methods import (
     support_scores,
     two_step,
 )
-from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.models.interface import Response, ScriptedModel
 
 NASTY = ('{text} {summary} {{0}} {0} {} %s %(x)d %% $HOME \\n \\ <script>alert(1)</script> ```json\n{"a": 1}\n``` Final Output:\nA. no\n'

@@ -7,20 +7,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
 
-from factlab.studies.final import study as final
-from factlab.localization import matching
 from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT, sentences
-from factlab.localization.rejected_claims import RejectedClaims, as_clause, best_claim_threshold, claim_supports, describe_rejection, stated_claims
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
-from factlab.reports.exhibits import dry_run_folder
-from factlab.studies.final.study import METHODS, Study, predictions, rejecting, unasked, verdicts
-from factlab.studies.final.repeats import another_run
-from factlab.localization.methods import PREDICTIONS, best_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization import matching
 from factlab.localization.matching import MATCH
+from factlab.localization.methods import PREDICTIONS, best_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization.rejected_claims import (
+    RejectedClaims,
+    as_clause,
+    best_claim_threshold,
+    claim_supports,
+    describe_rejection,
+    stated_claims,
+)
 from factlab.models.interface import Response, ScriptedModel
-from factlab.verification.nli import AskedVerifier, load_verifier
+from factlab.reports.exhibits import dry_run_folder
 from factlab.runs.runs import make_run, run_spec
+from factlab.studies.final import study as final
+from factlab.studies.final.repeats import another_run
+from factlab.studies.final.study import METHODS, Study, dry_run_verifier, predictions, rejecting, verdicts
+from factlab.verification.nli import AskedVerifier, load_verifier
 
 
 class Dice:
@@ -264,7 +271,7 @@ def test_a_language_model_as_verifier_is_counted_in_a_dry_run(monkeypatch):
     monkeypatch.setattr(final, 'load_model', lambda name: model)
     monkeypatch.setattr(final, 'load_verifier', lambda name: AskedVerifier(model))
     monkeypatch.setattr(final, '_counted', {})
-    rows = unasked('judge').probabilities([('Owls hunt.', 'Owls hunt.'), ('Owls hunt.', 'Owls swim.')], False)
+    rows = dry_run_verifier('judge').probabilities([('Owls hunt.', 'Owls hunt.'), ('Owls hunt.', 'Owls swim.')], False)
     assert np.allclose(rows, 1/3) and final.counting('judge').estimate()['calls'].sum() == 2
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.measures.agreement import agreement_scores, cohen_kappa, fleiss_kappa, krippendorff_alpha, ratings, raw_agreement
 from factlab.core.core import DataError, UsageError
+from factlab.measures.agreement import agreement_scores, cohen_kappa, fleiss_kappa, krippendorff_alpha, ratings, raw_agreement
 
 FEW = {'resamples': 20}
 

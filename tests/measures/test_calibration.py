@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factlab.core.core import DataError, UsageError
 from factlab.measures.calibration import (
     auroc,
     average_precision,
@@ -21,7 +22,6 @@ from factlab.measures.calibration import (
     paired_scores,
     reliability_table,
 )
-from factlab.core.core import DataError, UsageError
 
 FEW = {'resamples': 20}
 TENTHS = st.integers(0, 10).map(lambda i: i/10)  # many ties, and both ends

@@ -7,9 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.measures.comparison import (MARKS, MCNEMAR_METHODS, PAIRS, compare_pairs, compare_systems, discordant_counts, examples_needed, holm,
-                                mark_rows, mcnemar, mcnemar_power, outcomes, paired_bounds, significance_marks, smallest_difference)
 from factlab.core.core import DataError, UsageError
+from factlab.measures.comparison import (
+    MARKS,
+    MCNEMAR_METHODS,
+    PAIRS,
+    compare_pairs,
+    compare_systems,
+    discordant_counts,
+    examples_needed,
+    holm,
+    mark_rows,
+    mcnemar,
+    mcnemar_power,
+    outcomes,
+    paired_bounds,
+    significance_marks,
+    smallest_difference,
+)
 from factlab.measures.stats import F1, PRECISION, difference_interval
 
 counts = st.integers(0, 60)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.measures.classification import classification_intervals
 from factlab.core.core import DataError, UsageError
+from factlab.measures.classification import classification_intervals
 from factlab.measures.metrics import (
     binary_counts,
     binary_scores,

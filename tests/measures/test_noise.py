@@ -7,9 +7,23 @@ from hypothesis import strategies as st
 
 from factlab.core.core import UsageError
 from factlab.measures.metrics import matching_scores
-from factlab.measures.noise import (CORRECTED, LABELLED_MEANS, NOISE, Rate, corrected_scores, expected_matches, judge_draws, judge_noise,
-                           judge_rates, labelled_means, match_distribution, noise_draws, prediction_powered_mean, rogan_gladen,
-                           tuned_weight)
+from factlab.measures.noise import (
+    CORRECTED,
+    LABELLED_MEANS,
+    NOISE,
+    Rate,
+    corrected_scores,
+    expected_matches,
+    judge_draws,
+    judge_noise,
+    judge_rates,
+    labelled_means,
+    match_distribution,
+    noise_draws,
+    prediction_powered_mean,
+    rogan_gladen,
+    tuned_weight,
+)
 from factlab.measures.stats import F1, resampled_totals
 
 

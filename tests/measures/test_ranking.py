@@ -9,9 +9,25 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.ranking import (FUSED, RANK_RANGES, RANKS, TIE_RULES, bootstrap_draws, condorcet_ranks, copeland_ranks, copeland_scores,
-                             fused_ranks, kemeny_order, kendall_distance, normal_draws, preferences, rank_draws, rank_probabilities,
-                             rank_ranges, shared_ranks)
+from factlab.measures.ranking import (
+    FUSED,
+    RANK_RANGES,
+    RANKS,
+    TIE_RULES,
+    bootstrap_draws,
+    condorcet_ranks,
+    copeland_ranks,
+    copeland_scores,
+    fused_ranks,
+    kemeny_order,
+    kendall_distance,
+    normal_draws,
+    preferences,
+    rank_draws,
+    rank_probabilities,
+    rank_ranges,
+    shared_ranks,
+)
 from factlab.measures.stats import F1, bootstrap_counts
 
 matrices = st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(lambda shape: arrays(np.int64, shape, elements=st.integers(0, 4)))

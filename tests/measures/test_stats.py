@@ -9,8 +9,24 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
 from factlab.measures.metrics import matching_scores
-from factlab.measures.stats import (F1, PRECISION, RECALL, Interval, average, bootstrap_counts, difference, difference_interval, mean_interval,
-                           paired_counts, proportion_bounds, proportion_interval, ratio, resampled_totals, run_means, score_intervals)
+from factlab.measures.stats import (
+    F1,
+    PRECISION,
+    RECALL,
+    Interval,
+    average,
+    bootstrap_counts,
+    difference,
+    difference_interval,
+    mean_interval,
+    paired_counts,
+    proportion_bounds,
+    proportion_interval,
+    ratio,
+    resampled_totals,
+    run_means,
+    score_intervals,
+)
 
 
 def random_counts(n: int, seed: int = 0) -> np.ndarray:

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from factlab.core.core import ModelError, UsageError
 from factlab.models.adapters import (
     CONFIG,
     PARTS,
@@ -20,7 +21,6 @@ from factlab.models.adapters import (
     shipped,
     write_card,
 )
-from factlab.core.core import ModelError, UsageError
 
 CARD = {'part': 'verifier', 'base': 'tiny', 'made': '2026-01-01', 'seed': 0, 'steps': 2, 'command': 'factlab train verifier',
         'data': [{'name': 'a', 'licence': 'CC0', 'rows': 3, 'use': 'trained'}], 'metrics': [], 'limits': ['all']}

@@ -30,8 +30,8 @@ from misbehaving_server import (
 )
 
 from factlab.core.core import ModelError, UsageError, split_options
-from factlab.models.openai_backend import OPTIONS, load_openai
 from factlab.models.interface import Request, ask, load_model, unload_models
+from factlab.models.openai_backend import OPTIONS, load_openai
 from factlab.models.store import Store
 
 KEY = 'sk-very-secret-0123456789'

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.data import datasets as data
 from factlab.core.core import DataError, UsageError
+from factlab.data import datasets as data
 from factlab.models.prompts import (
     Matching,
     Prompt,

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factlab.models import store as store_module
 from factlab.core.core import StoreError, UsageError
+from factlab.models import store as store_module
 from factlab.models.store import EXPORT, FAULTS, STATS, DamagedStoreError, Row, Store
 
 posix = pytest.mark.skipif(os.name == 'nt', reason='signals and forks of POSIX')

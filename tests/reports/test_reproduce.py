@@ -16,18 +16,18 @@ import nbformat
 import psutil
 import pytest
 from conftest import with_weights
-from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
+from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 
 from factlab.claims.extraction import EXTRACT
 from factlab.cli.main import _exit_code
 from factlab.data.datasets import load
-from factlab.reports.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
-from factlab.studies.final.study import ASK_QUESTIONS
-from factlab.localization.methods import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
 from factlab.localization.matching import MATCH
+from factlab.localization.methods import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
+from factlab.reports.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
+from factlab.studies.final.study import ASK_QUESTIONS
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'

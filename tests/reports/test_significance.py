@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.measures.comparison import MARKS, holm, mark_rows
 from factlab.core.core import DataError, UsageError
-from factlab.reports.significance import against_best, aligned_counts, mark_cells
+from factlab.measures.comparison import MARKS, holm, mark_rows
 from factlab.measures.stats import F1, PRECISION, RECALL
+from factlab.reports.significance import against_best, aligned_counts, mark_cells
 from factlab.reports.tables import CELLS, show_table
 
 CHANCES = {'Zero-Shot': .35, 'CoT': .6, 'Few-Shot': .57, 'FactScore': .45}

@@ -9,12 +9,26 @@ from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.retrieval import corpus as retrieval
 from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import PASSAGES
 from factlab.data.datasets import read_frame
-from factlab.retrieval.corpus import (Corpus, Prefixes, TextEncoder, cached_corpus, hard_negatives, known_prefixes, load_text_search, measure, open_corpus, part_of, pieces,
-                               prepare, recall_at_k, recall_table)
+from factlab.retrieval import corpus as retrieval
+from factlab.retrieval.corpus import (
+    Corpus,
+    Prefixes,
+    TextEncoder,
+    cached_corpus,
+    hard_negatives,
+    known_prefixes,
+    load_text_search,
+    measure,
+    open_corpus,
+    part_of,
+    pieces,
+    prepare,
+    recall_at_k,
+    recall_table,
+)
 from factlab.retrieval.index import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, load_index, top_k
 
 

@@ -14,11 +14,11 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, free_port, never, slow, status, wait_until
 
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError
-from factlab.models.openai_backend import load_openai
 from factlab.localization.methods import PREDICTIONS, VERDICTS, Binary, FactScore, prompt_set
 from factlab.models.interface import DryRun, ScriptedModel
-from factlab.runs.runs import FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
+from factlab.models.openai_backend import load_openai
 from factlab.models.store import Store
+from factlab.runs.runs import FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
 
 ZERO = prompt_set(repair=False).localizers('zero_shot')[0]
 

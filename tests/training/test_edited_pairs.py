@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from factlab.claims import rules
-from factlab.text import units
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import PASSAGES
+from factlab.text import units
 from factlab.training.edited_pairs import (
     STATEMENTS,
     Edit,

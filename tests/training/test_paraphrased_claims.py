@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from factlab.data.corpora import PAIRS, QUESTIONS
 from factlab.training.edited_pairs import STATEMENTS, load_parser, make_pairs
-from factlab.training.paraphrased_claims import answered, asked_phrase, past_forms, question_statements, summary_pairs, summary_statements, told_around, unseen_by_final
+from factlab.training.paraphrased_claims import (
+    answered,
+    asked_phrase,
+    evidence_window,
+    past_forms,
+    question_statements,
+    summary_pairs,
+    summary_statements,
+    unseen_by_final,
+)
 
 PASSAGE = 'In 1987 the engineer Oda Brandt built the tidal mill near Horn. She sold it to the town in 1991.'
 
@@ -49,14 +58,14 @@ TEXT = 'Horn will rebuild its library. It burned down in March. Nobody was hurt.
 @given(st.integers(0, 5), st.integers(1, 60))
 def test_evidence_is_of_the_text_in_order_and_holds_what_was_marked(at, words):
     parts = [part + '.' for part in TEXT.rstrip('.').split('. ')]
-    found = told_around(TEXT, parts[at], words)
+    found = evidence_window(TEXT, parts[at], words)
     kept = [part for part in parts if part in found]
     assert parts[at] in kept and found == ' '.join(kept)
     assert len(found.split()) <= max(words, len(parts[at].split()))
 
 
 def test_evidence_for_a_mark_that_is_not_in_the_text_is_the_beginning():
-    assert told_around(TEXT, 'A sentence from elsewhere.', 10) == 'Horn will rebuild its library. It burned down in March.'
+    assert evidence_window(TEXT, 'A sentence from elsewhere.', 10) == 'Horn will rebuild its library. It burned down in March.'
 
 
 def summary_row(**changes) -> dict:

@@ -10,12 +10,12 @@ from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.models import adapters
-from factlab.data import corpora
-from factlab.training import retriever as retriever_training
 from factlab.claims.generation import training_data
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.data import corpora
+from factlab.models import adapters
 from factlab.models.encoder import Encoder
+from factlab.training import retriever as retriever_training
 from factlab.training.retriever import (
     COMPARED,
     RETRIEVER_PAIRS,

@@ -11,7 +11,17 @@ from factlab.core.core import DataError, UsageError
 from factlab.localization.methods import SECOND, VERDICTS
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.runs.runs import make_run
-from factlab.verification.judges import CLAIM_EXAMPLES, SETTINGS, TEXT_EXAMPLES, Judge, fit_evidence, format_examples, judge_prompt, parse_factual, token_counter
+from factlab.verification.judges import (
+    CLAIM_EXAMPLES,
+    SETTINGS,
+    TEXT_EXAMPLES,
+    Judge,
+    fit_evidence,
+    format_examples,
+    judge_prompt,
+    parse_factual,
+    token_counter,
+)
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The sea is salt.', 'The sea is sweet.'], 'evidence': [['Sea water holds salt.', 'Rivers bring it.'], []]},
                     schema_overrides={'evidence': pl.List(pl.String)})

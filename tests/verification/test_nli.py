@@ -9,8 +9,23 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
-from factlab.verification.nli import ANSWERS, LABELS, NLI, AskedVerifier, CosineVerifier, InPieces, Verifier, halves, load_verifier, most_decided, read_outputs, token_batches, token_pieces, weakest_part
 from factlab.models.store import Store
+from factlab.verification.nli import (
+    ANSWERS,
+    LABELS,
+    NLI,
+    AskedVerifier,
+    CosineVerifier,
+    InPieces,
+    Verifier,
+    halves,
+    load_verifier,
+    most_decided,
+    read_outputs,
+    token_batches,
+    token_pieces,
+    weakest_part,
+)
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never'.split()
 
@@ -166,8 +181,9 @@ def test_halves_lose_nothing(text, most):
 
 def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(tmp_path, monkeypatch):
     import torch
-    from factlab.verification import tiny_verifier
+
     from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
+    from factlab.verification import tiny_verifier
     reader, pairs = tiny_verifier.Reader(load_tokenizer('tiny', TINY_SOURCE)), [('The mill burned down.', 'It burned.'), ('Rust is iron oxide.', 'Rust is a metal.')]
     def logits(trunk, head, rows):
         found = torch.zeros(sum(len(row.claims) for row in rows), 3)

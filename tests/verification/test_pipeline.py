@@ -13,14 +13,30 @@ from factlab.claims.extraction import language_warning, sentences
 from factlab.core.core import DataError, UsageError, digest
 from factlab.data.corpora import retrieval_task
 from factlab.models.interface import ScriptedModel
-from factlab.verification.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
 from factlab.models.prompts import Parsed
+from factlab.models.store import Store
 from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
-from factlab.models.store import Store
+from factlab.verification.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
 from factlab.verification.pipeline import (
-    CLAIM_VERDICTS, EVIDENCE, MISSING, RULES, TEXT_VERDICTS, Makers, algorithm1, all_pairs, in_waves, labels_of, open_search, printable, read_method, verdict_json, verdict_report,
-    verify_claims, verify_text, verify_texts,
+    CLAIM_VERDICTS,
+    EVIDENCE,
+    MISSING,
+    RULES,
+    TEXT_VERDICTS,
+    TextClaims,
+    algorithm1,
+    evaluate_all,
+    evaluate_incrementally,
+    labels_of,
+    open_search,
+    printable,
+    read_method,
+    verdict_json,
+    verdict_report,
+    verify_claims,
+    verify_text,
+    verify_texts,
 )
 
 ENT, NEUT, CONTR = range(3)
@@ -105,7 +121,7 @@ def drawn_lists(sizes, seed): return [f'claim {seed} {at}' for at in range(len(s
 def test_waves_decide_as_all_pairs_do(sizes, weights, waste, seed):
     claims, evidence = drawn_lists(sizes, seed)
     counted = Drawn(weights)
-    waved, whole = in_waves(claims, evidence, counted, False, waste), all_pairs(claims, evidence, Drawn(weights), False)
+    waved, whole = evaluate_incrementally(claims, evidence, counted, False, waste), evaluate_all(claims, evidence, Drawn(weights), False)
     for one, other in zip(algorithm1(labels_of(waved.probabilities)), algorithm1(labels_of(whole.probabilities)), strict=True): assert (one == other).all()
     seen, places = ~np.isnan(waved.probabilities).any(-1), algorithm1(labels_of(whole.probabilities))[1]
     assert (waved.probabilities[seen] == whole.probabilities[seen]).all()
@@ -119,7 +135,7 @@ def test_waves_decide_as_all_pairs_do(sizes, weights, waste, seed):
 def test_little_is_evaluated_in_vain(decided):
     weights = (.1*decided/2, .1*(1 - decided), .1*decided/2)  # so small that nearly all probability is on one label
     claims, evidence = drawn_lists([30]*150, 0)
-    exact, wide = (in_waves(claims, evidence, Drawn(weights), False, waste) for waste in (0, .1))
+    exact, wide = (evaluate_incrementally(claims, evidence, Drawn(weights), False, waste) for waste in (0, .1))
     assert exact.evaluated < wide.evaluated <= 1.15*exact.evaluated or decided == .5 and exact.evaluated == wide.evaluated
 
 
@@ -129,30 +145,30 @@ def test_a_wave_is_one_call():
         def probabilities(self, pairs, store=None): calls.append(len(pairs)); return super().probabilities(pairs, store)
     claims, evidence = drawn_lists([30]*20, 0)
     neutral = lambda: Counting((.1, 1000, .1))
-    in_waves(claims, evidence, neutral(), False, waste=0)
+    evaluate_incrementally(claims, evidence, neutral(), False, waste=0)
     assert calls == [20]*30
     calls.clear()
-    in_waves(claims, evidence, neutral(), False)
+    evaluate_incrementally(claims, evidence, neutral(), False)
     assert calls == [20*width for width in (1, 2, 4, 8, 15)]  # twice as deep each time while nothing is decided
     calls.clear()
-    all_pairs(claims, evidence, neutral(), False)
+    evaluate_all(claims, evidence, neutral(), False)
     assert calls == [600]
-    with pytest.raises(UsageError, match='waste'): in_waves(claims, evidence, neutral(), False, waste=-.1)
+    with pytest.raises(UsageError, match='waste'): evaluate_incrementally(claims, evidence, neutral(), False, waste=-.1)
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=12), WEIGHTS, st.sampled_from([.3, .5, 1]), st.integers(0, 99))
 @settings(deadline=None, max_examples=60)
 def test_texts_alone_have_the_verdicts_of_all_their_claims(texts, weights, share, seed):
     claims, evidence = drawn_lists([8]*10, seed)
-    makers = Makers(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
-    brief, whole = in_waves(claims, evidence, Drawn(weights), False, makers=makers), in_waves(claims, evidence, Drawn(weights), False)
+    makers = TextClaims(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
+    brief, whole = evaluate_incrementally(claims, evidence, Drawn(weights), False, makers=makers), evaluate_incrementally(claims, evidence, Drawn(weights), False)
     known, verified = (algorithm1(labels_of(found.probabilities)) for found in (brief, whole))
     settled = (known[1] >= 0) | ~np.isnan(brief.probabilities).any((1, 2))
     for rows in texts:
         needed, n = share*len(rows) - 1e-9, len(rows)
         sure, possible = sum(known[0][row] and settled[row] for row in rows), sum(known[0][row] or not settled[row] for row in rows)
         assert (sure >= needed) == (sum(verified[0][row] for row in rows) >= needed) and (sure >= needed or possible < needed), (n, sure, possible)
-    by_rank = [in_waves(claims, evidence, Drawn(weights), False, 0, of).evaluated for of in (makers, None)]  # wider waves are guesses, and one may guess worse
+    by_rank = [evaluate_incrementally(claims, evidence, Drawn(weights), False, 0, of).evaluated for of in (makers, None)]  # wider waves are guesses, and one may guess worse
     assert by_rank[0] <= by_rank[1]
 
 
@@ -160,12 +176,12 @@ def test_verdicts_of_texts_alone():
     texts = pl.DataFrame({'id': ['both', 'false', 'true', 'none'], 'text': ['Owls hunt at night. Owls swim.', 'Owls swim. Zeppelins hover over otters.', 'Owls hunt at night.', '…']})
     for method in ('algorithm1', 'algorithm1?share=0.5', 'net', 'mean-entailment'):
         options = BY_WORDS | dict(retriever='tiny', method=method)
-        brief, whole = (verify_texts(texts, WORLD, **options, texts_only=only) for only in (True, False))
+        brief, whole = (verify_texts(texts, WORLD, **options, stop_at_text_verdict=only) for only in (True, False))
         assert brief.texts['verdict'].to_list() == whole.texts['verdict'].to_list() and brief.settings['evaluated'] <= whole.settings['evaluated']
         assert whole.claims['verdict'].null_count() == 0 and whole.texts['score'].null_count() == 1
         TEXT_VERDICTS.check(brief.texts); CLAIM_VERDICTS.check(brief.claims); EVIDENCE.check(brief.evidence)
         assert verdict_json(brief)['texts'][3]['verdict'] is None and verdict_report(brief)
-    brief = verify_texts(texts, WORLD, **(BY_WORDS | dict(retriever='tiny')), texts_only=True)
+    brief = verify_texts(texts, WORLD, **(BY_WORDS | dict(retriever='tiny')), stop_at_text_verdict=True)
     left = brief.claims.filter(pl.col('verdict').is_null())
     assert left['claim'].to_list() == ['Zeppelins hover over otters.'] and left['label'].item() is None and left['score'].item() is None
     assert 'not all looked at' in verdict_report(brief) and 'not settled' in verdict_report(brief)
@@ -183,11 +199,11 @@ def test_a_killed_verification_goes_on_from_the_store(tmp_path):
             return cached_probabilities(pairs, 'kept', {'kept': 1}, compute, store)
     claims, evidence = [str(at) for at in range(20)], [[f'{at} {rank}' for rank in range(6)] for at in range(20)]
     with Store(tmp_path/'store.sqlite') as store:
-        with pytest.raises(KeyboardInterrupt): in_waves(claims, evidence, Kept(), store)
+        with pytest.raises(KeyboardInterrupt): evaluate_incrementally(claims, evidence, Kept(), store)
         verifier = Kept()
         verifier.stop = 10**6
         before = len(computed)
-        again = in_waves(claims, evidence, verifier, store)
+        again = evaluate_incrementally(claims, evidence, verifier, store)
         assert before >= 20 and len(computed) == again.evaluated and len({*computed}) == len(computed)
 
 

@@ -7,30 +7,12 @@ import polars as pl
 import pytest
 from conftest import real_data
 
-from factlab.models.adapters import WEIGHTS, read_card
 from factlab.claims.generation import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import PAIRS, load_oasis_sample
-from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
-from factlab.verification.nli import load_verifier
+from factlab.models.adapters import WEIGHTS, read_card
 from factlab.models.store import Store
-from factlab.verification.tiny_verifier import (
-    CLAIM_TOKENS,
-    EVIDENCE_TOKENS,
-    HEAD,
-    LABELS,
-    Reader,
-    Row,
-    TinyVerifier,
-    batches,
-    collate,
-    label_logits,
-    layers_of,
-    load_trunk,
-    make_rows,
-    new_head,
-    pair_probabilities,
-)
+from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
 from factlab.training.verifier import (
     CHECKPOINT,
     EVALUATION,
@@ -43,7 +25,7 @@ from factlab.training.verifier import (
     balanced_accuracy,
     best_threshold,
     calibrated,
-    crossed_margin,
+    cross_fitted_log_odds,
     dev_logits,
     dev_sample,
     evaluation_rows,
@@ -61,6 +43,24 @@ from factlab.training.verifier import (
     training_batches,
 )
 from factlab.training.written_passages import ELSEWHERE
+from factlab.verification.nli import load_verifier
+from factlab.verification.tiny_verifier import (
+    CLAIM_TOKENS,
+    EVIDENCE_TOKENS,
+    HEAD,
+    LABELS,
+    Reader,
+    Row,
+    TinyVerifier,
+    batches,
+    collate,
+    label_logits,
+    layers_of,
+    load_trunk,
+    make_rows,
+    new_head,
+    pair_probabilities,
+)
 
 SMALL = Settings(steps=3, layers=2, rank=2, tokens=90, dtype='float32')
 
@@ -349,11 +349,11 @@ def test_a_page_does_not_calibrate_itself():
     rng = np.random.default_rng(3)
     truth, group = rng.random(600) < .5, np.repeat([f'g{at}' for at in range(30)], 20)
     logits = np.stack([3*truth + rng.normal(size=600), np.zeros(600), np.full(600, -40.)], 1)
-    plain = crossed_margin(logits, truth, ['a']*600, group.tolist())
+    plain = cross_fitted_log_odds(logits, truth, ['a']*600, group.tolist())
     mine = group == 'g7'
-    turned = crossed_margin(logits, truth ^ mine, ['a']*600, group.tolist())
+    turned = cross_fitted_log_odds(logits, truth ^ mine, ['a']*600, group.tolist())
     assert np.array_equal(turned[mine], plain[mine]) and not np.array_equal(turned[~mine], plain[~mine])
-    alone = crossed_margin(logits[mine], truth[mine], ['a']*20, ['one']*20)
+    alone = cross_fitted_log_odds(logits[mine], truth[mine], ['a']*20, ['one']*20)
     assert np.allclose(alone, support_margin(logits[mine], calibrated(logits[mine], truth[mine], ['a']*20)))
 
 

@@ -8,9 +8,9 @@ from workbench.test_widgets import examples_of
 
 from factlab.error_analysis.annotations import FALSE_ALARMS, MISSED, REVIEW
 from factlab.error_analysis.categories import title_of
+from factlab.measures.stats import proportion_interval
 from factlab.reports.exhibits import CATALOG
 from factlab.reports.reproduce import SharedKernel, run_notebook
-from factlab.measures.stats import proportion_interval
 from factlab.workbench.page import FINAL_TABLE, Workbench
 
 EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}

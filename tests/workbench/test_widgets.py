@@ -10,9 +10,14 @@ from hostile_texts import hostile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import MISSED, REVIEW, LabelScheme
-from factlab.core.core import DataError, ModelError, UsageError
+from factlab.localization.matching import MATCHES
+from factlab.localization.methods import PREDICTIONS, VERDICTS, Localizer, prompt_set
+from factlab.models.interface import ScriptedModel
+from factlab.runs.runs import Run, make_run
+from factlab.studies.final.probes import CAVEAT
 from factlab.workbench.examples import (
     KINDS,
     SHOW,
@@ -34,13 +39,8 @@ from factlab.workbench.examples import (
     shown,
     word_scores,
 )
-from factlab.studies.final.probes import CAVEAT
-from factlab.localization.methods import PREDICTIONS, VERDICTS, Localizer, prompt_set
-from factlab.localization.matching import MATCHES
-from factlab.models.interface import ScriptedModel
-from factlab.runs.runs import Run, make_run
-from factlab.workbench.widgets import STYLE, ExampleView, PagedTable, RunTable, folded, marked
 from factlab.workbench.page import Annotator, Case, Compare, Probe, Scratch, Workbench, counterfactual_probe, p_true_probe, result_html
+from factlab.workbench.widgets import STYLE, ExampleView, PagedTable, RunTable, folded, marked
 
 COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok', 'reason': '', 'answer': ''}
 

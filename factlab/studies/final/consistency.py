@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from ...reports.exhibits import CELLS, make_cells
-from .study import Study, counted, predictions, recomputed_cells, scored, verdicts
 from ...localization.methods import binarize
-from ...reports.significance import aligned_counts, mark_cells
 from ...measures.metrics import binary_counts
+from ...measures.stats import difference_interval
+from ...reports.exhibits import CELLS, make_cells
 from ...reports.plots import COMPARISON, comparison_chart
 from ...reports.published import published
-from ...measures.stats import difference_interval
+from ...reports.significance import aligned_counts, mark_cells
+from .study import Study, counted, predictions, recomputed_cells, scored, verdicts
 
 # %% ../../../nbs/17_studies/01_final/01_consistency.ipynb #c4
 KINDS = ('Binary', 'Binarized')

@@ -11,13 +11,12 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 
-from ...error_analysis import categories as error_kinds
 from ...core.core import DataError, UsageError, assets_dir
 from ...data.datasets import load_sample
+from ...error_analysis import categories as error_kinds
 from factlab.error_analysis.categories import (
     ADDRESS,
     ERRORS,
@@ -34,12 +33,12 @@ from factlab.error_analysis.categories import (
     sample_errors,
     title_of,
 )
-from ...reports.exhibits import make_cells, published_cells
-from .study import METHODS, Study, matches, predictions
-from ...reports.plots import COMPARISON, comparison_chart, drawable
 from ...measures.stats import proportion_interval
-from ...models.store import Store
+from ...models.store import StoreChoice
+from ...reports.exhibits import make_cells, published_cells
+from ...reports.plots import COMPARISON, comparison_chart, drawable
 from ...reports.tables import CELLS, TableView
+from .study import METHODS, Study, matches, predictions
 
 # %% ../../../nbs/17_studies/01_final/03_errors.ipynb #c4
 def study_errors(
@@ -163,7 +162,7 @@ def sample_examples(
 def category_examples(
     exhibit: str,  # 'final/table5' or 'final/table11'
     seed: int = 0,
-    store: Store|None|Literal[False] = None,
+    store: StoreChoice = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # a table to read, and cells
     "One example of each category, drawn from the sample, and how many of all of them the decision questions put where their authors did."
     side = TABLES[exhibit]

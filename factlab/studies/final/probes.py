@@ -17,8 +17,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ...measures.calibration import reliability_table
 from ...core.core import DataError, UsageError, replacing
+from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
+from ...error_analysis.categories import ADDRESS, sample_errors
+from ...localization.methods import SECOND, Localizer
+from ...measures.calibration import reliability_table
+from ...measures.stats import bootstrap_counts, proportion_interval, ratio
+from ...models.interface import DryRun, Model
+from ...models.prompts import Prompt
 from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
@@ -34,15 +40,6 @@ from factlab.probing.counterfactual import (
     shipped_counterfactuals,
     xsumfaith_facts,
 )
-from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
-from ...error_analysis.categories import ADDRESS, sample_errors
-from ...reports.exhibits import Result, make_cells
-from .study import Study, labelled, select_variant, write_study
-from .errors import categorised, study_errors
-from ...localization.methods import SECOND, Localizer
-from ...models.interface import DryRun, Model
-from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
-from ...models.prompts import Prompt
 from factlab.probing.ptrue import (
     PTRUE,
     QUESTIONS,
@@ -55,9 +52,12 @@ from factlab.probing.ptrue import (
     sample_questions,
     sampling_check,
 )
-from ...reports.published import published
 from ...probing.questions import ASK, draft_questions, gap_questions
-from ...measures.stats import bootstrap_counts, proportion_interval, ratio
+from ...reports.exhibits import Result, make_cells
+from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
+from ...reports.published import published
+from .errors import categorised, study_errors
+from .study import Study, labelled, select_variant, write_study
 
 # %% ../../../nbs/17_studies/01_final/04_probes.ipynb #c4
 def probed_model(

@@ -14,14 +14,14 @@ from itertools import product
 import polars as pl
 
 from ...core.core import UsageError
-from ...reports.exhibits import CELLS, make_cells
-from .study import METHODS, Study, localization_counts, recomputed_cells
-from ...reports.significance import mark_cells
 from ...measures.metrics import matching_scores
 from ...measures.noise import Rate, corrected_scores, expected_matches, judge_noise, noise_draws
-from ...reports.published import published, rounding_interval
 from ...measures.ranking import rank_ranges, shared_ranks
 from ...measures.stats import F1, run_means
+from ...reports.exhibits import CELLS, make_cells
+from ...reports.published import published, rounding_interval
+from ...reports.significance import mark_cells
+from .study import METHODS, Study, localization_counts, recomputed_cells
 
 # %% ../../../nbs/17_studies/01_final/02_repeats.ipynb #c4
 def another_run(

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'SCORES', 'ASK_QUESTIONS', 'REPRESENTATIONS', 'labelled', 'Study', 'counting', 'record_estimates',
-           'Doubter', 'unasked', 'run', 'select_variant', 'verdicts', 'claim_source', 'rejecting', 'predictions',
-           'matches', 'localization_counts', 'counted', 'localization_scores', 'scored', 'score_cells',
+           'UniformVerifier', 'dry_run_verifier', 'run', 'select_variant', 'verdicts', 'claim_source', 'rejecting',
+           'predictions', 'matches', 'localization_counts', 'counted', 'localization_scores', 'scored', 'score_cells',
            'localization_cells', 'data_at_hand', 'size_cells', 'error_count_cells', 'illustrated_cells',
            'protocol_example', 'known_example', 'match_boxes', 'pipeline_example', 'fact_boxes', 'representations',
            'write_study', 'study_manifest', 'check_models', 'error_count_chart', 'count_manifest']
@@ -16,31 +16,42 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from ...localization import methods as localize
+from ...audit.recomputed import recomputed_cells
 from ...claims.extraction import Form, load_extractor
-from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...core.core import DataError, Schema, UsageError
 from ...data.datasets import fingerprint, load, load_sample
 from ...data.datasets import path as data_path
-from ...audit.recomputed import recomputed_cells
-from ...reports.exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, record_estimate, write_exhibit
-from ...localization.methods import PREDICTIONS, STYLES, Binary, FactScore, Localizer, classify, hinted, oracle, prompt_set, support_scores, two_step
-from ...reports.significance import mark_cells
+from ...localization import methods as localize
 from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
+from factlab.localization.methods import (
+    PREDICTIONS,
+    STYLES,
+    Binary,
+    FactScore,
+    Localizer,
+    classify,
+    hinted,
+    oracle,
+    prompt_set,
+    support_scores,
+    two_step,
+)
+from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.metrics import matching_counts, matching_scores
-from ...models.interface import DryRun, Model, load_model
-from ...verification.nli import LABELS, AskedVerifier, Verifier, load_verifier
-from ...reports.plots import BOXES, LINKS, count_chart
-from ...models.prompts import Prompt, letters
-from ...reports.published import published, rounding_interval
-from ...runs.runs import Run, make_run
 from ...measures.stats import score_intervals
-from ...models.store import Store
+from ...models.interface import DryRun, Model, load_model
+from ...models.prompts import Prompt, letters
+from ...models.store import StoreChoice
+from ...reports.exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, record_estimate, write_exhibit
+from ...reports.plots import BOXES, LINKS, count_chart
+from ...reports.published import published, rounding_interval
+from ...reports.significance import mark_cells
+from ...runs.runs import Run, make_run
+from ...verification.nli import LABELS, AskedVerifier, Verifier, load_verifier
 
 # %% ../../../nbs/17_studies/01_final/00_study.ipynb #c4
 METHODS = {'zero_shot': 'Zero-Shot', 'few_shot': 'Few-Shot', 'cot': 'CoT', 'factscore': 'FactScore',
@@ -72,7 +83,7 @@ class Study:
     prompts: str = 'ours'        # 'ours', or 'paper' for the authors' published files
     classifier: str = 'verifier' # of the two-step forms; 'encoder', or the paper's 't5:google/t5_11b_trueteacher_and_anli'
     verifier: str = 'tiny'       # that one, and of the rejected claims: the trained one, or another name of `nli.load_verifier`
-    store: Store|None|Literal[False] = None  # the user's own when None; False: none, every question is asked anew
+    store: StoreChoice = None  # the user's own when None; False: none, every question is asked anew
     repair: bool = True          # ask a second time for what cannot be read; the paper does not
     repeat: int = 0              # which of several runs of the same questions this is
     used: dict = field(default_factory=dict, repr=False)    # what the results rest on, for the manifest
@@ -104,7 +115,7 @@ class Study:
 
     def checker(self) -> Verifier:
         "The study's verifier; in a dry run one that computes nothing."
-        return self._once(('verifier',), lambda: load_verifier(self.verifier) if dry_run_folder() is None else unasked(self.verifier))
+        return self._once(('verifier',), lambda: load_verifier(self.verifier) if dry_run_folder() is None else dry_run_verifier(self.verifier))
 
 # %% ../../../nbs/17_studies/01_final/00_study.ipynb #c8
 _counted: dict[str, DryRun] = {}
@@ -132,20 +143,20 @@ def record_estimates() -> None:
 
 # %% ../../../nbs/17_studies/01_final/00_study.ipynb #c10
 @dataclass(frozen=True)
-class Doubter:
+class UniformVerifier:
     "Stands in for a verifier in a dry run."
     name: str
     identity: dict
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]], store: Store|None|Literal[False] = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> np.ndarray:
         return np.full((len(pairs), len(LABELS)), 1/len(LABELS), np.float32)
 
-def unasked(
+def dry_run_verifier(
     name: str,  # of a verifier
 ) -> Verifier:
     "The stand-in of a verifier in a dry run."
     verifier = load_verifier(name)
-    return AskedVerifier(counting(verifier.model.name), verifier.both_orders) if isinstance(verifier, AskedVerifier) else Doubter(verifier.name, verifier.identity)
+    return AskedVerifier(counting(verifier.model.name), verifier.both_orders) if isinstance(verifier, AskedVerifier) else UniformVerifier(verifier.name, verifier.identity)
 
 # %% ../../../nbs/17_studies/01_final/00_study.ipynb #c13
 def run(

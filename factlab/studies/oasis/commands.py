@@ -55,10 +55,11 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.corpus != 'sample' and not Path(arguments.corpus).expanduser().exists():
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
+
     from factlab.verification.pipeline import verdict_json, verdict_report, verify_texts
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k, method=arguments.method,
-                         texts_only=arguments.texts_only)
+                         stop_at_text_verdict=arguments.stop_at_text_verdict)
     if arguments.json: shown = json.dumps(verdict_json(found), indent=1)
     else: shown = verdict_report(found, passages=arguments.passages, width=min(120, max(60, shutil.get_terminal_size((100, 24)).columns)))
     return _give(shown + '\n', arguments.out)

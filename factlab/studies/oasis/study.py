@@ -20,24 +20,24 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
-from ...measures.comparison import compare_systems
 from ...core.core import DataError, Schema, UsageError, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
 from ...data.datasets import fingerprint, load
-from ...reports.exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, write_exhibit
-from ...training.extractor import CLAIM_TEXTS, claim_texts
-from ..final.study import counting, record_estimates
 from ...localization.methods import SECOND
-from ...reports.significance import mark_cells
-from ...models.interface import Model, load_model
-from ...reports.plots import CURVES, PAIR_TESTS, SHARES
-from ...models.prompts import Parsed
-from ...reports.published import published
-from ...runs.runs import Run, make_run
+from ...measures.comparison import compare_systems
 from ...measures.stats import average, bootstrap_counts, ratio
-from ...models.store import Store
+from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
+from ...models.interface import Model, load_model
+from ...models.prompts import Parsed
+from ...models.store import StoreChoice
+from ...reports.exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, write_exhibit
+from ...reports.plots import CURVES, PAIR_TESTS, SHARES
+from ...reports.published import published
+from ...reports.significance import mark_cells
 from ...reports.tables import P_ADJUSTED
+from ...runs.runs import Run, make_run
+from ..final.study import counting, record_estimates
+from ...training.extractor import CLAIM_TEXTS, claim_texts
 from ...verification.judges import SAY_LABEL, SETTINGS, Judge
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c4
@@ -109,7 +109,7 @@ class Study:
     retriever: str = 'retriever'
     verifier: str = 'tiny'
     repair: bool = True          # compare the two labels where an answer cannot be read; the paper does not
-    store: Store|None|Literal[False] = None
+    store: StoreChoice = None
     used: dict = field(default_factory=dict, repr=False)
     _kept: dict = field(default_factory=dict, repr=False, init=False)  # a study with other settings keeps nothing of this one's
 
@@ -155,8 +155,8 @@ def limited(
 def load_part(kind: Literal['extractor', 'retriever', 'verifier'], name: str):
     "An extractor, an encoder for retrieval, or a verifier."
     from factlab.claims.extraction import load_extractor
-    from factlab.verification.nli import load_verifier
     from factlab.retrieval.corpus import TextEncoder
+    from factlab.verification.nli import load_verifier
     return {'extractor': load_extractor, 'retriever': TextEncoder, 'verifier': load_verifier}[kind](name)
 
 def dated(
@@ -246,7 +246,7 @@ def piped(
         known = study.texts.join(study.tasks.references, on='id', maintain_order='left')
         extractor = ReferenceClaims(known['claims'].to_list()) if reference else study.part('extractor', study.extractor)
         found = verify_texts(study.texts.select('id', 'text'), corpus_of(study), extractor=extractor, verifier=study.part('verifier', study.verifier), k=study.k,
-                             store=study.store, texts_only=True)
+                             store=study.store, stop_at_text_verdict=True)
         return found.texts.select('id', predicted='verdict')
     answers = study.texts.join(study.once(('pipeline', reference), make), on='id', maintain_order='left')
     return ANSWERS.check(answers.select(system=pl.lit(PIPELINES[reference]), run=pl.lit(0, pl.Int64), id='id', group='group', factual='factual', predicted='predicted'))

@@ -9,12 +9,14 @@ import pytest
 from hostile_texts import hostile
 from sklearn.metrics import roc_auc_score
 
-from factlab.studies.final import study as final
-from factlab.studies.final import probes as final_probes
-from factlab.localization import matching
 from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load_sample
-from factlab.studies.final.study import Study, write_study
+from factlab.localization import matching
+from factlab.models.interface import Response, ScriptedModel
+from factlab.probing.ptrue import QUESTIONS
+from factlab.reports.tables import show_table
+from factlab.studies.final import probes as final_probes
+from factlab.studies.final import study as final
 from factlab.studies.final.errors import read_p_true
 from factlab.studies.final.probes import (
     CAVEAT,
@@ -38,9 +40,7 @@ from factlab.studies.final.probes import (
     write_ptrue,
     writer_of,
 )
-from factlab.models.interface import Response, ScriptedModel
-from factlab.probing.ptrue import QUESTIONS
-from factlab.reports.tables import show_table
+from factlab.studies.final.study import Study, write_study
 from factlab.workbench.page import TRUTH, USE, Annotator, question_items, reviewed_questions
 
 

@@ -6,26 +6,34 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from misbehaving_server import MisbehavingServer
-from scipy.stats import t
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
+from misbehaving_server import MisbehavingServer
 from reports.test_reproduce import cells_of, judged, kind_of, name_of, reproduce, said_list, told, world
+from scipy.stats import t
 
-from factlab.studies.final import study as final
-from factlab.localization import matching
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
-from factlab.studies.final.study import Study, localization_counts
-from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
-from factlab.studies.final.repeats import (another_run, check_methods, expected_f1, implied_cells, noise_cells, published_noise_cells, repeat_counts, run_cells,
-                                   with_plus_minus)
-from factlab.reports.exhibits import published_cells
+from factlab.localization import matching
 from factlab.measures.metrics import matching_scores
+from factlab.measures.stats import F1, difference_interval
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
+from factlab.reports.exhibits import published_cells
 from factlab.reports.published import published
-from factlab.measures.stats import F1, difference_interval
-
+from factlab.studies.final import study as final
+from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
+from factlab.studies.final.repeats import (
+    another_run,
+    check_methods,
+    expected_f1,
+    implied_cells,
+    noise_cells,
+    published_noise_cells,
+    repeat_counts,
+    run_cells,
+    with_plus_minus,
+)
+from factlab.studies.final.study import Study, localization_counts
 
 # ---- scripted models: each run of a model answers otherwise -----------------------------------------------------------------------
 

@@ -15,16 +15,16 @@ import pytest
 from conftest import with_weights
 from verification.test_nli import save_model
 
-from factlab.studies.oasis import commands as cli_oasis
-from factlab.models.adapters import read_card
 from factlab.claims.generation import training_data
-from factlab.studies.oasis.commands import given_texts, read_predictions
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError, project_dir
 from factlab.data.corpora import load_oasis_sample
+from factlab.models.adapters import read_card
 from factlab.models.encoder import Encoder
-from factlab.training.extractor import oasis_examples
 from factlab.retrieval.corpus import Corpus, read_passages
 from factlab.runs.runs import make_run
+from factlab.studies.oasis import commands as cli_oasis
+from factlab.studies.oasis.commands import given_texts, read_predictions
+from factlab.training.extractor import oasis_examples
 
 EMBEDDED = ('--extractor', 'sentences', '--retriever', 'bm25', '--verifier', 'cosine', '--method', 'max-entailment')
 WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}

@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
+from factlab.core.core import UsageError
 from factlab.data import datasets as data
+from factlab.data.corpora import LABELLED, load_oasis_sample
+from factlab.measures.comparison import mcnemar
+from factlab.models.adapters import read_card, shipped
+from factlab.models.interface import Response, ScriptedModel
+from factlab.reports.published import published
 from factlab.studies.final import study as final
 from factlab.studies.oasis import study as oasis
-from factlab.models.adapters import read_card, shipped
-from factlab.measures.comparison import mcnemar
-from factlab.core.core import UsageError
-from factlab.data.corpora import LABELLED, load_oasis_sample
-from factlab.models.interface import Response, ScriptedModel
+from factlab.studies.oasis.retrieval import study_task
 from factlab.studies.oasis.study import (
     ANSWERS,
     Study,
@@ -43,8 +45,6 @@ from factlab.studies.oasis.study import (
     with_evidence,
     write_study,
 )
-from factlab.studies.oasis.retrieval import study_task
-from factlab.reports.published import published
 from factlab.verification.judges import TEXT_EXAMPLES, format_examples
 
 
