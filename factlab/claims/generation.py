@@ -27,8 +27,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+from ..text.sentences import sentences
 
-from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, sentences, window_starts
+from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, window_starts
 from .rules import ITEM, RULES, SHARES, Fault, check_items, place_of, rules_digest, word_count
 from ..core.core import DataError, ModelError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import OASIS, OASIS_SETS, PAIRS, SAMPLE, load_oasis_data, split_by

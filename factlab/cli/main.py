@@ -108,7 +108,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         print('\n' + plain_table(outcome_table(outcomes)))
     return _exit_code(outcomes)
 
-_OPTIONS = ('model', 'judge', 'data', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'repair')  # parameters with an option of their own
+_OPTIONS = ('model', 'judge', 'data', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed')  # parameters with an option of their own
 
 def _parameters(arguments: argparse.Namespace) -> dict:
     "The notebooks' parameters that were given, each once. Files are made absolute, since notebooks run in their own folder."
@@ -173,7 +173,7 @@ def _add_reproduce(commands) -> None:
     add('--prompts', choices=('ours', 'paper'), help="our wording, or the authors' published files")
     add('--classifier', metavar='C', help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
     add('--verifier', metavar='V', help='of claims: tiny (the trained one), nli:MODEL, cosine, or prompt:MODEL')
-    add('--no-repair', dest='repair', action='store_false', default=None, help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
+    add('--no-retry', '--no-repair', dest='retry_unparsed', action='store_false', default=None, help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
     add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',
         help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be repeated')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')

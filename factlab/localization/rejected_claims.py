@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from ..models.asking import answers_frame
+from ..text.sentences import short_sentences
 
-from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part, short_sentences
-from .methods import PREDICTIONS, STRIDE, WINDOW, answers_frame, claim_probabilities, claim_support
+from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
+from .methods import PREDICTIONS, STRIDE, WINDOW, claim_probabilities, claim_support
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
+from ..text.words import plain_words
 
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data.datasets import XSumFaith, locate
@@ -26,7 +27,6 @@ from ..measures.stats import proportion_interval
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt, parse_bullets
 from ..models.store import StoreChoice
-from .ptrue import plain_words
 from factlab.text.units import (
     MONTH,
     ORDINALS,

@@ -6,18 +6,18 @@
 __all__ = ['QUESTIONS', 'PTRUE', 'OPTIONS', 'LETTERS', 'SPELLINGS', 'PROBE', 'STATUSES', 'Reading', 'SAMPLED', 'SAMPLING_CHECK',
            'PLAIN', 'LIKELIHOOD', 'CONSISTENCY', 'PROBE_SCORES', 'DENSITY', 'sample_questions', 'order_messages',
            'share_bounds', 'choice_masses', 'top_masses', 'ptrue_exact', 'read_letter', 'ptrue_sampled',
-           'sampling_check', 'answer_likelihood', 'plain_words', 'same_answer', 'self_consistency', 'compare_probes',
+           'sampling_check', 'answer_likelihood', 'same_answer', 'self_consistency', 'compare_probes',
            'probe_calibration', 'reflected_density', 'density_by_category']
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c2
 import math
 import re
-import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 import polars as pl
+from ..text.words import plain_words
 
 from ..core.core import DataError, Schema, UsageError
 from ..measures.calibration import AUROC, auroc, calibration_scores
@@ -279,13 +279,6 @@ def answer_likelihood(
     return _in_order(questions, [scored(*pair) for pair in zip(rows, responses, strict=True)], LIKELIHOOD)
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c44
-def plain_words(
-    text: str,
-) -> tuple[str, ...]:
-    "Words of a text without case, punctuation and articles."
-    bare = text.casefold().translate(str.maketrans(dict.fromkeys(string.punctuation + '’‘“”–—', ' ')))
-    return tuple(word for word in bare.split() if word not in ('a', 'an', 'the'))
-
 def same_answer(
     said: str,
     wanted: str,

@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import polars as pl
+from ..text.parsing import load_pipeline
 
-from ..claims.rules import load_pipeline
 from ..core.core import Schema, UsageError, digest, progress
 from ..data.corpora import PAIRS, PASSAGES
 
@@ -135,7 +135,7 @@ def passage_statements(
     seed: int = 0,
 ) -> pl.DataFrame:  # STATEMENTS; sentences that give no claim are left out
     "Sentences of passages with the claims that can be cut out of them."
-    from factlab.claims.extraction import sentences
+    from factlab.text.sentences import sentences
     split = [(row, sentences(row['text'])) for row in PASSAGES.check(passages).iter_rows(named=True)]
     fit = lambda text: 7 <= len(text.split()) <= 45 and text[-1] in '.!?"' and text[0].isupper()
     docs = parse_all(text for _, texts in split for text in texts if fit(text))

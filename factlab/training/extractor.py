@@ -22,16 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
+from ..text.sentences import short_sentences
 
-from factlab.claims.extraction import (
-    BY_SENTENCE,
-    EXTRACTOR_PROMPT,
-    Extractor,
-    ModelExtractor,
-    extractor_prompts,
-    format_claims,
-    short_sentences,
-)
+from ..claims.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims
 from ..claims.generation import TrainingData, extraction_pairs
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, progress, replacing
 from ..data.corpora import load_factscore, load_oasis_sample

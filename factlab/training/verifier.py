@@ -442,7 +442,8 @@ def cosines(
     store=None,
 ) -> np.ndarray:  # float [n]
     "Cosine of claim and evidence, or of its most similar sentence."
-    from factlab.claims.extraction import sentences
+    from factlab.text.sentences import sentences
+
     from factlab.models.encoder import Encoder
     encoder = Encoder('tiny')
     parts = {evidence: [evidence, *sentences(evidence)] for evidence, _ in pairs}

@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+from ..models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 
 from ..core.core import DataError, UsageError
-from ..localization.methods import SECOND, VERDICTS, ask_prompt, read_response
 from ..models.interface import Message, Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, unparsed
 from ..models.store import StoreChoice
@@ -175,7 +175,7 @@ class Judge:
     explain: bool = False
     tokens: int|None = None  # of evidence; None: all that there is
     temperature: float = 0.0
-    repair: bool = True
+    retry_unparsed: bool = True
     max_tokens: int = 256
     version: int = 2
 
@@ -191,7 +191,7 @@ class Judge:
     def prompt(self) -> Prompt: return judge_prompt(self.task, self.few_shot, self.explain)
 
     @property
-    def prompts(self) -> tuple[Prompt, ...]: return (self.prompt, *[SAY_LABEL] * self.repair)
+    def prompts(self) -> tuple[Prompt, ...]: return (self.prompt, *[SAY_LABEL] * self.retry_unparsed)
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema VERDICTS, in the order of the rows; `inconsistent` is true for *Not Factual*."
@@ -199,10 +199,10 @@ class Judge:
         limit = self.max_tokens if self.explain else 12
         asked = [[r] for r in self._ask(values, model, store, limit, seed, repeat)]
         states = [read_response(responses[0], parse_factual) for responses in asked]
-        again = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.repair]
+        again = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
         for i, response in zip(again, self._compare([(values[i], asked[i][0].text) for i in again], model, store, repeat), strict=True):
             asked[i].append(response)
-            states[i] = ('ok', SECOND, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed', response.error, None)
+            states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed', response.error, None)
         return _verdicts(rows, states, asked)
 
     def _values(self, rows: pl.DataFrame, model: Model, seed: int) -> list[dict[str, str]]:

@@ -20,8 +20,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+from ..text.language import language_warning
 
-from ..claims.extraction import Extractor, language_warning, load_extractor
+from ..claims.extraction import Extractor, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress, split_options
 from ..data.corpora import SAMPLE
 from ..models.prompts import Parsed

@@ -21,12 +21,9 @@ from factlab.claims.extraction import (
     extractor_prompts,
     format_claims,
     joined_parts,
-    language_warning,
     load_extractor,
     parse_claims,
     parse_listed,
-    sentences,
-    short_sentences,
     window_starts,
     windows,
 )
@@ -35,6 +32,8 @@ from factlab.data import datasets as data
 from factlab.data.corpora import load_oasis_sample
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.models.prompts import Parsed
+from factlab.text.language import language_warning
+from factlab.text.sentences import sentences, short_sentences
 
 # ---- sentences ---------------------------------------------------------------------------------------------------------------------
 
@@ -116,7 +115,7 @@ def test_the_ends_are_those_of_a_plain_search(text):
 
 def test_boundaries_agree_with_spacys_parser_on_wikipedia():
     real_data('xquad')
-    from factlab.claims.rules import load_pipeline
+    from factlab.text.parsing import load_pipeline
     pages = json.loads((Path(os.environ['FACTLAB_DATA'])/'xquad'/'xquad.en.json').read_text())['data']
     texts = [' '.join(page['paragraphs'][0]['context'].split()) for page in pages]
     def ends(split):

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
-from factlab.claims.extraction import sentences
 from factlab.claims.generation import (
     EXTRACT,
     FACTUAL,
@@ -36,6 +35,7 @@ from factlab.claims.rules import RULES, changed_share, check_items, copied_share
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
+from factlab.text.sentences import sentences
 
 GOOD = {
     'id': 'Lund/0', 'page': 'Lund', 'split': 'train',

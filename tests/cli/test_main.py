@@ -176,7 +176,7 @@ def started(home, monkeypatch) -> list:
     (['oasis/table4', '--model', 'tiny'], ('oasis/table4', "'model'", 'extractors, data, encoder')), (['oasis/tablec1', '--verifier', 'cosine'], ("'verifier'", 'encoders')),
     (['final/table4', 'oasis/table8', '--model', 'tiny'], ('oasis/table8', "'model'", 'verifiers')), (['facts/table2', '--limit', '3'], ('facts/table2', "'limit'", 'none')),
     (['oasis/fig1', '--model', 'tiny', 'hf:b', '--dry-run'], ('oasis/fig1', 'model is one value', '2')), (['oasis/fig1', '-p', 'items=[1, 2]'], ('oasis/fig1', 'item is one value')),
-    (['oasis/table8', '--no-repair'], ("'repair'",)), (['oasis/fig5', '-p', 'length=3', '-p', 'nothing=1'], ("'nothing'", 'lengths')),
+    (['oasis/table8', '--no-retry'], ("'retry_unparsed'",)), (['oasis/fig5', '-p', 'length=3', '-p', 'nothing=1'], ("'nothing'", 'lengths')),
     (['oasis/table5', '-p', 'out=there'], ('--out',)), (['oasis/table5', '--model', 'a', '-p', 'models=b'], ('model: given more than once',)),
     (['oasis/table5', '-p', 'runs=1', '-p', 'runs=2'], ('given more than once',)), (['oasis/table5', '-p', 'runs'], ('NAME=VALUE', "'runs'")), (['oasis/table5', '-p', '=1'], ('NAME=VALUE',)),
     (['oasis/table5', '-p', 'runs=[1'], ('runs', 'YAML')), (['oasis/table5', '-p', 'runs={a: 1}'], ('runs', "{'a': 1}")),
@@ -189,14 +189,14 @@ def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, sta
 def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_path, monkeypatch):
     (tmp_path/'mine.jsonl').write_text('')
     monkeypatch.chdir(tmp_path)
-    options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-repair', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]', '-p', 'temperature=0.5', '-p', 'data=mine.jsonl',
+    options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-retry', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]', '-p', 'temperature=0.5', '-p', 'data=mine.jsonl',
                '-p', 'labels=[./there.csv]', '-p', 'annotations=None', '--parameter', 'keep=known.parquet']
     code, _, errors = say(capsys, 'reproduce', '--paper', 'oasis', *options, '--out', str(tmp_path/'out'))
     assert code == 2 and "'labels'" in errors
     code, _, errors = say(capsys, 'reproduce', *options, '--out', str(tmp_path/'out'))
     assert code == 0, errors
     ((ids, given),) = started
-    assert len(ids) > 40 and given == {'model': ['tiny', 'hf:a/b'], 'limit': 2, 'repair': False, 'retriever': 'tiny', 'lengths': [250, 500], 'temperature': .5,
+    assert len(ids) > 40 and given == {'model': ['tiny', 'hf:a/b'], 'limit': 2, 'retry_unparsed': False, 'retriever': 'tiny', 'lengths': [250, 500], 'temperature': .5,
                                        'data': str(tmp_path/'mine.jsonl'), 'labels': [str(tmp_path/'there.csv')], 'annotations': None, 'keep': str(tmp_path/'known.parquet')}
 
 

@@ -25,9 +25,7 @@ from factlab.localization.methods import (
     PREDICTIONS,
     REASONS_AGAIN,
     SAY,
-    SECOND,
     STYLES,
-    VERDICTS,
     ZERO_SHOT,
     Binary,
     FactScore,
@@ -44,6 +42,7 @@ from factlab.localization.methods import (
     support_scores,
     two_step,
 )
+from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.interface import Response, ScriptedModel
 
 NASTY = ('{text} {summary} {{0}} {0} {} %s %(x)d %% $HOME \\n \\ <script>alert(1)</script> ```json\n{"a": 1}\n``` Final Output:\nA. no\n'
@@ -116,9 +115,9 @@ def test_two_step_wants_predictions_of_every_flagged_row():
 def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
     model = scripted({'SUMMARY-A': 'Final answer: no', 'SUMMARY-B': 'I cannot say.', 'SUMMARY-C': Response.failed('gone'), 'SUMMARY-D': 'Final answer: yes'})
     rows = frame(*(('text', f'SUMMARY-{letter}') for letter in 'ABCD'))
-    verdicts = Binary(repair=False).predict(rows, model, False)
+    verdicts = Binary(retry_unparsed=False).predict(rows, model, False)
     assert verdicts['status'].to_list() == ['ok', 'unparsed', 'failed', 'ok'] and verdicts['inconsistent'].to_list() == [True, None, None, False]
-    unread = prompt_set(repair=False).localizers('cot')[0].predict(rows, model, False)
+    unread = prompt_set(retry_unparsed=False).localizers('cot')[0].predict(rows, model, False)
     both = two_step(verdicts, unread)
     assert both['status'].to_list() == ['unparsed', 'unparsed', 'failed', 'ok']
     assert both['reason'].to_list()[1:] == ['step 1: ' + verdicts['reason'][1], 'step 1: gone', 'step 1 calls it consistent']
@@ -131,7 +130,7 @@ def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
     ('A. one\nB. two', 'ok', ['one', 'two']), ('None', 'ok', []), ('', 'unparsed', None), (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'ok', None),
     (Response.failed('429 for a minute'), 'failed', None), ('The summary is fine, I think, is it not?', 'unparsed', None)])
 def test_a_localizer_says_how_it_read_each_answer(answer, status, predicted):
-    found = Localizer('zero_shot1', ZERO_SHOT[0], repair=False).predict(frame(('text', 'summary')), scripted({}, answer), False)
+    found = Localizer('zero_shot1', ZERO_SHOT[0], retry_unparsed=False).predict(frame(('text', 'summary')), scripted({}, answer), False)
     assert found['status'][0] == status and found['calls'][0] == 1
     if status != 'ok': assert found['predicted'][0] is None and found['reason'][0]
     elif predicted is None: assert 'cut off after 9 tokens' in found['reason'][0] and found['predicted'][0].to_list()[0] == 'one'
@@ -194,7 +193,7 @@ def test_factscore_asks_stage_by_stage_and_merges_only_what_is_several():
 
 def test_factscore_without_facts():
     model = scripted({'Facts:': 'I see no facts here.'})
-    found = FactScore(repair=False).predict(frame(('text', 'summary')), model, False)
+    found = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), model, False)
     assert found['status'].to_list() == ['unparsed'] and found['calls'].to_list() == [1] and len(model.asked) == 1
     empty = FactScore().predict(frame(), model, False)
     assert empty.height == 0 and PREDICTIONS.check(empty) is not None
@@ -207,7 +206,7 @@ def test_factscore_without_facts():
 def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
     fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second', 'Here are a summary': 'A. first'}
     model, rows = scripted(faulty | {k: v for k, v in fine.items() if k not in faulty}), frame(('text', 'summary'))
-    found = FactScore(repair=False).predict(rows, model, False)
+    found = FactScore(retry_unparsed=False).predict(rows, model, False)
     status = 'failed' if any(isinstance(answer, Response) for answer in faulty.values()) else 'unparsed'
     assert (found['status'][0], found['calls'][0], found['predicted'][0]) == (status, calls, None)
     assert found['reason'][0] and where in found['reason'][0]
@@ -233,7 +232,7 @@ def test_what_cannot_be_read_is_asked_a_second_time_and_that_is_told(again, stat
     model = second(['A. fine', 'It is hard to say, is it not?'], again)
     found = Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('one', 's'), ('two', 's')), model, False)
     assert found['status'].to_list() == ['ok', status] and found['predicted'].to_list() == [['fine'], predicted] and found['calls'].to_list() == [1, 2]
-    assert (SECOND in found['reason'][1]) == (status == 'ok') and found['reason'][1] and not found['reason'][0]
+    assert (RETRY_NOTE in found['reason'][1]) == (status == 'ok') and found['reason'][1] and not found['reason'][0]
     asked = model.asked[-1]
     assert [message.role for message in asked.messages] == ['user', 'assistant', 'user'] and asked.messages[1].content == 'It is hard to say, is it not?'
     assert asked.messages[0] == model.asked[1].messages[0] and asked.label == AGAIN.prompt.name and not asked.json_schema
@@ -245,7 +244,7 @@ def test_what_cannot_be_read_is_asked_a_second_time_and_that_is_told(again, stat
 def test_facts_are_asked_for_under_a_schema_the_second_time(again, predicted):
     model = ScriptedModel('scripted', lambda request: again if request.json_schema else 'hm', revision='test')
     ((status, reason, facts),), (responses,) = FactScore().facts(frame(('the text', 'the summary')), model, False, seed=0)
-    assert facts == predicted and (status == 'ok') == (predicted is not None) and (SECOND in reason) == (status == 'ok') and len(responses) == 2
+    assert facts == predicted and (status == 'ok') == (predicted is not None) and (RETRY_NOTE in reason) == (status == 'ok') and len(responses) == 2
     asked = model.asked[-1]
     assert len(asked.messages) == 1 and 'the summary' in asked.messages[0].content and json.loads(asked.json_schema)['properties']['items']['minItems'] == 1
 
@@ -256,7 +255,7 @@ def test_facts_are_asked_for_under_a_schema_the_second_time(again, predicted):
 def test_a_detection_is_asked_for_under_a_schema_the_second_time(again, predicted):
     model = ScriptedModel('scripted', lambda request: again if request.json_schema else 'hm', revision='test')
     ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
-    assert found == predicted and (status == 'ok') == (predicted is not None) and (SECOND in reason) == (status == 'ok')
+    assert found == predicted and (status == 'ok') == (predicted is not None) and (RETRY_NOTE in reason) == (status == 'ok')
 
 
 def test_a_failed_answer_is_not_asked_a_second_time():
@@ -267,7 +266,7 @@ def test_a_failed_answer_is_not_asked_a_second_time():
 def test_a_bare_no_stands_and_is_asked_for_its_reasons():
     model = ScriptedModel('scripted', lambda request: '{"items": ["The year is wrong."]}' if request.json_schema else 'No.', revision='test')
     ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
-    assert (status, found) == ('ok', ['The year is wrong.']) and SECOND in reason and model.asked[-1].label == REASONS_AGAIN.prompt.name
+    assert (status, found) == ('ok', ['The year is wrong.']) and RETRY_NOTE in reason and model.asked[-1].label == REASONS_AGAIN.prompt.name
 
 
 @pytest.mark.parametrize('stage', ['Break a summary', 'Atomic fact:\nfact two', 'Here are a summary'])
@@ -281,14 +280,14 @@ def test_factscore_tells_that_a_stage_was_read_at_the_second_asking(stage):
         return 'hm' if key == stage else fine[key]
     found = FactScore().predict(frame(('text', 'summary')), ScriptedModel('scripted', answer, revision='test'), False)
     assert found['status'][0] == 'ok' and found['predicted'][0].to_list() == ['first'] and found['calls'][0] == 5
-    assert SECOND in found['reason'][0]
+    assert RETRY_NOTE in found['reason'][0]
 
 
 @pytest.mark.parametrize('word, inconsistent', [('yes', False), ('no', True)])
 def test_a_verdict_that_cannot_be_read_is_scored(word, inconsistent):
     model = ScriptedModel('scripted', lambda request: word if request.choices else 'I cannot say.', revision='test')
     found = Binary().predict(frame(('text', 'summary')), model, False)
-    assert found['status'][0] == 'ok' and found['inconsistent'][0] is inconsistent and SECOND in found['reason'][0] and found['calls'][0] == 2
+    assert found['status'][0] == 'ok' and found['inconsistent'][0] is inconsistent and RETRY_NOTE in found['reason'][0] and found['calls'][0] == 2
     failing = ScriptedModel('scripted', lambda request: Response.failed('gone') if request.choices else 'I cannot say.', revision='test')
     assert Binary().predict(frame(('text', 'summary')), failing, False)['status'].to_list() == ['failed']
 

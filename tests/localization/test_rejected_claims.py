@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
 
-from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT, sentences
+from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
@@ -27,6 +27,7 @@ from factlab.runs.runs import make_run, run_spec
 from factlab.studies.final import study as final
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import METHODS, Study, dry_run_verifier, predictions, rejecting, verdicts
+from factlab.text.sentences import sentences
 from factlab.verification.nli import AskedVerifier, load_verifier
 
 

@@ -293,7 +293,7 @@ def test_detection_is_paired_by_fact():
         asked = request.messages[-1].content
         said = next((name for name in ['Hull', *(new[town] for town in ('Leeds', 'Hull', 'Derby'))] if f'met in {name}.' in asked), None)
         return '' if 'met in Truro' in asked else f'A. {said}' if said else 'None'
-    found = compare_detection(cases, Localizer('z', ZERO_SHOT[0], repair=False), NamingJudge(), ScriptedModel('d', answer), False)
+    found = compare_detection(cases, Localizer('z', ZERO_SHOT[0], retry_unparsed=False), NamingJudge(), ScriptedModel('d', answer), False)
     assert found.schema == pl.Schema(DETECTIONS.columns)
     assert found.select('before', 'after').rows() == [(False, True), (True, True), (False, True), (None, False)]
     changes = detection_changes(found)

@@ -450,7 +450,7 @@ def test_every_parameter_of_a_notebook_can_be_given(id):
 @pytest.mark.parametrize('id, given, taken', [
     ('oasis/table8', {'verifier': 'nli:a', 'model': ['b']}, {'verifiers': ['nli:a']}), ('oasis/fig1', {'model': ['openai:a'], 'limit': 3}, {'model': 'openai:a'}),
     ('oasis/table5', {'model': ['a', 'b'], 'seed': 0}, {'models': ['a', 'b'], 'seed': 0}), ('oasis/tablec1', {'encoder': 'bm25', 'ks': [5]}, {'encoders': ['bm25'], 'ks': [5]}),
-    ('oasis/table6', {'verifier': ['cosine'], 'repair': False}, {'verifier': 'cosine', 'repair': False}), ('facts/table2', {'models': ['a']}, {})])
+    ('oasis/table6', {'verifier': ['cosine'], 'retry_unparsed': False}, {'verifier': 'cosine', 'retry_unparsed': False}), ('facts/table2', {'models': ['a']}, {})])
 def test_parameters_come_under_the_name_that_the_notebook_has(id, given, taken): assert fitted(given, parameters_of(EXHIBITS[id])) == taken
 
 

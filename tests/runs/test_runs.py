@@ -14,13 +14,14 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, free_port, never, slow, status, wait_until
 
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError
-from factlab.localization.methods import PREDICTIONS, VERDICTS, Binary, FactScore, prompt_set
+from factlab.localization.methods import PREDICTIONS, Binary, FactScore, prompt_set
+from factlab.models.asking import VERDICTS
 from factlab.models.interface import DryRun, ScriptedModel
 from factlab.models.openai_backend import load_openai
 from factlab.models.store import Store
 from factlab.runs.runs import FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
 
-ZERO = prompt_set(repair=False).localizers('zero_shot')[0]
+ZERO = prompt_set(retry_unparsed=False).localizers('zero_shot')[0]
 
 
 def rows_of(count: int) -> pl.DataFrame:
@@ -75,7 +76,7 @@ CHILD = '''
 '''
 
 def start_child(url: str, folder, count: int = 60, limit: int = 0) -> subprocess.Popen:
-    code = textwrap.dedent(CHILD).format(tests=os.path.dirname(__file__))
+    code = textwrap.dedent(CHILD).format(tests=os.path.dirname(os.path.dirname(__file__)))
     return subprocess.Popen([sys.executable, '-c', code, url, str(folder), str(count), str(limit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, 'FACTLAB_PROGRESS': '0'})
 
@@ -174,7 +175,7 @@ def test_a_finished_run_is_read_without_a_call_and_without_a_store(make, tmp_pat
 def test_what_changes_answers_changes_the_run_and_what_does_not_does_not():
     rows, model = rows_of(3), scripted()
     def id_of(rows=rows, method=ZERO, model=model, dataset='a/mine.jsonl', **options): return run_id(run_spec(rows, method, model, dataset=dataset, **options))
-    different = [id_of(), id_of(rows_of(4)), id_of(rows.reverse()), id_of(method=Binary()), id_of(method=prompt_set(repair=False).localizers('zero_shot')[1]), id_of(method=prompt_set().localizers('zero_shot')[0]), id_of(method=FactScore()),
+    different = [id_of(), id_of(rows_of(4)), id_of(rows.reverse()), id_of(method=Binary()), id_of(method=prompt_set(retry_unparsed=False).localizers('zero_shot')[1]), id_of(method=prompt_set().localizers('zero_shot')[0]), id_of(method=FactScore()),
                  id_of(model=scripted('other')), id_of(seed=1), id_of(repeat=1)]
     assert len(set(different)) == len(different) and len({name[-10:] for name in different}) == len(different)
     assert id_of() == id_of(dataset='/home/me/mine.jsonl') and id_of(dataset='other.jsonl')[-10:] == id_of()[-10:]

@@ -8,10 +8,10 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from factlab.claims import rules
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import PASSAGES
 from factlab.text import units
+from factlab.text.parsing import load_pipeline
 from factlab.training.edited_pairs import (
     STATEMENTS,
     Edit,
@@ -229,7 +229,7 @@ def test_neither_the_order_of_sets_nor_threads_change_the_pairs():
 
 
 def test_there_is_one_pipeline_for_all():
-    assert load_parser() is rules.load_pipeline() and rules.load_pipeline() is rules.load_pipeline()
+    assert load_parser() is load_pipeline() and load_pipeline() is load_pipeline()
     tagger = units.load_tagger()
     assert set(load_parser().pipe_names) - set(tagger.pipe_names) == {'lemmatizer'} and tagger is units.load_tagger()
-    with pytest.raises(ModelError, match='pip install spacy'): rules.load_pipeline(names=('no_such_pipeline',))
+    with pytest.raises(ModelError, match='pip install spacy'): load_pipeline(names=('no_such_pipeline',))

@@ -5,13 +5,14 @@ import polars as pl
 import pytest
 from conftest import real_data
 
-from factlab.claims.extraction import extractor_prompts, load_extractor, parse_claims, sentences
+from factlab.claims.extraction import extractor_prompts, load_extractor, parse_claims
 from factlab.claims.generation import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import load_factscore, load_oasis_sample
 from factlab.models.adapters import WEIGHTS, adapter_place, put_part, read_card
 from factlab.models.prompts import Parsed
 from factlab.models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer
+from factlab.text.sentences import sentences
 from factlab.training import extractor as training
 from factlab.training.extractor import (
     UNFINISHED,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.localization.methods import SECOND, VERDICTS
+from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.runs.runs import make_run
 from factlab.verification.judges import (
@@ -61,8 +61,8 @@ def test_a_hedged_label_is_asked_for_again():
         if request.choices: return Response(finish_reason='choices', choice_logprobs=(-2., -1.))
         return 'The text is not entirely factual.'
     found = Judge().predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
-    assert found['inconsistent'].to_list() == [True, True] and found['reason'].to_list() == [SECOND]*2
-    found = Judge(repair=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
+    assert found['inconsistent'].to_list() == [True, True] and found['reason'].to_list() == [RETRY_NOTE]*2
+    found = Judge(retry_unparsed=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
     assert found['inconsistent'].to_list() == [None, None]
 
 
@@ -128,8 +128,8 @@ def test_what_names_no_label_is_compared_or_left_unparsed():
         return 'I wonder.' if 'sweet' in request.messages[-1].content else 'Factual'
     model = ScriptedModel('m', answer, revision='1')
     found = Judge().predict(ROWS, model, False)
-    assert found['inconsistent'].to_list() == [False, True] and found['reason'].to_list() == ['', SECOND] and found['calls'].to_list() == [1, 2]
-    found = Judge(repair=False).predict(ROWS, model, False)
+    assert found['inconsistent'].to_list() == [False, True] and found['reason'].to_list() == ['', RETRY_NOTE] and found['calls'].to_list() == [1, 2]
+    found = Judge(retry_unparsed=False).predict(ROWS, model, False)
     assert found['status'].to_list() == ['ok', 'unparsed'] and found['inconsistent'].to_list() == [False, None] and 'neither label' in found['reason'][1]
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.claims.extraction import language_warning, sentences
 from factlab.core.core import DataError, UsageError, digest
 from factlab.data.corpora import retrieval_task
 from factlab.models.interface import ScriptedModel
@@ -17,6 +16,8 @@ from factlab.models.prompts import Parsed
 from factlab.models.store import Store
 from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
+from factlab.text.language import language_warning
+from factlab.text.sentences import sentences
 from factlab.verification.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,

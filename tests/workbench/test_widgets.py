@@ -14,7 +14,8 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import MISSED, REVIEW, LabelScheme
 from factlab.localization.matching import MATCHES
-from factlab.localization.methods import PREDICTIONS, VERDICTS, Localizer, prompt_set
+from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
+from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import Run, make_run
 from factlab.studies.final.probes import CAVEAT

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, UsageError, replacing
 from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
 from ...error_analysis.categories import ADDRESS, sample_errors
-from ...localization.methods import SECOND, Localizer
+from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio
 from ...models.interface import DryRun, Model
@@ -372,7 +373,7 @@ class CountingAgain:
 
     def predict(self, *rows, **options) -> pl.DataFrame:  # as the localizer's own
         found = self.localizer.predict(*rows, **options)
-        self.second += int(found['reason'].str.contains(SECOND, literal=True).sum())
+        self.second += int(found['reason'].str.contains(RETRY_NOTE, literal=True).sum())
         return found
 
 def counterfactual_detections(

@@ -43,6 +43,7 @@ from factlab.localization.methods import (
 from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.metrics import matching_counts, matching_scores
 from ...measures.stats import score_intervals
+from ...models.asking import RETRY_NOTE, ask_lists
 from ...models.interface import DryRun, Model, load_model
 from ...models.prompts import Prompt, letters
 from ...models.store import StoreChoice
@@ -84,7 +85,7 @@ class Study:
     classifier: str = 'verifier' # of the two-step forms; 'encoder', or the paper's 't5:google/t5_11b_trueteacher_and_anli'
     verifier: str = 'tiny'       # that one, and of the rejected claims: the trained one, or another name of `nli.load_verifier`
     store: StoreChoice = None  # the user's own when None; False: none, every question is asked anew
-    repair: bool = True          # ask a second time for what cannot be read; the paper does not
+    retry_unparsed: bool = True          # ask a second time for what cannot be read; the paper does not
     repeat: int = 0              # which of several runs of the same questions this is
     used: dict = field(default_factory=dict, repr=False)    # what the results rest on, for the manifest
     _kept: dict = field(default_factory=dict, repr=False)
@@ -93,7 +94,7 @@ class Study:
         for name, value, least in (('limit', self.limit, 1), ('seed', self.seed, 0), ('repeat', self.repeat, 0)):
             if (value is not None or name != 'limit') and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise UsageError(f'{name} must be a whole number, {least} or more, not {value!r}')
-        self.prompt_set = prompt_set(self.prompts, self.repair)
+        self.prompt_set = prompt_set(self.prompts, self.retry_unparsed)
         self.matcher = load_judge(self.judge, self.prompts)
         if isinstance(self.matcher, ModelJudge): self.matcher = ModelJudge(self.model(self.judge), self.matcher.prompt, repeat=self.repeat)
         self.used = {'models': {}, 'prompts': {}, 'selected': {}, 'second_asking': {}, 'rejected_claims': {}, 'failed': 0}
@@ -173,7 +174,7 @@ def run(
         study.used['models'][model] = chosen.identity
         study.used['prompts'] |= {prompt.id: {'source': prompt.source, 'sha256': prompt.sha256} for prompt in method.prompts}
         study.used['failed'] += int((done.predictions['status'] == 'failed').sum())
-        if second := int(done.predictions['reason'].str.contains(localize.SECOND, literal=True).sum()):
+        if second := int(done.predictions['reason'].str.contains(RETRY_NOTE, literal=True).sum()):
             name = f'{split}/{method.name}' + (f' of run {study.repeat + 1}' if study.repeat else '')
             study.used['second_asking'].setdefault(model, {})[name] = second
         return done
@@ -207,7 +208,7 @@ def verdicts(
     model: str,
 ) -> pl.DataFrame:  # schema VERDICTS, the rows of the test split
     "Which summaries a first step calls inconsistent (§ 4.1, App. C.3)."
-    if classifier == 'self': return run(study, Binary(repair=study.repair), model).predictions
+    if classifier == 'self': return run(study, Binary(retry_unparsed=study.retry_unparsed), model).predictions
     if classifier == 'oracle': return oracle(study.rows('test'))
     return study._once(('classifier',), lambda: _trained_verdicts(study))
 
@@ -263,7 +264,7 @@ def predictions(
 ) -> pl.DataFrame:  # schema PREDICTIONS, the rows of the test split
     "What one of the methods predicts."
     if method in STYLES: return run(study, select_variant(study, method, model), model).predictions
-    if method == 'factscore': return run(study, FactScore(repair=study.repair), model).predictions
+    if method == 'factscore': return run(study, FactScore(retry_unparsed=study.retry_unparsed), model).predictions
     if method == 'rejected_claims': return run(study, *rejecting(study, model)).predictions
     if method not in METHODS: raise UsageError(f'there is no method {method!r}: there are {", ".join(METHODS)}')
     return two_step(verdicts(study, method.split('_')[0], model),
@@ -460,7 +461,7 @@ def pipeline_example(
     look: int = 12,  # summaries to look at for one that shows duplicates
 ) -> dict:  # id, summary, facts, found (one list of descriptions for each fact, null if unreadable), merged
     "A summary whose atomic facts give the most different descriptions before merging (App. C.2, Fig. 9)."
-    rows, pipeline, chosen = _with_errors(study).head(look), FactScore(repair=study.repair), study.model(model)
+    rows, pipeline, chosen = _with_errors(study).head(look), FactScore(retry_unparsed=study.retry_unparsed), study.model(model)
     sampling = {'seed': study.seed, 'repeat': study.repeat}
     decomposed, _ = pipeline.facts(rows, chosen, study.store, **sampling)
     owners = [(i, fact) for i, (status, _, facts) in enumerate(decomposed) if status == 'ok' for fact in facts]
@@ -515,12 +516,12 @@ def representations(
     row = documents.head(1)
     errors = document['inconsistencies']
     spans = [error['span'] for error in errors]
-    pipeline = FactScore(repair=study.repair)
+    pipeline = FactScore(retry_unparsed=study.retry_unparsed)
     facts = pipeline.facts(row, chosen, study.store, seed=study.seed)[0][0][2] or []
     found, _ = pipeline.detect([document['text']]*len(facts), facts, chosen, study.store, seed=study.seed)
     flags = [None if value is None else bool(value) for _, _, value in found]
-    listed, _ = localize.ask_lists(ASK_QUESTIONS, [{'facts': '\n'.join(f'- {fact}' for fact in facts)}]*bool(facts), localize.parse_bullets, chosen, study.store,
-                                   max_tokens=512, again=None, least=1, seed=study.seed)
+    listed, _ = ask_lists(ASK_QUESTIONS, [{'facts': '\n'.join(f'- {fact}' for fact in facts)}]*bool(facts), localize.parse_bullets, chosen, study.store,
+                                   max_tokens=512, min_items=1, seed=study.seed)
     questions = [question for _, _, value in listed for question in value or []]
     told = study.prompt_set.localizers('zero_shot')[1].predict(row, chosen, study.store, seed=study.seed)['predicted'].to_list()[0] or []
     study.used['models'][model] = chosen.identity
@@ -550,7 +551,7 @@ def study_manifest(study: Study, models: Sequence[str] = ()) -> dict:
     "What a study's numbers rest on, as JSON: nothing in it depends on when or where it ran."
     splits = {split: {'rows': rows.height, 'fingerprint': fingerprint(rows)} for split in ('dev', 'test') if not (rows := study.rows(split)).is_empty()}
     wording = {id: study.used['prompts'][id] for id in sorted(study.used['prompts'])}
-    parameters = {name: getattr(study, name) for name in ('judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'repair', 'repeat')}
+    parameters = {name: getattr(study, name) for name in ('judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed', 'repeat')}
     return {'parameters': {'models': list(models), 'data': Path(study.data).name} | parameters, 'data': splits, 'models': study.used['models'],
             'judge': study.matcher.identity, 'prompts': wording, 'selected': study.used['selected'], 'second_asking': study.used['second_asking'],
             **{name: study.used[name] for name in ('classifier', 'rejected_claims') if study.used.get(name)}, 'failed': study.used['failed']}

@@ -19,11 +19,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, Schema, UsageError, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
 from ...data.datasets import fingerprint, load
-from ...localization.methods import SECOND
 from ...measures.comparison import compare_systems
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
@@ -108,7 +108,7 @@ class Study:
     extractor: str = 'tiny'
     retriever: str = 'retriever'
     verifier: str = 'tiny'
-    repair: bool = True          # compare the two labels where an answer cannot be read; the paper does not
+    retry_unparsed: bool = True          # compare the two labels where an answer cannot be read; the paper does not
     store: StoreChoice = None
     used: dict = field(default_factory=dict, repr=False)
     _kept: dict = field(default_factory=dict, repr=False, init=False)  # a study with other settings keeps nothing of this one's
@@ -196,7 +196,7 @@ def judged_run(study: Study, judge: Judge, model: str, rows: pl.DataFrame, seed:
         study.used['models'][model] = chosen.identity
         study.used['prompts'] |= {prompt.id: {'source': prompt.source, 'sha256': prompt.sha256} for prompt in judge.prompts}
         study.used['failed'] += int((done.predictions['status'] == 'failed').sum())
-        if second := int((done.predictions['reason'] == SECOND).sum()):
+        if second := int((done.predictions['reason'] == RETRY_NOTE).sum()):
             study.used['second_asking'].setdefault(model, {})[f'test/{judge.name} of seed {seed}'] = second
         return done
     return study.once(('run', judge.name, model, seed), make)
@@ -327,7 +327,7 @@ def setting_cells(
     "Tables 5 and 7: every model in every setting, with the marks against the best model of each."
     rows, marks = [], []
     for setting, how in SETTINGS.items():
-        judge = Judge(task, temperature=study.temperature, repair=study.repair, **how)
+        judge = Judge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed, **how)
         answers = [judged(study, judge, model, runs) for model in models]
         for model, part in zip(models, answers, strict=True): rows += score_rows(model, f'{setting} (%)', balanced_accuracy(part, study.seed))
         marks.append(against_the_best(exhibit, f'{setting} (%)', pl.concat(answers), study.seed))
@@ -348,7 +348,7 @@ def systems(
 ) -> dict[str, dict[str, pl.DataFrame]]:  # by row of Table 6, then by 'ZS' and 'RAG': schema ANSWERS
     "The answers of Table 6: every model without and with evidence, and the pipeline."
     def answers(model: str, task: str) -> pl.DataFrame:
-        return judged(study, Judge(task, temperature=study.temperature, repair=study.repair), model, runs, model)
+        return judged(study, Judge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed), model, runs, model)
     asked = {'ZS': 'text', 'RAG': 'rag'} if zero_shot else {'RAG': 'rag'}
     return {model: {column: answers(model, task) for column, task in asked.items()} for model in models} | {PIPELINES[False]: {'RAG': piped(study)}}
 
@@ -430,7 +430,7 @@ def length_cells(
     rows, points = [], []
     for model in models:
         for tokens in sorted(set(lengths)):
-            score = balanced_accuracy(judged(study, Judge('rag', tokens=tokens, temperature=study.temperature, repair=study.repair), model, runs), study.seed)
+            score = balanced_accuracy(judged(study, Judge('rag', tokens=tokens, temperature=study.temperature, retry_unparsed=study.retry_unparsed), model, runs), study.seed)
             name = f'{tokens//1000}k' if tokens >= 1000 and tokens % 1000 == 0 else str(tokens)
             rows += score_rows(model, f'At {name} tokens (%)', score)
             points.append({'series': model, 'x': float(tokens), 'published': None, 'ours': score.value, 'low': score.low, 'high': score.high})
@@ -450,7 +450,7 @@ def write_study(
     "Write an exhibit that a study computed, with all that its numbers rest on."
     record_estimates()
     if not study.texts.height: raise DataError(f'{study.data} has no texts to judge')
-    parameters = {name: getattr(study, name) for name in ('limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'repair')}
+    parameters = {name: getattr(study, name) for name in ('limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed')}
     prompts = {id: study.used['prompts'][id] for id in sorted(study.used['prompts'])}
     about = {'parameters': {'models': list(models), 'data': Path(study.data).name} | parameters,
              'data': {'split': study.tasks.split, 'texts': study.texts.height, 'claims': study.claims.height, 'passages': study.tasks.passages.height, 'fingerprint': fingerprint(study.texts)},

@@ -317,7 +317,7 @@ def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
     assert first != second
     def forgetful(request): return 'It is hard to say.' if request.messages[-1].content.startswith(first) else keeps(request)
     models['one form'] = ScriptedModel('one form', forgetful, revision='1')
-    study = Study(judge='judge', repair=False)
+    study = Study(judge='judge', retry_unparsed=False)
     found = counterfactual_detections(study, cases, 'one form')
     assert study.used['selected']['one form']['zero_shot']['variant'] == 2 and found['after'].all()
 
@@ -343,7 +343,7 @@ def test_facts_and_who_made_them_wrong(models, cases):
 
 def test_pairs_that_cannot_be_read_are_counted(models, cases):
     models['mute'] = ScriptedModel('mute', lambda request: 'It is hard to say.', revision='1')
-    cells = by_cell(counterfactual_cells(counterfactual_detections(Study(judge='judge', repair=False), cases, 'mute')))
+    cells = by_cell(counterfactual_cells(counterfactual_detections(Study(judge='judge', retry_unparsed=False), cases, 'mute')))
     assert all((cell['ours'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in cells.values())
 
 
