@@ -57,8 +57,9 @@ def test_the_grammar_loads_nothing_heavy(arguments):
     assert 'factlab.cli.main' in found and not found & set(HEAVY)
 
 
-@pytest.mark.parametrize('module', ['core', 'data', 'store', 'models', 'prompts', 'endpoint', 'metrics', 'stats', 'localize', 'matching', 'runs', 'published', 'plots', 'tables',
-                                    'exhibits', 'final', 'reproduce'])
+@pytest.mark.parametrize('module', ['core.core', 'data.datasets', 'models.store', 'models.interface', 'models.prompts', 'models.openai_backend', 'measures.metrics', 'measures.stats',
+                                    'localization.methods', 'localization.matching', 'runs.runs', 'reports.published', 'reports.plots', 'reports.tables',
+                                    'reports.exhibits', 'studies.final.study', 'reports.reproduce'])
 def test_no_module_loads_the_heavy_libraries_until_they_are_needed(module):
     assert not loaded_by(f'import factlab.{module}') & (set(HEAVY) - {'pydantic'})
 

@@ -65,7 +65,7 @@ CHILD = '''
     from pathlib import Path
     from factlab.runs.runs import make_run
     from factlab.models.store import Store
-    from test_runs import ZERO, model_at, rows_of
+    from runs.test_runs import ZERO, model_at, rows_of
     url, folder, count, limit = sys.argv[1:]
     folder, limit = Path(folder), int(limit)
     model = model_at(url, concurrency=4)
