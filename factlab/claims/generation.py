@@ -27,7 +27,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from ..text.sentences import sentences
 
 from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, window_starts
 from .rules import ITEM, RULES, SHARES, Fault, check_items, place_of, rules_digest, word_count
@@ -38,6 +37,7 @@ from ..measures.stats import mean_interval, proportion_interval
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
+from ..text.sentences import sentences
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c4
 _FALSIFY_RULES = ('Change one claim, the one that matters most to the text, so that it becomes false. The change is subtle and the error '

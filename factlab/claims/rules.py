@@ -16,11 +16,11 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 import polars as pl
-from ..text.parsing import load_pipeline
-from ..text.sentences import sentences
 
 from .extraction import MAX_WORDS, distinct_claims
 from ..core.core import Schema, digest, progress
+from ..text.parsing import load_pipeline
+from ..text.sentences import sentences
 
 # %% ../../nbs/06_claims/01_rules.ipynb #c4
 RULES = {

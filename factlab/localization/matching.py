@@ -13,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 import polars as pl
-from ..models.asking import ask_prompt, read_response
 
 from ..core.core import Schema, UsageError, split_options
 from ..data.datasets import load_sample
 from .methods import PREDICTIONS
+from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response, load_model
 from ..models.prompts import Prompt, format_lettered, paper_prompt, parse_matching

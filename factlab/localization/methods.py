@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+
+from ..claims.extraction import window_starts
+from ..core.core import ModelError, UsageError, progress, split_options
 from factlab.models.asking import (
     RETRY_NOTE,
     VERDICTS,
@@ -31,11 +34,6 @@ from factlab.models.asking import (
     read_items,
     read_response,
 )
-from ..text.sentences import sentences as read_sentences
-from ..text.sentences import short_sentences
-
-from ..claims.extraction import window_starts
-from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.encoder import Encoder
 from ..models.interface import Message, Model, Request, Response, ask
 from factlab.models.prompts import (
@@ -49,6 +47,8 @@ from factlab.models.prompts import (
     parse_yes_no,
 )
 from ..models.store import StoreChoice
+from ..text.sentences import sentences as read_sentences
+from ..text.sentences import short_sentences
 from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4

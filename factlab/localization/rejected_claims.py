@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from ..models.asking import answers_frame
-from ..text.sentences import short_sentences
 
 from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from .methods import PREDICTIONS, STRIDE, WINDOW, claim_probabilities, claim_support
+from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
+from ..text.sentences import short_sentences
 from ..verification.nli import LABELS, Verifier, most_decided
 
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c4

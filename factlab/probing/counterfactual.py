@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
-from ..text.words import plain_words
 
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data.datasets import XSumFaith, locate
@@ -44,6 +43,7 @@ from factlab.text.units import (
     number_value,
     tag_units,
 )
+from ..text.words import plain_words
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c4
 FACTS = Schema('added facts', {

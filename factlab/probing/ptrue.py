@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from ..text.words import plain_words
 
 from ..core.core import DataError, Schema, UsageError
 from ..measures.calibration import AUROC, auroc, calibration_scores
@@ -25,6 +24,7 @@ from ..measures.stats import proportion_bounds, proportion_interval
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
+from ..text.words import plain_words
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c4
 QUESTIONS = Schema('ptrue questions', {

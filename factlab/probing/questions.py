@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping
 
 import polars as pl
-from ..text.words import plain_words
 
 from ..core.core import DataError, Schema, canonical_json
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
 from .counterfactual import locate_facts
+from ..text.words import plain_words
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c4
 ASK = Prompt(name='final/ask_question', version=1, fields=('text', 'summary', 'description'), example_answer='{"question": "When did the bridge open?", "answer": "1969"}',

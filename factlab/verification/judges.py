@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from ..models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 
 from ..core.core import DataError, UsageError
+from ..models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 from ..models.interface import Message, Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, unparsed
 from ..models.store import StoreChoice

@@ -20,7 +20,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from ..text.language import language_warning
 
 from ..claims.extraction import Extractor, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress, split_options
@@ -29,6 +28,7 @@ from ..models.prompts import Parsed
 from ..models.store import Store, StoreChoice
 from ..retrieval.corpus import MANIFEST, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from ..retrieval.index import Hits, TextSearch, check_k
+from ..text.language import language_warning
 from .nli import LABELS, Verifier, load_verifier
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c4

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tolerance import same_probabilities
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
@@ -104,7 +105,7 @@ def test_rows_are_those_of_transformers(tmp_path, kind):
     found = verifier.probabilities(pairs, False)
     for row, (evidence, claim) in zip(found, pairs, strict=True):
         with torch.inference_mode(): logits = verifier.model(**verifier.tokenizer(evidence, claim, return_tensors='pt')).logits[0]
-        assert np.allclose(row, logits.softmax(0).numpy()[[1, 0, 2]], atol=1e-5)
+        assert same_probabilities(row, logits.softmax(0).numpy()[[1, 0, 2]])
     assert found.dtype == np.float32 and np.allclose(found.sum(1), 1, atol=1e-5) and isinstance(verifier, Verifier)
 
 
@@ -116,7 +117,7 @@ def test_long_premises_are_windowed_not_cut(three, words):
     starts = [0]
     while starts[-1] + room < len(tokens): starts.append(starts[-1] + room - three.window//4)
     rows = three.probabilities([(' '.join(tokens[start:start + room]), claim) for start in starts], False)
-    assert np.allclose(three.probabilities([(evidence, claim)], False)[0], rows[rows[:, 1].argmin()], atol=1e-5)
+    assert same_probabilities(three.probabilities([(evidence, claim)], False)[0], rows[rows[:, 1].argmin()])
     assert (len(starts) > 1) == (words > room)
 
 
@@ -125,7 +126,7 @@ def test_a_claim_longer_than_the_window_is_read_in_pieces(three):
     pieces = token_pieces(three.tokenizer, claim, 32)
     assert ' '.join(pieces) == claim and [len(piece.split()) for piece in pieces] == [32, 32, 32, 4]
     rows = three.probabilities([('the owl hunts at dawn', piece) for piece in pieces], False)
-    assert np.allclose(three.probabilities([('the owl hunts at dawn', claim)], False)[0], rows[rows[:, 2].argmax()], atol=1e-5)
+    assert same_probabilities(three.probabilities([('the owl hunts at dawn', claim)], False)[0], rows[rows[:, 2].argmax()])
     assert np.isfinite(three.probabilities([(sentence(np.random.default_rng(3), 500), claim)], False)).all()
 
 
@@ -231,7 +232,7 @@ def test_what_was_computed_before_an_interruption_is_kept(three, tmp_path, monke
         with pytest.raises(KeyboardInterrupt): three.probabilities(pairs, store)
         rest = []
         monkeypatch.setattr(NLI, '_compute', lambda self, share: (rest.extend(share), real(self, share))[1])
-        assert np.allclose(three.probabilities(pairs, store), three.probabilities(pairs, False), atol=1e-6)
+        assert same_probabilities(three.probabilities(pairs, store), three.probabilities(pairs, False))
         assert len(rest) == 2 + 6
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import real_data
+from tolerance import NETWORK, same_logits, same_probabilities
 
 from factlab.claims.generation import training_data
 from factlab.core.core import DataError, ModelError, UsageError
@@ -100,7 +101,7 @@ def test_a_claim_gets_in_company_what_it_gets_alone(reader, network):
     with torch.no_grad():
         together = label_logits(*network, rows)
         alone = torch.cat([label_logits(*network, [Row(row.evidence, [claim])]) for row in rows for claim in row.claims])
-    assert torch.allclose(together, alone, atol=1e-4)
+    assert same_logits(together, alone)
 
 
 def test_packing_equals_the_plain_causal_model(reader, network):
@@ -110,7 +111,7 @@ def test_packing_equals_the_plain_causal_model(reader, network):
     row = Row(reader.evidences(['The mill burned down in 1904.'])[0][0], reader.claims(['It burned.']))
     with torch.no_grad():
         plain = head(trunk(input_ids=torch.tensor([row.evidence + row.claims[0]])).last_hidden_state[0, -1])
-        assert torch.allclose(label_logits(trunk, head, [row])[0], plain, atol=1e-4)
+        assert same_logits(label_logits(trunk, head, [row])[0], plain)
 
 
 def test_no_claim_sees_another_and_no_token_the_future(reader):
@@ -142,14 +143,14 @@ def test_the_supporting_window_decides(reader, network):
     each = [pair_probabilities(reader, *network, [(long, 'The mill burned.')])]
     import torch
     with torch.no_grad(): single = np.concatenate([label_logits(*network, [row]).softmax(-1).numpy() for row in rows])
-    assert len(rows) > 2 and np.allclose(each[0][0], single[single[:, 0].argmax()], atol=1e-5) and places == [[0]]*len(rows)
+    assert len(rows) > 2 and same_probabilities(each[0][0], single[single[:, 0].argmax()]) and places == [[0]]*len(rows)
 
 
 def test_many_claims_on_one_evidence_keep_their_order(reader, network):
     pairs = [('The mill burned down.', f'Claim number {at} about a mill.') for at in range(37)] + [('Rust.', 'Iron.')]
     order = np.random.default_rng(1).permutation(len(pairs))
     straight, mixed = (pair_probabilities(reader, *network, some) for some in (pairs, [pairs[at] for at in order]))
-    assert np.allclose(straight[order], mixed, atol=1e-5)
+    assert same_probabilities(straight[order], mixed)
 
 
 # --- the verifier
@@ -219,11 +220,11 @@ def test_loss_falls_on_what_it_sees_again_and_again(tmp_path):
 def test_the_seed_decides_and_a_finished_training_returns_at_once(trained, tmp_path):
     _, found = trained
     again = train_steps(few_pairs(), tmp_path/'again', SMALL)
-    assert again.losses == pytest.approx(found.losses, abs=1e-4)
+    assert again.losses == pytest.approx(found.losses, rel=NETWORK)
     assert train_steps(few_pairs(), tmp_path/'again', SMALL).losses == again.losses
     longer = train_steps(few_pairs(), tmp_path/'again', SMALL._replace(steps=4)).losses
     assert longer[:3] == again.losses and len(longer) == 4
-    assert train_steps(few_pairs(), tmp_path/'other', SMALL._replace(seed=1)).losses != pytest.approx(found.losses, abs=1e-4)
+    assert train_steps(few_pairs(), tmp_path/'other', SMALL._replace(seed=1)).losses != pytest.approx(found.losses, rel=NETWORK)
 
 
 def test_a_killed_training_goes_on_where_it_was(trained, tmp_path, monkeypatch):
@@ -236,8 +237,8 @@ def test_a_killed_training_goes_on_where_it_was(trained, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt): train_steps(few_pairs(), tmp_path, SMALL, every=1)
     monkeypatch.setattr(module.Trainer, 'learn', learn)
     whole, parts = trained[1], train_steps(few_pairs(), tmp_path, SMALL, every=1)
-    assert parts.losses == pytest.approx(whole.losses, abs=1e-4)
-    assert all(np.allclose(one.detach(), other.detach(), atol=1e-5) for one, other in zip(parts.trainer.weights, whole.trainer.weights, strict=True))
+    assert parts.losses == pytest.approx(whole.losses, rel=NETWORK)
+    assert all(same_logits(one.detach(), other.detach()) for one, other in zip(parts.trainer.weights, whole.trainer.weights, strict=True))
 
 
 def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(trained, tmp_path):
