@@ -9,18 +9,21 @@ __all__ = ['as_clause', 'describe_rejection', 'stated_claims', 'RejectedClaims',
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c2
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
+from ..core.core import Schema
 from .methods import PREDICTIONS, STRIDE, WINDOW, claim_probabilities, claim_support
 from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
 from ..text.sentences import short_sentences
-from ..verification.nli import LABELS, Verifier, most_decided
+from ..verification.nli import Verifier, most_decided
+from ..verification.tiny_verifier import NLI_LABELS
 
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c4
 _SMALL = frozenset('a an the this that these those he she it they we his her its their our there in on at after before during by from as with for one two three some many most no each every all another both several'.split())
@@ -67,6 +70,7 @@ class RejectedClaims:
     threshold: float = 0.5   # of P(ENT)
     form: Form|None = BY_SENTENCE  # how the run's model is asked for claims; None: it is not asked, and sentences are the claims
     name: str = 'rejected_claims'
+    schema: ClassVar[Schema] = PREDICTIONS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (self.form.prompt,) if self.form else ()
@@ -75,7 +79,7 @@ class RejectedClaims:
     def max_tokens(self) -> int: return self.form.max_tokens if self.form else 1
 
     @property
-    def version(self) -> dict:
+    def settings(self) -> dict:
         "Everything beside the prompts and the run's model that changes a prediction."
         return {'stages': 1, 'form': self.form.name if self.form else 'sentences', 'verifier': self.verifier.identity, 'threshold': self.threshold, 'window': [WINDOW, STRIDE]}
 
@@ -94,8 +98,8 @@ class RejectedClaims:
         stated, asked = self.claims(rows, model, store, seed=seed, repeat=repeat)
         found = self.verify(rows, [claims for _, _, claims in stated], store)
         states = [self._state(state, probabilities) for state, probabilities in zip(stated, found, strict=True)]
-        told = [claim_report(claims or [], probabilities) for (_, _, claims), probabilities in zip(stated, found, strict=True)]
-        return answers_frame(PREDICTIONS, rows, states, asked).with_columns(answer=pl.Series(told, dtype=pl.String))
+        reports = [claim_report(claims or [], probabilities) for (_, _, claims), probabilities in zip(stated, found, strict=True)]
+        return answers_frame(PREDICTIONS, rows, states, asked).with_columns(answer=pl.Series(reports, dtype=pl.String))
 
     def _state(self, stated: tuple, probabilities: np.ndarray) -> tuple:
         status, reason, claims = stated
@@ -109,7 +113,7 @@ def claim_report(
     probabilities: np.ndarray,  # [claims, windows, 3]
 ) -> str:  # a line for each claim
     "What was found about each claim, for whoever looks at a prediction."
-    return '\n'.join(f'{LABELS[int(most_decided(windows).argmax())]} {support:.2f} {claim}'
+    return '\n'.join(f'{NLI_LABELS[int(most_decided(windows).argmax())]} {support:.2f} {claim}'
                      for claim, windows, support in zip(claims, probabilities, claim_support(probabilities), strict=True))
 
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c19

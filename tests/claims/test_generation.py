@@ -31,7 +31,7 @@ from factlab.claims.generation import (
     token_counts,
     training_data,
 )
-from factlab.claims.rules import RULES, changed_share, check_items, copied_share, quantities, rule_shares
+from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
@@ -84,7 +84,7 @@ def test_a_good_item_keeps_every_rule():
     ('apart', {'unfactual': 'Lund is known for brick. Students came there early on. Nobody knows where it lies. It is old.'}),
 ])
 def test_each_rule_finds_its_fault(rule, change):
-    assert rule in RULES and rule in broken(**change)
+    assert rule in GENERATION_RULES and rule in broken(**change)
 
 
 @pytest.mark.parametrize('change', [

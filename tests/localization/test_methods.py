@@ -14,24 +14,24 @@ from tolerance import NETWORK
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
-    AGAIN,
     BINARY,
     COT,
     DECOMPOSE,
     DETECT,
-    DETECTION_AGAIN,
-    FACTS_AGAIN,
+    DETECTION_RETRY,
+    FACTS_RETRY,
     FEW_SHOT,
+    LIST_RETRY,
     MERGE,
     PREDICTIONS,
-    REASONS_AGAIN,
-    SAY,
+    REASONS_RETRY,
     STYLES,
+    VERDICT_RETRY,
     ZERO_SHOT,
     Binary,
     FactScore,
     Localizer,
-    best_threshold,
+    best_f1_threshold,
     binarize,
     classify,
     cot_prompt,
@@ -155,8 +155,8 @@ def test_what_is_said_about_a_fact(answer, status, value):
 
 # ---- texts pass through ------------------------------------------------------------------------------------------------------------
 
-OURS = [*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, SAY, MATCH,
-        *[again.prompt for again in (AGAIN, FACTS_AGAIN, DETECTION_AGAIN, REASONS_AGAIN)]]
+OURS = [*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, VERDICT_RETRY, MATCH,
+        *[again.prompt for again in (LIST_RETRY, FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY)]]
 
 @pytest.mark.parametrize('prompt', OURS, ids=lambda prompt: prompt.id)
 def test_hostile_texts_pass_through_every_prompt_untouched(prompt):
@@ -236,7 +236,7 @@ def test_what_cannot_be_read_is_asked_a_second_time_and_that_is_told(again, stat
     assert (RETRY_NOTE in found['reason'][1]) == (status == 'ok') and found['reason'][1] and not found['reason'][0]
     asked = model.asked[-1]
     assert [message.role for message in asked.messages] == ['user', 'assistant', 'user'] and asked.messages[1].content == 'It is hard to say, is it not?'
-    assert asked.messages[0] == model.asked[1].messages[0] and asked.label == AGAIN.prompt.name and not asked.json_schema
+    assert asked.messages[0] == model.asked[1].messages[0] and asked.label == LIST_RETRY.prompt.name and not asked.json_schema
 
 
 @pytest.mark.parametrize('again, predicted', [
@@ -267,16 +267,16 @@ def test_a_failed_answer_is_not_asked_a_second_time():
 def test_a_bare_no_stands_and_is_asked_for_its_reasons():
     model = ScriptedModel('scripted', lambda request: '{"items": ["The year is wrong."]}' if request.json_schema else 'No.', revision='test')
     ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
-    assert (status, found) == ('ok', ['The year is wrong.']) and RETRY_NOTE in reason and model.asked[-1].label == REASONS_AGAIN.prompt.name
+    assert (status, found) == ('ok', ['The year is wrong.']) and RETRY_NOTE in reason and model.asked[-1].label == REASONS_RETRY.prompt.name
 
 
 @pytest.mark.parametrize('stage', ['Break a summary', 'Atomic fact:\nfact two', 'Here are a summary'])
 def test_factscore_tells_that_a_stage_was_read_at_the_second_asking(stage):
     fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second', 'Here are a summary': 'A. first'}
     def answer(request):
-        if request.label == FACTS_AGAIN.prompt.name: return json.dumps({'items': ['fact one', 'fact two']})
-        if request.label == DETECTION_AGAIN.prompt.name: return json.dumps({'consistent': 'no', 'items': ['second']})
-        if request.label == AGAIN.prompt.name: return 'A. first'
+        if request.label == FACTS_RETRY.prompt.name: return json.dumps({'items': ['fact one', 'fact two']})
+        if request.label == DETECTION_RETRY.prompt.name: return json.dumps({'consistent': 'no', 'items': ['second']})
+        if request.label == LIST_RETRY.prompt.name: return 'A. first'
         key = next(key for key in (stage, *fine) if key in request.messages[0].content)
         return 'hm' if key == stage else fine[key]
     found = FactScore().predict(frame(('text', 'summary')), ScriptedModel('scripted', answer, revision='test'), False)
@@ -307,7 +307,7 @@ def scores_of_all_thresholds(support: np.ndarray, truth: np.ndarray) -> dict[flo
 def test_best_threshold_is_the_best_of_all(pairs):
     from sklearn.metrics import f1_score
     support, truth = np.array([s for s, _ in pairs]), np.array([t for _, t in pairs])
-    threshold = best_threshold(support, truth)
+    threshold = best_f1_threshold(support, truth)
     every = scores_of_all_thresholds(support, truth)
     best = max(every.values())
     assert f1_score(truth, support < threshold, zero_division=0) == pytest.approx(best)
@@ -316,8 +316,8 @@ def test_best_threshold_is_the_best_of_all(pairs):
 
 
 def test_best_threshold_wants_rows_and_finite_scores():
-    with pytest.raises(UsageError, match='empty'): best_threshold(np.array([]), np.array([]))
-    assert best_threshold(np.array([.5, .5]), np.array([True, False])) > .5
+    with pytest.raises(UsageError, match='empty'): best_f1_threshold(np.array([]), np.array([]))
+    assert best_f1_threshold(np.array([.5, .5]), np.array([True, False])) > .5
 
 
 @settings(max_examples=200, deadline=None)

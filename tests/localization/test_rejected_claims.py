@@ -12,7 +12,7 @@ from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import PREDICTIONS, best_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization.methods import PREDICTIONS, best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
 from factlab.localization.rejected_claims import (
     RejectedClaims,
     as_clause,
@@ -223,7 +223,7 @@ def test_rejected_claims_are_a_method_of_the_study(study):
 def test_the_classifier_of_a_study_is_its_verifier(study):
     rows, dev = (load('sample').filter(split=split) for split in ('test', 'dev'))
     support = support_scores(rows, study.parts[1], False)
-    threshold = best_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
+    threshold = best_f1_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
     assert verdicts(study, 'classifier', 'extractor')['inconsistent'].to_list() == (support < threshold).tolist()
     assert final.study_manifest(study)['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4), 'verifier': study.parts[1].identity}
 

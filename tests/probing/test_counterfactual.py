@@ -16,10 +16,10 @@ from factlab.data import datasets as data
 from factlab.localization.methods import ZERO_SHOT, Localizer
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.counterfactual import (
+    ADDED_FACTS,
     CHANGES,
     COUNTERFACTUALS,
     DETECTIONS,
-    FACTS,
     PROPOSALS,
     SPOTS,
     added_facts,
@@ -340,7 +340,7 @@ def test_groups_are_known():
 def test_entfa_and_xsumfaith_and_final():
     for name in ('entfa', 'xsumfaith', 'final'): real_data(name)
     for facts, least in ((entfa_facts(data.load_entfa()), .6), (xsumfaith_facts(data.load_xsumfaith()), .35), (final_facts(data.load('final')), .25)):
-        assert facts.schema == pl.Schema(FACTS.columns) and facts['id'].is_unique().all()
+        assert facts.schema == pl.Schema(ADDED_FACTS.columns) and facts['id'].is_unique().all()
         part = facts.gather_every(max(1, len(facts)//150))
         done = make_counterfactuals(part).counterfactuals
         good = done.filter(pl.col('status') == 'ok')

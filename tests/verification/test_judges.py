@@ -15,7 +15,7 @@ from factlab.verification.judges import (
     CLAIM_EXAMPLES,
     SETTINGS,
     TEXT_EXAMPLES,
-    Judge,
+    FactualityJudge,
     fit_evidence,
     format_examples,
     judge_prompt,
@@ -60,9 +60,9 @@ def test_a_hedged_label_is_asked_for_again():
     def answer(request):
         if request.choices: return Response(finish_reason='choices', choice_logprobs=(-2., -1.))
         return 'The text is not entirely factual.'
-    found = Judge().predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
+    found = FactualityJudge().predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
     assert found['inconsistent'].to_list() == [True, True] and found['reason'].to_list() == [RETRY_NOTE]*2
-    found = Judge(retry_unparsed=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
+    found = FactualityJudge(retry_unparsed=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
     assert found['inconsistent'].to_list() == [None, None]
 
 
@@ -117,7 +117,7 @@ def test_tokens_are_those_of_the_model():
 
 def test_verdicts_follow_the_script():
     model = ScriptedModel('m', lambda request: 'Not Factual' if 'sweet' in request.messages[-1].content else 'Factual', revision='1')
-    for judge in (Judge(), Judge('rag'), Judge('claim', few_shot=True)):
+    for judge in (FactualityJudge(), FactualityJudge('rag'), FactualityJudge('claim', few_shot=True)):
         found = judge.predict(ROWS, model, False)
         assert found.columns == list(VERDICTS.columns) and found['inconsistent'].to_list() == [False, True] and found['calls'].to_list() == [1, 1]
 
@@ -127,9 +127,9 @@ def test_what_names_no_label_is_compared_or_left_unparsed():
         if request.choices: return Response(finish_reason='choices', choice_logprobs=(-2., -1.))
         return 'I wonder.' if 'sweet' in request.messages[-1].content else 'Factual'
     model = ScriptedModel('m', answer, revision='1')
-    found = Judge().predict(ROWS, model, False)
+    found = FactualityJudge().predict(ROWS, model, False)
     assert found['inconsistent'].to_list() == [False, True] and found['reason'].to_list() == ['', RETRY_NOTE] and found['calls'].to_list() == [1, 2]
-    found = Judge(retry_unparsed=False).predict(ROWS, model, False)
+    found = FactualityJudge(retry_unparsed=False).predict(ROWS, model, False)
     assert found['status'].to_list() == ['ok', 'unparsed'] and found['inconsistent'].to_list() == [False, None] and 'neither label' in found['reason'][1]
 
 
@@ -140,24 +140,24 @@ def test_the_seed_orders_examples_and_nothing_else_at_temperature_0():
     for few_shot in (False, True):
         for seed in (0, 1):
             seen.clear()
-            Judge(few_shot=few_shot).predict(ROWS.head(1), model, False, seed=seed)
+            FactualityJudge(few_shot=few_shot).predict(ROWS.head(1), model, False, seed=seed)
             keys[few_shot, seed] = seen[0].key({})
     assert keys[False, 0] == keys[False, 1] and keys[True, 0] != keys[True, 1]
-    assert Judge(temperature=.7).name != Judge().name and Judge('rag', tokens=500).name == 'rag_zs_500'
+    assert FactualityJudge(temperature=.7).name != FactualityJudge().name and FactualityJudge('rag', tokens=500).name == 'rag_zs_500'
 
 
 def test_runs_are_kept_apart_by_setting_and_evidence_is_needed(tmp_path):
     model = ScriptedModel('m', lambda request: 'Factual', revision='1')
-    ids = {make_run(ROWS, Judge(task, **setting, tokens=tokens), model, dataset='mine', folder=tmp_path).id
+    ids = {make_run(ROWS, FactualityJudge(task, **setting, tokens=tokens), model, dataset='mine', folder=tmp_path).id
            for task in ('text', 'rag', 'claim') for setting in SETTINGS.values() for tokens in (None, 9)}
     assert len(ids) == 24
-    with pytest.raises(DataError, match=re.escape("['evidence'] are missing")): Judge('claim').predict(ROWS.drop('evidence'), model, False)
-    with pytest.raises(UsageError, match='no task'): Judge('poem')
+    with pytest.raises(DataError, match=re.escape("['evidence'] are missing")): FactualityJudge('claim').predict(ROWS.drop('evidence'), model, False)
+    with pytest.raises(UsageError, match='no task'): FactualityJudge('poem')
 
 
 def test_one_passage_or_a_list_of_them():
     seen = []
     model = ScriptedModel('m', lambda request: seen.append(request.messages[-1].content) or 'Factual', revision='1')
-    Judge('claim').predict(pl.DataFrame({'id': ['a'], 'text': ['T'], 'evidence': ['{braces} <b>']}), model, False)
-    Judge('claim').predict(pl.DataFrame({'id': ['a'], 'text': ['T'], 'evidence': [['{braces} <b>']]}), model, False)
+    FactualityJudge('claim').predict(pl.DataFrame({'id': ['a'], 'text': ['T'], 'evidence': ['{braces} <b>']}), model, False)
+    FactualityJudge('claim').predict(pl.DataFrame({'id': ['a'], 'text': ['T'], 'evidence': [['{braces} <b>']]}), model, False)
     assert seen[0] == seen[1] and '{braces} <b>' in seen[0]

@@ -12,9 +12,8 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
 from factlab.models.store import Store
 from factlab.verification.nli import (
-    ANSWERS,
-    LABELS,
     NLI,
+    VERIFIER_ANSWERS,
     AskedVerifier,
     CosineVerifier,
     InPieces,
@@ -27,6 +26,7 @@ from factlab.verification.nli import (
     token_pieces,
     weakest_part,
 )
+from factlab.verification.tiny_verifier import NLI_LABELS
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never'.split()
 
@@ -148,7 +148,7 @@ def test_a_verifier_that_refuses_long_claims_gets_them_in_pieces():
 def test_two_outputs(tmp_path):
     verifier = NLI(f'nli:{save_model(tmp_path, ["not_entailment", "entailment"])}')
     found = verifier.probabilities([('the owl hunts', 'the owl rests'), (sentence(np.random.default_rng(1), 200), 'the owl rests')], False)
-    assert (found[:, LABELS.index('NEUT')] == 0).all() and np.allclose(found.sum(1), 1, atol=1e-5) and 'always 0' in verifier.outputs.note
+    assert (found[:, NLI_LABELS.index('NEUT')] == 0).all() and np.allclose(found.sum(1), 1, atol=1e-5) and 'always 0' in verifier.outputs.note
 
 
 def test_most_decided_and_weakest():
@@ -294,12 +294,12 @@ def test_asked_probabilities_are_the_softmax_of_the_scores():
 
 
 def test_an_answer_that_is_missing_is_no_verdict():
-    model = ScriptedModel('broken', lambda request: Response.failed('out of order') if 'second' in request.messages[-1].content else ANSWERS[0])
+    model = ScriptedModel('broken', lambda request: Response.failed('out of order') if 'second' in request.messages[-1].content else VERIFIER_ANSWERS[0])
     with pytest.raises(ModelError, match='1 of 2 questions'): AskedVerifier(model).probabilities([('first', 'claim'), ('second', 'claim')], False)
 
 
 def test_a_claim_that_no_context_holds():
-    model = ScriptedModel('small', lambda request: ANSWERS[0])
+    model = ScriptedModel('small', lambda request: VERIFIER_ANSWERS[0])
     model.context = 60
     with pytest.raises(DataError, match='does not fit'): AskedVerifier(model).probabilities([('a', 'word '*500)], False)
 

@@ -49,7 +49,7 @@ from factlab.verification.tiny_verifier import (
     CLAIM_TOKENS,
     EVIDENCE_TOKENS,
     HEAD,
-    LABELS,
+    NLI_LABELS,
     Reader,
     Row,
     TinyVerifier,
@@ -404,7 +404,7 @@ def test_passages_on_something_else_neither_calibrate_nor_pass_for_skill():
     trainer = Trainer(Settings(layers=2, rank=2, dtype='float32'))
     log, plain = dev_logits(trainer, far), Calibration()
     def share(calibration): return [row['estimate'] for row in neutral_elsewhere(trainer, pl.concat([pairs, far]), calibration)]
-    assert share(plain) == [pytest.approx((log.argmax(1) == LABELS.index('NEUT')).mean())] and share(Calibration(1, 50)) == [0]
+    assert share(plain) == [pytest.approx((log.argmax(1) == NLI_LABELS.index('NEUT')).mean())] and share(Calibration(1, 50)) == [0]
     assert neutral_elsewhere(trainer, pairs, plain) == []
 
 
