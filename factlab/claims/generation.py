@@ -41,7 +41,8 @@ from ..text.sentences import sentences
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c4
 _FALSIFY_RULES = ('Change one claim, the one that matters most to the text, so that it becomes false. The change is subtle and the error '
-                  'critical: the new claim sounds plausible, and contradicts the old one. Leave every date, year and number, and every name '
+                  'critical: the new claim sounds plausible, and contradicts the old one. Leave every date, year and number, and every '
+                  'name '
                   'of a person, a place or an organisation, as it is. Do not merely negate the verb. '
                   f'The new claim also has at most {MAX_WORDS} words.')
 _FACTUAL_RULES = ('Write a text that states all claims, in their order. It is a paraphrase: it means what the given text means, and shares '
@@ -337,7 +338,8 @@ class Build:
         "How many items broke which rule, most frequent first; an item may break several."
         broken, counts = self.manifest['rules_broken'], self.manifest['counts']
         shares = pl.DataFrame({'rule': list(broken), 'items': list(broken.values())}, schema={'rule': pl.String, 'items': pl.Int64})
-        of = pl.when(pl.col('rule') == 'passage').then(counts['pages']).otherwise(counts['asked'])  # pages without a passage are not asked about
+        # pages without a passage are not asked about
+        of = pl.when(pl.col('rule') == 'passage').then(counts['pages']).otherwise(counts['asked'])
         return shares.with_columns(share=pl.col('items')/of.clip(1)).sort('items', 'rule', descending=[True, False])
 
     def __repr__(self) -> str:
@@ -586,7 +588,8 @@ def held_out_pages(
     if rows.select(training.all()).item(): rows = rows.with_columns(split=split_by(rows['page'], {'dev': .2, 'train': .8}))
     else: rows = rows.with_columns(split=pl.when(training.all().over('page')).then(pl.lit('train')).otherwise(pl.lit('dev')))
     if rows['split'].n_unique() < 2:
-        raise DataError(f'{name} has {rows["page"].n_unique()} pages, all of them {"to train on" if "train" in rows["split"] else "held out"}: '
+        raise DataError(f'{name} has {rows["page"].n_unique()} pages, all of them '
+                        f'{"to train on" if "train" in rows["split"] else "held out"}: '
                         'give 3 or more, or a column split with train and validation')
     return OASIS.check(rows)
 

@@ -35,11 +35,13 @@ class MatchingJudge(Protocol):
     "Whatever can match predicted with gold descriptions of one summary, for many summaries at once."
     name: str
     identity: dict  # all that changes its answers
-    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]], store: StoreChoice = None) -> list[dict]: ...
+    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
+              store: StoreChoice = None) -> list[dict]: ...
 
 # %% ../../nbs/09_localization/01_matching.ipynb #c6
 MATCH = Prompt(name='final/match', version=1, fields=('summary', 'gold', 'predicted'), example_answer='{"A": null}',
-    user='Two lists describe factual inconsistencies of one summary: a reference list and a predicted list. Decide for each predicted item whether '
+    user='Two lists describe factual inconsistencies of one summary: a reference list and a predicted list. Decide for each predicted '
+         'item whether '
          'some reference item names the same error.\n\n'
          '- Two items match if they say of the same piece of information in the summary that it is wrong, whatever reason they give.\n'
          '- A predicted item that is vague, or that could mean several errors, matches nothing.\n'
@@ -59,15 +61,18 @@ class ModelJudge:
     @property
     def name(self) -> str: return self.model.name
     @property
-    def identity(self) -> dict: return {'model': self.model.identity, 'prompt': self.prompt.sha256, 'max_tokens': self.max_tokens, 'repeat': self.repeat}
+    def identity(self) -> dict:
+        return {'model': self.model.identity, 'prompt': self.prompt.sha256, 'max_tokens': self.max_tokens, 'repeat': self.repeat}
 
-    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]], store: StoreChoice = None) -> list[dict]:
+    def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
+              store: StoreChoice = None) -> list[dict]:
         "One dictionary of MATCHES' columns (but for id) for each summary. Unreadable answers are `unparsed`, never a match or a miss."
         asked = [i for i in range(len(summaries)) if gold[i] and predicted[i]]
         values = [{'summary': summaries[i], 'gold': format_lettered(gold[i]), 'predicted': format_lettered(predicted[i])} for i in asked]
         names = dict(zip(('summary', 'gold', 'predicted'), self.prompt.fields, strict=True))
         values = [{names[key]: text for key, text in row.items()} for row in values]
-        responses = dict(zip(asked, ask_prompt(self.prompt, values, self.model, store, max_tokens=self.max_tokens, repeat=self.repeat), strict=True))
+        responses = dict(zip(asked, ask_prompt(self.prompt, values, self.model, store, max_tokens=self.max_tokens, repeat=self.repeat),
+                             strict=True))
         return [_judged(responses.get(i), len(gold[i]), len(predicted[i])) for i in range(len(summaries))]
 
 def _judged(response: Response|None, n_gold: int, n_predicted: int) -> dict:
@@ -75,7 +80,8 @@ def _judged(response: Response|None, n_gold: int, n_predicted: int) -> dict:
     row = {'n_gold': n_gold, 'n_predicted': n_predicted, 'invalid': 0, 'calls': 0, 'prompt_tokens': 0, 'completion_tokens': 0}
     if response is None: return row | {'status': 'ok', 'reason': '', 'matched': [None]*n_predicted}
     status, reason, matching = read_response(response, lambda text: parse_matching(text, n_predicted, n_gold))
-    row |= {'calls': 1, 'prompt_tokens': response.prompt_tokens, 'completion_tokens': response.completion_tokens, 'status': status, 'reason': reason}
+    row |= {'calls': 1, 'prompt_tokens': response.prompt_tokens, 'completion_tokens': response.completion_tokens, 'status': status,
+            'reason': reason}
     if status != 'ok': return row | {'matched': None}
     return row | {'matched': [matching.matches.get(i) for i in range(n_predicted)], 'invalid': len(matching.invalid),
                   'reason': '; '.join([reason]*bool(reason) + list(matching.invalid))}
@@ -111,7 +117,8 @@ class EncoderJudge:
     @property
     def name(self) -> str: return 'encoder'
     @property
-    def identity(self) -> dict: return {'matcher': 'residual cosine', 'encoder': Encoder(self.encoder).identity, 'threshold': self.threshold}
+    def identity(self) -> dict:
+        return {'matcher': 'residual cosine', 'encoder': Encoder(self.encoder).identity, 'threshold': self.threshold}
 
     def similarities(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
                      store: StoreChoice = None) -> list[np.ndarray]:
@@ -119,7 +126,8 @@ class EncoderJudge:
         texts = [[summary, *reference, *found] for summary, reference, found in zip(summaries, gold, predicted, strict=True)]
         vectors = Encoder(self.encoder).encode([text for group in texts for text in group], store)
         groups = np.split(vectors, np.cumsum([len(group) for group in texts])[:-1]) if texts else []
-        return [residual_cosine(group[0], group[1 + len(reference):], group[1:1 + len(reference)]) for group, reference in zip(groups, gold, strict=True)]
+        return [residual_cosine(group[0], group[1 + len(reference):], group[1:1 + len(reference)])
+                for group, reference in zip(groups, gold, strict=True)]
 
     def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
               store: StoreChoice = None) -> list[dict]:
@@ -141,7 +149,8 @@ def known_matchings(
             kept = [i for i in range(len(gold)) if i != left_out]
             right = [kept.index(i) if i in kept else None for i in range(len(gold))]
             cases.append({'summary': row['summary'], 'gold': [gold[i] for i in kept], 'predicted': predicted, 'right': [*right, None]})
-    return pl.DataFrame(cases, schema={'summary': pl.String, 'gold': pl.List(pl.String), 'predicted': pl.List(pl.String), 'right': pl.List(pl.Int64)})
+    return pl.DataFrame(cases, schema={'summary': pl.String, 'gold': pl.List(pl.String), 'predicted': pl.List(pl.String),
+                                       'right': pl.List(pl.Int64)})
 
 def matching_quality(
     matched: Sequence[Sequence[int|None]],  # what a judge said
@@ -151,7 +160,8 @@ def matching_quality(
     pairs = [(m, r) for said, true in zip(matched, right, strict=True) for m, r in zip(said, true, strict=True)]
     hits = sum(m is not None and m == r for m, r in pairs)
     made, due = sum(m is not None for m, _ in pairs), sum(r is not None for _, r in pairs)
-    return {'precision': hits/made if made else float('nan'), 'recall': hits/due if due else float('nan'), 'f1': 2*hits/(made + due) if made + due else float('nan')}
+    return {'precision': hits/made if made else float('nan'), 'recall': hits/due if due else float('nan'),
+            'f1': 2*hits/(made + due) if made + due else float('nan')}
 
 # %% ../../nbs/09_localization/01_matching.ipynb #c21
 def load_judge(

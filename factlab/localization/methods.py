@@ -72,7 +72,8 @@ def read_retried_list(
     return final if final.ok else parse_lettered(text)
 
 LIST_RETRY = RetryPrompt(Prompt(name='final/again', version=2, fields=(), example_answer='A. The date is not in the text.',
-    user='Write down only the list: one lettered item (A., B., C., ...) for each inconsistency, in one short sentence, or the single word None.\n\n'
+    user='Write down only the list: one lettered item (A., B., C., ...) for each inconsistency, in one short sentence, or the single '
+         'word None.\n\n'
          'Inconsistencies:\n'), read_retried_list)
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c10
@@ -81,14 +82,18 @@ _DEFINITION = ('An inconsistency is any piece of information in the summary that
 _PAIR = '\n\nText:\n{text}\n\nSummary:\n{summary}\n'
 
 ZERO_SHOT = (
-    Prompt(name='final/zero_shot1', version=1, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
+    Prompt(name='final/zero_shot1', version=1, fields=('text', 'summary'),
+           example_answer='A. The summary gives a date that the text lacks.',
         user='Below are a text and a summary of it. Find every factual inconsistency between the summary and the text.\n'
              + _DEFINITION + '\nReport nothing else: what the summary leaves out is no inconsistency.\n'
              'Answer with a list in which each inconsistency has its own line and its own letter (A., B., C., ...), described in one short '
              'sentence. If there is none, answer with the single word None.' + _PAIR),
-    Prompt(name='final/zero_shot2', version=1, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
-        user='Text:\n{text}\n\nSummary:\n{summary}\n\n' + _DEFINITION + ' List every inconsistency of the summary on a line of its own, lettered A., B., C., and so '
-             'on, in one short sentence that names the detail. Say nothing about omissions or style. If there is none, write None.\n\nInconsistencies:\n'))
+    Prompt(name='final/zero_shot2', version=1, fields=('text', 'summary'),
+           example_answer='A. The summary gives a date that the text lacks.',
+        user='Text:\n{text}\n\nSummary:\n{summary}\n\n' + _DEFINITION
+        + ' List every inconsistency of the summary on a line of its own, lettered A., B., C., and so '
+             'on, in one short sentence that names the detail. Say nothing about omissions or style. If there is none, write '
+             'None.\n\nInconsistencies:\n'))
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c11
 _EXAMPLES = (
@@ -120,7 +125,8 @@ FEW_SHOT = (
              + '\nDo not report omissions. Give one lettered line to each inconsistency; write None if there is none.\n\n' + _shown[0]
              + 'Now the one to answer, in the same form.' + _PAIR + '\nAnswer:\n'),
     Prompt(name='final/few_shot2', version=1, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
-        user='Task: list what a summary claims without support from its source.\n\nWhat counts: ' + _DEFINITION + '\nNames, places, numbers, '
+        user='Task: list what a summary claims without support from its source.\n\nWhat counts: ' + _DEFINITION
+        + '\nNames, places, numbers, '
              'times, events and relations all count.\nWhat does not: omissions, wording, order, style.\n\n' + _shown[1]
              + 'Your turn, in the form of the examples.' + _PAIR + '\nInconsistencies:\n'))
 
@@ -134,10 +140,12 @@ def cot_prompt(
     empty = '' if hint else ' If there is nothing to report, write None there.'
     marker = 'End your answer with a line "Final Output:" and below it'
     bodies = {
-        1: 'Below are a text and a summary of it.' + hinted + ' Find every fact of the summary that the text does not bear out, and describe '
+        1: 'Below are a text and a summary of it.' + hinted
+        + ' Find every fact of the summary that the text does not bear out, and describe '
            'each inconsistency clearly. Reason step by step before you answer.' + _PAIR +
            f'\n{marker} a list with one lettered item (A., B., C., ...) for each inconsistency.{empty}',
-        2: 'Compare a summary with its source.' + hinted + '\n1. Split the summary into single statements.\n2. For each one, look for the place in '
+        2: 'Compare a summary with its source.' + hinted
+        + '\n1. Split the summary into single statements.\n2. For each one, look for the place in '
            'the text that supports it.\n3. Note the statement if the text contradicts it, or if the text has nothing that supports it.\n'
            '4. Say exactly which detail of the summary is wrong or unsupported.' + _PAIR +
            f'\nWork through the steps in writing. {marker} the inconsistencies alone, one lettered item (A., B., C., ...) each.{empty}'}
@@ -177,8 +185,10 @@ class Localizer:
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c22
 DECOMPOSE = Prompt(name='final/decompose', version=1, fields=('summary',), example_answer='- A fact.\n- Another fact.\n- A third fact.',
-    user='Break a summary into atomic facts: short sentences that each state one thing, and that can be understood alone. Write one fact a line, '
-         'each after a hyphen, and nothing else.\n\nSummary:\nThe Danish firm opened a second brewery in Lund in 1999, its first abroad.\n\n'
+    user='Break a summary into atomic facts: short sentences that each state one thing, and that can be understood alone. Write one fact '
+         'a line, '
+         'each after a hyphen, and nothing else.\n\nSummary:\nThe Danish firm opened a second brewery in Lund in 1999, its first '
+         'abroad.\n\n'
          'Facts:\n- The firm is Danish.\n- The firm opened a brewery in Lund.\n- The brewery in Lund was opened in 1999.\n'
          '- The brewery in Lund was the second brewery of the firm.\n- The brewery in Lund was the first brewery of the firm abroad.\n\n'
          'Summary:\n{summary}\n\nFacts:\n')
@@ -186,12 +196,14 @@ DECOMPOSE = Prompt(name='final/decompose', version=1, fields=('summary',), examp
 DETECT = Prompt(name='final/detect', version=2, fields=('text', 'fact'), example_answer='no\n- The date is not in the text.',
     user='Decide whether an atomic fact, taken from a summary, is consistent with the text that was summarized. It is inconsistent if any '
          'detail of it cannot be verified from the text. Answer "yes" if it is consistent, otherwise "no". Only after a "no", list the '
-         'inconsistencies: each on its own line after a hyphen, one detail a line, saying briefly what the fact claims and what is wrong with it '
+         'inconsistencies: each on its own line after a hyphen, one detail a line, saying briefly what the fact claims and what is wrong '
+         'with it '
          'or missing from the text.\n\nText:\n{text}\n\nAtomic fact:\n{fact}\n\nAnswer:\n')
 
 MERGE = Prompt(name='final/merge', version=1, fields=('summary', 'descriptions'), example_answer='A. The date is not in the text.',
     user='Here are a summary and a list of factual inconsistencies that were found in it. Some items may be about the same detail of the '
-         'summary. Keep one item for each detail, the one that says most exactly what is wrong, and leave out the others of its group. Change no '
+         'summary. Keep one item for each detail, the one that says most exactly what is wrong, and leave out the others of its group. '
+         'Change no '
          'wording, and drop nothing that has no twin. Answer with the remaining list alone, lettered A., B., C., ...\n\n'
          'Summary:\n{summary}\n\nInconsistencies:\n{descriptions}\n')
 
@@ -207,7 +219,8 @@ def read_detection(
     return listed if listed.value else Parsed(value=None, status='unparsed', reason='says no, but lists no inconsistency')
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c24
-FACTS_RETRY = RetryPrompt(Prompt(name='final/facts_again', version=1, fields=('summary',), example_answer='{"items": ["The date is 1999."]}',
+FACTS_RETRY = RetryPrompt(Prompt(name='final/facts_again', version=1, fields=('summary',),
+                                 example_answer='{"items": ["The date is 1999."]}',
     user='Summary:\n{summary}\n\nWrite the facts that the summary states as a JSON object {{"items": [...]}}, in one short sentence each.'),
     read_items, list_schema(), afresh=True)
 
@@ -221,13 +234,17 @@ def read_retried_detection(
     if said[1].lower() == 'yes': return Parsed([])
     return items if items.value else Parsed(None, 'unparsed', 'says no, but lists no inconsistency')
 
-DETECTION_RETRY = RetryPrompt(Prompt(name='final/detection_again', version=1, fields=(), example_answer='{"consistent": "no", "items": ["The date is not in the text."]}',
-    user='Write the result as a JSON object {{"consistent": "yes" or "no", "items": [...]}}: "yes" if the text verifies every detail of the fact, else "no". '
+DETECTION_RETRY = RetryPrompt(Prompt(name='final/detection_again', version=1, fields=(),
+                                     example_answer='{"consistent": "no", "items": ["The date is not in the text."]}',
+    user='Write the result as a JSON object {{"consistent": "yes" or "no", "items": [...]}}: "yes" if the text verifies every detail of '
+         'the fact, else "no". '
          'The items are what is wrong with the fact or missing from the text, in one short sentence each.'),
     read_retried_detection, list_schema(3, consistent={'enum': ['yes', 'no']}))
 
-REASONS_RETRY = RetryPrompt(Prompt(name='final/reasons_again', version=1, fields=(), example_answer='{"items": ["The date is not in the text."]}',
-    user='List the inconsistencies of the fact as a JSON object {{"items": [...]}}, in one short sentence for each detail that is wrong with the fact or '
+REASONS_RETRY = RetryPrompt(Prompt(name='final/reasons_again', version=1, fields=(),
+                                   example_answer='{"items": ["The date is not in the text."]}',
+    user='List the inconsistencies of the fact as a JSON object {{"items": [...]}}, in one short sentence for each detail that is wrong '
+         'with the fact or '
          'missing from the text.'), read_items, list_schema(3))
 
 def detection_retry(
@@ -253,7 +270,9 @@ class FactScore:
         return None if self.detect_tokens == FactScore.detect_tokens else {'stages': self.version, 'detect_tokens': self.detect_tokens}
 
     @property
-    def prompts(self) -> tuple[Prompt, ...]: return (DECOMPOSE, DETECT, MERGE, *[retry.prompt for retry in (FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY, LIST_RETRY) if self.retry_unparsed])
+    def prompts(self) -> tuple[Prompt, ...]:
+        return (DECOMPOSE, DETECT, MERGE, *[retry.prompt for retry in (FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY, LIST_RETRY)
+                                            if self.retry_unparsed])
 
     def facts(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and list of atomic facts of each row's summary, and the responses."
@@ -264,13 +283,16 @@ class FactScore:
                **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 2: one question for each fact, with the text that it is checked against."
         values = [{'text': text, 'fact': fact} for text, fact in zip(texts, facts, strict=True)]
-        return ask_lists(DETECT, values, read_detection, model, store, max_tokens=self.detect_tokens, retry=detection_retry if self.retry_unparsed else None, **sampling)
+        return ask_lists(DETECT, values, read_detection, model, store, max_tokens=self.detect_tokens,
+                         retry=detection_retry if self.retry_unparsed else None, **sampling)
 
     def merge(self, summaries: Sequence[str], descriptions: Sequence[Sequence[str]], model: Model, store: StoreChoice = None,
               **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 3: which descriptions stay when each error is to be named once."
-        values = [{'summary': summary, 'descriptions': format_lettered(found)} for summary, found in zip(summaries, descriptions, strict=True)]
-        return ask_lists(MERGE, values, parse_lettered, model, store, max_tokens=self.max_tokens, retry=LIST_RETRY if self.retry_unparsed else None, **sampling)
+        values = [{'summary': summary, 'descriptions': format_lettered(found)}
+                  for summary, found in zip(summaries, descriptions, strict=True)]
+        return ask_lists(MERGE, values, parse_lettered, model, store, max_tokens=self.max_tokens,
+                         retry=LIST_RETRY if self.retry_unparsed else None, **sampling)
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema PREDICTIONS. A row counts as read only if every stage of it could be read; else it is unparsed, and says where."
@@ -300,7 +322,8 @@ BINARY = Prompt(name='final/binary', version=1, fields=('text', 'summary'), exam
     user='Is a summary factually consistent with its text? It is consistent only if the text supports every piece of information in it.'
          + _PAIR + '\nReason step by step, and close with a line "Final answer: yes" (consistent) or "Final answer: no" (inconsistent).')
 
-VERDICT_RETRY = Prompt(name='final/say', version=1, fields=(), user='So is the summary consistent with the text? Answer with one word: yes or no.')
+VERDICT_RETRY = Prompt(name='final/say', version=1, fields=(),
+                       user='So is the summary consistent with the text? Answer with one word: yes or no.')
 
 @dataclass(frozen=True)
 class Binary:
@@ -320,11 +343,13 @@ class Binary:
         asked = [[r] for r in ask_prompt(BINARY, values, model, store, max_tokens=self.max_tokens, seed=seed, repeat=repeat)]
         states = [read_response(responses[0], parse_yes_no) for responses in asked]
         unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
-        scored = ask([Request(messages=[*BINARY.render(**values[i]), Message(role='assistant', content=asked[i][0].text), *VERDICT_RETRY.render()],
+        scored = ask([Request(messages=[*BINARY.render(**values[i]), Message(role='assistant', content=asked[i][0].text),
+                                        *VERDICT_RETRY.render()],
                               choices=('yes', 'no'), repeat=repeat, label=VERDICT_RETRY.name) for i in unread], model, store)
         for i, response in zip(unread, scored, strict=True):
             asked[i].append(response)
-            states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed', response.error, None)
+            states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed',
+                response.error, None)
         states = [(status, reason, None if value is None else not value) for status, reason, value in states]
         return answers_frame(VERDICTS, rows, states, asked)
 
@@ -343,7 +368,8 @@ def two_step(
     both = verdicts.select('id', step_status='status', step_reason='reason', flagged='inconsistent').join(
         predictions, on='id', how='left', maintain_order='left')
     lost = both.filter(pl.col('flagged') & pl.col('status').is_null())['id'].to_list()
-    if lost: raise UsageError(f'{len(lost)} flagged rows have no predictions (the first is {lost[0]!r}): localize all rows that step 1 flags')
+    if lost:
+        raise UsageError(f'{len(lost)} flagged rows have no predictions (the first is {lost[0]!r}): localize all rows that step 1 flags')
     stopped, passed = pl.col('step_status') != 'ok', ~pl.col('flagged')
     def first(at_stop, at_pass, name): return pl.when(stopped).then(at_stop).when(passed).then(at_pass).otherwise(pl.col(name)).alias(name)
     return PREDICTIONS.check(both.with_columns(
@@ -382,7 +408,8 @@ def claim_probabilities(
     pairs = [(window, claim) for found, stated in zip(windows, claims, strict=True) for claim in stated for window in found]
     shapes = [(len(stated), len(found), 3) for found, stated in zip(windows, claims, strict=True)]
     rows = np.asarray(verifier.probabilities(pairs, store)).reshape(-1, 3)
-    return [part.reshape(shape) for part, shape in zip(np.split(rows, np.cumsum([n*m for n, m, _ in shapes])[:-1]), shapes, strict=True)] if shapes else []
+    return ([part.reshape(shape) for part, shape in zip(np.split(rows, np.cumsum([n*m for n, m, _ in shapes])[:-1]), shapes, strict=True)]
+            if shapes else [])
 
 def claim_support(
     probabilities: np.ndarray,  # [claims, windows, 3]
@@ -402,7 +429,8 @@ def support_scores(
     kind, _, target = bare.partition(':')
     allowed = {'encoder': set(), 't5': {'batch', 'dtype'}}.get(kind)
     if allowed is None: return _verified_support(rows, _classifying_verifier(classifier), store)
-    if set(options) - allowed: raise UsageError(f'the classifier {classifier!r} has an unknown option: {kind} takes {sorted(allowed) or "none"}')
+    if set(options) - allowed:
+        raise UsageError(f'the classifier {classifier!r} has an unknown option: {kind} takes {sorted(allowed) or "none"}')
     if kind == 'encoder': return _encoder_support(rows, target or 'tiny', store)
     if not target: raise UsageError(f'the classifier {classifier!r} names no model: write t5:<id or folder>')
     return _t5_support(rows, target, options.get('batch', '8'), options.get('dtype', 'auto'))
@@ -410,7 +438,8 @@ def support_scores(
 def _classifying_verifier(name: str) -> Verifier:
     try: return load_verifier('tiny' if name == 'verifier' else name)
     except UsageError as error:
-        raise UsageError(f'there is no classifier {name!r}: it is encoder, encoder:<id or folder>, t5:<id or folder>, or a verifier ({error})') from None
+        raise UsageError(f'there is no classifier {name!r}: it is encoder, encoder:<id or folder>, t5:<id or folder>, or a verifier '
+                         f'({error})') from None
 
 def _verified_support(rows: pl.DataFrame, verifier: Verifier, store: StoreChoice) -> np.ndarray:
     claims = [short_sentences(summary) or [summary] for summary in rows['summary'].to_list()]
@@ -436,8 +465,10 @@ T5_LIMIT = 2048  # tokens of text and summary together
 def _t5_support(rows: pl.DataFrame, target: str, batch: str, dtype: str) -> np.ndarray:
     "Probability that a T5 entailment model writes `1` for `premise: … hypothesis: …`, which is TrueTeacher's form."
     import torch
-    if not batch.isdecimal() or int(batch) < 1: raise UsageError(f'batch of the classifier t5:{target} must be a number above 0, not {batch!r}')
-    if dtype not in ('auto', 'float32', 'bfloat16', 'float16'): raise UsageError(f'dtype of the classifier t5:{target} is auto, float32, bfloat16 or float16, not {dtype!r}')
+    if not batch.isdecimal() or int(batch) < 1:
+        raise UsageError(f'batch of the classifier t5:{target} must be a number above 0, not {batch!r}')
+    if dtype not in ('auto', 'float32', 'bfloat16', 'float16'):
+        raise UsageError(f'dtype of the classifier t5:{target} is auto, float32, bfloat16 or float16, not {dtype!r}')
     tokenizer, model = _load_t5(target, dtype)
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     model.to(device)
@@ -445,7 +476,9 @@ def _t5_support(rows: pl.DataFrame, target: str, batch: str, dtype: str) -> np.n
     if rows.is_empty(): return np.zeros(0)
     texts = [f'premise: {text} hypothesis: {summary}' for text, summary in rows.select('text', 'summary').iter_rows()]
     long = sum(len(tokens) > T5_LIMIT for tokens in tokenizer(texts, verbose=False)['input_ids'])
-    if long: warnings.warn(f'{long} of {len(texts)} texts are longer than {T5_LIMIT:,} tokens: the classifier {target} reads no further, and their summaries may look unsupported', stacklevel=2)
+    if long:
+        warnings.warn(f'{long} of {len(texts)} texts are longer than {T5_LIMIT:,} tokens: the classifier {target} reads no further, and '
+                      f'their summaries may look unsupported', stacklevel=2)
     order, scores, size = np.argsort([-len(t) for t in texts]), np.full(len(texts), np.nan), int(batch)
     for start in progress(range(0, len(texts), size), label='classifier'):
         index = order[start:start + size]
@@ -459,9 +492,12 @@ def _load_t5(target: str, dtype: str):
     "Tokenizer and model of a classifier; safetensors alone, since other weight files are pickles."
     from safetensors import SafetensorError
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-    try: return AutoTokenizer.from_pretrained(target), AutoModelForSeq2SeqLM.from_pretrained(target, dtype=dtype, use_safetensors=True).eval()
+    try:
+        return AutoTokenizer.from_pretrained(target), AutoModelForSeq2SeqLM.from_pretrained(target, dtype=dtype,
+            use_safetensors=True).eval()
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise ModelError(f'cannot load the classifier {target!r} ({str(error).strip()[:300]}): name a T5 model of the hub or a folder, with safetensors weights') from None
+        raise ModelError(f'cannot load the classifier {target!r} ({str(error).strip()[:300]}): name a T5 model of the hub or a folder, '
+                         f'with safetensors weights') from None
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c47
 def best_f1_threshold(
@@ -484,7 +520,8 @@ def classify(
 ) -> pl.DataFrame:  # schema VERDICTS
     "Verdicts from support scores: inconsistent below the threshold."
     n = rows.height
-    return VERDICTS.frame({'id': rows['id'].to_list(), 'status': ['ok']*n, 'reason': [f'support {s:.3f}, threshold {threshold:.3f}' for s in support],
+    return VERDICTS.frame({'id': rows['id'].to_list(), 'status': ['ok']*n,
+                           'reason': [f'support {s:.3f}, threshold {threshold:.3f}' for s in support],
         'inconsistent': (np.asarray(support) < threshold).tolist(), 'answer': ['']*n,
         **{column: [0]*n for column in ('calls', 'prompt_tokens', 'completion_tokens')}})
 
@@ -501,7 +538,8 @@ class PromptSet:
     def localizers(self, style: str) -> tuple[Localizer, Localizer]:
         "Both variants of a style: 'zero_shot', 'few_shot' or 'cot'."
         read, max_tokens = (read_final_list, 1024) if style == 'cot' else (parse_lettered, 512)
-        return tuple(Localizer(f'{style}{variant}', prompt, read, max_tokens, self.retry_unparsed) for variant, prompt in enumerate(getattr(self, style), 1))
+        return tuple(Localizer(f'{style}{variant}', prompt, read, max_tokens, self.retry_unparsed)
+                     for variant, prompt in enumerate(getattr(self, style), 1))
 
 def prompt_set(
     source: str = 'ours',  # 'ours', or 'paper' for the authors' published files

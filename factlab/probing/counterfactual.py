@@ -65,7 +65,8 @@ def added_facts(
     frame = frame.select('text', 'summary', 'span', id=given('id', number), start=given('start', pl.lit(None, pl.Int64)).cast(pl.Int64),
                          description=given('description', pl.lit(None, pl.String)), category=given('category', pl.lit(None, pl.String)))
     if bad := int(frame['id'].is_duplicated().sum()) + frame['id'].null_count(): raise DataError(f'{bad} ids of facts are null or twice')
-    frame = frame.with_columns(row='id', description=pl.col('description').fill_null(pl.col('span').map_elements(describe, return_dtype=pl.String)))
+    frame = frame.with_columns(row='id', description=pl.col('description').fill_null(pl.col('span').map_elements(describe,
+        return_dtype=pl.String)))
     return ADDED_FACTS.check(frame.with_columns(gold=pl.concat_list('description'), gold_index=pl.lit(0, pl.Int64)))
 
 def describe(
@@ -82,10 +83,12 @@ def sample_facts(
     "The sample's errors of these categories; the id is the document's and the number of the error."
     errors = sample.with_columns(row='id', gold=pl.col('inconsistencies').list.eval(pl.element().struct.field('description')),
                                  gold_index=pl.int_ranges(pl.col('inconsistencies').list.len()))
-    errors = errors.explode('inconsistencies', 'gold_index', empty_as_null=False).with_columns(pl.col('inconsistencies').struct.field('span', 'description', 'category'))
+    errors = errors.explode('inconsistencies', 'gold_index',
+                            empty_as_null=False).with_columns(pl.col('inconsistencies').struct.field('span', 'description', 'category'))
     if categories is not None: errors = errors.filter(pl.col('category').is_in(categories))
     starts = [locate(span, summary).start for span, summary in errors.select('span', 'summary').iter_rows()]
-    return ADDED_FACTS.check(errors.with_columns(id=pl.format('{}/{}', 'row', 'gold_index'), start=pl.Series(starts, dtype=pl.Int64)).select(*ADDED_FACTS.columns))
+    return ADDED_FACTS.check(errors.with_columns(id=pl.format('{}/{}', 'row', 'gold_index'),
+                                                 start=pl.Series(starts, dtype=pl.Int64)).select(*ADDED_FACTS.columns))
 
 def final_facts(
     rows: pl.DataFrame,  # schema FINAL
@@ -93,7 +96,8 @@ def final_facts(
     "FINAL's descriptions, one by one."
     facts = rows.select('text', 'summary', 'gold', row='id', gold_index=pl.int_ranges(pl.col('gold').list.len()), description='gold')
     facts = facts.explode('description', 'gold_index', empty_as_null=False)
-    return ADDED_FACTS.check(facts.with_columns(id=pl.format('{}/{}', 'row', 'gold_index'), span=None, start=None, category=None).select(*ADDED_FACTS.columns)
+    return ADDED_FACTS.check(facts.with_columns(id=pl.format('{}/{}', 'row', 'gold_index'), span=None, start=None,
+                                                category=None).select(*ADDED_FACTS.columns)
                        .with_columns(pl.col('start').cast(pl.Int64)))
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c7
@@ -103,8 +107,11 @@ def xsumfaith_facts(
     "XSumFaith's extrinsic spans that stand in their summary, each once, where the article is at hand and the summary has been judged."
     judged = annotations.factuality.group_by('bbcid', 'system').agg(pl.col('factual').mean())
     spans = annotations.spans.filter((pl.col('category') == 'extrinsic') & pl.col('start').is_not_null() & pl.col('text').is_not_null())
-    spans = spans.unique(['bbcid', 'system', 'start', 'span'], keep='first', maintain_order=True).join(judged, on=['bbcid', 'system'], maintain_order='left')
-    spans = spans.drop_nulls('factual').with_columns(category=pl.when(pl.col('factual') > .5).then(pl.lit('extrinsic_correct')).otherwise(pl.lit('extrinsic_wrong')))
+    spans = spans.unique(['bbcid', 'system', 'start', 'span'], keep='first', maintain_order=True).join(judged, on=['bbcid', 'system'],
+        maintain_order='left')
+    spans = spans.drop_nulls(
+        'factual').with_columns(
+            category=pl.when(pl.col('factual') > .5).then(pl.lit('extrinsic_correct')).otherwise(pl.lit('extrinsic_wrong')))
     return added_facts(spans.select('id', 'text', 'summary', 'span', 'start', 'category'))
 
 def entfa_facts(
@@ -112,9 +119,12 @@ def entfa_facts(
 ) -> pl.DataFrame:  # ADDED_FACTS; category extrinsic_correct or extrinsic_wrong
     "EntFA's factual and non-factual hallucinated entities."
     names = {'Factual Hallucination': 'extrinsic_correct', 'Non-factual Hallucination': 'extrinsic_wrong'}
-    entities = rows.select('id', 'text', 'summary', entity='entities', at=pl.int_ranges(pl.col('entities').list.len())).explode('entity', 'at', empty_as_null=False)
-    entities = entities.with_columns(category=pl.col('entity').struct.field('label').replace_strict(names, default=None)).drop_nulls('category')
-    return added_facts(entities.select('text', 'summary', 'category', id=pl.format('{}/{}', 'id', 'at'), span=pl.col('entity').struct.field('text'),
+    entities = rows.select('id', 'text', 'summary', entity='entities', at=pl.int_ranges(pl.col('entities').list.len())).explode('entity',
+        'at', empty_as_null=False)
+    entities = entities.with_columns(category=pl.col('entity').struct.field('label').replace_strict(names,
+        default=None)).drop_nulls('category')
+    return added_facts(entities.select('text', 'summary', 'category', id=pl.format('{}/{}', 'id', 'at'),
+                                       span=pl.col('entity').struct.field('text'),
                                        start=pl.col('entity').struct.field('start')))
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c10
@@ -126,7 +136,8 @@ def added_part(
     "What is new of a unit: all of it, or those words of a person's name that the source lacks."
     if source.has(unit.text): return None
     if unit.kind != 'person': return unit
-    words = [Unit(unit.start + found.start(), unit.start + found.end(), found[0], 'person') for found in re.finditer(r"[\w’'.-]+", unit.text)]
+    words = [Unit(unit.start + found.start(), unit.start + found.end(), found[0], 'person')
+             for found in re.finditer(r"[\w’'.-]+", unit.text)]
     new = [word for word in words if not source.has(word.text) and (not within or word.start < within[1] and word.end > within[0])]
     if not new: return None if within else unit  # the words are there, but not together
     first, last = new[0], new[-1]
@@ -136,17 +147,26 @@ def added_part(
     return Unit(first.start, last.end, unit.text[first.start - unit.start:last.end - unit.start], 'person', group)
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c13
-_LACKS = re.compile(r"\b(?:not|no|never|nothing|n't|doesnt|dont|isnt|without|nowhere|only)\b|n['’]t\b|\bmak(?:es|ing) up|\bmade[ -]up|\b(?:hallucinat|fabricat|invent|unsupported|"
+_LACKS = re.compile(r"\b(?:not|no|never|nothing|n't|doesnt|dont|isnt|without|nowhere|only)\b|n['’]t\b|\bmak(?:es|ing) up|\bmade[ "
+                    r"-]up|\b(?:hallucinat|fabricat|invent|unsupported|"
                     r'absent|missing|lacks|omits|adds|added|extra|extrinsic|additional|fails to mention)', re.IGNORECASE)
-_INSTEAD = re.compile(r'[,;.]?\s+(?:but|while|whereas|when|however|although|though|and|yet)\b[^.;]{0,40}?\b(?:text|source|article|document|passage|it)\b', re.IGNORECASE)
-_CONTRARY = re.compile(r'\b(?:text|source|article|it)\b[^.;]{0,30}\b(?:says?|states?|mentions?|specifies|refers to|describes|indicates|reports|only says)\b(?![^.;]{0,40}\b(?:not|no)\b)', re.IGNORECASE)
-_POINTS_BACK = re.compile(r'\b(?:this|it|these|those|such|any of|that(?=\W*$|\s+(?:information|detail|fact)))\b|\b(?:confirm|mention|state|specify|say|support|provide)(?:ed|s)?\W*$', re.IGNORECASE)
+_INSTEAD = re.compile(
+    r'[,;.]?\s+(?:but|while|whereas|when|however|although|though|and|yet)\b[^.;]{0,40}?\b(?:text|source|article|document|passage|it)\b',
+    re.IGNORECASE)
+_CONTRARY = re.compile(r'\b(?:text|source|article|it)\b[^.;]{0,30}\b(?:says?|states?|mentions?|specifies|refers '
+                       r'to|describes|indicates|reports|only says)\b(?![^.;]{0,40}\b(?:not|no)\b)', re.IGNORECASE)
+_POINTS_BACK = re.compile(r'\b(?:this|it|these|those|such|any '
+                          r'of|that(?=\W*$|\s+(?:information|detail|fact)))\b|\b(?:confirm|mention|state|specify|say|support|provide)(?:ed|s)?\W*$', re.IGNORECASE)
 _HINTS = (  # words of a description, and the kinds of unit that they can mean
-    (r"\b(?:first|given|fore|christian|sur|last|family|full) ?names?\b|\bname of the (?:player|man|woman|person|boy|girl|victim)|(?:\b(?:his|her)|['’]s) names?\b", ('person',)),
+    (r"\b(?:first|given|fore|christian|sur|last|family|full) ?names?\b|\bname of the "
+     r"(?:player|man|woman|person|boy|girl|victim)|(?:\b(?:his|her)|['’]s) names?\b", ('person',)),
     (r'\b(?:ages?|aged|years old)\b', ('number',)), (r'\bnationalit', ('nationality',)),
-    (r'\b(?:locations?|where|took place|takes place|place name|city|town|country|county|region|area)\b', ('place', 'landmark', 'direction')),
-    (r'\b(?:position|role|job|profession|occupation)\b', ('role',)), (r'\b(?:when|date|day|month|year|season|timeframe|time frame)\b', ('year', 'month', 'weekday', 'season')),
-    (r'\b(?:team|club|league|cup|party|company|organi[sz]ation)\b', ('organisation',)), (r'\b(?:number|amount|how many|figure|score)\b', ('number', 'score', 'ordinal')))
+    (r'\b(?:locations?|where|took place|takes place|place name|city|town|country|county|region|area)\b',
+     ('place', 'landmark', 'direction')),
+    (r'\b(?:position|role|job|profession|occupation)\b', ('role',)),
+    (r'\b(?:when|date|day|month|year|season|timeframe|time frame)\b', ('year', 'month', 'weekday', 'season')),
+    (r'\b(?:team|club|league|cup|party|company|organi[sz]ation)\b', ('organisation',)),
+    (r'\b(?:number|amount|how many|figure|score)\b', ('number', 'score', 'ordinal')))
 
 def described_unit(
     description: str,
@@ -160,8 +180,10 @@ def described_unit(
     if reply and not _LACKS.search(reply) and _CONTRARY.search(reply): return None, 'the source says otherwise: altered, not added'
     new = [part for unit in units if (part := added_part(unit, source))]
     lacking = reply if _LACKS.search(reply) else claim
-    if found := _named(new, lacking) or _hinted(new, units, lacking, description): return _about_name(_likeliest(found, lacking), lacking, description)
-    if lacking is reply and _POINTS_BACK.search(reply) and (found := _named(new, claim)): return _about_name(_likeliest(found, claim), lacking, description)
+    if found := _named(new, lacking) or _hinted(new, units, lacking, description):
+        return _about_name(_likeliest(found, lacking), lacking, description)
+    if lacking is reply and _POINTS_BACK.search(reply) and (found := _named(new, claim)):
+        return _about_name(_likeliest(found, claim), lacking, description)
     if lacking is reply and _named(new, claim): return None, 'the source lacks something else than what could be swapped'
     if _named(units, description): return None, 'what the description names stands in the source'
     return None, 'the description names nothing in the summary that can be swapped'
@@ -183,7 +205,8 @@ def _hinted(new: Sequence[Unit], units: Sequence[Unit], said: str, description: 
 
 def _about_name(unit: Unit, lacking: str, description: str) -> tuple[Unit|None, str]:
     "A first name that the source lacks is what a description means only if it speaks of names, or says that the source lacks it."
-    if unit.kind != 'person' or unit.group == 'full name' or re.search(r'\bnames?\b', description) or (lacking is not description and _named([unit], lacking)): return unit, ''
+    if unit.kind != 'person' or unit.group == 'full name' or re.search(r'\bnames?\b',
+            description) or (lacking is not description and _named([unit], lacking)): return unit, ''
     return None, 'the source lacks something else than what could be swapped'
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c15
@@ -198,7 +221,8 @@ def _likeliest(units: Sequence[Unit], said: str) -> Unit:
     quoted = [mark for pair in re.findall(r'["“”]([^"“”]{1,80})["“”]|[‘\']([^\'’]{2,80})[\'’]', said) for mark in pair if mark]
     where = ' '.join(plain_words(said))
     place = lambda unit: where.rfind(' '.join(plain_words(unit.text)))
-    return max(units, key=lambda unit: (' '.join(plain_words(unit.text)) in ' '.join(plain_words(' '.join(quoted))), place(unit), unit.end - unit.start))
+    return max(units, key=lambda unit: (' '.join(plain_words(unit.text)) in ' '.join(plain_words(' '.join(quoted))), place(unit),
+                                        unit.end - unit.start))
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c18
 SPOTS = Schema('spots', {'id': pl.String, 'status': pl.String, 'reason': pl.String,  # status: ok, or 'not found'
@@ -235,7 +259,8 @@ def _tagged(facts: pl.DataFrame) -> list[_Tagged]:
     different = list(dict.fromkeys(text for _, text in windows))
     units = dict(zip(different, tag_units(different), strict=True))
     sources = {text: Source.of(text) for text in dict.fromkeys(row['text'] for row in rows)}
-    return [_Tagged(row, start, [unit._replace(start=unit.start + begin, end=unit.end + begin) for unit in units[text]], sources[row['text']])
+    return [_Tagged(row, start, [unit._replace(start=unit.start + begin, end=unit.end + begin) for unit in units[text]],
+                    sources[row['text']])
             for row, start, (begin, text) in zip(rows, starts, windows, strict=True)]
 
 def _spot(tagged: _Tagged) -> tuple[Unit|None, str]:
@@ -254,7 +279,8 @@ def locate_facts(
     "The unit of each added fact. Raises `ModelError` when spaCy is not installed, `DataError` when the frame is none of ADDED_FACTS."
     found = [(tagged, *_spot(tagged)) for tagged in _tagged(facts)]
     return SPOTS.frame([{'id': tagged.fact['id'], 'status': 'ok' if unit else 'not found', 'reason': why} | (
-        dict(start=unit.start, end=unit.end, unit=unit.text, kind=unit.kind, group=unit.group, attributive=unit.attributive) if unit else {})
+        dict(start=unit.start, end=unit.end, unit=unit.text, kind=unit.kind, group=unit.group, attributive=unit.attributive) if unit
+        else {})
         for tagged, unit, why in found])
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c22
@@ -296,7 +322,8 @@ def number_proposals(
     "Other numbers of the same form."
     if unit.kind == 'score':
         high, low = (int(part) for part in unit.text.split('-'))
-        return [f'{a}-{b}' for a, b in ((high + 1, low), (high, low + 1), (high + 1, low + 1), (high + 2, low), (high - 1, low)) if a >= 0 <= b and (a > b) - (a < b) == (high > low) - (high < low)]
+        return [f'{a}-{b}' for a, b in ((high + 1, low), (high, low + 1), (high + 1, low + 1), (high + 2, low), (high - 1, low))
+                if a >= 0 <= b and (a > b) - (a < b) == (high > low) - (high < low)]
     value = number_value(unit.text)
     if value is None: return []
     if unit.kind == 'year': values = [value + step for step in (-2, 2, -3, 3, -1, 1, -4)]
@@ -306,7 +333,9 @@ def number_proposals(
     elif value < 20 and '.' not in unit.text: values = [value + step for step in (1, 2, 3, -1, -2)]
     else: values = _scaled(value, unit.text)
     if re.match(r'\s?(?:%|per ?cent)', after): values = [other for other in values if other < 100]
-    return [text for text in dict.fromkeys(_written(other, unit.text) for other in values if other >= (0 if value == 0 else 1) or 0 < other < 1 and '.' in unit.text) if text]
+    return [text for text in dict.fromkeys(_written(other, unit.text)
+                                           for other in values if other >= (0 if value == 0 else 1) or 0 < other < 1 and '.' in unit.text)
+                                           if text]
 
 def _plausible_age(old: float, new: float, after: str) -> bool:
     "A boy stays a boy, a man a man."
@@ -318,7 +347,8 @@ def _is_day(before: str, after: str, value: float) -> bool:
     return value <= 31 and bool(re.match(rf'\s+{MONTH}\b', after) or re.search(rf'\b{MONTH}\s+$', before))
 
 def _is_age(before: str, after: str) -> bool:
-    return bool(re.match(r'[- ]years?[- ]old', after) or re.search(r'\b(?:aged?|age of)\s+$', before) or (after[:1] == ',' and re.search(r'[A-Za-z],\s+$', before)))
+    return bool(re.match(r'[- ]years?[- ]old', after) or re.search(r'\b(?:aged?|age of)\s+$', before)
+                or (after[:1] == ',' and re.search(r'[A-Za-z],\s+$', before)))
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c26
 def _sex(*texts: str) -> str|None:
@@ -345,22 +375,28 @@ def listed_proposals(unit: Unit, tagged: _Tagged) -> list[str]:
     "Members of the unit's list; for what is on none, a place inside the name, or a town of a country that is spoken of."
     if unit.attributive and unit.text.upper() in _AS_NATIONALITY:
         return [entry.name for entry in group_members('nationality', _AS_NATIONALITY[unit.text.upper()])]
-    if unit.group: return [entry.name.replace('-', ' ') if unit.group == 'corner' and '-' not in unit.text else entry.name for entry in group_members(unit.kind, unit.group)]
+    if unit.group:
+        return [entry.name.replace('-', ' ') if unit.group == 'corner' and '-' not in unit.text else entry.name
+                for entry in group_members(unit.kind, unit.group)]
     if unit.kind not in ('place', 'landmark', 'organisation'): return []
     inner = [part for part in listed_units(unit.text) if part.kind in ('direction', 'place', 'nationality') and part.text != unit.text]
     if inner:
         part = min(inner, key=lambda part: part.kind != 'direction')
-        names = [entry.name.capitalize() if part.kind == 'direction' and part.text[0].isupper() else entry.name for entry in group_members(part.kind, part.group)]
+        names = [entry.name.capitalize() if part.kind == 'direction' and part.text[0].isupper() else entry.name
+                 for entry in group_members(part.kind, part.group)]
         return [unit.text[:part.start] + name + unit.text[part.end:] for name in names]
-    if unit.kind == 'place' and re.fullmatch(r"[\w’'-]+", unit.text) and unit.text[:1].isupper(): return [entry.name for entry in _towns_around(tagged)]
+    if unit.kind == 'place' and re.fullmatch(r"[\w’'-]+", unit.text) and unit.text[:1].isupper():
+        return [entry.name for entry in _towns_around(tagged)]
     return []
 
 def _towns_around(tagged: _Tagged) -> tuple[Entry, ...]:
     "The list of towns that goes with the places of the summary and the source; English towns when there are none."
     spoken_of = [place for unit in tagged.units if unit.kind == 'place' for place in lexicon().get(plain_words(unit.text), [])]
-    spoken_of += [entry for entries in lexicon().values() for entry in entries[:1] if entry.kind == 'place' and tagged.source.has(entry.name)]
+    spoken_of += [entry for entries in lexicon().values()
+                  for entry in entries[:1] if entry.kind == 'place' and tagged.source.has(entry.name)]
     for place in spoken_of:
-        towns = [entry for entries in lexicon().values() for entry in entries if entry.kind == 'place' and place.name in (entry.name, entry.belongs) and re.match('city|town', entry.group)]
+        towns = [entry for entries in lexicon().values() for entry in entries
+                 if entry.kind == 'place' and place.name in (entry.name, entry.belongs) and re.match('city|town', entry.group)]
         if towns: return group_members('place', towns[0].group)
     return group_members('place', 'town in England')
 
@@ -374,9 +410,12 @@ def rule_proposals(unit: Unit, tagged: _Tagged) -> list[str]:
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c30
 _SAME = tuple(frozenset(names.split('|')) for names in (
-    'uk|united kingdom|britain|great britain', 'us|usa|united states|america', 'netherlands|holland', 'ireland|republic of ireland', 'uae|united arab emirates',
-    'chairman|chair', 'manager|coach|head coach|boss', 'striker|forward', 'author|novelist', 'solicitor|lawyer', 'derry|londonderry', 'twitter|x', 'premier league|premiership',
-    'chief executive|chairman', 'physiotherapist|physio', 'autumn|fall', 'mediterranean|mediterranean sea', 'tottenham|tottenham hotspur', 'west ham|west ham united', 'celtic|celtic fc', 'father|dad'))
+    'uk|united kingdom|britain|great britain', 'us|usa|united states|america', 'netherlands|holland', 'ireland|republic of ireland',
+    'uae|united arab emirates',
+    'chairman|chair', 'manager|coach|head coach|boss', 'striker|forward', 'author|novelist', 'solicitor|lawyer', 'derry|londonderry',
+    'twitter|x', 'premier league|premiership',
+    'chief executive|chairman', 'physiotherapist|physio', 'autumn|fall', 'mediterranean|mediterranean sea', 'tottenham|tottenham hotspur',
+    'west ham|west ham united', 'celtic|celtic fc', 'father|dad'))
 _ARTICLE = frozenset((  # names that take *the*
     'uk', 'us', 'usa', 'united kingdom', 'united states', 'netherlands', 'philippines', 'uae', 'united arab emirates',
     'czech republic', 'republic of ireland', 'mediterranean', 'snp', 'dup', 'sdlp', 'conservatives', 'liberal democrats', 'bbc', 'un',
@@ -403,7 +442,9 @@ def containers(
         region = next((home for part, home in _REGIONS.items() if entry.group.endswith(part)), '')
         above = [entry.belongs, region, 'UK' if entry.group == 'nation of the UK' else '']
         if entry.kind == 'nationality' and entry.group == 'home nation' and entry.name != 'Irish': above.append('British')
-        for up in filter(None, above): found |= {_key(up), *(other for group in _SAME if _key(up) in group for other in group)} | (containers(up) if _key(up) != _key(name) else set())
+        for up in filter(None, above):
+            found |= {_key(up), *(other for group in _SAME if _key(up) in group for other in group)} | (containers(up)
+                if _key(up) != _key(name) else set())
     return found
 
 def one_holds_the_other(first: str, second: str) -> bool:
@@ -412,7 +453,8 @@ def one_holds_the_other(first: str, second: str) -> bool:
     return f' {a} ' in f' {b} ' or f' {b} ' in f' {a} ' or a in containers(second) or b in containers(first)
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c33
-_BOUNDS = ((r'(?:more than|over|at least|above|exceed(?:s|ed|ing)?|upwards? of|no fewer than|no less than|minimum of)\s+[£$€]?$', 'at least'),
+_BOUNDS = ((r'(?:more than|over|at least|above|exceed(?:s|ed|ing)?|upwards? of|no fewer than|no less than|minimum of)\s+[£$€]?$',
+            'at least'),
            (r'(?:less than|fewer than|under|up to|at most|below|no more than|within|as many as|maximum of)\s+[£$€]?$', 'at most'),
            (r'(?:about|around|roughly|approximately|nearly|almost|some|estimated)\s+[£$€]?$', 'about'))
 
@@ -428,7 +470,8 @@ def _bound_refusal(unit: Unit, proposal: str, before: str) -> str:
 
 def _agreement_refusal(unit: Unit, proposal: str, after: str) -> str:
     "Why the noun behind a number would have to change."
-    if unit.kind != 'number' or after[:1] == '-' or re.match(r'\s?(?:%|per ?cent|m\b|bn\b|million|billion|thousand|hundred|' + MONTH + ')', after): return ''
+    if unit.kind != 'number' or after[:1] == '-' or re.match(r'\s?(?:%|per ?cent|m\b|bn\b|million|billion|thousand|hundred|' + MONTH + ')',
+            after): return ''
     return 'the noun would need another number' if (number_value(unit.text) == 1) != (number_value(proposal) == 1) else ''
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c34
@@ -444,16 +487,21 @@ def refusal(
     if len(proposal) > 80: return 'too long for a name or a number'
     if same_meaning(unit.text, proposal): return 'means the same'
     if tagged.source.has(proposal): return 'the source mentions it'
-    if unit.kind in ('place', 'landmark', 'nationality', 'organisation', 'role') and one_holds_the_other(unit.text, proposal): return 'contains the original, or lies in it'
-    if any(same_meaning(other.text, proposal) for other in tagged.units) or (number_value(proposal) is None and f' {_key(proposal)} ' in f' {" ".join(plain_words(summary[:WINDOW]))} '):
+    if unit.kind in ('place', 'landmark', 'nationality', 'organisation', 'role') and one_holds_the_other(unit.text, proposal):
+        return 'contains the original, or lies in it'
+    if any(same_meaning(other.text, proposal) for other in tagged.units) or (number_value(proposal) is None
+            and f' {_key(proposal)} ' in f' {" ".join(plain_words(summary[:WINDOW]))} '):
         return 'the summary mentions it'
-    if unit.kind == 'person' and any(a[:3] == b[:3] for a, b in zip(plain_words(unit.text), plain_words(proposal), strict=False)): return 'a form of the same name'
-    return _kind_refusal(unit, proposal) or _kin_refusal(unit, proposal, tagged) or _bound_refusal(unit, proposal, before) or _agreement_refusal(unit, proposal, after) \
+    if unit.kind == 'person' and any(a[:3] == b[:3] for a, b in zip(plain_words(unit.text), plain_words(proposal), strict=False)):
+        return 'a form of the same name'
+    return _kind_refusal(unit, proposal) or _kin_refusal(unit, proposal, tagged) or _bound_refusal(unit, proposal,
+        before) or _agreement_refusal(unit, proposal, after) \
         or _article_refusal(unit, proposal, before)
 
 def _kind_refusal(unit: Unit, proposal: str) -> str:
     "Proposals of a model may be of any kind."
-    kinds = {entry.kind for entry in lexicon().get(plain_words(proposal), [])} or ({'number', 'ordinal', 'year', 'score'} if number_units(proposal) and number_value(proposal) is not None else set())
+    kinds = {entry.kind for entry in lexicon().get(plain_words(proposal), [])} or ({'number', 'ordinal', 'year', 'score'}
+        if number_units(proposal) and number_value(proposal) is not None else set())
     if unit.attributive and kinds == {'nationality'}: return ''
     if unit.kind in ('number', 'ordinal', 'year') and number_value(proposal) is None: return f'of another kind: not a {unit.kind}'
     if unit.kind == 'landmark': kinds -= {'place'}
@@ -468,7 +516,8 @@ def _kin_refusal(unit: Unit, proposal: str, tagged: _Tagged) -> str:
     return f'the source mentions {said}, which belongs to it' if said else ''
 
 def _article_refusal(unit: Unit, proposal: str, before: str) -> str:
-    if _key(proposal) in _ARTICLE and not unit.attributive and not re.search(r'\bthe\s+$', before, re.IGNORECASE): return 'would need an article'
+    if _key(proposal) in _ARTICLE and not unit.attributive and not re.search(r'\bthe\s+$', before, re.IGNORECASE):
+        return 'would need an article'
     return ''
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c37
@@ -479,7 +528,8 @@ def article_for(
     word = following.strip().split()[0] if following.strip() else ''
     bare = word.casefold()
     if re.match(r'(?:8|11\b|18\b|11-|18-)', bare): return 'an'
-    if re.match(r'[A-Z]{2,}\b|[A-Z]\b', word): return 'an' if word[0] in 'AEFHILMNORSX' and bare not in ('uk', 'nato', 'nasa', 'unicef', 'fifa') or word in ('FIFA',) else 'a'
+    if re.match(r'[A-Z]{2,}\b|[A-Z]\b', word):
+        return 'an' if word[0] in 'AEFHILMNORSX' and bare not in ('uk', 'nato', 'nasa', 'unicef', 'fifa') or word in ('FIFA',) else 'a'
     if re.match(r'(?:hour|honest|honou?r|heir)', bare): return 'an'
     if re.match(r'(?:uni[^nm]|uk|us\b|eu|one\b|once\b|ugand|ukrain|urugu|use|utah)', bare): return 'a'
     return 'an' if bare[:1] in tuple('aeiouáéíóúâêîôûäëïöüåæø') else 'a'
@@ -490,8 +540,10 @@ def _piece(summary: str, start: int, end: int, replacement: str, attributive: bo
     before, after = summary[max(0, start - 6):start], summary[end:end + 2]
     new = replacement.lower() if summary == summary.lower() else replacement
     if summary[start:start + 1].isupper() and new[:1].islower():
-        new = new[:1].upper() + new[1:] if not re.search(r'\w\W?\s$', before) else re.sub(r'(?<![\w’\'])[a-z](?!f\b)', lambda letter: letter[0].upper(), new)
-    if after[:1] in ("'", '’') and after[1:2] not in ('s', 'S') and summary[end - 1:end].casefold() == 's' and not new.endswith('s'): end, new = end + 1, new + after[0] + 's'
+        new = new[:1].upper() + new[1:] if not re.search(r'\w\W?\s$', before) else re.sub(r'(?<![\w’\'])[a-z](?!f\b)',
+            lambda letter: letter[0].upper(), new)
+    if after[:1] in ("'", '’') and after[1:2] not in ('s', 'S') and summary[end - 1:end].casefold() == 's' and not new.endswith('s'):
+        end, new = end + 1, new + after[0] + 's'
     the = re.search(r'\b(the\s+)$', before, re.IGNORECASE)
     if the and not attributive and _key(summary[start:end]) in _ARTICLE and _key(replacement) not in _ARTICLE:
         return start - len(the[1]), end, new
@@ -542,7 +594,8 @@ def _considered(unit: Unit, tagged: _Tagged, offered: Sequence[tuple[str, str]],
     fact, rows = tagged.fact, []
     for proposal, origin in dict(reversed(offered)).items():
         reason = refusal(unit, proposal, tagged)
-        rows.append({'id': fact['id'], 'unit': unit.text, 'kind': unit.kind, 'proposal': proposal, 'status': 'refused' if reason else 'spare', 'reason': reason, 'origin': origin})
+        rows.append({'id': fact['id'], 'unit': unit.text, 'kind': unit.kind, 'proposal': proposal,
+                     'status': 'refused' if reason else 'spare', 'reason': reason, 'origin': origin})
     kept = [row for row in rows if row['status'] == 'spare']
     order = lambda row: (row['origin'] != 'model', digest([seed, fact['id'], row['proposal']]))
     if kept: min(kept, key=order)['status'] = 'chosen'
@@ -553,30 +606,35 @@ def _mentions(unit: Unit, tagged: _Tagged) -> list[tuple[int, int]]:
     if unit.kind in ('number', 'ordinal', 'score'): return [(unit.start, unit.end)]
     summary = tagged.fact['summary']
     found = [(match.start(), match.end()) for match in re.finditer(rf'(?<!\w){re.escape(unit.text)}(?!\w)', summary)]
-    longer = [other for other in tagged.units if unit.text in other.text and other.text != unit.text and not other.start <= unit.start < other.end]
+    longer = [other for other in tagged.units if unit.text in other.text and other.text != unit.text
+              and not other.start <= unit.start < other.end]
     return [place for place in found if place[0] == unit.start or not any(other.start <= place[0] < other.end for other in longer)]
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c44
 def _case(tagged: _Tagged, unit: Unit|None, why: str, considered: Sequence[dict]) -> dict:
     "One row of COUNTERFACTUALS."
     fact = tagged.fact
-    base = {'id': fact['id'], 'row': fact['row'], 'category': fact['category'], 'text': fact['text'], 'original': fact['summary'], 'original_gold': fact['gold'], 'gold_index': fact['gold_index']}
+    base = {'id': fact['id'], 'row': fact['row'], 'category': fact['category'], 'text': fact['text'], 'original': fact['summary'],
+            'original_gold': fact['gold'], 'gold_index': fact['gold_index']}
     if not unit: return base | {'status': 'not found', 'reason': why}
     base |= {'kind': unit.kind, 'unit': unit.text}
     if not considered or considered[0]['status'] != 'chosen':
-        return base | {'status': 'no proposal', 'reason': 'every proposal was refused' if considered else f'no list has others of this {unit.kind}'}
+        return base | {'status': 'no proposal', 'reason': 'every proposal was refused' if considered
+                       else f'no list has others of this {unit.kind}'}
     replacement = considered[0]['proposal']
     summary, start = rewrite(fact['summary'], _mentions(unit, tagged), replacement, unit.attributive)
     description = describe_in_place(summary, start, start + len(replacement))
     gold = [*(fact['gold'] or [description])]
     gold[fact['gold_index'] or 0] = description
-    return base | {'status': 'ok', 'reason': '', 'replacement': replacement, 'start': start, 'summary': summary, 'description': description, 'gold': gold}
+    return base | {'status': 'ok', 'reason': '', 'replacement': replacement, 'start': start, 'summary': summary, 'description': description,
+                   'gold': gold}
 
 def describe_in_place(
     summary: str, start: int, end: int,
 ) -> str:
     "A gold description that shows the fact among its neighbouring words."
-    left, right = re.search(r'(?:\S+\s+){0,5}\S*$', summary[max(0, start - 120):start])[0], re.match(r'\S*(?:\s+\S+){0,4}', summary[end:end + 120])[0]
+    left, right = re.search(r'(?:\S+\s+){0,5}\S*$', summary[max(0, start - 120):start])[0], re.match(r'\S*(?:\s+\S+){0,4}',
+        summary[end:end + 120])[0]
     return f'The summary says "{summary[start:end]}" in "{left}{summary[start:end]}{right}", which the source does not state.'
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c45
@@ -590,10 +648,12 @@ def make_counterfactuals(
     "A wrong fact in the place of each added one. Nothing is raised for a fact that has none: its row says why."
     tagged = _tagged(facts)
     spots = [_spot(each) for each in tagged]
-    asked = model_proposals([(unit, each) for (unit, _), each in zip(spots, tagged, strict=True) if unit], model, store, seed) if model else {}
+    asked = model_proposals([(unit, each) for (unit, _), each in zip(spots, tagged, strict=True) if unit], model, store,
+                            seed) if model else {}
     cases, proposals = [], []
     for each, (unit, why) in zip(tagged, spots, strict=True):
-        offered = [(text, 'model') for text in asked.get(each.fact['id'], [])] + [(text, 'rule') for text in (rule_proposals(unit, each) if unit else [])]
+        offered = [(text, 'model') for text in asked.get(each.fact['id'], [])] + [(text, 'rule')
+            for text in (rule_proposals(unit, each) if unit else [])]
         considered = _considered(unit, each, offered, seed) if unit else []
         proposals += considered
         cases.append(_case(each, unit, why, considered))
@@ -601,8 +661,10 @@ def make_counterfactuals(
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c47
 PROPOSE = Prompt(name='final/counterfactual', version=1, fields=('summary', 'unit', 'kind'), example_answer='- Leeds\n- Hull\n- York',
-    user='In the sentence below, one piece is to be replaced by something of the same kind that makes the sentence false but still plausible.\n\n'
-         'Sentence: {summary}\nPiece: {unit} ({kind})\n\nList five replacements, one on each line after a dash. Give the replacement alone: it must fit into the '
+    user='In the sentence below, one piece is to be replaced by something of the same kind that makes the sentence false but still '
+         'plausible.\n\n'
+         'Sentence: {summary}\nPiece: {unit} ({kind})\n\nList five replacements, one on each line after a dash. Give the replacement '
+         'alone: it must fit into the '
          'sentence as it stands. It must not mean the same, and must neither contain the original nor be a part of it.')
 
 def model_proposals(
@@ -612,10 +674,12 @@ def model_proposals(
     seed: int = 0,
 ) -> dict[str, list[str]]:  # by the fact's id; empty where the answer cannot be read
     "Replacements that a model proposes, as they are."
-    requests = [Request(messages=PROPOSE.render(summary=_window(tagged.fact['summary'], unit.start)[1], unit=unit.text, kind=unit.kind), max_tokens=80, seed=seed, label=PROPOSE.name)
+    requests = [Request(messages=PROPOSE.render(summary=_window(tagged.fact['summary'], unit.start)[1], unit=unit.text, kind=unit.kind),
+                        max_tokens=80, seed=seed, label=PROPOSE.name)
                 for unit, tagged in spots]
     answers = [parse_bullets(response.text) if response.ok else None for response in ask(requests, model, store)]
-    return {tagged.fact['id']: [item.strip(' ."') for item in answer.value] if answer and answer.ok else [] for (_, tagged), answer in zip(spots, answers, strict=True)}
+    return {tagged.fact['id']: [item.strip(' ."') for item in answer.value] if answer and answer.ok else []
+            for (_, tagged), answer in zip(spots, answers, strict=True)}
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c54
 def shipped_counterfactuals(
@@ -629,9 +693,12 @@ def shipped_counterfactuals(
         for at, error in enumerate(row['inconsistencies']):
             made = error['counterfactual']
             if made is None or (categories is not None and error['category'] not in categories): continue
-            rows.append({'id': f'{row["id"]}/{at}', 'row': row['id'], 'category': error['category'], 'status': 'ok', 'reason': '', 'text': row['text'], 'original': row['summary'],
-                         'unit': error['span'], 'replacement': made['span'], 'start': locate(made['span'], made['summary']).start, 'summary': made['summary'],
-                         'description': made['description'], 'original_gold': gold, 'gold': [*gold[:at], made['description'], *gold[at + 1:]], 'gold_index': at})
+            rows.append({'id': f'{row["id"]}/{at}', 'row': row['id'], 'category': error['category'], 'status': 'ok', 'reason': '',
+                         'text': row['text'], 'original': row['summary'],
+                         'unit': error['span'], 'replacement': made['span'], 'start': locate(made['span'], made['summary']).start,
+                         'summary': made['summary'],
+                         'description': made['description'], 'original_gold': gold,
+                         'gold': [*gold[:at], made['description'], *gold[at + 1:]], 'gold_index': at})
     return COUNTERFACTUALS.frame(rows)
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c57
@@ -642,7 +709,9 @@ DETECTIONS = Schema('detections', {'id': pl.String, 'row': pl.String, 'category'
 def _detected(rows: pl.DataFrame, matches: pl.DataFrame) -> pl.DataFrame:
     "Of each fact: is its gold description among those that were matched?"
     both = rows.join(matches.select('id', 'status', 'matched'), left_on='asked', right_on='id', how='left', maintain_order='left')
-    return both.select('status', found=pl.when(pl.col('status') == 'ok').then(pl.col('matched').list.contains(pl.col('gold_index'), nulls_equal=False).fill_null(False)))
+    return both.select('status', found=pl.when(pl.col('status')
+                                               == 'ok').then(pl.col('matched').list.contains(pl.col('gold_index'),
+                                                                                             nulls_equal=False).fill_null(False)))
 
 def compare_detection(
     counterfactuals: pl.DataFrame,  # COUNTERFACTUALS; rows without one are left out
@@ -658,10 +727,14 @@ def compare_detection(
     cases = COUNTERFACTUALS.check(counterfactuals).filter(pl.col('status') == 'ok')
     def matched(rows: pl.DataFrame) -> pl.DataFrame:
         return match_predictions(rows, localizer.predict(rows, model, store, seed=seed, repeat=repeat), judge, store)
-    if before is None: before = matched(cases.unique('row', keep='first', maintain_order=True).select(id='row', text='text', summary='original', gold='original_gold'))
+    if before is None:
+        before = matched(cases.unique('row', keep='first', maintain_order=True).select(id='row', text='text', summary='original',
+            gold='original_gold'))
     after = matched(cases.select('id', 'text', 'summary', 'gold'))
     first, second = (_detected(cases.select('gold_index', asked=name), found) for name, found in (('row', before), ('id', after)))
-    return DETECTIONS.check(cases.select('id', 'row', 'category', 'kind', before=first['found'], after=second['found'], status_before=first['status'].fill_null('missing'), status_after=second['status'].fill_null('missing')))
+    return DETECTIONS.check(cases.select('id', 'row', 'category', 'kind', before=first['found'], after=second['found'],
+                                         status_before=first['status'].fill_null('missing'),
+                                         status_after=second['status'].fill_null('missing')))
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c58
 CHANGES = Schema('changes', {'group': pl.String, 'n': pl.Int64, 'unread': pl.Int64,
@@ -681,17 +754,20 @@ def detection_changes(
 
     Shares are null where there is nothing to share."""
     if by is not None and by not in ('category', 'kind'): raise UsageError(f"changes are grouped by 'category' or 'kind', not {by!r}")
-    parts = [('all', detections)] + ([(key or 'not known', part) for (key,), part in detections.group_by(by, maintain_order=True)] if by else [])
+    parts = [('all', detections)] + ([(key or 'not known', part) for (key,), part in detections.group_by(by, maintain_order=True)] if by
+                                     else [])
     rows = [{'group': name} | _change(part, level) for name, part in parts]
     adjusted = holm([row['p'] for row in rows[1:]])
-    return CHANGES.frame([rows[0] | {'p_holm': rows[0]['p']}, *(row | {'p_holm': float(p)} for row, p in zip(rows[1:], adjusted, strict=True))])
+    return CHANGES.frame([rows[0] | {'p_holm': rows[0]['p']},
+                          *(row | {'p_holm': float(p)} for row, p in zip(rows[1:], adjusted, strict=True))])
 
 def _change(part: pl.DataFrame, level: float) -> dict:
     read = part.drop_nulls(['before', 'after'])
     before, after = read['before'].to_numpy().astype(bool), read['after'].to_numpy().astype(bool)
     gained, lost, n = int((after & ~before).sum()), int((before & ~after).sum()), len(read)
     low, high = paired_bounds([gained], [lost], [n], level)
-    row = {'n': n, 'unread': len(part) - n, 'gained': gained, 'lost': lost, 'p': float(mcnemar([gained], [lost])[0]), 'missed': int((~before).sum()),
+    row = {'n': n, 'unread': len(part) - n, 'gained': gained, 'lost': lost, 'p': float(mcnemar([gained], [lost])[0]),
+           'missed': int((~before).sum()),
            'difference': (gained - lost)/n if n else None, 'low': float(low[0]) if n else None, 'high': float(high[0]) if n else None}
     for name, hits, of in (('before', before.sum(), n), ('after', after.sum(), n), ('woken', gained, (~before).sum())):
         share = proportion_interval(int(hits), int(of), level)

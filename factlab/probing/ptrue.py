@@ -48,7 +48,8 @@ def sample_questions(
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c7
 PTRUE = Prompt(name='final/ptrue', version=1, fields=('question', 'answer', 'first', 'second'), example_answer='A',
     system='You judge whether the answer that someone gives to a question is right.',
-    user='Read the question and the answer that was given to it. Choose the option that describes the answer, and reply with its letter alone, '
+    user='Read the question and the answer that was given to it. Choose the option that describes the answer, and reply with its letter '
+         'alone, '
          'A or B, without any other text.\n\nQuestion: {question}\nAnswer given: {answer}\n\nThis answer is\nA: {first}\nB: {second}')
 
 TRUTH_OPTIONS = ('CORRECT', 'INCORRECT')
@@ -61,7 +62,8 @@ def _askable(questions: pl.DataFrame) -> tuple[pl.DataFrame, list[dict]]:
     questions = QUESTIONS.check(questions, 'the questions') if {'category', 'truth'} <= {*questions.columns} else questions
     if missing := [name for name in ('id', 'question', 'answer') if name not in questions.columns]:
         raise DataError(f'the questions lack the columns {missing}, found {questions.columns}')
-    if bad := questions['id'].null_count() + int(questions['id'].is_duplicated().sum()): raise DataError(f'{bad} ids of questions are null or twice')
+    if bad := questions['id'].null_count() + int(questions['id'].is_duplicated().sum()):
+        raise DataError(f'{bad} ids of questions are null or twice')
     filled = pl.all_horizontal(pl.col('question', 'answer').str.strip_chars().str.len_chars() > 0)
     return questions, questions.filter(filled).select('id', 'question', 'answer').to_dicts()
 
@@ -146,7 +148,8 @@ def _combined(id: str, orders: Sequence[tuple]) -> dict:
     row |= dict(zip(('p_first', 'p_swapped'), shares, strict=True))
     if None in shares: return row
     mean = lambda values: round(sum(values)/2, 12)  # two facts with one answer must tie, whatever their orders' last bits are
-    return row | {'p_true': mean(shares), 'low': mean([order[2] for order in orders]), 'high': mean([order[3] for order in orders]), 'order_bias': shares[0] - shares[1]}
+    return row | {'p_true': mean(shares), 'low': mean([order[2] for order in orders]), 'high': mean([order[3] for order in orders]),
+                  'order_bias': shares[0] - shares[1]}
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c24
 Reading = Literal['auto', 'choices', 'top']
@@ -168,7 +171,8 @@ def ptrue_exact(
         {'max_tokens': 1, 'top_logprobs': top_logprobs}
     read = _order_of_choices if reading == 'choices' else _order_of_top
     questions, rows = _askable(questions)
-    responses = ask([Request(messages=order_messages(row, swapped), label=PTRUE.name, **how) for row in rows for swapped in (False, True)], model, store)
+    responses = ask([Request(messages=order_messages(row, swapped), label=PTRUE.name, **how) for row in rows for swapped in (False, True)],
+                    model, store)
     probed = [_combined(row['id'], [read(responses[2*i], False), read(responses[2*i + 1], True)]) for i, row in enumerate(rows)]
     return _in_order(questions, probed, PROBE)
 
@@ -176,7 +180,8 @@ def _in_order(questions: pl.DataFrame, rows: Sequence[dict], schema: Schema) -> 
     "Rows of a probe in the order of the questions; those that were not asked are unparsed."
     frame = pl.DataFrame(rows, schema=dict(schema.columns))
     return questions.select('id').join(frame, on='id', how='left', maintain_order='left').with_columns(
-        pl.col('status').fill_null('unparsed'), reason=pl.when(pl.col('status').is_null()).then(pl.lit('no question or no answer')).otherwise('reason')
+        pl.col('status').fill_null('unparsed'),
+        reason=pl.when(pl.col('status').is_null()).then(pl.lit('no question or no answer')).otherwise('reason')
     ).pipe(schema.check)
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c31
@@ -222,7 +227,8 @@ def ptrue_sampled(
     "P(True) as FINAL samples it (App. G.1): temperature 1, both orders, averaged. Raises as `ptrue_exact`."
     if samples < 1: raise UsageError(f'samples must be 1 or more, found {samples}')
     questions, rows = _askable(questions)
-    requests = [Request(messages=order_messages(row, swapped), temperature=1.0, seed=seed, repeat=repeat, max_tokens=max_tokens, label=f'{PTRUE.name}/sampled')
+    requests = [Request(messages=order_messages(row, swapped), temperature=1.0, seed=seed, repeat=repeat, max_tokens=max_tokens,
+                        label=f'{PTRUE.name}/sampled')
                 for row in rows for swapped in (False, True) for repeat in range(samples)]
     responses = ask(requests, model, store)
     orders = [responses[start:start + samples] for start in range(0, len(responses), samples)]
@@ -231,15 +237,18 @@ def ptrue_sampled(
 
 def _with_shares(counted: pl.DataFrame) -> pl.DataFrame:
     "Fill in P(True), its interval, the orders and the bias from the counts."
-    correct, read = (counted.select(f'{kind}_first', f'{kind}_swapped').fill_null(0).to_numpy().astype(float) for kind in ('correct', 'read'))
+    correct, read = (counted.select(f'{kind}_first', f'{kind}_swapped').fill_null(0).to_numpy().astype(float)
+                     for kind in ('correct', 'read'))
     low, high = _mean_interval(correct, read) if len(counted) else (np.zeros(0), np.zeros(0))
-    first, swapped = (pl.when(pl.col(f'read_{order}') > 0).then(pl.col(f'correct_{order}')/pl.col(f'read_{order}')) for order in ('first', 'swapped'))
+    first, swapped = (pl.when(pl.col(f'read_{order}') > 0).then(pl.col(f'correct_{order}')/pl.col(f'read_{order}'))
+                      for order in ('first', 'swapped'))
     return counted.with_columns(p_first=first, p_swapped=swapped, p_true=(first + swapped)/2, order_bias=first - swapped,
         low=pl.Series(low, dtype=pl.Float64).fill_nan(None), high=pl.Series(high, dtype=pl.Float64).fill_nan(None),
         mass=1 - pl.col('unread')/pl.col('samples')).pipe(SAMPLED.check)
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c38
-SAMPLING_CHECK = Schema('sampling check', {'id': pl.String, 'order': pl.String, 'exact': pl.Float64, 'correct': pl.Int64, 'read': pl.Int64, 'p': pl.Float64})
+SAMPLING_CHECK = Schema('sampling check', {'id': pl.String, 'order': pl.String, 'exact': pl.Float64, 'correct': pl.Int64, 'read': pl.Int64,
+                                           'p': pl.Float64})
 
 def sampling_check(
     exact: pl.DataFrame,    # PROBE
@@ -252,7 +261,8 @@ def sampling_check(
     for order in ('first', 'swapped'):
         for row in both.drop_nulls(f'p_{order}').filter(pl.col(f'read_{order}') > 0).to_dicts():
             correct, read, p = row[f'correct_{order}'], row[f'read_{order}'], row[f'p_{order}']
-            rows.append({'id': row['id'], 'order': order, 'exact': p, 'correct': correct, 'read': read, 'p': float(binomtest(correct, read, p).pvalue)})
+            rows.append({'id': row['id'], 'order': order, 'exact': p, 'correct': correct, 'read': read,
+                         'p': float(binomtest(correct, read, p).pvalue)})
     return SAMPLING_CHECK.frame(rows)
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c41
@@ -270,12 +280,15 @@ def answer_likelihood(
 ) -> pl.DataFrame:  # LIKELIHOOD, in the order of the questions
     "Mean log-probability of the answer's tokens after the question. Errors as `ptrue_exact`."
     questions, rows = _askable(questions)
-    responses = ask([Request(messages=ANSWER_QUESTION.render(question=row['question']), choices=(row['answer'],), label='final/answer_likelihood') for row in rows], model, store)
+    responses = ask([Request(messages=ANSWER_QUESTION.render(question=row['question']), choices=(row['answer'],),
+                             label='final/answer_likelihood') for row in rows], model, store)
     def scored(row: dict, response: Response) -> dict:
         if not response.ok: return {'id': row['id'], 'status': 'failed', 'reason': response.error}
-        if not response.completion_tokens: return {'id': row['id'], 'status': 'unparsed', 'reason': 'the backend does not say how many tokens the answer has'}
+        if not response.completion_tokens:
+            return {'id': row['id'], 'status': 'unparsed', 'reason': 'the backend does not say how many tokens the answer has'}
         total = response.choice_logprobs[0]
-        return {'id': row['id'], 'status': 'ok', 'reason': '', 'logprob': total, 'tokens': response.completion_tokens, 'mean_logprob': total/response.completion_tokens}
+        return {'id': row['id'], 'status': 'ok', 'reason': '', 'logprob': total, 'tokens': response.completion_tokens,
+                'mean_logprob': total/response.completion_tokens}
     return _in_order(questions, [scored(*pair) for pair in zip(rows, responses, strict=True)], LIKELIHOOD)
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c44
@@ -303,13 +316,15 @@ def self_consistency(
     "How often the model itself gives the answer, at temperature 1. Errors as `ptrue_exact`."
     if samples < 1: raise UsageError(f'samples must be 1 or more, found {samples}')
     questions, rows = _askable(questions)
-    responses = ask([Request(messages=ANSWER_QUESTION.render(question=row['question']), temperature=1.0, seed=seed, repeat=repeat, max_tokens=max_tokens, stop=('\n',),
+    responses = ask([Request(messages=ANSWER_QUESTION.render(question=row['question']), temperature=1.0, seed=seed, repeat=repeat,
+                             max_tokens=max_tokens, stop=('\n',),
                              label='final/self_consistency') for row in rows for repeat in range(samples)], model, store)
     def counted(row: dict, given: Sequence[Response]) -> dict:
         said = [response.text.strip() for response in given if response.ok]
         if not said: return {'id': row['id'], 'status': 'failed', 'reason': given[0].error}
         share = proportion_interval(sum(same(text, row['answer']) for text in said), len(said))
-        return {'id': row['id'], 'status': 'ok', 'reason': '', 'share': share.estimate, 'low': share.low, 'high': share.high, 'samples': len(said), 'answers': said}
+        return {'id': row['id'], 'status': 'ok', 'reason': '', 'share': share.estimate, 'low': share.low, 'high': share.high,
+                'samples': len(said), 'answers': said}
     return _in_order(questions, [counted(row, responses[i*samples:(i + 1)*samples]) for i, row in enumerate(rows)], CONSISTENCY)
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c49
@@ -317,7 +332,8 @@ PROBE_SCORES = Schema('probe scores', {'probe': pl.String, 'auroc': pl.Float64, 
     'n_right': pl.Int64, 'n_wrong': pl.Int64, 'unparsed': pl.Int64})  # unparsed: rows without a score
 
 def _with_truth(questions: pl.DataFrame, probe: pl.DataFrame) -> pl.DataFrame:
-    if 'truth' not in questions.columns: raise DataError(f'these questions have no column truth, found {questions.columns}: say which answers are right')
+    if 'truth' not in questions.columns:
+        raise DataError(f'these questions have no column truth, found {questions.columns}: say which answers are right')
     return questions.select('id', 'truth').join(probe, on='id', maintain_order='left').drop_nulls('truth')
 
 def compare_probes(
@@ -331,7 +347,8 @@ def compare_probes(
         all_rows = _with_truth(questions, probe)
         read = all_rows.drop_nulls(column)
         found: AUROC = auroc(read['truth'], read[column], level)
-        rows.append({'probe': name, 'auroc': found.estimate, 'low': found.low, 'high': found.high, 'n_right': found.n_true, 'n_wrong': found.n_false,
+        rows.append({'probe': name, 'auroc': found.estimate, 'low': found.low, 'high': found.high, 'n_right': found.n_true,
+                     'n_wrong': found.n_false,
                      'unparsed': len(all_rows) - len(read)})
     return PROBE_SCORES.frame(rows)
 

@@ -20,15 +20,18 @@ from .counterfactual import locate_facts
 from ..text.words import plain_words
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c4
-WRITE_QUESTION = Prompt(name='final/ask_question', version=1, fields=('text', 'summary', 'description'), example_answer='{"question": "When did the bridge open?", "answer": "1969"}',
-    user='A summary of a text holds a piece of information that the text does not support. Write one question whose answer is exactly that piece.\n'
+WRITE_QUESTION = Prompt(name='final/ask_question', version=1, fields=('text', 'summary', 'description'),
+                        example_answer='{"question": "When did the bridge open?", "answer": "1969"}',
+    user='A summary of a text holds a piece of information that the text does not support. Write one question whose answer is exactly '
+         'that piece.\n'
          '- Whoever answers sees neither text nor summary: name the people, things and events that the question is about.\n'
          '- Use only what the text says. Do not put the answer into the question.\n'
          '- The answer is the unsupported piece as the summary has it, in a few words.\n\nText:\n{text}\n\nSummary:\n{summary}\n\n'
          'What is not supported: {description}\n\nReply with a JSON object: {{"question": "...", "answer": "..."}}')
 
 ASK_SCHEMA = canonical_json({'type': 'object', 'required': ['question', 'answer'], 'additionalProperties': False,
-    'properties': {'question': {'type': 'string', 'minLength': 8, 'maxLength': 240}, 'answer': {'type': 'string', 'minLength': 1, 'maxLength': 80}}})
+    'properties': {'question': {'type': 'string', 'minLength': 8, 'maxLength': 240},
+                   'answer': {'type': 'string', 'minLength': 1, 'maxLength': 80}}})
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c5
 def read_question(
@@ -43,8 +46,10 @@ def read_question(
     return Parsed((' '.join(question.split()), ' '.join(answer.split())), reason=parsed.reason)
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c8
-_ORDINARY = frozenset('what which who whom whose when where why how many much long old far often is are was were be been being do does did has have had will would '
-    'can could should of in on at by to for from with about into over after before during between under and or not that this these those it its he she they '
+_ORDINARY = frozenset('what which who whom whose when where why how many much long old far often is are was were be been being do does '
+                      'did has have had will would '
+    'can could should of in on at by to for from with about into over after before during between under and or not that this these those '
+    'it its he she they '
     'his her their there name named called kind type first last year date day month time place city country town person number '
     'belongs gap sentence'.split())
 
@@ -54,7 +59,8 @@ def foreign_words(
 ) -> list[str]:
     "Words of the question that neither the source nor the ordinary language of questions has."
     known = {word for word in plain_words(text)} | _ORDINARY
-    return [word for word in dict.fromkeys(plain_words(question)) if word not in known and word.rstrip('s') not in known and word + 's' not in known]
+    return [word for word in dict.fromkeys(plain_words(question))
+            if word not in known and word.rstrip('s') not in known and word + 's' not in known]
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c11
 DRAFTS = Schema('question drafts', {
@@ -77,9 +83,12 @@ def draft_questions(
     "Propose a question for each described inconsistency (FINAL App. G.1). Unreadable proposals are counted, never invented."
     if missing := [name for name in ('id', 'text', 'summary', 'description') if name not in errors.columns]:
         raise DataError(f'the errors lack the columns {missing}, found {errors.columns}')
-    rows = errors.select('id', 'text', 'summary', 'description', category=pl.col('category') if 'category' in errors.columns else pl.lit(None, pl.String)).to_dicts()
+    rows = errors.select('id', 'text', 'summary', 'description',
+                         category=pl.col('category') if 'category' in errors.columns else pl.lit(None, pl.String)).to_dicts()
     asked = [row for row in rows if all(row[name] for name in ('text', 'summary', 'description'))]
-    responses = dict(zip((row['id'] for row in asked), ask([Request(messages=WRITE_QUESTION.render(**{name: row[name] for name in WRITE_QUESTION.fields}), json_schema=ASK_SCHEMA,
+    responses = dict(zip((row['id'] for row in asked),
+                         ask([Request(messages=WRITE_QUESTION.render(**{name: row[name] for name in WRITE_QUESTION.fields}),
+                                      json_schema=ASK_SCHEMA,
         max_tokens=max_tokens, seed=seed, label=WRITE_QUESTION.name) for row in asked], model, store), strict=True))
     return DRAFTS.frame([_draft(row, responses.get(row['id'])) for row in rows])
 
@@ -98,7 +107,8 @@ def reviewed(
 ) -> dict:  # the columns of DRAFTS that a reviewer looks at
     "A proposed question and answer beside what speaks against them."
     within = lambda whole: bool(plain_words(answer)) and f' {" ".join(plain_words(answer))} ' in f' {" ".join(plain_words(whole))} '
-    return {'question': question, 'answer': answer, 'in_summary': within(row['summary']), 'gives_away': within(question), 'foreign': foreign_words(question, row['text'])}
+    return {'question': question, 'answer': answer, 'in_summary': within(row['summary']), 'gives_away': within(question),
+            'foreign': foreign_words(question, row['text'])}
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c16
 GAP, GAP_CONTEXT, MAX_GAP = '____', 300, 80  # characters of a sentence before and after the gap, and of what is left out, at the most
@@ -114,7 +124,8 @@ def gap_question(
     ends = [match.end() for match in _END.finditer(summary)]
     first = max([0, start - GAP_CONTEXT, *(at for at in ends if at <= start)])
     last = min([len(summary), end + GAP_CONTEXT, *(at for at in ends if at >= end)])
-    sentence = re.sub(rf'(?<!\w){re.escape(piece)}(?!\w)', GAP, summary[first:start]) + GAP + re.sub(rf'(?<!\w){re.escape(piece)}(?!\w)', GAP, summary[end:last])
+    sentence = re.sub(rf'(?<!\w){re.escape(piece)}(?!\w)', GAP, summary[first:start]) + GAP + re.sub(rf'(?<!\w){re.escape(piece)}(?!\w)',
+        GAP, summary[end:last])
     return f'What belongs in the gap ({GAP}) of this sentence? ' + ' '.join(sentence.split())
 
 # %% ../../nbs/12_probing/02_questions.ipynb #c18

@@ -56,26 +56,34 @@ class SolvedExample:
     evidence: str = ''  # of a claim
 
 TEXT_EXAMPLES = (
-    SolvedExample('The bicycle chain passes the force of the pedals to the rear wheel. A derailleur moves the chain from one sprocket to another, '
+    SolvedExample('The bicycle chain passes the force of the pedals to the rear wheel. A derailleur moves the chain from one sprocket to '
+                  'another, '
             'and so changes how far the bicycle travels with each turn of the pedals.',
             'A chain does drive the rear wheel, and a derailleur does shift it between sprockets of different size.', True),
-    SolvedExample('Saffron is the dried stigma of a crocus flower that opens in autumn. Since each flower gives only three threads, pickers need many '
+    SolvedExample('Saffron is the dried stigma of a crocus flower that opens in autumn. Since each flower gives only three threads, '
+                  'pickers need many '
             'thousands of flowers for a kilogram. The threads color rice deep blue.',
             'The origin and the harvest are right, but saffron colors food yellow, not blue.', False),
-    SolvedExample('A lighthouse warns ships of rocks and shows them where the harbor lies. Fresnel’s lens, made of many rings of glass, gathered the lamp’s '
+    SolvedExample('A lighthouse warns ships of rocks and shows them where the harbor lies. Fresnel’s lens, made of many rings of glass, '
+                  'gathered the lamp’s '
             'light into a beam that could be seen from much farther away.',
             'Lighthouses serve both purposes, and the ringed lens of Fresnel did concentrate the light.', True),
-    SolvedExample('Paper reached Europe from China by way of the Islamic world. Before it spread, scribes wrote on parchment, which was pressed from the '
+    SolvedExample('Paper reached Europe from China by way of the Islamic world. Before it spread, scribes wrote on parchment, which was '
+                  'pressed from the '
             'bark of birch trees.',
             'The route of paper is right. Parchment is made of animal skin, not of bark.', False),
-    SolvedExample('Sourdough rises without baker’s yeast from a packet. Wild yeasts and bacteria live in the starter, and the acids that the bacteria make '
+    SolvedExample('Sourdough rises without baker’s yeast from a packet. Wild yeasts and bacteria live in the starter, and the acids that '
+                  'the bacteria make '
             'keep the bread from ever tasting sour.',
             'The starter is described correctly, but the acids are what makes sourdough taste sour.', False))
 
 CLAIM_EXAMPLES = (
-    SolvedExample('The museum opened to the public in the former railway station.', 'The evidence says that the station became the museum.', True,
-            'After trains stopped running, the city turned its old railway station into a museum, which received its first visitors in spring.'),
-    SolvedExample('The orchestra rejected the composer’s second symphony.', 'The evidence says that the orchestra played it at once.', False,
+    SolvedExample('The museum opened to the public in the former railway station.', 'The evidence says that the station became the museum.',
+                  True,
+            'After trains stopped running, the city turned its old railway station into a museum, which received its first visitors in '
+            'spring.'),
+    SolvedExample('The orchestra rejected the composer’s second symphony.', 'The evidence says that the orchestra played it at once.',
+                  False,
             'The orchestra took up the composer’s second symphony at once and played it in eleven cities.'),
     SolvedExample('The valley’s farmers grow mostly olives.', 'The evidence names olives as the main crop.', True,
             'Almonds and wheat are found on the slopes, but olives take up most of the farmland of the valley.'),
@@ -88,7 +96,8 @@ CLAIM_EXAMPLES = (
 _RULES = {
     'text': 'You judge whether a text is factually accurate. Use what you know. A text is Factual when everything in it is right, '
             'and Not Factual as soon as one statement in it is wrong.',
-    'rag': 'You judge whether a text is factually accurate. Compare it with the evidence first; where the evidence is silent, missing or about something else, '
+    'rag': 'You judge whether a text is factually accurate. Compare it with the evidence first; where the evidence is silent, missing or '
+           'about something else, '
            'use what you know. A text is Factual when everything in it is right, and Not Factual as soon as one statement in it is wrong.',
     'claim': 'You judge whether a claim is right, by the evidence alone. A claim is Factual when the evidence says so, '
              'and Not Factual when the evidence does not bear it out.'}
@@ -204,15 +213,18 @@ class FactualityJudge:
         unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
         for i, response in zip(unread, self._compare([(values[i], asked[i][0].text) for i in unread], model, store, repeat), strict=True):
             asked[i].append(response)
-            states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed', response.error, None)
+            states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed',
+                response.error, None)
         return _verdicts(rows, states, asked)
 
     def _values(self, rows: pl.DataFrame, model: Model, seed: int) -> list[dict[str, str]]:
         needed = ['text', *['evidence'] * (self.task != 'text')]
-        if missing := [c for c in needed if c not in rows.columns]: raise DataError(f'the judge {self.name} needs the columns {needed}: {missing} are missing')
+        if missing := [c for c in needed if c not in rows.columns]:
+            raise DataError(f'the judge {self.name} needs the columns {needed}: {missing} are missing')
         values = [{'text': text} for text in rows['text']]
         if self.task != 'text':
-            evidence = rows['evidence'] if rows.schema['evidence'] == pl.List(pl.String) else rows.select(pl.concat_list('evidence')).to_series()
+            evidence = (rows['evidence'] if rows.schema['evidence'] == pl.List(pl.String)
+                        else rows.select(pl.concat_list('evidence')).to_series())
             fitted = fit_evidence(evidence.to_list(), self.tokens, token_counter(model))
             values = [value | {'evidence': text} for value, text in zip(values, fitted, strict=True)]
         if not self.few_shot: return values
@@ -227,7 +239,8 @@ class FactualityJudge:
 
     def _compare(self, items: list[tuple[dict, str]], model: Model, store, repeat: int) -> list[Response]:
         "Log-probabilities of the two labels after answers that could not be read."
-        return ask([Request(messages=(*self.prompt.render(**value), Message(role='assistant', content=answer), *LABEL_RETRY.render()), choices=FACTUALITY_LABELS,
+        return ask([Request(messages=(*self.prompt.render(**value), Message(role='assistant', content=answer), *LABEL_RETRY.render()),
+                            choices=FACTUALITY_LABELS,
                             repeat=repeat, label=LABEL_RETRY.name) for value, answer in items], model, store)
 
 # %% ../../nbs/08_verification/03_judges.ipynb #c18

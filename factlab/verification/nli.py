@@ -106,7 +106,8 @@ _NAMES = {'ENT': 'entailment entails entailed entail ent supports supported supp
           'NEUT': 'neutral neut nei notenoughinfo notenoughinformation notenoughevidence unknown unverifiable',
           'CONTR': 'contradiction contradictory contradicts contradicted contradict contr refutes refuted refute'}
 _MEANING = {name: label for label, names in _NAMES.items() for name in names.split()}
-_DENIALS = frozenset('notentailment nonentailment nonentailed notentailed notsupported unsupported inconsistent'.split())  # beside ENT alone
+# beside ENT alone
+_DENIALS = frozenset('notentailment nonentailment nonentailed notentailed notsupported unsupported inconsistent'.split())
 
 class Outputs(NamedTuple):
     "What the outputs of a classification model mean."
@@ -121,14 +122,17 @@ def _names_of(config: Mapping) -> list[str]|None:  # in the order of the outputs
     if not isinstance(table, Mapping) or sorted(map(str, table)) != sorted(map(str, range(len(table)))): return None
     names = [str(name) for _, name in sorted(table.items(), key=lambda item: int(item[0]))]
     other = config.get('label2id')
-    if isinstance(other, Mapping) and other and {str(name): str(at) for name, at in other.items()} != {name: str(at) for at, name in enumerate(names)}:
+    if isinstance(other, Mapping) and other and {str(name): str(at) for name, at in other.items()} != {name: str(at)
+            for at, name in enumerate(names)}:
         return None
     return names
 
 def _asked_labels(asked: str, name: str, size: int|None) -> tuple[str, ...]:
     labels = tuple(part.strip().upper() for part in asked.split(','))
-    if len({*labels}) < len(labels) or not {*labels} <= {*NLI_LABELS} or 'ENT' not in labels or len(labels) < 2 or (size and size != len(labels)):
-        raise UsageError(f'labels={asked} in {name!r}: expected {size or "two or three"} different ones of {",".join(NLI_LABELS)}, ENT among them, '
+    if len({*labels}) < len(labels) or not {*labels} <= {*NLI_LABELS} or 'ENT' not in labels or len(labels) < 2 or (size
+            and size != len(labels)):
+        raise UsageError(f'labels={asked} in {name!r}: expected {size or "two or three"} different ones of {",".join(NLI_LABELS)}, ENT '
+                         f'among them, '
                          "in the order of the model's outputs")
     return labels
 
@@ -147,7 +151,8 @@ def read_outputs(
             labels = tuple('CONTR' if _plain(each) in _DENIALS else label for each, label in zip(names, labels, strict=True))
     if 'ENT' not in labels or None in labels or len({*labels}) < len(labels):
         tables = {key: config[key] for key in ('id2label', 'label2id') if key in config}
-        raise ModelError(f'what the outputs of {name} mean cannot be answered from its configuration: {json.dumps(tables, ensure_ascii=False)[:300]}. '
+        raise ModelError(f'what the outputs of {name} mean cannot be answered from its configuration: '
+                         f'{json.dumps(tables, ensure_ascii=False)[:300]}. '
                          'Look it up in its model card and write it in the order of the outputs, as '
                          f'{name}{"&" if "?" in name else "?"}labels=ENT,NEUT,CONTR (or two of them, ENT and another)')
     absent = [label for label in NLI_LABELS if label not in labels]
@@ -265,7 +270,8 @@ class NLI:
         return tokenizer
 
     @property
-    def model(self): return _classifier(self.name, self.source._replace(config=None), self.identity['dtype'], pick_device(self.options['device']))
+    def model(self):
+        return _classifier(self.name, self.source._replace(config=None), self.identity['dtype'], pick_device(self.options['device']))
 
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         return cached_probabilities(pairs, self.name, self.identity, self._compute, store)
@@ -280,7 +286,8 @@ class NLI:
 
     def _windows(self, rows: Sequence[Pair]) -> tuple[list[dict], list[int]]:
         "The model's inputs for each window, and the row that it belongs to."
-        found = self.tokenizer([evidence for evidence, _ in rows], [claim for _, claim in rows], truncation='only_first', max_length=self.window,
+        found = self.tokenizer([evidence for evidence, _ in rows], [claim for _, claim in rows], truncation='only_first',
+                               max_length=self.window,
                                stride=min(_OVERLAP, self.window//4), return_overflowing_tokens=True)
         row_of = found.pop('overflow_to_sample_mapping')
         return [{key: found[key][at] for key in found} for at in range(len(row_of))], row_of
@@ -311,7 +318,8 @@ VERIFIER_ANSWERS = ('Supported', 'Not enough information', 'Refuted')  # in the 
 
 ASK_VERIFIER = Prompt(name='oasis/ask_verifier', version=1, fields=('options', 'evidence', 'claim'), example_answer='Supported',
     system='You compare a claim with a piece of evidence. You rely on the evidence alone, not on what you know.',
-    user='Decide what the evidence says about the claim. Reply with one of these, word for word, and nothing else: {options}.\n\nEvidence: {evidence}\n\nClaim: {claim}')
+    user='Decide what the evidence says about the claim. Reply with one of these, word for word, and nothing else: '
+         '{options}.\n\nEvidence: {evidence}\n\nClaim: {claim}')
 
 def halves(
     text: str,
@@ -354,10 +362,12 @@ class AskedVerifier:
         scores = np.array([response.choice_logprobs for response in responses], np.float64)
         shares = np.exp(scores - scores.max(1, keepdims=True))
         shares = (shares/shares.sum(1, keepdims=True)).reshape(len(orders), -1, 3).mean(0)
-        return np.stack([most_decided(part) for part in np.split(shares, np.cumsum([len(found) for found in parts])[:-1])]).astype(np.float32)
+        return np.stack([most_decided(part) for part in np.split(shares,
+            np.cumsum([len(found) for found in parts])[:-1])]).astype(np.float32)
 
     def _request(self, evidence: str, claim: str, order: Sequence[str] = VERIFIER_ANSWERS) -> Request:
-        return Request(messages=ASK_VERIFIER.render(options=' / '.join(order), evidence=evidence, claim=claim), choices=VERIFIER_ANSWERS, label=ASK_VERIFIER.name)
+        return Request(messages=ASK_VERIFIER.render(options=' / '.join(order), evidence=evidence, claim=claim), choices=VERIFIER_ANSWERS,
+                       label=ASK_VERIFIER.name)
 
     def _parts(self, evidence: str, claim: str) -> list[str]:
         "The evidence, in parts where the context is too short for it."
@@ -379,7 +389,8 @@ class CosineVerifier:
         self.encoder = Encoder(name.partition(':')[2] or 'tiny')
 
     @property
-    def identity(self) -> dict: return {'backend': 'cosine', 'encoder': self.encoder.identity, 'characters': self.characters, 'answer_version': 1}
+    def identity(self) -> dict:
+        return {'backend': 'cosine', 'encoder': self.encoder.identity, 'characters': self.characters, 'answer_version': 1}
 
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         "As `Verifier`. What the store keeps is the vectors."
@@ -412,7 +423,8 @@ class InPieces:
 def _tiny(name: str) -> Verifier:
     _, options = split_options(name)
     if unknown := {*options} - {'adapter', 'dtype', 'device'}:
-        raise UsageError(f'{name!r}: the trained verifier has no option {", ".join(sorted(unknown))}; there are adapter (a folder), dtype and device. '
+        raise UsageError(f'{name!r}: the trained verifier has no option {", ".join(sorted(unknown))}; there are adapter (a folder), '
+                         f'dtype and device. '
                          'The language model asked directly is prompt:tiny')
     verifier = TinyVerifier(options.pop('adapter', None), **options)
     return InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)

@@ -61,9 +61,11 @@ def labels_of(
 class Rule:
     "How probabilities become verdicts."
     name: str
-    scores: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # [claims, k, 3] to a score for each claim and the column it comes from, -1 for none
+    # [claims, k, 3] to a score for each claim and the column it comes from, -1 for none
+    scores: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     threshold: float  # a claim with this score or more is verified
-    min_verified_share: float|None = 1.0  # part of a text's claims that must be verified; None: the mean of their scores must reach the threshold
+    # part of a text's claims that must be verified; None: the mean of their scores must reach the threshold
+    min_verified_share: float|None = 1.0
     short_circuits: bool = False  # the first decided passage settles a claim, so the passages behind it need not be evaluated
 
 def _first_decided(probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,10 +175,13 @@ def _sizes(claims: Sequence[str], evidence: Sequence[Sequence[str]]) -> np.ndarr
     if strange is not None: raise DataError(f'the evidence of claim {strange} is one text: expected a list of passages, best first')
     return np.array([len(found) for found in evidence], int)
 
-def _evaluate(table: np.ndarray, cells: np.ndarray, claims: Sequence[str], evidence: Sequence[Sequence[str]], verifier: Verifier, store) -> int:
+def _evaluate(table: np.ndarray, cells: np.ndarray, claims: Sequence[str], evidence: Sequence[Sequence[str]], verifier: Verifier,
+              store) -> int:
     "Fill cells (bool [claims, k]) of the table in one batch, and count them."
     rows, columns = np.nonzero(cells)
-    if len(rows): table[rows, columns] = verifier.probabilities([(evidence[row][column], claims[row]) for row, column in zip(rows, columns, strict=True)], store)
+    if len(rows):
+        table[rows, columns] = verifier.probabilities([(evidence[row][column], claims[row])
+                                                       for row, column in zip(rows, columns, strict=True)], store)
     return len(rows)
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c24
@@ -230,7 +235,8 @@ class ClaimVerdicts(NamedTuple):
     probabilities: np.ndarray  # float32 [claims, k, 3], NaN where not evaluated
     evaluated: int
     pairs: int
-    settled: np.ndarray        # bool [claims]: False where the texts' verdicts were known before the claim's, whose columns then say nothing
+    # bool [claims]: False where the texts' verdicts were known before the claim's, whose columns then say nothing
+    settled: np.ndarray
 
 def verify_claims(
     claims: Sequence[str],
@@ -242,7 +248,8 @@ def verify_claims(
 ) -> ClaimVerdicts:
     "Verify claims against their passages: in waves where the rule decides early, else all pairs. Raises `DataError` when lists do not fit."
     rule, verifier = read_method(method), load_verifier(verifier)
-    found = evaluate_incrementally(claims, evidence, verifier, store, text_claims=text_claims) if rule.short_circuits else evaluate_all(claims, evidence, verifier, store)
+    found = evaluate_incrementally(claims, evidence, verifier, store,
+                                   text_claims=text_claims) if rule.short_circuits else evaluate_all(claims, evidence, verifier, store)
     scores, places = rule.scores(found.probabilities)
     seen = (~np.isnan(found.probabilities).any(-1)).sum(1)
     settled = (places >= 0) | (seen == [len(passages) for passages in evidence])
@@ -263,7 +270,8 @@ CLAIM_VERDICTS = Schema('claim verdicts', {
     'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64,  # of that passage; where none decided, of the least neutral one
     'score': pl.Float64, 'passages': pl.Int64})
 EVIDENCE = Schema('evidence', {
-    'text_id': pl.String, 'number': pl.Int64, 'claim': pl.String, 'rank': pl.Int64, 'passage_id': pl.String, 'page': pl.String, 'passage': pl.String,
+    'text_id': pl.String, 'number': pl.Int64, 'claim': pl.String, 'rank': pl.Int64, 'passage_id': pl.String, 'page': pl.String,
+    'passage': pl.String,
     'score': pl.Float64,    # of the search
     'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})  # null: not evaluated, the claim was decided before
 
@@ -328,7 +336,8 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
     "Verdicts of texts (id, reason, warning) from those of their claims (CLAIM_VERDICTS)."
     verified, n = pl.col('verdict').sum(), pl.len()
     mean = rule.min_verified_share is None
-    sums = rows.group_by('text_id').agg(n_claims=n.cast(pl.Int64), n_verified=verified.cast(pl.Int64), settled=pl.col('verdict').is_not_null().all(),
+    sums = rows.group_by('text_id').agg(n_claims=n.cast(pl.Int64), n_verified=verified.cast(pl.Int64),
+                                        settled=pl.col('verdict').is_not_null().all(),
                                         score=pl.col('score').mean() if mean else verified/n)  # claims that are not settled cannot lift it to the limit
     limit = rule.threshold if mean else rule.min_verified_share
     joined = texts.join(sums, left_on='id', right_on='text_id', how='left', maintain_order='left')
@@ -375,13 +384,15 @@ def verify_texts(
     passages, search = open_search(corpus, retriever)
     with _one_store(store) as store:
         parsed = extractor.extract(texts['text'].to_list(), store)
-        stated = pl.DataFrame({'text_id': texts['id'], 'claim': pl.Series([[*map(_whole, found.value or [])] for found in parsed], dtype=pl.List(pl.String))})
+        stated = pl.DataFrame({'text_id': texts['id'], 'claim': pl.Series([[*map(_whole, found.value or [])] for found in parsed],
+            dtype=pl.List(pl.String))})
         stated = stated.with_columns(number=pl.int_ranges(1, pl.col('claim').list.len() + 1)).explode('claim', 'number').drop_nulls('claim')
         claims = stated['claim'].unique(maintain_order=True).to_list()
         hits = _found(search, claims, min(k, len(passages)), store)
         evidence = [passages['text'].gather(row[row >= 0]).to_list() for row in hits.ids]
         found = verify_claims(claims, evidence, verifier, rule, store, _text_claims(stated, claims, rule) if stop_at_text_verdict else None)
-    rows = CLAIM_VERDICTS.check(stated.join(_claim_frame(claims, found, (hits.ids >= 0).sum(1)), on='claim', how='left', maintain_order='left'))
+    rows = CLAIM_VERDICTS.check(stated.join(_claim_frame(claims, found, (hits.ids >= 0).sum(1)), on='claim', how='left',
+                                            maintain_order='left'))
     shown = stated.join(_evidence_frame(claims, found, hits, passages), on='claim', how='inner', maintain_order='left_right')
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
     embedded, read = any(map(_is_embedded, parts.values())), list(zip(texts['text'], parsed, strict=True))
@@ -394,7 +405,8 @@ def verify_texts(
 def _text_claims(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> TextClaims|None:  # None: the mean over claims needs all of them
     numbers = {claim: row for row, claim in enumerate(claims)}
     texts = np.unique(stated['text_id'].to_numpy(), return_inverse=True)[1]
-    return None if rule.min_verified_share is None else TextClaims(texts, np.array([numbers[claim] for claim in stated['claim']], int), rule.min_verified_share)
+    return None if rule.min_verified_share is None else TextClaims(texts, np.array([numbers[claim] for claim in stated['claim']], int),
+        rule.min_verified_share)
 
 def _is_embedded(name: str) -> bool: return name.removeprefix('prompt:').partition('?')[0] in ('tiny', 'retriever', 'cosine')
 
@@ -405,7 +417,8 @@ def verify_text(
     **options,  # as for `verify_texts`
 ) -> Verdicts:  # of one text, its id is 'text'
     "Is this text true, as far as the corpus knows? `print(verdict_report(verify_text(…)))` shows it."
-    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [_whole(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus, **options)
+    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [_whole(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus,
+                        **options)
 
 # %% ../../nbs/08_verification/02_pipeline.ipynb #c51
 _ESCAPES = re.compile(r'\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.', re.DOTALL)
@@ -433,11 +446,13 @@ def _claim_lines(claim: dict, passages: list[dict], width: int) -> list[str]:
     "One claim, its label, and the passages to show. What is over 1,000 characters long is shown shortened."
     short = lambda text, max_length=1000: text if len(text) <= max_length else f'{text[:max_length]} … ({len(text):,} characters)'
     chances = '' if claim['p_ent'] is None else f'   P: ENT {claim["p_ent"]:.2f}  NEUT {claim["p_neut"]:.2f}  CONTR {claim["p_contr"]:.2f}'
-    state = f'{"verified" if claim["verdict"] else "not verified"} ({_WORDS[claim["label"]]})' if claim['verdict'] is not None else "not settled: the text's verdict was known before"
+    state = (f'{"verified" if claim["verdict"] else "not verified"} ({_WORDS[claim["label"]]})' if claim['verdict'] is not None
+             else "not settled: the text's verdict was known before")
     lines = ['', _wrapped(short(printable(claim['claim'])), width, '     ', f'{claim["number"]:>3}  '), f'     {state}{chances}']
     for passage in passages:
         place = ' · '.join(dict.fromkeys([printable(passage['page'] or ''), printable(passage['passage_id'])]))
-        lines += [_wrapped(f'rank {passage["rank"]} of {claim["passages"]} · {short(place, 200)} · score {passage["score"]:.2f}', width, '     '),
+        lines += [_wrapped(f'rank {passage["rank"]} of {claim["passages"]} · {short(place, 200)} · score {passage["score"]:.2f}', width,
+                           '     '),
                   _wrapped(short(printable(passage['passage'])), width, '       | ')]
     return lines
 
@@ -462,7 +477,8 @@ def verdict_report(
         lines.append(_headline(text))
         if text['warning']: lines.append(textwrap.fill(f'Note: {printable(text["warning"])}', width))
         for claim in claims.get(text['id'], verdicts.claims.head(0)).iter_rows(named=True):
-            lines += _claim_lines(claim, _shown(claim, evidence.get((text['id'], claim['number']), verdicts.evidence.head(0)), passages), width)
+            lines += _claim_lines(claim, _shown(claim, evidence.get((text['id'], claim['number']), verdicts.evidence.head(0)), passages),
+                                  width)
     summary = f'{settings["method"]}, {settings["evaluated"]} of {settings["pairs"]} pairs evaluated (k = {settings["k"]}, {settings["passages"]:,} passages)'
     named = ', '.join(f'{part} {printable(settings[part])}' for part in ('extractor', 'retriever', 'verifier'))
     return '\n'.join([*lines, '', _wrapped(f'{summary}; {named}', width, '')]).lstrip('\n')

@@ -51,7 +51,8 @@ class Reader:
     def evidences(self, texts: Sequence[str]) -> list[list[list[int]]]:  # for each text its windows
         "Evidence in tokens, in overlapping windows where it is long."
         head = self.tokenizer.encode('Evidence:')
-        return [[([] if start == 0 else head) + tokens[start:start + EVIDENCE_TOKENS] + self._claim for start in _window_starts(len(tokens))]
+        return [[([] if start == 0 else head) + tokens[start:start + EVIDENCE_TOKENS] + self._claim
+                 for start in _window_starts(len(tokens))]
                 for tokens in self._tokens([f'Evidence: {text}' for text in texts])]
 
     def claims(self, texts: Sequence[str]) -> list[list[int]]:
@@ -59,7 +60,8 @@ class Reader:
         found = self._tokens([f' {text}' for text in texts])
         long = next((at for at, tokens in enumerate(found) if len(tokens) > CLAIM_TOKENS), None)
         if long is not None:
-            raise DataError(f'the claim {texts[long][:60]!r}… has {len(found[long]):,} tokens, expected at most {CLAIM_TOKENS}: split it into claims first')
+            raise DataError(f'the claim {texts[long][:60]!r}… has {len(found[long]):,} tokens, expected at most {CLAIM_TOKENS}: split it '
+                            f'into claims first')
         return [tokens + self._verdict for tokens in found]
 
 def _window_starts(length: int) -> list[int]:
@@ -115,7 +117,8 @@ def load_trunk(
     import torch
     from transformers import AutoModel
     with quiet(): model = AutoModel.from_pretrained(tiny_folder(), dtype=getattr(torch, dtype), use_safetensors=True)
-    if not 1 <= layers <= len(model.layers): raise ModelError(f'the embedded language model has {len(model.layers)} layers, found {layers}: choose from 1 to that')
+    if not 1 <= layers <= len(model.layers):
+        raise ModelError(f'the embedded language model has {len(model.layers)} layers, found {layers}: choose from 1 to that')
     model.layers = model.layers[:layers]
     model.config.num_hidden_layers, model.config.use_cache = layers, False
     return model.to(device)
@@ -192,7 +195,8 @@ class TinyVerifier:
     def identity(self) -> dict:  # JSON-able
         "Everything that changes a probability."
         dtype = pick_dtype(self._dtype, 'bfloat16', lambda: self.device)
-        return {'verifier': 'tiny', 'weights': f'gguf:{TINY_SHA256}', 'adapter': adapter_digest(self.folder), 'dtype': dtype, 'answer_version': 1}
+        return {'verifier': 'tiny', 'weights': f'gguf:{TINY_SHA256}', 'adapter': adapter_digest(self.folder), 'dtype': dtype,
+                'answer_version': 1}
 
     def probabilities(self,
         pairs: Sequence[tuple[str, str]],  # evidence and claim
@@ -264,7 +268,8 @@ def pair_probabilities(
     for part in batches([row.length for row in rows], batch_tokens):
         with torch.no_grad(): new = label_logits(trunk, head, [rows[at] for at in part]).softmax(-1).cpu().numpy()
         if not np.isfinite(new).all():
-            raise ModelError('the verifier gave numbers that are not finite: use dtype=float32; if that does not help its weights are damaged, train it again')
+            raise ModelError('the verifier gave numbers that are not finite: use dtype=float32; if that does not help its weights are '
+                             'damaged, train it again')
         for at, values in zip((pair for row in part for pair in places[row]), new, strict=True):
             if values[0] > found[at, 0]: found[at] = values
     return found
