@@ -53,7 +53,7 @@ def run_spec(
     "All that determines a run's answers, as JSON: two runs with equal specs are the same run."
     return {
         'dataset': {'name': dataset, 'fingerprint': fingerprint(rows), 'rows': rows.height},
-        'method': {'name': method.name, 'version': getattr(method, 'version', 1), 'repair': getattr(method, 'retry_unparsed', False), 'max_tokens': min(method.max_tokens, getattr(model, 'answer_limit', None) or method.max_tokens),
+        'method': {'name': method.name, 'version': getattr(method, 'version', 1) if getattr(method, 'settings', None) is None else method.settings, 'repair': getattr(method, 'retry_unparsed', False), 'max_tokens': min(method.max_tokens, getattr(model, 'answer_limit', None) or method.max_tokens),
                    'prompts': [{'id': prompt.id, 'source': prompt.source, 'sha256': prompt.sha256} for prompt in method.prompts]},
         'model': {'name': model.name, 'identity': model.identity}, 'seed': seed, 'repeat': repeat}
 
