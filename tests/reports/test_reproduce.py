@@ -25,13 +25,13 @@ from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
-from factlab.reports.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
+from factlab.reports.exhibits import Exhibit, catalog, headline, make_cells, published_cells, summary_of
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
 from factlab.studies.final.study import ASK_QUESTIONS
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'
-EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
+EXHIBITS = {exhibit.id: exhibit for exhibit in catalog()}
 
 
 @pytest.fixture(autouse=True, scope='module')
@@ -492,7 +492,7 @@ def test_an_exact_exhibit_shows_its_exact_cell():
     assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1); measured 0.25 (A (tiny) F1), n = 5')
 
 
-@pytest.mark.parametrize('id', [exhibit.id for exhibit in CATALOG if exhibit.counterpart])
+@pytest.mark.parametrize('id', [exhibit.id for exhibit in catalog() if exhibit.counterpart])
 def test_counterparts_are_printed(id):
     cells = published_cells(id).select('row', 'column').rows()
     assert EXHIBITS[id].counterpart in cells
