@@ -32,17 +32,17 @@ from factlab.error_analysis.categories import MISSED, find_errors, propose, prop
 from factlab.error_analysis.categoriser import CATEGORISE, CHOOSE, choose_categories, make_cases
 from factlab.localization.matching import MATCH, EncoderJudge, ModelJudge, match_predictions
 from factlab.localization.methods import (
-    AGAIN,
+    LIST_RETRY,
     BINARY,
     COT,
     DECOMPOSE,
     DETECT,
-    DETECTION_AGAIN,
-    FACTS_AGAIN,
+    DETECTION_RETRY,
+    FACTS_RETRY,
     FEW_SHOT,
     MERGE,
-    REASONS_AGAIN,
-    SAY,
+    REASONS_RETRY,
+    VERDICT_RETRY,
     ZERO_SHOT,
     Binary,
     FactScore,
@@ -204,9 +204,9 @@ def _json_question(request) -> str: return ('{"question": "Where did it happen?"
 
 ANSWERS = {
     **{prompt.name: _direct for prompt in (*ZERO_SHOT, *FEW_SHOT)}, **{prompt.name: _reasoned for prompt in COT},
-    'final/cot1_hint': _reasoned, 'final/cot2_hint': _reasoned, AGAIN.prompt.name: _again,
+    'final/cot1_hint': _reasoned, 'final/cot2_hint': _reasoned, LIST_RETRY.prompt.name: _again,
     DECOMPOSE.name: _facts, DETECT.name: _detected, MERGE.name: _merged,
-    FACTS_AGAIN.prompt.name: _json_items, REASONS_AGAIN.prompt.name: _json_items, DETECTION_AGAIN.prompt.name: _json_verdict,
+    FACTS_RETRY.prompt.name: _json_items, REASONS_RETRY.prompt.name: _json_items, DETECTION_RETRY.prompt.name: _json_verdict,
     BINARY.name: lambda request: ('Final answer: yes', 'It is not.\nFinal answer: no', 'Who knows.')[_number(request) % 3],
     MATCH.name: _matched, ASK_QUESTIONS.name: lambda request: '\n'.join(f'- What is it? {line[2:]}' for line in _after(request, 'Facts:\n').splitlines()),
     **{judge_prompt(task, fs, ex).name: _label for task in ('text', 'rag', 'claim') for fs in (False, True) for ex in (False, True)},
@@ -217,7 +217,7 @@ ANSWERS = {
     'final/self_consistency': lambda request: ('in Leeds', 'Germany', 'Cape Canaveral, Florida', '1969')[_number(request) % 4],
     ASK.name: _json_question, PROPOSE.name: lambda request: ('- Leeds\n- Hull\n- Madrid', '- Peter Smith\n- 1850', 'nothing fits')[_number(request) % 3],
     CATEGORISE.name: lambda request: ('Reason: it is new.\nCategory: A', 'Reason: it is altered.\nCategory: C', 'Category: intrinsic composition', 'A or B')[_number(request) % 4]}
-SCORED = {SAY.name, SAY_LABEL.name, ASK_VERIFIER.name, PTRUE.name, CHOOSE.name, 'final/answer_likelihood', 'verifier/asked'}
+SCORED = {VERDICT_RETRY.name, SAY_LABEL.name, ASK_VERIFIER.name, PTRUE.name, CHOOSE.name, 'final/answer_likelihood', 'verifier/asked'}
 
 def answer(request):
     "The scripted answer to a request."
@@ -430,8 +430,8 @@ def embedded(store, folder, model) -> dict:
 def names(store, folder, model) -> dict:
     "What is in keys and ids without being asked: prompts, identities, fingerprints, the runs on the disk."
     own = prompt_set()
-    prompts = [*ZERO_SHOT, *FEW_SHOT, *COT, *[hinted(each).prompt for each in own.localizers('cot')], DECOMPOSE, DETECT, MERGE, BINARY, SAY, MATCH, ASK_QUESTIONS,
-               AGAIN.prompt, FACTS_AGAIN.prompt, DETECTION_AGAIN.prompt, REASONS_AGAIN.prompt, EXTRACT, EXTRACTOR_PROMPT, *VARIANTS['unified'], *VARIANTS['four'],
+    prompts = [*ZERO_SHOT, *FEW_SHOT, *COT, *[hinted(each).prompt for each in own.localizers('cot')], DECOMPOSE, DETECT, MERGE, BINARY, VERDICT_RETRY, MATCH, ASK_QUESTIONS,
+               LIST_RETRY.prompt, FACTS_RETRY.prompt, DETECTION_RETRY.prompt, REASONS_RETRY.prompt, EXTRACT, EXTRACTOR_PROMPT, *VARIANTS['unified'], *VARIANTS['four'],
                ASK_VERIFIER, PTRUE, PLAIN, ASK, PROPOSE, CATEGORISE, CHOOSE, SAY_LABEL,
                *[judge_prompt(task, fs, ex) for task in ('text', 'rag', 'claim') for fs in (False, True) for ex in (False, True)]]
     endpoint = load_model('openai:demo?base_url=http://127.0.0.1:9/v1')
