@@ -22,12 +22,14 @@ from ..models.prompts import Parsed, Prompt, unparsed
 from ..models.store import StoreChoice
 
 # %% ../../nbs/08_verification/05_judges.ipynb #c4
-_YES, _NO = r'factual(?:ly[ ]+(?:accurate|correct))?', r'(?:not[\s-]+|non[\s-]?|un)factual(?:ly[ ]+(?:accurate|correct))?|factually[ ]+in(?:accurate|correct)'
+_YES = r'factual(?:ly[ ]+(?:accurate|correct))?'
+_NO = rf'(?:not[\s-]+|non[\s-]?|un){_YES}|factually[ ]+in(?:accurate|correct)'
 _LABEL = re.compile(rf'\b({_NO}|{_YES})\b', re.IGNORECASE)
 _EITHER = re.compile(r'\bfactual\W+or\W+(not\W+|non\W?|un)factual\b', re.IGNORECASE)  # the question given back
 _LINE = re.compile(r'^\W*label\W*[:=]\W*(.*)$', re.IGNORECASE | re.MULTILINE)
 _HEDGED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)[\s,]+(?:(?!factual)[\w%'’-]+[\s,]+){1,3}factual"  # not an entirely factual text
-                     r"|(?:\b(?:never|neither|no|cannot|hardly|barely|scarcely|partly|partially|mostly|largely|mainly|nearly|almost)|n['’]t)\s+factual"
+                     r'|(?:\b(?:never|neither|no|cannot|hardly|barely|scarcely|partly|partially|mostly|largely|mainly|nearly|almost)'
+                     r"|n['’]t)\s+factual"
                      r'|\bnot\s+(?:un|non[\s-]?)factual', re.IGNORECASE)
 
 def parse_factual(
@@ -111,7 +113,7 @@ def judge_prompt(
     few_shot: bool = False,
     explain: bool = False,
 ) -> Prompt:
-    "The prompt of one setting (§ 6.3, App. B), in our wording. Fields: text; evidence, except for the task `text`; examples, where few-shot."
+    "The prompt of one setting (§ 6.3, App. B), in our wording. Fields: text, evidence (not for task `text`), examples (few-shot)."
     setting = '_'.join(['fs' if few_shot else 'zs', *['ex'] * explain])
     system = f'{_RULES[task]}\n{_EXPLAIN if explain else _PLAIN}' + ('\n\nExamples:\n\n{examples}' if few_shot else '')
     fields = ('text', *['evidence'] * (task != 'text'), *['examples'] * few_shot)
@@ -207,8 +209,7 @@ class FactualityJudge:
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema VERDICTS, in the order of the rows; `inconsistent` is true for *Not Factual*."
         values = self._values(rows, model, seed)
-        limit = self.max_tokens if self.explain else 12
-        asked = [[r] for r in self._ask(values, model, store, limit, seed, repeat)]
+        asked = [[r] for r in self._ask(values, model, store, self.max_tokens if self.explain else 12, seed, repeat)]
         states = [read_response(responses[0], parse_factual) for responses in asked]
         unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
         for i, response in zip(unread, self._compare([(values[i], asked[i][0].text) for i in unread], model, store, repeat), strict=True):
@@ -243,7 +244,7 @@ class FactualityJudge:
                             choices=FACTUALITY_LABELS,
                             repeat=repeat, label=LABEL_RETRY.name) for value, answer in items], model, store)
 
-# %% ../../nbs/08_verification/05_judges.ipynb #c18
+# %% ../../nbs/08_verification/05_judges.ipynb #c19
 def _verdicts(rows: pl.DataFrame, states: list[tuple], asked: list[list[Response]]) -> pl.DataFrame:
     status, reason, factual = (list(column) for column in zip(*states, strict=True)) if states else ([], [], [])
     return VERDICTS.frame({'id': rows['id'], 'status': status, 'reason': [text or '' for text in reason],

@@ -43,7 +43,7 @@ def wave_width(
     depth: int,    # ranks that were evaluated so far
     max_unneeded_share: float,  # of the pairs, which may be evaluated although no verdict needs them
 ) -> int:  # ranks of the next wave
-    "How many ranks to evaluate at once; 1 where nothing may be wasted."
+    "How many ranks to evaluate at once; 1 where no pair may be unneeded."
     if not max_unneeded_share: return 1
     return max(1, min(depth + 1, int(1 + 2*max_unneeded_share*(looked + 1)/(decided + 1))))
 
@@ -81,6 +81,7 @@ def _sizes(claims: Sequence[str], evidence: Sequence[Sequence[str]]) -> np.ndarr
     if strange is not None: raise DataError(f'the evidence of claim {strange} is one text: expected a list of passages, best first')
     return np.array([len(found) for found in evidence], int)
 
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c12
 def _evaluate(table: np.ndarray, cells: np.ndarray, claims: Sequence[str], evidence: Sequence[Sequence[str]], verifier: Verifier,
               store) -> int:
     "Fill cells (bool [claims, k]) of the table in one batch, and count them."
@@ -90,7 +91,7 @@ def _evaluate(table: np.ndarray, cells: np.ndarray, claims: Sequence[str], evide
                                                        for row, column in zip(rows, columns, strict=True)], store)
     return len(rows)
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c11
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c13
 def evaluate_incrementally(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first
@@ -132,7 +133,7 @@ def evaluate_all(
         evaluated = _evaluate(table, np.arange(table.shape[1]) < sizes[:, None], claims, evidence, verifier, store)
     return Evaluation(table, evaluated, int(sizes.sum()))
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c17
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c19
 class ClaimVerdicts(NamedTuple):
     "Verdicts on claims, with what they rest on."
     verified: np.ndarray       # bool [claims]
@@ -161,7 +162,7 @@ def verify_claims(
     settled = (places >= 0) | (seen == [len(passages) for passages in evidence])
     return ClaimVerdicts(scores >= rule.threshold, scores, places, *found, settled)
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c20
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c22
 TEXTS = Schema('texts', {'id': pl.String, 'text': pl.String}, open=True)
 TEXT_VERDICTS = Schema('text verdicts', {
     'id': pl.String, 'verdict': pl.Boolean,  # null: there is none, `reason` says why
@@ -189,7 +190,7 @@ class Verdicts:
     evidence: pl.DataFrame  # EVIDENCE
     settings: dict          # extractor, retriever, verifier, method, k, pairs, evaluated
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c22
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c24
 def open_search(
     corpus: Corpus|pl.DataFrame|Path|str,  # encoded; schema PASSAGES; or a folder, a file or `sample` as for `retrieval.open_corpus`
     retriever: str = 'retriever',          # an encoder, 'bm25' or 'fusion:ENCODER'; an encoded corpus has its own
@@ -213,7 +214,7 @@ def _found(search: TextSearch, claims: Sequence[str], k: int, store) -> Hits:
     if not claims: return Hits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
     return search.search(claims, k, store)
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c24
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c27
 def _probability_columns(rows: np.ndarray) -> dict[str, pl.Series]:  # [n, 3], NaN becomes null
     return {f'p_{label.lower()}': pl.Series(rows[:, at].astype(float)).fill_nan(None) for at, label in enumerate(NLI_LABELS)}
 
@@ -237,14 +238,15 @@ def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, pas
                          'passage_id': texts['id'], 'page': texts['page'], 'passage': texts['text'],
                          'score': hits.scores[rows, columns].astype(float), **_probability_columns(found.probabilities[rows, columns])})
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c25
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c29
 def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
     "Verdicts of texts (id, reason, warning) from those of their claims (CLAIM_VERDICTS)."
     verified, n = pl.col('verdict').sum(), pl.len()
     mean = rule.min_verified_share is None
     sums = rows.group_by('text_id').agg(n_claims=n.cast(pl.Int64), n_verified=verified.cast(pl.Int64),
                                         settled=pl.col('verdict').is_not_null().all(),
-                                        score=pl.col('score').mean() if mean else verified/n)  # claims that are not settled cannot lift it to the limit
+                                        # claims that are not settled cannot lift it to the limit
+                                        score=pl.col('score').mean() if mean else verified/n)
     limit = rule.threshold if mean else rule.min_verified_share
     joined = texts.join(sums, left_on='id', right_on='text_id', how='left', maintain_order='left')
     return TEXT_VERDICTS.check(joined.with_columns(pl.col('n_claims', 'n_verified').fill_null(0), verdict=pl.col('score') >= limit - 1e-9,
@@ -266,7 +268,7 @@ def _warning(text: str, found: Parsed[list[str]], embedded: bool) -> str|None:
     if language and noted.startswith(language): language = ''  # the extractor said it already
     return '; '.join(part for part in (language, noted) if part) or None
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c26
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c31
 def verify_texts(
     texts: pl.DataFrame,  # schema TEXTS: id (unique), text
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`
@@ -276,12 +278,12 @@ def verify_texts(
     k: int = 30,                           # passages for a claim at the most
     method: str|Rule = 'algorithm1',       # as for `read_method`
     store: StoreChoice = None,
-    stop_at_text_verdict: bool = False,              # stop where a text's verdict is known, whatever its other claims are: the same verdicts, sooner
+    stop_at_text_verdict: bool = False,    # leave out claims that cannot change their text's verdict: the same verdicts, sooner
 ) -> Verdicts:
     """Are these texts true, as far as the corpus knows? Claims, evidence and verdicts (LLM-OASIS § 5).
 
-    Raises `DataError` for ids that are missing or come twice and for a corpus without passages, `UsageError` and `ModelError` for parts that
-    do not exist. What was computed before an interruption is in the store, so running it again goes on from there."""
+    Raises `DataError` for ids that are missing or come twice and for a corpus without passages, `UsageError` and `ModelError`
+    for parts that do not exist. What was computed before an interruption is in the store, so running it again resumes."""
     rule, k, verifier = read_method(method), check_k(k), load_verifier(verifier)
     extractor = load_extractor(extractor) if isinstance(extractor, str) else extractor
     texts = TEXTS.check(texts, 'the texts').select('id', pl.col('text').fill_null(''))
@@ -308,7 +310,8 @@ def verify_texts(
                     passages=len(passages), pairs=found.pairs, evaluated=found.evaluated)
     return Verdicts(_text_verdicts(about, rows, rule), rows, EVIDENCE.check(shown.select(*EVIDENCE.columns)), settings)
 
-def _text_claims(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> TextClaims|None:  # None: the mean over claims needs all of them
+def _text_claims(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> TextClaims|None:
+    "Which texts make which claims; None where the rule takes means, which need all claims."
     numbers = {claim: row for row, claim in enumerate(claims)}
     texts = np.unique(stated['text_id'].to_numpy(), return_inverse=True)[1]
     return None if rule.min_verified_share is None else TextClaims(texts, np.array([numbers[claim] for claim in stated['claim']], int),
@@ -316,7 +319,7 @@ def _text_claims(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> Tex
 
 def _is_embedded(name: str) -> bool: return name.removeprefix('prompt:').partition('?')[0] in ('tiny', 'retriever', 'cosine')
 
-# %% ../../nbs/08_verification/03_pipeline.ipynb #c27
+# %% ../../nbs/08_verification/03_pipeline.ipynb #c32
 def verify_text(
     text: str,
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`

@@ -25,7 +25,7 @@ def printable(
     kept = (' ' if letter.isspace() else letter for letter in text if letter.isspace() or unicodedata.category(letter)[0] != 'C')
     return ' '.join(''.join(kept).split())
 
-# %% ../../nbs/08_verification/04_reporting.ipynb #c6
+# %% ../../nbs/08_verification/04_reporting.ipynb #c8
 _WORDS = {'ENT': 'supported', 'CONTR': 'contradicted', 'NEUT': 'nothing decides', None: 'no evidence'}
 
 def _headline(text: dict) -> str:
@@ -50,7 +50,7 @@ def _claim_lines(claim: dict, passages: list[dict], width: int) -> list[str]:
                   _wrapped(short(printable(passage['passage'])), width, '       | ')]
     return lines
 
-# %% ../../nbs/08_verification/04_reporting.ipynb #c7
+# %% ../../nbs/08_verification/04_reporting.ipynb #c9
 def _shown(claim: dict, passages: pl.DataFrame, max_passages: int) -> list[dict]:
     "The passage that decided first, then the best others that were evaluated."
     evaluated = passages.filter(pl.col('p_ent').is_not_null() if passages['p_ent'].count() else True)
@@ -73,11 +73,12 @@ def verdict_report(
         for claim in claims.get(text['id'], verdicts.claims.head(0)).iter_rows(named=True):
             lines += _claim_lines(claim, _shown(claim, evidence.get((text['id'], claim['number']), verdicts.evidence.head(0)), passages),
                                   width)
-    summary = f'{settings["method"]}, {settings["evaluated"]} of {settings["pairs"]} pairs evaluated (k = {settings["k"]}, {settings["passages"]:,} passages)'
+    summary = (f'{settings["method"]}, {settings["evaluated"]} of {settings["pairs"]} pairs evaluated '
+               f'(k = {settings["k"]}, {settings["passages"]:,} passages)')
     named = ', '.join(f'{part} {printable(settings[part])}' for part in ('extractor', 'retriever', 'verifier'))
     return '\n'.join([*lines, '', _wrapped(f'{summary}; {named}', width, '')]).lstrip('\n')
 
-# %% ../../nbs/08_verification/04_reporting.ipynb #c10
+# %% ../../nbs/08_verification/04_reporting.ipynb #c12
 def verdict_json(
     verdicts: Verdicts,
 ) -> dict:  # JSON-able: settings, and texts with their claims with their evidence

@@ -52,6 +52,23 @@ class Rule:
     min_verified_share: float|None = 1.0
     short_circuits: bool = False  # the first decided passage settles a claim, so the passages behind it need not be evaluated
 
+# %% ../../nbs/08_verification/02_verdict_rules.ipynb #c12
+def best_place(
+    values: np.ndarray,  # [claims, k], NaN where not evaluated
+) -> np.ndarray:  # int [claims], -1 where no passage was evaluated
+    "The column of each claim's largest value."
+    padded = np.pad(np.nan_to_num(values, nan=-1.0), ((0, 0), (0, 1)), constant_values=-1.0)
+    return np.where(padded.max(1) < 0, -1, padded.argmax(1))
+
+def rows_at(
+    probabilities: np.ndarray,  # [claims, k, 3]
+    places: np.ndarray,         # int [claims]: columns, or -1
+) -> np.ndarray:  # [claims, 3]; zeros where the place is -1
+    "The probabilities of one passage for each claim."
+    padded = np.pad(probabilities, ((0, 0), (0, 1), (0, 0)))
+    return padded[np.arange(len(padded)), places]
+
+# %% ../../nbs/08_verification/02_verdict_rules.ipynb #c13
 def _first_decided(probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     verified, places = algorithm1(labels_of(probabilities))
     shown = rows_at(probabilities, places)
@@ -66,22 +83,14 @@ def _net(probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     most = np.nan_to_num(probabilities).max(1, initial=0.0)
     return most[:, ENT] - most[:, CONTR], best_place(probabilities[:, :, [ENT, CONTR]].max(-1))
 
-# %% ../../nbs/08_verification/02_verdict_rules.ipynb #c12
-def best_place(values: np.ndarray) -> np.ndarray:  # [claims, k], NaN where not evaluated, to the column of the largest; -1 where there is none
-    padded = np.pad(np.nan_to_num(values, nan=-1.0), ((0, 0), (0, 1)), constant_values=-1.0)
-    return np.where(padded.max(1) < 0, -1, padded.argmax(1))
-
-def rows_at(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:  # [claims, 3]; zeros where the place is -1
-    padded = np.pad(probabilities, ((0, 0), (0, 1), (0, 0)))
-    return padded[np.arange(len(padded)), places]
-
+# %% ../../nbs/08_verification/02_verdict_rules.ipynb #c15
 VERDICT_RULES = {rule.name: rule for rule in (
     Rule('algorithm1', _first_decided, 0.0, short_circuits=True),
     Rule('max-entailment', _most_entailed, 0.5),
     Rule('net', _net, 0.0),
     Rule('mean-entailment', _most_entailed, 0.5, min_verified_share=None))}
 
-# %% ../../nbs/08_verification/02_verdict_rules.ipynb #c13
+# %% ../../nbs/08_verification/02_verdict_rules.ipynb #c16
 _OPTIONS = {'threshold': 'threshold', 'share': 'min_verified_share'}  # as a user writes them, and the field of a rule
 
 def read_method(
