@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..claims.generation import TrainingData, mine_neutral, nli_triplets
+from ..claims.training_views import TrainingData, mine_neutral, nli_triplets
 from ..core.core import DataError, ModelError, Schema, UsageError, cache_dir, digest, progress, replacing, write_text
 from ..data import corpora
 from ..data.corpora import PAIRS, split_by

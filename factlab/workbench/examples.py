@@ -23,7 +23,8 @@ from ..data.datasets import fingerprint, load, load_sample
 from ..error_analysis.annotations import ITEMS
 from ..error_analysis.categoriser import find_focus
 from ..localization.matching import MATCHES, MatchingJudge, load_judge, match_predictions
-from ..localization.methods import PREDICTIONS, sentences
+from ..localization.methods import PREDICTIONS
+from ..localization.classifiers import sentences
 from ..models.encoder import Encoder
 from ..reports.plots import drawable
 from ..runs.runs import Run

@@ -31,18 +31,15 @@ from factlab.localization.methods import (
     Binary,
     FactScore,
     Localizer,
-    best_f1_threshold,
     binarize,
-    classify,
     cot_prompt,
     hinted,
     oracle,
     prompt_set,
     read_detection,
-    sentences,
-    support_scores,
     two_step,
 )
+from factlab.localization.classifiers import best_f1_threshold, classify, sentences, support_scores
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.interface import Response, ScriptedModel
 

@@ -15,32 +15,36 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.localization.methods import ZERO_SHOT, Localizer
 from factlab.models.interface import Response, ScriptedModel
-from factlab.probing.counterfactual import (
+from factlab.probing.added_facts import (
     ADDED_FACTS,
+    SPOTS,
+    added_facts,
+    describe,
+    described_unit,
+    entfa_facts,
+    final_facts,
+    locate_facts,
+    sample_facts,
+    xsumfaith_facts,
+)
+from factlab.probing.counterfactual import (
     CHANGES,
     COUNTERFACTUALS,
     DETECTIONS,
     PROPOSALS,
-    SPOTS,
-    added_facts,
-    article_for,
     compare_detection,
-    containers,
-    describe,
-    described_unit,
     detection_changes,
-    entfa_facts,
-    final_facts,
-    locate_facts,
     make_counterfactuals,
+    shipped_counterfactuals,
+)
+from factlab.probing.replacements import (
+    article_for,
+    containers,
     number_proposals,
     one_holds_the_other,
     ordinal_ending,
     rewrite,
     same_meaning,
-    sample_facts,
-    shipped_counterfactuals,
-    xsumfaith_facts,
 )
 from factlab.text import units
 from factlab.text.units import Source, Unit, lexicon, number_value, tag_units

@@ -7,7 +7,7 @@ from conftest import real_data
 from tolerance import NETWORK
 
 from factlab.claims.extraction import extractor_prompts, load_extractor, parse_claims
-from factlab.claims.generation import training_data
+from factlab.claims.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import load_factscore, load_oasis_sample
 from factlab.models.adapters import WEIGHTS, adapter_place, put_part, read_card

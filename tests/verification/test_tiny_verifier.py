@@ -8,7 +8,7 @@ import pytest
 from conftest import real_data
 from tolerance import NETWORK, same_logits, same_probabilities
 
-from factlab.claims.generation import training_data
+from factlab.claims.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import PAIRS, load_oasis_sample
 from factlab.models.adapters import WEIGHTS, read_card

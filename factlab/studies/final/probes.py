@@ -29,18 +29,13 @@ from ...models.prompts import Prompt
 from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
-    ADDED_FACTS,
     PROPOSE,
-    added_facts,
     compare_detection,
     detection_changes,
-    entfa_facts,
-    final_facts,
     make_counterfactuals,
-    sample_facts,
     shipped_counterfactuals,
-    xsumfaith_facts,
 )
+from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.ptrue import (
     PTRUE,
     QUESTIONS,

@@ -27,19 +27,8 @@ from ...data.datasets import fingerprint, load, load_sample
 from ...data.datasets import path as data_path
 from ...localization import methods as localize
 from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
-from factlab.localization.methods import (
-    PREDICTIONS,
-    STYLES,
-    Binary,
-    FactScore,
-    Localizer,
-    classify,
-    hinted,
-    oracle,
-    prompt_set,
-    support_scores,
-    two_step,
-)
+from ...localization.methods import PREDICTIONS, STYLES, Binary, FactScore, Localizer, hinted, oracle, prompt_set, two_step
+from ...localization.classifiers import classify, support_scores
 from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.metrics import matching_counts, matching_scores
 from ...measures.stats import score_intervals

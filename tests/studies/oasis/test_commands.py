@@ -15,7 +15,7 @@ import pytest
 from conftest import with_weights
 from verification.test_nli import save_model
 
-from factlab.claims.generation import training_data
+from factlab.claims.training_views import training_data
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError, project_dir
 from factlab.data.corpora import load_oasis_sample
 from factlab.models.adapters import read_card
