@@ -12,52 +12,30 @@ from hypothesis import strategies as st
 from factlab.audit.checks import (
     CHECKED,
     DECLARED,
-    LEADERBOARDS,
-    MOST_CLASSES,
+    MAX_CLASSES,
     Check,
-    Sheet,
+    PublishedCells,
     bounds_meet,
-    common_sizes,
-    counts_within,
     f1_bounds,
     f1_checks,
-    grim_check,
     half_width_bounds,
     judge,
     macro_recall_checks,
     mean_bounds,
     mean_checks,
-    nearest_share,
-    paper_checks,
     rank_checks,
     recompute,
-    run_checks,
-    same_checks,
     share_bounds,
-    split_fits,
-    stated_splits,
-    two_class_fits,
 )
-from factlab.audit.findings import (
-    FINDINGS,
-    FOOTING,
-    SURE,
-    audit,
-    audit_json,
-    audit_page,
-    one_digit_changes,
-    one_footing,
-    order_changes,
-    precision_classes,
-    repeated_rows,
-    sizes_for,
-    summary,
-    swapped_pairs,
-    write_audit,
-)
+from factlab.audit.class_averages import FOOTING, one_footing, precision_classes
+from factlab.audit.counts import common_sizes, counts_within, grim_check, nearest_share, split_fits, split_sizes, two_class_fits
+from factlab.audit.findings import CONFIDENCE, FINDING_FRAME, one_digit_changes, order_changes, repeated_rows, sizes_for, swapped_pairs
+from factlab.audit.relations import paper_checks, run_checks, same_checks
+from factlab.audit.report import audit, audit_json, audit_page, summary, write_audit
 from factlab.cli.main import main
 from factlab.core.core import UsageError
 from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published
+from factlab.studies.facts.relations import LEADERBOARDS
 
 
 @pytest.fixture(scope='module')
@@ -165,12 +143,12 @@ def test_no_false_alarm_on_f1_and_averages(scores, digits, rounding):
        st.sampled_from(ROUNDINGS))
 def test_no_false_alarm_on_macro_recall_and_counts(sizes, absent, digits, random, rounding):
     shares = [Fraction(random.randint(0, n), n) for n in sizes]
-    classes = min(len(sizes) + absent, MOST_CLASSES)
+    classes = min(len(sizes) + absent, MAX_CLASSES)
     cells = {('toy/a', 'system', f'Set class{i} accuracy'): exact_print(share, digits, rounding) for i, share in enumerate(shares)}
     cells['toy/b', 'system', 'Set Recall'] = exact_print(sum(shares)/classes, digits, rounding)
     assert not (audit(frame=sheet(cells)).checks['outcome'] == 'contradiction').any()
     cells |= {('toy/a', 'All', f'size {i}'): str(n) for i, n in enumerate(sizes)}
-    book = Sheet(sheet(cells))
+    book = PublishedCells(sheet(cells))
     checks = [grim_check(('toy/a', 'system', f'Set class{i} accuracy'), ('toy/a', 'All', f'size {i}'), book) for i in range(len(sizes))]
     assert recompute(checks, book)['outcome'].is_in(['holds', 'cut off']).all()
     assert split_fits([Fraction(exact_print(share, digits, rounding)) for share in shares], sizes, Fraction(1, 10**digits))
@@ -212,7 +190,7 @@ def test_a_planted_average_share_and_rank_are_found():
     assert found['implied'].to_list() == ['0.545 to 0.555'] and found['sure'].to_list() == ['certain']
     ranks = {('toy/t', m, c): p for m, (a, b, rank) in {'x': ('90.0', '80.0', '2'), 'y': ('70.0', '60.0', '1')}.items()
              for c, p in (('A (%)', a), ('B (%)', b), ('Average (%)', printed((float(a) + float(b))/2, 1)), ('Fused rank', rank))}
-    assert recompute(rank_checks(Sheet(sheet(ranks))), sheet(ranks))['outcome'].to_list() == ['contradiction']*2
+    assert recompute(rank_checks(PublishedCells(sheet(ranks))), sheet(ranks))['outcome'].to_list() == ['contradiction']*2
 
 
 def test_a_wrong_number_of_examples_is_found():
@@ -242,7 +220,7 @@ def test_swapped_rows_are_found_and_unswapped_ones_are_not():
     assert audit(frame=swap_sheet(straight)).findings.is_empty()
     found = audit(frame=swap_sheet({**straight, 'a + X': 'b + X', 'b + X': 'a + X'})).findings
     assert found['name'].to_list() == ['toy/t rows'] and 'changed places' in found['explanation'].item()
-    book = Sheet(swap_sheet({**straight, 'a + X': 'b + X', 'b + X': 'a + X'}))
+    book = PublishedCells(swap_sheet({**straight, 'a + X': 'b + X', 'b + X': 'a + X'}))
     failing = [c for c in macro_recall_checks(book) if judge(c, book)[0] == 'contradiction']
     assert len(swapped_pairs(failing, book)) == 1
 
@@ -260,7 +238,7 @@ def test_two_numbers_of_classes_are_found_and_put_on_one_footing():
 
 
 def test_repeated_rows_need_many_digits():
-    def rows(*values): return Sheet(sheet({('toy/t', r, f'c{i}'): v for r in 'ab' for i, v in enumerate(values)}))
+    def rows(*values): return PublishedCells(sheet({('toy/t', r, f'c{i}'): v for r in 'ab' for i, v in enumerate(values)}))
     assert repeated_rows(rows('0.1234', '0.5678', '0.9012')) == [('toy/t', 'a', 'b')]
     assert repeated_rows(rows('0.12', '0.56')) == []
 
@@ -307,8 +285,8 @@ NAMES = {
 }
 
 def test_the_findings_are_the_known_ones(everything):
-    for sure in SURE: assert set(everything.findings.filter(pl.col('sure') == sure)['name']) == NAMES[sure]
-    FINDINGS.check(everything.findings), CHECKED.check(everything.checks), FOOTING.check(everything.footing)
+    for sure in CONFIDENCE: assert set(everything.findings.filter(pl.col('sure') == sure)['name']) == NAMES[sure]
+    FINDING_FRAME.check(everything.findings), CHECKED.check(everything.checks), FOOTING.check(everything.footing)
     assert everything.findings.select(pl.all_horizontal(pl.col(pl.String).str.len_chars() > 0)).to_series().all()
 
 
@@ -329,7 +307,7 @@ def test_again_facts_n():
     for row in rows:
         fn, fp = round(number('facts/table2', row, 'FNR (%)')*3.44), round(number('facts/table2', row, 'FPR (%)')*0.62)
         assert 100*(406 - fn - fp)/406 == pytest.approx(number('facts/table2', row, 'Accuracy (%)'), abs=0.0051)
-    together, alone = common_sizes(Sheet(published('facts/table4')), 'facts/table4', [450])
+    together, alone = common_sizes(PublishedCells(published('facts/table4')), 'facts/table4', [450])
     assert together == {(150, 300)} and all(alone.values())
 
 
@@ -421,7 +399,7 @@ def test_again_the_averages_of_facts():
 
 
 def test_readings_of_the_averages_of_facts_allow_every_score_that_is_printed_so():
-    book, rng = Sheet(published(paper='facts')), np.random.default_rng(5)
+    book, rng = PublishedCells(published(paper='facts')), np.random.default_rng(5)
     kinds = ('loss between two tables', 'preference for one’s own answers')
     checks = [check for check in paper_checks('facts', book) if check.kind in kinds]
     assert len(checks) == 3
@@ -456,9 +434,9 @@ def test_precision_classes_admit_the_true_number(rows):
 
 
 def test_precision_over_other_classes_is_excluded():
-    book = Sheet(published(paper='fhsum'))
+    book = PublishedCells(published(paper='fhsum'))
     split, = DECLARED['fhsum'].splits
-    assert (70, 842) in stated_splits(book, split)
+    assert (70, 842) in split_sizes(book, split)
     footing = one_footing().filter(pl.col('benchmark') == 'M-XSum')
     over = dict(footing.select('row', 'precision over').iter_rows())
     assert 2 not in over['GPT-4o + Vanilla Judge'] and 3 in over['GPT-4o + Vanilla Judge'] and over['GPT-4o + Reflection Retrieval'] is None
@@ -495,7 +473,7 @@ def test_an_empty_sheet_and_helpers():
     assert nearest_share(Fraction('0.5'), (3, 3)) in ((Fraction(1, 3),)*2, (Fraction(2, 3),)*2)
     assert two_class_fits({'recall+': (1, 1), 'recall−': (1, 1)}, [2]) == {(1, 1)}
     check = f1_checks('final/table8')[0]
-    assert one_digit_changes(check, Sheet()) != [] or recompute([check])['holds'].all()
+    assert one_digit_changes(check, PublishedCells()) != [] or recompute([check])['holds'].all()
 
 
 # --- the command line --------------------------------------------------------------------------------------------------------

@@ -12,43 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
-from factlab.audit.checks import run_checks
-from factlab.audit.recomputed import (
-    DETERMINED,
-    JUDGES,
-    LABELS,
-    OPERATIONS,
-    RATES,
-    SCORES,
-    STATED,
-    class_cells,
-    class_sizes,
-    compared,
-    curve_cells,
-    estimators,
-    label_cells,
-    label_shares,
-    leaderboard,
-    leaderboard_cells,
-    operation_cells,
-    operation_shares,
-    operation_table,
-    preference_cells,
-    preference_marks,
-    rank_grid,
-    rate_cells,
-    rates_of,
-    reach,
-    reaching,
-    recomputed_cells,
-    sheet_of,
-    size_curves,
-)
+from factlab.audit.recomputed import DETERMINING_KINDS, compared, paper_cells, recomputed_cells
+from factlab.audit.relations import run_checks
 from factlab.core.core import DataError, UsageError
 from factlab.reports.exhibits import CATALOG, find_exhibits, recomputed, write_exhibit
 from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, save_chart, share_chart
 from factlab.reports.published import cell, parse_printed, published
 from factlab.reports.reproduce import notebook_of
+from factlab.studies.facts.judge_rates import RATE_COLUMNS, class_sizes, rate_cells, rates_of
+from factlab.studies.facts.leaderboard import JUDGES, SCORE_COLUMNS, leaderboard, leaderboard_cells, rank_grid
+from factlab.studies.facts.self_preference import (
+    STATED_ESTIMATOR,
+    estimates_near_published,
+    estimators,
+    preference_cells,
+    preference_marks,
+    rounding_range,
+)
+from factlab.studies.fhsum.categories import category_cells
+from factlab.studies.fhsum.labels import label_cells, label_shares
+from factlab.studies.fhsum.relations import CATEGORIES
+from factlab.studies.fhsum.size_curves import curve_cells, size_curves
+from factlab.studies.final.operations import OPERATIONS, operation_cells, operation_shares, operation_table
 
 MAKERS = {
     'oasis/table2': recomputed_cells, 'oasis/table4': recomputed_cells, 'final/fig2': recomputed_cells, 'final/table6': recomputed_cells,
@@ -56,17 +41,17 @@ MAKERS = {
     'facts/selfpreference': lambda _, frame=None: preference_cells(draws=500, frame=frame),
     'fhsum/fig2': lambda _, frame=None: label_cells(frame), 'fhsum/fig5': lambda _, frame=None: curve_cells(frame),
     'fhsum/table1': recomputed_cells, 'fhsum/table2': recomputed_cells, 'fhsum/table3': recomputed_cells, 'fhsum/table4': recomputed_cells,
-    'fhsum/table5': lambda id, frame=None: recomputed_cells(id, ['the same number twice'], frame), 'fhsum/table6': class_cells, 'fhsum/table7': class_cells,
+    'fhsum/table5': lambda id, frame=None: recomputed_cells(id, ['the same number twice'], frame), 'fhsum/table6': category_cells, 'fhsum/table7': category_cells,
 }
 RETRIEVAL = [f'{model} + {how} Retrieval' for model in ('Llama3-8B', 'Qwen2.5-14B', 'GPT-4o') for how in ('Concurrent', 'Reflection')]
 ABLATION = 'Llama3-8B + Reflection Retrieval'
 KNOWN = {
     'final/fig2': {('Decomposition', 'Share'), ('Extraction', 'Share in § 3')},
     'facts/table2': {('All', 'N'), ('All', 'Class ratio, larger part'), ('All', 'Class ratio, smaller part')},
-    'facts/selfpreference': {(STATED, 'Table 5 both')},
+    'facts/selfpreference': {(STATED_ESTIMATOR, 'Table 5 both')},
     'fhsum/table2': {(row, 'FHSumBench Recall') for row in RETRIEVAL},
     'fhsum/table3': {(ABLATION, 'FHSumBench Recall'), *((f'{ABLATION}, {what}', 'FHSumBench F1') for what in ('knowledge base Wikidata', 'reflection loop', 'top-k 3'))},
-    'fhsum/table6': {*((row, 'FHSumBench macro recall') for row in RETRIEVAL), *(('GPT-4o + Reflection Retrieval', f'FHSumBench {label} accuracy') for label in LABELS)},
+    'fhsum/table6': {*((row, 'FHSumBench macro recall') for row in RETRIEVAL), *(('GPT-4o + Reflection Retrieval', f'FHSumBench {label} accuracy') for label in CATEGORIES)},
     'fhsum/table7': {('Qwen2.5-32B + ICL', 'FHSumBench F1')}, 'fhsum/fig5': {('Qwen2.5-32B + ICL', 'FHSumBench F1')},
 }
 
@@ -117,11 +102,11 @@ def test_something_is_recomputed_and_every_printed_cell_is_shown(made, id):
 
 def test_the_kinds_of_check_exist():
     kinds = set(run_checks()['check'])
-    assert set(DETERMINED) < kinds and 'the same number twice' in kinds and 'rate from a count' in kinds
+    assert set(DETERMINING_KINDS) < kinds and 'the same number twice' in kinds and 'rate from a count' in kinds
 
 
 def test_findings_agree_with_the_audit(made):
-    failed = run_checks().filter(~pl.col('holds') & pl.col('check').is_in([*DETERMINED, 'rate from a count']))
+    failed = run_checks().filter(~pl.col('holds') & pl.col('check').is_in([*DETERMINING_KINDS, 'rate from a count']))
     for id in ('final/fig2', 'fhsum/table2', 'fhsum/table3', 'fhsum/table7'):
         assert findings(made[id]) == set(failed.filter(pl.col('exhibit') == id).select('row', 'column').iter_rows())
     for id in ('oasis/table2', 'oasis/table4', 'final/table6', 'fhsum/table1', 'fhsum/table4'): assert failed.filter(pl.col('exhibit') == id).is_empty()
@@ -173,14 +158,14 @@ def test_rates_are_those_of_scikit_learn(tp, fn, fp, tn):
     for column, options in (('F1+ (%)', {}), ('F1− (%)', {'pos_label': 0}), ('Macro-F1 (%)', {'average': 'macro'})):
         assert rates[column] == pytest.approx(f1_score(truth, said, zero_division=0, **options))
     assert (rates['FNR (%)'], rates['FPR (%)']) == pytest.approx((fn/(tp + fn), fp/(fp + tn)))
-    assert tuple(rates) == RATES
+    assert tuple(rates) == RATE_COLUMNS
 
 
 def test_class_sizes_and_a_table_that_no_sizes_fit():
-    assert class_sizes('facts/table2', sheet_of('facts/table2')) == (344, 62) and class_sizes('facts/table4', sheet_of('facts/table4')) == (150, 300)
+    assert class_sizes('facts/table2', paper_cells('facts/table2')) == (344, 62) and class_sizes('facts/table4', paper_cells('facts/table4')) == (150, 300)
     frame = published(paper='facts').with_columns(value=pl.when(pl.col('column') == 'Accuracy (%)').then(1.23).otherwise('value'),
                                                   printed=pl.when(pl.col('column') == 'Accuracy (%)').then(pl.lit('1.23')).otherwise('printed'))
-    with pytest.raises(DataError, match='no class sizes up to 900'): class_sizes('facts/table4', sheet_of('facts/table4', frame))
+    with pytest.raises(DataError, match='no class sizes up to 900'): class_sizes('facts/table4', paper_cells('facts/table4', frame))
 
 
 # --- leaderboards -----------------------------------------------------------------------------------------------------------------
@@ -220,7 +205,7 @@ def test_half_widths_are_the_normal_ones(made):
 
 
 def test_a_leaderboard_without_a_score_says_which():
-    frame = published(paper='facts').filter(~((pl.col('exhibit') == 'facts/table5') & (pl.col('row') == 'GPT-4o') & (pl.col('column') == SCORES[2])))
+    frame = published(paper='facts').filter(~((pl.col('exhibit') == 'facts/table5') & (pl.col('row') == 'GPT-4o') & (pl.col('column') == SCORE_COLUMNS[2])))
     with pytest.raises(DataError, match='GPT-4o, Open Claude 3.5 Sonnet'): leaderboard('facts/table5', frame)
     with pytest.raises(UsageError): recomputed_cells('nobody/table1')
 
@@ -234,9 +219,9 @@ def test_the_stated_estimate_by_hand(made):
             yield scores[judge] - sum(value for other, value in scores.items() if other != judge)/2
     expected = np.mean([lead for split in ('Open', 'Blind') for lead in leads(split)])
     cells = made['facts/selfpreference']
-    ours = cells.filter((pl.col('row') == STATED) & (pl.col('column') == 'Table 5 both')).row(0, named=True)
+    ours = cells.filter((pl.col('row') == STATED_ESTIMATOR) & (pl.col('column') == 'Table 5 both')).row(0, named=True)
     assert ours['ours'] == pytest.approx(expected) and ours['published'] == 3.23 and ours['high'] < 3.225
-    assert {row for row in reaching(cells)['row']} <= set(estimators(list(JUDGES))) and len(preference_marks(cells)) == 10
+    assert {row for row in estimates_near_published(cells)['row']} <= set(estimators(list(JUDGES))) and len(preference_marks(cells)) == 10
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(-5, 5))
@@ -247,7 +232,7 @@ def test_quality_and_leniency_drop_out_and_a_bonus_stays(seed, bonus):
     scores = rng.uniform(40, 60, 5)[:, None] + rng.uniform(-10, 10, 3)[None]
     scores[:3] += bonus*np.eye(3)
     ways = estimators(systems)
-    assert ways[STATED](scores) == pytest.approx(bonus, abs=1e-9)
+    assert ways[STATED_ESTIMATOR](scores) == pytest.approx(bonus, abs=1e-9)
     assert ways['Double difference, three systems'](scores) == pytest.approx(1.5*bonus, abs=1e-9)
 
 
@@ -255,7 +240,7 @@ def test_reach_holds_all_corners():
     rng = np.random.default_rng(3)
     scores = rng.uniform(60, 90, (3, 3))
     for way in estimators(list(JUDGES)).values():
-        low, high = reach(way, scores, .1)
+        low, high = rounding_range(way, scores, .1)
         corners = [float(way(scores + .05*np.array(signs).reshape(3, 3))) for signs in itertools.product((-1, 1), repeat=9)]
         assert (min(corners), max(corners)) == pytest.approx((low, high))
 
