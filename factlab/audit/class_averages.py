@@ -97,7 +97,8 @@ def explain_classes(audited: AuditedPaper) -> list[dict]:
         rows = footing.filter(pl.col('benchmark') == benchmark)
         groups = {key[0]: group for key, group in rows.group_by('classes', maintain_order=True)}
         if len(groups) < 2: continue
-        examples = [audited.checks[MACRO_RECALL, (group['exhibit'][0], group['row'][0], f'{benchmark} Recall')] for group in groups.values()]
+        firsts = [(group['exhibit'][0], group['row'][0], f'{benchmark} Recall') for group in groups.values()]
+        examples = [audited.checks[MACRO_RECALL, first] for first in firsts]
         actual, numbers = rows['in the data'][0], sorted(groups)
         found.append(finding(
             audited, f'{benchmark} classes', 'certain',
@@ -143,7 +144,8 @@ def footing_lines(footing: pl.DataFrame) -> list[str]:
         def among(over: list[int]|None, seen: set[int] = seen) -> str:
             return ' or '.join(str(n) for n in over or () if n in seen) or '–'
         lines += [f'**{group["benchmark"][0]}**, mean over the {group["in the data"][0]} classes of the data:', '']
-        lines += markdown_table(('system', 'averaged over', 'P over', 'recall printed', 'recall', 'F1 printed', 'F1', 'rank printed', 'rank'),
-                        [(row, classes or 'not known', among(over), *map(show, numbers), *ranks) for (row, classes, over, *numbers), *ranks
-                         in zip(cells, _ranks(kept), _ranks(after), strict=True)])
+        header = ('system', 'averaged over', 'P over', 'recall printed', 'recall', 'F1 printed', 'F1', 'rank printed', 'rank')
+        table = [(row, classes or 'not known', among(over), *map(show, numbers), *ranks)
+                 for (row, classes, over, *numbers), *ranks in zip(cells, _ranks(kept), _ranks(after), strict=True)]
+        lines += markdown_table(header, table)
     return [*lines, FOOTING_NOTE, '']

@@ -28,7 +28,8 @@ def class_sizes(
     exhibit: str,  # with the rates and a row 'All' that says N
     source: PublishedCells,
 ) -> tuple[int, int]:  # positive and negative examples
-    "The class sizes that give all rates of most rows, up to twice the stated N, and nearest to it. Raises `DataError` when no row fits any."
+    """The class sizes that give all rates of most rows, up to twice the stated N, and nearest to it.
+    Raises `DataError` when no sizes give the rates of any row."""
     stated = int(source.value((exhibit, 'All', 'N')))
     given = [row_rates(source, exhibit, row, swapped=False, allow_cut=False) for row in rate_rows(source, exhibit)]
     votes = Counter(sizes for rates in given for sizes in two_class_fits(rates, range(2, 2*stated + 1)))

@@ -93,6 +93,7 @@ def rank_grid(
 ) -> pl.DataFrame:  # GRID
     "The probabilities of a leaderboard's ranks, the printed rank marked, for `plots.rank_chart`."
     printed = dict(cells.filter(pl.col('column') == 'Fused rank').select('row', 'published').iter_rows())
-    chances = cells.filter(pl.col('column').str.contains(r'^Rank \d+ ')).with_columns(rank=pl.col('column').str.extract(r'(\d+)').cast(pl.Int64))
+    rank = pl.col('column').str.extract(r'(\d+)').cast(pl.Int64)
+    chances = cells.filter(pl.col('column').str.contains(r'^Rank \d+ ')).with_columns(rank=rank)
     return GRID.frame([{'panel': '', 'row': row, 'column': rank, 'probability': chance/100, 'marked': rank == printed[row]}
                        for row, rank, chance in chances.select('row', 'rank', 'ours').iter_rows()])

@@ -77,7 +77,8 @@ def _preferences(table: str, board: Leaderboard, seed: int, draws: int) -> list[
             def of_scores(scores: np.ndarray, way: Estimator = way, take: Callable = take) -> float:
                 return float(way(take(scores.reshape(shape))))
             low, high = rounding_range(of_scores, board.scores, .1)
-            cells.append({'row': name, 'column': table + part, 'ours': of_scores(board.scores), 'low': low, 'high': high, 'status': 'exact'})
+            cells.append({'row': name, 'column': table + part, 'ours': of_scores(board.scores), 'low': low, 'high': high,
+                          'status': 'exact'})
         low, high = np.quantile(way(drawn), (.025, .975))
         cells.append(cells[-1] | {'column': f'{table} resampled', 'low': float(low), 'high': float(high)})
     return cells

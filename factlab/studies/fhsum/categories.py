@@ -28,7 +28,8 @@ def recall_links(
     exhibit: str,  # 'fhsum/table6' or 'fhsum/table7'
     source: PublishedCells,
 ) -> list[RecallLink]:
-    "A link for each row and benchmark whose category accuracies the exhibit prints; the recall is taken from where the paper first prints it."
+    """A link for each row and benchmark whose category accuracies the exhibit prints.
+    The recall is taken from where the paper first prints it."""
     links: dict[tuple[str, str], RecallLink] = {}
     for check in macro_recall_checks(source):
         if check.basis[0][0] != exhibit or not source.shows(check.target, *check.basis): continue

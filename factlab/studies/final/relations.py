@@ -16,7 +16,8 @@ def operation_relations() -> list[Check]:
     hard = ('Decomposition', 'Vague Explanation', 'Missing Explanation', 'Irrelevant Information', 'Wrong Annotation', 'Fabricated')
     totals = {'Simple Changes': simple, 'Challenging Changes': hard, 'All': ('Simple Changes', 'Challenging Changes')}
     def count(row: str) -> Address: return (figure, row, 'Count')
-    def share(row: str, column: str) -> Check: return relation('share from counts', (figure, row, column), ratio(), count(row), count('All'))
+    def share(row: str, column: str) -> Check:
+        return relation('share from counts', (figure, row, column), ratio(), count(row), count('All'))
     return [
         *[share(row, 'Share') for row in ('Simple Changes', *simple, 'Challenging Changes', *hard)],
         *[share(row, 'Share in § 3') for row in (*simple, 'Challenging Changes')],
