@@ -190,7 +190,7 @@ def _published(arguments: argparse.Namespace) -> int:
     return _give(frame.write_csv() if form == 'csv' else plain_table(shown) + '\n', arguments.out)
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from factlab.audit.findings import audit, audit_json, audit_page, audit_table, summary
+    from factlab.audit.report import audit, audit_json, audit_page, audit_table, summary
     from factlab.reports.reproduce import plain_table
     result = audit(arguments.paper)
     form = _form(arguments, {'.json': 'json', '.md': 'md'}, 'table')

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,11 +61,20 @@ def load_altair():
     if _under_jupyter(): altair.renderers.enable('factlab')
     return altair
 
+_LONG_TEXT = re.compile(r'<text((?: [\w:-]+="[^"]*")*? font-size="([\d.]+)px"[^>]*)>([^<]{8,})</text>')
+
+def _held(svg: str) -> str:
+    "The same picture with each longer text held to its width in Liberation Sans: a browser without that font draws a wider one, over the edge."
+    def hold(match: re.Match) -> str:
+        width = text_width(unescape(match[3]), float(match[2]))*(1.06 if 'font-weight="bold"' in match[1] else 1)
+        return f'<text{match[1]} textLength="{width:.0f}" lengthAdjust="spacingAndGlyphs">{match[3]}</text>'
+    return _LONG_TEXT.sub(hold, svg)
+
 def _pictures(spec: dict, **_) -> tuple[dict, dict]:
     "A notebook's two pictures of a chart, from its Vega-Lite specification."
     svg = _render(spec)
     width, height = (round(float(re.search(rf'\b{side}="([\d.]+)"', svg)[1])) for side in ('width', 'height'))
-    return {'image/svg+xml': svg, 'image/png': _png(svg, scale=2)}, {'image/png': {'width': width, 'height': height}}
+    return {'image/svg+xml': _held(svg), 'image/png': _png(svg, scale=2)}, {'image/png': {'width': width, 'height': height}}
 
 # %% ../../nbs/14_reports/01_plots.ipynb #c8
 _OVERRIDES = frozenset('\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069')  # embeddings, overrides and isolates of direction

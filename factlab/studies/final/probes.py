@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, UsageError, replacing
 from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
@@ -24,6 +23,7 @@ from ...error_analysis.categories import ADDRESS, sample_errors
 from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio
+from ...models.asking import RETRY_NOTE
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
 from factlab.probing.counterfactual import (

@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, Schema, UsageError, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
@@ -27,6 +26,7 @@ from ...data.datasets import fingerprint, load
 from ...measures.comparison import compare_systems
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
+from ...models.asking import RETRY_NOTE
 from ...models.interface import Model, load_model
 from ...models.prompts import Parsed
 from ...models.store import StoreChoice
