@@ -14,12 +14,12 @@ from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis import categories as errors
 from factlab.error_analysis import categoriser
-from factlab.error_analysis.annotations import FALSE_ALARMS, MISSED, LabelFile, error_labels, write_labels
+from factlab.error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME, LabelFile, error_labels, write_labels
 from factlab.error_analysis.categories import (
-    ADDRESS,
+    ERROR_ADDRESS,
     ERRORS,
-    KINDS,
-    RULES,
+    CATEGORIES,
+    DECISION_QUESTIONS,
     adjudicate,
     check_labels,
     distribution,
@@ -36,8 +36,8 @@ from factlab.error_analysis.categoriser import (
     make_cases,
     parse_choice,
     shipped_models,
-    sights,
-    telling_words,
+    extract_features,
+    content_stems,
 )
 from factlab.models.interface import ScriptedModel
 from factlab.reports.tables import show_table
@@ -60,7 +60,7 @@ def made_labels(table: dict[tuple[str, str], str], side: str = 'missed') -> pl.D
 
 @pytest.mark.parametrize('text', HOSTILE)
 def test_anything_can_be_looked_at(text):
-    seen = sights(make_cases(pl.DataFrame({'text': [text, 'A storm.'], 'summary': [text, 'A storm.'], 'span': [text, text], 'description': [text, text]})))
+    seen = extract_features(make_cases(pl.DataFrame({'text': [text, 'A storm.'], 'summary': [text, 'A storm.'], 'span': [text, text], 'description': [text, text]})))
     values = seen.select(*FEATURES).to_numpy()
     assert np.isfinite(values).all() and (seen.drop('id', 'focus', 'sentence', 'length').to_numpy() <= 1 + 1e-9).all()
 
@@ -72,7 +72,7 @@ def test_the_focus_stands_in_the_summary(description, summary, source):
 
 
 def test_number_words_and_digits_are_the_same():
-    assert telling_words('twelve') == telling_words('12') == ['#12'] and telling_words('1,200') == ['#1200']
+    assert content_stems('twelve') == content_stems('12') == ['#12'] and content_stems('1,200') == ['#1200']
 
 
 def test_shipped_weights_are_those_of_sklearn_on_made_data():
@@ -113,7 +113,7 @@ def test_nothing_of_final_trains(final_data):
 def test_the_regression_beats_the_commonest_class_on_defacto(final_data):
     real_data('defacto')
     test = categoriser.defacto_cases(data.load('defacto'), final_data).filter(pl.col('split') == 'test')
-    quality = category_quality(test, shipped_models()['origin_described'].predict(sights(test)), resamples=300)
+    quality = category_quality(test, shipped_models()['origin_described'].predict(extract_features(test)), resamples=300)
     assert quality['low'][0] > quality['value'][1] and quality['value'][2] > .7  # accuracy's lower bound above the commonest class; balanced accuracy
 
 
@@ -138,24 +138,24 @@ def test_a_model_that_fails_or_talks_leaves_no_category():
     found = made_errors([('r', str(i), 'gold:0', 'missed', f'Number {i}.') for i in range(3)] + [('r', 'x', 'predicted:0', 'invented', 'The summary omits it.')])
     proposed = propose_by_model(found, ScriptedModel('m', lambda request: 'Category: A' if 'Number 1' in request.messages[-1].content else '?'), False)
     assert proposed['status'].to_list() == ['unparsed', 'ok', 'unparsed', 'unparsed'] and proposed['category'].to_list() == [None, 'extrinsic_correct', None, None]
-    assert proposed.select(*ADDRESS).equals(found.select(*ADDRESS))
+    assert proposed.select(*ERROR_ADDRESS).equals(found.select(*ERROR_ADDRESS))
 
 
 # samples and proposals
 
 def test_samples_are_seeded_nested_and_do_not_depend_on_order():
-    many = made_errors([(run, str(i), f'gold:{i}', side, 'd') for run, side, i in product('ab', KINDS, range(40))])
+    many = made_errors([(run, str(i), f'gold:{i}', side, 'd') for run, side, i in product('ab', CATEGORIES, range(40))])
     ten = sample_errors(many, 10, 7)
     assert ten.equals(sample_errors(many.sample(fraction=1, shuffle=True, seed=1), 10, 7)) and not ten.equals(sample_errors(many, 10, 7, seed=2))
-    assert ten.join(sample_errors(many, 20, 20), on=ADDRESS, how='anti').is_empty() and sample_errors(many, None, None).height == many.height
+    assert ten.join(sample_errors(many, 20, 20), on=ERROR_ADDRESS, how='anti').is_empty() and sample_errors(many, None, None).height == many.height
     with pytest.raises(UsageError): sample_errors(many, 0)
 
 
 def test_every_error_gets_a_category_of_its_side_with_evidence():
-    found = made_errors([('r', str(i), f'{side}:0', side, text) for i, text in enumerate(HOSTILE) for side in KINDS])
+    found = made_errors([('r', str(i), f'{side}:0', side, text) for i, text in enumerate(HOSTILE) for side in CATEGORIES])
     proposed = propose(found, encoder=None)
     assert all(category in names_of(side) for side, category in proposed.select('side', 'category').iter_rows())
-    assert (proposed['annotator'] == RULES).all() and (proposed['reason'].str.len_chars() > 10).all() and proposed.select(*ADDRESS).equals(found.select(*ADDRESS))
+    assert (proposed['annotator'] == DECISION_QUESTIONS).all() and (proposed['reason'].str.len_chars() > 10).all() and proposed.select(*ERROR_ADDRESS).equals(found.select(*ERROR_ADDRESS))
     assert propose(ERRORS.frame(), encoder=None).is_empty()
     with pytest.raises(UsageError, match='no side'): propose(found.with_columns(side=pl.lit('gold')), encoder=None)
 
@@ -192,7 +192,7 @@ def test_agreement_of_two_is_sklearns():
 
 
 def test_categories_are_those_of_the_workbench():
-    for scheme, side in ((MISSED, 'missed'), (FALSE_ALARMS, 'invented')):
+    for scheme, side in ((MISSED_SCHEME, 'missed'), (FALSE_ALARM_SCHEME, 'invented')):
         assert [label.name for label in scheme.labels] == names_of(side) and scheme.on == (side,)
     assert set(names_of('missed')) == set(data.CATEGORIES) and set(names_of('invented')) == set(data.FALSE_ALARMS)
 
@@ -201,8 +201,8 @@ def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path):
     store = LabelFile(tmp_path/'live.jsonl')
     categories = names_of('missed')*3 + names_of('missed')[:2]
     for i, category in enumerate(categories):
-        store.put({'source': 'run-1', 'row': f'{i:02}', 'unit': 'gold:0', 'kind': 'missed', 'text': HOSTILE[i % 8]}, MISSED, category, 'Ann')
-    store.put({'source': 'run-1', 'row': 'x', 'unit': 'predicted:0', 'kind': 'invented', 'text': 't'}, FALSE_ALARMS, 'omission', 'Ann')
+        store.put({'source': 'run-1', 'row': f'{i:02}', 'unit': 'gold:0', 'kind': 'missed', 'text': HOSTILE[i % 8]}, MISSED_SCHEME, category, 'Ann')
+    store.put({'source': 'run-1', 'row': 'x', 'unit': 'predicted:0', 'kind': 'invented', 'text': 't'}, FALSE_ALARM_SCHEME, 'omission', 'Ann')
     for ending in ('.jsonl', '.csv', '.tsv', '.parquet'):
         read = errors.read_labels(write_labels(store.labels(), tmp_path/f'labels{ending}'))
         assert read.equals(check_labels(error_labels(store.labels())))
@@ -228,7 +228,7 @@ def test_crossed_counts_are_those_of_a_loop():
     about = errors.describe_errors(known.drop('category'))
     for factor in ('position', 'length', 'kind', 'entity'):
         crossed = errors.cross_table(decided, about, factor)
-        pairs = list(about.join(decided, on=ADDRESS).select(factor, 'category').drop_nulls().iter_rows())
+        pairs = list(about.join(decided, on=ERROR_ADDRESS).select(factor, 'category').drop_nulls().iter_rows())
         assert all(count == pairs.count((value, category)) for value, category, count in crossed.select('value', 'category', 'count').iter_rows()) and crossed['count'].sum() == len(pairs)
     assert errors.cross_table(decided, about, 'p_true').is_empty()
     with pytest.raises(UsageError): errors.cross_table(decided, about, 'colour')

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
-from factlab.error_analysis.annotations import MISSED, REVIEW, LabelScheme
+from factlab.error_analysis.annotations import MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
 from factlab.localization.matching import MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
@@ -20,7 +20,7 @@ from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import Run, make_run
 from factlab.studies.final.probes import CAVEAT
 from factlab.workbench.examples import (
-    KINDS,
+    ERROR_KINDS,
     SHOW,
     SORTS,
     Error,
@@ -37,11 +37,17 @@ from factlab.workbench.examples import (
     rows_of,
     sample_rows,
     select_examples,
-    shown,
+    escaped,
     word_scores,
 )
-from factlab.workbench.page import Annotator, Case, Compare, Probe, Scratch, Workbench, counterfactual_probe, p_true_probe, result_html
-from factlab.workbench.widgets import STYLE, ExampleView, PagedTable, RunTable, folded, marked
+from factlab.workbench.annotator import Annotator
+from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
+from factlab.workbench.comparison import RunComparison
+from factlab.workbench.scratch import ScratchPad
+from factlab.workbench.page import Workbench
+from factlab.workbench.widgets import STYLE, PagedTable
+from factlab.workbench.example_view import ExampleView, folded_html, marked_html
+from factlab.workbench.table import RunTable
 
 COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok', 'reason': '', 'answer': ''}
 
@@ -69,16 +75,16 @@ def test_counts_items_and_filters_are_what_a_loop_finds(drawn):
     examples = examples_of(cases)
     frame = examples.frame
     for row, case in zip(frame.to_dicts(), cases, strict=True):
-        if case['matched'] is None: assert row['missed'] is row['invented'] is row['found'] is None
+        if case['matched'] is None: assert row['missed'] is row['false_alarms'] is row['found'] is None
         else:
             found = {g for g in case['matched'] if g is not None}
-            assert (row['found'], row['missed'], row['invented']) == (len(found), len(case['gold']) - len(found), case['matched'].count(None))
+            assert (row['found'], row['missed'], row['false_alarms']) == (len(found), len(case['gold']) - len(found), case['matched'].count(None))
             kinds = [error.kind for error in errors_of(row)]
-            assert (kinds.count('matched'), kinds.count('missed'), kinds.count('invented')) == (row['found'], row['missed'], row['invented'])
+            assert (kinds.count('matched'), kinds.count('missed'), kinds.count('invented')) == (row['found'], row['missed'], row['false_alarms'])
     by_hand = [(row['id'], error.unit, error.kind, error.text) for row in frame.to_dicts() for error in errors_of(row)]
-    assert error_items(examples, tuple(KINDS)).select('row', 'unit', 'kind', 'text').rows() == by_hand
+    assert error_items(examples, tuple(ERROR_KINDS)).select('row', 'unit', 'kind', 'text').rows() == by_hand
     assert select_examples(frame, Query('missed errors')).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
-    assert select_examples(frame, Query(least=2)).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
+    assert select_examples(frame, Query(min_errors=2)).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
     order = select_examples(frame, Query(sort='most errors')).tolist()
     assert order == sorted(range(len(cases)), key=lambda n: (frame['errors'][n] is None, -(frame['errors'][n] or 0)))
     for show in SHOW:
@@ -121,7 +127,7 @@ def html_of(widget) -> str:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80))
 def test_shown_text_holds_no_markup(text):
-    read = Reader(shown(text))
+    read = Reader(escaped(text))
     assert not read.tags and not any(c in read.text for c in '\x00\x1b\u202e\u2066') and read.text.count('\n') >= text.replace('\r\n', '\n').count('\n')
 
 def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
@@ -195,7 +201,7 @@ def test_long_texts_stay_whole_and_small_enough():
         assert read.text == text and len(part.value) < 1.3*len(text)
     assert '>number 2500<' in view.summary.value and 'evidence' in view.source.value
     beyond = 'x'*1_000_000
-    assert 'remaining 600,000 characters' in folded(beyond) and len(folded(beyond)) < 410_000
+    assert 'remaining 600,000 characters' in folded_html(beyond) and len(folded_html(beyond)) < 410_000
 
 
 def test_spans_are_found_where_they_can_be():
@@ -220,7 +226,7 @@ def test_evidence_goes_on_without_an_encoder(monkeypatch):
     view = ExampleView()
     view.show(examples_of([{'text': 'The mill closed. The king spoke of ships.', 'gold': ['Nothing is said of the mill.']}]).frame.row(0, named=True))
     view.wait()
-    assert 'evidence' in view.source.value and 'no weights here' in view.note.value and view.encoder is None
+    assert 'evidence' in view.source.value and 'no weights here' in view.note.value and view.evidence.encoder is None
 
 
 def test_the_encoder_looks_once_for_each_error(monkeypatch):
@@ -268,9 +274,9 @@ def test_duplicate_rows_and_odd_categories_do_not_confuse_the_table():
 def test_two_annotators_and_schemes_on_one_file(tmp_path):
     items = error_items(examples_of([{'gold': ['a', 'b'], 'predicted': ['c'], 'matched': [None]}]))
     wording = LabelScheme('wording', (('7', 'clear'), ('8', 'vague')), on=('missed',))
-    ann, ben = (Annotator(items, (MISSED, wording), tmp_path/'labels.jsonl', who) for who in ('Ann', 'Ben'))
+    ann, ben = (Annotator(items, (MISSED_SCHEME, wording), tmp_path/'labels.jsonl', who) for who in ('Ann', 'Ben'))
     ann.keyboard.value = '17'  # both schemes for the first item, then on to the second
-    assert ann.at == 1 and ann.walk.count(ann.mine) == (1, 2)
+    assert ann.at == 1 and ann.queue.count(ann.mine) == (1, 2)
     ben.label('2')
     ben.label('8')
     assert ben.file.labels().select('annotator', 'scheme', 'label').rows() == [('Ann', 'final/missed', 'extrinsic_correct'), ('Ben', 'final/missed', 'extrinsic_wrong'), ('Ann', 'wording', 'clear'), ('Ben', 'wording', 'vague')]
@@ -285,18 +291,18 @@ def test_two_annotators_and_schemes_on_one_file(tmp_path):
     ann.who.value = ''
     ann.at = 0
     ann.label('1')
-    assert 'who is labelling' in ann.status.value and ann.unsaved is not None
+    assert 'who is labelling' in ann.status.value and ann.session.unsaved is not None
 
 
 def test_export_and_import(tmp_path):
     items = error_items(examples_of([{'gold': ['a', 'b']}]))
-    ann = Annotator(items, (REVIEW,), tmp_path/'a.jsonl', 'Ann')
+    ann = Annotator(items, (REVIEW_SCHEME,), tmp_path/'a.jsonl', 'Ann')
     ann.keyboard.value = '12'
     for name in ann.exchange.format.options:
         ann.exchange.format.value = name
         ann.exchange.write()
         assert '2 labels written' in ann.status.value, name
-    ben = Annotator(items, (REVIEW,), tmp_path/'b.jsonl', 'Ben')
+    ben = Annotator(items, (REVIEW_SCHEME,), tmp_path/'b.jsonl', 'Ben')
     ben.exchange.target.value, ben.exchange.format.value = str(tmp_path/'a-labels'), 'parquet'
     ben.exchange.read()
     assert '2 labels taken in' in ben.status.value and ben.file.labels().equals(ann.file.labels())
@@ -308,13 +314,13 @@ def test_export_and_import(tmp_path):
 def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
     bench = Workbench(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
     bench.table.show_.value = 'missed errors'
-    assert bench.annotator.walk.count(set()) == (0, 10) and bench.annotator.walk.items['row'].gather(bench.annotator.walk.order).unique().sort().to_list() == ['1', '3', '5', '7', '9']
-    bench.annotator.onwards()
-    while bench.annotator.walk.count(bench.annotator.mine)[0] < 10: bench.annotator.label('1')
+    assert bench.annotator.queue.count(set()) == (0, 10) and bench.annotator.queue.items['row'].gather(bench.annotator.queue.order).unique().sort().to_list() == ['1', '3', '5', '7', '9']
+    bench.annotator.to_next_open()
+    while bench.annotator.queue.count(bench.annotator.mine)[0] < 10: bench.annotator.label('1')
     assert set(bench.annotator.file.labels()['row']) == {'1', '3', '5', '7', '9'}
     bench.table.search.value = 'nothing has this'
     bench.annotator.keyboard.value = '1'
-    assert bench.annotator.walk.count(bench.annotator.mine) == (0, 0)
+    assert bench.annotator.queue.count(bench.annotator.mine) == (0, 0)
 
 
 def test_a_row_opens_at_what_one_came_for(tmp_path):
@@ -325,8 +331,8 @@ def test_a_row_opens_at_what_one_came_for(tmp_path):
         bench.table.show_.value = show
         bench.table.selected = place
         return bench.view.error and bench.view.error.unit
-    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'invented errors') == 'predicted:1' and opened(1, 'missed errors') == 'gold:1'
-    assert bench.annotator.walk.item['unit'] == 'gold:1'
+    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'false alarms') == 'predicted:1' and opened(1, 'missed errors') == 'gold:1'
+    assert bench.annotator.queue.item['unit'] == 'gold:1'
     bench.annotator.label('1')
     assert opened(1, 'missed errors') == 'gold:2' and opened(1) == 'gold:2'
     bench.annotator.label('1')
@@ -337,12 +343,12 @@ def test_a_row_opens_at_what_one_came_for(tmp_path):
 def test_the_probe_shows_what_goes_wrong():
     def broken(case): raise ValueError('<b>no</b>')
     def refused(case): raise ModelError('no such model')
-    probe = Probe(broken, refused)
-    probe.case = Case({}, Error(1, 'missed', 'gold:0', 'text'), None)
+    probe = ProbePanel(broken, refused)
+    probe.case = ProbedError({}, Error(1, 'missed', 'gold:0', 'text'), None)
     for name, said in (('P(True)', 'ValueError: &lt;b&gt;no'), ('Counterfactual', 'no such model')):
         probe.run(name)
         probe.wait()
-        assert said in probe.errand.value and 'class="bad"' in probe.errand.value and not probe.result.value and not probe.buttons[name].disabled
+        assert said in probe.task.value and 'class="bad"' in probe.task.value and not probe.result.value and not probe.buttons[name].disabled
     assert Reader(result_html(pl.DataFrame({'<i>': ['<b>', None], 'x': [.5, 1.]}))).tags == {'table', 'thead', 'tbody', 'tr', 'th', 'td'}
 
 
@@ -353,41 +359,41 @@ def test_a_probe_leaves_the_kernel_free_and_tells_that_it_is_at_work():
         began.set()
         assert may_end.wait(30)
         return {'P(True)': .5}
-    probe, cases = Probe(slow), [Case({'id': 'row'}, Error(n, 'missed', f'gold:{n}', 'text'), None) for n in (1, 2)]
+    probe, cases = ProbePanel(slow), [ProbedError({'id': 'row'}, Error(n, 'missed', f'gold:{n}', 'text'), None) for n in (1, 2)]
     probe.case = cases[0]
     probe.run('P(True)')
-    assert began.wait(30) and 'asking' in probe.errand.value and probe.buttons['P(True)'].disabled
+    assert began.wait(30) and 'asking' in probe.task.value and probe.buttons['P(True)'].disabled
     probe.run('P(True)')  # a second click begins nothing
     probe.case = cases[1]  # the kernel takes other work meanwhile
     may_end.set()
     probe.wait()
-    assert asked == [1] and 'error 1 of row is done' in probe.errand.value and not probe.result.value and not probe.buttons['P(True)'].disabled
+    assert asked == [1] and 'error 1 of row is done' in probe.task.value and not probe.result.value and not probe.buttons['P(True)'].disabled
     probe.run('P(True)')
     probe.wait()
-    assert asked == [1, 2] and '0.500' in probe.result.value and not probe.errand.value
+    assert asked == [1, 2] and '0.500' in probe.result.value and not probe.task.value
 
 
 def test_the_default_probes_on_the_embedded_model():
     row = {'id': 'a', 'text': 'The mill in Lund closed.', 'summary': 'The mill in Lund closed in 1913.'}
-    probe = Probe(p_true_probe(store=False), counterfactual_probe(store=False))
-    probe.case = Case(row, Error(1, 'missed', 'gold:0', 'The year 1913 is not in the text.'), '1913')
+    probe = ProbePanel(p_true_probe(store=False), counterfactual_probe(store=False))
+    probe.case = ProbedError(row, Error(1, 'missed', 'gold:0', 'The year 1913 is not in the text.'), '1913')
     probe.question.value, probe.answer.value = 'When did the mill in Lund close?', '1913'
     probe.run('P(True)')
     probe.wait()
-    assert CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.errand.value
+    assert CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.task.value
     probe.run('Counterfactual')
     probe.wait()
-    assert 'swapped' in probe.result.value and not probe.errand.value
-    probe.case = Case(row, Error(1, 'missed', 'gold:0', 'Nothing fits.'), None)
+    assert 'swapped' in probe.result.value and not probe.task.value
+    probe.case = ProbedError(row, Error(1, 'missed', 'gold:0', 'Nothing fits.'), None)
     probe.run('Counterfactual')
     probe.wait()
     assert 'no place in the summary' in probe.result.value
 
 
 def test_scratch_says_what_it_needs_and_what_failed():
-    scratch = Scratch({'silent': ScriptedModel('silent', lambda request: '')}, store=False)
+    scratch = ScratchPad({'silent': ScriptedModel('silent', lambda request: '')}, store=False)
     scratch.run()
-    assert 'needed' in scratch.errand.value
+    assert 'needed' in scratch.task.value
     scratch.source.value = scratch.summary.value = 'a'
     scratch.run()
     scratch.wait()
@@ -395,7 +401,7 @@ def test_scratch_says_what_it_needs_and_what_failed():
     scratch.model.value = 'no-such-backend:x'
     scratch.run()
     scratch.wait()
-    assert 'bad' in scratch.errand.value and not scratch.status.value and not scratch.start.disabled
+    assert 'bad' in scratch.task.value and not scratch.status.value and not scratch.start.disabled
 
 
 def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
@@ -416,7 +422,7 @@ def test_comparison_counts_every_error_once_and_says_what_is_left_out():
     frame, notes = compare_examples(first, examples_of(other))
     assert frame['outcome'].to_list() == ['both', 'won', 'lost', 'neither'] and len(notes) == 3
     assert [notes[0][:6], notes[1][:6], notes[2][:13]] == ['1 rows', '1 rows', '1 shared rows']
-    compare = Compare(first, examples_of(other), blind=True)
+    compare = RunComparison(first, examples_of(other), blind=True)
     compare.outcome.value = 'lost'
     compare.paged.step(1)
     assert compare.views[0].number == 3 and compare.views[1].error.kind == 'matched'
@@ -425,5 +431,5 @@ def test_comparison_counts_every_error_once_and_says_what_is_left_out():
 
 
 def test_marks_and_short_forms():
-    assert marked('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…' and cut(None, 5) == ''
+    assert marked_html('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…' and cut(None, 5) == ''
     assert cut('x' + ' '*1000 + 'y', 10) == 'x…'
