@@ -66,7 +66,7 @@ class RunTable(widgets.VBox):
     def __init__(self, examples: Examples, size: int = 25, height: str = '290px'):
         self.examples, self.filters = examples, Filters(examples.frame)
         for name in ('show_', 'status', 'category', 'min_errors', 'search', 'sort'): setattr(self, name, getattr(self.filters, name))
-        columns = [('id', '16%'), ('status', '10%'), ('✓ found#', '70px'), ('○ missed#', '80px'), ('✗ false alarms#', '112px'), ('summary', '60%')]
+        columns = [('id', '16%'), ('status', '10%'), ('✓ found#', '70px'), ('○ missed#', '80px'), ('✗ false alarms#', '130px'), ('summary', '60%')]
         self.paged = PagedTable(columns, self._cells, size, height)
         for control in self.filters.children: control.observe(lambda _: self.refresh(), 'value')
         traitlets.link((self, 'selected'), (self.paged, 'selected'))
