@@ -20,8 +20,10 @@ from misbehaving_server import free_port
 
 CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
 NEEDED = 'needs Chromium: apt-get install chromium'
-FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
-SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'}, 'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
+FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+         '--disable-component-update', '--disable-sync']
+SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'},
+            'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
 
 
 @contextmanager
@@ -32,11 +34,15 @@ def running_lab(root: Path):
         path = surroundings/'settings'/'@jupyterlab'/f'{name}.jupyterlab-settings'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content))
-    environment = os.environ | {'JUPYTERLAB_SETTINGS_DIR': str(surroundings/'settings'), 'JUPYTERLAB_WORKSPACES_DIR': str(surroundings/'workspaces'),
-                                'JUPYTER_CONFIG_DIR': str(surroundings/'config'), 'JUPYTER_RUNTIME_DIR': str(surroundings/'runtime'), 'IPYTHONDIR': str(surroundings/'ipython')}
+    environment = os.environ | {'JUPYTERLAB_SETTINGS_DIR': str(surroundings/'settings'),
+                                'JUPYTERLAB_WORKSPACES_DIR': str(surroundings/'workspaces'),
+                                'JUPYTER_CONFIG_DIR': str(surroundings/'config'), 'JUPYTER_RUNTIME_DIR': str(surroundings/'runtime'),
+                                'IPYTHONDIR': str(surroundings/'ipython')}
     with (surroundings/'lab.log').open('w') as log:
-        process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}', '--ServerApp.port_retries=0',
-                                    f'--ServerApp.root_dir={root}', f'--IdentityProvider.token={token}'], stdout=log, stderr=log, env=environment, cwd=surroundings)
+        process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}',
+                                    '--ServerApp.port_retries=0',
+                                    f'--ServerApp.root_dir={root}', f'--IdentityProvider.token={token}'], stdout=log, stderr=log,
+                                    env=environment, cwd=surroundings)
     try:
         end = time.monotonic() + 60
         while True:
@@ -126,7 +132,8 @@ class Opened:
         self.wait_for(still, 'the page to stay as it is')
 
     def errors(self) -> list[str]:
-        return self.page.locator('[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+        return self.page.locator(
+            '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
 
     def foreign(self) -> list[str]:
         "Addresses outside this JupyterLab."

@@ -30,7 +30,8 @@ class RunComparison(widgets.VBox):
         self.views = ExampleView(encoder=None), ExampleView(encoder=None, source=False)
         names = ('first', 'second') if blind else (f'first: {first.run}', f'second: {second.run}')
         heads = [html_widget(f'<p><b>{escaped(cut(name, 120))}</b></p>') for name in names]
-        super().__init__([html_widget(STYLE + self._head(counts)), self.outcome, self.paged, heads[0], self.views[0], heads[1], self.views[1]])
+        super().__init__([html_widget(STYLE + self._head(counts)), self.outcome, self.paged, heads[0], self.views[0], heads[1],
+                          self.views[1]])
         self.add_class('factlab')
         self.outcome.observe(lambda _: self.refresh(), 'value')
         self.paged.observe(lambda _: self._chosen(), 'selected')

@@ -135,13 +135,24 @@ class ErrorCards(widgets.VBox):
         for number, button in enumerate(self.children, 1): (button.add_class if number == chosen else button.remove_class)('on')
 
 # %% ../../nbs/18_workbench/03_example_view.ipynb #c16
-def _pane(title: str, head: str, body: str) -> str:
-    return f'<div class="pane" role="region" aria-label="{title}"><h4>{title}{head}</h4>{body}</div>'
+def _heading(row: dict, errors: Sequence[Error]) -> str:
+    "Id, state and number of errors, as HTML."
+    reason = f'<span class="bad">{escaped(cut(row["status"], 40))}</span>: {escaped(cut(row["reason"], 300))}'
+    state = '' if row['status'] == 'ok' else f' · {reason}'
+    known = row['status'] == 'ok' and row['gold'] is not None
+    none = '' if errors else ' · no errors: neither gold nor predicted' if known else ' · no errors known'
+    more = f' · the first {MAX_CARDS} of {len(errors):,} errors' if len(errors) > MAX_CARDS else ''
+    return f'<p><b>{escaped(cut(row["id"], 120))}</b>{state}{none}{more}</p>'
 
+def _pane(title: str, note: str, text: str, marks: Sequence[Mark], chosen: int|None = None) -> str:
+    head = f'<h4>{title} <span class="quiet">({note})</span></h4>' if note else f'<h4>{title}</h4>'
+    return f'<div class="pane" role="region" aria-label="{title}">{head}{folded_html(text, marks, chosen)}</div>'
+
+# %% ../../nbs/18_workbench/03_example_view.ipynb #c18
 class ExampleView(widgets.VBox):
-    """One example with its errors. `number` is the chosen error's number, or None; observe it. `encoder=None` looks for evidence by words alone.
+    """One example with its errors. `number` is the chosen error's number, or None; observe it.
 
-    `blind` hides the data set's categories from those who are about to label."""
+    `encoder=None` looks for evidence by words alone. `blind` hides the data set's categories from those who are about to label."""
     number = traitlets.Int(None, allow_none=True)
     blind = traitlets.Bool(False)
 
@@ -164,8 +175,8 @@ class ExampleView(widgets.VBox):
     def show(self, example: dict|None, number: int|None = None) -> None:
         "Show a row of EXAMPLES, with an error chosen: the first one when None. None shows nothing."
         self.example, self.errors = example, errors_of(example) if example else []
-        self.spans = {error.number: find_span(error, example['summary'][:MAX_SHOWN], example['text'][:MAX_SHOWN])
-                      for error in self.errors[:MAX_CARDS]}
+        texts = (example['summary'][:MAX_SHOWN], example['text'][:MAX_SHOWN]) if example else ()
+        self.spans = {error.number: find_span(error, *texts) for error in self.errors[:MAX_CARDS]}
         self.cards.deal(self.errors, self.blind)
         number = number if number is not None else self.errors[0].number if self.errors else None
         if number != self.number: self.number = number
@@ -175,38 +186,25 @@ class ExampleView(widgets.VBox):
         "Choose the next or the previous error."
         if self.errors: self.number = min(max((self.number or 1) + by, 1), len(self.errors))
 
-    def wait(self, seconds: float = 60) -> None:
-        "Wait until the evidence that is being looked for is there."
-        self.evidence.wait(seconds)
+    def wait(self, seconds: float = 60) -> None: self.evidence.wait(seconds)
 
     def _draw(self) -> None:
         if self.example is None:
             for part in (self.head, self.source, self.summary): part.value = ''
             return
-        self.head.value = f'<p>{_heading(self.example, self.errors)}</p>'
+        self.head.value = _heading(self.example, self.errors)
         marks = [Mark(a, b, number) for number, places in self.spans.items() for a, b in places]
-        placed = self.error is None or self.spans.get(self.number)
-        lost = '' if placed else f' <span class="quiet">(error {self.number} could not be placed by its words)</span>'
-        self.summary.value = _pane('Summary', lost, folded_html(self.example['summary'], marks, self.number))
+        lost = f'error {self.number} could not be placed by its words' if self.error and not self.spans.get(self.number) else ''
+        self.summary.value = _pane('Summary', lost, self.example['summary'], marks, self.number)
         self.cards.mark(self.number)
         self._draw_source()
 
     def _draw_source(self) -> None:
         places = self.evidence.places(self.example, self.error)
-        said = f' <span class="quiet">(marked: evidence for error {self.number})</span>' if places else ''
-        self.source.value = _pane('Source', said, folded_html(self.example['text'], places))
+        self.source.value = _pane('Source', f'marked: evidence for error {self.number}' if places else '', self.example['text'], places)
 
     def _redraw_source(self, key: tuple) -> None:
         if self.example and self.error and key == self.evidence.key(self.example, self.error): self._draw_source()
 
     def _without_encoder(self, reason: str) -> None:
         self.note.value = f'<p class="quiet">Evidence is looked for by words alone: {escaped(cut(reason, 200))}</p>'
-
-# %% ../../nbs/18_workbench/03_example_view.ipynb #c17
-def _heading(row: dict, errors: Sequence[Error]) -> str:
-    "Id, state and number of errors, as HTML."
-    state = '' if row['status'] == 'ok' else f' · <span class="bad">{escaped(cut(row["status"], 40))}</span>: {escaped(cut(row["reason"], 300))}'
-    known = row['status'] == 'ok' and row['gold'] is not None
-    none = '' if errors else ' · no errors: neither gold nor predicted' if known else ' · no errors known'
-    more = f' · the first {MAX_CARDS} of {len(errors):,} errors' if len(errors) > MAX_CARDS else ''
-    return f'<b>{escaped(cut(row["id"], 120))}</b>{state}{none}{more}'

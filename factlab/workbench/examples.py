@@ -54,7 +54,8 @@ def _counted(frame: pl.DataFrame) -> pl.DataFrame:
     texts = pl.concat_str(pl.col('id'), *[pl.col(name).fill_null('') for name in ('summary', 'text', 'reason')], *listed, separator='\n')
     counts = {'found': hits.list.n_unique(), 'missed': pl.col('gold').list.len() - hits.list.n_unique(),
               'false_alarms': pl.col('matched').list.len() - hits.list.len()}
-    counted = frame.with_columns(haystack=texts.str.to_lowercase(), **{k: pl.when(scored).then(v).cast(pl.Int64) for k, v in counts.items()})
+    counted = frame.with_columns(haystack=texts.str.to_lowercase(),
+                                 **{k: pl.when(scored).then(v).cast(pl.Int64) for k, v in counts.items()})
     return EXAMPLES.check(counted.with_columns(errors=(pl.col('missed') + pl.col('false_alarms'))).select(*EXAMPLES.columns))
 
 def _padded(frame: pl.DataFrame, columns: dict) -> tuple[pl.DataFrame, list[str]]:
@@ -80,12 +81,12 @@ def rows_of(
     known = [frame.filter(pl.col('id').is_in(wanted.implode())) for frame in ([rows, sample_rows()] if name == 'sample' else [rows])]
     same = run.manifest['dataset'].get('fingerprint') in map(fingerprint, known)
     rows = known[-1]
-    return rows, [] if same else [f'The rows of {name!r} at hand are not exactly those of the run: texts may differ from what the model saw.']
+    return rows, [] if same else [f'The rows of {name!r} at hand are not exactly those of the run: texts may differ from what was asked.']
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c10
 def read_examples(
     run: Run|pl.DataFrame,  # a run, or predictions (schema PREDICTIONS; older ones may lack columns)
-    rows: pl.DataFrame|None = None,  # id, text, summary, and where known gold, spans, categories, evidence; the run's own data set when None
+    rows: pl.DataFrame|None = None,  # id, text, summary; where known gold, spans, categories, evidence. The run's own data set when None
     matches: pl.DataFrame|None = None,  # schema MATCHES
     judge: str|Judge|None = None,  # matches where no `matches` are given; None: nothing is matched
 ) -> Examples:
@@ -114,7 +115,8 @@ def read_examples(
 def _check_ids(predictions: pl.DataFrame, rows: pl.DataFrame) -> None:
     if lacking := [name for name in ('id', 'text', 'summary') if name not in rows.columns]:
         raise DataError(f'the rows lack {", ".join(lacking)}')
-    if 'id' not in predictions.columns: raise DataError('the predictions have no column id: without it they cannot be joined with their rows')
+    if 'id' not in predictions.columns:
+        raise DataError('the predictions have no column id: without it they cannot be joined with their rows')
     for name, frame in (('rows', rows), ('predictions', predictions)):
         twice = frame['id'].filter(frame['id'].is_duplicated())
         if len(twice): raise DataError(f'two {name} have the id {twice[0]!r}: ids must be unique')
@@ -143,15 +145,18 @@ def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None, judge: str|Judge
 # %% ../../nbs/18_workbench/00_examples.ipynb #c17
 def sample_examples(split: str|None = None) -> Examples:
     "The shipped sample, or a split of it, as a run whose answers a script wrote. For trying the workbench without a model."
-    sample, counts = load_sample().filter(pl.col('split') == split if split else pl.lit(True)), {'calls': 0, 'prompt_tokens': 0, 'completion_tokens': 0}
+    sample = load_sample().filter(pl.col('split') == split if split else pl.lit(True))
+    counts = {'calls': 0, 'prompt_tokens': 0, 'completion_tokens': 0}
     predictions, matches = [], []
     for number, row in enumerate(sample.iter_rows(named=True)):
         errors, alarm = row['inconsistencies'], [row['false_alarm']['description']]*(number%2 == 0)
         found = [n for n in range(len(errors)) if (number + n)%3]
         base = counts | {'id': row['id'], 'status': 'ok', 'reason': ''}
         predictions.append(base | {'predicted': [*(errors[n]['paraphrase'] for n in found), *alarm], 'answer': ''})
-        matches.append(base | {'matched': [*found, *(None for _ in alarm)], 'n_gold': len(errors), 'n_predicted': len(found) + len(alarm), 'invalid': 0})
-    examples = read_examples(PREDICTIONS.frame(predictions), sample_rows().filter(pl.col('id').is_in(sample['id'].implode())), MATCHES.frame(matches))
+        matches.append(base | {'matched': [*found, *(None for _ in alarm)], 'n_gold': len(errors), 'n_predicted': len(found) + len(alarm),
+                               'invalid': 0})
+    examples = read_examples(PREDICTIONS.frame(predictions), sample_rows().filter(pl.col('id').is_in(sample['id'].implode())),
+                             MATCHES.frame(matches))
     return examples._replace(run='scripted')
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c20
@@ -193,7 +198,8 @@ def error_items(
     kinds: Sequence[str] = ('missed', 'invented'),
 ) -> pl.DataFrame:  # schema ITEMS, in the order of the examples
     "Every error of these kinds as an item to label."
-    base = examples.frame.with_row_index('place').select('place', 'id', 'gold', 'predicted', 'matched', scored=pl.col('matched').is_not_null())
+    base = examples.frame.with_row_index('place').select('place', 'id', 'gold', 'predicted', 'matched',
+        scored=pl.col('matched').is_not_null())
     both = pl.concat([_gold_items(base), _unmatched_items(base)]).sort('place', 'side', 'index')
     wanted = both.filter(pl.col('kind').is_in(list(kinds)))
     return ITEMS.check(wanted.select(source=pl.lit(examples.run), row='id', unit='unit', kind='kind', text='text').select(*ITEMS.columns))
@@ -209,16 +215,19 @@ def _gold_items(base: pl.DataFrame) -> pl.DataFrame:
 
 def _unmatched_items(base: pl.DataFrame) -> pl.DataFrame:
     nulls = pl.lit(None, pl.Int64).repeat_by(pl.col('predicted').list.len())
-    each = base.select('place', 'id', 'scored', text='predicted', to=pl.coalesce('matched', nulls), index=pl.int_ranges(pl.col('predicted').list.len()))
+    each = base.select('place', 'id', 'scored', text='predicted', to=pl.coalesce('matched', nulls),
+                       index=pl.int_ranges(pl.col('predicted').list.len()))
     each = each.explode('text', 'to', 'index', empty_as_null=True).drop_nulls('index').filter(pl.col('to').is_null())
     kind = pl.when('scored').then(pl.lit('invented')).otherwise(pl.lit('predicted'))
     return each.with_columns(side=pl.lit(1), kind=kind, unit=pl.format('predicted:{}', 'index')).select(*_ITEM_PARTS)
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c26
-SHOW = {'all rows': pl.lit(True), 'missed errors': pl.col('missed') > 0, 'false alarms': pl.col('false_alarms') > 0, 'found errors': pl.col('found') > 0,
+SHOW = {'all rows': pl.lit(True), 'missed errors': pl.col('missed') > 0, 'false alarms': pl.col('false_alarms') > 0,
+        'found errors': pl.col('found') > 0,
         'any error': pl.col('errors') > 0, 'all right': (pl.col('errors') == 0), 'no predictions': pl.col('predicted').is_null()}
 SORTS = {'row order': None, 'most errors': ('errors', True), 'most missed': ('missed', True), 'most false alarms': ('false_alarms', True),
-         'most found': ('found', True), 'id': ('id', False), 'status': ('status', False), 'longest source': (pl.col('text').str.len_bytes(), True)}
+         'most found': ('found', True), 'id': ('id', False), 'status': ('status', False),
+         'longest source': (pl.col('text').str.len_bytes(), True)}
 
 @dataclass(frozen=True)
 class Query:
@@ -302,10 +311,12 @@ def pieces(
     "The text cut at the borders of its marks; joined, the pieces are the text."
     marks = [mark for mark in marks if 0 <= mark.start < mark.end <= len(text)]
     borders = sorted({0, len(text), *(edge for mark in marks for edge in mark[:2])})
-    return [(text[a:b], tuple(sorted({m.number for m in marks if m.start <= a and b <= m.end}))) for a, b in zip(borders, borders[1:], strict=False)]
+    return [(text[a:b], tuple(sorted({m.number for m in marks if m.start <= a and b <= m.end})))
+            for a, b in zip(borders, borders[1:], strict=False)]
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c38
-def _words(text: str) -> set[str]: return {word for word in re.findall(r'\w+', unicodedata.normalize('NFKC', text[:20_000]).lower()) if len(word) > 2}
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall(r'\w+', unicodedata.normalize('NFKC', text[:20_000]).lower()) if len(word) > 2}
 
 def word_scores(
     query: str,
@@ -359,7 +370,8 @@ def _found(frame: pl.DataFrame) -> pl.DataFrame:
     ready = frame.filter(pl.col('matched').is_not_null() & pl.col('gold').is_not_null())
     each = ready.select('id', 'matched', text='gold', index=pl.int_ranges(pl.col('gold').list.len()))
     each = each.explode('text', 'index', empty_as_null=True).drop_nulls('index')
-    return each.select('id', pl.format('gold:{}', 'index').alias('unit'), 'text', found=pl.col('matched').list.contains(pl.col('index')).fill_null(False))
+    return each.select('id', pl.format('gold:{}', 'index').alias('unit'), 'text',
+                       found=pl.col('matched').list.contains(pl.col('index')).fill_null(False))
 
 def _flagged(frame: pl.DataFrame) -> pl.DataFrame:
     "Each readable summary, and whether any error was predicted."

@@ -117,7 +117,8 @@ def p_true_probe(
         if not case.question:
             draft = _question_for(case, asked, store)
             if draft['status'] != 'ok':
-                return {'status': f'no question: {draft["status"]}', 'reason': draft['reason'], 'what to do': 'write a question and its answer above'}
+                return {'status': f'no question: {draft["status"]}', 'reason': draft['reason'],
+                        'what to do': 'write a question and its answer above'}
             question |= {'question': draft['question'], 'answer': draft['answer']}
         found = ptrue_exact(pl.DataFrame(question), asked, store).row(0, named=True)
         measured = {name: found[name] for name in ('status', 'p_true', 'p_first', 'p_swapped', 'order_bias', 'mass')}
@@ -167,5 +168,6 @@ def _swap(case: ProbedError) -> object:
 def _errors_found(rows: pl.DataFrame, model: str|Model, method: str, store: object) -> list[str]:
     asked = load_model(model) if isinstance(model, str) else model
     localizer = next(m for style in STYLES for m in prompt_set().localizers(style) if m.name == method)
-    def said(row: dict) -> str: return f'{row["status"]}: {row["reason"]}' if row['predicted'] is None else ' · '.join(row['predicted']) or 'nothing'
+    def said(row: dict) -> str:
+        return f'{row["status"]}: {row["reason"]}' if row['predicted'] is None else ' · '.join(row['predicted']) or 'nothing'
     return [said(row) for row in localizer.predict(rows, asked, store).iter_rows(named=True)]

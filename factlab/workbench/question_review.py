@@ -21,7 +21,8 @@ def question_items(
     source: str = 'questions',
 ) -> pl.DataFrame:  # schema ITEMS with `context`; rows without a question are left out
     "Questions as items to label with QUESTION_USE and QUESTION_TRUTH."
-    rows = [{'source': source, 'row': row['id'], 'unit': 'question', 'kind': 'question', 'text': f'{row["question"]}\nAnswer: {row["answer"]}',
+    rows = [{'source': source, 'row': row['id'], 'unit': 'question', 'kind': 'question',
+             'text': f'{row["question"]}\nAnswer: {row["answer"]}',
              'context': '\n'.join(_objections(row))} for row in drafts.iter_rows(named=True) if row['question'] is not None]
     return ITEMS.check(pl.DataFrame(rows, schema=dict(ITEMS.columns) | {'context': pl.String}))
 

@@ -22,7 +22,7 @@ def _area(name: str) -> widgets.Textarea:
     return widgets.Textarea(description=name, layout=widgets.Layout(width='100%', height='150px'), style={'description_width': 'initial'})
 
 class ScratchPad(widgets.VBox):
-    "Paste a source and a summary, choose method and model, and see the predictions. `models` adds models by name; any name of `load_model` can be typed."
+    "Predictions for a source and a summary that are pasted in. `models` adds models by name; any name of `load_model` can be typed."
 
     def __init__(self, models: Mapping[str, Model]|None = None, model: str = 'tiny', store: object = None):
         self.models, self.store = dict(models or {}), store
@@ -36,7 +36,8 @@ class ScratchPad(widgets.VBox):
         self.task.observe(lambda change: setattr(self.start, 'disabled', change['new']), 'busy')
         texts = widgets.Box([self.source, self.summary])
         texts.add_class('columns')
-        super().__init__([html_widget(STYLE), texts, widgets.HBox([self.method, self.model, self.start]), self.task, self.status, self.view])
+        super().__init__([html_widget(STYLE), texts, widgets.HBox([self.method, self.model, self.start]), self.task, self.status,
+                          self.view])
         self.add_class('factlab')
 
     def run(self) -> None:

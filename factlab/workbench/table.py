@@ -34,7 +34,7 @@ def totals(
 def _sized(width: str) -> dict: return {'layout': widgets.Layout(width=width), 'style': {'description_width': 'initial'}}
 
 class Filters(widgets.HBox):
-    "The controls of a `Query`: `show_`, `status`, `category`, `min_errors`, `search`, `sort`. Setting a value from code does the same as a click."
+    "The controls of a `Query`: `show_`, `status`, `category`, `min_errors`, `search`, `sort`. Setting a value works like a click."
 
     def __init__(self, frame: pl.DataFrame):  # schema EXAMPLES
         statuses = sorted(frame['status'].unique().to_list())
@@ -57,7 +57,7 @@ class Filters(widgets.HBox):
 
 # %% ../../nbs/18_workbench/02_table.ipynb #c10
 class RunTable(widgets.VBox):
-    """A run's examples: filter, sort, search, choose. `selected` is the chosen row's position in `examples.frame`; `places` are the rows shown, in order.
+    """A run's examples: filter, sort, choose. `selected` is the chosen position in `examples.frame`, `places` the rows shown, in order.
 
     The controls of `Filters` are attributes: `show_`, `status`, `category`, `min_errors`, `search`, `sort`."""
     selected = traitlets.Int(None, allow_none=True)
@@ -66,7 +66,8 @@ class RunTable(widgets.VBox):
     def __init__(self, examples: Examples, size: int = 25, height: str = '290px'):
         self.examples, self.filters = examples, Filters(examples.frame)
         for name in ('show_', 'status', 'category', 'min_errors', 'search', 'sort'): setattr(self, name, getattr(self.filters, name))
-        columns = [('id', '16%'), ('status', '10%'), ('✓ found#', '70px'), ('○ missed#', '80px'), ('✗ false alarms#', '130px'), ('summary', '60%')]
+        columns = [('id', '16%'), ('status', '10%'), ('✓ found#', '70px'), ('○ missed#', '80px'), ('✗ false alarms#', '130px'),
+                   ('summary', '60%')]
         self.paged = PagedTable(columns, self._cells, size, height)
         for control in self.filters.children: control.observe(lambda _: self.refresh(), 'value')
         traitlets.link((self, 'selected'), (self.paged, 'selected'))

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import ipywidgets as widgets
 import numpy as np
-import polars as pl
 import traitlets
 
 from ..core.core import FactlabError, assets_dir, project_dir
@@ -93,7 +92,8 @@ class KeyField(widgets.Text):
     "Calls what belongs to each key that is typed into it; `other` gets the keys that have nothing."
 
     def __init__(self, acts: Mapping[str, Callable[[], object]], other: Callable[[str], object]):
-        super().__init__('', description='Keys', placeholder='click, then type', layout=widgets.Layout(width='150px'), style={'description_width': 'initial'})
+        super().__init__('', description='Keys', placeholder='click, then type', layout=widgets.Layout(width='170px'),
+                         style={'description_width': 'initial'})
         self.acts, self.other = acts, other
         self.add_class('catcher')
         self.observe(self._typed, 'value')
@@ -145,7 +145,8 @@ class BackgroundTask(widgets.HTML):
 
     def _count(self, what: str, over: threading.Event) -> None:
         started = time.monotonic()
-        while not over.wait(1): self.say(f'{what}: asking … {time.monotonic() - started:.0f} s. The page can be used meanwhile.', live='off')
+        while not over.wait(1):
+            self.say(f'{what}: asking … {time.monotonic() - started:.0f} s. The page can be used meanwhile.', live='off')
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c16
 class RowPages(widgets.VBox):
@@ -215,7 +216,8 @@ class PagedTable(RowPages):
         kinds = [' class="number"' if head.endswith('#') else '' for head, _ in self.heads]
         heads = zip(self.heads, kinds, strict=True)
         head = ''.join(f'<th{kind} style="width: {width}">{escaped(text.rstrip("#"))}</th>' for (text, width), kind in heads)
-        body = ''.join('<tr>' + ''.join(f'<td{kind}>{cell}</td>' for kind, cell in zip(kinds, cells, strict=True)) + '</tr>' for cells, _ in drawn)
+        body = ''.join('<tr>' + ''.join(f'<td{kind}>{cell}</td>' for kind, cell in zip(kinds, cells, strict=True)) + '</tr>'
+                       for cells, _ in drawn)
         self.table.value = f'<table aria-hidden="true"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         first, spoken = self.page*self.size, [drawable(sentence) for _, sentence in drawn]
         self._quiet = True

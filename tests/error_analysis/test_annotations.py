@@ -38,7 +38,8 @@ def item(n: int, kind: str = 'missed', text: str = 'The year is wrong.') -> dict
 
 
 def test_the_schemes_are_those_of_the_sample():
-    assert tuple(label.name for label in MISSED_SCHEME.labels) == data.CATEGORIES and tuple(label.name for label in FALSE_ALARM_SCHEME.labels) == data.FALSE_ALARMS
+    assert tuple(label.name for label in MISSED_SCHEME.labels) == data.CATEGORIES
+    assert tuple(label.name for label in FALSE_ALARM_SCHEME.labels) == data.FALSE_ALARMS
 
 
 WRITER = """
@@ -53,7 +54,8 @@ for n in range(int(sys.argv[3])):
 
 def test_annotators_in_several_processes_lose_nothing(tmp_path):
     path = tmp_path/'labels.jsonl'
-    processes = [subprocess.Popen([sys.executable, '-c', WRITER, path, who, '40'], stdout=subprocess.DEVNULL) for who in ('Ann', 'Ben', 'Cleo')]
+    processes = [subprocess.Popen([sys.executable, '-c', WRITER, path, who, '40'], stdout=subprocess.DEVNULL)
+                 for who in ('Ann', 'Ben', 'Cleo')]
     assert [process.wait(120) for process in processes] == [0, 0, 0]
     file = LabelFile(path)
     labels = file.labels()
@@ -109,7 +111,8 @@ def test_a_label_that_does_not_fit_on_the_disk_is_refused_whole(tmp_path):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(['Ann', 'Ben']), st.integers(0, 2), st.sampled_from([None, 'right', 'wrong', 'undo'])), max_size=25))
+@given(st.lists(st.tuples(st.sampled_from(['Ann', 'Ben']), st.integers(0, 2), st.sampled_from([None, 'right', 'wrong', 'undo'])),
+                max_size=25))
 def test_undo_is_what_a_history_of_states_says(actions):
     with tempfile.TemporaryDirectory() as folder:
         file, state, history = LabelFile(Path(folder)/'labels.jsonl'), {}, {'Ann': [], 'Ben': []}
@@ -129,7 +132,8 @@ def test_undo_is_what_a_history_of_states_says(actions):
             assert {(row['annotator'], row['row']): row['label'] for row in read.labels().iter_rows(named=True)} == expected
 
 
-@pytest.mark.parametrize('line', [b'{"annotator": "Ann"', b'[]', b'null', b'\xff\xfe\x00', b'{"annotator": 1, "scheme": 2, "source": 3, "row": 4, "unit": 5, "label": []}', b'{}', b'9'*5000])
+@pytest.mark.parametrize('line', [b'{"annotator": "Ann"', b'[]', b'null', b'\xff\xfe\x00',
+                                  b'{"annotator": 1, "scheme": 2, "source": 3, "row": 4, "unit": 5, "label": []}', b'{}', b'9'*5000])
 def test_a_damaged_line_costs_that_line(tmp_path, line):
     file = LabelFile(tmp_path/'labels.jsonl')
     file.put(item(0), MISSED_SCHEME, 'extrinsic_wrong', 'Ann')
@@ -160,7 +164,8 @@ def test_wrong_labels_and_nameless_annotators_are_refused(tmp_path):
 def test_every_format_brings_hostile_labels_back(tmp_path, ending):
     file = LabelFile(tmp_path/'labels.jsonl')
     for n, text in enumerate([*hostile(), '', '=1+1', '"', '\t', 'a\r\nb', 'NULL', '1e5', '🌍'*10]):
-        file.put(item(n, text=text.replace('\ud83d', '')) | {'row': f'{n} {text}'.replace('\ud83d', '')}, REVIEW_SCHEME, 'unclear', f'Ann "{text[:9]}"')
+        file.put(item(n, text=text.replace('\ud83d', '')) | {'row': f'{n} {text}'.replace('\ud83d', '')}, REVIEW_SCHEME, 'unclear',
+                 f'Ann "{text[:9]}"')
     labels = file.labels()
     assert read_labels(write_labels(labels, tmp_path/f'out{ending}')).equals(labels)
     assert LabelFile(file.path).labels().equals(labels)
@@ -179,7 +184,8 @@ def test_error_labels_are_counted_as_they_were_given(tmp_path):
     for n in range(5): file.put(item(n, 'invented') | {'unit': 'predicted:0'}, FALSE_ALARM_SCHEME, 'omission', 'Ann')
     file.put(item(0), REVIEW_SCHEME, 'right', 'Ann')
     table = error_labels(file.labels())
-    assert dict(table.group_by('category').len().iter_rows()) == {'extrinsic_correct': 4, 'extrinsic_wrong': 4, 'intrinsic_alteration': 4, 'omission': 5}
+    assert dict(table.group_by('category').len().iter_rows()) == {'extrinsic_correct': 4, 'extrinsic_wrong': 4, 'intrinsic_alteration': 4,
+        'omission': 5}
     back = LabelFile(tmp_path/'back.jsonl')
     assert back.add(from_error_labels(table, time='2026-01-01T00:00:00+00:00')) == 17 and error_labels(back.labels()).equals(table)
     for column, value in (('side', 'found'), ('category', 'omission')):
@@ -189,12 +195,15 @@ def test_error_labels_are_counted_as_they_were_given(tmp_path):
 TEXT = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=30).filter(lambda text: text.strip())
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(list(OASIS_FORMS)), st.lists(st.tuples(TEXT, st.lists(st.tuples(TEXT, TEXT, st.sampled_from('vxd '), st.sampled_from('vx ')), min_size=1, max_size=4)), min_size=1, max_size=3))
+@given(st.sampled_from(list(OASIS_FORMS)), st.lists(st.tuples(TEXT,
+    st.lists(st.tuples(TEXT, TEXT, st.sampled_from('vxd '), st.sampled_from('vx ')), min_size=1, max_size=4)), min_size=1, max_size=3))
 def test_oasis_forms_come_back_as_they_were(task, instances):
     form, lines = OASIS_FORMS[task], []
     for text, claims in instances:
         block = [[form.identifier, text.strip(), *['']*len(form.schemes)]] if form.identifier else []
-        for n, (first, second, *marks) in enumerate(claims): block.append([f'claim {n}' if form.identifier else 'first: ' + first.strip(), second.strip(), *[mark.strip() for mark in marks[:len(form.schemes)]]])
+        for n, (first, second, *marks) in enumerate(claims):
+            block.append([f'claim {n}' if form.identifier else 'first: ' + first.strip(), second.strip(),
+                          *[mark.strip() for mark in marks[:len(form.schemes)]]])
         lines.append(block)
     out = io.StringIO(newline='')
     for k, block in enumerate(lines):
@@ -203,7 +212,8 @@ def test_oasis_forms_come_back_as_they_were(task, instances):
     items, labels = read_oasis(out.getvalue(), task)
     if not form.identifier: assert items.height == sum(len(block) for block in lines)
     again, labels_again = read_oasis(write_oasis(items, labels, task, 'imported'), task)
-    assert again.drop('unit').equals(items.drop('unit')) if form.identifier else again.select('text', 'context').equals(items.select('text', 'context'))
+    assert again.drop('unit').equals(items.drop('unit')) if form.identifier else again.select('text',
+        'context').equals(items.select('text', 'context'))
     assert labels_again['label'].to_list() == labels['label'].to_list()
 
 

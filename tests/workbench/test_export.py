@@ -16,7 +16,8 @@ from factlab.workbench.page import Workbench
 
 EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
 SCHEMES = {'missed': MISSED_SCHEME, 'invented': FALSE_ALARM_SCHEME}
-RUN = [{'id': f'row {n}', 'gold': [f'=1+{n}, said "{n}"', f'The year {n} is wrong,\nor so.'][:n % 3], 'predicted': [f'The river is left out {n}.']*(n % 2), 'matched': [None]*(n % 2)} for n in range(40)]
+RUN = [{'id': f'row {n}', 'gold': [f'=1+{n}, said "{n}"', f'The year {n} is wrong,\nor so.'][:n % 3],
+        'predicted': [f'The river is left out {n}.']*(n % 2), 'matched': [None]*(n % 2)} for n in range(40)]
 
 
 def keys_of(who: str, n: int, size: int) -> str: return str(1 + (7*n + 3*(n//5)*(who == 'Ben'))%size)
@@ -61,7 +62,8 @@ def labelled(tmp_path_factory):
 def test_figures_5_and_7_count_what_was_exported(labelled, kernel, tmp_path, format):
     file, examples, meant = labelled
     path = export(examples, file, (MISSED_SCHEME, FALSE_ALARM_SCHEME), tmp_path/'mine', format)
-    pl.DataFrame({'id': ['a', 'b'], 'split': ['dev', 'test'], 'text': ['The mill closed.']*2, 'summary': ['The mill closed in 1913.']*2, 'gold': [['The year is new.']]*2}).write_parquet(tmp_path/'data.parquet')
+    pl.DataFrame({'id': ['a', 'b'], 'split': ['dev', 'test'], 'text': ['The mill closed.']*2, 'summary': ['The mill closed in 1913.']*2,
+                  'gold': [['The year is new.']]*2}).write_parquet(tmp_path/'data.parquet')
     with MisbehavingServer() as server:
         server.script = lambda call: answer('None')
         given = {'models': [f'openai:any?base_url={server.url}'], 'data': str(tmp_path/'data.parquet'), 'labels': str(path)}
@@ -70,13 +72,17 @@ def test_figures_5_and_7_count_what_was_exported(labelled, kernel, tmp_path, for
             assert outcome.status == 'measured', outcome.error
             cells = pl.read_csv(tmp_path/'out'/f'{id}.csv')
             addresses = {item for item in meant['Ann'] if item[1].startswith('gold' if side == 'missed' else 'predicted')}
-            agreed = Counter(meant['Ann'][item] for item in addresses if meant['Ann'][item] == meant['Ben'][item])  # two annotators: no majority where they differ
+            # two annotators: no majority where they differ
+            agreed = Counter(meant['Ann'][item] for item in addresses if meant['Ann'][item] == meant['Ben'][item])
             total = sum(agreed.values())
             assert 0 < total < len(addresses)
-            ours = {(row, column.removeprefix(f'{examples.run} ')): values for row, column, *values in cells.filter(pl.col('ours').is_not_null()).select('row', 'column', 'ours', 'low', 'high', 'n').iter_rows()}
+            ours = {(row, column.removeprefix(f'{examples.run} ')): values
+                    for row, column, *values in cells.filter(pl.col('ours').is_not_null()).select('row', 'column', 'ours', 'low', 'high',
+                            'n').iter_rows()}
             for label in SCHEMES[side].labels:
                 share = proportion_interval(agreed[label.name], total)
-                assert ours[title_of(label.name), 'Count'][0] == agreed[label.name] and ours[title_of(label.name), 'Share'] == [*(round(x, 6) for x in (share.estimate, share.low, share.high)), total]
+                assert ours[title_of(label.name), 'Count'][0] == agreed[label.name]
+                assert ours[title_of(label.name), 'Share'] == [*(round(x, 6) for x in (share.estimate, share.low, share.high)), total]
             assert ours['All', 'Count'][0] == total and ours['Undecided', 'Count'][0] == len(addresses) - total
 
 

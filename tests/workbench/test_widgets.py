@@ -49,20 +49,25 @@ from factlab.workbench.widgets import STYLE, PagedTable
 from factlab.workbench.example_view import ExampleView, folded_html, marked_html
 from factlab.workbench.table import RunTable
 
-COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok', 'reason': '', 'answer': ''}
+COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok',
+    'reason': '', 'answer': ''}
 
 
 def frames(cases: list[dict]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     "Predictions, rows and matches of cases with id, text, summary, gold, predicted, matched."
-    cases = [COUNTS | {'id': str(n), 'text': 'A source.', 'summary': 'A summary.', 'gold': [], 'predicted': [], 'matched': []} | case for n, case in enumerate(cases)]
-    rows = pl.DataFrame([{k: case[k] for k in ('id', 'text', 'summary', 'gold')} for case in cases], schema={'id': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String)})
-    return PREDICTIONS.frame([{k: case[k] for k in PREDICTIONS.columns} for case in cases]), rows, MATCHES.frame([{k: case[k] for k in MATCHES.columns} for case in cases])
+    cases = [COUNTS | {'id': str(n), 'text': 'A source.', 'summary': 'A summary.', 'gold': [], 'predicted': [], 'matched': []} | case
+             for n, case in enumerate(cases)]
+    rows = pl.DataFrame([{k: case[k] for k in ('id', 'text', 'summary', 'gold')} for case in cases],
+                        schema={'id': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String)})
+    return PREDICTIONS.frame([{k: case[k] for k in PREDICTIONS.columns}
+                              for case in cases]), rows, MATCHES.frame([{k: case[k] for k in MATCHES.columns} for case in cases])
 
 
 def examples_of(cases: list[dict]): return read_examples(*frames(cases))
 
 
-CASES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(-1, 2), max_size=4), st.sampled_from(['ok', 'unparsed'])), min_size=1, max_size=8)
+CASES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(-1, 2), max_size=4), st.sampled_from(['ok', 'unparsed'])), min_size=1,
+                 max_size=8)
 
 @settings(max_examples=60, deadline=None)
 @given(CASES)
@@ -70,7 +75,8 @@ def test_counts_items_and_filters_are_what_a_loop_finds(drawn):
     cases = []
     for gold, to, status in drawn:
         matched = [g if 0 <= g < gold else None for g in to]
-        answer = {'predicted': [f'prediction {n}' for n in range(len(to))], 'matched': matched} if status == 'ok' else {'predicted': None, 'matched': None}
+        answer = {'predicted': [f'prediction {n}' for n in range(len(to))], 'matched': matched} if status == 'ok' else {'predicted': None,
+            'matched': None}
         cases.append({'gold': [f'gold {n}' for n in range(gold)], 'status': status} | answer)
     examples = examples_of(cases)
     frame = examples.frame
@@ -78,13 +84,17 @@ def test_counts_items_and_filters_are_what_a_loop_finds(drawn):
         if case['matched'] is None: assert row['missed'] is row['false_alarms'] is row['found'] is None
         else:
             found = {g for g in case['matched'] if g is not None}
-            assert (row['found'], row['missed'], row['false_alarms']) == (len(found), len(case['gold']) - len(found), case['matched'].count(None))
+            assert (row['found'], row['missed'], row['false_alarms']) == (len(found), len(case['gold']) - len(found),
+                case['matched'].count(None))
             kinds = [error.kind for error in errors_of(row)]
-            assert (kinds.count('matched'), kinds.count('missed'), kinds.count('invented')) == (row['found'], row['missed'], row['false_alarms'])
+            assert (kinds.count('matched'), kinds.count('missed'), kinds.count('invented')) == (row['found'], row['missed'],
+                row['false_alarms'])
     by_hand = [(row['id'], error.unit, error.kind, error.text) for row in frame.to_dicts() for error in errors_of(row)]
     assert error_items(examples, tuple(ERROR_KINDS)).select('row', 'unit', 'kind', 'text').rows() == by_hand
-    assert select_examples(frame, Query('missed errors')).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
-    assert select_examples(frame, Query(min_errors=2)).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
+    assert select_examples(frame, Query('missed errors')).tolist() == [n
+        for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
+    assert select_examples(frame, Query(min_errors=2)).tolist() == [n
+        for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
     order = select_examples(frame, Query(sort='most errors')).tolist()
     assert order == sorted(range(len(cases)), key=lambda n: (frame['errors'][n] is None, -(frame['errors'][n] or 0)))
     for show in SHOW:
@@ -97,7 +107,8 @@ def test_pieces_are_the_text_and_know_their_marks(text, spans):
     marks = [Mark(*span) for span in spans]
     cuts = pieces(text, marks)
     assert ''.join(piece for piece, _ in cuts) == text
-    by_character = [tuple(sorted({m.number for m in marks if 0 <= m.start < m.end <= len(text) and m.start <= i < m.end})) for i in range(len(text))]
+    by_character = [tuple(sorted({m.number for m in marks if 0 <= m.start < m.end <= len(text) and m.start <= i < m.end}))
+                    for i in range(len(text))]
     assert [numbers for piece, numbers in cuts for _ in piece] == by_character
 
 
@@ -114,7 +125,8 @@ class Reader(HTMLParser):
     def handle_data(self, data): self.text += data
 
 
-ALLOWED = {'p', 'b', 'bdi', 'br', 'div', 'h4', 'span', 'mark', 'sup', 'details', 'summary', 'style', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'progress'}
+ALLOWED = {'p', 'b', 'bdi', 'br', 'div', 'h4', 'span', 'mark', 'sup', 'details', 'summary', 'style', 'table', 'thead', 'tbody', 'tr', 'td',
+           'th', 'progress'}
 ATTRIBUTES = {'class', 'style', 'role', 'dir', 'scope', 'aria-label', 'aria-live', 'aria-hidden', 'value', 'max'}
 
 def html_of(widget) -> str:
@@ -128,15 +140,19 @@ def html_of(widget) -> str:
 @given(st.text(max_size=80))
 def test_shown_text_holds_no_markup(text):
     read = Reader(escaped(text))
-    assert not read.tags and not any(c in read.text for c in '\x00\x1b\u202e\u2066') and read.text.count('\n') >= text.replace('\r\n', '\n').count('\n')
+    assert not read.tags and not any(c in read.text for c in '\x00\x1b\u202e\u2066')
+    assert read.text.count('\n') >= text.replace('\r\n', '\n').count('\n')
 
 def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
     texts = [text.replace('\ud83d', '') for text in hostile()]
-    cases = [{'id': text, 'text': text, 'summary': text, 'gold': [text, *texts], 'predicted': [text, f'"{text}"'], 'matched': [0, None], 'status': 'ok', 'reason': text} for text in texts]
+    cases = [{'id': text, 'text': text, 'summary': text, 'gold': [text, *texts], 'predicted': [text, f'"{text}"'], 'matched': [0, None],
+              'status': 'ok', 'reason': text} for text in texts]
     predictions, rows, matches = frames(cases)
     scheme = LabelScheme(texts[0], [(str(n), text, text) for n, text in enumerate(texts[:8])])
-    bench = Workbench(predictions, rows.with_columns(categories=pl.col('gold'), spans=pl.col('gold')), matches, other=predictions, other_matches=matches, labels=tmp_path/'labels.jsonl', annotator=texts[1],
-                      encoder=None, schemes=[scheme], p_true=lambda case: {texts[0]: texts[1]}, models={'scripted': ScriptedModel('scripted', lambda request: texts[0])})
+    bench = Workbench(predictions, rows.with_columns(categories=pl.col('gold'), spans=pl.col('gold')), matches, other=predictions,
+                      other_matches=matches, labels=tmp_path/'labels.jsonl', annotator=texts[1],
+                      encoder=None, schemes=[scheme], p_true=lambda case: {texts[0]: texts[1]},
+                      models={'scripted': ScriptedModel('scripted', lambda request: texts[0])})
     seen = ''
     for place in range(len(texts)):
         bench.table.selected = place
@@ -155,25 +171,29 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
 
 def test_a_run_made_here_finds_its_own_rows(tmp_path):
     sample = sample_rows().head(3)
-    run = make_run(data.load('sample').head(3), Localizer('zero_shot1', prompt_set().zero_shot[0]), ScriptedModel('scripted', lambda request: 'A. The year is wrong.'),
+    run = make_run(data.load('sample').head(3), Localizer('zero_shot1', prompt_set().zero_shot[0]),
+                   ScriptedModel('scripted', lambda request: 'A. The year is wrong.'),
                    dataset='sample', store=False, folder=tmp_path)
     rows, notes = rows_of(run)
     assert notes == []
     changed = Run(run.manifest | {'dataset': run.manifest['dataset'] | {'fingerprint': '0'}}, run.folder, run.predictions)
     assert 'not exactly those' in rows_of(changed)[1][0]
-    with pytest.raises(DataError, match='rows='): rows_of(Run(run.manifest | {'dataset': {'name': 'gone.jsonl'}}, run.folder, run.predictions))
+    with pytest.raises(DataError, match='rows='):
+        rows_of(Run(run.manifest | {'dataset': {'name': 'gone.jsonl'}}, run.folder, run.predictions))
     examples = read_examples(run, judge='encoder')
     assert rows['id'].to_list() == sample['id'].to_list() and examples.model == 'scripted' and examples.frame['matched'].null_count() == 0
     assert examples.frame['categories'].to_list() == sample['categories'].to_list()
 
 
 def test_bad_input_is_said_and_shown(tmp_path):
-    predictions, rows, matches = frames([{'gold': ['a'], 'predicted': ['b'], 'matched': [0]}, {'status': 'failed', 'reason': 'server gone', 'predicted': None, 'matched': None}])
+    predictions, rows, matches = frames([{'gold': ['a'], 'predicted': ['b'], 'matched': [0]},
+                                         {'status': 'failed', 'reason': 'server gone', 'predicted': None, 'matched': None}])
     bare = read_examples(predictions, rows.drop('gold'), matches)
     reviewed = Workbench(bare, labels=tmp_path/'bare.jsonl', annotator='Ann', encoder=None).annotator
     reviewed.label('1')
     assert reviewed.file.labels().select('scheme', 'kind', 'label').rows() == [('review', 'predicted', 'right')]
-    assert any('no gold' in note for note in bare.notes) and [error.kind for error in errors_of(bare.frame.row(0, named=True))] == ['predicted']
+    assert any('no gold' in note for note in bare.notes)
+    assert [error.kind for error in errors_of(bare.frame.row(0, named=True))] == ['predicted']
     old = read_examples(predictions.drop('reason', 'status'), rows, matches)
     assert any('another version' in note for note in old.notes) and old.frame['status'].to_list() == ['unknown', 'unknown']
     verdicts = VERDICTS.frame([{name: (COUNTS | {'id': '0', 'inconsistent': True})[name] for name in VERDICTS.columns}])
@@ -195,7 +215,8 @@ def test_bad_input_is_said_and_shown(tmp_path):
 def test_long_texts_stay_whole_and_small_enough():
     text = ''.join(f'Sentence {n} is about the number {n}. ' for n in range(6_000))[:200_000]
     view = ExampleView(encoder=None)
-    view.show(examples_of([{'text': text, 'summary': text, 'gold': ['The number 2500 is wrong: "number 2500" is not there.']}]).frame.row(0, named=True))
+    view.show(examples_of([{'text': text, 'summary': text, 'gold': ['The number 2500 is wrong: "number 2500" is not there.']}]).frame.row(0,
+        named=True))
     for part in (view.source, view.summary):
         read = Reader(re.sub(r'<h4>.*?</h4>|<sup>.*?</sup>|<summary>.*?</summary>', '', part.value))
         assert read.text == text and len(part.value) < 1.3*len(text)
@@ -208,15 +229,18 @@ def test_spans_are_found_where_they_can_be():
     summary, source = 'The old mill of Lund closed in 1913, said Mr. "X".', 'The mill closed in 1931.'
     def found(**parts): return [summary[a:b] for a, b in find_span(Error(1, 'missed', 'gold:0', **parts), summary, source)]
     assert found(gold='Wrong.', span='Lund') == ['Lund'] and found(gold='The word "old mill" is added.') == ['old mill']
-    assert found(gold='Lund is not mentioned, nor is 1913.') == ['1913', 'Lund'] and found(gold='It is all wrong.') == [] and found(gold='Span elsewhere', span='nowhere') == []
+    assert found(gold='Lund is not mentioned, nor is 1913.') == ['1913', 'Lund'] and found(gold='It is all wrong.') == []
+    assert found(gold='Span elsewhere', span='nowhere') == []
     assert found(gold='“1931”, not “1913”') == ['1913'] and found(gold='It was 191.') == ['191']
     assert find_span(Error(1, 'missed', 'gold:0', gold='x'*300_000), summary, source) == []
-    assert found(gold='Nothing says that it is old.') == ['old'] and found(gold='That it closed is wrong.') == []  # the source lacks one, and has the other
+    # the source lacks one, and has the other
+    assert found(gold='Nothing says that it is old.') == ['old'] and found(gold='That it closed is wrong.') == []
 
 
 def test_evidence_by_words_prefers_rare_words_and_finds_nothing_in_nothing():
     source = 'The mill closed in 1931. The mill stood by the river. The miller of the mill was old.'
-    assert [source[a:b] for a, b in best_sentences(source, 'Nothing says that the mill stood by a river', 1)] == ['The mill stood by the river.']
+    assert [source[a:b] for a, b in best_sentences(source, 'Nothing says that the mill stood by a river',
+                                                   1)] == ['The mill stood by the river.']
     assert best_sentences(source, 'zebra') == [] and best_sentences('', 'mill') == [] and word_scores('', ['a']).tolist() == [0]
 
 
@@ -224,7 +248,8 @@ def test_evidence_goes_on_without_an_encoder(monkeypatch):
     def broken(*_, **__): raise ModelError('no weights here')
     monkeypatch.setattr('factlab.workbench.examples.Encoder', broken)
     view = ExampleView()
-    view.show(examples_of([{'text': 'The mill closed. The king spoke of ships.', 'gold': ['Nothing is said of the mill.']}]).frame.row(0, named=True))
+    view.show(examples_of([{'text': 'The mill closed. The king spoke of ships.', 'gold': ['Nothing is said of the mill.']}]).frame.row(0,
+        named=True))
     view.wait()
     assert 'evidence' in view.source.value and 'no weights here' in view.note.value and view.evidence.encoder is None
 
@@ -238,7 +263,8 @@ def test_the_encoder_looks_once_for_each_error(monkeypatch):
             return np.array([[1, 0], *[[1, 0] if 'ships' in text else [0, 1] for text in texts[1:]]], np.float32)
     monkeypatch.setattr('factlab.workbench.examples.Encoder', Fake)
     view = ExampleView()
-    row = examples_of([{'text': 'The mill closed. The king spoke of ships. Rain fell.', 'gold': ['The mill is not there.', 'Boats?']}]).frame.row(0, named=True)
+    row = examples_of([{'text': 'The mill closed. The king spoke of ships. Rain fell.',
+                        'gold': ['The mill is not there.', 'Boats?']}]).frame.row(0, named=True)
     view.show(row)
     for _ in range(3):
         view.step(1)
@@ -279,7 +305,8 @@ def test_two_annotators_and_schemes_on_one_file(tmp_path):
     assert ann.at == 1 and ann.queue.count(ann.mine) == (1, 2)
     ben.label('2')
     ben.label('8')
-    assert ben.file.labels().select('annotator', 'scheme', 'label').rows() == [('Ann', 'final/missed', 'extrinsic_correct'), ('Ben', 'final/missed', 'extrinsic_wrong'), ('Ann', 'wording', 'clear'), ('Ben', 'wording', 'vague')]
+    assert ben.file.labels().select('annotator', 'scheme', 'label').rows() == [('Ann', 'final/missed', 'extrinsic_correct'),
+        ('Ben', 'final/missed', 'extrinsic_wrong'), ('Ann', 'wording', 'clear'), ('Ben', 'wording', 'vague')]
     ann.file.refresh()
     ann.at = 0
     assert 'Ben' in ann.buttons.children[1].description
@@ -312,9 +339,11 @@ def test_export_and_import(tmp_path):
 
 
 def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
-    bench = Workbench(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    bench = Workbench(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]),
+                      labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
     bench.table.show_.value = 'missed errors'
-    assert bench.annotator.queue.count(set()) == (0, 10) and bench.annotator.queue.items['row'].gather(bench.annotator.queue.order).unique().sort().to_list() == ['1', '3', '5', '7', '9']
+    assert bench.annotator.queue.count(set()) == (0, 10)
+    assert bench.annotator.queue.items['row'].gather(bench.annotator.queue.order).unique().sort().to_list() == ['1', '3', '5', '7', '9']
     bench.annotator.to_next_open()
     while bench.annotator.queue.count(bench.annotator.mine)[0] < 10: bench.annotator.label('1')
     assert set(bench.annotator.file.labels()['row']) == {'1', '3', '5', '7', '9'}
@@ -325,13 +354,15 @@ def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
 
 def test_a_row_opens_at_what_one_came_for(tmp_path):
     case = {'gold': ['a', 'b', 'c'], 'predicted': ['p', 'q'], 'matched': [0, None]}
-    bench = Workbench(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    bench = Workbench(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl',
+                      annotator='Ann', encoder=None)
     def opened(place, show='all rows'):
         bench.table.selected = None
         bench.table.show_.value = show
         bench.table.selected = place
         return bench.view.error and bench.view.error.unit
-    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'false alarms') == 'predicted:1' and opened(1, 'missed errors') == 'gold:1'
+    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'false alarms') == 'predicted:1'
+    assert opened(1, 'missed errors') == 'gold:1'
     assert bench.annotator.queue.item['unit'] == 'gold:1'
     bench.annotator.label('1')
     assert opened(1, 'missed errors') == 'gold:2' and opened(1) == 'gold:2'
@@ -348,7 +379,8 @@ def test_the_probe_shows_what_goes_wrong():
     for name, said in (('P(True)', 'ValueError: &lt;b&gt;no'), ('Counterfactual', 'no such model')):
         probe.run(name)
         probe.wait()
-        assert said in probe.task.value and 'class="bad"' in probe.task.value and not probe.result.value and not probe.buttons[name].disabled
+        assert said in probe.task.value and 'class="bad"' in probe.task.value and not probe.result.value
+        assert not probe.buttons[name].disabled
     assert Reader(result_html(pl.DataFrame({'<i>': ['<b>', None], 'x': [.5, 1.]}))).tags == {'table', 'thead', 'tbody', 'tr', 'th', 'td'}
 
 
@@ -367,7 +399,8 @@ def test_a_probe_leaves_the_kernel_free_and_tells_that_it_is_at_work():
     probe.case = cases[1]  # the kernel takes other work meanwhile
     may_end.set()
     probe.wait()
-    assert asked == [1] and 'error 1 of row is done' in probe.task.value and not probe.result.value and not probe.buttons['P(True)'].disabled
+    assert asked == [1] and 'error 1 of row is done' in probe.task.value and not probe.result.value
+    assert not probe.buttons['P(True)'].disabled
     probe.run('P(True)')
     probe.wait()
     assert asked == [1, 2] and '0.500' in probe.result.value and not probe.task.value
@@ -405,7 +438,8 @@ def test_scratch_says_what_it_needs_and_what_failed():
 
 
 def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
-    bench = Workbench(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    bench = Workbench(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl',
+                      annotator='Ann', encoder=None)
     looks = [tuple(sorted(set(button._dom_classes) - {'card', 'on'})) for button in bench.view.cards.children]
     assert len(set(looks)) == 28 and all(f'.card.{name} {{' in STYLE for look in looks for name in look)
     rows = []
@@ -416,9 +450,11 @@ def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
 
 
 def test_comparison_counts_every_error_once_and_says_what_is_left_out():
-    cases = [{'gold': ['a', 'b', 'c', 'd'], 'predicted': ['p']*4, 'matched': [0, 1, None, None]}, {'gold': ['e']}, {'gold': ['f'], 'text': 'other'}, {}]
+    cases = [{'gold': ['a', 'b', 'c', 'd'], 'predicted': ['p']*4, 'matched': [0, 1, None, None]}, {'gold': ['e']},
+             {'gold': ['f'], 'text': 'other'}, {}]
     first = examples_of([*cases, {'id': 'alone', 'gold': ['z']}])
-    other = [cases[0] | {'matched': [0, 2, None, None]}, {'gold': ['e'], 'status': 'unparsed', 'predicted': None, 'matched': None}, {'gold': ['f']}, {}]
+    other = [cases[0] | {'matched': [0, 2, None, None]}, {'gold': ['e'], 'status': 'unparsed', 'predicted': None, 'matched': None},
+             {'gold': ['f']}, {}]
     frame, notes = compare_examples(first, examples_of(other))
     assert frame['outcome'].to_list() == ['both', 'won', 'lost', 'neither'] and len(notes) == 3
     assert [notes[0][:6], notes[1][:6], notes[2][:13]] == ['1 rows', '1 rows', '1 shared rows']
@@ -426,10 +462,12 @@ def test_comparison_counts_every_error_once_and_says_what_is_left_out():
     compare.outcome.value = 'lost'
     compare.paged.step(1)
     assert compare.views[0].number == 3 and compare.views[1].error.kind == 'matched'
-    bare, notes = compare_examples(*[examples._replace(frame=examples.frame.with_columns(matched=pl.lit(None, pl.List(pl.Int64)))) for examples in (first, first)])
+    bare, notes = compare_examples(*[examples._replace(frame=examples.frame.with_columns(matched=pl.lit(None, pl.List(pl.Int64))))
+                                     for examples in (first, first)])
     assert bare['unit'].unique().to_list() == ['summary'] and 'said to have an error' in notes[0]
 
 
 def test_marks_and_short_forms():
-    assert marked_html('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…' and cut(None, 5) == ''
+    assert marked_html('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…'
+    assert cut(None, 5) == ''
     assert cut('x' + ' '*1000 + 'y', 10) == 'x…'
