@@ -19,7 +19,7 @@ import polars as pl
 
 from ...core.core import DataError, UsageError, replacing
 from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
-from ...error_analysis.categories import ADDRESS, sample_errors
+from ...error_analysis.categories import ERROR_ADDRESS, sample_errors
 from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio
@@ -82,13 +82,13 @@ def load_questions(
     try: asked = pl.read_parquet(path)
     except pl.exceptions.PolarsError as error: raise DataError(f'{path.name} cannot be read as Parquet: {error}') from error
     if 'review' in asked.columns: asked = asked.filter(pl.col('review').ne_missing('dropped'))
-    if {*ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
+    if {*ERROR_ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
     if asked.is_empty(): raise DataError(f'{path.name} holds no questions')
     return QUESTIONS.check(asked, path.name)
 
 def _question_id() -> pl.Expr:
     "Run, row and unit in one; as it is where it is that already."
-    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ADDRESS)).alias('id')
+    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ERROR_ADDRESS)).alias('id')
 
 # %% ../../../nbs/17_studies/01_final/04_probes.ipynb #c8
 ADDED = ('extrinsic_correct', 'extrinsic_wrong')
