@@ -20,7 +20,7 @@ from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 
 from factlab.claims.extraction import EXTRACT
-from factlab.cli.main import _exit_code
+from factlab.cli.reproduce import _exit_code
 from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
