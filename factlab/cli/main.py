@@ -28,8 +28,8 @@ from ..core.core import FactlabError, UsageError
 def parser() -> argparse.ArgumentParser:
     "The command line's grammar."
     from factlab import __version__
-    top = command_parser(add_verify, add_reproduce, add_published, add_audit, add_data, add_build, add_train, *paper_commands(), add_runs, add_store,
-                         description='A workbench for research on whether machine-written text is true.')
+    top = command_parser(add_verify, add_reproduce, add_published, add_audit, add_data, add_build, add_train, *paper_commands(), add_runs,
+                         add_store, description='A workbench for research on whether machine-written text is true.')
     top.add_argument('--version', action='version', version=f'factlab {__version__}')
     return top
 
@@ -38,7 +38,8 @@ def main(
     arguments: Sequence[str]|None = None,  # those of the process when None
 ) -> int:  # exit code
     "Run a command. Errors that factlab raises on purpose are printed as one message, without a traceback."
-    if threading.current_thread() is threading.main_thread(): signal.signal(signal.SIGINT, signal.default_int_handler)  # polars puts its own there
+    # polars puts its own there
+    if threading.current_thread() is threading.main_thread(): signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try: return run_command(parser(), arguments)
         finally: sys.stdout.flush()  # here, where a reader that went away can be met

@@ -43,4 +43,5 @@ def add_published(commands) -> None:
 
 def add_audit(commands) -> None:
     "The command `audit`."
-    _add_options(add_command(commands, 'audit', _audit, "recompute everything that the papers' printed numbers determine"), ('table', 'json', 'md'))
+    _add_options(add_command(commands, 'audit', _audit, "recompute everything that the papers' printed numbers determine"),
+                 ('table', 'json', 'md'))

@@ -18,7 +18,8 @@ def _parameter(text: str) -> tuple[str, object]:
     "Name and value of a parameter written as NAME=VALUE."
     import yaml
     name, sign, written = text.partition('=')
-    if not sign or not name.isidentifier(): raise UsageError(f'a parameter is NAME=VALUE, as runs=3 or models=[tiny, hf:NAME], found {text!r}')
+    if not sign or not name.isidentifier():
+        raise UsageError(f'a parameter is NAME=VALUE, as runs=3 or models=[tiny, hf:NAME], found {text!r}')
     if name == 'out': raise UsageError('the folder of results is given with --out')
     try: value = None if written == 'None' else yaml.safe_load(written)
     except yaml.YAMLError as error:
@@ -39,11 +40,13 @@ def _absolute_path(value):
     is_file_name = ':' not in value and path.endswith(('.csv', '.json', '.jsonl', '.parquet', '.tsv'))
     return os.path.abspath(path) if is_file_there or is_file_name else value
 
-_OPTIONS = ('model', 'judge', 'data', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed')  # parameters with an option of their own
+# parameters with an option of their own
+_OPTIONS = ('model', 'judge', 'data', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed')
 
 def _parameters(arguments: argparse.Namespace) -> dict:
     "The notebooks' parameters that were given, each once, with absolute paths."
-    given = [(name, value) for name in _OPTIONS if (value := getattr(arguments, name)) is not None] + [*map(_parameter, arguments.parameter)]
+    given = [(name, value) for name in _OPTIONS if (value := getattr(arguments, name)) is not None]
+    given += map(_parameter, arguments.parameter)
     names = [name.removesuffix('s') for name, _ in given]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f'{", ".join(twice)}: given more than once; several values are one list, as models=[a, b]')
@@ -68,7 +71,8 @@ def _exit_code(outcomes) -> int:
     for outcome in outcomes:
         if outcome.status == 'error': print(f'\nerror: {outcome.error}\n       executed copy: {outcome.file}', file=sys.stderr)
     if failed:
-        print(f'\nerror: {failed} requests failed for good (the runs name them: factlab runs list): run again to ask only these', file=sys.stderr)
+        print(f'\nerror: {failed} requests failed for good (the runs name them: factlab runs list): run again to ask only these',
+              file=sys.stderr)
     return int(any(not outcome.done for outcome in outcomes))
 
 # %% ../../nbs/19_cli/04_reproduce.ipynb #c14
@@ -91,9 +95,9 @@ def add_reproduce(commands) -> None:
     "The command `reproduce`."
     add = add_command(commands, 'reproduce', _reproduce, "run the papers' notebooks and write tables and figures",
         '. With no argument: all of them, on the embedded model and the shipped sample.', epilog=(
-        'Options are parameters of the notebooks, under their singular or plural name. An exhibit that is named must have each that is given; in a run '
-        'of all, of a paper or of a status, those that have it take it. An option that does not fit is refused, and the message says which parameters '
-        'the exhibit has.')).add_argument
+        'Options are parameters of the notebooks, under their singular or plural name. An exhibit that is named must have each that is '
+        'given; in a run of all, of a paper or of a status, those that have it take it. An option that does not fit is refused, and the '
+        'message says which parameters the exhibit has.')).add_argument
     add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4; all when none is named')
     add('--paper', help='all exhibits of this paper')
     add('--status', help='only exact, measured or illustrated ones')
@@ -110,7 +114,8 @@ def add_reproduce(commands) -> None:
     add('--no-retry', '--no-repair', dest='retry_unparsed', action='store_false', default=None,
         help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
     add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',
-        help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be repeated')
+        help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be '
+             'repeated')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
     add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')

@@ -37,7 +37,8 @@ def add_store(commands) -> None:
         action = actions.add_parser(name, help=summary)
         action.add_argument('--store', metavar='FILE', help="another store than the user's own")
         if name == 'verify':
-            action.add_argument('--repair', action='store_true', help='remove rows that are not what was written, so that they are asked again')
+            action.add_argument('--repair', action='store_true',
+                                help='remove rows that are not what was written, so that they are asked again')
         if name == 'export': action.add_argument('path', metavar='FILE')
         if name in ('export', 'prune'): action.add_argument('--model', help='of this model alone')
         if name == 'prune':

@@ -50,7 +50,9 @@ def run_training(
         raise UsageError(f'{notebook.name} has no parameter {", ".join(unknown)}: there are {", ".join(known)}')
     executed = home_dir()/'executed'/'train'/notebook.name
     executed.parent.mkdir(parents=True, exist_ok=True)
-    try: papermill.execute_notebook(str(notebook), str(executed), parameters, kernel_name='python3', progress_bar=False, cwd=str(notebook.parent),
+    try:
+        papermill.execute_notebook(str(notebook), str(executed), parameters, kernel_name='python3', progress_bar=False,
+                                   cwd=str(notebook.parent),
                                     stdout_file=sys.stdout, stderr_file=sys.stderr)
     except PapermillExecutionError as error:
         raise RunError(f'In [{error.exec_count}] of {notebook.name}: {error.ename}: {error.evalue}. The executed copy is '
@@ -89,13 +91,14 @@ def _train(arguments: argparse.Namespace) -> int:
 
 def add_train(commands) -> None:
     "The command `train`."
-    add = add_command(commands, 'train', _train, 'train one of the embedded parts anew', ': runs nbs/train/PART.ipynb of the checkout. '
-        'The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the new one, as the last line printed says.').add_argument
+    more = (': runs nbs/train/PART.ipynb of the checkout. The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the '
+            'new one, as the last line printed says.')
+    add = add_command(commands, 'train', _train, 'train one of the embedded parts anew', more).add_argument
     add('part', choices=PARTS, help='extractor and retriever are LoRA adapters on the embedded models; so is the verifier')
     add('--steps', type=int, metavar='N', help="optimizer steps (default: the notebook's)")
     add('--seed', type=int, metavar='S')
     add('--data', metavar='PATH',
-        help='an OASIS-shaped .parquet or .jsonl file, or a folder made by factlab build oasis, to train on alone: extraction pairs, retriever pairs '
-             'of all six kinds, or NLI triplets with mined neutral ones; its split train, or pages set aside here; sample (shipped) to try it '
-             '(default: open, the sets that the shipped part has)')
+        help='an OASIS-shaped .parquet or .jsonl file, or a folder made by factlab build oasis, to train on alone: extraction pairs, '
+             'retriever pairs of all six kinds, or NLI triplets with mined neutral ones; its split train, or pages set aside here; sample '
+             '(shipped) to try it (default: open, the sets that the shipped part has)')
     add('--out', metavar='DIR', help="folder of the trained part (default: adapters/PART in factlab's home)")

@@ -21,7 +21,8 @@ def read_file(
 ) -> str:
     "A text from a file. Raises `DataError` when it cannot be read or is not UTF-8."
     try: content = sys.stdin.buffer.read() if path == '-' else Path(path).expanduser().read_bytes()
-    except OSError as error: raise DataError(f'cannot read the text {path} ({error.strerror}): give a file, or - for standard input') from None
+    except OSError as error:
+        raise DataError(f'cannot read the text {path} ({error.strerror}): give a file, or - for standard input') from None
     try: return content.decode('utf-8-sig')
     except UnicodeDecodeError as error:
         raise DataError(f'{"standard input" if path == "-" else path} is not UTF-8 text (byte {error.start}): convert it first, '
@@ -29,7 +30,8 @@ def read_file(
 
 def _utf8_argument(text: str, at: int) -> str:
     try: text.encode()
-    except UnicodeEncodeError: raise DataError(f'text {at} is not UTF-8: put it into a file, and convert that first, as with iconv') from None
+    except UnicodeEncodeError:
+        raise DataError(f'text {at} is not UTF-8: put it into a file, and convert that first, as with iconv') from None
     return text
 
 def given_texts(
@@ -55,8 +57,8 @@ def _verify(arguments: argparse.Namespace) -> str:
 
     from factlab.verification.pipeline import verdict_json, verdict_report, verify_texts
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
-    found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k, method=arguments.method,
-                         stop_at_text_verdict=arguments.stop_at_text_verdict)
+    found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
+                         method=arguments.method, stop_at_text_verdict=arguments.stop_at_text_verdict)
     if arguments.json: return json.dumps(verdict_json(found), indent=1) + '\n'
     width = min(120, max(60, shutil.get_terminal_size((100, 24)).columns))
     return verdict_report(found, passages=arguments.passages, width=width) + '\n'
@@ -68,7 +70,8 @@ def add_verify(commands) -> None:
     add('texts', nargs='*', metavar='TEXT', help='texts; - for standard input')
     add('--file', action='append', default=[], metavar='FILE', help='a text from a file; may be given several times')
     add('--corpus', required=True, metavar='PATH',
-        help='folder of .txt or .md files; .parquet, .jsonl or .csv with a column text; an encoded corpus; or sample. Encoded once, into the cache')
+        help='folder of .txt or .md files; .parquet, .jsonl or .csv with a column text; an encoded corpus; or sample. Encoded once, into '
+             'the cache')
     add('--k', type=int, default=30, metavar='N', help='passages for a claim at the most (default: 30)')
     add('--extractor', default='tiny', metavar='E', help='tiny (trained), sentences, prompt:MODEL or a model (default: tiny)')
     add('--retriever', default='retriever', metavar='R',

@@ -63,12 +63,14 @@ def find_exhibits(
     for id in wanted:
         if id in known: continue
         near = difflib.get_close_matches(id, known, 3, .4)
-        raise UsageError(f'there is no exhibit {id!r}' + (f': did you mean {" or ".join(near)}?' if near else f'; there are {", ".join(known)}'))
+        hint = f': did you mean {" or ".join(near)}?' if near else f'; there are {", ".join(known)}'
+        raise UsageError(f'there is no exhibit {id!r}{hint}')
     for value, field in ((paper, 'paper'), (status, 'status')):
         there = sorted({getattr(exhibit, field) for exhibit in catalog()})
         if value is not None and value not in there:
             raise UsageError(f'there are no exhibits with {field} {value!r}; there are {", ".join(there)}')
-    return [each for each in catalog() if (not wanted or each.id in wanted) and paper in (None, each.paper) and status in (None, each.status)]
+    chosen = [exhibit for exhibit in catalog() if paper in (None, exhibit.paper) and status in (None, exhibit.status)]
+    return [exhibit for exhibit in chosen if not wanted or exhibit.id in wanted]
 
 # %% ../../nbs/14_reports/04_exhibits.ipynb #c10
 def make_cells(
@@ -88,8 +90,8 @@ def published_cells(
     "The paper's own cells of an exhibit, with nothing of ours beside them yet."
     values = published(exhibit) if frame is None else frame.filter(pl.col('exhibit') == exhibit)
     return CELLS.check(values.filter(pl.col('value').is_not_null()).select(
-        'exhibit', 'row', 'column', published='value', ours=pl.lit(None, pl.Float64), n=pl.lit(None, pl.Int64), low=pl.lit(None, pl.Float64),
-        high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64)), exhibit)
+        'exhibit', 'row', 'column', published='value', ours=pl.lit(None, pl.Float64), n=pl.lit(None, pl.Int64),
+        low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64)), exhibit)
 
 # %% ../../nbs/14_reports/04_exhibits.ipynb #c13
 def dry_run_folder() -> Path|None:
@@ -200,10 +202,10 @@ def write_exhibit(
 # %% ../../nbs/14_reports/04_exhibits.ipynb #c27
 _GALLERY_HEAD = ('# Results', '',
     'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`. *Ours* is what the models '
-    'and data of the manifest gave: it is not meant to equal a number that another model got. A *published* number is of the same row and column; '
-    'where it is of another system or setting, that is named beside it. '
-    'What is `exact` was recomputed from printed numbers, within what their rounding allows, or counted in published data; a `finding` holds cells '
-    'that come out otherwise: `factlab audit` says why.')
+    'and data of the manifest gave: it is not meant to equal a number that another model got. A *published* number is of the same '
+    'row and column; where it is of another system or setting, that is named beside it. '
+    'What is `exact` was recomputed from printed numbers, within what their rounding allows, or counted in published data; a `finding` '
+    'holds cells that come out otherwise: `factlab audit` says why.')
 
 def write_gallery(
     folder: Path,  # of all results
@@ -213,7 +215,8 @@ def write_gallery(
     for paper in dict.fromkeys(exhibit.paper for exhibit in catalog()):
         exhibits = find_exhibits(paper=paper)
         entries = [line for exhibit in exhibits for line in _entry(folder, exhibit)]
-        if entries: lines += [f'## {paper}', '', '| exhibit | status | n | published | ours | files |', '|---|---|---|---|---|---|', *entries, '']
+        if entries:
+            lines += [f'## {paper}', '', '| exhibit | status | n | published | ours | files |', '|---|---|---|---|---|---|', *entries, '']
         for exhibit in exhibits:
             if not (folder/paper/f'{exhibit.name}.svg').is_file(): continue
             lines += [f'### {exhibit.id}: {exhibit.title}', '', f'![{exhibit.title}]({paper}/{exhibit.name}.svg)', '']

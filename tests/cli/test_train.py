@@ -29,7 +29,8 @@ def checkout(tmp_path, monkeypatch) -> Path:
     (tmp_path/'nbs'/'train').mkdir()
     (tmp_path/'settings.ini').touch()
     cells = [nbformat.v4.new_code_cell("train = False\nsteps = 10\nseed = 0\nout = ''", metadata={'tags': ['parameters']}),
-             nbformat.v4.new_code_cell("assert steps < 100, 'too many steps'\nfrom pathlib import Path\nif out: Path(out).write_text(f'{steps} {seed}')\nprint('trained', steps)")]
+             nbformat.v4.new_code_cell("assert steps < 100, 'too many steps'\nfrom pathlib import Path\nif out: "
+                                       "Path(out).write_text(f'{steps} {seed}')\nprint('trained', steps)")]
     metadata = {'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path/'nbs'/'train'/'verifier.ipynb')
     monkeypatch.setattr(train_command, 'project_dir', lambda: tmp_path)
@@ -96,7 +97,8 @@ def few_rows(tmp_path) -> Path:
     return tmp_path/'mine.parquet'
 
 
-@pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 2, 'batch': 2}), ('retriever', {}), ('verifier', {'layers': 2, 'rank': 2})])
+@pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 2, 'batch': 2}), ('retriever', {}),
+                                         ('verifier', {'layers': 2, 'rank': 2})])
 def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tmp_path, monkeypatch):
     "The notebooks as the command runs them, but smaller."
     with_weights(tmp_path/'home')
@@ -110,12 +112,14 @@ def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tm
     claims = train['claims'].list.len()
     [trained] = [row for row in card['data'] if row['use'] == 'trained']
     assert trained['name'] == 'mine.parquet (OASIS-shaped)' and trained['licence'] == 'as stated by whoever made the data'
-    expected = {'extractor': len(oasis_examples(own)), 'retriever': (3*claims + 3).sum(), 'verifier': (2*claims + 4 + claims*(train['page_passages'].list.len() > 0)).sum()}
+    expected = {'extractor': len(oasis_examples(own)), 'retriever': (3*claims + 3).sum(),
+                'verifier': (2*claims + 4 + claims*(train['page_passages'].list.len() > 0)).sum()}
     assert trained['rows'] == expected[part] and card['steps'] == 2 and card['command'].endswith('--data mine.parquet')
     assert any('mine.parquet' in row['set'] and 'held out' in row['set'] for row in card['metrics'])
 
 
-@pytest.mark.parametrize('data, error, match', [('everything', UsageError, "'everything' cannot serve here: take sample, oasis, open"), ('.', DataError, 'build oasis'),
+@pytest.mark.parametrize('data, error, match', [('everything', UsageError, "'everything' cannot serve here: take sample, oasis, open"),
+                                                ('.', DataError, 'build oasis'),
                                                 ('bad.jsonl', DataError, 'bad.jsonl')])
 def test_data_that_cannot_be_trained_on_are_refused_before_anything_starts(checkout, monkeypatch, data, error, match):
     monkeypatch.chdir(checkout)

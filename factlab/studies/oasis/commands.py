@@ -63,7 +63,8 @@ def _factual(frame, source: str):
         if unknown := sorted(set(words.drop_nulls()) - set(known)):
             raise DataError(f'the column {name} of {source} says {unknown[0]!r}: expected one of {", ".join(known)}')
         values = words.replace_strict(known, default=None, return_dtype=pl.Boolean)
-    if values.dtype not in (pl.Boolean, pl.Null): raise DataError(f'the column {name} of {source} is {values.dtype}: expected true and false')
+    if values.dtype not in (pl.Boolean, pl.Null):
+        raise DataError(f'the column {name} of {source} is {values.dtype}: expected true and false')
     values = values.cast(pl.Boolean)
     return pl.DataFrame({'id': frame['id'].cast(pl.String), 'factual': ~values if name == 'inconsistent' else values})
 

@@ -40,12 +40,14 @@ def test_build_counts_without_asking(corpus, capsys, tmp_path):
 # ---- submission --------------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('name, frame', [
-    ('a.parquet', pl.DataFrame({'id': ['x', 'y'], 'verdict': [True, False], 'other': [1, 2]})), ('a.jsonl', pl.DataFrame({'id': ['x', 'y'], 'factual': [True, False]})),
+    ('a.parquet', pl.DataFrame({'id': ['x', 'y'], 'verdict': [True, False], 'other': [1, 2]})),
+    ('a.jsonl', pl.DataFrame({'id': ['x', 'y'], 'factual': [True, False]})),
     ('a.csv', pl.DataFrame({'id': ['x', 'y'], 'predicted': ['Factual', 'unfactual']}))])
 def test_submission_from_a_file(tmp_path, capsys, name, frame):
     {'parquet': frame.write_parquet, 'jsonl': frame.write_ndjson, 'csv': frame.write_csv}[name[2:]](tmp_path/name)
     assert run('oasis', 'submission', '--predictions', tmp_path/name, '--out', tmp_path/'out.jsonl') == 0
-    assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True}, {'id': 'y', 'factual': False}]
+    assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True},
+                                                                                              {'id': 'y', 'factual': False}]
     run('oasis', 'submission', '--predictions', tmp_path/name)
     assert capsys.readouterr().out.endswith((tmp_path/'out.jsonl').read_text())
 
@@ -67,14 +69,16 @@ def test_submission_from_a_run(tmp_path, monkeypatch):
     rows = pl.DataFrame({'id': ['x', 'y'], 'text': ['Owls hunt.', 'Owls swim.']})
     answers = ScriptedModel('s', lambda request: 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual', revision='1')
     run('oasis', 'submission', '--run', make_run(rows, Judge(), answers, dataset='mine').id, '--out', tmp_path/'out.jsonl')
-    assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True}, {'id': 'y', 'factual': False}]
+    assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True},
+                                                                                              {'id': 'y', 'factual': False}]
 
 
 def gold(folder: Path, name: str, ids: list[str]) -> None:
     "A gold set as the hub has it."
     place = folder/name/{'oasis-e2e': 'e2e_factuality_evaluation', 'oasis-verification': 'claim_verification'}[name]/'data'
     place.mkdir(parents=True)
-    pl.DataFrame({'id': ids, 'text': ['t']*len(ids), 'claim': ['c']*len(ids), 'evidence': ['e']*len(ids)}).write_parquet(place/'test-00000-of-00001.parquet')
+    pl.DataFrame({'id': ids, 'text': ['t']*len(ids), 'claim': ['c']*len(ids),
+                  'evidence': ['e']*len(ids)}).write_parquet(place/'test-00000-of-00001.parquet')
 
 
 def test_ids_are_compared_with_the_gold_set_that_is_at_hand(tmp_path, monkeypatch, capsys):
@@ -87,7 +91,8 @@ def test_ids_are_compared_with_the_gold_set_that_is_at_hand(tmp_path, monkeypatc
         return capsys.readouterr().err
     assert 'not compared' in submit('a', 'b')
     gold(tmp_path/'data', 'oasis-e2e', ['a', 'b', 'c'])
-    assert 'those of oasis-e2e (3)' in submit('a', 'b', 'c') and 'not compared' in submit('v1', 'v2')  # of the other task, which is not here
+    # of the other task, which is not here
+    assert 'those of oasis-e2e (3)' in submit('a', 'b', 'c') and 'not compared' in submit('v1', 'v2')
     with pytest.raises(DataError, match='1 of 3 ids of the gold set are missing'): submit('a', 'b')
     with pytest.raises(DataError, match='1 ids are not in the gold set'): submit('a', 'b', 'c', 'd')
     gold(tmp_path/'data', 'oasis-verification', ['v1', 'v2'])
@@ -95,8 +100,10 @@ def test_ids_are_compared_with_the_gold_set_that_is_at_hand(tmp_path, monkeypatc
     with pytest.raises(DataError, match='not in the gold set'): submit('x', 'y')
 
 
-@pytest.mark.parametrize('frame', [pl.DataFrame({'id': ['x'], 'verdict': [None]}, schema={'id': pl.String, 'verdict': pl.Boolean}), pl.DataFrame({'id': ['x', 'x'], 'verdict': [True, True]}),
-                                   pl.DataFrame({'id': ['x'], 'label': [True]}), pl.DataFrame({'id': ['x'], 'verdict': [0.7]}), pl.DataFrame({'id': ['x'], 'verdict': ['perhaps']})])
+@pytest.mark.parametrize('frame', [pl.DataFrame({'id': ['x'], 'verdict': [None]}, schema={'id': pl.String, 'verdict': pl.Boolean}),
+                                   pl.DataFrame({'id': ['x', 'x'], 'verdict': [True, True]}),
+                                   pl.DataFrame({'id': ['x'], 'label': [True]}), pl.DataFrame({'id': ['x'], 'verdict': [0.7]}),
+                                   pl.DataFrame({'id': ['x'], 'verdict': ['perhaps']})])
 def test_predictions_that_are_none(tmp_path, frame):
     frame.write_parquet(tmp_path/'a.parquet')
     with pytest.raises(FactlabError): run('oasis', 'submission', '--predictions', tmp_path/'a.parquet', '--out', tmp_path/'out.jsonl')
