@@ -74,7 +74,8 @@ def test_files_are_byte_identical_in_another_process(tmp_path):
 import sys
 from pathlib import Path
 from factlab.reports.plots import COUNTS, count_chart, save_chart
-save_chart(count_chart(COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]}), 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
+frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
+save_chart(count_chart(frame, 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
 '''
     subprocess.run([sys.executable, '-c', program, str(tmp_path/'first')], check=True)
     frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
@@ -126,7 +127,8 @@ def pixels(png: bytes) -> list[tuple[int, ...]]:
 
 
 def test_importing_plots_does_not_import_altair():
-    program = 'import sys, factlab.reports.plots, factlab.reports.tables, factlab.reports.published; print([m for m in ("altair", "vl_convert", "numpy.linalg", "pandas") if m in sys.modules])'
+    program = ('import sys, factlab.reports.plots, factlab.reports.tables, factlab.reports.published\n'
+               'print([m for m in ("altair", "vl_convert", "numpy.linalg", "pandas") if m in sys.modules])')
     assert subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout.strip() == '[]'
 
 

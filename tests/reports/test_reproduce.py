@@ -72,7 +72,8 @@ def processes_of(home: Path) -> list[str]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+            ours = process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid()
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(' '.join(process.cmdline()))
         except psutil.Error: pass
     return found

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.comparison import MARKS, holm, mark_rows
-from factlab.measures.stats import F1, PRECISION, RECALL
-from factlab.reports.significance import against_best, aligned_counts, mark_cells
+from factlab.measures.comparison import holm
+from factlab.measures.stats import F1, PRECISION, RECALL, difference_interval
+from factlab.reports.significance import MARKS, against_best, aligned_counts, mark_cells
 from factlab.reports.tables import CELLS, show_table
 
 CHANCES = {'Zero-Shot': .35, 'CoT': .6, 'Few-Shot': .57, 'FactScore': .45}
@@ -73,12 +73,16 @@ def test_marks_are_those_of_a_literal_loop_over_ids(seed):
 
 
 @pytest.mark.parametrize('statistic', [F1, PRECISION, RECALL])
-def test_without_unparsed_rows_it_is_the_comparison_of_all(statistic):
-    frame = made(unparsed=0)
-    ours, theirs = against_best(aligned_counts(frame), statistic), mark_rows(frame, statistic=statistic)
-    assert ours.select('row', 'n', 'value', 'mark').equals(theirs.select('row', 'n', 'value', 'mark'))
-    assert ours['difference'].to_list() == pytest.approx(theirs['difference'].to_list())
-    assert (ours['low'] - theirs['low']).abs().max() < .006 and (ours['high'] - theirs['high']).abs().max() < .006
+def test_without_unparsed_rows_each_difference_is_that_of_the_paired_bootstrap(statistic):
+    counts = aligned_counts(made(unparsed=0))
+    marks = against_best(counts, statistic)
+    best, = marks.filter(mark='best')['row']
+    for mark in marks.filter(pl.col('row') != best).iter_rows(named=True):
+        alone = difference_interval(counts[mark['row']], counts[best], statistic, seed=7)
+        assert mark['n'] == 120 and mark['difference'] == pytest.approx(alone.estimate)
+        assert (mark['low'], mark['high']) == pytest.approx((alone.low, alone.high), abs=.006)
+    others = marks.filter(pl.col('row') != best)
+    assert others['p_holm'].to_list() == pytest.approx([float(p) for p in holm(others['p'])])
 
 
 def test_of_equal_methods_few_are_marked():
