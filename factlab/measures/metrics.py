@@ -225,6 +225,9 @@ def _part(group: dict, labels: pl.DataFrame, names: list[str], named: bool, posi
     return ClassificationPart(group, gold*(k + 1) + said, tuple(names), int((~read).sum()), _metrics(names, in_gold, averaged, positive))
 
 # %% ../../nbs/04_measures/00_metrics.ipynb #c38
+CLASSIFICATION_COLUMNS = {'metric': pl.String, 'class': pl.String, 'averaged_over': pl.List(pl.String), 'value': pl.Float64,
+                          'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}
+
 def classification_parts(
     frame: pl.DataFrame,
     *,
@@ -251,9 +254,6 @@ def classification_parts(
             yield _part({c: part[c][0] for c in by}, part, names, classes is not None, positive, unparsed)
 
 # %% ../../nbs/04_measures/00_metrics.ipynb #c40
-CLASSIFICATION_COLUMNS = {'metric': pl.String, 'class': pl.String, 'averaged_over': pl.List(pl.String), 'value': pl.Float64,
-                          'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}
-
 def classification_scores(
     frame: pl.DataFrame,
     *,

@@ -25,7 +25,7 @@ from ..error_analysis.categoriser import find_focus
 from ..localization.matching import MATCHES, Judge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS, sentences
 from ..models.encoder import Encoder
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from ..runs.runs import Run
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c4

@@ -37,7 +37,7 @@ from ..error_analysis.categories import guarded_cells
 from ..localization.matching import Judge
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from ..runs.runs import Run
 from .examples import KINDS, OUTCOMES, Error, Examples, compare_examples, cut, error_items, errors_of, read_examples, shown
 from factlab.workbench.widgets import (

@@ -20,7 +20,7 @@ import polars as pl
 import traitlets
 
 from ..core.core import FactlabError
-from ..reports.plots import PALETTE, drawable
+from ..reports.theme import PALETTE, drawable
 from factlab.workbench.examples import (
     KINDS,
     SHOW,

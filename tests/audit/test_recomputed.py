@@ -46,7 +46,8 @@ from factlab.audit.recomputed import (
 )
 from factlab.core.core import DataError, UsageError
 from factlab.reports.exhibits import catalog, find_exhibits, recomputed, write_exhibit
-from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, save_chart, share_chart
+from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, share_chart
+from factlab.reports.theme import save_chart
 from factlab.reports.published import cell, parse_printed, published
 from factlab.reports.reproduce import notebook_of
 

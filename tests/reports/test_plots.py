@@ -9,22 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.reports.plots import (
-    BOXES,
-    COMPARISON,
-    COUNTS,
-    LINKS,
-    PALETTE,
-    comparison_chart,
-    count_chart,
-    drawable,
-    link_chart,
-    packed,
-    save_chart,
-    subtitle_of,
-    text_width,
-    wrap,
-)
+from factlab.reports.plots import BOXES, COMPARISON, COUNTS, LINKS, comparison_chart, count_chart, link_chart
+from factlab.reports.theme import PALETTE, drawable, packed, save_chart, subtitle_of, text_width, wrap
 
 HOSTILE = '</text><script>alert(1)</script><img src=x onerror=alert(1)> "\'&amp; ]]> \x00\x1b[31m\u202e ${datum} {{x}} 漢字🙂 \\n %s'
 
@@ -73,7 +59,8 @@ def test_files_are_byte_identical_in_another_process(tmp_path):
     program = '''
 import sys
 from pathlib import Path
-from factlab.reports.plots import COUNTS, count_chart, save_chart
+from factlab.reports.plots import COUNTS, count_chart
+from factlab.reports.theme import save_chart
 frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
 save_chart(count_chart(frame, 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
 '''

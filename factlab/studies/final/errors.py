@@ -36,7 +36,8 @@ from factlab.error_analysis.categories import (
 from ...measures.stats import proportion_interval
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
-from ...reports.plots import COMPARISON, comparison_chart, drawable
+from ...reports.plots import COMPARISON, comparison_chart
+from ...reports.theme import drawable
 from ...reports.tables import CELLS, TableView
 from .study import METHODS, Study, matches, predictions
 

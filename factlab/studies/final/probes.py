@@ -55,7 +55,7 @@ from factlab.probing.ptrue import (
 )
 from ...probing.questions import ASK, draft_questions, gap_questions
 from ...reports.exhibits import Result, make_cells
-from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
+from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...reports.published import published
 from .errors import categorised, study_errors
 from .study import Study, labelled, select_variant, write_study
