@@ -21,7 +21,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, replacing
-from .categories import ERROR_LABELS, CATEGORIES, guarded_cells, plain_cells
+from .categories import CATEGORIES, ERROR_LABELS, guarded_cells, plain_cells
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c4
 RESERVED = {'n': 'next row', 'p': 'previous row', 'j': 'next row', 'k': 'previous row', '.': 'next item', ',': 'previous item', 'u': 'undo'}  # keys that the workbench keeps

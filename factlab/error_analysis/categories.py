@@ -28,14 +28,14 @@ from factlab.error_analysis.categoriser import (
     Decision,
     ask_categories,
     closeness,
+    content_stems,
     decide_composition,
     decide_origin,
+    decide_truth,
+    extract_features,
     make_cases,
     read_source,
     shipped_models,
-    extract_features,
-    content_stems,
-    decide_truth,
 )
 from ..localization.matching import MATCHES
 from ..measures.agreement import agreement_scores

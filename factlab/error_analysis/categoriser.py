@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from ..models.asking import ask_prompt, read_response
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.datasets import DEFACTO, ENTFA, XSumFaith, outside
 from ..localization.classifiers import sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
+from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed

@@ -21,7 +21,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, write_text
 from ..data.corpora import LABELLED, OASIS, TEXTS, end_to_end_texts, verification_pairs
-from .annotations import ITEMS, ITEM_LABELS, LabelScheme, write_oasis
+from .annotations import ITEM_LABELS, ITEMS, LabelScheme, write_oasis
 from .annotations import OASIS_FORMS as FORMS
 from ..measures.agreement import fleiss_kappa
 from ..measures.stats import Interval, bootstrap_counts, ratio

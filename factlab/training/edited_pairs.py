@@ -19,10 +19,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import polars as pl
-from ..text.parsing import load_pipeline
 
 from ..core.core import Schema, UsageError, digest, progress
 from ..data.corpora import PAIRS, PASSAGES
+from ..text.parsing import load_pipeline
 
 # %% ../../nbs/16_training/01_edited_pairs.ipynb #c4
 STATEMENTS = Schema('statements', {

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
-from ..text.sentences import short_sentences
 
 from ..claims.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims
 from ..claims.training_views import TrainingData, extraction_pairs
@@ -34,6 +33,7 @@ from ..models.interface import Message, load_model
 from ..models.prompts import Parsed
 from ..models.store import StoreChoice
 from ..models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer, quiet, tiny_folder
+from ..text.sentences import short_sentences
 
 if TYPE_CHECKING: import torch
 

@@ -8,11 +8,11 @@ __all__ = ['asked_phrase', 'past_forms', 'answered', 'question_statements', 'evi
 
 # %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c2
 import polars as pl
-from ..text.sentences import sentences
 
 from ..core.core import digest
 from ..data import datasets as data
 from ..data.corpora import PAIRS
+from ..text.sentences import sentences
 from .edited_pairs import STATEMENTS, neighbours, parse_all
 
 # %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c4

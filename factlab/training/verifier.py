@@ -442,9 +442,8 @@ def cosines(
     store=None,
 ) -> np.ndarray:  # float [n]
     "Cosine of claim and evidence, or of its most similar sentence."
-    from factlab.text.sentences import sentences
-
     from factlab.models.encoder import Encoder
+    from factlab.text.sentences import sentences
     encoder = Encoder('tiny')
     parts = {evidence: [evidence, *sentences(evidence)] for evidence, _ in pairs}
     texts = list(dict.fromkeys([claim for _, claim in pairs] + [part for found in parts.values() for part in found]))
@@ -577,7 +576,7 @@ def loss_chart(
     window: int = 20,         # steps that are averaged
 ):  # altair.Chart
     "Cross-entropy of the training batches over the steps, averaged over a window."
-    from factlab.reports.plots import load_altair
+    from factlab.reports.theme import load_altair
     alt = load_altair()
     frame = pl.DataFrame({'step': np.arange(1, len(losses) + 1), 'loss': losses}).with_columns(mean=pl.col('loss').rolling_mean(min(window, len(losses)), min_samples=1))
     x = alt.X('step:Q', title='step', axis=alt.Axis(tickCount=5))

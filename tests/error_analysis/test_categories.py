@@ -16,10 +16,10 @@ from factlab.error_analysis import categories as errors
 from factlab.error_analysis import categoriser
 from factlab.error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME, LabelFile, error_labels, write_labels
 from factlab.error_analysis.categories import (
-    ERROR_ADDRESS,
-    ERRORS,
     CATEGORIES,
     DECISION_QUESTIONS,
+    ERROR_ADDRESS,
+    ERRORS,
     adjudicate,
     check_labels,
     distribution,
@@ -32,12 +32,12 @@ from factlab.error_analysis.categoriser import (
     FEATURES,
     Category,
     category_quality,
+    content_stems,
+    extract_features,
     find_focus,
     make_cases,
     parse_choice,
     shipped_models,
-    extract_features,
-    content_stems,
 )
 from factlab.models.interface import ScriptedModel
 from factlab.reports.tables import show_table

@@ -25,15 +25,15 @@ import polars as pl
 
 from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
 from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
-from factlab.claims.training_views import mine_neutral
 from factlab.claims.rules import rules_digest
+from factlab.claims.training_views import mine_neutral
 from factlab.data.corpora import load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
 from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
 from factlab.error_analysis.categoriser import CATEGORISE, CHOOSE, choose_categories, make_cases
+from factlab.localization.classifiers import support_scores
 from factlab.localization.matching import MATCH, EncoderJudge, ModelJudge, match_predictions
 from factlab.localization.methods import (
-    LIST_RETRY,
     BINARY,
     COT,
     DECOMPOSE,
@@ -41,6 +41,7 @@ from factlab.localization.methods import (
     DETECTION_RETRY,
     FACTS_RETRY,
     FEW_SHOT,
+    LIST_RETRY,
     MERGE,
     REASONS_RETRY,
     VERDICT_RETRY,
@@ -53,7 +54,6 @@ from factlab.localization.methods import (
     prompt_set,
     two_step,
 )
-from factlab.localization.classifiers import support_scores
 from factlab.localization.rejected_claims import RejectedClaims, claim_supports
 from factlab.models.encoder import Encoder
 from factlab.models.interface import (
@@ -70,8 +70,8 @@ from factlab.models.interface import (
 )
 from factlab.models.store import Store
 from factlab.models.transformers_backend import tiny_folder
-from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals
 from factlab.probing.added_facts import sample_facts
+from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals
 from factlab.probing.ptrue import ANSWER_QUESTION, PTRUE, answer_likelihood, ptrue_exact, ptrue_sampled, sample_questions, self_consistency
 from factlab.probing.questions import WRITE_QUESTION, draft_questions
 from factlab.retrieval.corpus import TextEncoder

@@ -19,6 +19,9 @@ from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import Run, make_run
 from factlab.studies.final.probes import CAVEAT
+from factlab.workbench.annotator import Annotator
+from factlab.workbench.comparison import RunComparison
+from factlab.workbench.example_view import ExampleView, folded_html, marked_html
 from factlab.workbench.examples import (
     ERROR_KINDS,
     SHOW,
@@ -31,23 +34,20 @@ from factlab.workbench.examples import (
     cut,
     error_items,
     errors_of,
+    escaped,
     find_span,
     pieces,
     read_examples,
     rows_of,
     sample_rows,
     select_examples,
-    escaped,
     word_scores,
 )
-from factlab.workbench.annotator import Annotator
-from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
-from factlab.workbench.comparison import RunComparison
-from factlab.workbench.scratch import ScratchPad
 from factlab.workbench.page import Workbench
-from factlab.workbench.widgets import STYLE, PagedTable
-from factlab.workbench.example_view import ExampleView, folded_html, marked_html
+from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
+from factlab.workbench.scratch import ScratchPad
 from factlab.workbench.table import RunTable
+from factlab.workbench.widgets import STYLE, PagedTable
 
 COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok',
     'reason': '', 'answer': ''}

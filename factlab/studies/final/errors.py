@@ -18,9 +18,9 @@ from ...core.core import DataError, UsageError, assets_dir
 from ...data.datasets import load_sample
 from ...error_analysis import categories as error_kinds
 from factlab.error_analysis.categories import (
+    CATEGORIES,
     ERROR_ADDRESS,
     ERRORS,
-    CATEGORIES,
     SIDES,
     adjudicate,
     distribution,
@@ -36,8 +36,9 @@ from factlab.error_analysis.categories import (
 from ...measures.stats import proportion_interval
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
-from ...reports.plots import COMPARISON, comparison_chart, drawable
+from ...reports.plots import COMPARISON, comparison_chart
 from ...reports.tables import CELLS, TableView
+from ...reports.theme import drawable
 from .study import METHODS, Study, matches, predictions
 
 # %% ../../../nbs/17_studies/01_final/03_errors.ipynb #c4

@@ -26,6 +26,7 @@ from ...measures.stats import bootstrap_counts, proportion_interval, ratio
 from ...models.asking import RETRY_NOTE
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
+from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
@@ -35,7 +36,6 @@ from factlab.probing.counterfactual import (
     make_counterfactuals,
     shipped_counterfactuals,
 )
-from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.ptrue import (
     PTRUE,
     QUESTIONS,
@@ -50,8 +50,8 @@ from factlab.probing.ptrue import (
 )
 from ...probing.questions import WRITE_QUESTION, draft_questions, gap_questions
 from ...reports.exhibits import Result, make_cells
-from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...reports.published import published
+from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from .errors import categorised, study_errors
 from .study import Study, labelled, select_variant, write_study
 

@@ -41,8 +41,8 @@ from factlab.studies.final.probes import (
     writer_of,
 )
 from factlab.studies.final.study import Study, write_study
-from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 from factlab.workbench.annotator import Annotator
+from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 
 
 def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}
