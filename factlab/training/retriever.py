@@ -308,8 +308,8 @@ LIMITS = ('English only; its base reads at most 256 word pieces (about 190 words
 OPEN_LIMITS = ('Whether it finds more than the untrained base is for the differences to say; on corpora of other fields (law, medicine, '
                'code) it was not measured.',
                'Measured among some thousands of sentences; among millions recall is lower.',
-               "3 of Climate-FEVER's 5,240 sentences were among its training passages (an article of XQuAD that cites the same lines); none "
-               'of its claims were.')
+               "3 of Climate-FEVER's 5,240 sentences were among its training passages (an article of XQuAD that cites the same lines); "
+               'none of its claims were.')
 OWN_LIMIT = 'The pages held out also chose the checkpoint that was kept, so what is measured on them flatters it a little.'
 
 def _stated_licence(source: str) -> str:
