@@ -29,7 +29,7 @@ from factlab.error_analysis.annotations import (
     write_labels,
 )
 from ..error_analysis.categories import guarded_cells
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from .examples import ERROR_KINDS, cut, escaped
 from .widgets import STYLE, KeyField, html_widget, label_text, labelled_button, labelled_field
 

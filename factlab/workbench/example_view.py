@@ -14,7 +14,7 @@ import ipywidgets as widgets
 import traitlets
 
 from ..core.core import FactlabError
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from .examples import ERROR_KINDS, Error, Mark, best_sentences, cut, errors_of, escaped, find_span, pieces
 from .widgets import STYLE, colour_of, html_widget
 

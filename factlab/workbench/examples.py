@@ -25,7 +25,7 @@ from ..error_analysis.categoriser import find_focus
 from ..localization.matching import MATCHES, MatchingJudge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS
 from ..models.encoder import Encoder
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from ..runs.runs import Run
 from ..text.sentences import sentences
 

@@ -16,7 +16,7 @@ import traitlets
 
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from .examples import Error, cut, escaped
 from factlab.workbench.widgets import (
     STYLE,

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import traitlets
 
-from ..reports.plots import drawable
+from ..reports.theme import drawable
 from .examples import SHOW, SORTS, Examples, Query, cut, escaped, select_examples
 from .widgets import STYLE, PagedTable, html_widget
 

@@ -19,7 +19,7 @@ import numpy as np
 import traitlets
 
 from ..core.core import FactlabError, assets_dir, project_dir
-from ..reports.plots import PALETTE, drawable
+from ..reports.theme import PALETTE, drawable
 from .examples import cut, escaped
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c4

@@ -95,7 +95,7 @@ from factlab.studies.final.study import (
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.oasis.study import Study as OasisStudy
 from factlab.studies.oasis.study import balanced_accuracy, judged, verified
-from factlab.training.verifier import asked_directly, cosines
+from factlab.training.verifier_evaluation import asked_directly, cosines
 from factlab.verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
 from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier
 from factlab.verification.pipeline import verify_texts
