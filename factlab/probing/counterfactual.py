@@ -19,7 +19,7 @@ import polars as pl
 from ..text.words import plain_words
 
 from ..core.core import DataError, Schema, UsageError, digest
-from ..data.datasets import XSumFaith, locate
+from ..data.summaries import XSumFaith, locate
 from ..localization.matching import Judge, match_predictions
 from ..localization.methods import Localizer
 from ..measures.comparison import holm, mcnemar, paired_bounds
@@ -98,7 +98,7 @@ def final_facts(
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c7
 def xsumfaith_facts(
-    annotations: XSumFaith,  # from `data.load_xsumfaith()`
+    annotations: XSumFaith,  # from `summaries.load_xsumfaith()`
 ) -> pl.DataFrame:  # FACTS; category extrinsic_correct where the summary is factual, else extrinsic_wrong
     "XSumFaith's extrinsic spans that stand in their summary, each once, where the article is at hand and the summary has been judged."
     judged = annotations.factuality.group_by('bbcid', 'system').agg(pl.col('factual').mean())

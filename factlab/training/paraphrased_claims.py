@@ -11,8 +11,8 @@ import polars as pl
 from ..text.sentences import sentences
 
 from ..core.core import digest
-from ..data import datasets as data
-from ..data.corpora import PAIRS
+from ..data import datasets as data, summaries
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from .edited_pairs import STATEMENTS, neighbours, parse_all
 
 # %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c4
@@ -123,12 +123,12 @@ def unseen_by_final(
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
 ) -> pl.DataFrame:  # schema DEFACTO
     "DeFacto's rows of articles that FINAL does not have."
-    return data.load_defacto(download).join(data.load_final(download).select('text'), on='text', how='anti', maintain_order='left').drop_nulls('inconsistent')
+    return summaries.load_defacto(download).join(data.load('final', download=download).select('text'), on='text', how='anti', maintain_order='left').drop_nulls('inconsistent')
 
 def summary_pairs(
     rows: pl.DataFrame,  # schema DEFACTO
     words: int = 150,    # of evidence
-) -> pl.DataFrame:  # PAIRS with `kind`
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
     "Summaries and their corrections against what the article says around the place that people marked."
     rows = rows.with_columns(about=pl.struct('text', 'evidence').map_elements(lambda row: evidence_window(row['text'], row['evidence'] or '', words), pl.String))
     label = pl.when(~pl.col('inconsistent')).then(pl.lit('ENT')).when(pl.col('intrinsic') & ~pl.col('extrinsic')).then(pl.lit('CONTR')).otherwise(pl.lit('NEUT'))
@@ -137,11 +137,11 @@ def summary_pairs(
     mended = corrected.select(pl.format('{}#1', 'id').alias('id'), claim='edited_summary', evidence='about', label=pl.lit('ENT'), group='text', kind=pl.lit('correction'))
     both = pl.concat([written, mended]).with_columns(claim=pl.col('claim').str.strip_chars(), split=pl.lit('train'), source=pl.lit('defacto'),
                                                      group=pl.col('group').map_elements(lambda text: 'defacto/' + digest(text)[:12], pl.String))
-    return both.select(*PAIRS.columns, 'kind').unique(['claim', 'evidence'], keep='none', maintain_order=True)
+    return both.select(*CLAIM_EVIDENCE_PAIRS.columns, 'kind').unique(['claim', 'evidence'], keep='none', maintain_order=True)
 
 # %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c12
 def summary_statements(
-    pairs: pl.DataFrame,  # PAIRS, from `summary_pairs`
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, from `summary_pairs`
 ) -> pl.DataFrame:  # STATEMENTS with one claim each
     "Supported summaries with their evidence."
     held = pairs.filter(pl.col('label') == 'ENT')

@@ -28,7 +28,7 @@ import polars as pl
 from ..claims.generation import TrainingData, mine_neutral, nli_triplets
 from ..core.core import DataError, ModelError, Schema, UsageError, cache_dir, digest, progress, replacing, write_text
 from ..data import corpora
-from ..data.corpora import PAIRS, split_by
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS, split_by
 from ..measures.stats import Interval, bootstrap_counts, paired_counts, ratio
 from ..models.adapters import CONFIG, WEIGHTS, attach_lora, put_part, read_tensors, save_adapter
 from ..models.interface import Message, Request, ask, load_model
@@ -75,14 +75,14 @@ def training_statements(
 
 def judged_pairs(
     download: bool = True,
-) -> pl.DataFrame:  # PAIRS with `kind`
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
     "WiCE's development claims against a chunk of the page they cite and against the supporting sentences alone; DeFacto's summaries."
     chunks = corpora.load_wice(download).filter(pl.col('split') == 'dev').unique('group', keep='first', maintain_order=True)
     task = corpora.retrieval_task('wice')
     sentences = task.relevance.filter(pl.col('relevance') > 0).join(task.passages, left_on='passage_id', right_on='id', maintain_order='left')
     joined = sentences.group_by('claim_id', maintain_order=True).agg(evidence=pl.col('text').str.join(' '))
     short = chunks.drop('evidence').join(joined, left_on='group', right_on='claim_id', maintain_order='left').filter(pl.col('evidence').str.len_chars() < 1500)
-    columns = [*PAIRS.columns, 'kind']
+    columns = [*CLAIM_EVIDENCE_PAIRS.columns, 'kind']
     both = pl.concat([chunks.with_columns(kind=pl.lit('chunk')).select(columns),
                       short.with_columns(id=pl.col('id') + '-short', kind=pl.lit('sentences')).select(columns)])
     return pl.concat([both.with_columns(source=pl.lit('wice-judged'), split=pl.lit('train')), summary_pairs(unseen_by_final(download))])
@@ -91,7 +91,7 @@ def verifier_pairs(
     seed: int = 0,
     most: int = 1_400,  # statements of each source
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
-) -> pl.DataFrame:  # PAIRS with `kind`; split train and dev, cut by page
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev, cut by page
     "All pairs that train and calibrate the verifier. The same seed gives the same pairs."
     shares, written = {'train': 1 - DEV_SHARE, 'dev': DEV_SHARE}, load_written()
     found = pl.concat([make_pairs(training_statements(seed, most, download), seed), judged_pairs(download)])
@@ -106,7 +106,7 @@ def oasis_pairs(
     own: TrainingData,
     neutral=None,  # a verifier, as `nli.load_verifier` gives one, that mines neutral evidence; None: none is mined
     store=None,
-) -> pl.DataFrame:  # PAIRS with `kind`; split train and dev
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev
     "The triplets of an OASIS-shaped data set: ENT and CONTR, and mined NEUT."
     pairs = nli_triplets(own.rows, None if neutral is None else mine_neutral(own.rows, neutral, store))
     return pairs.filter(pl.col('evidence').str.len_chars() < LONGEST).with_columns(source=pl.lit(own.source), kind=pl.lit('triplet'))
@@ -115,7 +115,7 @@ def oasis_pairs(
 def demonstration_pairs(
     seed: int = 0,
     most: int = 20,  # passages
-) -> pl.DataFrame:  # PAIRS with `kind`; split train and dev
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev
     "Pairs made of the shipped sample's passages, to show what they look like."
     passages = corpora.load_oasis_sample().select('id', 'page', text='passage').head(most)
     pairs = make_pairs(passage_statements(passages, 'sample', seed), seed)
@@ -135,7 +135,7 @@ class Group(NamedTuple):
     labels: list[int]
 
 def evidence_groups(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     most: int = 8,  # claims in one group
 ) -> list[list[Group]]:  # by statement
     "Pairs by statement and evidence. Raises `DataError` on labels that are none of ENT, NEUT, CONTR."
@@ -149,7 +149,7 @@ def evidence_groups(
     return list(statements.values())
 
 def weighted_groups(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     judged: int,
 ) -> list[list[Group]]:
     "Groups of all pairs, those with short evidence that people judged so many times."
@@ -158,7 +158,7 @@ def weighted_groups(
     return evidence_groups(pairs) + evidence_groups(pairs.filter(short))*(judged - 1)
 
 def lessons(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     judged: int,
 ) -> tuple[list[list[Group]], list[list[Group]]]:
     "Groups of the first steps, without what was written; groups of the later ones: what was written, what people judged and every third made statement."
@@ -295,14 +295,14 @@ class Trained(NamedTuple):
     losses: list[float]  # of every step
 
 def train_steps(
-    pairs: pl.DataFrame,  # PAIRS; those with split dev are left out
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS; those with split dev are left out
     out: Path|str,  # folder of the checkpoint
     settings: Settings = Settings(),  # noqa: B008  (a named tuple cannot be changed)
     every: int = 25,  # steps between checkpoints
 ) -> Trained:
     "Train, or go on with training. Raises `UsageError` when there are no steps or the checkpoint is another training's."
     if settings.steps < 1: raise UsageError(f'training takes 1 step or more, found {settings.steps}')
-    train = PAIRS.check(pairs).filter(pl.col('split') != 'dev')
+    train = CLAIM_EVIDENCE_PAIRS.check(pairs).filter(pl.col('split') != 'dev')
     if train.is_empty(): raise DataError('there are no training pairs: all have the split dev')
     mark = digest([decisive(settings), train.select('claim', 'evidence', 'label').rows()])
     trainer, losses, file = Trainer(settings), [], Path(out)/CHECKPOINT
@@ -367,7 +367,7 @@ def cross_fitted_log_odds(
 # %% ../../nbs/16_training/06_verifier.ipynb #c31
 def dev_logits(
     trainer: Trainer,
-    dev: pl.DataFrame,  # PAIRS
+    dev: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
 ) -> np.ndarray:  # float32 [n, 3]
     "Log-probabilities of held-out pairs, which serve as logits."
     return np.log(np.maximum(pair_probabilities(trainer.reader, trainer.trunk, trainer.head, dev.select('evidence', 'claim').rows()), 1e-9))
@@ -400,9 +400,9 @@ def _final() -> pl.DataFrame:
 
 def _xsumfaith() -> pl.DataFrame:
     "Summaries of articles that DeFacto does not have; supported where fewer than half of the readers marked something that the article does not say."
-    from factlab.data import datasets as data
+    from factlab.data import datasets as data, summaries
     start = pl.col('text').str.replace_all(r'\W', '').str.to_lowercase().str.slice(0, 80)  # the two sets space and quote differently
-    spans = data.load_xsumfaith().spans.drop_nulls('text').join(data.load('defacto').select(start.alias('start')).unique(), left_on=start, right_on='start', how='anti')
+    spans = summaries.load_xsumfaith().spans.drop_nulls('text').join(data.load('defacto').select(start.alias('start')).unique(), left_on=start, right_on='start', how='anti')
     marking = pl.col('worker').filter(pl.col('category').is_not_null()).n_unique()
     rows = spans.group_by('bbcid', 'system', 'summary', 'text', maintain_order=True).agg(factual=2*marking < pl.col('worker').n_unique())
     return _summaries(rows.with_columns(id=pl.format('xsumfaith-{}-{}', 'bbcid', 'system')), pl.col('factual'))
@@ -529,7 +529,7 @@ def evaluate_verifier(
     verifier,  # anything with `.name` and `.probabilities`
     names: Sequence[str] = tuple(SETS),
     most: int|Mapping[str, int]|None = None,  # pairs of each set at the most, or of each named one
-    dev: pl.DataFrame|None = None,  # PAIRS on which the baselines' thresholds are chosen; None: no baselines
+    dev: pl.DataFrame|None = None,  # CLAIM_EVIDENCE_PAIRS on which the baselines' thresholds are chosen; None: no baselines
     baselines: Sequence[str] = tuple(BASELINES),
     compared: int|Mapping[str, int]|None = None,  # of these pairs the first so many meet the baselines too: a large model asked is slow
     store=None,
@@ -601,16 +601,16 @@ HOW = ('Intervals are of 95 %, by bootstrap over groups. Sets that are not named
        'calibrated on the others.')
 
 def kinds_of(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
 ) -> list[str]:
     "For each pair its source, if that is one of APART, or MADE."
     return pairs.select(pl.when(pl.col('source').is_in(APART)).then('source').otherwise(pl.lit(MADE))).to_series().to_list()
 
 def dev_sample(
-    pairs: pl.DataFrame,  # PAIRS with `kind`
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind`
     most: int = 500,  # of those made by program, and of each source of APART
     seed: int = 0,
-) -> pl.DataFrame:  # PAIRS with `kind`
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
     "Held-out pairs to calibrate on, without those whose evidence is about something else: these would pass for skill."
     dev = pairs.filter((pl.col('split') == 'dev') & (pl.col('kind') != ELSEWHERE))
     if dev.is_empty(): raise DataError('there are no held-out pairs: give some the split dev')
@@ -621,7 +621,7 @@ NEUTRAL = 'called neutral'  # a metric beside AUROC and balanced accuracy
 HELD_OUT = {MADE: 'held out: made pairs', 'written': 'held out: written passages', 'wice-judged': 'held out: judged claims', 'defacto': 'held out: judged news'}
 
 def dev_metrics(
-    dev: pl.DataFrame,   # PAIRS with `kind`
+    dev: pl.DataFrame,   # CLAIM_EVIDENCE_PAIRS with `kind`
     margin: np.ndarray,  # calibrated log-odds of ENT, best by `cross_fitted_log_odds`
     names: Mapping[str, str] = HELD_OUT,  # by what `kinds_of` gives
 ) -> list[dict]:  # rows of EVALUATION
@@ -638,7 +638,7 @@ def dev_metrics(
 
 def neutral_elsewhere(
     trainer: Trainer,
-    pairs: pl.DataFrame,  # PAIRS with `kind`
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind`
     calibration: Calibration,
     most: int = 500,
     seed: int = 0,
@@ -672,7 +672,7 @@ def verifier_card(
             'how': HOW, 'limits': [*LIMITS, *(own.limits if own else OPEN_LIMITS), *notes]}
 
 def train_verifier(
-    pairs: pl.DataFrame,  # PAIRS with `kind` and the splits train and dev
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind` and the splits train and dev
     out: Path|str,  # folder of the part
     settings: Settings = Settings(),  # noqa: B008
     measure: Callable[[TinyVerifier, pl.DataFrame], pl.DataFrame]|None = None,  # from the part and held-out pairs to EVALUATION

@@ -9,7 +9,7 @@ from conftest import real_data
 
 from factlab.claims.generation import training_data
 from factlab.core.core import DataError, ModelError, UsageError
-from factlab.data.corpora import PAIRS, load_oasis_sample
+from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_sample
 from factlab.models.adapters import WEIGHTS, read_card
 from factlab.models.store import Store
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
@@ -418,7 +418,7 @@ def test_nothing_that_is_measured_trains():
     "Judged training pairs are of WiCE's development half and of DeFacto outside FINAL; claims that are measured are others."
     for name in ('wice', 'defacto', 'final', 'xsumfaith'): real_data(name)
     from factlab.training.verifier import JUDGED, judged_pairs
-    judged = PAIRS.check(judged_pairs(download=False))
+    judged = CLAIM_EVIDENCE_PAIRS.check(judged_pairs(download=False))
     for name in ('wice', 'final', 'xsumfaith'): assert not set(judged['claim']) & set(measured_pairs(name)['claim'])
     assert judged['evidence'].str.len_chars().max() < 4000 and set(judged['source']) == set(JUDGED)
 

@@ -19,7 +19,8 @@ import polars as pl
 from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, UsageError, replacing
-from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
+from ...data.datasets import fingerprint, load, load_sample
+from ...data.summaries import load_xsumfaith
 from ...error_analysis.categories import ADDRESS, sample_errors
 from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table
