@@ -29,9 +29,7 @@ from ..models.prompts import Prompt, parse_bullets
 from ..models.store import StoreChoice
 from factlab.text.units import (
     MONTH,
-    ORDINALS,
-    SURNAMES,
-    VALUES,
+    surnames,
     Entry,
     Source,
     Unit,
@@ -44,6 +42,7 @@ from factlab.text.units import (
     number_value,
     tag_units,
 )
+from ..text.words import ORDINALS, NUMBER_WORDS
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c4
 FACTS = Schema('added facts', {
@@ -271,7 +270,7 @@ def number_word(
     value: int,
 ) -> str:  # in digits from 100 on
     "A number in words."
-    words = {number: word for word, number in VALUES.items()}
+    words = {number: word for word, number in NUMBER_WORDS.items()}
     if value >= 100: return str(value)
     return words.get(value) or f'{words[value//10*10]}-{words[value % 10]}'
 
@@ -334,9 +333,9 @@ def person_proposals(unit: Unit, tagged: _Tagged) -> list[str]:
     sex = _sex(tagged.fact['summary'], tagged.fact['text'])
     first = unit.text.split()[0]
     given = names_like(first, sex)
-    if unit.group == 'surname': return SURNAMES.split()
+    if unit.group == 'surname': return surnames()
     if unit.group == 'given name': return given
-    return [f'{a} {b}' for a, b in zip(given, SURNAMES.split(), strict=False)]
+    return [f'{a} {b}' for a, b in zip(given, surnames(), strict=False)]
 
 # %% ../../nbs/12_probing/01_counterfactual.ipynb #c27
 _AS_NATIONALITY = {'UK': 'western European', 'US': 'American'}
