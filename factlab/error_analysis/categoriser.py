@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, assets_dir
-from ..data.datasets import DEFACTO, ENTFA, XSumFaith, outside
+from ..data.summaries import DEFACTO, ENTFA, XSumFaith, outside
 from ..localization.classifiers import sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio

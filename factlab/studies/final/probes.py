@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 
 from ...core.core import DataError, UsageError, replacing
-from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
+from ...data.datasets import fingerprint, load, load_sample
+from ...data.summaries import load_xsumfaith
 from ...error_analysis.categories import ERROR_ADDRESS, sample_errors
 from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table

@@ -24,7 +24,7 @@ from ...audit.recomputed import recomputed_cells
 from ...claims.extraction import Form, load_extractor
 from ...core.core import DataError, Schema, UsageError
 from ...data.datasets import fingerprint, load, load_sample
-from ...data.datasets import path as data_path
+from ...data.files import path as data_path
 from ...localization import methods as localize
 from ...localization.classifiers import classify, support_scores
 from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
