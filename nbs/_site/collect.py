@@ -112,7 +112,8 @@ class Collection:
         self.parts['Library'] = ['Overview <nbs/index>', *(f'nbs/{folder.name}/index' for folder in folders)]
 
     def chapters(self, folder: Path) -> list[str]:
-        return [f'[{re.sub(r"^[0-9]+_", "", path.stem)}]({path.relative_to(ROOT/"nbs")})' for path in sorted(folder.rglob('*.ipynb'))]
+        def name(path: Path) -> str: return '.'.join(re.sub(r'^\d+_', '', part) for part in path.relative_to(folder).with_suffix('').parts)
+        return [f'[{name(path)}]({path.relative_to(ROOT/"nbs")})' for path in sorted(folder.rglob('*.ipynb'))]
 
     def about(self, folder: Path) -> str:
         name = package_of(folder)
