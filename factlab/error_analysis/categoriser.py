@@ -24,7 +24,7 @@ from ..models.asking import ask_prompt, read_response
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.datasets import DEFACTO, ENTFA, XSumFaith, outside
-from ..localization.methods import sentences
+from ..localization.classifiers import sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
 from ..models.encoder import Encoder

@@ -25,7 +25,7 @@ import polars as pl
 from ..text.sentences import short_sentences
 
 from ..claims.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims
-from ..claims.generation import TrainingData, extraction_pairs
+from ..claims.training_views import TrainingData, extraction_pairs
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, progress, replacing
 from ..data.corpora import load_factscore, load_oasis_sample
 from ..measures.easiness import MEANS, Similarity, easiness, easiness_difference, easiness_means, rouge1, rouge_words

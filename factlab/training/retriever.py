@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..claims.generation import TrainingData, retriever_pairs
+from ..claims.training_views import TrainingData, retriever_pairs
 from ..core.core import DataError, Schema, UsageError, canonical_json, digest, progress, replacing
 from ..data.corpora import RetrievalTask, load_factscore, load_oasis_sample, oasis_retrieval, retrieval_task, split_by
 from ..data.datasets import get

@@ -34,7 +34,7 @@ from factlab.error_analysis.annotations import (
     write_labels,
 )
 from ..error_analysis.categories import guarded_cells
-from ..localization.matching import Judge
+from ..localization.matching import MatchingJudge
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..reports.plots import drawable
@@ -405,7 +405,7 @@ def p_true_probe(
 
 def _question_for(case: Case, model: Model, store: object) -> dict:  # a row of DRAFTS
     "What the model proposes to ask; where that is no question, or the model cannot write any, a gap in the summary's sentence."
-    from factlab.probing.counterfactual import added_facts
+    from factlab.probing.added_facts import added_facts
     from factlab.probing.questions import draft_questions, gap_questions
     from factlab.studies.final.probes import GAPS, writer_of
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text, 'span': pl.Series([case.span], dtype=pl.String)})
@@ -419,7 +419,8 @@ def counterfactual_probe(
 ) -> Probing:
     "The summary with a wrong fact in the place of the added one, and what the method says of both (FINAL § 6)."
     def probe(case: Case) -> list[dict]|dict:
-        from factlab.probing.counterfactual import added_facts, make_counterfactuals
+        from factlab.probing.added_facts import added_facts
+        from factlab.probing.counterfactual import make_counterfactuals
         if not case.span: return {'status': 'the error has no place in the summary', 'what to do': 'choose an error whose words are marked'}
         text, summary = case.example['text'], case.example['summary']
         made = make_counterfactuals(added_facts(pl.DataFrame({'text': [text], 'summary': [summary], 'span': [case.span], 'start': [summary.find(case.span)], 'description': [case.error.text]})))
@@ -554,7 +555,7 @@ class Workbench(widgets.VBox):
         run: Run|pl.DataFrame|Examples,  # a run, or predictions (schema PREDICTIONS)
         rows: pl.DataFrame|None = None,  # id, text, summary, gold; the run's own data set when None
         matches: pl.DataFrame|None = None,  # schema MATCHES
-        judge: str|Judge|None = 'encoder',  # matches where none are given; asked once, then in the store
+        judge: str|MatchingJudge|None = 'encoder',  # matches where none are given; asked once, then in the store
         other: Run|pl.DataFrame|Examples|None = None,  # a second run to compare with
         other_matches: pl.DataFrame|None = None,
         schemes: Sequence[LabelScheme]|None = None,  # FINAL's categories; of a run with nothing matched, right or wrong

@@ -56,7 +56,8 @@ def _verify(arguments: argparse.Namespace) -> int:
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
 
-    from factlab.verification.pipeline import verdict_json, verdict_report, verify_texts
+    from factlab.verification.reporting import verdict_json, verdict_report
+    from factlab.verification.pipeline import verify_texts
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k, method=arguments.method,
                          stop_at_text_verdict=arguments.stop_at_text_verdict)
@@ -180,7 +181,7 @@ def given_data(
     data: str,  # as of `building.training_data`
 ) -> str:  # for a notebook, which runs in another folder
     "What to train on. Raises `UsageError` or `DataError` when it is nothing that can be trained on."
-    from factlab.claims.generation import OPEN, training_data
+    from factlab.claims.training_views import OPEN, training_data
     from factlab.data.corpora import OASIS_SETS
     training_data(data)
     return data if data in (OPEN, *OASIS_SETS) else os.path.abspath(os.path.expanduser(data))
