@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 import polars as pl
-from .classifiers import STRIDE, WINDOW, claim_probabilities, claim_support
 
 from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..core.core import Schema
+from .classifiers import STRIDE, WINDOW, claim_probabilities, claim_support
 from .methods import PREDICTIONS
 from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask

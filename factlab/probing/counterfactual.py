@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
-from .added_facts import TaggedFact, spot_unit, tag_facts, tagged_window
-from .replacements import refusal, rewrite, rule_proposals
 
 from ..core.core import Schema, UsageError, digest
 from ..data.datasets import locate
@@ -25,6 +23,8 @@ from ..measures.stats import proportion_interval
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt, parse_bullets
 from ..models.store import StoreChoice
+from .added_facts import TaggedFact, spot_unit, tag_facts, tagged_window
+from .replacements import refusal, rewrite, rule_proposals
 from factlab.text.units import (
     Unit,
 )

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 
 import polars as pl
-from .added_facts import TAGGED_CHARACTERS, TaggedFact, added_facts, spot_unit, tag_facts
 
+from .added_facts import TAGGED_CHARACTERS, TaggedFact, added_facts, spot_unit, tag_facts
 from factlab.text.units import (
     MONTH,
     ORDINALS,

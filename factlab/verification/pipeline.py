@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from .verdict_rules import MISSING, NEUT, Rule, algorithm1, best_place, labels_of, read_method
 
 from ..claims.extraction import Extractor, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress
@@ -29,6 +28,7 @@ from ..retrieval.index import Hits, TextSearch, check_k
 from ..text.language import language_warning
 from .nli import Verifier, load_verifier
 from .tiny_verifier import NLI_LABELS
+from .verdict_rules import MISSING, NEUT, Rule, algorithm1, best_place, labels_of, read_method
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c4
 class Evaluation(NamedTuple):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tolerance import NETWORK
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.localization.classifiers import best_f1_threshold, classify, sentences, support_scores
 from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
     BINARY,
@@ -39,7 +40,6 @@ from factlab.localization.methods import (
     read_detection,
     two_step,
 )
-from factlab.localization.classifiers import best_f1_threshold, classify, sentences, support_scores
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.interface import Response, ScriptedModel
 

@@ -3,7 +3,8 @@ import polars as pl
 import pytest
 
 from factlab.core.core import DataError, UsageError
-from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, save_chart, share_chart
+from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, share_chart
+from factlab.reports.theme import save_chart
 
 HOSTILE = '</text><script>alert(1)</script> & "\' ]]> \x00\u202e ${datum} 漢字'
 

@@ -26,9 +26,9 @@ from ...core.core import DataError, Schema, UsageError
 from ...data.datasets import fingerprint, load, load_sample
 from ...data.datasets import path as data_path
 from ...localization import methods as localize
+from ...localization.classifiers import classify, support_scores
 from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
 from ...localization.methods import PREDICTIONS, STYLES, Binary, FactScore, Localizer, hinted, oracle, prompt_set, two_step
-from ...localization.classifiers import classify, support_scores
 from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.metrics import matching_counts, matching_scores
 from ...measures.stats import score_intervals
@@ -41,8 +41,8 @@ from ...reports.plots import BOXES, LINKS, count_chart
 from ...reports.published import published, rounding_interval
 from ...reports.significance import mark_cells
 from ...runs.runs import Run, make_run
-from ...verification.tiny_verifier import NLI_LABELS
 from ...verification.nli import AskedVerifier, Verifier, load_verifier
+from ...verification.tiny_verifier import NLI_LABELS
 
 # %% ../../../nbs/17_studies/01_final/00_study.ipynb #c4
 METHODS = {'zero_shot': 'Zero-Shot', 'few_shot': 'Few-Shot', 'cot': 'CoT', 'factscore': 'FactScore',

@@ -5,7 +5,7 @@ import pytest
 
 from factlab.audit.recomputed import recomputed_cells
 from factlab.core.core import DataError, UsageError
-from factlab.reports.plots import _held, rank_chart
+from factlab.reports.plots import rank_chart
 from factlab.reports.published import cell, published
 from factlab.studies.facts.leaderboard import SCORE_COLUMNS, leaderboard, leaderboard_cells, rank_grid
 from factlab.studies.facts.relations import LEADERBOARDS
@@ -59,8 +59,3 @@ def test_a_leaderboard_without_a_score_says_which():
 def test_the_chart_shows_every_rank(made):
     (data,) = rank_chart(rank_grid(made['facts/table5']), 't').to_dict()['datasets'].values()
     assert len(data) == 81 and sum(row['marked'] for row in data) == 9
-
-
-def test_a_notebook_holds_long_texts_to_their_width():
-    label = '<text text-anchor="end" font-size="12px" fill="#1A1A1A">Gemini 2.0 Flash Experimental</text>'
-    assert 'textLength="171" lengthAdjust' in _held(label) and _held('<text font-size="12px">42</text>').count('textLength') == 0
