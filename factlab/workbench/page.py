@@ -391,7 +391,7 @@ def p_true_probe(
     "P(True) of the fact in the chosen error (FINAL § 6, App. G.1), with the question that the user wrote or that the model proposes."
     def probe(case: Case) -> dict:
         from factlab.probing.ptrue import ptrue_exact
-        from factlab.studies.final.probes import CAVEAT
+        from factlab.probing.questions import PTRUE_CAVEAT
         asked = load_model(model) if isinstance(model, str) else model
         question = {'id': 'case', 'question': case.question, 'answer': case.answer or case.span or ''}
         if not case.question:
@@ -400,16 +400,15 @@ def p_true_probe(
             question |= {'question': draft['question'], 'answer': draft['answer']}
         found = ptrue_exact(pl.DataFrame(question), asked, store).row(0, named=True)
         shown_ = {name: question[name] for name in ('question', 'answer')} | {name: found[name] for name in ('status', 'p_true', 'p_first', 'p_swapped', 'order_bias', 'mass')}
-        return shown_ | ({'note': CAVEAT} if asked.name.startswith('tiny') else {})
+        return shown_ | ({'note': PTRUE_CAVEAT} if asked.name.startswith('tiny') else {})
     return probe
 
 def _question_for(case: Case, model: Model, store: object) -> dict:  # a row of DRAFTS
     "What the model proposes to ask; where that is no question, or the model cannot write any, a gap in the summary's sentence."
     from factlab.probing.counterfactual import added_facts
-    from factlab.probing.questions import draft_questions, gap_questions
-    from factlab.studies.final.probes import GAPS, writer_of
+    from factlab.probing.questions import GAP_WRITER, draft_questions, gap_questions, question_writer
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text, 'span': pl.Series([case.span], dtype=pl.String)})
-    draft = draft_questions(error, model, store).row(0, named=True) if writer_of(model.name) != GAPS else {'status': 'unparsed'}
+    draft = draft_questions(error, model, store).row(0, named=True) if question_writer(model.name) != GAP_WRITER else {'status': 'unparsed'}
     return draft if draft['status'] == 'ok' else gap_questions(added_facts(error)).row(0, named=True)
 
 def counterfactual_probe(

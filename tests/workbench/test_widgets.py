@@ -17,8 +17,8 @@ from factlab.localization.matching import MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
+from factlab.probing.questions import PTRUE_CAVEAT
 from factlab.runs.runs import Run, make_run
-from factlab.studies.final.probes import CAVEAT
 from factlab.workbench.examples import (
     KINDS,
     SHOW,
@@ -374,7 +374,7 @@ def test_the_default_probes_on_the_embedded_model():
     probe.question.value, probe.answer.value = 'When did the mill in Lund close?', '1913'
     probe.run('P(True)')
     probe.wait()
-    assert CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.errand.value
+    assert PTRUE_CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.errand.value
     probe.run('Counterfactual')
     probe.wait()
     assert 'swapped' in probe.result.value and not probe.errand.value
