@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_STEP', 'EXTRACT_STEP', 'FALSIFY_STEP',
-           'FACTUAL_STEP', 'UNFACTUAL_STEP', 'NAMES', 'MOST_WORDS', 'MOST_OTHERS', 'REJECTED', 'RETRIEVER_PAIRS',
-           'OPEN', 'STATED_ELSEWHERE', 'MADE_BY_A_BUILD', 'Steps', 'step_schema', 'parse_steps', 'parse_pair',
-           'parse_text', 'Step', 'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four',
+           'FACTUAL_STEP', 'UNFACTUAL_STEP', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES', 'REJECTED',
+           'RETRIEVER_PAIRS', 'OPEN', 'STATED_ELSEWHERE', 'MADE_BY_A_BUILD', 'Steps', 'step_schema', 'parse_steps',
+           'parse_pair', 'parse_text', 'Step', 'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four',
            'with_falsified', 'read_pages', 'draw_passage', 'make_drafts', 'build_spec', 'Build', 'accepted_rows',
            'rejected_rows', 'check_drafts', 'make_items', 'summary', 'read_build', 'save_build', 'placeholder', 'build',
            'rebuild', 'extraction_pairs', 'retriever_pairs', 'nli_triplets', 'mine_neutral', 'TrainingData',
@@ -27,10 +27,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from ..text.sentences import sentences
 
 from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, window_starts
-from .rules import ITEM, RULES, SHARES, Fault, check_items, place_of, rules_digest, word_count
+from .rules import GENERATION_RULES, ITEM, SHARES, Fault, check_items, place_of, rules_digest, word_count
 from ..core.core import DataError, ModelError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import OASIS, OASIS_SETS, PAIRS, SAMPLE, load_oasis_data, split_by
 from ..data.datasets import fingerprint, read_frame
@@ -38,10 +37,12 @@ from ..measures.stats import mean_interval, proportion_interval
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
+from ..text.sentences import sentences
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c4
 _FALSIFY_RULES = ('Change one claim, the one that matters most to the text, so that it becomes false. The change is subtle and the error '
-                  'critical: the new claim sounds plausible, and contradicts the old one. Leave every date, year and number, and every name '
+                  'critical: the new claim sounds plausible, and contradicts the old one. Leave every date, year and number, and every '
+                  'name '
                   'of a person, a place or an organisation, as it is. Do not merely negate the verb. '
                   f'The new claim also has at most {MAX_WORDS} words.')
 _FACTUAL_RULES = ('Write a text that states all claims, in their order. It is a paraphrase: it means what the given text means, and shares '
@@ -106,9 +107,9 @@ def _plain(value: object) -> str|None:
     "A text with single spaces, or None for what is no text or an empty one."
     return ' '.join(value.encode('utf-8', 'replace').decode().split()) or None if isinstance(value, str) else None
 
-def _texts(value: object, least: int, most: int) -> list[str]|None:
+def _texts(value: object, min_items: int, max_items: int) -> list[str]|None:
     found = [_plain(item) for item in value] if isinstance(value, list) else []
-    return found if least <= len(found) <= most and None not in found else None
+    return found if min_items <= len(found) <= max_items and None not in found else None
 
 def parse_steps(
     text: str,  # an answer to UNIFIED
@@ -235,20 +236,20 @@ def with_falsified(steps: Steps) -> list[str]:
     return [steps.falsified if at == altered else claim for at, claim in enumerate(steps.claims)]
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c20
-NAMES = ('page', 'title', 'id')  # columns that may name a page
-MOST_WORDS, MOST_OTHERS = 600, 30  # of a passage; other passages of its page
+PAGE_COLUMNS = ('page', 'title', 'id')  # columns that may name a page
+MAX_PASSAGE_WORDS, MAX_OTHER_PASSAGES = 600, 30  # of a passage; other passages of its page
 
 def read_pages(
-    texts: 'Path|str|pl.DataFrame',  # a folder of .txt and .md files; or a frame, .parquet, .jsonl or .csv with `text` and one of NAMES
+    texts: 'Path|str|pl.DataFrame',  # a folder of .txt and .md files; or a frame, .parquet, .jsonl or .csv with `text` and one of PAGE_COLUMNS
 ) -> pl.DataFrame:  # page, text
     "The pages of a collection. Raises `DataError` for what cannot be read, and for a collection without pages."
     if not isinstance(texts, pl.DataFrame):
         path = Path(texts).expanduser()
         if path.is_dir(): return _read_folder(path)
         texts = read_frame(path)
-    name = next((name for name in NAMES if name in texts.columns), None)
+    name = next((name for name in PAGE_COLUMNS if name in texts.columns), None)
     if 'text' not in texts.columns or name is None:
-        raise DataError(f'the texts have the columns {texts.columns}: expected text, and one of {", ".join(NAMES)}')
+        raise DataError(f'the texts have the columns {texts.columns}: expected text, and one of {", ".join(PAGE_COLUMNS)}')
     if texts.is_empty(): raise DataError('there are no texts: expected one page a row')
     return texts.select(page=pl.col(name).cast(pl.String), text=pl.col('text').cast(pl.String))
 
@@ -274,7 +275,7 @@ def draw_passage(
     if not starts: return 0, '', []
     number = int(digest([seed, page])[:12], 16) % len(starts)
     others = [start for start in starts if abs(start - starts[number]) >= size]
-    spread = [others[at*len(others)//min(len(others), MOST_OTHERS)] for at in range(min(len(others), MOST_OTHERS))]
+    spread = [others[at*len(others)//min(len(others), MAX_OTHER_PASSAGES)] for at in range(min(len(others), MAX_OTHER_PASSAGES))]
     return number, ' '.join(split[starts[number]:starts[number] + size]), [' '.join(split[start:start + size]) for start in spread]
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c23
@@ -290,7 +291,7 @@ def make_drafts(
     drafts, seen, names, pages = [], set(), Counter(), pages.head(pages.height if limit is None else limit)
     for page, text in progress(pages.iter_rows(), total=pages.height, label='passages', unit='page'):
         number, passage, others = draw_passage(page or '', text or '', seed, size, stride)
-        reasons = {'the page has no sentences': not passage, f'{word_count(passage)} words': word_count(passage) > MOST_WORDS,
+        reasons = {'the page has no sentences': not passage, f'{word_count(passage)} words': word_count(passage) > MAX_PASSAGE_WORDS,
                    'the same passage as another page': bool(passage) and passage in seen, 'another page has this name': names[page] > 0,
                    'the page has no name': page is None}
         seen.add(passage); names[page] += 1
@@ -337,7 +338,8 @@ class Build:
         "How many items broke which rule, most frequent first; an item may break several."
         broken, counts = self.manifest['rules_broken'], self.manifest['counts']
         shares = pl.DataFrame({'rule': list(broken), 'items': list(broken.values())}, schema={'rule': pl.String, 'items': pl.Int64})
-        of = pl.when(pl.col('rule') == 'passage').then(counts['pages']).otherwise(counts['asked'])  # pages without a passage are not asked about
+        # pages without a passage are not asked about
+        of = pl.when(pl.col('rule') == 'passage').then(counts['pages']).otherwise(counts['asked'])
         return shares.with_columns(share=pl.col('items')/of.clip(1)).sort('items', 'rule', descending=[True, False])
 
     def __repr__(self) -> str:
@@ -388,7 +390,7 @@ def summary(drafts: Sequence[Draft]) -> dict:
               for kind in ('prompt', 'completion')}
     return {'counts': {'pages': len(drafts), 'asked': len(asked), 'accepted': accepted, 'rejected': len(drafts) - accepted,
                        'failed': failed},
-            'rules_broken': {rule: broken[rule] for rule in RULES if rule in broken},
+            'rules_broken': {rule: broken[rule] for rule in GENERATION_RULES if rule in broken},
             'calls': sum(len(draft.responses) for draft in drafts), 'tokens': tokens}
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c30
@@ -586,7 +588,8 @@ def held_out_pages(
     if rows.select(training.all()).item(): rows = rows.with_columns(split=split_by(rows['page'], {'dev': .2, 'train': .8}))
     else: rows = rows.with_columns(split=pl.when(training.all().over('page')).then(pl.lit('train')).otherwise(pl.lit('dev')))
     if rows['split'].n_unique() < 2:
-        raise DataError(f'{name} has {rows["page"].n_unique()} pages, all of them {"to train on" if "train" in rows["split"] else "held out"}: '
+        raise DataError(f'{name} has {rows["page"].n_unique()} pages, all of them '
+                        f'{"to train on" if "train" in rows["split"] else "held out"}: '
                         'give 3 or more, or a column split with train and validation')
     return OASIS.check(rows)
 
@@ -647,7 +650,7 @@ def built_shares(
     broken, asked = built.manifest['rules_broken'], built.manifest['counts']['asked']
     answered = asked - broken.get('answer', 0)
     read = answered - broken.get('json', 0)  # an item without an answer that can be read has no other fault
-    sizes = {rule: {'answer': asked, 'json': answered}.get(rule, read) for rule in RULES if rule != 'passage'}
+    sizes = {rule: {'answer': asked, 'json': answered}.get(rule, read) for rule in GENERATION_RULES if rule != 'passage'}
     shares = pl.DataFrame([{'rule': rule, 'kept': n - broken.get(rule, 0), 'n': n} for rule, n in sizes.items()], schema=SHARES)
     return shares.with_columns(share=pl.when(pl.col('n') > 0).then(pl.col('kept')/pl.col('n')))
 
@@ -655,13 +658,13 @@ def built_shares(
 def new_words(
     text: str,
     before: str,
-    most: int = 6,
+    max_words: int = 6,
 ) -> str:
     "The words of a text that have no counterpart in what was before it, in order; dots where there are more."
     words, others = text.split(), before.split()
     blocks = SequenceMatcher(None, [*map(str.casefold, others)], [*map(str.casefold, words)], autojunk=False).get_opcodes()
     found = [word.strip('.,;:') for kind, _, _, start, end in blocks if kind in ('replace', 'insert') for word in words[start:end]]
-    return ' '.join(found[:most]) + ' …'*(len(found) > most)
+    return ' '.join(found[:max_words]) + ' …'*(len(found) > max_words)
 
 def step_boxes(
     item: Mapping,  # a row of OASIS

@@ -9,21 +9,25 @@ __all__ = ['as_clause', 'describe_rejection', 'stated_claims', 'RejectedClaims',
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c2
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
-from ..models.asking import answers_frame
-from ..text.sentences import short_sentences
 
 from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
+from ..core.core import Schema
 from .methods import PREDICTIONS, STRIDE, WINDOW, claim_probabilities, claim_support
+from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
-from ..verification.nli import LABELS, Verifier, most_decided
+from ..text.sentences import short_sentences
+from ..verification.nli import Verifier, most_decided
+from ..verification.tiny_verifier import NLI_LABELS
 
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c4
-_SMALL = frozenset('a an the this that these those he she it they we his her its their our there in on at after before during by from as with for one two three some many most no each every all another both several'.split())
+_SMALL = frozenset('a an the this that these those he she it they we his her its their our there in on at after before during by from as '
+                   'with for one two three some many most no each every all another both several'.split())
 
 def as_clause(
     claim: str,  # a sentence
@@ -50,7 +54,8 @@ def stated_claims(
 ) -> tuple[list[tuple], list[list[Response]]]:  # status, reason, claims of each summary; and the responses it took
     "Take summaries apart. One part that cannot be read makes the summary unparsed, for its wrong claim may be the one that was lost."
     parts = [form.divide(summary) for summary in summaries]
-    answers = iter(ask([Request(messages=part, max_tokens=form.max_tokens, stop=STOP, label=form.prompt.name, **sampling) for found in parts for part in found], model, store))
+    answers = iter(ask([Request(messages=part, max_tokens=form.max_tokens, stop=STOP, label=form.prompt.name, **sampling)
+                        for found in parts for part in found], model, store))
     asked = [[next(answers) for _ in found] for found in parts]
     return [_stated(responses, form) for responses in asked], asked
 
@@ -67,6 +72,7 @@ class RejectedClaims:
     threshold: float = 0.5   # of P(ENT)
     form: Form|None = BY_SENTENCE  # how the run's model is asked for claims; None: it is not asked, and sentences are the claims
     name: str = 'rejected_claims'
+    schema: ClassVar[Schema] = PREDICTIONS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (self.form.prompt,) if self.form else ()
@@ -75,9 +81,10 @@ class RejectedClaims:
     def max_tokens(self) -> int: return self.form.max_tokens if self.form else 1
 
     @property
-    def version(self) -> dict:
+    def settings(self) -> dict:
         "Everything beside the prompts and the run's model that changes a prediction."
-        return {'stages': 1, 'form': self.form.name if self.form else 'sentences', 'verifier': self.verifier.identity, 'threshold': self.threshold, 'window': [WINDOW, STRIDE]}
+        return {'stages': 1, 'form': self.form.name if self.form else 'sentences', 'verifier': self.verifier.identity,
+                'threshold': self.threshold, 'window': [WINDOW, STRIDE]}
 
     def claims(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and claims of each row's summary, and the responses."
@@ -94,22 +101,23 @@ class RejectedClaims:
         stated, asked = self.claims(rows, model, store, seed=seed, repeat=repeat)
         found = self.verify(rows, [claims for _, _, claims in stated], store)
         states = [self._state(state, probabilities) for state, probabilities in zip(stated, found, strict=True)]
-        told = [claim_report(claims or [], probabilities) for (_, _, claims), probabilities in zip(stated, found, strict=True)]
-        return answers_frame(PREDICTIONS, rows, states, asked).with_columns(answer=pl.Series(told, dtype=pl.String))
+        reports = [claim_report(claims or [], probabilities) for (_, _, claims), probabilities in zip(stated, found, strict=True)]
+        return answers_frame(PREDICTIONS, rows, states, asked).with_columns(answer=pl.Series(reports, dtype=pl.String))
 
     def _state(self, stated: tuple, probabilities: np.ndarray) -> tuple:
         status, reason, claims = stated
         if status != 'ok': return stated
         if not claims: return 'ok', reason or 'no claim was found in the summary', []
         rejected = claim_support(probabilities) < self.threshold
-        return 'ok', reason, [describe_rejection(claim, windows) for claim, windows, out in zip(claims, probabilities, rejected, strict=True) if out]
+        return 'ok', reason, [describe_rejection(claim, windows)
+                              for claim, windows, out in zip(claims, probabilities, rejected, strict=True) if out]
 
 def claim_report(
     claims: Sequence[str],
     probabilities: np.ndarray,  # [claims, windows, 3]
 ) -> str:  # a line for each claim
     "What was found about each claim, for whoever looks at a prediction."
-    return '\n'.join(f'{LABELS[int(most_decided(windows).argmax())]} {support:.2f} {claim}'
+    return '\n'.join(f'{NLI_LABELS[int(most_decided(windows).argmax())]} {support:.2f} {claim}'
                      for claim, windows, support in zip(claims, probabilities, claim_support(probabilities), strict=True))
 
 # %% ../../nbs/09_localization/02_rejected_claims.ipynb #c19
@@ -123,7 +131,8 @@ def claim_supports(
     "The support of every claim, whatever the threshold."
     stated, _ = method.claims(rows, model, store, **sampling)
     found = method.verify(rows, [claims for _, _, claims in stated], store)
-    return [claim_support(probabilities).astype(float) if status == 'ok' else None for (status, _, _), probabilities in zip(stated, found, strict=True)]
+    return [claim_support(probabilities).astype(float) if status == 'ok' else None
+            for (status, _, _), probabilities in zip(stated, found, strict=True)]
 
 def best_claim_threshold(
     supports: Sequence[np.ndarray|None],        # of each row's claims
@@ -131,10 +140,12 @@ def best_claim_threshold(
     n_gold: Sequence[int],
 ) -> float|None:  # None where nothing could be read
     "The threshold with the best micro F1 of localization; of equal ones the lowest. All values are tried."
-    read = [(support, found, gold) for support, found, gold in zip(supports, matched, n_gold, strict=True) if support is not None and found is not None]
+    read = [(support, found, gold) for support, found, gold in zip(supports, matched, n_gold, strict=True)
+            if support is not None and found is not None]
     values = np.concatenate([support for support, _, _ in read]) if read else np.zeros(0)
     if not values.size: return None
-    firsts = np.array([min(s for s, item in zip(support, found, strict=True) if item == gold) for support, found, _ in read for gold in {*found} - {None}])
+    firsts = np.array([min(s for s, item in zip(support, found, strict=True) if item == gold) for support, found, _ in read
+                       for gold in {*found} - {None}])
     cuts = np.unique(values)
     cuts = np.append((cuts[1:] + cuts[:-1])/2, np.nextafter(cuts[-1], np.inf))
     hits, reported = ((part[None, :] < cuts[:, None]).sum(1) for part in (firsts, values))

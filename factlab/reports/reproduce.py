@@ -26,7 +26,7 @@ from pathlib import Path
 import polars as pl
 
 from ..core.core import RunError, UsageError, canonical_json, digest, home_dir, project_dir
-from .exhibits import CATALOG, Exhibit, dry_run_folder, figures_dir, find_exhibits, summary_of
+from .exhibits import Exhibit, catalog, dry_run_folder, figures_dir, find_exhibits, summary_of
 
 # %% ../../nbs/14_reports/05_reproduce.ipynb #c4
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _work(connection, parameters: dict, out: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    exhibits = {exhibit.id: exhibit for exhibit in CATALOG}
+    exhibits = {exhibit.id: exhibit for exhibit in catalog()}
     with SharedKernel() as kernel:
         while (id := connection.recv()) is not None: connection.send(asdict(run_notebook(exhibits[id], parameters, kernel, out=Path(out))))
 

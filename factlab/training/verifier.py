@@ -38,7 +38,7 @@ from .paraphrased_claims import question_statements, summary_pairs, summary_stat
 from .written_passages import ELSEWHERE, load_written, written_pairs
 from factlab.verification.tiny_verifier import (
     HEAD,
-    LABELS,
+    NLI_LABELS,
     Reader,
     Row,
     TinyVerifier,
@@ -139,10 +139,10 @@ def evidence_groups(
     most: int = 8,  # claims in one group
 ) -> list[list[Group]]:  # by statement
     "Pairs by statement and evidence. Raises `DataError` on labels that are none of ENT, NEUT, CONTR."
-    if wrong := set(pairs['label'].unique()) - set(LABELS): raise DataError(f'training pairs have the labels {sorted(map(str, wrong))}, expected {LABELS}')
+    if wrong := set(pairs['label'].unique()) - set(NLI_LABELS): raise DataError(f'training pairs have the labels {sorted(map(str, wrong))}, expected {NLI_LABELS}')
     statements: dict[str, list[Group]] = {}
     for (evidence,), part in pairs.group_by('evidence', maintain_order=True):
-        statement, labels = part['id'][0].split('#')[0], [LABELS.index(label) for label in part['label']]
+        statement, labels = part['id'][0].split('#')[0], [NLI_LABELS.index(label) for label in part['label']]
         for start in range(0, len(part), most):
             group = Group(statement, evidence, part['claim'][start:start + most].to_list(), labels[start:start + most])
             statements.setdefault(statement, []).append(group)
@@ -647,7 +647,7 @@ def neutral_elsewhere(
     far = pairs.filter((pl.col('split') == 'dev') & (pl.col('kind') == ELSEWHERE))
     if far.is_empty(): return []
     far = far.sample(min(most, len(far)), seed=seed)
-    neutral = (dev_logits(trainer, far)*calibration.scale + np.array([calibration.shift, 0, 0])).argmax(1) == LABELS.index('NEUT')
+    neutral = (dev_logits(trainer, far)*calibration.scale + np.array([calibration.shift, 0, 0])).argmax(1) == NLI_LABELS.index('NEUT')
     _, group = np.unique(far['group'].to_numpy(), return_inverse=True)
     found = bootstrap_counts(np.stack([np.bincount(group, neutral), np.bincount(group)], 1), ratio([1, 0], [0, 1]), seed=seed)
     return [{'set': 'held out: passages on something else', 'system': 'tiny', 'metric': NEUTRAL, 'n': len(far), 'groups': found.n, 'estimate': found.estimate,

@@ -22,7 +22,7 @@ from ..core.core import DataError, FactlabError, Schema, UsageError
 from ..data.datasets import fingerprint, load, load_sample
 from ..error_analysis.annotations import ITEMS
 from ..error_analysis.categoriser import find_focus
-from ..localization.matching import MATCHES, Judge, load_judge, match_predictions
+from ..localization.matching import MATCHES, MatchingJudge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS, sentences
 from ..models.encoder import Encoder
 from ..reports.plots import drawable
@@ -84,7 +84,7 @@ def read_examples(
     run: Run|pl.DataFrame,  # a run, or predictions (schema PREDICTIONS; older ones may lack columns)
     rows: pl.DataFrame|None = None,  # id, text, summary, and where known gold, spans, categories, evidence; the run's own data set when None
     matches: pl.DataFrame|None = None,  # schema MATCHES
-    judge: str|Judge|None = None,  # matches where no `matches` are given; None: nothing is matched
+    judge: str|MatchingJudge|None = None,  # matches where no `matches` are given; None: nothing is matched
 ) -> Examples:
     "A run joined with its rows and its matching. Raises `DataError` when ids or texts are missing; what else is missing becomes a note."
     predictions, notes = (run.predictions, []) if isinstance(run, Run) else (run, [])
@@ -108,7 +108,7 @@ def read_examples(
     return Examples(_counted(joined.join(found, on='id', how='left', maintain_order='left')), run.id if isinstance(run, Run) else 'predictions', name, tuple(notes + more))
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c9
-def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None, judge: str|Judge|None) -> tuple[pl.DataFrame, list[str]]:
+def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None, judge: str|MatchingJudge|None) -> tuple[pl.DataFrame, list[str]]:
     "id and matched, from what was given or from the judge; pairs that point nowhere are dropped, and said."
     nothing = pl.DataFrame(schema={'id': pl.String, 'matched': pl.List(pl.Int64)})
     ready = joined.filter(pl.col('gold').is_not_null() & pl.col('predicted').is_not_null() & (pl.col('status') == 'ok'))

@@ -34,7 +34,7 @@ from factlab.error_analysis.annotations import (
     write_labels,
 )
 from ..error_analysis.categories import guarded_cells
-from ..localization.matching import Judge
+from ..localization.matching import MatchingJudge
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..reports.plots import drawable
@@ -553,7 +553,7 @@ class Workbench(widgets.VBox):
         run: Run|pl.DataFrame|Examples,  # a run, or predictions (schema PREDICTIONS)
         rows: pl.DataFrame|None = None,  # id, text, summary, gold; the run's own data set when None
         matches: pl.DataFrame|None = None,  # schema MATCHES
-        judge: str|Judge|None = 'encoder',  # matches where none are given; asked once, then in the store
+        judge: str|MatchingJudge|None = 'encoder',  # matches where none are given; asked once, then in the store
         other: Run|pl.DataFrame|Examples|None = None,  # a second run to compare with
         other_matches: pl.DataFrame|None = None,
         schemes: Sequence[LabelScheme]|None = None,  # FINAL's categories; of a run with nothing matched, right or wrong

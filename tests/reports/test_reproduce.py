@@ -23,15 +23,15 @@ from factlab.claims.extraction import EXTRACT
 from factlab.cli.main import _exit_code
 from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
+from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
-from factlab.reports.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
+from factlab.reports.exhibits import Exhibit, catalog, headline, make_cells, published_cells, summary_of
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'
-EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
+EXHIBITS = {exhibit.id: exhibit for exhibit in catalog()}
 
 
 @pytest.fixture(autouse=True, scope='module')
@@ -91,7 +91,7 @@ def pattern_of(prompt) -> re.Pattern:
     parts = re.split(r'\0(\w+)\0', message.content)
     return re.compile(''.join(f'(?P<{part}>.*)' if i % 2 else re.escape(part) for i, part in enumerate(parts)), re.DOTALL)
 
-PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, AGAIN.prompt, SAY,
+PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, LIST_RETRY.prompt, VERDICT_RETRY,
                                                            ASK_QUESTIONS, MATCH, EXTRACT)}
 
 def read_prompt(prompt: str) -> tuple[str, dict[str, str]]:
@@ -492,7 +492,7 @@ def test_an_exact_exhibit_shows_its_exact_cell():
     assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1); measured 0.25 (A (tiny) F1), n = 5')
 
 
-@pytest.mark.parametrize('id', [exhibit.id for exhibit in CATALOG if exhibit.counterpart])
+@pytest.mark.parametrize('id', [exhibit.id for exhibit in catalog() if exhibit.counterpart])
 def test_counterparts_are_printed(id):
     cells = published_cells(id).select('row', 'column').rows()
     assert EXHIBITS[id].counterpart in cells

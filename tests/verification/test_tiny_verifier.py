@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import real_data
+from tolerance import NETWORK, same_logits, same_probabilities
 
 from factlab.claims.generation import training_data
 from factlab.core.core import DataError, ModelError, UsageError
@@ -48,7 +49,7 @@ from factlab.verification.tiny_verifier import (
     CLAIM_TOKENS,
     EVIDENCE_TOKENS,
     HEAD,
-    LABELS,
+    NLI_LABELS,
     Reader,
     Row,
     TinyVerifier,
@@ -69,7 +70,8 @@ def few_pairs():
     rows = []
     for at, year in enumerate((1904, 1911, 1927, 1938, 1946, 1952)):
         for label, said in (('ENT', year), ('CONTR', year + 7)):
-            rows.append({'id': f's{at}#{label}', 'split': 'dev' if at == 5 else 'train', 'claim': f'The mill burned in {said}.', 'label': label,
+            rows.append({'id': f's{at}#{label}', 'split': 'dev' if at == 5 else 'train', 'claim': f'The mill burned in {said}.',
+                         'label': label,
                          'evidence': f'After a storm the mill burned down in {year}.', 'group': f'g{at}', 'source': 'ours', 'kind': 'date'})
     return pl.DataFrame(rows)
 
@@ -96,11 +98,12 @@ def trained(tmp_path_factory):
 def test_a_claim_gets_in_company_what_it_gets_alone(reader, network):
     import torch
     evidence = reader.evidences(['The mill by the river burned down in 1904.', 'Rust is iron oxide.'])
-    rows = [Row(evidence[0][0], reader.claims(['It burned.', 'The mill stands by the sea, far from any river.', 'No.'])), Row(evidence[1][0], reader.claims(['Rust.']))]
+    rows = [Row(evidence[0][0], reader.claims(['It burned.', 'The mill stands by the sea, far from any river.', 'No.'])),
+            Row(evidence[1][0], reader.claims(['Rust.']))]
     with torch.no_grad():
         together = label_logits(*network, rows)
         alone = torch.cat([label_logits(*network, [Row(row.evidence, [claim])]) for row in rows for claim in row.claims])
-    assert torch.allclose(together, alone, atol=1e-4)
+    assert same_logits(together, alone)
 
 
 def test_packing_equals_the_plain_causal_model(reader, network):
@@ -110,7 +113,7 @@ def test_packing_equals_the_plain_causal_model(reader, network):
     row = Row(reader.evidences(['The mill burned down in 1904.'])[0][0], reader.claims(['It burned.']))
     with torch.no_grad():
         plain = head(trunk(input_ids=torch.tensor([row.evidence + row.claims[0]])).last_hidden_state[0, -1])
-        assert torch.allclose(label_logits(trunk, head, [row])[0], plain, atol=1e-4)
+        assert same_logits(label_logits(trunk, head, [row])[0], plain)
 
 
 def test_no_claim_sees_another_and_no_token_the_future(reader):
@@ -142,14 +145,14 @@ def test_the_supporting_window_decides(reader, network):
     each = [pair_probabilities(reader, *network, [(long, 'The mill burned.')])]
     import torch
     with torch.no_grad(): single = np.concatenate([label_logits(*network, [row]).softmax(-1).numpy() for row in rows])
-    assert len(rows) > 2 and np.allclose(each[0][0], single[single[:, 0].argmax()], atol=1e-5) and places == [[0]]*len(rows)
+    assert len(rows) > 2 and same_probabilities(each[0][0], single[single[:, 0].argmax()]) and places == [[0]]*len(rows)
 
 
 def test_many_claims_on_one_evidence_keep_their_order(reader, network):
     pairs = [('The mill burned down.', f'Claim number {at} about a mill.') for at in range(37)] + [('Rust.', 'Iron.')]
     order = np.random.default_rng(1).permutation(len(pairs))
     straight, mixed = (pair_probabilities(reader, *network, some) for some in (pairs, [pairs[at] for at in order]))
-    assert np.allclose(straight[order], mixed, atol=1e-5)
+    assert same_probabilities(straight[order], mixed)
 
 
 # --- the verifier
@@ -162,7 +165,8 @@ def test_equal_pairs_are_computed_once_and_stored(trained, tmp_path):
         first = verifier.probabilities(pairs, store)
         verifier._batch = lambda pairs: pytest.fail('was computed again')
         assert np.array_equal(verifier.probabilities(pairs, store), first)
-    assert first.dtype == np.float32 and first.shape == (3, 3) and np.allclose(first.sum(1), 1, atol=1e-5) and np.array_equal(first[0], first[2])
+    assert first.dtype == np.float32 and first.shape == (3, 3) and np.allclose(first.sum(1), 1, atol=1e-5)
+    assert np.array_equal(first[0], first[2])
 
 
 def test_no_pairs_give_no_rows(trained): assert TinyVerifier(trained[0]).probabilities([], store=False).shape == (0, 3)
@@ -182,7 +186,8 @@ def test_what_is_no_pair_is_named(trained, pair):
 
 
 def test_a_claim_of_a_thousand_words_is_refused_not_cut(trained):
-    with pytest.raises(DataError, match=f'at most {CLAIM_TOKENS}'): TinyVerifier(trained[0]).probabilities([('a', 'word '*1000)], store=False)
+    with pytest.raises(DataError, match=f'at most {CLAIM_TOKENS}'):
+        TinyVerifier(trained[0]).probabilities([('a', 'word '*1000)], store=False)
 
 
 def test_hostile_texts_get_probabilities(trained):
@@ -219,11 +224,11 @@ def test_loss_falls_on_what_it_sees_again_and_again(tmp_path):
 def test_the_seed_decides_and_a_finished_training_returns_at_once(trained, tmp_path):
     _, found = trained
     again = train_steps(few_pairs(), tmp_path/'again', SMALL)
-    assert again.losses == pytest.approx(found.losses, abs=1e-4)
+    assert again.losses == pytest.approx(found.losses, rel=NETWORK)
     assert train_steps(few_pairs(), tmp_path/'again', SMALL).losses == again.losses
     longer = train_steps(few_pairs(), tmp_path/'again', SMALL._replace(steps=4)).losses
     assert longer[:3] == again.losses and len(longer) == 4
-    assert train_steps(few_pairs(), tmp_path/'other', SMALL._replace(seed=1)).losses != pytest.approx(found.losses, abs=1e-4)
+    assert train_steps(few_pairs(), tmp_path/'other', SMALL._replace(seed=1)).losses != pytest.approx(found.losses, rel=NETWORK)
 
 
 def test_a_killed_training_goes_on_where_it_was(trained, tmp_path, monkeypatch):
@@ -236,8 +241,8 @@ def test_a_killed_training_goes_on_where_it_was(trained, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt): train_steps(few_pairs(), tmp_path, SMALL, every=1)
     monkeypatch.setattr(module.Trainer, 'learn', learn)
     whole, parts = trained[1], train_steps(few_pairs(), tmp_path, SMALL, every=1)
-    assert parts.losses == pytest.approx(whole.losses, abs=1e-4)
-    assert all(np.allclose(one.detach(), other.detach(), atol=1e-5) for one, other in zip(parts.trainer.weights, whole.trainer.weights, strict=True))
+    assert parts.losses == pytest.approx(whole.losses, rel=NETWORK)
+    assert all(same_logits(one.detach(), other.detach()) for one, other in zip(parts.trainer.weights, whole.trainer.weights, strict=True))
 
 
 def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(trained, tmp_path):
@@ -265,7 +270,8 @@ def test_wrong_labels_and_steps_are_named(tmp_path):
 
 def test_groups_hold_every_pair_once_and_batches_every_group(reader):
     groups = evidence_groups(few_pairs(), most=1)
-    assert sum(len(group.claims) for part in groups for group in part) == len(few_pairs()) and all(isinstance(g, Group) for part in groups for g in part)
+    assert sum(len(group.claims) for part in groups for group in part) == len(few_pairs())
+    assert all(isinstance(g, Group) for part in groups for g in part)
     order = training_batches(evidence_groups(few_pairs()), reader, 10_000, seed=0)
     first = next(order)
     assert sum(len(example.labels) for example in first) == len(few_pairs())
@@ -277,7 +283,8 @@ def test_the_whole_training_leaves_a_part_with_a_card(tmp_path):
     folder, losses = train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, notes=['Trained in a test.'])
     card = read_card(folder)
     assert len(losses) == card['steps'] == 3 and card['metrics'][-1]['set'] == 'own' and card['limits'][-1] == 'Trained in a test.'
-    assert {row['use'] for row in card['data']} == {'trained', 'calibrated'} and sum(row['rows'] for row in card['data']) == len(few_pairs())
+    assert {row['use'] for row in card['data']} == {'trained', 'calibrated'}
+    assert sum(row['rows'] for row in card['data']) == len(few_pairs())
     assert np.isfinite(TinyVerifier(folder).probabilities([('a', 'b')], store=False)).all()
     assert read_losses(folder) == pytest.approx(losses, abs=1e-4)
 
@@ -291,19 +298,28 @@ def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tm
     monkeypatch.setattr(module, 'evidence_groups', lambda pairs: seen.append(pairs) or evidence_groups(pairs))
     folder, _ = train_verifier(pairs, tmp_path/'part', SMALL._replace(steps=2, tokens=400), notes=['Mined by the cosine.'], own=own)
     used = seen[0]
-    assert {*used['group']} == {*train['page']} and not {*used['evidence']} & {*held_out['passage'], *held_out['factual'], *held_out['unfactual'], *held_out['page_passages'].explode()}
+    assert {*used['group']} == {*train['page']}
+    assert not {*used['evidence']} & {*held_out['passage'], *held_out['factual'], *held_out['unfactual'],
+                                      *held_out['page_passages'].explode()}
     loop = set()
     for row in train.to_dicts():
-        loop |= {(row[text], claim, 'ENT') for text in ('passage', 'factual') for claim in row['claims']} | {(row['unfactual'], row['falsified'], 'ENT')}
-        loop |= {(row[text], row['falsified'], 'CONTR') for text in ('passage', 'factual')} | {(row['unfactual'], row['claims'][row['altered']], 'CONTR')}
+        loop |= {(row[text], claim, 'ENT') for text in ('passage', 'factual')
+                 for claim in row['claims']} | {(row['unfactual'], row['falsified'], 'ENT')}
+        loop |= {(row[text], row['falsified'], 'CONTR') for text in ('passage', 'factual')} | {(row['unfactual'],
+            row['claims'][row['altered']], 'CONTR')}
     assert {*used.filter(pl.col('label') != 'NEUT').select('evidence', 'claim', 'label').iter_rows()} == loop
     others = {(row['page'], claim): row['page_passages'] for row in train.to_dicts() for claim in row['claims']}
     neutral = used.filter(pl.col('label') == 'NEUT').select('group', 'claim', 'evidence').rows()
-    assert len(neutral) == sum(bool(texts) for texts in others.values()) > 0 and all(evidence in others[group, claim] for group, claim, evidence in neutral)
+    assert len(neutral) == sum(bool(texts) for texts in others.values()) > 0
+    assert all(evidence in others[group, claim] for group, claim, evidence in neutral)
     card = read_card(folder)
-    assert [(row['name'], row['licence'], row['use']) for row in card['data']] == [('mine.parquet (OASIS-shaped)', 'as stated by whoever made the data', use) for use in ('calibrated', 'trained')]
-    assert sum(row['rows'] for row in card['data']) == len(pairs) and '--data mine.parquet' in card['command'] and card['limits'][-1] == 'Mined by the cosine.'
-    assert {row['set'] for row in card['metrics']} == {'held out: mine.parquet (OASIS-shaped)'} and not any('biographies' in limit for limit in card['limits'])
+    assert [(row['name'], row['licence'], row['use'])
+            for row in card['data']] == [('mine.parquet (OASIS-shaped)', 'as stated by whoever made the data', use)
+                                         for use in ('calibrated', 'trained')]
+    assert sum(row['rows'] for row in card['data']) == len(pairs) and '--data mine.parquet' in card['command']
+    assert card['limits'][-1] == 'Mined by the cosine.'
+    assert {row['set'] for row in card['metrics']} == {'held out: mine.parquet (OASIS-shaped)'}
+    assert not any('biographies' in limit for limit in card['limits'])
 
 
 def test_a_part_that_cannot_be_measured_leaves_nothing_in_its_place(tmp_path):
@@ -321,8 +337,10 @@ def test_auroc_and_balanced_accuracy_agree_with_scikit_learn():
         truth, group = rng.random(120) < .4, rng.integers(0, 30, 120)
         score = np.round(truth*.7 + rng.normal(size=120), 1)
         found, accuracy = grouped_auroc(truth, score, group, resamples=300), balanced_accuracy(truth, score > .4, group)
-        assert found.estimate == pytest.approx(roc_auc_score(truth, score)) and found.low < found.estimate < found.high and found.n == len(set(group))
-        assert accuracy.estimate == pytest.approx(balanced_accuracy_score(truth, score > .4)) and accuracy.low < accuracy.estimate < accuracy.high
+        assert found.estimate == pytest.approx(roc_auc_score(truth, score)) and found.low < found.estimate < found.high
+        assert found.n == len(set(group))
+        assert accuracy.estimate == pytest.approx(balanced_accuracy_score(truth, score > .4))
+        assert accuracy.low < accuracy.estimate < accuracy.high
 
 
 def test_intervals_over_groups_are_wider_where_groups_repeat():
@@ -383,7 +401,8 @@ def test_thresholds_are_the_best_there_are():
 
 
 def test_differences_are_paired():
-    pairs = MEASURED.frame([{'id': str(at), 'set': 'own', 'claim': 'c', 'evidence': 'e', 'supported': at % 2 == 0, 'group': str(at)} for at in range(60)])
+    pairs = MEASURED.frame([{'id': str(at), 'set': 'own', 'claim': 'c', 'evidence': 'e', 'supported': at % 2 == 0, 'group': str(at)}
+                            for at in range(60)])
     truth = pairs['supported'].to_numpy()
     rows = evaluation_rows(pairs, {'ours': truth*.8, 'same': truth*.8, 'wrong': ~truth*.8}, {'ours': .5, 'same': .5, 'wrong': .5})
     found = {row['system']: row for row in rows if row['metric'] == 'balanced accuracy'}
@@ -398,12 +417,13 @@ def test_unknown_sets_and_missing_held_out_pairs_are_named():
 
 def test_passages_on_something_else_neither_calibrate_nor_pass_for_skill():
     pairs = few_pairs().with_columns(split=pl.lit('dev'))
-    far = pairs.head(8).with_columns(id='far' + pl.col('id'), evidence=pl.lit('Owls hunt at night.'), label=pl.lit('NEUT'), kind=pl.lit(ELSEWHERE))
+    far = pairs.head(8).with_columns(id='far' + pl.col('id'), evidence=pl.lit('Owls hunt at night.'), label=pl.lit('NEUT'),
+                                     kind=pl.lit(ELSEWHERE))
     assert sorted(dev_sample(pl.concat([pairs, far]))['id']) == sorted(pairs['id'])
     trainer = Trainer(Settings(layers=2, rank=2, dtype='float32'))
     log, plain = dev_logits(trainer, far), Calibration()
     def share(calibration): return [row['estimate'] for row in neutral_elsewhere(trainer, pl.concat([pairs, far]), calibration)]
-    assert share(plain) == [pytest.approx((log.argmax(1) == LABELS.index('NEUT')).mean())] and share(Calibration(1, 50)) == [0]
+    assert share(plain) == [pytest.approx((log.argmax(1) == NLI_LABELS.index('NEUT')).mean())] and share(Calibration(1, 50)) == [0]
     assert neutral_elsewhere(trainer, pairs, plain) == []
 
 
@@ -453,5 +473,6 @@ def test_the_shipped_card_tells_sources_and_measures():
     shipped_verifier()
     from factlab.models.adapters import shipped
     card = read_card(shipped('verifier'))
-    assert {row['name'] for row in card['data']} >= {'factscore', 'xquad', 'wice'} and {row['set'] for row in card['metrics']} >= {'climate-fever', 'dialfact', 'final'}
+    assert {row['name'] for row in card['data']} >= {'factscore', 'xquad', 'wice'}
+    assert {row['set'] for row in card['metrics']} >= {'climate-fever', 'dialfact', 'final'}
     assert not {row['name'] for row in card['data']} & {'final', 'dialfact', 'climate-fever', 'xsumfaith'}

@@ -9,11 +9,11 @@ from workbench.test_widgets import examples_of
 from factlab.error_analysis.annotations import FALSE_ALARMS, MISSED, REVIEW
 from factlab.error_analysis.categories import title_of
 from factlab.measures.stats import proportion_interval
-from factlab.reports.exhibits import CATALOG
+from factlab.reports.exhibits import catalog
 from factlab.reports.reproduce import SharedKernel, run_notebook
 from factlab.workbench.page import FINAL_TABLE, Workbench
 
-EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
+EXHIBITS = {exhibit.id: exhibit for exhibit in catalog()}
 SCHEMES = {'missed': MISSED, 'invented': FALSE_ALARMS}
 RUN = [{'id': f'row {n}', 'gold': [f'=1+{n}, said "{n}"', f'The year {n} is wrong,\nor so.'][:n % 3], 'predicted': [f'The river is left out {n}.']*(n % 2), 'matched': [None]*(n % 2)} for n in range(40)]
 

@@ -29,7 +29,7 @@ from ...models.prompts import Prompt
 from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
-    FACTS,
+    ADDED_FACTS,
     PROPOSE,
     added_facts,
     compare_detection,
@@ -53,7 +53,7 @@ from factlab.probing.ptrue import (
     sample_questions,
     sampling_check,
 )
-from ...probing.questions import ASK, GAP_WRITER, PTRUE_CAVEAT, draft_questions, gap_questions, question_writer
+from ...probing.questions import WRITE_QUESTION, GAP_WRITER, PTRUE_CAVEAT, draft_questions, gap_questions, question_writer
 from ...reports.exhibits import Result, make_cells
 from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...reports.published import published
@@ -68,7 +68,7 @@ def probed_model(
     *prompts: Prompt,  # that it will be asked
 ) -> Model:
     "The study's model, noted in its manifest with the prompts. In a dry run it answers them with their examples."
-    model = study.model(name, (PTRUE, ASK, PROPOSE))
+    model = study.model(name, (PTRUE, WRITE_QUESTION, PROPOSE))
     if isinstance(model, DryRun): model.placeholders = {f'{PTRUE.name}/sampled': PTRUE.example_answer, **model.placeholders}
     study.note_model(name, model, prompts)
     return model
@@ -99,7 +99,7 @@ ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong')  # of errors that ar
 def _drafts(study: Study, errors: pl.DataFrame, writer: str) -> pl.DataFrame:  # DRAFTS
     "A question for each error, by whom it may be."
     if writer == GAP_WRITER: return gap_questions(added_facts(errors.with_columns(span=pl.lit(None, pl.String))))
-    drafts = draft_questions(errors, probed_model(study, writer, ASK), study.store, seed=study.seed)
+    drafts = draft_questions(errors, probed_model(study, writer, WRITE_QUESTION), study.store, seed=study.seed)
     study.note_failed(drafts['status'])
     return drafts
 
@@ -295,7 +295,7 @@ def question_example(
     "A true added fact of the sample, asked about without its source (App. G.1, Fig. 11). Raises `UsageError` for a document without one."
     facts = sample_facts(load_sample().filter(pl.col('id') == document)).head(1)
     if facts.is_empty(): raise UsageError(f'{document!r} has no added fact that is true: take another document of the sample, such as s01')
-    chosen = probed_model(study, model, PTRUE, *[ASK]*write)
+    chosen = probed_model(study, model, PTRUE, *[WRITE_QUESTION]*write)
     written = draft_questions(facts, chosen, study.store, seed=study.seed) if write else sample_questions(load_sample())
     asked = written.join(facts, on='id', how='semi')
     probes = ptrue_exact(asked, chosen, study.store)
@@ -328,7 +328,7 @@ TRUE_FACTS = {'entfa': lambda: entfa_facts(load('entfa')), 'xsumfaith': lambda: 
 def study_facts(
     study: Study,
     source: str|None = None,  # 'entfa' or 'xsumfaith'; the study's own data when None
-) -> pl.DataFrame:  # schema FACTS
+) -> pl.DataFrame:  # schema ADDED_FACTS
     "Added facts of the study's rows that are true, or, where nobody knows, every described addition."
     if source not in (None, *TRUE_FACTS):
         raise UsageError(f'there are no facts from {source!r}: take {", ".join(TRUE_FACTS)}, or None for those of the data')
@@ -337,11 +337,11 @@ def study_facts(
         facts = sample_facts(load_sample()) if study.data == 'sample' else final_facts(load_labelled(study.data))
         facts = facts.join(pl.concat([study.rows(split) for split in ('dev', 'test')]), left_on='row', right_on='id', how='semi', maintain_order='left')
     facts = facts.filter(pl.col('category').fill_null('extrinsic_correct') == 'extrinsic_correct')
-    return FACTS.check(facts.head(study.limit) if source and study.limit else facts)
+    return ADDED_FACTS.check(facts.head(study.limit) if source and study.limit else facts)
 
 def counterfactual_cases(
     study: Study,
-    facts: pl.DataFrame,  # schema FACTS
+    facts: pl.DataFrame,  # schema ADDED_FACTS
     made: str = 'rules',  # 'people' (facts of the sample only), or the name of a model that proposes as well
 ) -> pl.DataFrame:  # schema COUNTERFACTUALS
     "At most one wrong fact for each true one; the others say why not."

@@ -87,7 +87,7 @@ class Study(base.Study):
     def example_answers(self) -> Mapping[str, str]:
         "What every prompt of the paper's methods and of the judge is answered in a dry run."
         hints = [localize.cot_prompt(variant, hint=True) for variant in (1, 2)]
-        retries = [again.prompt for again in (localize.AGAIN, localize.FACTS_AGAIN, localize.DETECTION_AGAIN, localize.REASONS_AGAIN)]
+        retries = [again.prompt for again in (localize.LIST_RETRY, localize.FACTS_RETRY, localize.DETECTION_RETRY, localize.REASONS_RETRY)]
         prompts = [*localize.ZERO_SHOT, *localize.FEW_SHOT, *localize.COT, *hints, localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, MATCH]
         return example_answers_of([*prompts, *retries]) | {'final/cot_judgement_prompt': MATCH.example_answer}
 
@@ -146,7 +146,7 @@ def _trained_verdicts(study: Study) -> pl.DataFrame:
     if dev.is_empty(): raise UsageError(_no_dev(study, f'the classifier {study.classifier!r}'))
     classifier = study.load_verifier(study.verifier) if study.classifier == 'verifier' else study.classifier
     truth = (dev['gold'].list.len() > 0).to_numpy()
-    threshold = localize.best_threshold(support_scores(dev, classifier, study.store), truth)
+    threshold = localize.best_f1_threshold(support_scores(dev, classifier, study.store), truth)
     study.used['classifier'] = {'name': study.classifier, 'threshold': round(threshold, 4)}
     if study.classifier == 'verifier': study.used['classifier']['verifier'] = classifier.identity
     return classify(test, support_scores(test, classifier, study.store), threshold)

@@ -25,7 +25,7 @@ from ...runs.runs import Run
 from .. import base
 from ..base import example_answers_of
 from ...training.extractor import CLAIM_TEXTS, claim_texts
-from ...verification.judges import SAY_LABEL, SETTINGS, Judge
+from ...verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c4
 class Tasks(NamedTuple):
@@ -120,8 +120,8 @@ class Study(base.Study):
 
     def example_answers(self) -> Mapping[str, str]:
         "What the prompts of all judges are answered in a dry run."
-        settings = [Judge(task, **setting) for task in ('text', 'rag', 'claim') for setting in SETTINGS.values()]
-        return example_answers_of([SAY_LABEL, *[judge.prompt for judge in settings]])
+        settings = [FactualityJudge(task, **setting) for task in ('text', 'rag', 'claim') for setting in SETTINGS.values()]
+        return example_answers_of([LABEL_RETRY, *[judge.prompt for judge in settings]])
 
     def about(self) -> dict:
         "Sizes of the tasks, and the fingerprint of the texts. Raises `DataError` when there is no text."
@@ -161,7 +161,7 @@ SYSTEM_ANSWERS = Schema('answers', {
 
 def judge_answers(
     study: Study,
-    judge: Judge,
+    judge: FactualityJudge,
     model: str,
     runs: int = 1,
     system: str|None = None,  # the name of the answers; the model's when None
@@ -175,7 +175,7 @@ def judge_answers(
         parts.append(_system_answers(answers, system or model, run))
     return pl.concat(parts)
 
-def judge_run(study: Study, judge: Judge, model: str, rows: pl.DataFrame, seed: int) -> Run:
+def judge_run(study: Study, judge: FactualityJudge, model: str, rows: pl.DataFrame, seed: int) -> Run:
     "One run, made or read back; what it rests on goes into the study's manifest."
     return study.once(('run', judge.name, model, seed), lambda: study.run(rows, judge, model, f'test/{judge.name} of seed {seed}', seed=seed))
 

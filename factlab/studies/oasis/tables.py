@@ -23,7 +23,7 @@ from ...reports.published import published
 from ...reports.significance import mark_cells
 from ...reports.tables import P_ADJUSTED
 from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_answers
-from ...verification.judges import SETTINGS, Judge
+from ...verification.judges import SETTINGS, FactualityJudge
 
 # %% ../../../nbs/17_studies/00_oasis/03_tables.ipynb #c4
 RECALLS = {'true_right': (True, True), 'true': (True, None), 'false_right': (False, False), 'false': (False, None)}  # factual, and predicted so
@@ -92,9 +92,9 @@ def against_the_best(
     return marks.with_columns(pl.col(name)*factor for name in ('ours', 'low', 'high'))
 
 # %% ../../../nbs/17_studies/00_oasis/03_tables.ipynb #c11
-def _judge(study: Study, task: str, **setting) -> Judge:
+def _judge(study: Study, task: str, **setting) -> FactualityJudge:
     "A judge with the study's own settings."
-    return Judge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed, **setting)
+    return FactualityJudge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed, **setting)
 
 def setting_cells(
     exhibit: str,
