@@ -103,7 +103,8 @@ class Study:
 
     MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}          # of the settings that are whole numbers
     PARAMETERS: ClassVar[tuple[str, ...]] = ('limit', 'seed', 'retry_unparsed')  # settings that the manifest names, beside the data
-    MANIFEST: ClassVar[tuple[str, ...]] = ('data', 'models', 'prompts', 'second_asking', 'failed')  # its entries behind the parameters, in order
+    # entries of the manifest behind the parameters, in order
+    MANIFEST: ClassVar[tuple[str, ...]] = ('data', 'models', 'prompts', 'second_asking', 'failed')
 
     def __post_init__(self):
         for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
@@ -135,8 +136,10 @@ class Study:
 
     def load_verifier(self, name: str) -> Verifier:
         "The verifier of that name; in a dry run one that computes nothing."
-        load = (lambda: self.loaded.get(name) or load_verifier(name)) if dry_run_folder() is None else lambda: dry_run_verifier(name, self.loaded.get(name))
-        return self.once(('verifier', name), load)
+        def make():
+            own = self.loaded.get(name)
+            return (own or load_verifier(name)) if dry_run_folder() is None else dry_run_verifier(name, own)
+        return self.once(('verifier', name), make)
 
     # -- what the results rest on
 
@@ -151,7 +154,8 @@ class Study:
 
     def note_second(self, model: str, label: str, reasons: pl.Series) -> None:
         "How many answers could be read only at the second asking goes into the manifest, under the label of the run."
-        if second := int(reasons.str.contains(RETRY_NOTE, literal=True).sum()): self.used['second_asking'].setdefault(model, {})[label] = second
+        second = int(reasons.str.contains(RETRY_NOTE, literal=True).sum())
+        if second: self.used['second_asking'].setdefault(model, {})[label] = second
 
     def run(self,
         rows: pl.DataFrame,

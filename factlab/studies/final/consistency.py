@@ -51,17 +51,18 @@ def consistency_scores(
     kinds: Iterable[str] = VERDICT_KINDS,
 ) -> pl.DataFrame:  # schema METHOD_SCORES; the kinds as methods
     "Precision, recall and F1 of the class *inconsistent*, with 95 % bootstrap intervals by summary (§ 5, Fig. 4)."
-    return pl.concat([score_frame(kind_of_verdict(study, kind, model), consistency_counts(study, model, [kind]), model, kind, study.seed) for kind in kinds])
+    return pl.concat([score_frame(kind_of_verdict(study, kind, model), consistency_counts(study, model, [kind]), model, kind, study.seed)
+                      for kind in kinds])
 
-# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c6
+# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c9
 def verdict_cells(
     exhibit: str,
     scores: pl.DataFrame,  # schema METHOD_SCORES, one method
 ) -> pl.DataFrame:  # schema CELLS; a row for each model, as in Table 8
     "Scores of whole-summary verdicts with the models as rows."
     return CELLS.check(scores.select(
-        exhibit=pl.lit(exhibit), row='model', column='metric', published=pl.lit(None, pl.Float64), ours='value', n='n', low='low', high='high',
-        status=pl.lit('measured'), unparsed=pl.col('unparsed') + pl.col('failed')))
+        exhibit=pl.lit(exhibit), row='model', column='metric', published=pl.lit(None, pl.Float64), ours='value', n='n',
+        low='low', high='high', status=pl.lit('measured'), unparsed=pl.col('unparsed') + pl.col('failed')))
 
 def consistency_cells(
     study: Study,
@@ -72,7 +73,7 @@ def consistency_cells(
     counts = pl.concat([consistency_counts(study, model, ['Binary']) for model in models])
     return pl.concat([recomputed_cells('final/table8'), *scores, mark_cells('final/table8', 'F1', counts, row='model', seed=study.seed)])
 
-# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c9
+# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c12
 def kind_differences(
     counts: pl.DataFrame,  # of `consistency_counts`, both kinds of each model
     seed: int = 0,
@@ -87,13 +88,14 @@ def kind_differences(
                      'n': found.n, 'status': 'measured'})
     return make_cells('final/fig4', rows)
 
-# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c13
+# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c16
 def binarized_cells(
     study: Study,
     models: Sequence[str],
 ) -> pl.DataFrame:  # schema CELLS; rows are models, columns 'Binary F1', 'Binarized F1', …
-    "Figure 4 as cells: the published binary values (Table 8), ours of both kinds, how far the kinds lie apart, and the marks against the best model."
-    paper = published('final/fig4').select('value', row=pl.col('column').str.replace(r' \w+$', ''), column=pl.format('{} {}', 'row', pl.col('column').str.extract(r'(\w+)$')))
+    "Figure 4 as cells: the published binary values (Table 8), ours of both kinds, their difference, and the marks against the best model."
+    metric = pl.format('{} {}', 'row', pl.col('column').str.extract(r'(\w+)$'))
+    paper = published('final/fig4').select('value', row=pl.col('column').str.replace(r' \w+$', ''), column=metric)
     paper = make_cells('final/fig4', [{'row': row, 'column': column, 'published': value, 'status': 'published'}
                                       for value, row, column in paper.drop_nulls('value').iter_rows()])
     scores = pl.concat([consistency_scores(study, model) for model in models])
@@ -102,7 +104,7 @@ def binarized_cells(
     marks = [mark_cells('final/fig4', f'{kind} F1', counts.filter(method=kind), row='model', seed=study.seed) for kind in VERDICT_KINDS]
     return pl.concat([paper, ours, kind_differences(counts, study.seed), *marks])
 
-# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c15
+# %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c18
 def consistency_chart(
     cells: pl.DataFrame,  # of `binarized_cells`
 ):
@@ -111,4 +113,5 @@ def consistency_chart(
     frame = frame.with_columns(series=pl.col('column').str.extract(r'^(\w+)'), panel=pl.col('column').str.extract(r'(\w+)$'))
     panels = pl.DataFrame({'panel': ['Precision', 'Recall', 'F1']})
     frame = panels.join(frame, on='panel', maintain_order='left').select(*COMPARISON.columns)
-    return comparison_chart(frame, 'Does listing errors find more bad summaries than asking yes or no?', of='summaries', interval='95 % bootstrap interval by summary')
+    return comparison_chart(frame, 'Does listing errors find more bad summaries than asking yes or no?', of='summaries',
+                            interval='95 % bootstrap interval by summary')

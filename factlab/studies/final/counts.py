@@ -77,7 +77,8 @@ def error_count_cells(
     found = load_labelled(data)['gold'].list.len()
     n = len(found)
     counts = {(str(k), 'Summaries'): (int((found == k).sum()), n) for k in range(max(6, found.max()) + 1)}
-    totals = {('All', 'Summaries'): (n, n), ('All', 'Inconsistencies'): (int(found.sum()), n), ('More than one', 'Share'): (float((found > 1).mean()), n)}
+    totals = {('All', 'Summaries'): (n, n), ('All', 'Inconsistencies'): (int(found.sum()), n),
+              ('More than one', 'Share'): (float((found > 1).mean()), n)}
     return counted_cells('final/fig8', counts | totals, data)
 
 def error_count_chart(

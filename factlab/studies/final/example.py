@@ -45,7 +45,9 @@ def detector_answer(
 ) -> str:
     "What the scripted detector answers."
     label, prompt = request.label.removeprefix('final/'), request.messages[0].content
-    if label == 'questions': return _bullets([f'Is it so that {fact}? Yes.' for fact in re.findall('^- (.*)$', prompt.rpartition('Facts:')[2], re.M)])
+    if label == 'questions':
+        facts = re.findall('^- (.*)$', prompt.rpartition('Facts:')[2], re.M)
+        return _bullets([f'Is it so that {fact}? Yes.' for fact in facts])
     document = _document(documents, prompt)
     errors = document['inconsistencies']
     if label == 'again': return 'I still cannot say.'
@@ -71,11 +73,12 @@ def judge_answer(
     letter = dict(zip([place[text] for text in gold], letters(len(gold)), strict=True))
     def matched(text: str) -> str|None:
         rejected = text.startswith('The text ')
-        return next((letter[number] for number, error in enumerate(errors) if text == error['paraphrase'] or rejected and error['span'] in text), None)
+        same = (number for number, error in enumerate(errors) if text == error['paraphrase'] or rejected and error['span'] in text)
+        return next(map(letter.get, same), None)
     return json.dumps(dict(zip(letters(len(predicted)), map(matched, predicted), strict=True)))
 
 class OverlapVerifier:
-    "A verifier that computes by hand what can be computed by hand: P(entailment) is the share of a claim's words in the evidence, the rest is neutral."
+    "A verifier that can be followed by hand: P(entailment) is the share of a claim's words in the evidence, the rest is neutral."
     name, identity = 'overlap', {'verifier': 'overlap'}
 
     def probabilities(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> np.ndarray:  # float32 [pairs, 3]
@@ -87,7 +90,7 @@ class OverlapVerifier:
         return rows
 
 def scripted_parts() -> dict[str, object]:  # for the setting `loaded` of a study
-    "Fresh scripted models under the names 'detector' and 'judge', and a verifier under 'overlap'. The models' `asked` lists what they were asked."
+    "New scripted models under the names 'detector' and 'judge', and a verifier under 'overlap'. A model's `asked` lists its requests."
     documents = load_sample().to_dicts()
     def scripted(name: str, answer: Callable[[Sequence[Mapping], Request], str]) -> ScriptedModel:
         return ScriptedModel(name, lambda request: answer(documents, request), revision='1')

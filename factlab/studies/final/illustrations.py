@@ -35,13 +35,15 @@ def protocol_example(
     model: str,
     method: str = 'zero_shot',
 ) -> dict:  # id, summary, gold, predicted, matched, status, reason
-    "A summary with the model's descriptions and the judge's matching: the first with a match and a miss, else with a match, else with predictions, else any (Fig. 3)."
+    """A summary with the model's descriptions and the judge's matching (Fig. 3): the first with a match and a miss, else with a match,
+    else with predictions, else any."""
     rows = _with_errors(study).select('id', 'text', 'summary', 'gold')
     both = rows.join(predictions(study, method, model).select('id', 'predicted', 'status', 'reason'), on='id').join(
         matches(study, method, model).select('id', 'matched'), on='id', maintain_order='left')
     hits = pl.col('matched').list.drop_nulls().list.n_unique()
     few = pl.col('predicted').list.len().is_between(1, 5)
-    worth = pl.when(few & (hits > 0) & (hits < pl.col('gold').list.len())).then(3).when(few & (hits > 0)).then(2).when(few).then(1).otherwise(0)
+    missed = hits < pl.col('gold').list.len()
+    worth = pl.when(few & (hits > 0) & missed).then(3).when(few & (hits > 0)).then(2).when(few).then(1).otherwise(0)
     return both.sort(worth.fill_null(0), descending=True, maintain_order=True).row(0, named=True)
 
 def match_boxes(
@@ -70,7 +72,8 @@ def known_example(
     second = [each['paraphrase'] for each in row['inconsistencies']]
     predicted = [*second[1:], row['false_alarm']['description'], second[0]]
     judged, = study.matcher.match([row['summary']], [gold], [predicted], study.store)
-    return {'id': row['id'], 'summary': row['summary'], 'gold': gold, 'predicted': predicted, 'matched': judged['matched'], 'reason': judged['reason']}
+    return {'id': row['id'], 'summary': row['summary'], 'gold': gold, 'predicted': predicted,
+            'matched': judged['matched'], 'reason': judged['reason']}
 
 def illustrated_cells(exhibit: str, counts: Mapping[str, int|None], n: int = 1, unparsed: int = 0) -> pl.DataFrame:  # schema CELLS
     "What can be counted in an illustration."
@@ -99,9 +102,11 @@ def pipeline_example(
             'found': [value for _, value in traces[best]], 'merged': merged}
 
 def _shown(trace: Sequence[tuple[str, Sequence[str]|None]]) -> tuple[int, int]:
-    "How much a summary's facts and their descriptions show. What comes again word for word shows nothing new, and unreadable answers count against it."
+    """How much a summary's facts and their descriptions show. What comes again word for word shows nothing new, and unreadable answers
+    count against it."""
     read = [(fact, description) for fact, value in trace for description in value or []]
-    return len({fact for fact, _ in read}) + len({description for _, description in read}) - sum(value is None for _, value in trace), -len(read)
+    facts, descriptions = ({pair[at] for pair in read} for at in (0, 1))
+    return len(facts) + len(descriptions) - sum(value is None for _, value in trace), -len(read)
 
 # %% ../../../nbs/17_studies/01_final/04_illustrations.ipynb #c14
 def fact_boxes(
@@ -115,7 +120,8 @@ def fact_boxes(
     def fate(text: str) -> str|None:
         kept[bare(text)] -= 1
         return None if merged is None else 'kept' if kept[bare(text)] >= 0 else 'merged away'
-    boxes = [{'side': 'left', 'label': label, 'text': text, 'tag': 'unparsed' if value is None else 'inconsistent' if value else 'consistent'}
+    def tag(value: Sequence[str]|None) -> str: return 'unparsed' if value is None else 'inconsistent' if value else 'consistent'
+    boxes = [{'side': 'left', 'label': label, 'text': text, 'tag': tag(value)}
              for label, text, value in zip(left, example['facts'], example['found'], strict=True)]
     boxes += [{'side': 'right', 'label': label, 'text': text, 'tag': fate(text)} for label, (_, text) in zip(right, found, strict=True)]
     return BOXES.frame(boxes), LINKS.frame([{'left': left[fact], 'right': label} for label, (fact, _) in zip(right, found, strict=True)])
@@ -123,18 +129,22 @@ def fact_boxes(
 # %% ../../../nbs/17_studies/01_final/04_illustrations.ipynb #c18
 ASK_QUESTIONS = Prompt(name='final/questions', version=1, fields=('facts',), example_answer='- Who? The firm.\n- When? In 1999.',
     user='Turn each fact into a question with its answer. Write one line for each fact, after a hyphen: the question, then the answer.\n\n'
-         'Facts:\n- The firm opened a brewery in Lund.\n- The brewery was opened in 1999.\n\nQuestions:\n- Where did the firm open a brewery? In Lund.\n'
+         'Facts:\n- The firm opened a brewery in Lund.\n- The brewery was opened in 1999.\n\n'
+         'Questions:\n- Where did the firm open a brewery? In Lund.\n'
          '- When was the brewery opened? In 1999.\n\nFacts:\n{facts}\n\nQuestions:\n')
 
-REPRESENTATIONS = Schema('representations', {'representation': pl.String, 'unit': pl.String, 'inconsistent': pl.Boolean, 'made_by': pl.String})
+REPRESENTATIONS = Schema('representations', {
+    'representation': pl.String, 'unit': pl.String, 'inconsistent': pl.Boolean, 'made_by': pl.String})
 
 def representations(
     study: Study,
     model: str,
     id: str|None = None,  # of a document of the sample; the first test document with three errors when None
 ) -> tuple[dict, pl.DataFrame]:  # the document, and a frame of schema REPRESENTATIONS
-    "One summary's errors as entities, spans, atomic facts, QA pairs and descriptions (§ 2, Table 1). `inconsistent` is null where the answer cannot be read."
-    documents = load_sample().filter(pl.col('id') == id if id else (pl.col('split') == 'test') & (pl.col('inconsistencies').list.len() == 3))
+    """One summary's errors as entities, spans, atomic facts, QA pairs and descriptions (§ 2, Table 1).
+    `inconsistent` is null where the answer cannot be read."""
+    first = (pl.col('split') == 'test') & (pl.col('inconsistencies').list.len() == 3)
+    documents = load_sample().filter(pl.col('id') == id if id else first)
     if documents.is_empty(): raise UsageError(f'the sample has no document {id!r}')
     document, row, chosen = documents.row(0, named=True), documents.head(1), study.model(model, [ASK_QUESTIONS])
     errors = document['inconsistencies']
@@ -143,14 +153,17 @@ def representations(
     facts = pipeline.facts(row, chosen, study.store, seed=study.seed)[0][0][2] or []
     found, _ = pipeline.detect([document['text']]*len(facts), facts, chosen, study.store, seed=study.seed)
     flags = [None if value is None else bool(value) for _, _, value in found]
-    listed, _ = ask_lists(ASK_QUESTIONS, [{'facts': '\n'.join(f'- {fact}' for fact in facts)}]*bool(facts), localize.parse_bullets, chosen, study.store,
+    bullets = '\n'.join(f'- {fact}' for fact in facts)
+    listed, _ = ask_lists(ASK_QUESTIONS, [{'facts': bullets}]*bool(facts), localize.parse_bullets, chosen, study.store,
                           max_tokens=512, min_items=1, seed=study.seed)
     questions = [question for _, _, value in listed for question in value or []]
-    described = study.prompt_set.localizers('zero_shot')[1].predict(row, chosen, study.store, seed=study.seed)['predicted'].to_list()[0] or []
+    localizer = study.prompt_set.localizers('zero_shot')[1]
+    described = localizer.predict(row, chosen, study.store, seed=study.seed)['predicted'].to_list()[0] or []
     study.note_model(model, chosen)
     units = [('Entities', span, True, 'the sample') for span in spans if any(c.isdigit() or c.isupper() for c in span)]
     units += [('Spans', span, True, 'the sample') for span in spans]
     units += [('Atomic facts', fact, flag, model) for fact, flag in zip(facts, flags, strict=True)]
     units += [('QA pairs', question, flags[i] if len(questions) == len(facts) else None, model) for i, question in enumerate(questions)]
-    units += [('Descriptions', error['description'], True, 'the sample') for error in errors] + [('Descriptions', text, True, model) for text in described]
+    units += [('Descriptions', error['description'], True, 'the sample') for error in errors]
+    units += [('Descriptions', text, True, model) for text in described]
     return document, REPRESENTATIONS.frame([dict(zip(REPRESENTATIONS.columns, unit, strict=True)) for unit in units])

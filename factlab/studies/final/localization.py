@@ -24,7 +24,7 @@ def localization_counts(
     study: Study,
     model: str,
     methods: Iterable[str] = tuple(METHODS),
-) -> pl.DataFrame:  # model, method (its title), id, tp (null where it could not be scored), n_predicted, n_gold: a row for each method and summary
+) -> pl.DataFrame:  # a row for each method and summary: model, method (its title), id, tp (null where unread), n_predicted, n_gold
     "What the scores are made of: matches, predictions and gold items of every summary."
     return pl.concat([labelled_counts(matching_counts(matches(study, method, model)), model, METHODS[method]) for method in methods])
 
@@ -47,7 +47,8 @@ def localization_scores(
     methods: Iterable[str] = tuple(METHODS),
 ) -> pl.DataFrame:  # schema METHOD_SCORES
     "Micro recall, precision and F1 of each method with 95 % bootstrap intervals by summary (§ 4.2, App. D)."
-    return pl.concat([score_frame(found := matches(study, method, model), matching_counts(found), model, METHODS[method], study.seed) for method in methods])
+    found = {method: matches(study, method, model) for method in methods}
+    return pl.concat([score_frame(part, matching_counts(part), model, METHODS[method], study.seed) for method, part in found.items()])
 
 def score_frame(
     found: pl.DataFrame,   # predictions, verdicts or matches: status, and the judge's invalid labels if there are any
@@ -71,10 +72,13 @@ def score_cells(
     scores: pl.DataFrame,  # schema METHOD_SCORES
 ) -> pl.DataFrame:  # schema CELLS
     "Our scores as cells: one column for each model and metric, and one that counts the judge's invalid labels where there are any."
-    none, base = pl.lit(None, pl.Float64), {'exhibit': pl.lit(exhibit), 'row': 'method', 'n': 'n', 'published': pl.lit(None, pl.Float64), 'status': pl.lit('measured')}
-    measured = scores.select(**base, column=pl.format('{} {}', 'model', 'metric'), ours='value', low='low', high='high', unparsed=pl.col('unparsed') + pl.col('failed'))
+    none = pl.lit(None, pl.Float64)
+    base = {'exhibit': pl.lit(exhibit), 'row': 'method', 'n': 'n', 'published': none, 'status': pl.lit('measured')}
+    measured = scores.select(**base, column=pl.format('{} {}', 'model', 'metric'), ours='value', low='low', high='high',
+                             unparsed=pl.col('unparsed') + pl.col('failed'))
     wrong = scores.filter((pl.col('metric') == 'F1') & (pl.col('invalid') > 0)).select(
-        **base, column=pl.format('{} invalid judge labels', 'model'), ours=pl.col('invalid').cast(pl.Float64), low=none, high=none, unparsed=pl.lit(None, pl.Int64))
+        **base, column=pl.format('{} invalid judge labels', 'model'), ours=pl.col('invalid').cast(pl.Float64), low=none, high=none,
+        unparsed=pl.lit(None, pl.Int64))
     return CELLS.check(pl.concat([frame.select(*CELLS.columns) for frame in (measured, wrong)]))
 
 # %% ../../../nbs/17_studies/01_final/02_localization.ipynb #c17

@@ -27,9 +27,9 @@ from ...models.asking import RETRY_NOTE
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
 from factlab.probing.counterfactual import (
+    ADDED_FACTS,
     COUNTERFACTUALS,
     DETECTIONS,
-    ADDED_FACTS,
     PROPOSE,
     added_facts,
     compare_detection,
@@ -53,7 +53,7 @@ from factlab.probing.ptrue import (
     sample_questions,
     sampling_check,
 )
-from ...probing.questions import WRITE_QUESTION, GAP_WRITER, PTRUE_CAVEAT, draft_questions, gap_questions, question_writer
+from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
 from ...reports.exhibits import Result, make_cells
 from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...reports.published import published
@@ -137,19 +137,20 @@ def study_questions(
     rows = pl.concat([study.rows(split) for split in ('dev', 'test')])
     return sample_questions(load_sample().join(rows, on='id', how='semi', maintain_order='left')), ''
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c10
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c12
 def keep_questions(
     asked: pl.DataFrame,  # of `missed_questions`
     exact: pl.DataFrame,  # schema PROBE
     path: Path|str,  # .parquet
 ) -> pl.DataFrame:  # run, id, unit of the error; question, answer, category, truth, review, … and p_true
     "Keep questions with their P(True): to be reviewed and asked again (`load_questions`), or to sort errors by (`errors.read_p_true`)."
-    if not {'run', 'row', 'unit'} <= {*asked.columns}: raise UsageError('these questions are not about the errors of a run: only those of `missed_questions` are kept')
+    if not {'run', 'row', 'unit'} <= {*asked.columns}:
+        raise UsageError('these questions are not about the errors of a run: only those of `missed_questions` are kept')
     both = asked.join(exact.select('id', 'p_true'), on='id', maintain_order='left').drop('id').rename({'row': 'id'})
     with replacing(Path(path)) as beside: both.write_parquet(beside)
     return both
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c12
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c14
 def in_turns(
     asked: pl.DataFrame,  # schema QUESTIONS
     limit: int|None,  # all when None
@@ -158,7 +159,7 @@ def in_turns(
     check_whole_number('limit', limit, 1, optional=True)
     return asked if limit is None else asked.sort(pl.int_range(pl.len()).over('category'), maintain_order=True).head(limit)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c15
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c17
 def ptrue_probes(
     study: Study,
     asked: pl.DataFrame,  # schema QUESTIONS
@@ -170,11 +171,13 @@ def ptrue_probes(
     chosen = probed_model(study, model, PTRUE)
     probes = {'exact': ptrue_exact(asked, chosen, study.store)}
     written = asked.filter(pl.col('question').is_not_null())  # a limit is not spent on facts without a question
-    if samples: probes['sampled'] = ptrue_sampled(in_turns(asked if written.is_empty() else written, limit), chosen, study.store, samples=samples, seed=study.seed)
+    if samples:
+        some = in_turns(asked if written.is_empty() else written, limit)
+        probes['sampled'] = ptrue_sampled(some, chosen, study.store, samples=samples, seed=study.seed)
     for probe in probes.values(): study.note_failed(probe['status'])
     return probes
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c19
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c21
 MEAN = ratio([1, 0], [0, 1])  # of values and ones
 CATEGORY_TITLES = {'extrinsic_correct': 'Extrinsic Correct', 'extrinsic_wrong': 'Extrinsic Wrong'}
 
@@ -195,7 +198,7 @@ def _category_cells(name: str, category: str, values: pl.Series, seed: int) -> l
     mean = bootstrap_counts(np.column_stack([read.to_numpy(), np.ones(len(read))]), MEAN, seed=seed)
     return [facts | {'column': f'mean P(True), {name}', 'ours': mean.estimate, 'low': mean.low, 'high': mean.high}, *cells]
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c21
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c23
 def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
     "What one probe is worth over all questions."
     area = compare_probes(asked, {name: (probe, 'p_true')}).row(0, named=True)
@@ -208,7 +211,7 @@ def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int)
         cells.append({'column': f'{label}, {name}', 'ours': values.mean(), 'n': values.count(), 'unparsed': values.null_count()})
     return [{'row': 'All', 'status': 'measured'} | cell for cell in cells]
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c22
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c24
 def ptrue_cells(
     asked: pl.DataFrame,  # schema QUESTIONS
     probes: Mapping[str, pl.DataFrame],  # of `ptrue_probes`
@@ -236,7 +239,7 @@ def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
             facts | {'column': 'samples at odds with the exact value (p < 0.05)', 'ours': odd.estimate, 'low': odd.low, 'high': odd.high,
                      'n': odd.n}]
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c26
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c28
 def _subtitle(model: str, *parts: str, who: str = '', more: Sequence[str] = ()) -> list[str]:
     "The model with what is counted, who sorted, whatever else is to be known, and the caveat of the embedded model."
     read = ' · '.join([drawable(model.partition('?')[0]), *parts])
@@ -256,14 +259,16 @@ def ptrue_chart(
     counts = [f'{category}: n = {n}' for category, n in sizes.iter_rows()] or ['n = 0: no question, or no answer, could be read']
     colour = alt.Color('category:N', title=None, scale=alt.Scale(domain=sizes['category'].to_list() or ['not known'], range=list(PALETTE)))
     lost = asked['question'].null_count()
-    written = [f'questions: {"gaps in the sentences of the summaries" if writer == GAP_WRITER else "written by " + writer}, none for {lost} of {asked.height} facts']*bool(writer)
+    source = 'gaps in the sentences of the summaries' if writer == GAP_WRITER else f'written by {writer}'
+    written = [f'questions: {source}, none for {lost} of {asked.height} facts']*bool(writer)
     height = alt.Undefined if density.height else alt.Scale(domain=[0, 1])  # nothing to draw: axes all the same
     return alt.Chart(density).mark_area(opacity=.35, line=True).encode(
         alt.X('p_true:Q', title='P(True), from log-probabilities', scale=alt.Scale(domain=[0, 1])),
-        alt.Y('density:Q', title='density', stack=None, scale=height), colour, tooltip=['category', 'p_true', 'density']).properties(width=WIDTH, title={
+        alt.Y('density:Q', title='density', stack=None, scale=height), colour,
+        tooltip=['category', 'p_true', 'density']).properties(width=WIDTH, title={
             'text': 'Did the model know the added facts?', 'subtitle': _subtitle(model, *counts, who=who, more=written)})
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c30
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c32
 def calibration_chart(
     asked: pl.DataFrame,  # schema QUESTIONS; those whose truth is not known are left out
     exact: pl.DataFrame,  # schema PROBE
@@ -272,20 +277,22 @@ def calibration_chart(
 ):
     "Stated P(True) against the share of facts that are true, with Wilson intervals. Raises `DataError` when no fact's truth is known."
     read = asked.select('id', 'truth').join(exact.select('id', 'p_true'), on='id').drop_nulls()
-    if read.is_empty(): raise DataError('of none of these facts is it known whether it is true: give labels, or questions with a column `truth`')
+    if read.is_empty():
+        raise DataError('of none of these facts is it known whether it is true: give labels, or questions with a column `truth`')
     alt, table = load_altair(), reliability_table(read['truth'], read['p_true'], bins)
     x = alt.X('mean_probability:Q', title='P(True), mean of the bin', scale=alt.Scale(domain=[0, 1]))
     share = alt.Y('share_true:Q', title='share of facts that are true', scale=alt.Scale(domain=[0, 1]))
     base = alt.Chart(table)
-    marks = base.mark_point(filled=True, opacity=1).encode(x, share, alt.Size('n:Q', title='facts', legend=alt.Legend(values=sorted({*table['n']}))),
-                                                           tooltip=['n', 'mean_probability', 'share_true', 'low', 'high'])
+    size = alt.Size('n:Q', title='facts', legend=alt.Legend(values=sorted({*table['n']})))
+    marks = base.mark_point(filled=True, opacity=1).encode(x, share, size, tooltip=['n', 'mean_probability', 'share_true', 'low', 'high'])
     spread = base.mark_rule().encode(x, alt.Y('low:Q', title='share of facts that are true'), alt.Y2('high:Q'))
     diagonal = alt.Chart(pl.DataFrame({'at': [0., 1.]})).mark_line(strokeDash=[4, 4], color='gray').encode(
         alt.X('at:Q', title='P(True), mean of the bin'), alt.Y('at:Q', title='share of facts that are true'))
     lines = _subtitle(model, f'n = {read.height} facts in {bins} bins', '95 % Wilson interval', 'dashed: calibrated')
-    return alt.layer(diagonal, spread, marks).properties(width=WIDTH, title={'text': 'Can P(True) be taken at its word?', 'subtitle': lines})
+    title = {'text': 'Can P(True) be taken at its word?', 'subtitle': lines}
+    return alt.layer(diagonal, spread, marks).properties(width=WIDTH, title=title)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c33
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c35
 def question_example(
     study: Study,
     model: str,
@@ -312,7 +319,7 @@ def example_text(
         lines.append('\n'.join(map(drawable, [f'[{message.role}]', *message.content.split('\n')])))
     return '\n\n'.join(lines)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c34
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c36
 def example_cells(
     example: Mapping,  # of `question_example`
 ) -> pl.DataFrame:  # schema CELLS
@@ -322,7 +329,7 @@ def example_cells(
     return make_cells('final/fig11', [{'row': label, 'column': 'probability', 'ours': value, 'n': int(value is not None),
                                        'status': 'illustrated', 'unparsed': int(value is None)} for label, value in values.items()])
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c37
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c39
 TRUE_FACTS = {'entfa': lambda: entfa_facts(load('entfa')), 'xsumfaith': lambda: xsumfaith_facts(load_xsumfaith())}
 
 def study_facts(
@@ -335,7 +342,8 @@ def study_facts(
     if source: facts = TRUE_FACTS[source]()
     else:
         facts = sample_facts(load_sample()) if study.data == 'sample' else final_facts(load_labelled(study.data))
-        facts = facts.join(pl.concat([study.rows(split) for split in ('dev', 'test')]), left_on='row', right_on='id', how='semi', maintain_order='left')
+        rows = pl.concat([study.rows(split) for split in ('dev', 'test')])
+        facts = facts.join(rows, left_on='row', right_on='id', how='semi', maintain_order='left')
     facts = facts.filter(pl.col('category').fill_null('extrinsic_correct') == 'extrinsic_correct')
     return ADDED_FACTS.check(facts.head(study.limit) if source and study.limit else facts)
 
@@ -351,7 +359,7 @@ def counterfactual_cases(
         cases = make_counterfactuals(facts, seed=study.seed, store=study.store, model=proposer).counterfactuals
     return COUNTERFACTUALS.check(cases)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c40
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c42
 @dataclass
 class CountingRetries:
     "A localizer that counts its answers that could be read only at the second asking."
@@ -377,7 +385,7 @@ def counterfactual_detections(
     for side in ('before', 'after'): study.note_failed(found[f'status_{side}'])
     return found
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c42
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c44
 def counterfactual_cells(
     detections: pl.DataFrame,  # schema DETECTIONS
     cases: pl.DataFrame|None = None,  # schema COUNTERFACTUALS that they are of: how many facts could be made wrong
@@ -397,19 +405,19 @@ def counterfactual_cells(
         paired | {'column': 'Difference', 'ours': every['difference'], 'low': every['low'], 'high': every['high']},
         paired | {'column': 'p (McNemar)', 'ours': every['p'] if every['n'] else None}])
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c47
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c49
 def counterfactual_manifest(
     cases: pl.DataFrame,  # schema COUNTERFACTUALS
     source: str|None,     # as for `study_facts`
     made: str,            # as for `counterfactual_cases`
 ) -> dict:
     "Further entries of the manifest: the pairs, where their facts come from, and who made them wrong."
-    pairs = cases.filter(pl.col('status') == 'ok')
+    pairs, none = cases.filter(pl.col('status') == 'ok'), cases.filter(pl.col('status') != 'ok')['reason']
     return {'facts': source or 'of the data', 'made': made,
             'pairs': {'facts': cases.height, 'rows': pairs.height, 'fingerprint': fingerprint(pairs)},
-            'no_pair': dict(cases.filter(pl.col('status') != 'ok')['reason'].value_counts(sort=True).sort('count', 'reason', descending=[True, False]).iter_rows())}
+            'no_pair': dict(none.value_counts(sort=True).sort('count', 'reason', descending=[True, False]).iter_rows())}
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c49
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c51
 def write_probe(
     study: Study,
     id: str,
@@ -439,10 +447,13 @@ def write_ptrue(
     out=None,
 ) -> Result:
     "Write Figure 6. Where the questions are about what the model missed, its numbers rest on the study's rows and judge too."
-    if not who: result = write_probe(study, 'final/fig6', cells, model=model, parameters=parameters | {'limit': study.limit, 'seed': study.seed}, data=asked, chart=chart, out=out)
+    if not who:
+        parameters = parameters | {'limit': study.limit, 'seed': study.seed}
+        result = write_probe(study, 'final/fig6', cells, model=model, parameters=parameters, data=asked, chart=chart, out=out)
     else:
         about = {'rows': asked.height, 'written': asked['question'].count(), 'fingerprint': fingerprint(asked.select(*QUESTIONS.columns))}
-        result = write_study(study, 'final/fig6', cells, models=[model], chart=chart, out=out, questions=about, probing=dict(parameters), decided_by=who)
+        more = {'questions': about, 'probing': dict(parameters), 'decided_by': who}
+        result = write_study(study, 'final/fig6', cells, models=[model], chart=chart, out=out, **more)
     return with_chart(result, 'calibration', calibration)
 
 def with_chart(

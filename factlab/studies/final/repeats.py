@@ -39,7 +39,8 @@ def check_methods(
 ) -> list[str]:
     "Keys of METHODS as a list, each once. Raises `UsageError` for none, or for one that does not exist."
     names = list(dict.fromkeys([methods] if isinstance(methods, str) else methods))
-    if unknown := [name for name in names if name not in METHODS]: raise UsageError(f'there is no method {unknown[0]!r}: there are {", ".join(METHODS)}')
+    unknown = [name for name in names if name not in METHODS]
+    if unknown: raise UsageError(f'there is no method {unknown[0]!r}: there are {", ".join(METHODS)}')
     if not names: raise UsageError(f'methods is empty: name at least one of {", ".join(METHODS)}')
     return names
 
@@ -59,18 +60,20 @@ def repeat_counts(
         parts += [localization_counts(again, model, methods).select(pl.lit(number + 1).alias('run'), pl.all()) for model in models]
     return pl.concat(parts)
 
-# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c7
+# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c9
 def with_plus_minus(
     cells: pl.DataFrame,  # CELLS of published values
     exhibit: str,
 ) -> pl.DataFrame:  # CELLS; behind 'GPT-4o F1' a cell 'GPT-4o ±F1'
     "The printed half-widths as cells."
     places = cells.with_row_index('place')
-    halves = published(exhibit).drop_nulls('plus_minus').join(places.select('place', 'row', 'column'), on=['row', 'column'], maintain_order='left').select(
-        'place', exhibit=pl.lit(exhibit), row='row', column=pl.col('column').str.replace(r'(\S+)$', '±$1'), published='plus_minus', status=pl.lit('published'))
+    printed = published(exhibit).drop_nulls('plus_minus')
+    halves = printed.join(places.select('place', 'row', 'column'), on=['row', 'column'], maintain_order='left').select(
+        'place', exhibit=pl.lit(exhibit), row='row', column=pl.col('column').str.replace(r'(\S+)$', '±$1'), published='plus_minus',
+        status=pl.lit('published'))
     return CELLS.check(pl.concat([places, halves], how='diagonal').sort('place', maintain_order=True).drop('place'), exhibit)
 
-# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c10
+# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c12
 METRIC_TITLES = {'recall': 'Recall', 'precision': 'Precision', 'f1': 'F1'}
 
 def run_cells(
@@ -88,13 +91,14 @@ def run_cells(
             cells.append(facts | {'column': f'{model} {title}', 'ours': mean['mean'], 'low': mean['low'], 'high': mean['high']})
             cells.append(facts | {'column': f'{model} ±{title}', 'ours': mean['plus_minus'], 'unparsed': None})
         if fewest < runs: cells.append({'row': method, 'column': f'{model} Runs', 'ours': fewest, 'status': 'measured'})
-    cells += [{'row': 'All', 'column': f'{model} Runs', 'ours': runs, 'status': 'measured'} for model in counts['model'].unique(maintain_order=True)]
+    models = counts['model'].unique(maintain_order=True)
+    cells += [{'row': 'All', 'column': f'{model} Runs', 'ours': runs, 'status': 'measured'} for model in models]
     summed = counts.group_by('model', 'method', 'id', maintain_order=True).agg(
         pl.when(pl.col('tp').null_count() == 0).then(pl.col('tp').sum()).alias('tp'), pl.col('n_predicted', 'n_gold').sum())
     marks = [mark_cells('final/table9', f'{model} F1', part, seed=seed) for (model,), part in summed.group_by('model', maintain_order=True)]
     return pl.concat([make_cells('final/table9', cells), *marks])
 
-# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c14
+# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c16
 def noise_cells(
     counts: pl.DataFrame,  # of `localization_counts`, of any number of models
     *,
@@ -110,20 +114,23 @@ def noise_cells(
     cells = []
     for row in noisy.join(right, on=by, maintain_order='left').iter_rows(named=True):
         facts = {'row': row['method'], 'n': row['n'], 'status': 'measured'}
-        def cell(name: str, ours: str|float|None, low: float|None = None, high: float|None = None, *, facts=facts, model=row['model']) -> dict:
+        def cell(name: str, ours: float|None, low: float|None = None, high: float|None = None, *, facts=facts, model=row['model']) -> dict:
             return facts | {'column': f'{model} {name}', 'ours': ours, 'low': low, 'high': high}
         half = None if row['mean'] is None else (row['high'] - row['low'])/2
-        cells += [cell('F1', row['mean'], row['low'], row['high']) | {'unparsed': row['unparsed']}, cell('±F1', half), cell('Expected', row['expected']),
-                  cell('Judged', row['value']), cell('Corrected', row['corrected'], row['corrected_low'], row['corrected_high'])]
-    marks = [mark_cells('final/table10', f'{model} Judged', part, seed=seed) for (model,), part in counts.group_by('model', maintain_order=True)]
+        cells += [cell('F1', row['mean'], row['low'], row['high']) | {'unparsed': row['unparsed']}, cell('±F1', half),
+                  cell('Expected', row['expected']), cell('Judged', row['value']),
+                  cell('Corrected', row['corrected'], row['corrected_low'], row['corrected_high'])]
+    models = counts.group_by('model', maintain_order=True)
+    marks = [mark_cells('final/table10', f'{model} Judged', part, seed=seed) for (model,), part in models]
     return pl.concat([make_cells('final/table10', cells), rank_cells(counts, draws=draws, **rates), *marks])
 
-# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c15
+# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c17
 def rank_cells(
     counts: pl.DataFrame,  # of `localization_counts`
     **options,  # as for `noise.noise_draws`: sensitivity, specificity, draws, seed
 ) -> pl.DataFrame:  # CELLS; columns '<model> Rank' and '<model> First'
-    "Each method's rank by F1 as judged, with the 95 % range of its ranks under the judge's errors, and how often it comes first. Ties share a rank."
+    """Each method's rank by F1 as judged, with the 95 % range of its ranks under the judge's errors, and how often it comes first.
+    Ties share a rank."""
     found = noise_draws(counts, ['model', 'method'], **options)
     groups, drawn, cells = found.groups.with_row_index('place').drop_nulls('f1'), F1(found.totals), []
     for (model,), part in groups.group_by('model', maintain_order=True):
@@ -134,7 +141,7 @@ def rank_cells(
                       facts | {'column': f'{model} First', 'ours': row['first']}]
     return make_cells('final/table10', cells)
 
-# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c20
+# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c22
 def expected_f1(
     precision: float,
     recall: float,
@@ -146,7 +153,7 @@ def expected_f1(
     return 2*expected_matches([[recall, predicted, 1]], sensitivity, specificity)[0]/(1 + predicted)
 
 def implied_cells() -> pl.DataFrame:  # CELLS; columns '<model> Expected', and two rows of gaps under '<model> F1'
-    "What Table 4's precision and recall make of each cell of Table 10, with the range that their rounding leaves, and the gaps to what is printed."
+    "Each cell of Table 10 as expected from Table 4's precision and recall, with the range that rounding leaves, and the gaps to print."
     printed = {(row, column): text for row, column, text in published('final/table4').select('row', 'column', 'printed').iter_rows()}
     cells, gaps = [], {}
     for row, column, value in published('final/table10').select('row', 'column', 'value').iter_rows():
@@ -155,14 +162,15 @@ def implied_cells() -> pl.DataFrame:  # CELLS; columns '<model> Expected', and t
         bounds = [rounding_interval(printed[row, f'{model} {title}']) for title in ('Precision', 'Recall')]
         expected = expected_f1(*(sum(pair)/2 for pair in bounds))
         corners = [expected_f1(*corner) for corner in product(*bounds)]  # F1 rises or falls all the way along each of the two
-        cells.append({'row': row, 'column': f'{model} Expected', 'ours': expected, 'low': min(corners), 'high': max(corners), 'status': 'exact'})
+        facts = {'row': row, 'column': f'{model} Expected', 'status': 'exact'}
+        cells.append(facts | {'ours': expected, 'low': min(corners), 'high': max(corners)})
         gaps.setdefault(model, []).append(value - expected)
     for model, values in gaps.items():
         cells += [{'row': name, 'column': f'{model} F1', 'ours': gap, 'status': 'exact'}
                   for name, gap in (('Largest gap to what Table 4 implies', max(values, key=abs)), ('Mean gap', sum(values)/len(values)))]
     return make_cells('final/table10', cells)
 
-# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c24
+# %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c26
 def published_noise_cells() -> pl.DataFrame:  # CELLS
     "Table 10 as printed, with half-widths, recomputed averages, and what Table 4 implies."
     return pl.concat([with_plus_minus(recomputed_cells('final/table10'), 'final/table10'), implied_cells()])

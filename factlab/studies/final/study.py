@@ -88,13 +88,15 @@ class Study(base.Study):
         "What every prompt of the paper's methods and of the judge is answered in a dry run."
         hints = [localize.cot_prompt(variant, hint=True) for variant in (1, 2)]
         retries = [again.prompt for again in (localize.LIST_RETRY, localize.FACTS_RETRY, localize.DETECTION_RETRY, localize.REASONS_RETRY)]
-        prompts = [*localize.ZERO_SHOT, *localize.FEW_SHOT, *localize.COT, *hints, localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, MATCH]
-        return example_answers_of([*prompts, *retries]) | {'final/cot_judgement_prompt': MATCH.example_answer}
+        styles = [*localize.ZERO_SHOT, *localize.FEW_SHOT, *localize.COT, *hints]
+        others = [localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, MATCH]
+        return example_answers_of([*styles, *others, *retries]) | {'final/cot_judgement_prompt': MATCH.example_answer}
 
     def about(self) -> dict:
         "The splits that have rows, with their fingerprints, and the judge."
         splits = {split: rows for split in ('dev', 'test') if not (rows := self.rows(split)).is_empty()}
-        return {'data': {split: {'rows': rows.height, 'fingerprint': fingerprint(rows)} for split, rows in splits.items()}, 'judge': self.matcher.identity}
+        data = {split: {'rows': rows.height, 'fingerprint': fingerprint(rows)} for split, rows in splits.items()}
+        return {'data': data, 'judge': self.matcher.identity}
 
 # %% ../../../nbs/17_studies/01_final/01_study.ipynb #c13
 def method_run(
@@ -120,9 +122,11 @@ def select_variant(
         variants = study.prompt_set.localizers(style)
         dev = study.rows('dev')
         if dev.is_empty(): return variants[0]
-        found = [_f1(match_predictions(dev, method_run(study, variant, model, 'dev').predictions, study.matcher, study.store)) for variant in variants]
+        predicted = [method_run(study, variant, model, 'dev').predictions for variant in variants]
+        found = [_f1(match_predictions(dev, frame, study.matcher, study.store)) for frame in predicted]
         best = int(np.argmax(np.nan_to_num(found, nan=-1)))
-        study.used['selected'].setdefault(model, {})[style] = {'variant': best + 1, 'dev_f1': [round(f, 4) if f == f else None for f in found]}
+        scores = [round(f, 4) if f == f else None for f in found]
+        study.used['selected'].setdefault(model, {})[style] = {'variant': best + 1, 'dev_f1': scores}
         return variants[best]
     return study.once(('variant', style, model), make)
 
@@ -151,7 +155,8 @@ def _trained_verdicts(study: Study) -> pl.DataFrame:
     if study.classifier == 'verifier': study.used['classifier']['verifier'] = classifier.identity
     return classify(test, support_scores(test, classifier, study.store), threshold)
 
-def _no_dev(study: Study, who: str) -> str: return f'{who} needs a threshold, and {study.data} has no dev split to choose it on: label some rows "dev"'
+def _no_dev(study: Study, who: str) -> str:
+    return f'{who} needs a threshold, and {study.data} has no dev split to choose it on: label some rows "dev"'
 
 # %% ../../../nbs/17_studies/01_final/01_study.ipynb #c25
 def claim_source(
@@ -180,7 +185,8 @@ def rejected_claims_method(
     return study.once(('classifier', 'claims', model), make)
 
 def _claim_threshold(study: Study, method: RejectedClaims, source: str) -> tuple[float|None, int]:
-    "The best threshold on the development split, and how many of its rows could be read. With the threshold at infinity every claim is described and matched."
+    """The best threshold on the development split, and how many of its rows could be read.
+    With the threshold at infinity every claim is described and matched."""
     dev, chosen, sampling = study.rows('dev'), study.model(source), {'seed': study.seed, 'repeat': study.repeat}
     described = replace(method, threshold=float('inf')).predict(dev, chosen, study.store, **sampling)
     found = match_predictions(dev, described, study.matcher, study.store)

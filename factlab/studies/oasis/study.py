@@ -148,7 +148,8 @@ def load_part(kind: Literal['extractor', 'retriever', 'verifier'], name: str):
 def dated(
     identity: Mapping,  # of a part
 ) -> dict:
-    "The identity with the day on which its trained weights were made, if they are those of a part that ships or lies under `$FACTLAB_ADAPTERS`."
+    """The identity with the day on which its trained weights were made, if they are those of a part that ships
+    or lies under `$FACTLAB_ADAPTERS`."""
     written, places = canonical_json(identity), map(adapter_place, PARTS)
     whole = [place for place in places if all((place/file).is_file() for file in (WEIGHTS, CARD))]
     made = [read_card(place)['made'] for place in whole if adapter_digest(place) in written]
@@ -177,11 +178,13 @@ def judge_answers(
 
 def judge_run(study: Study, judge: FactualityJudge, model: str, rows: pl.DataFrame, seed: int) -> Run:
     "One run, made or read back; what it rests on goes into the study's manifest."
-    return study.once(('run', judge.name, model, seed), lambda: study.run(rows, judge, model, f'test/{judge.name} of seed {seed}', seed=seed))
+    label = f'test/{judge.name} of seed {seed}'
+    return study.once(('run', judge.name, model, seed), lambda: study.run(rows, judge, model, label, seed=seed))
 
 def _system_answers(answers: pl.DataFrame, system: str, run: int = 0) -> pl.DataFrame:
     "Rows with a prediction as answers of a system."
-    return SYSTEM_ANSWERS.check(answers.select(system=pl.lit(system), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted'))
+    return SYSTEM_ANSWERS.check(answers.select(
+        system=pl.lit(system), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted'))
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c20
 def corpus_of(study: Study):
@@ -225,15 +228,17 @@ def pipeline_answers(
     study: Study,
     reference: bool = False,  # with the claims that the texts are known to state, in place of extracted ones
 ) -> pl.DataFrame:  # schema SYSTEM_ANSWERS, one run
-    "Extractor, retriever and verifier under Algorithm 1 (§ 5): a text is factual when no claim of it is refuted. A text without a claim has no verdict."
+    """Extractor, retriever and verifier under Algorithm 1 (§ 5): a text is factual when no claim of it is refuted.
+    A text without a claim has no verdict."""
     from factlab.verification.pipeline import verify_texts
     def make():
         known = study.texts.join(study.tasks.references, on='id', maintain_order='left')
         extractor = ReferenceClaims(known['claims'].to_list()) if reference else study.part('extractor', study.extractor)
-        found = verify_texts(study.texts.select('id', 'text'), corpus_of(study), extractor=extractor, verifier=study.part('verifier', study.verifier),
-                             k=study.k, store=study.store, stop_at_text_verdict=True)
+        found = verify_texts(study.texts.select('id', 'text'), corpus_of(study), extractor=extractor,
+                             verifier=study.part('verifier', study.verifier), k=study.k, store=study.store, stop_at_text_verdict=True)
         return found.texts.select('id', predicted='verdict')
-    return _system_answers(study.texts.join(study.once(('pipeline', reference), make), on='id', maintain_order='left'), PIPELINES[reference])
+    found = study.once(('pipeline', reference), make)
+    return _system_answers(study.texts.join(found, on='id', maintain_order='left'), PIPELINES[reference])
 
 def verifier_answers(
     study: Study,
@@ -242,7 +247,8 @@ def verifier_answers(
     "A verifier alone on task 2 (§ 7.2): supported when entailment is the likeliest label."
     name = verifier or study.verifier
     model = study.part('verifier', name)
-    chances = study.once(('verified', name), lambda: model.probabilities(list(study.claims.select('evidence', 'text').iter_rows()), study.store))
+    pairs = list(study.claims.select('evidence', 'text').iter_rows())
+    chances = study.once(('verified', name), lambda: model.probabilities(pairs, study.store))
     return _system_answers(study.claims.with_columns(predicted=pl.Series(chances.argmax(1) == 0, dtype=pl.Boolean)), f'Verifier ({name})')
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c27

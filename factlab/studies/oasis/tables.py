@@ -26,7 +26,7 @@ from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_a
 from ...verification.judges import SETTINGS, FactualityJudge
 
 # %% ../../../nbs/17_studies/00_oasis/03_tables.ipynb #c4
-RECALLS = {'true_right': (True, True), 'true': (True, None), 'false_right': (False, False), 'false': (False, None)}  # factual, and predicted so
+RECALLS = {'true_right': (True, True), 'true': (True, None), 'false_right': (False, False), 'false': (False, None)}  # factual, predicted
 BALANCED = average(ratio([1, 0, 0, 0], [0, 1, 0, 0]), ratio([0, 0, 1, 0], [0, 0, 0, 1]))  # of sums of RECALLS
 
 def recall_counts(
@@ -87,7 +87,8 @@ def against_the_best(
     seed: int,
 ) -> pl.DataFrame:  # CELLS, in percent
     "Marks of the systems against the best one, compared on the same pages."
-    marks = mark_cells(exhibit, column, recall_counts(answers), row='system', example='group', columns=tuple(RECALLS), statistic=BALANCED, seed=seed)
+    marks = mark_cells(exhibit, column, recall_counts(answers), row='system', example='group', columns=tuple(RECALLS),
+                       statistic=BALANCED, seed=seed)
     factor = pl.when(pl.col('column').str.ends_with(P_ADJUSTED)).then(1).otherwise(100)
     return marks.with_columns(pl.col(name)*factor for name in ('ours', 'low', 'high'))
 
@@ -128,13 +129,14 @@ def retrieval_cells(
     models: Sequence[str],
     runs: int = 5,
 ) -> pl.DataFrame:  # CELLS
-    "Table 6: published and ours, with the marks against the best system of each column. The pipeline that is told the claims is no competitor, and not marked."
+    """Table 6: published and ours, with the marks against the best system of each column.
+    The pipeline with reference claims knows more than the others, so it is not compared and not marked."""
     found = systems(study, models, runs)
     both = found | {PIPELINES[True]: {'RAG': pipeline_answers(study, reference=True)}}
     rows = [cell for row, columns in both.items() for column, answers in columns.items()
             for cell in score_rows(row, f'{column} (%)', score_answers(answers, study.seed))]
-    marks = [against_the_best('oasis/table6', f'{column} (%)', pl.concat([columns[column] for columns in found.values() if column in columns]), study.seed)
-             for column in ('ZS', 'RAG')]
+    columns = {column: pl.concat([answers[column] for answers in found.values() if column in answers]) for column in ('ZS', 'RAG')}
+    marks = [against_the_best('oasis/table6', f'{column} (%)', answers, study.seed) for column, answers in columns.items()]
     return pl.concat([with_deviations('oasis/table6'), make_cells('oasis/table6', rows), *marks])
 
 def verifier_cells(
@@ -162,13 +164,15 @@ def pair_cells(
     tests = compare_systems(answers.with_columns(correct=pl.col('predicted') == pl.col('factual')))
     rows = [{'row': test['first'], 'column': f'p against {test["second"]}', 'ours': test['p'], 'n': test['n'], 'status': 'measured'}
             for test in tests.iter_rows(named=True)]
-    return pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)]), PAIR_TESTS.check(tests.select('first', 'second', 'p'))
+    cells = pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)])
+    return cells, PAIR_TESTS.check(tests.select('first', 'second', 'p'))
 
 def prediction_cells(
     answers: pl.DataFrame,  # of `first_runs`
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; SHARES
     "Figure 4: how often each system says *Factual* and *Not Factual*, and how often rightly."
-    verdict = pl.when('predicted').then(pl.lit('Factual')).when(~pl.col('predicted')).then(pl.lit('Not Factual')).otherwise(pl.lit('unread'))
+    verdict = pl.when('predicted').then(pl.lit('Factual')).when(~pl.col('predicted')).then(pl.lit('Not Factual'))
+    verdict = verdict.otherwise(pl.lit('unread'))
     counted = answers.with_columns(said=verdict, right=pl.col('predicted') == pl.col('factual'))
     rows, bars = [], []
     for (system,), part in counted.group_by('system', maintain_order=True):
@@ -198,5 +202,6 @@ def length_cells(
             score = score_answers(judge_answers(study, _judge(study, 'rag', tokens=tokens), model, runs), study.seed)
             name = f'{tokens//1000}k' if tokens >= 1000 and tokens % 1000 == 0 else str(tokens)
             rows += score_rows(model, f'At {name} tokens (%)', score)
-            points.append({'series': model, 'x': float(tokens), 'published': None, 'ours': score.value, 'low': score.low, 'high': score.high})
+            point = {'series': model, 'x': float(tokens), 'published': None}
+            points.append(point | {'ours': score.value, 'low': score.low, 'high': score.high})
     return pl.concat([published_cells('oasis/fig5'), make_cells('oasis/fig5', rows)]), CURVES_WITHIN.frame(points)
