@@ -250,11 +250,12 @@ def _run_all(ids: list[str], parameters: Mapping, out: Path, jobs: int) -> Itera
 def _alone(out: Path):
     "Hold the folder of results for one runner at a time."
     from filelock import FileLock, Timeout
-    # whatever home the other runner has
+    # the same file whatever home the other runner has
     lock = FileLock(Path(tempfile.gettempdir())/f'factlab-{os.getuid()}-{digest(str(out.resolve()))[:16]}.lock')
     try: lock.acquire(timeout=0)
     except Timeout:
-        raise RunError(f'another factlab reproduce is writing to {out}: wait until it is done, or choose another folder with --out') from None
+        raise RunError(f'another factlab reproduce is writing to {out}: wait until it is done, '
+                       'or choose another folder with --out') from None
     try: yield
     finally: lock.release()
 
@@ -311,8 +312,8 @@ def _logged():
     path.parent.mkdir(exist_ok=True)
     with path.open('a', encoding='utf-8') as file:
         def log(outcome: Outcome) -> None:
-            line = {'at': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')} | {k: v for k,
-                                                                                                v in asdict(outcome).items() if k != 'manifest'}
+            known = {name: value for name, value in asdict(outcome).items() if name != 'manifest'}
+            line = {'at': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')} | known
             file.write(canonical_json(line) + '\n')
             file.flush()
         yield log
