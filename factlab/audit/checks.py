@@ -27,7 +27,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import Schema, UsageError
-from ..reports.published import PUBLISHED, Bounds, printed_bounds, published
+from ..reports.published import PUBLISHED, Bounds, printed_bounds, published_values
 
 # %% ../../nbs/15_audit/00_checks.ipynb #c4
 def f1_bounds(
@@ -65,7 +65,7 @@ class Sheet:
     "Published cells by address, with the bounds of each."
 
     def __init__(self, frame: pl.DataFrame|None = None):  # PUBLISHED; None: all published values
-        self.frame = PUBLISHED.check(published() if frame is None else frame, 'the published values')
+        self.frame = PUBLISHED.check(published_values() if frame is None else frame, 'the published values')
         cells = self.frame.select('exhibit', 'row', 'column', 'printed', 'note', 'paper').rows()
         self.printed = {(e, r, c): printed for e, r, c, printed, _, _ in cells}
         self.notes = {(e, r, c): note or '' for e, r, c, _, note, _ in cells}
@@ -845,7 +845,7 @@ def run_checks(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CHECKED
     "Every check of a paper or of all, those that hold included. Raises `UsageError`, naming the nearest, for an unknown paper."
-    frame = published(paper=paper) if frame is None else PUBLISHED.check(frame)
+    frame = published_values(paper=paper) if frame is None else PUBLISHED.check(frame)
     parts = []
     for name in papers_of(frame):
         sheet = Sheet(frame.filter(pl.col('paper') == name))

@@ -48,7 +48,7 @@ from factlab.audit.checks import (
     two_class_fits,
 )
 from ..core.core import Schema, canonical_json, write_text
-from ..reports.published import PUBLISHED, Bounds, published
+from ..reports.published import PUBLISHED, Bounds, published_values
 
 # %% ../../nbs/15_audit/01_findings.ipynb #c4
 FINDINGS = Schema('findings', {
@@ -311,7 +311,7 @@ def one_footing(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # FOOTING, in the order of the printed tables
     "Every row whose classes are printed, with recall and F1 over the classes that the data has."
-    sheet = Sheet(published(paper=paper) if frame is None else frame)
+    sheet = Sheet(published_values(paper=paper) if frame is None else frame)
     options: dict[tuple[str, str], list[tuple[Check, int|None]]] = {}
     for check in macro_recall_checks(sheet):
         if not sheet.shows(check.target, *check.basis): continue
@@ -663,7 +663,7 @@ def audit(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> Audit:
     "Recompute everything that a paper's printed numbers determine. Raises `UsageError`, naming the nearest, for an unknown paper."
-    frame = published(paper=paper) if frame is None else PUBLISHED.check(frame)
+    frame = published_values(paper=paper) if frame is None else PUBLISHED.check(frame)
     if paper is not None: frame = frame.filter(pl.col('paper') == paper)
     checked, papers = run_checks(frame=frame), papers_of(frame)
     findings = FINDINGS.frame([row for name in papers for row in explain(case_of(name, frame, checked))])

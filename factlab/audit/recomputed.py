@@ -36,7 +36,7 @@ from ..core.core import DataError
 from ..measures.ranking import condorcet_ranks, normal_draws, rank_probabilities, rank_ranges
 from ..reports.exhibits import make_cells, published_cells
 from ..reports.plots import COMPARISON, CURVES, GRID, SHARES
-from ..reports.published import PUBLISHED, Bounds, published
+from ..reports.published import PUBLISHED, Bounds, published_values
 from ..reports.tables import CELLS
 
 # %% ../../nbs/15_audit/02_recomputed.ipynb #c4
@@ -61,7 +61,7 @@ def sheet_of(
 ) -> Sheet:
     "The published cells of the exhibit's paper, all of them, since a table may rest on another. Raises `UsageError` for an unknown paper."
     paper = exhibit.partition('/')[0]
-    return Sheet(published(paper=paper) if frame is None else PUBLISHED.check(frame).filter(pl.col('paper') == paper))
+    return Sheet(published_values(paper=paper) if frame is None else PUBLISHED.check(frame).filter(pl.col('paper') == paper))
 
 def recomputed_cells(
     exhibit: str,  # of any paper

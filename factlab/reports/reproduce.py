@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'notebook_of', 'parameters_of', 'name_there', 'fitted',
-           'run_notebook', 'reproduce', 'estimate']
+           'run_notebook', 'run_exhibits', 'estimate']
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c2
 import datetime
@@ -260,7 +260,7 @@ def _alone(out: Path):
     finally: lock.release()
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c20
-def reproduce(
+def run_exhibits(
     ids: Iterable[str] = (),  # exhibits; all when empty
     *,
     paper: str|None = None,
@@ -332,7 +332,7 @@ def estimate(
     folder, before = Path(tempfile.mkdtemp(prefix='factlab-dry-')), os.environ.get('FACTLAB_DRY_RUN')
     os.environ['FACTLAB_DRY_RUN'] = str(folder)
     try:
-        outcomes = reproduce(ids, paper=paper, status=status, parameters=parameters, out=folder/'results', dry_run=True, report=report)
+        outcomes = run_exhibits(ids, paper=paper, status=status, parameters=parameters, out=folder/'results', dry_run=True, report=report)
         found = [json.loads(path.read_text(encoding='utf-8')) for path in sorted(folder.glob('*.json'))]
     finally:
         if before is None: del os.environ['FACTLAB_DRY_RUN']

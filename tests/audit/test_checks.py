@@ -57,7 +57,7 @@ from factlab.audit.findings import (
 )
 from factlab.cli.main import main
 from factlab.core.core import UsageError
-from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published
+from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published_values
 
 
 @pytest.fixture(scope='module')
@@ -321,7 +321,7 @@ def test_every_contradiction_belongs_to_one_finding(everything):
 def number(*address): return cell(*address).value
 
 def test_again_facts_n():
-    rows = [row for row in published('facts/table2')['row'].unique(maintain_order=True) if row != 'All']
+    rows = [row for row in published_values('facts/table2')['row'].unique(maintain_order=True) if row != 'All']
     def fits(n, rates): return all(any(abs(100*k/n - rate) <= 0.0101 for k in range(n + 1)) for rate in rates)
     rates = [[number('facts/table2', row, column) for row in rows] for column in ('FPR (%)', 'FNR (%)')]
     negative, positive = ([n for n in range(1, 402) if fits(n, column)] for column in rates)
@@ -329,7 +329,7 @@ def test_again_facts_n():
     for row in rows:
         fn, fp = round(number('facts/table2', row, 'FNR (%)')*3.44), round(number('facts/table2', row, 'FPR (%)')*0.62)
         assert 100*(406 - fn - fp)/406 == pytest.approx(number('facts/table2', row, 'Accuracy (%)'), abs=0.0051)
-    together, alone = common_sizes(Sheet(published('facts/table4')), 'facts/table4', [450])
+    together, alone = common_sizes(Sheet(published_values('facts/table4')), 'facts/table4', [450])
     assert together == {(150, 300)} and all(alone.values())
 
 
@@ -340,7 +340,7 @@ def accuracies(row, benchmark, table='fhsum/table6'):
     return [v for v in values if v is not None]
 
 def test_again_classes():
-    for row in published('fhsum/table1')['row'].unique():
+    for row in published_values('fhsum/table1')['row'].unique():
         for benchmark, classes in (('FHSumBench', 3 if row in ('Random', 'EntFA') else 4), ('M-XSum', 3)):
             assert sum(accuracies(row, benchmark))/classes == pytest.approx(number('fhsum/table1', row, f'{benchmark} Recall'), abs=1.2e-4)
     for model in ('Llama3-8B', 'Qwen2.5-14B', 'GPT-4o'):
@@ -386,13 +386,13 @@ def test_again_counts():
 
 def test_again_the_rest():
     assert number('oasis/table6', 'GPT-4o', 'RAG (%)') - number('oasis/table6', 'GPT-4o', 'ZS (%)') == pytest.approx(7.2)
-    phi = published(paper='oasis').filter((pl.col('row') == 'Phi-4') & pl.col('exhibit').is_in(['oasis/table5', 'oasis/table6']))
+    phi = published_values(paper='oasis').filter((pl.col('row') == 'Phi-4') & pl.col('exhibit').is_in(['oasis/table5', 'oasis/table6']))
     assert phi.filter(pl.col('column').str.contains('%'))['value'].max() == 57.9
     assert number('oasis/section7.1', 'Phi-4', 'Highest accuracy') == 0.588
     assert int(1000*24/655) == 36 and round(1000*24/655) == 37 and int(100*319/655) == 48 and round(100*319/655) == 49
-    rows = published('fhsum/table7').filter(pl.col('row').is_in(['Qwen2.5-1.5B + CoT', 'Qwen2.5-3B + CoT']))
+    rows = published_values('fhsum/table7').filter(pl.col('row').is_in(['Qwen2.5-1.5B + CoT', 'Qwen2.5-3B + CoT']))
     assert rows.group_by('column').agg(pl.col('printed').n_unique()).select(pl.col('printed').max()).item() == 1
-    scores = published('facts/table6')
+    scores = published_values('facts/table6')
     ahead = sum(number('facts/table6', 'Gemini 1.5 Flash', c) > number('facts/table6', 'Gemini 2.0 Flash Experimental', c)
                 for c in scores['column'].unique() if c.startswith(('Open ', 'Blind ')) and c.endswith('(%)'))
     assert ahead == 3
@@ -401,7 +401,7 @@ def test_again_the_rest():
 def leaderboard(table):
     "Scores by [system, split, judge], and where each judge stands among the systems."
     judges = ('Gemini 1.5 Pro', 'GPT-4o', 'Claude 3.5 Sonnet')
-    systems = [row for row in published(table)['row'].unique(maintain_order=True) if row != 'All']
+    systems = [row for row in published_values(table)['row'].unique(maintain_order=True) if row != 'All']
     scores = [[[number(table, system, f'{split} {judge} (%)') for judge in judges] for split in ('Open', 'Blind')] for system in systems]
     return np.array(scores), [systems.index(judge) for judge in judges]
 
@@ -421,7 +421,7 @@ def test_again_the_averages_of_facts():
 
 
 def test_readings_of_the_averages_of_facts_allow_every_score_that_is_printed_so():
-    book, rng = Sheet(published(paper='facts')), np.random.default_rng(5)
+    book, rng = Sheet(published_values(paper='facts')), np.random.default_rng(5)
     kinds = ('loss between two tables', 'preference for one’s own answers')
     checks = [check for check in paper_checks('facts', book) if check.kind in kinds]
     assert len(checks) == 3
@@ -456,7 +456,7 @@ def test_precision_classes_admit_the_true_number(rows):
 
 
 def test_precision_over_other_classes_is_excluded():
-    book = Sheet(published(paper='fhsum'))
+    book = Sheet(published_values(paper='fhsum'))
     split, = DECLARED['fhsum'].splits
     assert (70, 842) in stated_splits(book, split)
     footing = one_footing().filter(pl.col('benchmark') == 'M-XSum')
@@ -505,9 +505,9 @@ def test_published_on_the_command_line(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert '1,121' in shown and 'Original DeFacto' in shown and 'final/table4' not in shown
     assert main(['published', '--paper', 'oasis', '--format', 'csv']) == 0
-    assert capsys.readouterr().out == published(paper='oasis').write_csv()
+    assert capsys.readouterr().out == published_values(paper='oasis').write_csv()
     assert main(['published', 'facts/table2', '--out', str(tmp_path/'table2.csv')]) == 0
-    assert pl.read_csv(tmp_path/'table2.csv', schema=dict(PUBLISHED.columns)).equals(published('facts/table2'))
+    assert pl.read_csv(tmp_path/'table2.csv', schema=dict(PUBLISHED.columns)).equals(published_values('facts/table2'))
 
 
 def test_audit_on_the_command_line(everything, capsys, tmp_path):

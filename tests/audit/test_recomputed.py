@@ -48,7 +48,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.reports.exhibits import catalog, find_exhibits, recomputed, write_exhibit
 from factlab.reports.plots import CURVES, GRID, SHARES, curve_chart, rank_chart, share_chart
 from factlab.reports.theme import save_chart
-from factlab.reports.published import cell, parse_printed, published
+from factlab.reports.published import cell, parse_printed, published_values
 from factlab.reports.reproduce import notebook_of
 
 MAKERS = {
@@ -78,7 +78,7 @@ def made(): return {id: make(id) for id, make in MAKERS.items()}
 
 def tampered(paper: str, exhibit: str, row: str, column: str, printed: str) -> pl.DataFrame:
     "The published values of a paper with one cell printed otherwise."
-    frame = published(paper=paper)
+    frame = published_values(paper=paper)
     here = (pl.col('exhibit') == exhibit) & (pl.col('row') == row) & (pl.col('column') == column)
     assert len(frame.filter(here)) == 1 and frame.filter(here)['printed'][0] != printed
     value, half = parse_printed(printed)
@@ -99,7 +99,7 @@ def test_every_exact_exhibit_is_tested_or_counts_data():
 @pytest.mark.parametrize('id', MAKERS)
 def test_cells_are_as_printed_or_known_findings(made, id):
     assert findings(made[id]) == KNOWN.get(id, set())
-    printed = dict(published(paper=id.partition('/')[0]).filter(pl.col('exhibit') == id).select(pl.concat_list('row', 'column').list.join('|'), 'printed').iter_rows())
+    printed = dict(published_values(paper=id.partition('/')[0]).filter(pl.col('exhibit') == id).select(pl.concat_list('row', 'column').list.join('|'), 'printed').iter_rows())
     both = made[id].filter((pl.col('status') == 'exact') & pl.col('published').is_not_null() & pl.col('ours').is_not_null())
     for row, column, value, ours in both.select('row', 'column', 'published', 'ours').iter_rows():
         text = (printed.get(f'{row}|{column}') or '0.0').partition('±')[0].strip()
@@ -112,7 +112,7 @@ def test_cells_are_as_printed_or_known_findings(made, id):
 def test_something_is_recomputed_and_every_printed_cell_is_shown(made, id):
     assert recomputed(next(e for e in catalog() if e.id == id), made[id])['recomputed']['cells'] > 0
     shown = set(made[id].select('row', 'column').iter_rows())
-    there = published(paper=id.partition('/')[0]).filter((pl.col('exhibit') == id) & pl.col('value').is_not_null() & (pl.lit(id) != 'fhsum/fig2'))
+    there = published_values(paper=id.partition('/')[0]).filter((pl.col('exhibit') == id) & pl.col('value').is_not_null() & (pl.lit(id) != 'fhsum/fig2'))
     assert set(there.select('row', 'column').iter_rows()) <= shown and not made[id].select('row', 'column').is_duplicated().any()
 
 
@@ -179,7 +179,7 @@ def test_rates_are_those_of_scikit_learn(tp, fn, fp, tn):
 
 def test_class_sizes_and_a_table_that_no_sizes_fit():
     assert class_sizes('facts/table2', sheet_of('facts/table2')) == (344, 62) and class_sizes('facts/table4', sheet_of('facts/table4')) == (150, 300)
-    frame = published(paper='facts').with_columns(value=pl.when(pl.col('column') == 'Accuracy (%)').then(1.23).otherwise('value'),
+    frame = published_values(paper='facts').with_columns(value=pl.when(pl.col('column') == 'Accuracy (%)').then(1.23).otherwise('value'),
                                                   printed=pl.when(pl.col('column') == 'Accuracy (%)').then(pl.lit('1.23')).otherwise('printed'))
     with pytest.raises(DataError, match='no class sizes up to 900'): class_sizes('facts/table4', sheet_of('facts/table4', frame))
 
@@ -221,7 +221,7 @@ def test_half_widths_are_the_normal_ones(made):
 
 
 def test_a_leaderboard_without_a_score_says_which():
-    frame = published(paper='facts').filter(~((pl.col('exhibit') == 'facts/table5') & (pl.col('row') == 'GPT-4o') & (pl.col('column') == SCORES[2])))
+    frame = published_values(paper='facts').filter(~((pl.col('exhibit') == 'facts/table5') & (pl.col('row') == 'GPT-4o') & (pl.col('column') == SCORES[2])))
     with pytest.raises(DataError, match='GPT-4o, Open Claude 3.5 Sonnet'): leaderboard('facts/table5', frame)
     with pytest.raises(UsageError): recomputed_cells('nobody/table1')
 
@@ -288,7 +288,7 @@ def test_curves_and_shares(made):
 
 
 def test_the_operations_are_the_papers_and_their_examples_ours():
-    rows = published('final/fig2')['row'].unique().to_list()
+    rows = published_values('final/fig2')['row'].unique().to_list()
     assert {operation.name for operation in OPERATIONS} <= set(rows) and operation_cells()['ours'].to_list() == [len(operation.descriptions) for operation in OPERATIONS]
     assert all(line.count(' | ') == 4 for line in operation_table().splitlines())
 

@@ -49,7 +49,7 @@ from ...models.prompts import Prompt, letters
 from ...models.store import StoreChoice
 from ...reports.exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, record_estimate, write_exhibit
 from ...reports.plots import BOXES, LINKS, count_chart
-from ...reports.published import published, rounding_interval
+from ...reports.published import published_values, rounding_interval
 from ...reports.significance import mark_cells
 from ...runs.runs import Run, make_run
 from ...verification.nli import LABELS, AskedVerifier, Verifier, load_verifier
@@ -362,7 +362,7 @@ def _counted_cells(exhibit: str, counts: Mapping[tuple[str, str], tuple[float, i
     "Counts beside the published cells of the same row and column: exact on FINAL, measured on anything else."
     cells = published_cells(exhibit).to_dicts()
     known = {(cell['row'], cell['column']): cell for cell in cells}
-    printed = {(row, column): (text, 'roughly' in (note or '')) for row, column, text, note in published(exhibit).select('row', 'column', 'printed', 'note').iter_rows()}
+    printed = {(row, column): (text, 'roughly' in (note or '')) for row, column, text, note in published_values(exhibit).select('row', 'column', 'printed', 'note').iter_rows()}
     for (row, column), (value, n) in counts.items():
         cell = known.get((row, column)) or {'row': row, 'column': column, 'published': None}
         if (row, column) not in known: cells.append(cell)
@@ -386,7 +386,7 @@ def size_cells(
     phase, n = "Phase 2: Error's Enrichment", rows.height
     bad = int(rows['bad'].sum())
     counts = {(phase, 'Inconsistent'): (bad, n), (phase, 'Consistent'): (n - bad, n), (phase, 'Total'): (n, n)}
-    splits = published('final/section3').filter(pl.col('row').is_in(['Development', 'Test'])).select('row', 'value').iter_rows()
+    splits = published_values('final/section3').filter(pl.col('row').is_in(['Development', 'Test'])).select('row', 'value').iter_rows()
     cells = _counted_cells('final/table3', counts, data)
     sizes = {'Development': int((rows['split'] == 'dev').sum()), 'Test': int((rows['split'] == 'test').sum())}
     extra = [{'row': f'{name} split', 'column': 'Total', 'published': value, 'ours': sizes[name], 'n': n,

@@ -32,7 +32,7 @@ from ...models.prompts import Parsed
 from ...models.store import StoreChoice
 from ...reports.exhibits import CELLS, Result, dry_run_folder, make_cells, published_cells, write_exhibit
 from ...reports.plots import CURVES, PAIR_TESTS, SHARES
-from ...reports.published import published
+from ...reports.published import published_values
 from ...reports.significance import mark_cells
 from ...reports.tables import P_ADJUSTED
 from ...runs.runs import Run, make_run
@@ -302,7 +302,7 @@ def with_deviations(
     exhibit: str,
 ) -> pl.DataFrame:  # CELLS; behind 'ZS (%)' a cell '±ZS (%)'
     "The paper's cells with the printed deviations as cells of their own."
-    deviations = published(exhibit).drop_nulls('plus_minus')
+    deviations = published_values(exhibit).drop_nulls('plus_minus')
     more = make_cells(exhibit, [{'row': row, 'column': f'±{column}', 'published': value, 'status': 'published'}
                                 for row, column, value in deviations.select('row', 'column', 'plus_minus').iter_rows()])
     return pl.concat([published_cells(exhibit), more])
