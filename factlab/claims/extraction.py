@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
-from ..text.language import language_warning
-from ..text.sentences import sentences, short_sentences
 
 from ..core.core import DataError, Schema, UsageError, progress, split_options
 from ..data.corpora import PASSAGES
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
 from ..models.store import StoreChoice
+from ..text.language import language_warning
+from ..text.sentences import sentences, short_sentences
 
 # %% ../../nbs/06_claims/00_extraction.ipynb #c4
 MAX_WORDS = 15   # of a claim (LLM-OASIS, Table 1)

@@ -21,7 +21,7 @@ def _published(arguments: argparse.Namespace) -> str:
     return plain_table(frame.select('exhibit', 'row', 'column', 'printed', 'source', 'note')) + '\n'
 
 def _audit(arguments: argparse.Namespace) -> str:
-    from factlab.audit.findings import audit, audit_json, audit_page, audit_table, summary
+    from factlab.audit.report import audit, audit_json, audit_page, audit_table, summary
     from factlab.reports.reproduce import plain_table
     result = audit(arguments.paper)
     form = output_format(arguments, {'.json': 'json', '.md': 'md'}, 'table')

@@ -74,7 +74,7 @@ def given_data(
     data: str,  # as for `claims.generation.training_data`
 ) -> str:  # for a notebook, which runs in another folder
     "What to train on. Raises `UsageError` or `DataError` when it is nothing that can be trained on."
-    from factlab.claims.generation import OPEN, training_data
+    from factlab.claims.training_views import OPEN, training_data
     from factlab.data.corpora import OASIS_SETS
     training_data(data)
     return data if data in (OPEN, *OASIS_SETS) else os.path.abspath(os.path.expanduser(data))

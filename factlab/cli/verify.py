@@ -55,7 +55,8 @@ def _verify(arguments: argparse.Namespace) -> str:
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
 
-    from factlab.verification.pipeline import verdict_json, verdict_report, verify_texts
+    from factlab.verification.pipeline import verify_texts
+    from factlab.verification.reporting import verdict_json, verdict_report
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
                          method=arguments.method, stop_at_text_verdict=arguments.stop_at_text_verdict)

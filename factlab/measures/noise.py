@@ -56,6 +56,7 @@ def match_distribution(
 ) -> np.ndarray:  # [rows, most findings + 1]: probability of 0, 1, 2 … matches
     "Exact distribution of an example's matches under the judge's errors."
     from scipy.stats import binom
+    if sensitivity < 1e-290: sensitivity = 0.0  # scipy divides by it, and raises OverflowError near the smallest float
     tp, predicted, gold = rows.T
     kept = binom.pmf(np.arange(int(tp.max()) + 1), tp[:, None], sensitivity)
     added = binom.pmf(np.arange(int((predicted - tp).max()) + 1), (predicted - tp)[:, None], 1 - specificity)

@@ -92,10 +92,12 @@ def prepare(
     _check_ids(passages['id'])
     empty = passages['text'].str.strip_chars().str.len_chars() == 0
     over = passages['text'].str.len_chars() > longest
-    counts = {'passages': len(passages), 'empty': int(empty.sum()), 'repeated': len(passages) - int(empty.sum()) - passages.filter(~empty)['text'].n_unique(),
+    counts = {'passages': len(passages), 'empty': int(empty.sum()),
+              'repeated': len(passages) - int(empty.sum()) - passages.filter(~empty)['text'].n_unique(),
               'split': int((over & ~empty).sum()) if long == 'split' else 0, 'cut': int((over & ~empty).sum()) if long == 'cut' else 0}
     if long == 'cut': return passages.with_columns(pl.col('text').str.slice(0, longest)), counts
-    kept = passages.with_columns(text=pl.Series([pieces(text, longest) if cut else [text] for text, cut in zip(passages['text'], over, strict=True)],
+    kept = passages.with_columns(text=pl.Series([pieces(text, longest) if cut else [text]
+                                                 for text, cut in zip(passages['text'], over, strict=True)],
                                                 dtype=pl.List(pl.String))).filter(~empty)
     kept = kept.with_columns(number=pl.int_ranges(1, pl.col('text').list.len() + 1)).explode('text', 'number')
     named = pl.when(pl.col('number') > 1).then(pl.format('{}#{}', 'id', 'number')).otherwise('id')
@@ -106,7 +108,8 @@ def prepare(
 def _check_ids(ids: pl.Series) -> None:
     twice = ids.filter(ids.is_duplicated()).drop_nulls()
     if bad := ids.null_count() + len(twice):
-        raise DataError(f'{bad} passages have no id, or one that comes twice{f", as {twice[0]!r}" if len(twice) else ""}: give each passage its own')
+        raise DataError(f'{bad} passages have no id, or one that comes twice{f", as {twice[0]!r}" if len(twice) else ""}: give each '
+                        f'passage its own')
 
 # %% ../../nbs/07_retrieval/01_corpus.ipynb #c16
 VECTORS, UNFINISHED, DONE, MANIFEST, TEXTS = 'vectors.npy', 'unfinished.npy', 'unfinished.json', 'manifest.json', 'passages.parquet'
@@ -123,7 +126,8 @@ def _allocated(path: Path, shape: tuple[int, int], dtype: str) -> np.ndarray:
     if hasattr(os, 'posix_fallocate'):
         with path.open('r+b') as file:
             try: os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-            except OSError as error: raise DataError(f'no room for {path.stat().st_size/1e9:.1f} GB of vectors in {path.parent} ({error.strerror}): free space') from error
+            except OSError as error:
+                raise DataError(f'no room for {path.stat().st_size/1e9:.1f} GB of vectors in {path.parent} ({error.strerror}): free space') from error
     return array
 
 # %% ../../nbs/07_retrieval/01_corpus.ipynb #c17
@@ -172,7 +176,9 @@ def _encode_into(writing: _Writing, texts: Sequence[str], encoder: TextEncoder, 
 
 def _sound(vectors: np.ndarray, rows: np.ndarray, texts: Sequence[str], limit: float) -> np.ndarray:
     bad = np.flatnonzero(~(np.abs(vectors) <= limit).all(1))
-    if len(bad): raise DataError(f'the encoder gave NaN or infinity for passage {rows[bad[0]]} ({texts[rows[bad[0]]]!r:.80}): encode with `?dtype=float32`, '
+    if len(bad):
+        raise DataError(f'the encoder gave NaN or infinity for passage {rows[bad[0]]} ({texts[rows[bad[0]]]!r:.80}): encode with '
+                        f'`?dtype=float32`, '
                                  'or leave that passage out')
     return vectors
 
@@ -180,8 +186,10 @@ def _sound(vectors: np.ndarray, rows: np.ndarray, texts: Sequence[str], limit: f
 class Corpus:
     "Passages with their vectors, searched by texts. Made by `Corpus.create`, opened by `Corpus.open`, or both by `open_corpus`."
 
-    def __init__(self, folder: Path, passages: pl.DataFrame, vectors: np.ndarray, encoder: TextEncoder, manifest: Mapping, index: str = 'exact'):
-        self.folder, self.passages, self.vectors, self.encoder, self.manifest, self.index_name = folder, passages, vectors, encoder, dict(manifest), index
+    def __init__(self, folder: Path, passages: pl.DataFrame, vectors: np.ndarray, encoder: TextEncoder, manifest: Mapping,
+                 index: str = 'exact'):
+        self.folder, self.passages, self.vectors, self.encoder, self.manifest, self.index_name = folder, passages, vectors, encoder, dict(
+            manifest), index
 
     def __len__(self) -> int: return len(self.passages)
 
@@ -213,7 +221,8 @@ class Corpus:
 # %% ../../nbs/07_retrieval/01_corpus.ipynb #c23
 def _read_manifest(folder: Path) -> dict:
     try: manifest = json.loads((folder/MANIFEST).read_text(encoding='utf-8'))
-    except OSError: raise DataError(f'{folder} is no finished corpus (it has no {MANIFEST}): make it with Corpus.create, which goes on where it stopped') from None
+    except OSError:
+        raise DataError(f'{folder} is no finished corpus (it has no {MANIFEST}): make it with Corpus.create, which goes on where it stopped') from None
     except ValueError as error: raise DataError(f'{folder/MANIFEST} cannot be read ({error}): remove the folder and encode again') from None
     if not isinstance(manifest, dict) or not {'key', 'encoder', 'identity', 'rows', 'dimension', 'counts'} <= set(manifest):
         raise DataError(f'{folder/MANIFEST} is not the manifest of a corpus: remove the folder and encode again')
@@ -230,12 +239,14 @@ def open_encoded(
     encoder = TextEncoder(manifest['encoder'] if encoder is None else encoder)
     if (found := manifest['identity']) != (wanted := json.loads(canonical_json(encoder.identity))):
         other = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
-        raise DataError(f'the corpus {folder} was encoded by {manifest["encoder"]!r}, which is not {encoder.name!r} as it is now (other {", ".join(other)}): '
+        raise DataError(f'the corpus {folder} was encoded by {manifest["encoder"]!r}, which is not {encoder.name!r} as it is now (other '
+                        f'{", ".join(other)}): '
                         'open it with that encoder, or encode the passages again into another folder')
     try:
         passages = PASSAGES.check(pl.read_parquet(folder/TEXTS), str(folder))
         vectors = np.load(folder/VECTORS, mmap_mode='r', allow_pickle=False)
-    except (OSError, ValueError, EOFError, pl.exceptions.PolarsError) as error: raise DataError(f'the corpus {folder} is damaged ({error}): encode it again') from None
+    except (OSError, ValueError, EOFError, pl.exceptions.PolarsError) as error:
+        raise DataError(f'the corpus {folder} is damaged ({error}): encode it again') from None
     if vectors.shape != (manifest['rows'], manifest['dimension']) or len(passages) != manifest['rows']:
         raise DataError(f'the corpus {folder} is damaged: {len(passages)} passages and vectors {vectors.shape}, '
                         f'expected {manifest["rows"]} × {manifest["dimension"]}: encode it again')
@@ -263,13 +274,15 @@ def create_corpus(
     with FileLock(folder/'.lock'):
         if (folder/MANIFEST).is_file():
             if _read_manifest(folder)['key'] == key: return open_encoded(folder, encoder, index)
-            raise DataError(f'{folder} holds another corpus, or this one by another encoder: choose another folder, or remove this one first')
+            raise DataError(f'{folder} holds another corpus, or this one by another encoder: choose another folder, or remove this one '
+                            f'first')
         width = encoder.passages(passages['text'].head(1).to_list()).shape[1]
         writing = _Writing(folder, key, (len(passages), width), dtype)
         with replacing(folder/TEXTS) as beside: passages.write_parquet(beside)
         _encode_into(writing, passages['text'].to_list(), encoder, block)
         writing.finish()
-        manifest = {'key': key, 'encoder': encoder.name, 'identity': encoder.identity, 'rows': len(passages), 'dimension': width, 'dtype': dtype, 'counts': counts}
+        manifest = {'key': key, 'encoder': encoder.name, 'identity': encoder.identity, 'rows': len(passages), 'dimension': width,
+                    'dtype': dtype, 'counts': counts}
         write_text(folder/MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + '\n')
     return open_encoded(folder, encoder, index)
 
@@ -284,8 +297,11 @@ def read_passages(
     path = Path(path).expanduser()
     if path.is_dir():
         files = sorted(file for file in path.rglob('*') if file.suffix.lower() in ('.txt', '.md') and file.is_file())
-        if not files: raise DataError(f'{path} holds no .txt or .md files: give a folder of texts, a .parquet or .jsonl file of passages, or an encoded corpus')
-        return windows(PAGES.frame([{'page': str(file.relative_to(path)), 'text': file.read_text(encoding='utf-8', errors='replace')} for file in files]))
+        if not files:
+            raise DataError(f'{path} holds no .txt or .md files: give a folder of texts, a .parquet or .jsonl file of passages, or an '
+                            f'encoded corpus')
+        return windows(PAGES.frame([{'page': str(file.relative_to(path)), 'text': file.read_text(encoding='utf-8', errors='replace')}
+                                    for file in files]))
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise DataError(f'{path} is no corpus: expected a folder of texts, an encoded corpus, or a file that ends in {", ".join(TABLES)}')
     frame = read_frame(path)
@@ -293,7 +309,8 @@ def read_passages(
     nested = [name for name in ('id', 'page', 'text') if name in frame.columns and frame.schema[name].is_nested()]
     if nested: raise DataError(f'the columns {nested} of {path} hold lists or objects: expected one text in each row')
     row = pl.int_range(pl.len()).cast(pl.String)
-    return frame.select(id=pl.col('id').cast(pl.String) if 'id' in frame.columns else row, page=pl.col('page').cast(pl.String) if 'page' in frame.columns else row,
+    return frame.select(id=pl.col('id').cast(pl.String) if 'id' in frame.columns else row,
+                        page=pl.col('page').cast(pl.String) if 'page' in frame.columns else row,
                         text=pl.col('text').cast(pl.String))
 
 def open_corpus(
@@ -328,10 +345,12 @@ def recall_at_k(
     "R@k of each query for all k at once (LLM-OASIS eq. 10). Raises `UsageError` for a k beyond the depth of the hits."
     ks = np.asarray([check_k(k) for k in ks])
     if len(relevant) != len(hits.ids): raise UsageError(f'{len(hits.ids)} rankings but {len(relevant)} sets of relevant passages')
-    if len(ks) and ks.max() > hits.ids.shape[1]: raise UsageError(f'R@{ks.max()} of rankings that are {hits.ids.shape[1]} deep: search with a larger k')
+    if len(ks) and ks.max() > hits.ids.shape[1]:
+        raise UsageError(f'R@{ks.max()} of rankings that are {hits.ids.shape[1]} deep: search with a larger k')
     size = np.array([len(wanted) for wanted in relevant], int)
     wanted = np.fromiter((row for rows in relevant for row in rows), np.int64, size.sum())
-    queries, width = np.arange(len(size)), 1 + max(hits.ids.max(initial=0), wanted.max(initial=0))  # one number for each pair of query and row
+    # one number for each pair of query and row
+    queries, width = np.arange(len(size)), 1 + max(hits.ids.max(initial=0), wanted.max(initial=0))
     found = (hits.ids >= 0) & np.isin(hits.ids + width*queries[:, None], wanted + width*np.repeat(queries, size))
     return np.divide(found.cumsum(1)[:, ks - 1], size[:, None], out=np.full((len(size), len(ks)), np.nan), where=size[:, None] > 0)
 
@@ -373,7 +392,8 @@ def part_of(
     claims = task.claims.filter(pl.col('split') == split)
     if claims.is_empty(): raise UsageError(f'{task.name} has no split {split!r}: it has {sorted(task.claims["split"].unique())}')
     relevance = task.relevance.join(claims, left_on='claim_id', right_on='id', how='semi')
-    return RetrievalTask(task.name, task.passages.join(relevance, left_on='id', right_on='passage_id', how='semi', maintain_order='left'), claims, relevance)
+    return RetrievalTask(task.name, task.passages.join(relevance, left_on='id', right_on='passage_id', how='semi', maintain_order='left'),
+                         claims, relevance)
 
 def measure(
     name: str|TextSearch,  # as for `load_text_search`

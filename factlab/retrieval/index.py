@@ -24,7 +24,8 @@ class Hits(NamedTuple):
     ids: np.ndarray     # int64 [queries, k]: row numbers, -1 where there are no more
     scores: np.ndarray  # float32 [queries, k]: larger is better, -inf beside -1
 
-    def __getitem__(self, rows): return Hits(self.ids[rows], self.scores[rows]) if isinstance(rows, slice | np.ndarray) else tuple(self)[rows]
+    def __getitem__(self, rows):
+        return Hits(self.ids[rows], self.scores[rows]) if isinstance(rows, slice | np.ndarray) else tuple(self)[rows]
 
 class Index(Protocol):
     "Vectors that can be searched: exactly, by faiss, on a server."
@@ -153,7 +154,8 @@ class ExactIndex:
         exact = np.full(hits.ids.shape, -np.inf, np.float32)
         for start in range(0, len(queries), step := max(1, 2**16//hits.ids.shape[1]//8)):
             part = slice(start, start + step)
-            exact[part] = np.einsum('qd,qkd->qk', queries[part], np.asarray(self.vectors[np.maximum(hits.ids[part], 0)], np.float32)) if len(self) else -np.inf
+            exact[part] = np.einsum('qd,qkd->qk', queries[part],
+                                    np.asarray(self.vectors[np.maximum(hits.ids[part], 0)], np.float32)) if len(self) else -np.inf
         rows, places = np.nonzero(hits.ids >= 0)
         return gather(rows, hits.ids[rows, places], exact[rows, places], len(queries), k)
 
@@ -205,7 +207,8 @@ class FaissIndex:
     ) -> Hits:
         "The k nearest rows, or nearly so."
         queries, k = check_vectors(queries, 'queries', self.engine.d), check_k(k)
-        if not len(self) or not len(queries): return Hits(np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), -np.inf, np.float32))
+        if not len(self) or not len(queries):
+            return Hits(np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), -np.inf, np.float32))
         if self.kind == 'hnsw': self.engine.hnsw.efSearch = max(self.effort, k)
         scores, ids = self.engine.search(queries, k)
         rows, places = np.nonzero(ids >= 0)
@@ -219,10 +222,12 @@ class FaissIndex:
 def _milvus(uri: str):  # pymilvus.MilvusClient
     "A client of a file or a server; the server's token is read from `$MILVUS_TOKEN`."
     try: from pymilvus import MilvusClient
-    except ImportError: raise UsageError("pymilvus is not installed: run `pip install 'pymilvus[milvus-lite]'`, or use the index `exact`") from None
+    except ImportError:
+        raise UsageError("pymilvus is not installed: run `pip install 'pymilvus[milvus-lite]'`, or use the index `exact`") from None
     token = os.environ.get('MILVUS_TOKEN')
     try: return MilvusClient(uri, **({'token': token} if token else {}))
-    except _milvus_errors() as error: raise DataError(f'cannot reach Milvus at {uri} ({_first_line(error)}): start the server, or give a file that ends in .db') from None
+    except _milvus_errors() as error:
+        raise DataError(f'cannot reach Milvus at {uri} ({_first_line(error)}): start the server, or give a file that ends in .db') from None
 
 def _milvus_errors() -> tuple[type[Exception], ...]:
     from pymilvus.exceptions import MilvusException
@@ -233,7 +238,8 @@ def _first_line(error: BaseException) -> str: return (str(error).strip().splitli
 def _ask_milvus(client, uri: str, name: str, *values, **options) -> Any:
     "Call a method of the client, and say what failed in our own terms."
     try: return getattr(client, name)(*values, **options)
-    except _milvus_errors() as error: raise DataError(f'Milvus at {uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None
+    except _milvus_errors() as error:
+        raise DataError(f'Milvus at {uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None
 
 # %% ../../nbs/07_retrieval/00_index.ipynb #c25
 class MilvusIndex:
@@ -243,12 +249,15 @@ class MilvusIndex:
     read from `$MILVUS_TOKEN` and kept nowhere."""
 
     def __init__(self, uri: str, collection: str):
-        if not re.fullmatch(r'[A-Za-z_]\w{0,200}', collection): raise UsageError(f'{collection!r} cannot name a collection: use letters, digits and _')
+        if not re.fullmatch(r'[A-Za-z_]\w{0,200}', collection):
+            raise UsageError(f'{collection!r} cannot name a collection: use letters, digits and _')
         self.uri, self.collection = uri, collection
         self.client = _milvus(uri)
-        if not self._call('has_collection', collection): raise DataError(f'{uri} has no collection {collection!r}: make it with `fill_milvus`')
+        if not self._call('has_collection', collection):
+            raise DataError(f'{uri} has no collection {collection!r}: make it with `fill_milvus`')
         fields = {field['name']: field for field in self._call('describe_collection', collection)['fields']}
-        if 'vector' not in fields: raise DataError(f'the collection {collection!r} has the fields {sorted(fields)}, but no `vector`: choose another name')
+        if 'vector' not in fields:
+            raise DataError(f'the collection {collection!r} has the fields {sorted(fields)}, but no `vector`: choose another name')
         self.dimension = int(fields['vector']['params']['dim'])
         self._call('load_collection', collection)
 
@@ -294,7 +303,8 @@ def fill_milvus(
     if not _ask_milvus(client, uri, 'has_collection', collection): _new_collection(client, uri, collection, dimension, index)
     filled = MilvusIndex(uri, collection)
     if filled.dimension != dimension:
-        raise DataError(f'the collection {collection!r} holds vectors of {filled.dimension} numbers, these have {dimension}: choose another name')
+        raise DataError(f'the collection {collection!r} holds vectors of {filled.dimension} numbers, these have {dimension}: choose '
+                        f'another name')
     if len(filled) != len(vectors):
         for start in progress(range(0, len(vectors), 1000), label='filling Milvus', unit='block'):
             part = check_vectors(vectors[start:start + 1000], f'vectors from row {start} on')
@@ -312,7 +322,8 @@ def load_index(
     if name == 'exact': return ExactIndex(vectors)
     if kind == 'faiss': return FaissIndex(vectors, rest or 'flat')
     if kind == 'milvus' and rest: return fill_milvus(rest, collection, vectors)
-    raise UsageError(f'there is no index {name!r}: choose exact, faiss:flat, faiss:ivf, faiss:hnsw, or milvus: with a file that ends in .db or an address')
+    raise UsageError(f'there is no index {name!r}: choose exact, faiss:flat, faiss:ivf, faiss:hnsw, or milvus: with a file that ends in '
+                     f'.db or an address')
 
 # %% ../../nbs/07_retrieval/00_index.ipynb #c33
 class TextSearch(Protocol):
@@ -343,7 +354,8 @@ class BM25:
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits:
         "The k texts with the highest scores; only those that share a word with the query. Nothing goes into the store."
         parts = [top_k(self._scores(words)[None], k) for words in self._split(texts)]
-        return Hits(*map(np.concatenate, zip(*parts, strict=True))) if parts else Hits(np.zeros((0, check_k(k)), np.int64), np.zeros((0, k), np.float32))
+        return Hits(*map(np.concatenate, zip(*parts, strict=True))) if parts else Hits(np.zeros((0, check_k(k)), np.int64),
+            np.zeros((0, k), np.float32))
 
     def _scores(self, words: Sequence[str]) -> np.ndarray:  # [rows], -inf without a common word
         known = [word for word in words if self.engine and word in self.engine.vocab_dict]
@@ -358,9 +370,11 @@ def fuse(
 ) -> Hits:
     "Reciprocal rank fusion of several rankings. A row that a ranking does not have adds nothing."
     n = len(rankings[0].ids)
-    if any(len(ranking.ids) != n for ranking in rankings): raise UsageError('rankings of different queries cannot be fused: search with the same ones')
+    if any(len(ranking.ids) != n for ranking in rankings):
+        raise UsageError('rankings of different queries cannot be fused: search with the same ones')
     ids = np.concatenate([ranking.ids for ranking in rankings], axis=1)
-    gain = np.concatenate([np.broadcast_to(1/(constant + 1. + np.arange(ranking.ids.shape[1])), ranking.ids.shape) for ranking in rankings], axis=1)
+    gain = np.concatenate([np.broadcast_to(1/(constant + 1. + np.arange(ranking.ids.shape[1])), ranking.ids.shape) for ranking in rankings],
+                          axis=1)
     rows, places = np.nonzero(ids >= 0)
     pairs, which = np.unique(np.stack([rows, ids[rows, places]]), axis=1, return_inverse=True)
     return gather(pairs[0], pairs[1], np.bincount(which.ravel(), gain[rows, places], pairs.shape[1]).astype(np.float32), n, check_k(k))

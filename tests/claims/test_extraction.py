@@ -65,7 +65,8 @@ def test_a_text_without_words_has_no_sentences(text):
 
 
 def test_lines_split_headings_and_lists_but_not_wrapped_text():
-    assert sentences('History\nThe town is old.\n\nEconomy\n- fish\n- timber') == ['History', 'The town is old.', 'Economy', '- fish', '- timber']
+    assert sentences('History\nThe town is old.\n\nEconomy\n- fish\n- timber') == ['History', 'The town is old.', 'Economy', '- fish',
+        '- timber']
     wrapped = 'The town is old and lies on the coast of the sea, where\nmany ships of Sweden and of other countries used to come. It\nis small.'
     assert len(sentences(wrapped)) == 2
 
@@ -83,7 +84,8 @@ def test_a_hundred_thousand_words_give_every_sentence():
     assert found[-1] == 'Sentence 9999 of Mr. Smith has nine words in it.'
 
 
-@pytest.mark.parametrize('piece', ['.', '!?', '…', '।', ' ', '\t', ' .', '\n ', '\r\n', '\n\x0b', '\u00a0', '."', '[1]', '.[1]', ')', '。"', 'A. ', 'a. ', 'J.K. ', '1. ', '\n- ', 'x'])
+@pytest.mark.parametrize('piece', ['.', '!?', '…', '।', ' ', '\t', ' .', '\n ', '\r\n', '\n\x0b', '\u00a0', '."', '[1]', '.[1]', ')', '。"',
+                                   'A. ', 'a. ', 'J.K. ', '1. ', '\n- ', 'x'])
 @pytest.mark.parametrize('frame', ['Introduction{}3', 'Introduction.{}3. Next', 'One\n{}three'])
 def test_no_run_of_anything_takes_more_than_linear_time(piece, frame):
     def seconds(n):
@@ -105,9 +107,11 @@ def test_tables_of_contents_and_long_gaps():
 
 
 # The splitter as it was before runs were looked at from their beginning only: slow, and the same.
-_PLAIN = re.compile(r'(?P<wide>[。！？｡]+[”’」』）)"\']*)|(?P<stop>(?:[.!?…؟۔।॥])+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)|(?P<gap>[ \t]*\n\s*\n\s*)|(?P<line>[ \t]*\n)')
+_PLAIN = re.compile(r'(?P<wide>[。！？｡]+[”’」』）)"\']*)|(?P<stop>(?:[.!?…؟۔।॥])+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)|(?P<gap>[ '
+                    r'\t]*\n\s*\n\s*)|(?P<line>[ \t]*\n)')
 
-@given(st.lists(st.sampled_from([*'.!?…।。”"\')] \t\n\x0b\u00a0aA1:', '...', '[1]', '\n\n', ' \n ', 'Dr', 'The', 'U.S', 'J. K. ']), max_size=25).map(''.join))
+@given(st.lists(st.sampled_from([*'.!?…।。”"\')] \t\n\x0b\u00a0aA1:', '...', '[1]', '\n\n', ' \n ', 'Dr', 'The', 'U.S', 'J. K. ']),
+                max_size=25).map(''.join))
 @settings(deadline=None, max_examples=300)
 def test_the_ends_are_those_of_a_plain_search(text):
     plain, ours = ([(match.span(), match.lastgroup) for match in pattern.finditer(text)] for pattern in (_PLAIN, splitter._ENDING))
@@ -171,7 +175,8 @@ def test_other_languages_are_named(text, said):
     assert said in language_warning(text)
 
 
-@pytest.mark.parametrize('text', ['', '12 345', 'Paris Hilton', 'The town has a port.', 'St. Étienne and Łódź are towns that lie far from one another in Europe.'])
+@pytest.mark.parametrize('text', ['', '12 345', 'Paris Hilton', 'The town has a port.',
+                                  'St. Étienne and Łódź are towns that lie far from one another in Europe.'])
 def test_english_and_short_texts_pass(text):
     assert language_warning(text) is None
 
@@ -196,7 +201,8 @@ def test_english_biographies_pass():
 
 # ---- reading answers ---------------------------------------------------------------------------------------------------------------
 
-@given(st.lists(st.text(st.sampled_from('abc ABC12é-,'), min_size=3).filter(lambda text: any(map(str.isalpha, text)) and text.strip()[:1].isalpha())))
+@given(st.lists(st.text(st.sampled_from('abc ABC12é-,'),
+                        min_size=3).filter(lambda text: any(map(str.isalpha, text)) and text.strip()[:1].isalpha())))
 def test_what_is_written_for_training_is_read_back(written):
     plain = [' '.join(claim.split()) for claim in written]
     if [claim.casefold() for claim in plain] == ['none'] or any(len(claim.split()[0]) == 1 for claim in plain): return
@@ -210,7 +216,8 @@ def test_an_empty_answer_is_unread_and_none_is_no_claim(text):
 
 
 def test_lists_in_other_forms_are_read():
-    for listed in ('- A is old.\n- B is new.', '1. A is old.\n2. B is new.', 'A. A is old.\nB. B is new.', 'Claims:\nA is old.\nB is new.', '• A is old.\n• B is new.\n• a is OLD'):
+    for listed in ('- A is old.\n- B is new.', '1. A is old.\n2. B is new.', 'A. A is old.\nB. B is new.', 'Claims:\nA is old.\nB is new.',
+                   '• A is old.\n• B is new.\n• a is OLD'):
         assert parse_listed(listed).value == ['A is old.', 'B is new.'], listed
 
 
@@ -219,7 +226,8 @@ def test_lists_in_other_forms_are_read():
 def echo(request):
     "One claim for each sentence that was asked about."
     asked = request.messages[-1].content
-    return asked.rpartition('Sentence: ')[2] if 'Sentence: ' in asked else '- ' + '\n- '.join(sentences(asked.rpartition('Text:\n')[2].removesuffix('Claims:\n')))
+    return (asked.rpartition('Sentence: ')[2] if 'Sentence: ' in asked else '- '
+            + '\n- '.join(sentences(asked.rpartition('Text:\n')[2].removesuffix('Claims:\n'))))
 
 
 @pytest.mark.parametrize('form', [BY_PASSAGE, BY_SENTENCE])
@@ -232,11 +240,13 @@ def test_claims_come_in_the_order_of_the_text_each_once(form):
 def test_many_texts_are_asked_at_once_and_equal_parts_once():
     model = ScriptedModel('echo', echo)
     found = ModelExtractor('echo', model, BY_SENTENCE).extract(['A is old.', 'B is new. C is red.', 'A is old.', '', '?'], False)
-    assert [parsed.value for parsed in found] == [['A is old.'], ['B is new.', 'C is red.'], ['A is old.'], [], []] and len(model.asked) == 3
+    assert [parsed.value for parsed in found] == [['A is old.'], ['B is new.', 'C is red.'], ['A is old.'], [], []]
+    assert len(model.asked) == 3
 
 
 def test_a_part_that_cannot_be_read_makes_the_text_unread():
-    model = ScriptedModel('half', lambda request: '' if 'bad' in request.messages[-1].content.rpartition('Sentence: ')[2] else echo(request))
+    model = ScriptedModel('half', lambda request: '' if 'bad' in request.messages[-1].content.rpartition('Sentence: ')[2]
+                          else echo(request))
     bad, good = ModelExtractor('half', model, BY_SENTENCE).extract(['A is old. B is bad.', 'C is red.'], False)
     assert not bad.ok and '1 of 2 parts' in bad.reason and good.value == ['C is red.']
 
@@ -262,7 +272,8 @@ def test_one_endless_sentence_is_asked_in_pieces():
 
 
 def test_a_server_is_asked_by_prompt_and_its_failures_are_told(tmp_path):
-    def script(call): return status(400) if 'bad' in call.prompt else answer('- ' + call.prompt.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n'))
+    def script(call):
+        return status(400) if 'bad' in call.prompt else answer('- ' + call.prompt.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n'))
     with MisbehavingServer(script) as server:
         extractor = load_extractor(f'openai:any?base_url={server.url}&backoff=0.01')
         good, bad = extractor.extract(['The town is old.', 'The town is bad.'], False)
@@ -278,5 +289,6 @@ def test_names_of_extractors():
 
 def test_the_prompt_shows_what_training_will_see():
     messages = extractor_prompts('A is old. B is new. C is red.')
-    assert [m[-1].content for m in messages] == ['Before: -\nSentence: A is old.', 'Before: A is old.\nSentence: B is new.', 'Before: A is old. B is new.\nSentence: C is red.']
+    assert [m[-1].content for m in messages] == ['Before: -\nSentence: A is old.', 'Before: A is old.\nSentence: B is new.',
+                                                 'Before: A is old. B is new.\nSentence: C is red.']
     assert claims.EXTRACTOR_PROMPT.system and all(m[0].role == 'system' for m in messages)

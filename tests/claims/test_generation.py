@@ -11,27 +11,19 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
-from factlab.claims.generation import (
-    EXTRACT,
-    FACTUAL,
-    FALSIFY,
+from factlab.claims.generation import EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIFIED, build, draw_passage, read_build, read_pages
+from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
+from factlab.claims.training_views import (
     STATED_ELSEWHERE,
-    UNFACTUAL,
-    UNIFIED,
-    build,
     built_shares,
-    draw_passage,
     extraction_pairs,
     mine_neutral,
     nli_triplets,
-    read_build,
-    read_pages,
     resource_sizes,
     retriever_pairs,
     token_counts,
     training_data,
 )
-from factlab.claims.rules import RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
@@ -39,12 +31,16 @@ from factlab.text.sentences import sentences
 
 GOOD = {
     'id': 'Lund/0', 'page': 'Lund', 'split': 'train',
-    'passage': 'Lund is a town in the south of Sweden. Its university was founded in 1666 and has about forty thousand students. The cathedral is built of sandstone.',
-    'claims': ['Lund is a town in the south of Sweden.', 'The university of Lund was founded in 1666.', "Lund's university has about forty thousand students.",
+    'passage': 'Lund is a town in the south of Sweden. Its university was founded in 1666 and has about forty thousand students. The '
+               'cathedral is built of sandstone.',
+    'claims': ['Lund is a town in the south of Sweden.', 'The university of Lund was founded in 1666.',
+               "Lund's university has about forty thousand students.",
                "Lund's cathedral is built of sandstone."],
     'altered': 3, 'falsified': "Lund's cathedral is built of brick.",
-    'factual': 'In Southern Sweden lies Lund. Around 40,000 people study at its university, which dates from 1666. Sandstone was used for the cathedral.',
-    'unfactual': 'In Southern Sweden lies Lund. Around 40,000 people study at its university, which dates from 1666. Brick was used for the cathedral.',
+    'factual': 'In Southern Sweden lies Lund. Around 40,000 people study at its university, which dates from 1666. Sandstone was used '
+               'for the cathedral.',
+    'unfactual': 'In Southern Sweden lies Lund. Around 40,000 people study at its university, which dates from 1666. Brick was used for '
+                 'the cathedral.',
     'page_passages': ['The botanical garden is open all year.', 'A tram runs to the east.', 'Sandstone comes from the hills.']}
 
 ALONE = GOOD | {'id': 'Mora/0', 'page': 'Mora', 'split': 'validation', 'page_passages': []}
@@ -65,7 +61,8 @@ def test_a_good_item_keeps_every_rule():
 @pytest.mark.parametrize(('rule', 'change'), [
     ('claims', {'claims': [*GOOD['claims'], 'lund is a town  in the south of Sweden']}),
     ('claims', {'claims': [GOOD['claims'][3]], 'altered': 0}),
-    ('words', {'claims': [*GOOD['claims'], 'Lund has streets and houses and shops and parks and schools and churches and cafés and trees.']}),
+    ('words', {'claims': [*GOOD['claims'],
+                          'Lund has streets and houses and shops and parks and schools and churches and cafés and trees.']}),
     ('words', {'falsified': "Lund's cathedral is built of brick and of stone and of wood and of glass and iron."}),
     ('subject', {'claims': ['It is a town in the south of Sweden.', *GOOD['claims'][1:]]}),
     ('subject', {'claims': [*GOOD['claims'], 'There are parks in Lund.']}),
@@ -84,12 +81,14 @@ def test_a_good_item_keeps_every_rule():
     ('apart', {'unfactual': 'Lund is known for brick. Students came there early on. Nobody knows where it lies. It is old.'}),
 ])
 def test_each_rule_finds_its_fault(rule, change):
-    assert rule in RULES and rule in broken(**change)
+    assert rule in GENERATION_RULES and rule in broken(**change)
 
 
 @pytest.mark.parametrize('change', [
-    {'altered': 1, 'falsified': 'The university of Lund was closed in 1666.'}, {'altered': 2, 'falsified': "Lund's university has about 40 thousand teachers."},
-    {'claims': [*GOOD['claims'], 'Swimming is allowed in Lund.', 'One of the parks of Lund is old.', 'When it rains, the parks of Lund are empty.']},
+    {'altered': 1, 'falsified': 'The university of Lund was closed in 1666.'},
+    {'altered': 2, 'falsified': "Lund's university has about 40 thousand teachers."},
+    {'claims': [*GOOD['claims'], 'Swimming is allowed in Lund.', 'One of the parks of Lund is old.',
+                'When it rains, the parks of Lund are empty.']},
     {'altered': 0, 'falsified': 'Sweden is a town in the south of Lund.'},
 ])
 def test_what_the_rules_allow_is_not_a_fault(change):
@@ -97,19 +96,22 @@ def test_what_the_rules_allow_is_not_a_fault(change):
 
 
 def test_do_support_does_not_hide_a_negation():
-    items = OASIS.frame([GOOD | {'claims': [*GOOD['claims'], 'The team of Lund won the cup.'], 'altered': 4, 'falsified': 'The team of Lund did not win the cup.'}])
+    items = OASIS.frame([GOOD | {'claims': [*GOOD['claims'], 'The team of Lund won the cup.'], 'altered': 4,
+                                 'falsified': 'The team of Lund did not win the cup.'}])
     assert 'negation' in set(check_items(items)['rule'])
 
 
 def test_shares_count_items_and_not_faults():
-    frame = OASIS.frame([GOOD | {'id': str(n), 'falsified': 'They are not in Oslo in 1900.' if n < 2 else GOOD['falsified']} for n in range(5)])
+    frame = OASIS.frame([GOOD | {'id': str(n), 'falsified': 'They are not in Oslo in 1900.' if n < 2 else GOOD['falsified']}
+                         for n in range(5)])
     shares = rule_shares(check_items(frame), 5)
     kept = dict(shares.select('rule', 'kept').iter_rows())
     assert kept['names'] == kept['subject'] == kept['dates'] == 3 and kept['words'] == 5 and set(shares['n']) == {5}
 
 
 def test_quantities_in_either_spelling_are_equal():
-    assert quantities('nine of 21,000 in the 2nd') == quantities('9 of 21000 in the second') and quantities('in May 1999') != quantities('it may 1999')
+    assert quantities('nine of 21,000 in the 2nd') == quantities('9 of 21000 in the second')
+    assert quantities('in May 1999') != quantities('it may 1999')
 
 
 def test_copied_share_is_what_a_loop_counts():
@@ -131,14 +133,18 @@ def test_pages_come_from_folders_files_and_frames(tmp_path):
     (tmp_path/'texts'/'a.txt').write_text('One é.', encoding='utf-8')
     (tmp_path/'texts'/'sub'/'b.md').write_text('Two.')
     (tmp_path/'texts'/'c.pdf').write_bytes(b'%PDF')
-    frame.write_ndjson(tmp_path/'t.jsonl'); frame.write_parquet(tmp_path/'t.parquet'); frame.rename({'page': 'title'}).write_csv(tmp_path/'t.csv')
-    for texts in (frame, tmp_path/'texts', tmp_path/'t.jsonl', tmp_path/'t.parquet', str(tmp_path/'t.csv')): assert read_pages(texts).rows() == frame.rows()
+    frame.write_ndjson(tmp_path/'t.jsonl'); frame.write_parquet(tmp_path/'t.parquet')
+    frame.rename({'page': 'title'}).write_csv(tmp_path/'t.csv')
+    for texts in (frame, tmp_path/'texts', tmp_path/'t.jsonl', tmp_path/'t.parquet', str(tmp_path/'t.csv')):
+        assert read_pages(texts).rows() == frame.rows()
 
 
 def test_texts_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path/'empty').mkdir(); (tmp_path/'bad').mkdir()
-    (tmp_path/'bad'/'a.txt').write_bytes(b'\xff\xfe\x00'); (tmp_path/'x.jsonl').write_text('{"a": 1}\n{'); (tmp_path/'y.parquet').write_bytes(b'no')
-    for texts in (tmp_path/'empty', tmp_path/'bad', tmp_path/'x.jsonl', tmp_path/'y.parquet', tmp_path/'none.csv', pl.DataFrame({'text': ['a']}),
+    (tmp_path/'bad'/'a.txt').write_bytes(b'\xff\xfe\x00'); (tmp_path/'x.jsonl').write_text('{"a": 1}\n{')
+    (tmp_path/'y.parquet').write_bytes(b'no')
+    for texts in (tmp_path/'empty', tmp_path/'bad', tmp_path/'x.jsonl', tmp_path/'y.parquet', tmp_path/'none.csv',
+                  pl.DataFrame({'text': ['a']}),
                   pl.DataFrame({'page': [], 'text': []})):
         with pytest.raises(DataError): read_pages(texts)
 
@@ -166,8 +172,10 @@ def number_in(prompt: str) -> str: return prompt.rpartition('Lund')[2][:2]
 
 def written(prompt: str, change: dict = {}) -> dict:  # noqa: B006
     "The steps for the passage in a prompt, as a good model gives them."
-    item = {name: json.loads(json.dumps(GOOD[name]).replace('Lund', 'Lund' + number_in(prompt))) for name in ('claims', 'falsified', 'factual', 'unfactual')} | change
-    return {'step.1': item['claims'], 'step.2': [item['claims'][3], item['falsified']], 'step.3': item['factual'], 'step.4': item['unfactual']}
+    item = {name: json.loads(json.dumps(GOOD[name]).replace('Lund', 'Lund' + number_in(prompt)))
+            for name in ('claims', 'falsified', 'factual', 'unfactual')} | change
+    return {'step.1': item['claims'], 'step.2': [item['claims'][3], item['falsified']], 'step.3': item['factual'],
+            'step.4': item['unfactual']}
 
 
 def well(call):
@@ -188,7 +196,8 @@ def test_a_server_that_answers_well_gives_a_data_set(tmp_path, variant, calls):
         estimate = build(PAGES, model_at(server), tmp_path/'out', variant=variant, dry_run=True).estimate
         assert not server.calls and not (tmp_path/'out').exists() and estimate['calls'].sum() == calls
         built = build(PAGES, model_at(server), tmp_path/'out', variant=variant)
-        assert len(server.calls) == calls and built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 10, 'rejected': 0, 'failed': 0}
+        assert len(server.calls) == calls
+        assert built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 10, 'rejected': 0, 'failed': 0}
         again = build(PAGES, model_at(server), tmp_path/'out', variant=variant)
         assert len(server.calls) == calls and again.manifest == built.manifest and again.data.equals(built.data)
     assert OASIS.check(built.data)['split'].value_counts().sort('split').rows() == [('train', 8), ('validation', 2)]
@@ -197,7 +206,8 @@ def test_a_server_that_answers_well_gives_a_data_set(tmp_path, variant, calls):
 
 
 def test_everything_rejected_is_kept_with_its_reasons(tmp_path):
-    faulty = {0: 'Sorry.', 1: {'falsified': "Lund01's cathedral is not built of sandstone."}, 2: {'claims': ['It is old.', *GOOD['claims'][1:]]},
+    faulty = {0: 'Sorry.', 1: {'falsified': "Lund01's cathedral is not built of sandstone."},
+              2: {'claims': ['It is old.', *GOOD['claims'][1:]]},
               3: {'unfactual': 'Other. Words. Only. Here.'}, 4: '{"step.1": ["a"]}'}
     def script(call):
         change = faulty.get(int(number_in(call.prompt)), {})
@@ -207,7 +217,8 @@ def test_everything_rejected_is_kept_with_its_reasons(tmp_path):
     assert len(server.calls) == 10 and built.data.height == 5 and built.rejected.height == 8
     assert built.manifest['counts'] == {'pages': 13, 'asked': 10, 'accepted': 5, 'rejected': 8, 'failed': 0}
     rules = dict(built.rejected.select('page', 'rules').iter_rows())
-    assert rules['Town 00'] == rules['Town 04'] == ['json'] and rules['Town 01'] == ['negation'] and rules['empty'] == rules['twice'] == rules['long'] == ['passage']
+    assert rules['Town 00'] == rules['Town 04'] == ['json'] and rules['Town 01'] == ['negation']
+    assert rules['empty'] == rules['twice'] == rules['long'] == ['passage']
     assert 'subject' in rules['Town 02'] and 'apart' in rules['Town 03']
     assert built.rejected.filter(pl.col('page') == 'Town 00')['answers'].item().to_list() == ['Sorry.']
     assert built.shares()['items'].sum() == sum(len(set(found)) for found in rules.values())
@@ -234,7 +245,8 @@ def test_a_killed_build_goes_on(tmp_path):
             from factlab.claims.generation import build
             print(build({str(tmp_path/"pages.parquet")!r}, {model_at(server) + "&concurrency=1"!r}, {str(tmp_path/"out")!r}))'''
         environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'}
-        start = lambda: subprocess.Popen([sys.executable, '-c', textwrap.dedent(code)], env=environment, stdout=subprocess.PIPE, text=True)  # noqa: E731
+        # noqa: E731
+        start = lambda: subprocess.Popen([sys.executable, '-c', textwrap.dedent(code)], env=environment, stdout=subprocess.PIPE, text=True)
         process = start()
         wait_until(lambda: len(server.calls) > 6 or process.poll() is not None, what='the seventh call')
         process.kill(); process.wait()
@@ -257,7 +269,8 @@ def test_a_build_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
     with MisbehavingServer(script) as server:
         whole = build(PAGES, model_at(server), tmp_path/'whole', store=False)
         environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'}
-        command = [sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', 'build', 'oasis', '--texts', str(tmp_path/'pages.parquet'), '--model', f'{model_at(server)}&concurrency=1', '--out', str(tmp_path/'out')]
+        command = [sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', 'build', 'oasis', '--texts',
+                   str(tmp_path/'pages.parquet'), '--model', f'{model_at(server)}&concurrency=1', '--out', str(tmp_path/'out')]
         def run(lifetime=None):
             process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             try: return process.communicate(timeout=lifetime)[0]
@@ -276,11 +289,13 @@ def test_a_build_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
 def test_a_build_that_died_while_writing_is_written_again(tmp_path):
     model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
     built = build(PAGES, model, tmp_path)
-    for damage in (lambda: (tmp_path/'manifest.json').unlink(), lambda: (tmp_path/'oasis.parquet').write_bytes(b'half'), lambda: (tmp_path/'rejected.parquet').unlink()):
+    for damage in (lambda: (tmp_path/'manifest.json').unlink(), lambda: (tmp_path/'oasis.parquet').write_bytes(b'half'),
+                   lambda: (tmp_path/'rejected.parquet').unlink()):
         damage()
         with pytest.raises(RunError): read_build(tmp_path)
         model.asked.clear()
-        assert build(PAGES, model, tmp_path).data.equals(built.data) and not model.asked and read_build(tmp_path).rejected.equals(built.rejected)
+        assert build(PAGES, model, tmp_path).data.equals(built.data) and not model.asked
+        assert read_build(tmp_path).rejected.equals(built.rejected)
 
 
 def test_a_folder_with_another_build_is_left_alone(tmp_path):
@@ -311,7 +326,8 @@ def test_triplets_are_what_a_loop_gives():
     loop = []
     for row in (GOOD, ALONE):
         for claim in row['claims']: loop += [(claim, row['passage'], 'ENT'), (claim, row['factual'], 'ENT')]
-        loop += [(row['falsified'], row['passage'], 'CONTR'), (row['falsified'], row['factual'], 'CONTR'), (row['falsified'], row['unfactual'], 'ENT'),
+        loop += [(row['falsified'], row['passage'], 'CONTR'), (row['falsified'], row['factual'], 'CONTR'),
+                 (row['falsified'], row['unfactual'], 'ENT'),
                  (row['claims'][row['altered']], row['unfactual'], 'CONTR')]
     found = nli_triplets(DATA)
     assert sorted(found.select('claim', 'evidence', 'label').iter_rows()) == sorted(loop) and len(loop) == 2*(2*4 + 4)
@@ -343,7 +359,8 @@ def test_a_verifier_that_gives_no_numbers_is_refused():
 
 def test_views_of_nothing_are_empty():
     nothing = DATA.head(0)
-    assert extraction_pairs(nothing).is_empty() and retriever_pairs(nothing).is_empty() and nli_triplets(nothing).is_empty() and mine_neutral(nothing, Seeded()).is_empty()
+    assert extraction_pairs(nothing).is_empty() and retriever_pairs(nothing).is_empty() and nli_triplets(nothing).is_empty()
+    assert mine_neutral(nothing, Seeded()).is_empty()
 
 
 def test_sizes_are_what_loops_count():
@@ -360,13 +377,15 @@ def test_rules_are_asked_of_what_could_be_read(tmp_path):
         prompt = request.messages[-1].content
         found = bad.get(number_in(prompt), {})
         return json.dumps(written(prompt, found)) if isinstance(found, dict) else found
-    shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path, store=False)).iter_rows()}
+    shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path,
+        store=False)).iter_rows()}
     assert shares['answer'] == (8, 10) and shares['json'] == (7, 8) and shares['negation'] == (6, 7) and shares['claims'] == (7, 7)
 
 
 # ---- data to train a part on -------------------------------------------------------------------------------------------------------
 
-def pages_of(*splits) -> pl.DataFrame: return OASIS.frame([GOOD | {'id': f'p{at}', 'page': page, 'split': split} for at, (page, split) in enumerate(splits)])
+def pages_of(*splits) -> pl.DataFrame:
+    return OASIS.frame([GOOD | {'id': f'p{at}', 'page': page, 'split': split} for at, (page, split) in enumerate(splits)])
 
 
 def test_files_builds_and_the_sample_train_and_nothing_else(tmp_path):
@@ -380,11 +399,13 @@ def test_files_builds_and_the_sample_train_and_nothing_else(tmp_path):
     model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
     built = build(PAGES, model, tmp_path/'sample')
     own = training_data(str(tmp_path/'sample'))
-    assert set(own.rows['id']) == set(built.data['id']) and {*own.rows['split']} == {'train', 'dev'} and own.source == 'sample/ (OASIS-shaped)'
+    assert set(own.rows['id']) == set(built.data['id']) and {*own.rows['split']} == {'train', 'dev'}
+    assert own.source == 'sample/ (OASIS-shaped)'
     assert own.licence == STATED_ELSEWHERE, 'a folder is not the set of its name'
     assert training_data('open') is None and training_data('sample').source == 'sample'
     for none in ('closed', tmp_path/'nowhere.parquet', tmp_path/'nowhere'):
-        with pytest.raises(UsageError, match='take sample, oasis, open, a file .* or a folder that `factlab build oasis` wrote'): training_data(none)
+        with pytest.raises(UsageError, match='take sample, oasis, open, a file .* or a folder that `factlab build oasis` wrote'):
+            training_data(none)
     (tmp_path/'empty').mkdir()
     with pytest.raises(DataError, match='build oasis'): training_data(tmp_path/'empty')
     (tmp_path/'sample'/'oasis.parquet').write_bytes(b'half')
@@ -411,7 +432,8 @@ def test_triplets_of_an_item_are_known_by_their_ids():
 
 def test_shares_are_of_what_could_break_the_rule(tmp_path):
     "Eight of nine pages have no passage: they are eight of nine pages, not eight times what was asked."
-    pages = pl.DataFrame({'page': [f'Blank {at}' for at in range(8)] + PAGES['page'].head(1).to_list(), 'text': [' ']*8 + PAGES['text'].head(1).to_list()})
+    pages = pl.DataFrame({'page': [f'Blank {at}' for at in range(8)] + PAGES['page'].head(1).to_list(),
+                          'text': [' ']*8 + PAGES['text'].head(1).to_list()})
     model = ScriptedModel('well', lambda request: json.dumps(written(request.messages[-1].content)), 'v1')
     shares = build(pages, model, tmp_path/'out', store=False).shares()
     assert shares.filter(pl.col('rule') == 'passage').row(0) == ('passage', 8, 8/9) and shares['share'].max() <= 1

@@ -9,37 +9,35 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tolerance import NETWORK
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.localization.classifiers import best_f1_threshold, classify, sentences, support_scores
 from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
-    AGAIN,
     BINARY,
     COT,
     DECOMPOSE,
     DETECT,
-    DETECTION_AGAIN,
-    FACTS_AGAIN,
+    DETECTION_RETRY,
+    FACTS_RETRY,
     FEW_SHOT,
+    LIST_RETRY,
     MERGE,
     PREDICTIONS,
-    REASONS_AGAIN,
-    SAY,
+    REASONS_RETRY,
     STYLES,
+    VERDICT_RETRY,
     ZERO_SHOT,
     Binary,
     FactScore,
     Localizer,
-    best_threshold,
     binarize,
-    classify,
     cot_prompt,
     hinted,
     oracle,
     prompt_set,
     read_detection,
-    sentences,
-    support_scores,
     two_step,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
@@ -50,7 +48,8 @@ NASTY = ('{text} {summary} {{0}} {0} {} %s %(x)d %% $HOME \\n \\ <script>alert(1
 
 
 def frame(*rows: tuple[str, str]) -> pl.DataFrame:
-    return pl.DataFrame({'id': [f'r{i}' for i in range(len(rows))], 'text': [text for text, _ in rows], 'summary': [summary for _, summary in rows]})
+    return pl.DataFrame({'id': [f'r{i}' for i in range(len(rows))], 'text': [text for text, _ in rows],
+                         'summary': [summary for _, summary in rows]})
 
 
 def scripted(answers: dict[str, str|Response], otherwise: str|Response = '') -> ScriptedModel:
@@ -80,7 +79,8 @@ def two_steps(draw):
         if not flagged and draw(st.booleans()): continue
         status = draw(STATUS)
         predictions.append({'id': f'r{i}', 'status': status, 'reason': draw(WORD), 'predicted': draw(ITEMS) if status == 'ok' else None,
-                            'answer': draw(WORD), 'calls': draw(st.integers(1, 9)), 'prompt_tokens': draw(st.integers(0, 99)), 'completion_tokens': 5})
+                            'answer': draw(WORD), 'calls': draw(st.integers(1, 9)), 'prompt_tokens': draw(st.integers(0, 99)),
+                            'completion_tokens': 5})
     return VERDICTS.frame(verdicts), PREDICTIONS.frame(draw(st.permutations(predictions)))
 
 
@@ -109,14 +109,17 @@ def test_two_step_is_what_it_is_by_hand(frames):
 def test_two_step_wants_predictions_of_every_flagged_row():
     rows = frame(('t', 's'), ('t', 's')).with_columns(gold=pl.Series([['x'], ['y']]))
     with pytest.raises(UsageError, match="1 flagged rows.*'r1'"):
-        two_step(oracle(rows), PREDICTIONS.frame([dict(id='r0', status='ok', reason='', predicted=[], answer='', calls=1, prompt_tokens=1, completion_tokens=1)]))
+        two_step(oracle(rows), PREDICTIONS.frame([dict(id='r0', status='ok', reason='', predicted=[], answer='', calls=1, prompt_tokens=1,
+                                                       completion_tokens=1)]))
 
 
 def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
-    model = scripted({'SUMMARY-A': 'Final answer: no', 'SUMMARY-B': 'I cannot say.', 'SUMMARY-C': Response.failed('gone'), 'SUMMARY-D': 'Final answer: yes'})
+    model = scripted({'SUMMARY-A': 'Final answer: no', 'SUMMARY-B': 'I cannot say.', 'SUMMARY-C': Response.failed('gone'),
+                      'SUMMARY-D': 'Final answer: yes'})
     rows = frame(*(('text', f'SUMMARY-{letter}') for letter in 'ABCD'))
     verdicts = Binary(retry_unparsed=False).predict(rows, model, False)
-    assert verdicts['status'].to_list() == ['ok', 'unparsed', 'failed', 'ok'] and verdicts['inconsistent'].to_list() == [True, None, None, False]
+    assert verdicts['status'].to_list() == ['ok', 'unparsed', 'failed', 'ok']
+    assert verdicts['inconsistent'].to_list() == [True, None, None, False]
     unread = prompt_set(retry_unparsed=False).localizers('cot')[0].predict(rows, model, False)
     both = two_step(verdicts, unread)
     assert both['status'].to_list() == ['unparsed', 'unparsed', 'failed', 'ok']
@@ -127,7 +130,8 @@ def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
 # ---- one prompt, one answer --------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('answer, status, predicted', [
-    ('A. one\nB. two', 'ok', ['one', 'two']), ('None', 'ok', []), ('', 'unparsed', None), (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'ok', None),
+    ('A. one\nB. two', 'ok', ['one', 'two']), ('None', 'ok', []), ('', 'unparsed', None),
+    (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'ok', None),
     (Response.failed('429 for a minute'), 'failed', None), ('The summary is fine, I think, is it not?', 'unparsed', None)])
 def test_a_localizer_says_how_it_read_each_answer(answer, status, predicted):
     found = Localizer('zero_shot1', ZERO_SHOT[0], retry_unparsed=False).predict(frame(('text', 'summary')), scripted({}, answer), False)
@@ -138,14 +142,17 @@ def test_a_localizer_says_how_it_read_each_answer(answer, status, predicted):
 
 
 def test_binarize_keeps_unparsed_apart():
-    found = PREDICTIONS.frame([dict(id=str(i), status=status, reason='', predicted=predicted, answer='', calls=1, prompt_tokens=1, completion_tokens=1)
+    found = PREDICTIONS.frame([dict(id=str(i), status=status, reason='', predicted=predicted, answer='', calls=1, prompt_tokens=1,
+                                    completion_tokens=1)
                                for i, (status, predicted) in enumerate([('ok', ['x']), ('ok', []), ('unparsed', None), ('failed', None)])])
     assert binarize(found)['inconsistent'].to_list() == [True, False, None, None]
 
 
 @pytest.mark.parametrize('answer, status, value', [
-    ('yes', 'ok', []), ('**Yes.**', 'ok', []), ('no\n- one\n- two', 'ok', ['one', 'two']), ('No:\n* one', 'ok', ['one']), ('no', 'unparsed', None), ('no\n\n', 'unparsed', None),
-    ('Perhaps', 'unparsed', None), ('', 'unparsed', None), ('not sure', 'unparsed', None), ('None of it is in the text.\n- one', 'unparsed', None),
+    ('yes', 'ok', []), ('**Yes.**', 'ok', []), ('no\n- one\n- two', 'ok', ['one', 'two']), ('No:\n* one', 'ok', ['one']),
+    ('no', 'unparsed', None), ('no\n\n', 'unparsed', None),
+    ('Perhaps', 'unparsed', None), ('', 'unparsed', None), ('not sure', 'unparsed', None),
+    ('None of it is in the text.\n- one', 'unparsed', None),
     ('Nothing is wrong.', 'unparsed', None), ('yesterday it rained', 'unparsed', None), ('Now, the fact says\n- one', 'unparsed', None)])
 def test_what_is_said_about_a_fact(answer, status, value):
     found = read_detection(answer)
@@ -154,8 +161,8 @@ def test_what_is_said_about_a_fact(answer, status, value):
 
 # ---- texts pass through ------------------------------------------------------------------------------------------------------------
 
-OURS = [*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, SAY, MATCH,
-        *[again.prompt for again in (AGAIN, FACTS_AGAIN, DETECTION_AGAIN, REASONS_AGAIN)]]
+OURS = [*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, VERDICT_RETRY, MATCH,
+        *[again.prompt for again in (LIST_RETRY, FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY)]]
 
 @pytest.mark.parametrize('prompt', OURS, ids=lambda prompt: prompt.id)
 def test_hostile_texts_pass_through_every_prompt_untouched(prompt):
@@ -168,9 +175,11 @@ def test_hostile_texts_pass_through_every_prompt_untouched(prompt):
     assert nasty == plain
 
 
-@pytest.mark.parametrize('method', [*[variant for style in STYLES for variant in prompt_set().localizers(style)], Binary(), FactScore()], ids=lambda method: method.name)
+@pytest.mark.parametrize('method', [*[variant for style in STYLES for variant in prompt_set().localizers(style)], Binary(), FactScore()],
+                         ids=lambda method: method.name)
 def test_hostile_texts_reach_the_model_as_they_are(method):
-    model = scripted({'Break a summary': f'- {NASTY.splitlines()[0]}\n- other', 'Decide whether': 'no\n- {fact} %s'}, 'A. {text} %s\nFinal Output:\nA. {x}\nFinal answer: no')
+    model = scripted({'Break a summary': f'- {NASTY.splitlines()[0]}\n- other', 'Decide whether': 'no\n- {fact} %s'},
+                     'A. {text} %s\nFinal Output:\nA. {x}\nFinal answer: no')
     found = method.predict(frame((NASTY, f'{NASTY}!')), model, False)
     first = model.asked[0].messages[-1].content
     assert f'{NASTY}!' in first and found['status'].to_list() == ['ok']
@@ -181,7 +190,8 @@ def test_hostile_texts_reach_the_model_as_they_are(method):
 # ---- FactScore ---------------------------------------------------------------------------------------------------------------------
 
 def test_factscore_asks_stage_by_stage_and_merges_only_what_is_several():
-    model = scripted({'Summary:\nTWO\n\nFacts:': '- fact one\n- fact two', 'Summary:\nONE\n\nFacts:': '- fact one\n- fine', 'Summary:\nNIL\n\nFacts:': '- fine',
+    model = scripted({'Summary:\nTWO\n\nFacts:': '- fact one\n- fact two', 'Summary:\nONE\n\nFacts:': '- fact one\n- fine',
+                      'Summary:\nNIL\n\nFacts:': '- fine',
                       'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- first again', 'Atomic fact:\nfine': 'yes',
                       'Here are a summary and a list': 'A. first'})
     found = FactScore().predict(frame(('text 1', 'TWO'), ('text 2', 'ONE'), ('text 3', 'NIL')), model, False)
@@ -201,10 +211,12 @@ def test_factscore_without_facts():
 
 @pytest.mark.parametrize('faulty, calls, where', [
     ({'Break a summary': Response.failed('gone')}, 1, 'gone'), ({'Break a summary': ''}, 1, ''),
-    ({'Atomic fact:\nfact two': 'perhaps'}, 3, "about the fact 'fact two': "), ({'Atomic fact:\nfact two': Response.failed('gone')}, 3, "about the fact 'fact two': gone"),
+    ({'Atomic fact:\nfact two': 'perhaps'}, 3, "about the fact 'fact two': "),
+    ({'Atomic fact:\nfact two': Response.failed('gone')}, 3, "about the fact 'fact two': gone"),
     ({'Here are a summary': 'I kept all of them as they are good.'}, 4, ''), ({'Here are a summary': Response.failed('gone')}, 4, 'gone')])
 def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
-    fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second', 'Here are a summary': 'A. first'}
+    fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second',
+            'Here are a summary': 'A. first'}
     model, rows = scripted(faulty | {k: v for k, v in fine.items() if k not in faulty}), frame(('text', 'summary'))
     found = FactScore(retry_unparsed=False).predict(rows, model, False)
     status = 'failed' if any(isinstance(answer, Response) for answer in faulty.values()) else 'unparsed'
@@ -226,32 +238,41 @@ def second(answers: list[str|Response], second: str|Response) -> ScriptedModel:
 
 
 @pytest.mark.parametrize('again, status, predicted', [
-    ('A. one', 'ok', ['one']), ('None', 'ok', []), ('The first is wrong.\n\nFinal Output:\nA. one\nB. a {b} %s', 'ok', ['one', 'a {b} %s']), ('still no list', 'unparsed', None), ('', 'unparsed', None),
+    ('A. one', 'ok', ['one']), ('None', 'ok', []), ('The first is wrong.\n\nFinal Output:\nA. one\nB. a {b} %s', 'ok', ['one', 'a {b} %s']),
+    ('still no list', 'unparsed', None), ('', 'unparsed', None),
     ('{"items": []}', 'unparsed', None), (Response.failed('gone'), 'failed', None)])
 def test_what_cannot_be_read_is_asked_a_second_time_and_that_is_told(again, status, predicted):
     model = second(['A. fine', 'It is hard to say, is it not?'], again)
     found = Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('one', 's'), ('two', 's')), model, False)
-    assert found['status'].to_list() == ['ok', status] and found['predicted'].to_list() == [['fine'], predicted] and found['calls'].to_list() == [1, 2]
+    assert found['status'].to_list() == ['ok', status] and found['predicted'].to_list() == [['fine'], predicted]
+    assert found['calls'].to_list() == [1, 2]
     assert (RETRY_NOTE in found['reason'][1]) == (status == 'ok') and found['reason'][1] and not found['reason'][0]
     asked = model.asked[-1]
-    assert [message.role for message in asked.messages] == ['user', 'assistant', 'user'] and asked.messages[1].content == 'It is hard to say, is it not?'
-    assert asked.messages[0] == model.asked[1].messages[0] and asked.label == AGAIN.prompt.name and not asked.json_schema
+    assert [message.role for message in asked.messages] == ['user', 'assistant', 'user']
+    assert asked.messages[1].content == 'It is hard to say, is it not?'
+    assert asked.messages[0] == model.asked[1].messages[0] and asked.label == LIST_RETRY.prompt.name and not asked.json_schema
 
 
 @pytest.mark.parametrize('again, predicted', [
-    ('{"items": ["one", " "]}', ['one']), ('```json\n{"items": ["a {b} %s"]}\n```', ['a {b} %s']), ('{"items": ["one", "tw', ['one']), ('{"items": ["a", "b\\"c", "d', ['a', 'b"c']),
-    ('{"items": []}', None), ('{"items": [" "]}', None), ('{"items": "one"}', None), ('{"items": [1]}', None), ('{"list": ["one"]}', None), ('{"items": ["on', None), ('no object', None), ('', None)])
+    ('{"items": ["one", " "]}', ['one']), ('```json\n{"items": ["a {b} %s"]}\n```', ['a {b} %s']), ('{"items": ["one", "tw', ['one']),
+    ('{"items": ["a", "b\\"c", "d', ['a', 'b"c']),
+    ('{"items": []}', None), ('{"items": [" "]}', None), ('{"items": "one"}', None), ('{"items": [1]}', None), ('{"list": ["one"]}', None),
+    ('{"items": ["on', None), ('no object', None), ('', None)])
 def test_facts_are_asked_for_under_a_schema_the_second_time(again, predicted):
     model = ScriptedModel('scripted', lambda request: again if request.json_schema else 'hm', revision='test')
     ((status, reason, facts),), (responses,) = FactScore().facts(frame(('the text', 'the summary')), model, False, seed=0)
-    assert facts == predicted and (status == 'ok') == (predicted is not None) and (RETRY_NOTE in reason) == (status == 'ok') and len(responses) == 2
+    assert facts == predicted and (status == 'ok') == (predicted is not None) and (RETRY_NOTE in reason) == (status == 'ok')
+    assert len(responses) == 2
     asked = model.asked[-1]
-    assert len(asked.messages) == 1 and 'the summary' in asked.messages[0].content and json.loads(asked.json_schema)['properties']['items']['minItems'] == 1
+    assert len(asked.messages) == 1 and 'the summary' in asked.messages[0].content
+    assert json.loads(asked.json_schema)['properties']['items']['minItems'] == 1
 
 
 @pytest.mark.parametrize('again, predicted', [
-    ('{"consistent": "yes", "items": ["Nothing is wrong."]}', []), ('{"consistent": "no", "items": ["The year is wrong."]}', ['The year is wrong.']), ('{"consistent":"no","items":["one","tw', ['one']),
-    ('{"consistent": "yes", "items": ["cut o', []), ('{"consistent": "no", "items": []}', None), ('{"consistent": "perhaps", "items": ["one"]}', None), ('{"items": ["one"]}', None), ('yes', None), ('', None)])
+    ('{"consistent": "yes", "items": ["Nothing is wrong."]}', []),
+    ('{"consistent": "no", "items": ["The year is wrong."]}', ['The year is wrong.']), ('{"consistent":"no","items":["one","tw', ['one']),
+    ('{"consistent": "yes", "items": ["cut o', []), ('{"consistent": "no", "items": []}', None),
+    ('{"consistent": "perhaps", "items": ["one"]}', None), ('{"items": ["one"]}', None), ('yes', None), ('', None)])
 def test_a_detection_is_asked_for_under_a_schema_the_second_time(again, predicted):
     model = ScriptedModel('scripted', lambda request: again if request.json_schema else 'hm', revision='test')
     ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
@@ -260,22 +281,25 @@ def test_a_detection_is_asked_for_under_a_schema_the_second_time(again, predicte
 
 def test_a_failed_answer_is_not_asked_a_second_time():
     model = second([Response.failed('gone')], 'None')
-    assert Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('one', 's')), model, False)['status'].to_list() == ['failed'] and len(model.asked) == 1
+    assert Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('one', 's')), model, False)['status'].to_list() == ['failed']
+    assert len(model.asked) == 1
 
 
 def test_a_bare_no_stands_and_is_asked_for_its_reasons():
-    model = ScriptedModel('scripted', lambda request: '{"items": ["The year is wrong."]}' if request.json_schema else 'No.', revision='test')
+    model = ScriptedModel('scripted', lambda request: '{"items": ["The year is wrong."]}' if request.json_schema else 'No.',
+                          revision='test')
     ((status, reason, found),), _ = FactScore().detect(['the text'], ['the fact'], model, False, seed=0)
-    assert (status, found) == ('ok', ['The year is wrong.']) and RETRY_NOTE in reason and model.asked[-1].label == REASONS_AGAIN.prompt.name
+    assert (status, found) == ('ok', ['The year is wrong.']) and RETRY_NOTE in reason and model.asked[-1].label == REASONS_RETRY.prompt.name
 
 
 @pytest.mark.parametrize('stage', ['Break a summary', 'Atomic fact:\nfact two', 'Here are a summary'])
 def test_factscore_tells_that_a_stage_was_read_at_the_second_asking(stage):
-    fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second', 'Here are a summary': 'A. first'}
+    fine = {'Break a summary': '- fact one\n- fact two', 'Atomic fact:\nfact one': 'no\n- first', 'Atomic fact:\nfact two': 'no\n- second',
+            'Here are a summary': 'A. first'}
     def answer(request):
-        if request.label == FACTS_AGAIN.prompt.name: return json.dumps({'items': ['fact one', 'fact two']})
-        if request.label == DETECTION_AGAIN.prompt.name: return json.dumps({'consistent': 'no', 'items': ['second']})
-        if request.label == AGAIN.prompt.name: return 'A. first'
+        if request.label == FACTS_RETRY.prompt.name: return json.dumps({'items': ['fact one', 'fact two']})
+        if request.label == DETECTION_RETRY.prompt.name: return json.dumps({'consistent': 'no', 'items': ['second']})
+        if request.label == LIST_RETRY.prompt.name: return 'A. first'
         key = next(key for key in (stage, *fine) if key in request.messages[0].content)
         return 'hm' if key == stage else fine[key]
     found = FactScore().predict(frame(('text', 'summary')), ScriptedModel('scripted', answer, revision='test'), False)
@@ -287,7 +311,8 @@ def test_factscore_tells_that_a_stage_was_read_at_the_second_asking(stage):
 def test_a_verdict_that_cannot_be_read_is_scored(word, inconsistent):
     model = ScriptedModel('scripted', lambda request: word if request.choices else 'I cannot say.', revision='test')
     found = Binary().predict(frame(('text', 'summary')), model, False)
-    assert found['status'][0] == 'ok' and found['inconsistent'][0] is inconsistent and RETRY_NOTE in found['reason'][0] and found['calls'][0] == 2
+    assert found['status'][0] == 'ok' and found['inconsistent'][0] is inconsistent and RETRY_NOTE in found['reason'][0]
+    assert found['calls'][0] == 2
     failing = ScriptedModel('scripted', lambda request: Response.failed('gone') if request.choices else 'I cannot say.', revision='test')
     assert Binary().predict(frame(('text', 'summary')), failing, False)['status'].to_list() == ['failed']
 
@@ -306,7 +331,7 @@ def scores_of_all_thresholds(support: np.ndarray, truth: np.ndarray) -> dict[flo
 def test_best_threshold_is_the_best_of_all(pairs):
     from sklearn.metrics import f1_score
     support, truth = np.array([s for s, _ in pairs]), np.array([t for _, t in pairs])
-    threshold = best_threshold(support, truth)
+    threshold = best_f1_threshold(support, truth)
     every = scores_of_all_thresholds(support, truth)
     best = max(every.values())
     assert f1_score(truth, support < threshold, zero_division=0) == pytest.approx(best)
@@ -315,8 +340,8 @@ def test_best_threshold_is_the_best_of_all(pairs):
 
 
 def test_best_threshold_wants_rows_and_finite_scores():
-    with pytest.raises(UsageError, match='empty'): best_threshold(np.array([]), np.array([]))
-    assert best_threshold(np.array([.5, .5]), np.array([True, False])) > .5
+    with pytest.raises(UsageError, match='empty'): best_f1_threshold(np.array([]), np.array([]))
+    assert best_f1_threshold(np.array([.5, .5]), np.array([True, False])) > .5
 
 
 @settings(max_examples=200, deadline=None)
@@ -342,7 +367,8 @@ def tiny_t5(tmp_path_factory) -> Path:
     tokenizer.post_processor = processors.TemplateProcessing(single='$A </s>', special_tokens=[('</s>', 1)])
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token='<pad>', eos_token='</s>', unk_token='<unk>').save_pretrained(folder)
     torch.manual_seed(0)
-    T5ForConditionalGeneration(T5Config(vocab_size=len(words), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0)).save_pretrained(folder)
+    T5ForConditionalGeneration(T5Config(vocab_size=len(words), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2,
+                                        decoder_start_token_id=0)).save_pretrained(folder)
     return folder
 
 
@@ -363,7 +389,7 @@ def t5_by_hand(rows: pl.DataFrame, folder: Path) -> list[float]:
 def test_t5_batches_give_what_single_rows_give(tiny_t5, options):
     rows = frame(*((' '.join('abcdefghij'[: 1 + 3*i % 10]*(i + 1)), 'k l'*(7 - i)) for i in range(7)))
     found = support_scores(rows, f't5:{tiny_t5}{options}', False)
-    assert found == pytest.approx(t5_by_hand(rows, tiny_t5), abs=1e-5) and len(set(found.round(6))) > 1
+    assert found == pytest.approx(t5_by_hand(rows, tiny_t5), rel=NETWORK) and len(set(found.round(6))) > 1
     assert support_scores(frame(), f't5:{tiny_t5}{options}', False).shape == (0,)
 
 
@@ -421,12 +447,14 @@ def test_papers_prompts_are_the_authors_files_verbatim(final_data):
         for localizer in papers.localizers(style):
             folder, = {path.parent for path in root.rglob('prompt.txt') if path.parent.name == localizer.name}
             main, past = folder/'prompt.txt', folder/'past_text_prompt.txt'
-            before, between, after = re.split(r'\{text\}|\{summary\}', main.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}'))
+            before, between, after = re.split(r'\{text\}|\{summary\}',
+                                              main.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}'))
             ending = past.read_text(encoding='utf-8') if past.exists() else ''
             message, = localizer.prompt.render(text=NASTY, summary='S-{x}')
             expected = before + NASTY + between + 'S-{x}' + after + ('\n\n' + ending.strip() if ending else '')
             assert message.role == 'user' and message.content.strip() == expected.strip()
-            assert localizer.prompt.source == 'paper' and localizer.prompt.sha256 not in {ours.prompt.sha256 for ours in prompt_set().localizers(style)}
+            assert localizer.prompt.source == 'paper'
+            assert localizer.prompt.sha256 not in {ours.prompt.sha256 for ours in prompt_set().localizers(style)}
 
 
 def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
@@ -439,7 +467,8 @@ def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
     file, = [path for path in Path(get('final')).rglob('prompt.txt') if 'judgement' in path.parent.name]
     shown = model.asked[0].messages[-1].content
     assert found['matched'] == [0] and all(text in shown for text in ('the {summary}', 'A. gold one', 'A. predicted one'))
-    for piece in file.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}').split('{summary}')[0].splitlines(): assert piece in shown
+    for piece in file.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}').split('{summary}')[0].splitlines():
+        assert piece in shown
 
 
 def test_paper_prompts_without_their_files_say_what_to_do(monkeypatch, tmp_path):

@@ -11,8 +11,9 @@ from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
+from factlab.localization.classifiers import best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import PREDICTIONS, best_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization.methods import PREDICTIONS
 from factlab.localization.rejected_claims import (
     RejectedClaims,
     as_clause,
@@ -40,11 +41,13 @@ class Dice:
         return np.array([self.row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
 
     def row(self, evidence: str, claim: str) -> np.ndarray:
-        numbers = np.array([1 + zlib.crc32(f'{self.identity["salt"]}{evidence}\x1f{claim}\x1f{label}'.encode('utf-8', 'replace')) % 97 for label in range(3)], float)
+        numbers = np.array([1 + zlib.crc32(f'{self.identity["salt"]}{evidence}\x1f{claim}\x1f{label}'.encode('utf-8', 'replace')) % 97
+                            for label in range(3)], float)
         return numbers/numbers.sum()
 
 
-def claims_of(summary: str) -> list[str]: return [f'{summary[:12].strip()} claim {number}.' for number in range(zlib.crc32(summary.encode()) % 4)]
+def claims_of(summary: str) -> list[str]:
+    return [f'{summary[:12].strip()} claim {number}.' for number in range(zlib.crc32(summary.encode()) % 4)]
 
 def extractor(otherwise=None) -> ScriptedModel:
     "Writes the claims of `claims_of`, in the passage form."
@@ -100,7 +103,8 @@ def test_any_verifier_may_be_the_classifier():
 # ---- the method --------------------------------------------------------------------------------------------------------------------
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(st.text('ab c.', min_size=1, max_size=20).filter(str.strip), st.text('xyz', min_size=1, max_size=20)), max_size=5), st.floats(0, 1))
+@given(st.lists(st.tuples(st.text('ab c.', min_size=1, max_size=20).filter(str.strip), st.text('xyz', min_size=1, max_size=20)),
+                max_size=5), st.floats(0, 1))
 def test_predictions_are_those_of_a_loop(rows, threshold):
     rows, dice = frame(*rows), Dice()
     found = RejectedClaims(dice, threshold, BY_PASSAGE).predict(rows, extractor(), False)
@@ -120,14 +124,17 @@ def test_predictions_are_those_of_a_loop(rows, threshold):
 @pytest.mark.parametrize('answer, status', [('', 'unparsed'), (Response.failed('429 for a minute'), 'failed')])
 def test_claims_that_cannot_be_read_are_never_an_empty_list(answer, status):
     found = RejectedClaims(Dice(), form=BY_PASSAGE).predict(frame(('text', 'A summary.')), extractor(answer), False)
-    assert found['status'].to_list() == [status] and found['predicted'].to_list() == [None] and found['reason'][0] and found['calls'].to_list() == [1]
+    assert found['status'].to_list() == [status] and found['predicted'].to_list() == [None] and found['reason'][0]
+    assert found['calls'].to_list() == [1]
     assert claim_supports(RejectedClaims(Dice(), form=BY_PASSAGE), frame(('text', 'A summary.')), extractor(answer), False) == [None]
 
 
 def test_a_summary_without_a_claim_is_read_and_says_so():
     found = RejectedClaims(Dice(), form=BY_PASSAGE).predict(frame(('text', 'A summary.'), ('text', '…')), extractor('None'), False)
-    assert found['predicted'].to_list() == [[], []] and found['status'].to_list() == ['ok', 'ok'] and 'no claim' in found['reason'][0] and found['calls'].to_list() == [1, 0]
-    assert claim_supports(RejectedClaims(Dice(), form=BY_PASSAGE), frame(('text', 'A summary.')), extractor('None'), False)[0].tolist() == []
+    assert found['predicted'].to_list() == [[], []] and found['status'].to_list() == ['ok', 'ok'] and 'no claim' in found['reason'][0]
+    assert found['calls'].to_list() == [1, 0]
+    assert claim_supports(RejectedClaims(Dice(), form=BY_PASSAGE), frame(('text', 'A summary.')), extractor('None'),
+                          False)[0].tolist() == []
 
 
 @pytest.mark.parametrize('form', [BY_PASSAGE, BY_SENTENCE, None], ids=['passage', 'sentence', 'none'])
@@ -139,7 +146,8 @@ def test_hostile_texts_go_through(form):
     assert any('<script>' in evidence for evidence, _ in dice.asked) and max(len(claim.split()) for _, claim in dice.asked) <= 100
 
 
-@pytest.mark.parametrize('claim, clause', [('The mill is old.', 'the mill is old'), ('NASA left.', 'NASA left'), ('It', 'it'), ('A.', 'A'), ('In 1990 he won...', 'in 1990 he won'), ('', '')])
+@pytest.mark.parametrize('claim, clause', [('The mill is old.', 'the mill is old'), ('NASA left.', 'NASA left'), ('It', 'it'), ('A.', 'A'),
+                                           ('In 1990 he won...', 'in 1990 he won'), ('', '')])
 def test_a_claim_as_a_clause(claim, clause):
     assert as_clause(claim) == clause and describe_rejection(claim, np.array([[.1, .2, .7]])) == f'The text contradicts that {clause}.'
 
@@ -152,7 +160,8 @@ def test_questions_differ_by_repeat_and_not_otherwise():
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.tuples(st.lists(st.tuples(st.sampled_from([0, .1, .25, .5, .7, 1]), st.one_of(st.none(), st.integers(0, 2))), max_size=4), st.integers(3, 4))), max_size=6))
+@given(st.lists(st.one_of(st.none(), st.tuples(st.lists(st.tuples(st.sampled_from([0, .1, .25, .5, .7, 1]),
+    st.one_of(st.none(), st.integers(0, 2))), max_size=4), st.integers(3, 4))), max_size=6))
 def test_the_threshold_of_a_list_is_the_best_of_all(rows):
     supports = [None if row is None else np.array([support for support, _ in row[0]]) for row in rows]
     matched = [None if row is None else [item for _, item in row[0]] for row in rows]
@@ -171,12 +180,15 @@ def test_the_threshold_of_a_list_is_the_best_of_all(rows):
 
 def test_a_run_is_named_after_the_verifier_and_the_threshold(tmp_path):
     rows, model = frame(('The text.', 'A summary.')), extractor()
-    methods = [RejectedClaims(Dice()), RejectedClaims(Dice('b')), RejectedClaims(Dice(), .4), RejectedClaims(Dice(), form=BY_PASSAGE), RejectedClaims(Dice(), form=None)]
+    methods = [RejectedClaims(Dice()), RejectedClaims(Dice('b')), RejectedClaims(Dice(), .4), RejectedClaims(Dice(), form=BY_PASSAGE),
+               RejectedClaims(Dice(), form=None)]
     runs = [make_run(rows, method, model, dataset='x', store=False, folder=tmp_path) for method in methods]
-    assert len({run.id for run in runs}) == 5 and run_spec(rows, RejectedClaims(Dice()), model, dataset='y')['method'] == runs[0].manifest['method']
+    assert len({run.id for run in runs}) == 5
+    assert run_spec(rows, RejectedClaims(Dice()), model, dataset='y')['method'] == runs[0].manifest['method']
     assert runs[1].manifest['method']['version']['verifier'] == {'verifier': 'dice', 'salt': 'b'}
     again = RejectedClaims(Dice())
-    assert make_run(rows, again, model, dataset='x', store=False, folder=tmp_path).predictions.equals(runs[0].predictions) and not again.verifier.asked
+    assert make_run(rows, again, model, dataset='x', store=False, folder=tmp_path).predictions.equals(runs[0].predictions)
+    assert not again.verifier.asked
 
 
 # ---- studies -----------------------------------------------------------------------------------------------------------------------
@@ -197,16 +209,19 @@ def test_the_threshold_comes_from_the_development_split(study):
     rows, best = [], (0.0, None)
     for row in load('sample').filter(split='dev').to_dicts():
         claims = claims_of(row['summary'].strip())
-        rows.append(([max(float(np.float32(study.parts[1].row(window, claim)[0])) for window in text_windows(row['text'])) for claim in claims], len(row['gold'])))
+        rows.append(([max(float(np.float32(study.parts[1].row(window, claim)[0])) for window in text_windows(row['text']))
+                      for claim in claims], len(row['gold'])))
     for cut in sorted({support for supports, _ in rows for support in supports} | {2.0}):
-        hits = sum(bool(gold and supports and supports[0] < cut) for supports, gold in rows)  # the judge matches the first description with the first error
+        # the judge matches the first description with the first error
+        hits = sum(bool(gold and supports and supports[0] < cut) for supports, gold in rows)
         f1 = 2*hits/(sum(support < cut for supports, _ in rows for support in supports) + sum(gold for _, gold in rows))
         if f1 > best[0] + 1e-12: best = f1, cut
     method, source = rejecting(study, 'extractor')
     rejected = [[support < method.threshold for support in supports] for supports, _ in rows]
     assert rejected == [[support < best[1] for support in supports] for supports, _ in rows] and 0 < sum(map(sum, rejected))
     assert source == 'extractor' and method.form is BY_PASSAGE
-    assert study.used['rejected_claims']['extractor']['threshold'] == round(method.threshold, 4) and study.used['rejected_claims']['extractor']['dev_read'] == 16
+    assert study.used['rejected_claims']['extractor']['threshold'] == round(method.threshold, 4)
+    assert study.used['rejected_claims']['extractor']['dev_read'] == 16
 
 
 def test_rejected_claims_are_a_method_of_the_study(study):
@@ -223,9 +238,10 @@ def test_rejected_claims_are_a_method_of_the_study(study):
 def test_the_classifier_of_a_study_is_its_verifier(study):
     rows, dev = (load('sample').filter(split=split) for split in ('test', 'dev'))
     support = support_scores(rows, study.parts[1], False)
-    threshold = best_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
+    threshold = best_f1_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
     assert verdicts(study, 'classifier', 'extractor')['inconsistent'].to_list() == (support < threshold).tolist()
-    assert final.study_manifest(study)['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4), 'verifier': study.parts[1].identity}
+    assert final.study_manifest(study)['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4),
+        'verifier': study.parts[1].identity}
 
 
 def test_another_run_asks_for_claims_anew_and_keeps_the_threshold(study):
@@ -250,7 +266,8 @@ def test_claims_that_no_summary_yields_leave_the_threshold_at_one_half(study, mo
 def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_path):
     path = tmp_path/'mine.jsonl'
     path.write_text('{"text": "The bridge opened on Friday.", "summary": "It opened on Monday.", "gold": ["The day is wrong."]}')
-    with pytest.raises(UsageError, match='rejected claims.*no dev split'): rejecting(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
+    with pytest.raises(UsageError, match='rejected claims.*no dev split'):
+        rejecting(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
 
 
 # ---- dry runs ----------------------------------------------------------------------------------------------------------------------
@@ -279,6 +296,7 @@ def test_a_language_model_as_verifier_is_counted_in_a_dry_run(monkeypatch):
 # ---- the shipped parts -------------------------------------------------------------------------------------------------------------
 
 def test_the_shipped_parts_at_work():
-    rows = frame(('Ystad is a town in the south of Sweden. It has a port.', 'Ystad is a town in Sweden.'), ('Ystad is a town in the south of Sweden. It has a port.', 'Ystad is a town in Brazil.'))
+    rows = frame(('Ystad is a town in the south of Sweden. It has a port.', 'Ystad is a town in Sweden.'),
+                 ('Ystad is a town in the south of Sweden. It has a port.', 'Ystad is a town in Brazil.'))
     supported, wrong = support_scores(rows, 'verifier', False)
     assert 1 >= supported > wrong >= 0

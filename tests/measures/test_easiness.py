@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tolerance import same_logits
 
 from factlab.core.core import DataError, UsageError
 from factlab.measures.easiness import (
@@ -53,12 +54,12 @@ def test_bertscore_is_that_of_bert_score():
     expected = theirs.score([claim for claim in left for _ in right], [gold for _ in left for gold in right],
                             batch_size=1)[2].numpy().reshape(len(left), len(right))
     found = BertScore()(left, right)
-    assert np.abs(found - expected).max() < 1e-4 and found.min() < .6 < found.max()
+    assert same_logits(found, expected) and found.min() < .6 < found.max()
 
 
 def test_bertscore_of_empty_texts_is_zero_and_of_a_text_with_itself_one():
     similar = BertScore()
-    assert similar(['', ' ', 'A port.'], ['A port.', '']).tolist() == [[0, 0], [0, 0], [pytest.approx(1, abs=1e-5), 0]]
+    assert similar(['', ' ', 'A port.'], ['A port.', '']).tolist() == [[0, 0], [0, 0], [pytest.approx(1, abs=1e-4), 0]]
     assert similar([], ['A port.']).shape == (0, 1) and similar([], []).shape == (0, 0)
 
 

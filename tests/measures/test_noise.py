@@ -74,6 +74,12 @@ def test_distribution_by_enumeration(tp, wrong, spare, sensitivity, specificity)
     assert match_distribution(np.array([[tp, tp + wrong, gold]], float), sensitivity, specificity)[0] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize('sensitivity', [1.1e-308, 5e-324, 2.3e-308, 1e-300])
+def test_a_sensitivity_near_the_smallest_number_is_none(sensitivity):
+    rows = np.array([[2., 4, 2], [0, 3, 1], [50, 60, 55]])
+    assert (match_distribution(rows, sensitivity, .9) == match_distribution(rows, 0, .9)).all()
+
+
 def test_a_perfect_judge_changes_nothing():
     counts = random_counts(50)
     for capped in (False, True):

@@ -165,7 +165,7 @@ def test_errors_are_not_stored_and_reach_every_duplicate(store):
 
 
 @pytest.mark.parametrize('error', [RuntimeError('bug'), ModelError('gone'), KeyboardInterrupt()])
-def test_whatever_ends_a_batch_what_came_is_kept_and_claims_are_free(store, error):
+def test_whatever_ends_a_batch_what_came_is_kept_and_leases_are_free(store, error):
     def answer(request):
         if request.messages[0].content == '50': raise error
         return echo(request)
@@ -265,16 +265,16 @@ def test_threads_with_the_same_questions_pay_once(store):
 def test_what_another_gives_up_is_taken_over(store):
     model = ScriptedModel('m', echo)
     key = question('a').key(model.identity)
-    assert store.claim([key], 'another')
+    assert store.lease([key], 'another')
     threading.Timer(0.5, store.release, ([key], 'another')).start()
     assert texts(ask([question('b'), question('a')], model, store)) == ['B', 'A']
     assert texts([Response(text=request.messages[0].content) for request in model.asked]) == ['b', 'a']
 
 
-def test_a_claim_that_nobody_renews_is_taken_over(tmp_path):
-    with Store(tmp_path/'s.sqlite', lease=0.5) as store:
+def test_a_lease_that_nobody_renews_is_taken_over(tmp_path):
+    with Store(tmp_path/'s.sqlite', lease_seconds=0.5) as store:
         model = ScriptedModel('m', echo)
-        store.claim([question('a').key(model.identity)], 'another')
+        store.lease([question('a').key(model.identity)], 'another')
         assert texts(ask([question('a')], model, store)) == ['A']
 
 

@@ -15,39 +15,44 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.localization.methods import ZERO_SHOT, Localizer
 from factlab.models.interface import Response, ScriptedModel
+from factlab.probing.added_facts import (
+    ADDED_FACTS,
+    SPOTS,
+    added_facts,
+    describe,
+    described_unit,
+    entfa_facts,
+    final_facts,
+    locate_facts,
+    sample_facts,
+    xsumfaith_facts,
+)
 from factlab.probing.counterfactual import (
     CHANGES,
     COUNTERFACTUALS,
     DETECTIONS,
-    FACTS,
     PROPOSALS,
-    SPOTS,
-    added_facts,
-    article_for,
     compare_detection,
-    containers,
-    describe,
-    described_unit,
     detection_changes,
-    entfa_facts,
-    final_facts,
-    locate_facts,
     make_counterfactuals,
+    shipped_counterfactuals,
+)
+from factlab.probing.replacements import (
+    article_for,
+    containers,
     number_proposals,
     one_holds_the_other,
     ordinal_ending,
     rewrite,
     same_meaning,
-    sample_facts,
-    shipped_counterfactuals,
-    xsumfaith_facts,
 )
 from factlab.text import units
 from factlab.text.units import Source, Unit, lexicon, number_value, tag_units
 
 
 def fact(text: str, summary: str, span: str|None, **more) -> pl.DataFrame:
-    return added_facts(pl.DataFrame({'text': [text], 'summary': [summary], 'span': [span], **{k: [v] for k, v in more.items()}}, schema_overrides={'text': pl.String, 'summary': pl.String, 'span': pl.String}))
+    return added_facts(pl.DataFrame({'text': [text], 'summary': [summary], 'span': [span], **{k: [v] for k, v in more.items()}},
+                                    schema_overrides={'text': pl.String, 'summary': pl.String, 'span': pl.String}))
 
 
 def made(text: str, summary: str, span: str|None, **more) -> dict:
@@ -81,21 +86,26 @@ def test_units_of_every_kind(summary, span, unit, kind):
     assert (spot['status'], spot['unit'], spot['kind']) == ('ok', unit, kind) and summary[spot['start']:spot['end']] == unit
 
 
-@pytest.mark.parametrize('summary', ["Saturday's Six Nations match.", 'A World War Two bomb was found.', 'More than a third of them agree.', 'In the 2015-16 season they lost.', 'At 10:30 they left.'])
+@pytest.mark.parametrize('summary', ["Saturday's Six Nations match.", 'A World War Two bomb was found.', 'More than a third of them agree.',
+                                     'In the 2015-16 season they lost.', 'At 10:30 they left.'])
 def test_numbers_inside_names_fractions_and_times_are_left_alone(summary):
     assert not [unit for unit in tag_units([summary])[0] if unit.kind in ('number', 'ordinal', 'year', 'score')]
 
 
 def test_what_the_source_has_is_not_added():
-    assert locate_facts(fact('It was in Leeds.', 'They met in Leeds.', 'Leeds'))['reason'].item() == 'what the span names stands in the source'
+    assert locate_facts(fact('It was in Leeds.', 'They met in Leeds.',
+                             'Leeds'))['reason'].item() == 'what the span names stands in the source'
     assert locate_facts(fact('Sixty six came.', '66 people came.', '66'))['status'].item() == 'not found'
     assert made('Wenger left.', 'Arsene Wenger left.', 'Arsene Wenger')['unit'] == 'Arsene'
 
 
 @pytest.mark.parametrize(('description', 'unit'), [
-    ("Hogg's first name is not in the source.", 'Jonathan'), ('The summary makes up his age', '26'), ('The source does not mention Leeds', 'Leeds'),
-    ('The summary says it happened in Leeds, but the text does not mention the location.', 'Leeds'), ('The position of Hogg is not mentioned', 'midfielder'),
-    ('The summary says that Hogg feared for his career in Leeds, but the text does not say that he was afraid', None), ('The style is poor', None),
+    ("Hogg's first name is not in the source.", 'Jonathan'), ('The summary makes up his age', '26'),
+    ('The source does not mention Leeds', 'Leeds'),
+    ('The summary says it happened in Leeds, but the text does not mention the location.', 'Leeds'),
+    ('The position of Hogg is not mentioned', 'midfielder'),
+    ('The summary says that Hogg feared for his career in Leeds, but the text does not say that he was afraid', None),
+    ('The style is poor', None),
     ('The summary says Leeds, but the text says York.', None)])
 def test_descriptions(description, unit):
     summary = 'Town midfielder Jonathan Hogg, 26, feared for his career in Leeds.'
@@ -122,17 +132,20 @@ def test_refusals_give_their_reasons():
 def test_every_proposal_has_a_reason_or_is_usable():
     frame = make_counterfactuals(sample_facts(data.load_sample(), None)).proposals
     assert frame.schema == pl.Schema(PROPOSALS.columns)
-    assert ((frame['status'] == 'refused') == (frame['reason'] != '')).all() and frame.filter(pl.col('status') == 'chosen')['id'].is_unique().all()
+    assert ((frame['status'] == 'refused') == (frame['reason'] != '')).all()
+    assert frame.filter(pl.col('status') == 'chosen')['id'].is_unique().all()
 
 
 def test_a_models_proposals_pass_the_same_checks():
     model = ScriptedModel('m', lambda _: '- Yorkshire\n- York\n- Monday\n- ' + 'x'*100 + '\n- Truro')
     done = make_counterfactuals(fact('From York.', 'It was in Leeds.', 'Leeds'), model=model, store=False)
     said = {row['proposal']: row for row in done.proposals.filter(pl.col('origin') == 'model').to_dicts()}
-    assert said['York']['reason'] == 'the source mentions it' and 'weekday' in said['Monday']['reason'] and said['x'*100]['reason'].startswith('too long')
+    assert said['York']['reason'] == 'the source mentions it' and 'weekday' in said['Monday']['reason']
+    assert said['x'*100]['reason'].startswith('too long')
     assert done.counterfactuals['replacement'].item() in ('Truro', 'Yorkshire')
     for mute in (ScriptedModel('n', lambda _: 'I would rather not.'), ScriptedModel('f', lambda _: Response.failed('gone'))):
-        assert make_counterfactuals(fact('From York.', 'It was in Leeds.', 'Leeds'), model=mute, store=False).counterfactuals['status'].item() == 'ok'
+        assert make_counterfactuals(fact('From York.', 'It was in Leeds.', 'Leeds'), model=mute,
+                                    store=False).counterfactuals['status'].item() == 'ok'
 
 
 def test_places_and_synonyms():
@@ -178,15 +191,20 @@ def test_percentages_stay_below_100():
 
 # the sentence
 
-@pytest.mark.parametrize(('word', 'article'), [('apple', 'an'), ('university', 'a'), ('hour', 'an'), ('MP', 'an'), ('UK', 'a'), ('8', 'an'), ('80', 'an'), ('18', 'an'), ('180', 'a'), ('11', 'an'), ('110', 'a'),
-    ('European', 'a'), ('Ukrainian', 'a'), ('Ugandan', 'a'), ('Irish', 'an'), ('unusual', 'an'), ('one-day', 'a'), ('Élie', 'an'), ('', 'a')])
+@pytest.mark.parametrize(('word', 'article'), [('apple', 'an'), ('university', 'a'), ('hour', 'an'), ('MP', 'an'), ('UK', 'a'), ('8', 'an'),
+                                               ('80', 'an'), ('18', 'an'), ('180', 'a'), ('11', 'an'), ('110', 'a'),
+    ('European', 'a'), ('Ukrainian', 'a'), ('Ugandan', 'a'), ('Irish', 'an'), ('unusual', 'an'), ('one-day', 'a'), ('Élie', 'an'),
+    ('', 'a')])
 def test_articles(word, article): assert article_for(word) == article
 
 
 @pytest.mark.parametrize(('summary', 'unit', 'new', 'wanted'), [
-    ('An Irish man and an Irish dog.', 'Irish', 'Welsh', 'A Welsh man and a Welsh dog.'), ('He lives in the UK now.', 'UK', 'France', 'He lives in France now.'),
-    ("Wales' coach.", 'Wales', 'Scotland', "Scotland's coach."), ("Leeds's coach.", 'Leeds', 'Hull', "Hull's coach."), ('a man in leeds', 'leeds', 'Hull', 'a man in hull'),
-    ('Striker Kane scored.', 'Striker', 'goalkeeper', 'Goalkeeper Kane scored.'), ('The President spoke.', 'President', 'foreign minister', 'The Foreign Minister spoke.')])
+    ('An Irish man and an Irish dog.', 'Irish', 'Welsh', 'A Welsh man and a Welsh dog.'),
+    ('He lives in the UK now.', 'UK', 'France', 'He lives in France now.'),
+    ("Wales' coach.", 'Wales', 'Scotland', "Scotland's coach."), ("Leeds's coach.", 'Leeds', 'Hull', "Hull's coach."),
+    ('a man in leeds', 'leeds', 'Hull', 'a man in hull'),
+    ('Striker Kane scored.', 'Striker', 'goalkeeper', 'Goalkeeper Kane scored.'),
+    ('The President spoke.', 'President', 'foreign minister', 'The Foreign Minister spoke.')])
 def test_rewriting(summary, unit, new, wanted):
     changed, start = rewrite(summary, [match.span() for match in re.finditer(unit, summary)], new)
     assert changed == wanted and changed[start:start + len(new)].casefold() == new.casefold()
@@ -200,17 +218,20 @@ def test_rewriting_any_text_keeps_what_is_around(before, unit, after, new):
 
 def test_the_counterfactual_differs_only_around_the_unit():
     row = made('Fans sang.', 'An Irish fan sang in Leeds; Leeds was full.', 'Leeds')
-    assert row['summary'].count(row['replacement']) == 2 and 'Leeds' not in row['summary'] and row['summary'].startswith('An Irish fan sang in ')
+    assert row['summary'].count(row['replacement']) == 2 and 'Leeds' not in row['summary']
+    assert row['summary'].startswith('An Irish fan sang in ')
     assert row['replacement'] in row['description'] and row['gold'] == [row['description']]
     row = made('He sang.', 'He sang in the UK government choir.', 'UK')
-    assert re.fullmatch(r'He sang in the \w+ government choir\.', row['summary']) and lexicon()[(row['replacement'].casefold(),)][0].kind == 'nationality'
+    assert re.fullmatch(r'He sang in the \w+ government choir\.', row['summary'])
+    assert lexicon()[(row['replacement'].casefold(),)][0].kind == 'nationality'
 
 
 def test_the_gold_of_other_errors_stays():
     sample = data.load_sample()
     done = make_counterfactuals(sample_facts(sample)).counterfactuals.filter(pl.col('status') == 'ok')
     for row in done.to_dicts():
-        assert [g for i, g in enumerate(row['gold']) if i != row['gold_index']] == [g for i, g in enumerate(row['original_gold']) if i != row['gold_index']]
+        assert [g for i, g in enumerate(row['gold']) if i != row['gold_index']] == [g
+            for i, g in enumerate(row['original_gold']) if i != row['gold_index']]
         assert row['gold'][row['gold_index']] == row['description'] != row['original_gold'][row['gold_index']]
         assert row['summary'][row['start']:].casefold().startswith(row['replacement'].casefold())
     shipped = shipped_counterfactuals(sample)
@@ -219,8 +240,10 @@ def test_the_gold_of_other_errors_stays():
 
 # hostile input
 
-HOSTILE = ['', ' ', '\0', '<script>alert("Leeds")</script>', '</textarea><img src=x onerror=alert(1)>', '\x1b[31mLeeds\x1b[0m', '[a](javascript:alert(1)) ![b](http://x/y.png)', 'מנצ׳סטר ניצחה 3-1 ביום שישי \u202eabc',
-           'في عام 1984 فاز الفريق', '🙂 Leeds 🙃 won 3-1 👩‍👩‍👧', '漢字 1984 年', '(?P<x>[', '\\1 \\g<0>', 'A'*200_000, 'Leeds won 3-1. '*14_000, '9'*200_000, '1,'*5_000 + '1', '-'*5_000]
+HOSTILE = ['', ' ', '\0', '<script>alert("Leeds")</script>', '</textarea><img src=x onerror=alert(1)>', '\x1b[31mLeeds\x1b[0m',
+           '[a](javascript:alert(1)) ![b](http://x/y.png)', 'מנצ׳סטר ניצחה 3-1 ביום שישי \u202eabc',
+           'في عام 1984 فاز الفريق', '🙂 Leeds 🙃 won 3-1 👩‍👩‍👧', '漢字 1984 年', '(?P<x>[', '\\1 \\g<0>', 'A'*200_000, 'Leeds won 3-1. '*14_000,
+           '9'*200_000, '1,'*5_000 + '1', '-'*5_000]
 
 
 @pytest.mark.parametrize('summary', HOSTILE, ids=range(len(HOSTILE)))
@@ -228,14 +251,16 @@ HOSTILE = ['', ' ', '\0', '<script>alert("Leeds")</script>', '</textarea><img sr
 def test_hostile_summaries_and_spans(summary, span):
     done = make_counterfactuals(fact('A source with ١٢٣, 🙂 and ½.', summary, span))
     row = done.counterfactuals.row(0, named=True)
-    assert row['status'] in ('ok', 'not found', 'no proposal') and bool(row['reason']) == (row['status'] != 'ok') and done.counterfactuals.schema == pl.Schema(COUNTERFACTUALS.columns)
+    assert row['status'] in ('ok', 'not found', 'no proposal') and bool(row['reason']) == (row['status'] != 'ok')
+    assert done.counterfactuals.schema == pl.Schema(COUNTERFACTUALS.columns)
     if row['status'] == 'ok': assert row['summary'] != summary and row['original'] == summary
 
 
 def test_a_span_far_into_a_long_summary_is_found():
     summary = 'Nothing is here. '*12_000 + 'They met in Leeds on Friday.'
     row = made('A source.', summary, 'Leeds')
-    assert row['status'] == 'ok' and len(row['summary']) > 200_000 and row['summary'].endswith(f'They met in {row["replacement"]} on Friday.')
+    assert row['status'] == 'ok' and len(row['summary']) > 200_000
+    assert row['summary'].endswith(f'They met in {row["replacement"]} on Friday.')
 
 
 def test_a_long_source_is_searched_whole():
@@ -255,9 +280,11 @@ def test_nulls_and_empty_frames():
     assert row['status'] == 'not found' and row['reason'] == 'the summary is empty'
     empty = fact('a', 'b', 'c').clear()
     done = make_counterfactuals(empty)
-    assert done.counterfactuals.schema == pl.Schema(COUNTERFACTUALS.columns) and not len(done.proposals) and locate_facts(empty).schema == pl.Schema(SPOTS.columns)
+    assert done.counterfactuals.schema == pl.Schema(COUNTERFACTUALS.columns) and not len(done.proposals)
+    assert locate_facts(empty).schema == pl.Schema(SPOTS.columns)
     with pytest.raises(DataError, match='missing'): added_facts(pl.DataFrame({'text': ['a']}))
-    with pytest.raises(DataError, match='twice'): added_facts(pl.DataFrame({'id': ['a', 'a'], 'text': ['x', 'y'], 'summary': ['x', 'y'], 'span': ['x', 'y']}))
+    with pytest.raises(DataError, match='twice'):
+        added_facts(pl.DataFrame({'id': ['a', 'a'], 'text': ['x', 'y'], 'summary': ['x', 'y'], 'span': ['x', 'y']}))
 
 
 def test_without_spacy_the_error_says_what_to_install(monkeypatch):
@@ -281,8 +308,10 @@ class NamingJudge:
     "Matches a prediction with the gold description that it is part of."
     name, identity = 'naming', {}
     def match(self, summaries, gold, predicted, store=None):
-        return [{'status': 'ok', 'reason': '', 'n_gold': len(g), 'n_predicted': len(p), 'invalid': 0, 'calls': 0, 'prompt_tokens': 0, 'completion_tokens': 0,
-                 'matched': [next((i for i, one in enumerate(g) if said in one), None) for said in p]} for g, p in zip(gold, predicted, strict=True)]
+        return [{'status': 'ok', 'reason': '', 'n_gold': len(g), 'n_predicted': len(p), 'invalid': 0, 'calls': 0, 'prompt_tokens': 0,
+                 'completion_tokens': 0,
+                 'matched': [next((i for i, one in enumerate(g) if said in one), None) for said in p]}
+                 for g, p in zip(gold, predicted, strict=True)]
 
 
 def test_detection_is_paired_by_fact():
@@ -298,24 +327,29 @@ def test_detection_is_paired_by_fact():
     assert found.select('before', 'after').rows() == [(False, True), (True, True), (False, True), (None, False)]
     changes = detection_changes(found)
     row = changes.row(0, named=True)
-    assert (row['n'], row['unread'], row['gained'], row['lost'], row['missed'], row['woken']) == (3, 1, 2, 0, 2, 1.0) and row['before'] == pytest.approx(1/3)
+    assert (row['n'], row['unread'], row['gained'], row['lost'], row['missed'], row['woken']) == (3, 1, 2, 0, 2, 1.0)
+    assert row['before'] == pytest.approx(1/3)
     assert changes['group'].to_list() == ['all', 'x', 'y'] and no_nan(changes)
 
 
 def test_a_run_made_before_is_not_asked_again():
     cases = make_counterfactuals(fact('They met.', 'They met in Leeds.', 'Leeds')).counterfactuals
     from factlab.localization.matching import MATCHES
-    before = MATCHES.frame([{'id': cases['row'].item(), 'status': 'ok', 'reason': '', 'n_gold': 1, 'n_predicted': 1, 'matched': [0], 'invalid': 0, 'calls': 1, 'prompt_tokens': 1, 'completion_tokens': 1}])
+    before = MATCHES.frame([{'id': cases['row'].item(), 'status': 'ok', 'reason': '', 'n_gold': 1, 'n_predicted': 1, 'matched': [0],
+                             'invalid': 0, 'calls': 1, 'prompt_tokens': 1, 'completion_tokens': 1}])
     model = ScriptedModel('d', lambda _: 'None')
     found = compare_detection(cases, Localizer('z', ZERO_SHOT[0]), NamingJudge(), model, False, before=before)
     assert found.select('before', 'after').row(0) == (True, False) and len(model.asked) == 1
-    lost = compare_detection(cases, Localizer('z', ZERO_SHOT[0]), NamingJudge(), model, False, before=before.with_columns(id=pl.lit('other')))
+    lost = compare_detection(cases, Localizer('z', ZERO_SHOT[0]), NamingJudge(), model, False,
+                             before=before.with_columns(id=pl.lit('other')))
     assert lost.select('before', 'status_before').row(0) == (None, 'missing')
 
 
-@given(st.lists(st.tuples(st.sampled_from([True, False, None]), st.sampled_from([True, False, None]), st.sampled_from(['x', 'y', None])), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from([True, False, None]), st.sampled_from([True, False, None]), st.sampled_from(['x', 'y', None])),
+                max_size=40))
 def test_changes_against_brute_force(rows):
-    frame = DETECTIONS.frame([{'id': str(i), 'row': str(i), 'category': c, 'kind': 'place', 'before': b, 'after': a, 'status_before': 'ok', 'status_after': 'ok'} for i, (b, a, c) in enumerate(rows)])
+    frame = DETECTIONS.frame([{'id': str(i), 'row': str(i), 'category': c, 'kind': 'place', 'before': b, 'after': a, 'status_before': 'ok',
+                               'status_after': 'ok'} for i, (b, a, c) in enumerate(rows)])
     changes = detection_changes(frame)
     assert changes.schema == pl.Schema(CHANGES.columns) and no_nan(changes)
     read = [(b, a) for b, a, _ in rows if b is not None and a is not None]
@@ -326,7 +360,9 @@ def test_changes_against_brute_force(rows):
         assert row['p'] == pytest.approx(min(1, 2*binom.cdf(k, n, .5) - binom.pmf(k, n, .5)))
     missed = [a for b, a in read if not b]
     assert row['woken'] == (pytest.approx(np.mean(missed)) if missed else None)
-    if read: assert row['low'] <= row['difference'] <= row['high'] and row['difference'] == pytest.approx(np.mean([a for _, a in read]) - np.mean([b for b, _ in read]))
+    if read:
+        assert row['low'] <= row['difference'] <= row['high']
+        assert row['difference'] == pytest.approx(np.mean([a for _, a in read]) - np.mean([b for b, _ in read]))
 
 
 def test_groups_are_known():
@@ -339,8 +375,9 @@ def test_groups_are_known():
 
 def test_entfa_and_xsumfaith_and_final():
     for name in ('entfa', 'xsumfaith', 'final'): real_data(name)
-    for facts, least in ((entfa_facts(data.load_entfa()), .6), (xsumfaith_facts(data.load_xsumfaith()), .35), (final_facts(data.load('final')), .25)):
-        assert facts.schema == pl.Schema(FACTS.columns) and facts['id'].is_unique().all()
+    for facts, least in ((entfa_facts(data.load_entfa()), .6), (xsumfaith_facts(data.load_xsumfaith()), .35),
+                         (final_facts(data.load('final')), .25)):
+        assert facts.schema == pl.Schema(ADDED_FACTS.columns) and facts['id'].is_unique().all()
         part = facts.gather_every(max(1, len(facts)//150))
         done = make_counterfactuals(part).counterfactuals
         good = done.filter(pl.col('status') == 'ok')

@@ -36,7 +36,8 @@ from factlab.probing.ptrue import (
     top_masses,
 )
 
-HOSTILE = ('<script>alert(1)</script>', '</textarea>{question} {{answer}} %s', 'מי בנה את הגשר? \u202eabc', '🙂🙃 👩‍👩‍👧', 'x' * 200_000, '\x1b[31mA\x1b[0m', '![a](http://x/y.png)', '\0')
+HOSTILE = ('<script>alert(1)</script>', '</textarea>{question} {{answer}} %s', 'מי בנה את הגשר? \u202eabc', '🙂🙃 👩‍👩‍👧', 'x' * 200_000,
+           '\x1b[31mA\x1b[0m', '![a](http://x/y.png)', '\0')
 TOKENS = [space + letter for letter in LETTERS for space in SPELLINGS]
 
 
@@ -71,7 +72,9 @@ def test_a_model_that_looks_at_the_letter_alone_ties_everywhere():
         a = .1 + .8*(len(request.messages[-1].content) * 7919 % 101)/101
         return scores({'A': a if correct_is_a(request) else 1 - a, 'B': 1 - a if correct_is_a(request) else a})
     def stuck(request):
-        return answer(request.model_copy(update={'messages': (request.messages[0], request.messages[1].model_copy(update={'content': request.messages[1].content.replace('A: INCORRECT\nB: CORRECT', 'A: CORRECT\nB: INCORRECT')}))}))
+        return answer(request.model_copy(update={'messages': (request.messages[0],
+            request.messages[1].model_copy(update={'content': request.messages[1].content.replace('A: INCORRECT\nB: CORRECT',
+                'A: CORRECT\nB: INCORRECT')}))}))
     probe = ptrue_exact(asked, ScriptedModel('stuck', stuck), False)
     assert probe['p_true'].to_list() == [.5]*40 and compare_probes(asked, {'p': (probe, 'p_true')})['auroc'].item() == .5
 
@@ -127,7 +130,9 @@ def test_failures_stay_in_their_rows():
         if 'broken' in request.messages[-1].content: return Response.failed('no memory')
         return scores({'A': .5, 'B': .5})
     asked = questions(('Who?', 'Ada', True), ('broken?', 'Ada', True), (None, 'Ada', None), ('Who?', '  ', None))
-    for frame in (ptrue_exact(asked, ScriptedModel('m', answer), False), ptrue_sampled(asked, ScriptedModel('s', lambda r: Response.failed('no memory') if 'broken' in r.messages[-1].content else 'A'), False, samples=2)):
+    for frame in (ptrue_exact(asked, ScriptedModel('m', answer), False),
+                  ptrue_sampled(asked, ScriptedModel('s', lambda r: Response.failed('no memory') if 'broken' in r.messages[-1].content
+                                                     else 'A'), False, samples=2)):
         assert frame['status'].to_list() == ['ok', 'failed', 'unparsed', 'unparsed'] and frame['p_true'].to_list()[1:] == [None]*3
         assert frame['reason'][1] == 'no memory' and no_nan(frame)
 
@@ -139,8 +144,10 @@ def test_no_log_probabilities_is_said():
 
 def test_empty_frames_keep_their_schemas():
     empty, model = questions(), ScriptedModel('m', lambda _: 'A')
-    assert ptrue_exact(empty, model, False).schema == pl.Schema(PROBE.columns) and ptrue_sampled(empty, model, False).schema == pl.Schema(SAMPLED.columns)
-    assert answer_likelihood(empty, model, False).schema == pl.Schema(LIKELIHOOD.columns) and self_consistency(empty, model, False).schema == pl.Schema(CONSISTENCY.columns)
+    assert ptrue_exact(empty, model, False).schema == pl.Schema(PROBE.columns)
+    assert ptrue_sampled(empty, model, False).schema == pl.Schema(SAMPLED.columns)
+    assert answer_likelihood(empty, model, False).schema == pl.Schema(LIKELIHOOD.columns)
+    assert self_consistency(empty, model, False).schema == pl.Schema(CONSISTENCY.columns)
     assert compare_probes(empty, {'p': (ptrue_exact(empty, model, False), 'p_true')})['auroc'].to_list() == [None]
     assert not len(density_by_category(empty, ptrue_exact(empty, model, False))) and not len(model.asked)
 
@@ -243,7 +250,8 @@ def test_probe_scores_count_what_has_no_score():
     probe = pl.DataFrame({'id': asked['id'], 'p_true': [.9, .1, .8, .2, None, .3, .7, .75, .5]})
     found = compare_probes(asked, {'p': (probe, 'p_true')}).row(0, named=True)
     right, wrong = [.9, .8, .7], [.1, .2, .3, .75]
-    assert found['auroc'] == pytest.approx(np.mean([[r > w for w in wrong] for r in right])) and found['unparsed'] == 1 and (found['n_right'], found['n_wrong']) == (3, 4)
+    assert found['auroc'] == pytest.approx(np.mean([[r > w for w in wrong] for r in right])) and found['unparsed'] == 1
+    assert (found['n_right'], found['n_wrong']) == (3, 4)
     brier = probe_calibration(asked, probe, resamples=50).filter(pl.col('metric') == 'brier score')
     assert brier['value'].item() == pytest.approx(np.mean([(1 - p)**2 for p in right] + [p**2 for p in wrong])) and brier['n'].item() == 7
 
@@ -251,7 +259,8 @@ def test_probe_scores_count_what_has_no_score():
 def test_the_sample_has_a_question_for_each_extrinsic_error():
     sample = data.load_sample()
     asked = sample_questions(sample)
-    errors = sample.explode('inconsistencies').select(pl.col('inconsistencies').struct.unnest()).filter(pl.col('category').str.starts_with('extrinsic'))
+    errors = sample.explode(
+        'inconsistencies').select(pl.col('inconsistencies').struct.unnest()).filter(pl.col('category').str.starts_with('extrinsic'))
     assert len(asked) == len(errors) and asked['answer'].to_list() == errors['answer'].to_list() and not asked['truth'].null_count()
 
 

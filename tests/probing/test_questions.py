@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from factlab.data.datasets import load_sample
 from factlab.models.interface import ScriptedModel
-from factlab.probing.counterfactual import added_facts, sample_facts
+from factlab.probing.added_facts import added_facts, sample_facts
 from factlab.probing.ptrue import QUESTIONS, ptrue_exact, same_answer, sample_questions
 from factlab.probing.questions import DRAFTS, GAP, draft_questions, foreign_words, gap_question, gap_questions, read_question
 
@@ -18,10 +18,14 @@ TEXTS = [*(text.replace('\ud83d', '') for text in hostile()), 'x'*200_000, 'מי
 
 
 def test_drafts_are_reviewable():
-    errors = pl.DataFrame({'id': ['a', 'b', 'c'], 'text': ['The probe left in 1997.', 'x', None], 'summary': ['The probe left Kourou in 1997.', 'x', 'x'], 'description': ['Kourou is new.', 'y', 'z'], 'category': ['k', None, None]})
-    model = ScriptedModel('w', lambda request: '{"question": "Which Kourou harbour did the probe leave?", "answer": "the Kourou"}' if 'Kourou' in request.messages[0].content else 'no')
+    errors = pl.DataFrame({'id': ['a', 'b', 'c'], 'text': ['The probe left in 1997.', 'x', None],
+                           'summary': ['The probe left Kourou in 1997.', 'x', 'x'], 'description': ['Kourou is new.', 'y', 'z'],
+                           'category': ['k', None, None]})
+    model = ScriptedModel('w', lambda request: '{"question": "Which Kourou harbour did the probe leave?", "answer": "the Kourou"}'
+                          if 'Kourou' in request.messages[0].content else 'no')
     drafts = draft_questions(errors, model, False)
-    assert drafts['status'].to_list() == ['ok', 'unparsed', 'unparsed'] and drafts.select('in_summary', 'gives_away', 'review', 'category').row(0) == (True, True, 'open', 'k')
+    assert drafts['status'].to_list() == ['ok', 'unparsed', 'unparsed']
+    assert drafts.select('in_summary', 'gives_away', 'review', 'category').row(0) == (True, True, 'open', 'k')
     assert 'harbour' in drafts['foreign'][0] and 'probe' not in drafts['foreign'][0]
     assert foreign_words('Who?', '') == [] and not read_question('{"question": "  ", "answer": "x"}').ok
 
@@ -29,10 +33,12 @@ def test_drafts_are_reviewable():
 @pytest.mark.parametrize('text', TEXTS, ids=range(len(TEXTS)))
 def test_hostile_errors_give_a_draft_or_a_reason(text):
     writer = ScriptedModel('w', lambda _: json.dumps({'question': text + '?', 'answer': text}))
-    errors = pl.DataFrame({'id': ['a', 'b'], 'text': [text, 'The mill closed.'], 'summary': [text, f'The mill in Lund closed. {text}'], 'description': [text, f'Lund is new. {text}'], 'span': [text, None]})
+    errors = pl.DataFrame({'id': ['a', 'b'], 'text': [text, 'The mill closed.'], 'summary': [text, f'The mill in Lund closed. {text}'],
+                           'description': [text, f'Lund is new. {text}'], 'span': [text, None]})
     for drafts in (draft_questions(errors, writer, False), gap_questions(added_facts(errors))):
         assert drafts.schema == pl.Schema(DRAFTS.columns) and drafts['id'].to_list() == ['a', 'b']
-        assert all((row['status'] == 'ok') == (row['question'] is not None) and (row['status'] == 'ok' or row['reason']) for row in drafts.to_dicts())
+        assert all((row['status'] == 'ok') == (row['question'] is not None) and (row['status'] == 'ok' or row['reason'])
+                   for row in drafts.to_dicts())
         QUESTIONS.check(drafts)
 
 
@@ -47,7 +53,8 @@ def test_a_gap_is_in_the_place_of_the_piece_and_of_nothing_else():
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.text(st.characters(categories=('L', 'N', 'P', 'Zs')), max_size=80), st.text('abcABC019', min_size=1, max_size=6), st.text(max_size=80))
+@given(st.text(st.characters(categories=('L', 'N', 'P', 'Zs')), max_size=80), st.text('abcABC019', min_size=1, max_size=6),
+       st.text(max_size=80))
 def test_a_gap_question_never_gives_its_answer_away(before, piece, after):
     summary = f'{before} {piece} {after}'
     start = len(before) + 1
@@ -63,7 +70,9 @@ def test_gaps_of_the_sample_ask_for_what_its_authors_asked():
     agree = sum(same_answer(*pair) for pair in both.select('answer', 'wanted').iter_rows())
     assert both.height == asked.height and agree > .95*both.height
     by_description = gap_questions(facts.with_columns(span=pl.lit(None, pl.String), start=pl.lit(None, pl.Int64)))
-    assert set(by_description.filter(pl.col('status') != 'ok')['reason'].str.slice(0, 19)) == {'no gap can be made:'} and .3*facts.height < by_description['question'].count() < facts.height
-    assert gap_questions(facts.head(1).with_columns(span=pl.lit('orbit around'), start=None))['answer'].item() == 'orbit around'  # nothing to swap, but a span
+    assert set(by_description.filter(pl.col('status') != 'ok')['reason'].str.slice(0, 19)) == {'no gap can be made:'}
+    assert .3*facts.height < by_description['question'].count() < facts.height
+    # nothing to swap, but a span
+    assert gap_questions(facts.head(1).with_columns(span=pl.lit('orbit around'), start=None))['answer'].item() == 'orbit around'
     model = ScriptedModel('m', lambda request: request.choices[0])
     assert ptrue_exact(gaps, model, False)['status'].to_list().count('unparsed') == gaps['question'].null_count()

@@ -23,7 +23,7 @@ from factlab.claims.extraction import EXTRACT
 from factlab.cli.reproduce import _exit_code
 from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import AGAIN, BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, SAY, ZERO_SHOT, cot_prompt
+from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import Exhibit, catalog, headline, make_cells, published_cells, summary_of
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
@@ -95,7 +95,7 @@ def pattern_of(prompt) -> re.Pattern:
     return re.compile(''.join(f'(?P<{part}>.*)' if i % 2 else re.escape(part) for i, part in enumerate(parts)), re.DOTALL)
 
 PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE,
-                                                           DETECT, MERGE, BINARY, AGAIN.prompt, SAY,
+                                                           DETECT, MERGE, BINARY, LIST_RETRY.prompt, VERDICT_RETRY,
                                                            ASK_QUESTIONS, MATCH, EXTRACT)}
 
 def read_prompt(prompt: str) -> tuple[str, dict[str, str]]:

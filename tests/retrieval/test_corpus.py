@@ -40,7 +40,8 @@ class Letters:
 
     def encode(self, texts, store=None):
         self.asked += texts
-        counts = np.array([[text.lower().count(letter) for letter in 'abcdefghijklmnopqrstuvwxyz'] for text in texts], np.float32).reshape(-1, 26)
+        counts = np.array([[text.lower().count(letter) for letter in 'abcdefghijklmnopqrstuvwxyz'] for text in texts],
+                          np.float32).reshape(-1, 26)
         return counts/np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
 
 
@@ -63,7 +64,8 @@ def sorted_search(queries, vectors, k):
 @given(st.integers(0, 40), st.integers(1, 7), st.integers(1, 50), st.integers(1, 9), st.integers(1, 5), st.integers(0, 10**6))
 def test_exact_search_is_sorting_by_score_then_number(rows, n, k, step, queries_at_once, seed):
     generator = np.random.default_rng(seed)
-    vectors, queries = (generator.integers(-2, 3, (size, 4)).astype(np.float32) for size in (rows, n))  # whole numbers: many ties, no rounding
+    # whole numbers: many ties, no rounding
+    vectors, queries = (generator.integers(-2, 3, (size, 4)).astype(np.float32) for size in (rows, n))
     index = ExactIndex(vectors)
     index.rows_at_once, index.queries_at_once = step, queries_at_once
     hits = index.search(queries, k)
@@ -119,7 +121,8 @@ def test_a_faiss_index_is_what_faiss_reads(tmp_path):
 def test_every_index_refuses_nan_and_pads(kind):
     vectors = np.eye(6, dtype=np.float32)
     index = load_index(kind, vectors)
-    assert index.search(vectors[:1], 9).ids[0].tolist()[6:] == [-1]*3 and sorted(index.search(vectors[:1], 9).ids[0].tolist()[:6]) == list(range(6))
+    assert index.search(vectors[:1], 9).ids[0].tolist()[6:] == [-1]*3
+    assert sorted(index.search(vectors[:1], 9).ids[0].tolist()[:6]) == list(range(6))
     with pytest.raises(DataError, match='queries'): index.search(vectors[:1]*np.nan, 1)
     with pytest.raises(DataError, match='6'): index.search(vectors[:, :5], 1)
     with pytest.raises(UsageError): index.search(vectors, 0)
@@ -129,7 +132,8 @@ def test_every_index_refuses_nan_and_pads(kind):
 
 
 def test_an_extra_that_is_missing_says_what_to_install(monkeypatch):
-    for module, call in (('faiss', lambda: FaissIndex(np.eye(3, dtype=np.float32))), ('bm25s', lambda: BM25(['a'])), ('pymilvus', lambda: MilvusIndex('x.db', 'y'))):
+    for module, call in (('faiss', lambda: FaissIndex(np.eye(3, dtype=np.float32))), ('bm25s', lambda: BM25(['a'])),
+                         ('pymilvus', lambda: MilvusIndex('x.db', 'y'))):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(UsageError, match='pip install'): call()
 
@@ -157,8 +161,10 @@ def test_the_token_is_sent_and_what_milvus_refuses_is_said(monkeypatch, at):
     monkeypatch.setattr(Refusing, 'at', at)
     monkeypatch.setattr(Refusing, 'asked', [])
     monkeypatch.setenv('MILVUS_TOKEN', 'root:secret')
-    with pytest.raises(DataError, match=f'refused `{at}` .no permission') as refused: fill_milvus('http://host:1', 'vectors', np.eye(3, dtype=np.float32))
-    assert Refusing.asked == [('http://host:1', {'token': 'root:secret'})] and 'secret' not in str(refused.value) and 'trace' not in str(refused.value)
+    with pytest.raises(DataError, match=f'refused `{at}` .no permission') as refused:
+        fill_milvus('http://host:1', 'vectors', np.eye(3, dtype=np.float32))
+    assert Refusing.asked == [('http://host:1', {'token': 'root:secret'})] and 'secret' not in str(refused.value)
+    assert 'trace' not in str(refused.value)
     monkeypatch.delenv('MILVUS_TOKEN')
     with pytest.raises(DataError): MilvusIndex('http://host:1', 'vectors')
     assert Refusing.asked[-1] == ('http://host:1', {})
@@ -210,7 +216,8 @@ def test_recall_agrees_with_ir_measures(seed):
     hits = top_k(generator.random((n, 30)).astype(np.float32), 12)
     hits.ids[0, 5:] = -1
     truth = [ir_measures.Qrel(str(q), str(id), 1) for q, ids in enumerate(relevant) for id in ids]
-    run = [ir_measures.ScoredDoc(str(q), str(id), float(-place)) for q, row in enumerate(hits.ids.tolist()) for place, id in enumerate(row) if id >= 0]
+    run = [ir_measures.ScoredDoc(str(q), str(id), float(-place)) for q, row in enumerate(hits.ids.tolist())
+           for place, id in enumerate(row) if id >= 0]
     measures = [ir_measures.R@k for k in ks]
     theirs = ir_measures.calc_aggregate(measures, truth, run)
     ours = recall_at_k(hits, relevant, ks)
@@ -323,7 +330,8 @@ def test_a_pickle_is_not_opened(tmp_path):
 
 def test_nan_embeddings_name_their_passage(tmp_path):
     class Broken(Letters):
-        def encode(self, texts, store=None): return np.where(np.array(['tea and king' in t for t in texts])[:, None], np.nan, super().encode(texts))
+        def encode(self, texts, store=None):
+            return np.where(np.array(['tea and king' in t for t in texts])[:, None], np.nan, super().encode(texts))
     with pytest.raises(DataError, match="passage 9.*tea and king"): Corpus.create(tmp_path, passages_of(TEXTS), Broken())
     assert not (tmp_path/'manifest.json').exists()
     class Loud(Letters):
@@ -371,13 +379,15 @@ def test_ids_of_files_are_text(tmp_path):
     (tmp_path/'B.CSV').write_text('text\n12\n')
     (tmp_path/'[c].JSONL').write_text('{"text": "one"}\n'*150 + '{"text": "two", "id": "x"}\n')
     passages_of(TEXTS).write_parquet(tmp_path/'[d]*.Parquet')
-    assert retrieval.read_passages(tmp_path/'B.CSV').rows() == [('0', '0', '12')] and retrieval.read_passages(tmp_path/'[c].JSONL')['id'][-1] == 'x'
+    assert retrieval.read_passages(tmp_path/'B.CSV').rows() == [('0', '0', '12')]
+    assert retrieval.read_passages(tmp_path/'[c].JSONL')['id'][-1] == 'x'
     assert retrieval.read_passages(tmp_path/'[d]*.Parquet')['id'].to_list() == passages_of(TEXTS)['id'].to_list()
     pl.DataFrame({'text': [['a', 'b']]}).write_parquet(tmp_path/'e.parquet')
     with pytest.raises(DataError, match='lists or objects'): retrieval.read_passages(tmp_path/'e.parquet')
 
 
-@pytest.mark.parametrize('name, content', [('a.csv', b''), ('a.parquet', b'PAR1'), ('a.jsonl', b'{"a": '), ('a.txt', b'a'), ('none.csv', None), ('a.csv', b'a,b\n\xff\xfe,1\n')])
+@pytest.mark.parametrize('name, content', [('a.csv', b''), ('a.parquet', b'PAR1'), ('a.jsonl', b'{"a": '), ('a.txt', b'a'),
+                                           ('none.csv', None), ('a.csv', b'a,b\n\xff\xfe,1\n')])
 def test_files_that_are_no_table(tmp_path, name, content):
     if content is not None: (tmp_path/name).write_bytes(content)
     with pytest.raises(DataError, match=name): read_frame(tmp_path/name)

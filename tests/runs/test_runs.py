@@ -15,11 +15,12 @@ from misbehaving_server import MisbehavingServer, answer, free_port, never, slow
 
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError
 from factlab.localization.methods import PREDICTIONS, Binary, FactScore, prompt_set
-from factlab.models.asking import VERDICTS
+from factlab.models.asking import VERDICTS, answer_schema, answers_frame, ask_prompt
 from factlab.models.interface import DryRun, ScriptedModel
 from factlab.models.openai_backend import load_openai
+from factlab.models.prompts import Prompt
 from factlab.models.store import Store
-from factlab.runs.runs import FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
+from factlab.runs.runs import MANIFEST_FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
 
 ZERO = prompt_set(retry_unparsed=False).localizers('zero_shot')[0]
 
@@ -193,7 +194,7 @@ def test_a_manifest_names_what_the_numbers_rest_on_and_no_secret(make, monkeypat
     with MisbehavingServer(lambda call: answer('A. wrong')) as server:
         run = make(model_at(server.url, price='1,2'), seed=7)
     found = run.manifest
-    assert found['format'] == FORMAT and found['state'] == 'complete' and found['seed'] == 7 and found['calls'] == 6
+    assert found['format'] == MANIFEST_FORMAT and found['state'] == 'complete' and found['seed'] == 7 and found['calls'] == 6
     assert found['method']['prompts'] == [{'id': ZERO.prompt.id, 'source': 'ours', 'sha256': ZERO.prompt.sha256}]
     assert found['tokens'] == {name: run.predictions[f'{name}_tokens'].sum() for name in ('prompt', 'completion')}
     assert found['cost'] == pytest.approx((found['tokens']['prompt'] + 2*found['tokens']['completion'])/1e6) and found['versions']['factlab']
@@ -219,12 +220,67 @@ def test_verdicts_are_a_run_too(make, tmp_path):
     assert VERDICTS.check(load_run(run.id, tmp_path/'runs').predictions)['inconsistent'].to_list() == [True]*6
 
 
+class Settled:
+    "A method of a schema of its own, with settings."
+    name, max_tokens, settings = 'settled', 4, {'threshold': .5}
+    prompts = (Prompt(name='test/settled', version=1, fields=('text', 'summary'), user='{text} {summary}'),)
+
+    def __init__(self, column='label', dtype=pl.String, read=str.strip, schema='entailments'):
+        self.schema, self.read = answer_schema(schema, column, dtype), read
+
+    def predict(self, rows, model, store=None, **sampling):
+        values = rows.select('text', 'summary').to_dicts()
+        asked = [[one] for one in ask_prompt(self.prompts[0], values, model, store, max_tokens=4, **sampling)]
+        return answers_frame(self.schema, rows, [('ok', '', self.read(one.text)) for one, in asked], asked)
+
+
+@pytest.mark.parametrize('column, dtype, read, schema', [
+    ('label', pl.String, str.strip, 'entailments'),                        # one of three classes
+    ('eligible', pl.Boolean, lambda text: text == 'NEUT', 'eligibility'),  # of a long answer
+    ('scores', pl.List(pl.Float64), lambda text: [.5], 'scores of sentences')])
+def test_answers_of_any_schema_are_a_run(make, tmp_path, column, dtype, read, schema):
+    method, model = Settled(column, dtype, read, schema), scripted('NEUT')
+    run = make(model, method=method)
+    found = load_run(run.id, tmp_path/'runs')
+    assert method.schema.check(found.predictions).equals(run.predictions) and found.manifest['schema'] == schema
+    assert found.manifest['file'].startswith(schema.replace(' ', '_') + '-') and list(found.manifest['columns']) == found.predictions.columns
+    assert make(model, method=method).manifest == run.manifest and len(model.asked) == 6
+    assert run.manifest['method']['version'] == {'threshold': .5}
+
+
+def test_settings_are_part_of_what_a_run_is():
+    one, other = Settled(), Settled()
+    other.settings = {'threshold': .6}
+    ids = {run_id(run_spec(rows_of(2), method, scripted(), dataset='mine')) for method in (one, other)}
+    assert len(ids) == 2
+
+
+def test_a_method_whose_answers_are_not_of_its_schema_is_refused(make, tmp_path):
+    method = Settled()
+    method.schema = answer_schema('entailments', 'label', pl.Int64)
+    predict = method.predict
+    method.predict = lambda *given, **sampling: predict(*given, **sampling).with_columns(label=pl.lit(1.5))
+    method.read = lambda text: 1
+    with pytest.raises(DataError, match='settled predicted.*label is Float64'): make(scripted(), method=method)
+    method.predict = lambda rows, *given, **sampling: rows.select('id')
+    with pytest.raises(DataError, match="settled predicted.*missing.*'status'"): make(scripted(), method=method)
+
+
+def test_columns_other_than_the_manifest_names_are_refused_and_old_manifests_name_none(make, tmp_path):
+    run = make(scripted())
+    path = run.folder/'manifest.json'
+    path.write_text(json.dumps({key: value for key, value in run.manifest.items() if key != 'columns'}))
+    assert load_run(run.id, tmp_path/'runs').predictions.equals(run.predictions)
+    path.write_text(json.dumps(run.manifest | {'columns': {'id': 'String'}}))
+    with pytest.raises(DataError, match='its manifest names'): _ = load_run(run.id, tmp_path/'runs').predictions
+
+
 # ---- damaged, newer, missing -------------------------------------------------------------------------------------------------------
 
 def test_a_newer_run_is_refused_with_a_clear_word(make, tmp_path):
     model = scripted()
     run = make(model)
-    newer = run.manifest | {'format': FORMAT + 1, 'versions': {'factlab': '9.9'}}
+    newer = run.manifest | {'format': MANIFEST_FORMAT + 1, 'versions': {'factlab': '9.9'}}
     (run.folder/'manifest.json').write_text(json.dumps(newer))
     for use in (lambda: load_run(run.id, tmp_path/'runs'), lambda: make(model), lambda: read_manifest(run.folder)):
         with pytest.raises(RunError, match=r'format 2.*reads up to 1.*factlab 9\.9: upgrade'): use()

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tolerance import same_probabilities
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
 from factlab.models.store import Store
 from factlab.verification.nli import (
-    ANSWERS,
-    LABELS,
     NLI,
+    VERIFIER_ANSWERS,
     AskedVerifier,
     CosineVerifier,
     InPieces,
@@ -26,6 +26,7 @@ from factlab.verification.nli import (
     token_pieces,
     weakest_part,
 )
+from factlab.verification.tiny_verifier import NLI_LABELS
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never'.split()
 
@@ -41,15 +42,20 @@ def save_model(folder: Path, labels, *, positions=64, kind='Bert', seed=1) -> Pa
     vocabulary = {word: at for at, word in enumerate(['[PAD]', '[UNK]', '[CLS]', '[SEP]', *WORDS])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token='[UNK]'))
     tokenizer.pre_tokenizer = Whitespace()
-    tokenizer.post_processor = TemplateProcessing(single='[CLS] $A [SEP]', pair='[CLS] $A [SEP] $B:1 [SEP]:1', special_tokens=[('[CLS]', 2), ('[SEP]', 3)])
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]', sep_token='[SEP]',
-                                                model_max_length=positions, model_input_names=['input_ids', 'token_type_ids', 'attention_mask'])
+    tokenizer.post_processor = TemplateProcessing(single='[CLS] $A [SEP]', pair='[CLS] $A [SEP] $B:1 [SEP]:1',
+                                                  special_tokens=[('[CLS]', 2), ('[SEP]', 3)])
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]',
+                                                sep_token='[SEP]',
+                                                model_max_length=positions, model_input_names=['input_ids', 'token_type_ids',
+                                                                                               'attention_mask'])
     torch.manual_seed(seed)
-    common = dict(vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=positions,
+    common = dict(vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+                  max_position_embeddings=positions,
                   initializer_range=2.0, id2label=dict(enumerate(labels)), label2id={label: at for at, label in enumerate(labels)})
     if kind == 'Bert': model = transformers.BertForSequenceClassification(transformers.BertConfig(**common))
     else:
-        config = transformers.DebertaV2Config(**common, relative_attention=True, position_buckets=16, pos_att_type=['p2c', 'c2p'], type_vocab_size=0)
+        config = transformers.DebertaV2Config(**common, relative_attention=True, position_buckets=16, pos_att_type=['p2c', 'c2p'],
+                                              type_vocab_size=0)
         model = transformers.DebertaV2ForSequenceClassification(config)
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
@@ -70,17 +76,21 @@ def config(*labels, **other): return {'id2label': {str(at): label for at, label 
 
 
 @pytest.mark.parametrize('labels, expected', [
-    (('ENTAILMENT', 'NEUTRAL', 'CONTRADICTION'), ('ENT', 'NEUT', 'CONTR')), (('contradiction', 'neutral', 'entailment'), ('CONTR', 'NEUT', 'ENT')),
+    (('ENTAILMENT', 'NEUTRAL', 'CONTRADICTION'), ('ENT', 'NEUT', 'CONTR')),
+    (('contradiction', 'neutral', 'entailment'), ('CONTR', 'NEUT', 'ENT')),
     (('SUPPORTS', 'REFUTES', 'NOT ENOUGH INFO'), ('ENT', 'CONTR', 'NEUT')), (('supported', 'NEI', 'refuted'), ('ENT', 'NEUT', 'CONTR')),
-    (('not_entailment', 'entailment'), ('CONTR', 'ENT')), (('entailment', 'not-entailment'), ('ENT', 'CONTR')), (('entailment', 'neutral'), ('ENT', 'NEUT'))])
+    (('not_entailment', 'entailment'), ('CONTR', 'ENT')), (('entailment', 'not-entailment'), ('ENT', 'CONTR')),
+    (('entailment', 'neutral'), ('ENT', 'NEUT'))])
 def test_outputs_by_name(labels, expected):
     assert read_outputs(config(*labels), 'm').labels == expected
     assert ('always 0' in read_outputs(config(*labels), 'm').note) == (len(labels) == 2)
 
 
 @pytest.mark.parametrize('given', [
-    config('LABEL_0', 'LABEL_1', 'LABEL_2'), config('LABEL_0'), config('entailment', 'LABEL_1', 'contradiction'), config('entailment', 'entails', 'contradiction'),
-    config('neutral', 'contradiction'), config('not_entailment', 'neutral', 'entailment'), {}, {'id2label': {}}, {'id2label': {'1': 'entailment', '2': 'neutral'}},
+    config('LABEL_0', 'LABEL_1', 'LABEL_2'), config('LABEL_0'), config('entailment', 'LABEL_1', 'contradiction'),
+    config('entailment', 'entails', 'contradiction'),
+    config('neutral', 'contradiction'), config('not_entailment', 'neutral', 'entailment'), {}, {'id2label': {}},
+    {'id2label': {'1': 'entailment', '2': 'neutral'}},
     {'id2label': ['entailment', 'neutral']}, {'id2label': {'a': 'entailment', 'b': 'neutral'}},
     config('entailment', 'contradiction', label2id={'entailment': 1, 'contradiction': 0}), config('positive', 'negative')])
 def test_ambiguous_outputs_are_refused_and_the_way_out_is_said(given):
@@ -100,11 +110,12 @@ def test_rows_are_those_of_transformers(tmp_path, kind):
     import torch
     verifier = NLI(f'nli:{save_model(tmp_path, ["neutral", "entailment", "contradiction"], kind=kind)}')
     generator = np.random.default_rng(0)
-    pairs = [(sentence(generator, n), sentence(generator, 1 + n % 7)) for n in (1, 9, 3, 30, 12, 5)] + [('', 'the owl'), ('kiwi \x00 日本', 'the owl')]
+    pairs = [(sentence(generator, n), sentence(generator, 1 + n % 7)) for n in (1, 9, 3, 30, 12, 5)] + [('', 'the owl'),
+        ('kiwi \x00 日本', 'the owl')]
     found = verifier.probabilities(pairs, False)
     for row, (evidence, claim) in zip(found, pairs, strict=True):
         with torch.inference_mode(): logits = verifier.model(**verifier.tokenizer(evidence, claim, return_tensors='pt')).logits[0]
-        assert np.allclose(row, logits.softmax(0).numpy()[[1, 0, 2]], atol=1e-5)
+        assert same_probabilities(row, logits.softmax(0).numpy()[[1, 0, 2]])
     assert found.dtype == np.float32 and np.allclose(found.sum(1), 1, atol=1e-5) and isinstance(verifier, Verifier)
 
 
@@ -116,7 +127,7 @@ def test_long_premises_are_windowed_not_cut(three, words):
     starts = [0]
     while starts[-1] + room < len(tokens): starts.append(starts[-1] + room - three.window//4)
     rows = three.probabilities([(' '.join(tokens[start:start + room]), claim) for start in starts], False)
-    assert np.allclose(three.probabilities([(evidence, claim)], False)[0], rows[rows[:, 1].argmin()], atol=1e-5)
+    assert same_probabilities(three.probabilities([(evidence, claim)], False)[0], rows[rows[:, 1].argmin()])
     assert (len(starts) > 1) == (words > room)
 
 
@@ -125,7 +136,7 @@ def test_a_claim_longer_than_the_window_is_read_in_pieces(three):
     pieces = token_pieces(three.tokenizer, claim, 32)
     assert ' '.join(pieces) == claim and [len(piece.split()) for piece in pieces] == [32, 32, 32, 4]
     rows = three.probabilities([('the owl hunts at dawn', piece) for piece in pieces], False)
-    assert np.allclose(three.probabilities([('the owl hunts at dawn', claim)], False)[0], rows[rows[:, 2].argmax()], atol=1e-5)
+    assert same_probabilities(three.probabilities([('the owl hunts at dawn', claim)], False)[0], rows[rows[:, 2].argmax()])
     assert np.isfinite(three.probabilities([(sentence(np.random.default_rng(3), 500), claim)], False)).all()
 
 
@@ -147,7 +158,8 @@ def test_a_verifier_that_refuses_long_claims_gets_them_in_pieces():
 def test_two_outputs(tmp_path):
     verifier = NLI(f'nli:{save_model(tmp_path, ["not_entailment", "entailment"])}')
     found = verifier.probabilities([('the owl hunts', 'the owl rests'), (sentence(np.random.default_rng(1), 200), 'the owl rests')], False)
-    assert (found[:, LABELS.index('NEUT')] == 0).all() and np.allclose(found.sum(1), 1, atol=1e-5) and 'always 0' in verifier.outputs.note
+    assert (found[:, NLI_LABELS.index('NEUT')] == 0).all() and np.allclose(found.sum(1), 1, atol=1e-5)
+    assert 'always 0' in verifier.outputs.note
 
 
 def test_most_decided_and_weakest():
@@ -184,7 +196,8 @@ def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(tmp_path,
 
     from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
     from factlab.verification import tiny_verifier
-    reader, pairs = tiny_verifier.Reader(load_tokenizer('tiny', TINY_SOURCE)), [('The mill burned down.', 'It burned.'), ('Rust is iron oxide.', 'Rust is a metal.')]
+    reader, pairs = tiny_verifier.Reader(load_tokenizer('tiny', TINY_SOURCE)), [('The mill burned down.', 'It burned.'),
+        ('Rust is iron oxide.', 'Rust is a metal.')]
     def logits(trunk, head, rows):
         found = torch.zeros(sum(len(row.claims) for row in rows), 3)
         found[-1, 1] = float('nan')
@@ -231,7 +244,7 @@ def test_what_was_computed_before_an_interruption_is_kept(three, tmp_path, monke
         with pytest.raises(KeyboardInterrupt): three.probabilities(pairs, store)
         rest = []
         monkeypatch.setattr(NLI, '_compute', lambda self, share: (rest.extend(share), real(self, share))[1])
-        assert np.allclose(three.probabilities(pairs, store), three.probabilities(pairs, False), atol=1e-6)
+        assert same_probabilities(three.probabilities(pairs, store), three.probabilities(pairs, False))
         assert len(rest) == 2 + 6
 
 
@@ -252,7 +265,8 @@ def test_a_model_without_a_head_is_refused(tmp_path):
     save_model(tmp_path/'whole', ['entailment', 'neutral', 'contradiction'])
     transformers.BertModel(transformers.BertConfig.from_pretrained(tmp_path/'whole')).save_pretrained(tmp_path/'base')
     transformers.AutoTokenizer.from_pretrained(tmp_path/'whole').save_pretrained(tmp_path/'base')
-    with pytest.raises(ModelError, match='not a sequence classification model'): NLI(f'nli:{tmp_path/"base"}').probabilities([('a', 'b')], False)
+    with pytest.raises(ModelError, match='not a sequence classification model'):
+        NLI(f'nli:{tmp_path/"base"}').probabilities([('a', 'b')], False)
 
 
 def test_no_pickle_no_code(tmp_path):
@@ -261,13 +275,17 @@ def test_no_pickle_no_code(tmp_path):
     with pytest.raises(ModelError, match='safetensors'): NLI(f'nli:{folder}')
     (folder/'pytorch_model.bin').rename(folder/'model.safetensors')
     mark, given = folder/'ran', json.loads((folder/'config.json').read_text())
-    (folder/'evil.py').write_text(f'open({str(mark)!r}, "w")\nfrom transformers import BertConfig as Config, BertForSequenceClassification as Model\n')
-    (folder/'config.json').write_text(json.dumps(given | {'model_type': 'evil', 'auto_map': {'AutoConfig': 'evil.Config', 'AutoModelForSequenceClassification': 'evil.Model'}}))
+    (folder/'evil.py').write_text(f'open({str(mark)!r}, "w")\nfrom transformers import BertConfig as Config, '
+                                  f'BertForSequenceClassification as Model\n')
+    (folder/'config.json').write_text(json.dumps(given
+                                                 | {'model_type': 'evil', 'auto_map': {'AutoConfig': 'evil.Config',
+                                                                                       'AutoModelForSequenceClassification': 'evil.Model'}}))
     with pytest.raises(ModelError): NLI(f'nli:{folder}').probabilities([('the owl', 'the owl')], False)
     assert not mark.exists()
 
 
-@pytest.mark.parametrize('name', ['nli:', 'deberta', 'tiny?colour=red', 'nli:{folder}?window=0', 'nli:{folder}?colour=red', 'nli:{folder}?dtype=int3'])
+@pytest.mark.parametrize('name', ['nli:', 'deberta', 'tiny?colour=red', 'nli:{folder}?window=0', 'nli:{folder}?colour=red',
+                                  'nli:{folder}?dtype=int3'])
 def test_names_that_cannot_be(tmp_path, name):
     folder = save_model(tmp_path, ['entailment', 'neutral', 'contradiction'])
     with pytest.raises(UsageError): load_verifier(name.replace('{folder}', str(folder)))
@@ -293,16 +311,19 @@ def test_asked_probabilities_are_the_softmax_of_the_scores():
 
 
 def test_an_answer_that_is_missing_is_no_verdict():
-    model = ScriptedModel('broken', lambda request: Response.failed('out of order') if 'second' in request.messages[-1].content else ANSWERS[0])
-    with pytest.raises(ModelError, match='1 of 2 questions'): AskedVerifier(model).probabilities([('first', 'claim'), ('second', 'claim')], False)
+    model = ScriptedModel('broken', lambda request: Response.failed('out of order') if 'second' in request.messages[-1].content
+                          else VERIFIER_ANSWERS[0])
+    with pytest.raises(ModelError, match='1 of 2 questions'):
+        AskedVerifier(model).probabilities([('first', 'claim'), ('second', 'claim')], False)
 
 
 def test_a_claim_that_no_context_holds():
-    model = ScriptedModel('small', lambda request: ANSWERS[0])
+    model = ScriptedModel('small', lambda request: VERIFIER_ANSWERS[0])
     model.context = 60
     with pytest.raises(DataError, match='does not fit'): AskedVerifier(model).probabilities([('a', 'word '*500)], False)
 
 
 def test_cosine_cannot_contradict():
-    found = CosineVerifier().probabilities([('Otters eat fish.', 'Otters eat fish.'), ('Trams run.', 'Otters eat fish.'), ('Trams run. '*300 + 'Otters eat fish.', 'Otters eat fish.')], False)
+    found = CosineVerifier().probabilities([('Otters eat fish.', 'Otters eat fish.'), ('Trams run.', 'Otters eat fish.'),
+                                            ('Trams run. '*300 + 'Otters eat fish.', 'Otters eat fish.')], False)
     assert (found[:, 2] == 0).all() and found[0, 0] > .99 and found[1, 0] < .4 and found[2, 0] > .3

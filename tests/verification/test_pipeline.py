@@ -18,27 +18,22 @@ from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
 from factlab.text.language import language_warning
 from factlab.text.sentences import sentences
-from factlab.verification.nli import ANSWERS, LABELS, AskedVerifier, cached_probabilities
+from factlab.verification.nli import VERIFIER_ANSWERS, AskedVerifier, cached_probabilities
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
     EVIDENCE,
-    MISSING,
-    RULES,
     TEXT_VERDICTS,
     TextClaims,
-    algorithm1,
     evaluate_all,
     evaluate_incrementally,
-    labels_of,
     open_search,
-    printable,
-    read_method,
-    verdict_json,
-    verdict_report,
     verify_claims,
     verify_text,
     verify_texts,
 )
+from factlab.verification.reporting import printable, verdict_json, verdict_report
+from factlab.verification.tiny_verifier import NLI_LABELS
+from factlab.verification.verdict_rules import MISSING, VERDICT_RULES, algorithm1, labels_of, read_method
 
 ENT, NEUT, CONTR = range(3)
 
@@ -49,7 +44,8 @@ class Drawn:
     def __init__(self, weights=(1, 3, 1)): self.weights, self.asked = weights, []
     def probabilities(self, pairs, store=None):
         self.asked += pairs
-        return np.array([np.random.default_rng(int(digest(list(pair))[:12], 16)).dirichlet(self.weights) for pair in pairs], np.float32).reshape(-1, 3)
+        return np.array([np.random.default_rng(int(digest(list(pair))[:12], 16)).dirichlet(self.weights) for pair in pairs],
+                        np.float32).reshape(-1, 3)
 
 
 class ByRule:
@@ -81,11 +77,11 @@ def pseudo_code(claim, passages, model):
     return True
 
 
-@given(st.lists(st.lists(st.sampled_from(LABELS), max_size=8), max_size=12))
+@given(st.lists(st.lists(st.sampled_from(NLI_LABELS), max_size=8), max_size=12))
 def test_algorithm1_is_the_pseudo_code(labels):
     width = max(map(len, labels), default=0)
     matrix = np.full((len(labels), width), MISSING)
-    for row, found in enumerate(labels): matrix[row, :len(found)] = [LABELS.index(label) for label in found]
+    for row, found in enumerate(labels): matrix[row, :len(found)] = [NLI_LABELS.index(label) for label in found]
     verified, places = algorithm1(matrix)
     assert verified.tolist() == [pseudo_code('c', found, lambda claim, label: label) for found in labels]
     assert places.tolist() == [next((at for at, label in enumerate(found) if label != 'NEUT'), -1) for found in labels]
@@ -101,7 +97,7 @@ def test_from_probabilities_to_verdicts_is_the_pseudo_code(weights):
     rows = [[[part/sum(triple) for part in triple] for triple in found] for found in weights]
     evidence = [[json.dumps(row) for row in found] for found in rows]
     found = verify_claims([f'claim {at}' for at in range(len(rows))], evidence, Given(), store=False)
-    model = lambda claim, row: LABELS[int(np.argmax(np.array(row, np.float32)))]
+    model = lambda claim, row: NLI_LABELS[int(np.argmax(np.array(row, np.float32)))]
     assert found.verified.tolist() == [pseudo_code('c', passages, model) for passages in rows]
 
 
@@ -114,29 +110,34 @@ def test_labels_that_are_no_matrix():
 SIZES = st.lists(st.integers(0, 30), max_size=20)
 WEIGHTS = st.sampled_from([(1, 3, 1), (1, 9, 1), (3, 1, 3), (.1, .1, .1), (.1, 9, .1)])
 
-def drawn_lists(sizes, seed): return [f'claim {seed} {at}' for at in range(len(sizes))], [[f'passage {at} {rank}' for rank in range(size)] for at, size in enumerate(sizes)]
+def drawn_lists(sizes, seed):
+    return [f'claim {seed} {at}' for at in range(len(sizes))], [[f'passage {at} {rank}' for rank in range(size)]
+        for at, size in enumerate(sizes)]
 
 
 @given(SIZES, WEIGHTS, st.sampled_from([0, .1, 1]), st.integers(0, 99))
 @settings(deadline=None, max_examples=60)
-def test_waves_decide_as_all_pairs_do(sizes, weights, waste, seed):
+def test_waves_decide_as_all_pairs_do(sizes, weights, max_unneeded_share, seed):
     claims, evidence = drawn_lists(sizes, seed)
     counted = Drawn(weights)
-    waved, whole = evaluate_incrementally(claims, evidence, counted, False, waste), evaluate_all(claims, evidence, Drawn(weights), False)
-    for one, other in zip(algorithm1(labels_of(waved.probabilities)), algorithm1(labels_of(whole.probabilities)), strict=True): assert (one == other).all()
+    waved, whole = evaluate_incrementally(claims, evidence, counted, False, max_unneeded_share), evaluate_all(claims, evidence,
+        Drawn(weights), False)
+    for one, other in zip(algorithm1(labels_of(waved.probabilities)), algorithm1(labels_of(whole.probabilities)), strict=True):
+        assert (one == other).all()
     seen, places = ~np.isnan(waved.probabilities).any(-1), algorithm1(labels_of(whole.probabilities))[1]
     assert (waved.probabilities[seen] == whole.probabilities[seen]).all()
     assert waved.evaluated == seen.sum() == len(counted.asked) == len({*counted.asked}) <= whole.evaluated == waved.pairs == sum(sizes)
     for size, place, looked in zip(sizes, places.tolist(), seen.sum(1).tolist(), strict=True):
         needed = size if place < 0 else place + 1
-        assert needed <= looked <= (needed if waste == 0 else 2*needed)  # without waste not one pair more than the algorithm looks at, never more than twice that
+        # with a share of 0 not one pair more than the algorithm looks at, never more than twice that
+        assert needed <= looked <= (needed if max_unneeded_share == 0 else 2*needed)
 
 
 @pytest.mark.parametrize('decided', [.01, .03, .1, .5])
 def test_little_is_evaluated_in_vain(decided):
     weights = (.1*decided/2, .1*(1 - decided), .1*decided/2)  # so small that nearly all probability is on one label
     claims, evidence = drawn_lists([30]*150, 0)
-    exact, wide = (evaluate_incrementally(claims, evidence, Drawn(weights), False, waste) for waste in (0, .1))
+    exact, wide = (evaluate_incrementally(claims, evidence, Drawn(weights), False, max_unneeded_share) for max_unneeded_share in (0, .1))
     assert exact.evaluated < wide.evaluated <= 1.15*exact.evaluated or decided == .5 and exact.evaluated == wide.evaluated
 
 
@@ -146,7 +147,7 @@ def test_a_wave_is_one_call():
         def probabilities(self, pairs, store=None): calls.append(len(pairs)); return super().probabilities(pairs, store)
     claims, evidence = drawn_lists([30]*20, 0)
     neutral = lambda: Counting((.1, 1000, .1))
-    evaluate_incrementally(claims, evidence, neutral(), False, waste=0)
+    evaluate_incrementally(claims, evidence, neutral(), False, max_unneeded_share=0)
     assert calls == [20]*30
     calls.clear()
     evaluate_incrementally(claims, evidence, neutral(), False)
@@ -154,31 +155,39 @@ def test_a_wave_is_one_call():
     calls.clear()
     evaluate_all(claims, evidence, neutral(), False)
     assert calls == [600]
-    with pytest.raises(UsageError, match='waste'): evaluate_incrementally(claims, evidence, neutral(), False, waste=-.1)
+    with pytest.raises(UsageError, match='max_unneeded_share'):
+        evaluate_incrementally(claims, evidence, neutral(), False, max_unneeded_share=-.1)
 
 
-@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=12), WEIGHTS, st.sampled_from([.3, .5, 1]), st.integers(0, 99))
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=12), WEIGHTS, st.sampled_from([.3, .5, 1]),
+       st.integers(0, 99))
 @settings(deadline=None, max_examples=60)
 def test_texts_alone_have_the_verdicts_of_all_their_claims(texts, weights, share, seed):
     claims, evidence = drawn_lists([8]*10, seed)
-    makers = TextClaims(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
-    brief, whole = evaluate_incrementally(claims, evidence, Drawn(weights), False, makers=makers), evaluate_incrementally(claims, evidence, Drawn(weights), False)
+    text_claims = TextClaims(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
+    brief, whole = evaluate_incrementally(claims, evidence, Drawn(weights), False, text_claims=text_claims), evaluate_incrementally(claims,
+        evidence, Drawn(weights), False)
     known, verified = (algorithm1(labels_of(found.probabilities)) for found in (brief, whole))
     settled = (known[1] >= 0) | ~np.isnan(brief.probabilities).any((1, 2))
     for rows in texts:
         needed, n = share*len(rows) - 1e-9, len(rows)
         sure, possible = sum(known[0][row] and settled[row] for row in rows), sum(known[0][row] or not settled[row] for row in rows)
-        assert (sure >= needed) == (sum(verified[0][row] for row in rows) >= needed) and (sure >= needed or possible < needed), (n, sure, possible)
-    by_rank = [evaluate_incrementally(claims, evidence, Drawn(weights), False, 0, of).evaluated for of in (makers, None)]  # wider waves are guesses, and one may guess worse
+        assert (sure >= needed) == (sum(verified[0][row] for row in rows) >= needed) and (sure >= needed or possible < needed), (n, sure,
+            possible)
+    # wider waves are guesses, and one may guess worse
+    by_rank = [evaluate_incrementally(claims, evidence, Drawn(weights), False, 0, of).evaluated for of in (text_claims, None)]
     assert by_rank[0] <= by_rank[1]
 
 
 def test_verdicts_of_texts_alone():
-    texts = pl.DataFrame({'id': ['both', 'false', 'true', 'none'], 'text': ['Owls hunt at night. Owls swim.', 'Owls swim. Zeppelins hover over otters.', 'Owls hunt at night.', '…']})
+    texts = pl.DataFrame({'id': ['both', 'false', 'true', 'none'],
+                          'text': ['Owls hunt at night. Owls swim.', 'Owls swim. Zeppelins hover over otters.', 'Owls hunt at night.',
+                                   '…']})
     for method in ('algorithm1', 'algorithm1?share=0.5', 'net', 'mean-entailment'):
         options = BY_WORDS | dict(retriever='tiny', method=method)
         brief, whole = (verify_texts(texts, WORLD, **options, stop_at_text_verdict=only) for only in (True, False))
-        assert brief.texts['verdict'].to_list() == whole.texts['verdict'].to_list() and brief.settings['evaluated'] <= whole.settings['evaluated']
+        assert brief.texts['verdict'].to_list() == whole.texts['verdict'].to_list()
+        assert brief.settings['evaluated'] <= whole.settings['evaluated']
         assert whole.claims['verdict'].null_count() == 0 and whole.texts['score'].null_count() == 1
         TEXT_VERDICTS.check(brief.texts); CLAIM_VERDICTS.check(brief.claims); EVIDENCE.check(brief.evidence)
         assert verdict_json(brief)['texts'][3]['verdict'] is None and verdict_report(brief)
@@ -227,10 +236,11 @@ def test_rules_are_what_they_say(method):
         score = most[ENT] - most[CONTR] if method.startswith('net') else most[ENT]
         assert np.isclose(found.scores[at], score) and found.verified[at] == (score >= rule.threshold)
         assert (found.places[at] == -1) == (not passages)
-    assert found.evaluated == found.pairs and len({*RULES}) == 4
+    assert found.evaluated == found.pairs and len({*VERDICT_RULES}) == 4
 
 
-@pytest.mark.parametrize('method', ['best', '', 'algorithm1?threshold=.5', 'max-entailment?threshold=2', 'max-entailment?share=nan', 'net?threshold=x', 'mean-entailment?share=1'])
+@pytest.mark.parametrize('method', ['best', '', 'algorithm1?threshold=.5', 'max-entailment?threshold=2', 'max-entailment?share=nan',
+                                    'net?threshold=x', 'mean-entailment?share=1'])
 def test_methods_that_are_none(method):
     with pytest.raises(UsageError): read_method(method)
 
@@ -240,7 +250,8 @@ def test_methods_that_are_none(method):
 def one(text, **options): return verify_text(text, WORLD, **(BY_WORDS | options))
 
 
-@pytest.mark.parametrize('text, verdict', [('Owls hunt at night.', True), ('Owls hunt at night. Owls swim.', False), ('Otters drive lorries.', True)])
+@pytest.mark.parametrize('text, verdict', [('Owls hunt at night.', True), ('Owls hunt at night. Owls swim.', False),
+                                           ('Otters drive lorries.', True)])
 def test_a_text_is_factual_when_all_of_its_claims_are(text, verdict):
     found = one(text)
     assert found.texts['verdict'].item() is verdict and found.texts['reason'].item() is None
@@ -248,7 +259,8 @@ def test_a_text_is_factual_when_all_of_its_claims_are(text, verdict):
     TEXT_VERDICTS.check(found.texts); CLAIM_VERDICTS.check(found.claims); EVIDENCE.check(found.evidence)
 
 
-@pytest.mark.parametrize('text, why', [('', 'empty'), (' \n\t ', 'empty'), (None, 'empty'), ('… !? --', 'no claim'), ('\u200b\u202e', 'no claim')])
+@pytest.mark.parametrize('text, why', [('', 'empty'), (' \n\t ', 'empty'), (None, 'empty'), ('… !? --', 'no claim'),
+                                       ('\u200b\u202e', 'no claim')])
 def test_no_claim_no_verdict(text, why):
     found = one(text)
     assert found.texts['verdict'].item() is None and why in found.texts['reason'].item() and found.texts['n_claims'].item() == 0
@@ -299,8 +311,11 @@ def test_no_texts():
 def test_an_extractor_that_cannot_be_read_gives_no_verdict():
     class Mute:
         name, identity = 'mute', {}
-        def extract(self, texts, store=None): return [Parsed(None, 'unparsed', 'the answer is empty') if 'swim' in text else Parsed([text], 'ok', 'cut off') for text in texts]
-    found = verify_texts(pl.DataFrame({'id': ['a', 'b'], 'text': ['Owls swim.', 'Owls hunt at night.']}), WORLD, **(BY_WORDS | dict(extractor=Mute())))
+        def extract(self, texts, store=None):
+            return [Parsed(None, 'unparsed', 'the answer is empty') if 'swim' in text else Parsed([text], 'ok', 'cut off')
+                    for text in texts]
+    found = verify_texts(pl.DataFrame({'id': ['a', 'b'], 'text': ['Owls swim.', 'Owls hunt at night.']}), WORLD,
+                         **(BY_WORDS | dict(extractor=Mute())))
     assert found.texts['verdict'].to_list() == [None, True]
     assert 'the answer is empty' in found.texts['reason'][0] and found.texts['warning'].to_list() == [None, 'cut off']
 
@@ -321,7 +336,7 @@ def test_k_beyond_the_corpus():
         with pytest.raises(UsageError, match='k is'): one('Owls hunt.', k=k)
 
 
-@pytest.mark.parametrize('rule', list(RULES))
+@pytest.mark.parametrize('rule', list(VERDICT_RULES))
 def test_what_the_corpus_never_mentions(rule):
     found = one('Zeppelins hover.', method=rule)
     assert found.claims['passages'].item() == 0 and found.claims['label'].item() is None and found.claims['rank'].item() is None
@@ -343,17 +358,19 @@ def test_probabilities_stand_beside_their_passage():
     found = one('Owls swim. Trams cross the bridge.', retriever='tiny', verifier=Drawn())
     for row in found.evidence.iter_rows(named=True):
         expected = Drawn().probabilities([(row['passage'], row['claim'])])[0]
-        evaluated = [row[f'p_{label.lower()}'] for label in LABELS]
+        evaluated = [row[f'p_{label.lower()}'] for label in NLI_LABELS]
         assert evaluated == [None]*3 or np.allclose(evaluated, expected)
-        assert row['passage'] == WORLD.filter(id=row['passage_id'])['text'].item() and row['page'] == WORLD.filter(id=row['passage_id'])['page'].item()
+        assert row['passage'] == WORLD.filter(id=row['passage_id'])['text'].item()
+        assert row['page'] == WORLD.filter(id=row['passage_id'])['page'].item()
     for claim in found.claims.iter_rows(named=True):
         shown = found.evidence.filter(number=claim['number'], rank=claim['rank']).row(0, named=True) if claim['rank'] else None
-        if shown: assert [claim[f'p_{label.lower()}'] for label in LABELS] == [shown[f'p_{label.lower()}'] for label in LABELS]
-        assert claim['label'] == (LABELS[int(np.argmax([claim[f'p_{label.lower()}'] for label in LABELS]))] if shown else 'NEUT')
+        if shown: assert [claim[f'p_{label.lower()}'] for label in NLI_LABELS] == [shown[f'p_{label.lower()}'] for label in NLI_LABELS]
+        assert claim['label'] == (NLI_LABELS[int(np.argmax([claim[f'p_{label.lower()}'] for label in NLI_LABELS]))] if shown else 'NEUT')
 
 
 @pytest.mark.parametrize('frame, match', [
-    (pl.DataFrame({'id': ['a', 'a'], 'text': ['x', 'y']}), 'come twice'), (pl.DataFrame({'id': ['a', None], 'text': ['x', 'y']}), 'missing'),
+    (pl.DataFrame({'id': ['a', 'a'], 'text': ['x', 'y']}), 'come twice'),
+    (pl.DataFrame({'id': ['a', None], 'text': ['x', 'y']}), 'missing'),
     (pl.DataFrame({'id': ['a'], 'words': ['x']}), 'text'), (pl.DataFrame({'id': [1], 'text': ['x']}), 'Int64')])
 def test_frames_that_are_none(frame, match):
     with pytest.raises(DataError, match=match): verify_texts(frame, WORLD, **BY_WORDS)
@@ -380,7 +397,8 @@ def test_a_corpus_of_another_encoder_is_refused(tmp_path):
 
 def test_a_language_that_the_parts_do_not_know():
     text = 'Die Eulen jagen in der Nacht und sie schlafen den ganzen Tag in einer Höhle, die nicht weit von dem Fluss ist.'
-    assert 'German' in one(text, retriever='tiny').texts['warning'].item() and one('Owls hunt at night.', retriever='tiny').texts['warning'].item() is None
+    assert 'German' in one(text, retriever='tiny').texts['warning'].item()
+    assert one('Owls hunt at night.', retriever='tiny').texts['warning'].item() is None
     assert one(text).texts['warning'].item() is None  # none of these parts is embedded
     class Noting:
         name, identity = 'tiny', {}
@@ -432,6 +450,6 @@ def test_the_report_shows_what_decided():
 def test_a_language_model_as_verifier():
     def stand(request):
         evidence, claim = request.messages[-1].content.partition('Evidence: ')[2].split('\n\nClaim: ')
-        return ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
+        return VERIFIER_ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
     found = one('Owls hunt at night. Owls swim.', verifier=AskedVerifier(ScriptedModel('scripted', stand)))
     assert found.claims['verdict'].to_list() == [True, False] and found.settings['verifier'] == 'prompt:scripted'

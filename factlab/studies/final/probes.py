@@ -16,30 +16,26 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, UsageError, replacing
-from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
-from ...error_analysis.categories import ADDRESS, sample_errors
+from ...data.datasets import fingerprint, load, load_sample
+from ...data.summaries import load_xsumfaith
+from ...error_analysis.categories import ERROR_ADDRESS, sample_errors
 from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio
+from ...models.asking import RETRY_NOTE
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
+from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
-    FACTS,
     PROPOSE,
-    added_facts,
     compare_detection,
     detection_changes,
-    entfa_facts,
-    final_facts,
     make_counterfactuals,
-    sample_facts,
     shipped_counterfactuals,
-    xsumfaith_facts,
 )
 from factlab.probing.ptrue import (
     PTRUE,
@@ -53,10 +49,10 @@ from factlab.probing.ptrue import (
     sample_questions,
     sampling_check,
 )
-from ...probing.questions import ASK, draft_questions, gap_questions
+from ...probing.questions import WRITE_QUESTION, draft_questions, gap_questions
 from ...reports.exhibits import Result, make_cells
-from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...reports.published import published_values
+from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from .errors import categorised, study_errors
 from .study import Study, labelled, select_variant, write_study
 
@@ -69,7 +65,7 @@ def probed_model(
     "The study's model, noted in its manifest with the prompts. In a dry run it answers them with their examples."
     model = study.model(name)
     if isinstance(model, DryRun):
-        examples = {label: prompt.example_answer for prompt in (PTRUE, ASK, PROPOSE) for label in (prompt.name, f'{prompt.name}/sampled')}
+        examples = {label: prompt.example_answer for prompt in (PTRUE, WRITE_QUESTION, PROPOSE) for label in (prompt.name, f'{prompt.name}/sampled')}
         model.placeholders = {**model.placeholders, **examples}
     study.used['models'][name] = model.identity
     study.used['prompts'] |= {prompt.id: {'source': prompt.source, 'sha256': prompt.sha256} for prompt in prompts}
@@ -87,13 +83,13 @@ def load_questions(
     try: asked = pl.read_parquet(path)
     except pl.exceptions.PolarsError as error: raise DataError(f'{path.name} cannot be read as Parquet: {error}') from error
     if 'review' in asked.columns: asked = asked.filter(pl.col('review').ne_missing('dropped'))
-    if {*ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
+    if {*ERROR_ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
     if asked.is_empty(): raise DataError(f'{path.name} holds no questions')
     return QUESTIONS.check(asked, path.name)
 
 def _question_id() -> pl.Expr:
     "Run, row and unit in one; as it is where it is that already."
-    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ADDRESS)).alias('id')
+    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ERROR_ADDRESS)).alias('id')
 
 # %% ../../../nbs/17_studies/01_final/04_probes.ipynb #c8
 ADDED = ('extrinsic_correct', 'extrinsic_wrong')
@@ -109,7 +105,7 @@ def writer_of(
 def _drafts(study: Study, errors: pl.DataFrame, writer: str) -> pl.DataFrame:  # DRAFTS
     "A question for each error, by whom it may be."
     if writer == GAPS: return gap_questions(added_facts(errors.with_columns(span=pl.lit(None, pl.String))))
-    drafts = draft_questions(errors, probed_model(study, writer, ASK), study.store, seed=study.seed)
+    drafts = draft_questions(errors, probed_model(study, writer, WRITE_QUESTION), study.store, seed=study.seed)
     study.used['failed'] += int((drafts['status'] == 'failed').sum())
     return drafts
 
@@ -308,7 +304,7 @@ def question_example(
     "A true added fact of the sample, asked about without its source (App. G.1, Fig. 11). Raises `UsageError` for a document without one."
     facts = sample_facts(load_sample().filter(pl.col('id') == document)).head(1)
     if facts.is_empty(): raise UsageError(f'{document!r} has no added fact that is true: take another document of the sample, such as s01')
-    chosen = probed_model(study, model, PTRUE, *[ASK]*write)
+    chosen = probed_model(study, model, PTRUE, *[WRITE_QUESTION]*write)
     written = draft_questions(facts, chosen, study.store, seed=study.seed) if write else sample_questions(load_sample())
     asked = written.join(facts, on='id', how='semi')
     probed = ptrue_exact(asked, chosen, study.store).row(0, named=True)
@@ -341,7 +337,7 @@ TRUE_FACTS = {'entfa': lambda: entfa_facts(load('entfa')), 'xsumfaith': lambda: 
 def study_facts(
     study: Study,
     source: str|None = None,  # 'entfa' or 'xsumfaith'; the study's own data when None
-) -> pl.DataFrame:  # schema FACTS
+) -> pl.DataFrame:  # schema ADDED_FACTS
     "Added facts of the study's rows that are true, or, where nobody knows, every described addition."
     if source not in (None, *TRUE_FACTS):
         raise UsageError(f'there are no facts from {source!r}: take {", ".join(TRUE_FACTS)}, or None for those of the data')
@@ -350,11 +346,11 @@ def study_facts(
         facts = sample_facts(load_sample()) if study.data == 'sample' else final_facts(labelled(study.data))
         facts = facts.join(pl.concat([study.rows(split) for split in ('dev', 'test')]), left_on='row', right_on='id', how='semi', maintain_order='left')
     facts = facts.filter(pl.col('category').fill_null('extrinsic_correct') == 'extrinsic_correct')
-    return FACTS.check(facts.head(study.limit) if source and study.limit else facts)
+    return ADDED_FACTS.check(facts.head(study.limit) if source and study.limit else facts)
 
 def counterfactual_cases(
     study: Study,
-    facts: pl.DataFrame,  # schema FACTS
+    facts: pl.DataFrame,  # schema ADDED_FACTS
     made: str = 'rules',  # 'people' (facts of the sample only), or the name of a model that proposes as well
 ) -> pl.DataFrame:  # schema COUNTERFACTUALS
     "At most one wrong fact for each true one; the others say why not."

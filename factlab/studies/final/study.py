@@ -26,20 +26,9 @@ from ...core.core import DataError, Schema, UsageError
 from ...data.datasets import fingerprint, load, load_sample
 from ...data.datasets import path as data_path
 from ...localization import methods as localize
+from ...localization.classifiers import classify, support_scores
 from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
-from factlab.localization.methods import (
-    PREDICTIONS,
-    STYLES,
-    Binary,
-    FactScore,
-    Localizer,
-    classify,
-    hinted,
-    oracle,
-    prompt_set,
-    support_scores,
-    two_step,
-)
+from ...localization.methods import PREDICTIONS, STYLES, Binary, FactScore, Localizer, hinted, oracle, prompt_set, two_step
 from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.metrics import matching_counts, matching_scores
 from ...measures.stats import score_intervals
@@ -52,7 +41,8 @@ from ...reports.plots import BOXES, LINKS, count_chart
 from ...reports.published import published_values, rounding_interval
 from ...reports.significance import mark_cells
 from ...runs.runs import Run, make_run
-from ...verification.nli import LABELS, AskedVerifier, Verifier, load_verifier
+from ...verification.nli import AskedVerifier, Verifier, load_verifier
+from ...verification.tiny_verifier import NLI_LABELS
 
 # %% ../../../nbs/17_studies/01_final/00_study.ipynb #c4
 METHODS = {'zero_shot': 'Zero-Shot', 'few_shot': 'Few-Shot', 'cot': 'CoT', 'factscore': 'FactScore',
@@ -129,7 +119,7 @@ def counting(
     if name not in _counted:
         ours = [*localize.ZERO_SHOT, *localize.FEW_SHOT, *localize.COT, *[localize.cot_prompt(v, hint=True) for v in (1, 2)],
                 localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, ASK_QUESTIONS, MATCH,
-                *[again.prompt for again in (localize.AGAIN, localize.FACTS_AGAIN, localize.DETECTION_AGAIN, localize.REASONS_AGAIN)]]
+                *[again.prompt for again in (localize.LIST_RETRY, localize.FACTS_RETRY, localize.DETECTION_RETRY, localize.REASONS_RETRY)]]
         examples = {prompt.name: prompt.example_answer for prompt in ours} | {'final/cot_judgement_prompt': MATCH.example_answer}
         _counted[name] = DryRun(load_model(name), examples)
         _counted[name].dry_run = True
@@ -150,7 +140,7 @@ class UniformVerifier:
     identity: dict
 
     def probabilities(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> np.ndarray:
-        return np.full((len(pairs), len(LABELS)), 1/len(LABELS), np.float32)
+        return np.full((len(pairs), len(NLI_LABELS)), 1/len(NLI_LABELS), np.float32)
 
 def dry_run_verifier(
     name: str,  # of a verifier
@@ -217,7 +207,7 @@ def _trained_verdicts(study: Study) -> pl.DataFrame:
     if dev.is_empty(): raise UsageError(_no_dev(study, f'the classifier {study.classifier!r}'))
     classifier = study.checker() if study.classifier == 'verifier' else study.classifier
     truth = (dev['gold'].list.len() > 0).to_numpy()
-    threshold = localize.best_threshold(support_scores(dev, classifier, study.store), truth)
+    threshold = localize.best_f1_threshold(support_scores(dev, classifier, study.store), truth)
     study.used['classifier'] = {'name': study.classifier, 'threshold': round(threshold, 4)} | ({'verifier': classifier.identity} if study.classifier == 'verifier' else {})
     return classify(test, support_scores(test, classifier, study.store), threshold)
 

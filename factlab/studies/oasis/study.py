@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from ...models.asking import RETRY_NOTE
 
 from ...core.core import DataError, Schema, UsageError, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
@@ -27,6 +26,7 @@ from ...data.datasets import fingerprint, load
 from ...measures.comparison import compare_systems
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
+from ...models.asking import RETRY_NOTE
 from ...models.interface import Model, load_model
 from ...models.prompts import Parsed
 from ...models.store import StoreChoice
@@ -38,7 +38,7 @@ from ...reports.tables import P_ADJUSTED
 from ...runs.runs import Run, make_run
 from ..final.study import counting, record_estimates
 from ...training.extractor import CLAIM_TEXTS, claim_texts
-from ...verification.judges import SAY_LABEL, SETTINGS, Judge
+from ...verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c4
 class Tasks(NamedTuple):
@@ -140,7 +140,7 @@ class Study:
 
     def model(self, name: str) -> Model:
         "The model of that name; in a dry run one that counts instead."
-        prompts = [SAY_LABEL, *[Judge(task, **setting).prompt for task in ('text', 'rag', 'claim') for setting in SETTINGS.values()]]
+        prompts = [LABEL_RETRY, *[FactualityJudge(task, **setting).prompt for task in ('text', 'rag', 'claim') for setting in SETTINGS.values()]]
         return load_model(name) if dry_run_folder() is None else counting(name, prompts)
 
 def limited(
@@ -174,7 +174,7 @@ ANSWERS = Schema('answers', {'system': pl.String, 'run': pl.Int64, 'id': pl.Stri
 
 def judged(
     study: Study,
-    judge: Judge,
+    judge: FactualityJudge,
     model: str,
     runs: int = 1,
     system: str|None = None,  # the name of the answers; the model's when None
@@ -188,7 +188,7 @@ def judged(
         parts.append(answers.select(system=pl.lit(system or model), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted'))
     return ANSWERS.check(pl.concat(parts))
 
-def judged_run(study: Study, judge: Judge, model: str, rows: pl.DataFrame, seed: int) -> Run:
+def judged_run(study: Study, judge: FactualityJudge, model: str, rows: pl.DataFrame, seed: int) -> Run:
     "One run, made or read back; what it rests on goes into the study's manifest."
     def make():
         chosen = study.model(model)
@@ -327,7 +327,7 @@ def setting_cells(
     "Tables 5 and 7: every model in every setting, with the marks against the best model of each."
     rows, marks = [], []
     for setting, how in SETTINGS.items():
-        judge = Judge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed, **how)
+        judge = FactualityJudge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed, **how)
         answers = [judged(study, judge, model, runs) for model in models]
         for model, part in zip(models, answers, strict=True): rows += score_rows(model, f'{setting} (%)', balanced_accuracy(part, study.seed))
         marks.append(against_the_best(exhibit, f'{setting} (%)', pl.concat(answers), study.seed))
@@ -348,7 +348,7 @@ def systems(
 ) -> dict[str, dict[str, pl.DataFrame]]:  # by row of Table 6, then by 'ZS' and 'RAG': schema ANSWERS
     "The answers of Table 6: every model without and with evidence, and the pipeline."
     def answers(model: str, task: str) -> pl.DataFrame:
-        return judged(study, Judge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed), model, runs, model)
+        return judged(study, FactualityJudge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed), model, runs, model)
     asked = {'ZS': 'text', 'RAG': 'rag'} if zero_shot else {'RAG': 'rag'}
     return {model: {column: answers(model, task) for column, task in asked.items()} for model in models} | {PIPELINES[False]: {'RAG': piped(study)}}
 
@@ -430,7 +430,7 @@ def length_cells(
     rows, points = [], []
     for model in models:
         for tokens in sorted(set(lengths)):
-            score = balanced_accuracy(judged(study, Judge('rag', tokens=tokens, temperature=study.temperature, retry_unparsed=study.retry_unparsed), model, runs), study.seed)
+            score = balanced_accuracy(judged(study, FactualityJudge('rag', tokens=tokens, temperature=study.temperature, retry_unparsed=study.retry_unparsed), model, runs), study.seed)
             name = f'{tokens//1000}k' if tokens >= 1000 and tokens % 1000 == 0 else str(tokens)
             rows += score_rows(model, f'At {name} tokens (%)', score)
             points.append({'series': model, 'x': float(tokens), 'published': None, 'ours': score.value, 'low': score.low, 'high': score.high})

@@ -64,11 +64,11 @@ def test_ids_and_answers_of_a_file_are_read_as_they_stand(tmp_path):
 
 def test_submission_from_a_run(tmp_path, monkeypatch):
     from factlab.models.interface import ScriptedModel
-    from factlab.verification.judges import Judge
+    from factlab.verification.judges import FactualityJudge
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     rows = pl.DataFrame({'id': ['x', 'y'], 'text': ['Owls hunt.', 'Owls swim.']})
     answers = ScriptedModel('s', lambda request: 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual', revision='1')
-    run('oasis', 'submission', '--run', make_run(rows, Judge(), answers, dataset='mine').id, '--out', tmp_path/'out.jsonl')
+    run('oasis', 'submission', '--run', make_run(rows, FactualityJudge(), answers, dataset='mine').id, '--out', tmp_path/'out.jsonl')
     assert [json.loads(line) for line in (tmp_path/'out.jsonl').read_text().splitlines()] == [{'id': 'x', 'factual': True},
                                                                                               {'id': 'y', 'factual': False}]
 
