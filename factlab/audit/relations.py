@@ -32,7 +32,7 @@ from factlab.audit.checks import (
 )
 from .counts import StatedSplit, class_size_checks, confusion_checks
 from ..core.papers import contributed
-from ..reports.published import PUBLISHED, Bounds, published
+from ..reports.published import PUBLISHED, Bounds, published_values
 
 # %% ../../nbs/15_audit/02_relations.ipynb #c4
 def linear(*weights: Fraction|int, constant: Fraction|int = 0) -> Rule:
@@ -123,7 +123,7 @@ def run_checks(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CHECKED
     "Every check of a paper or of all, those that hold included. Raises `UsageError`, naming the nearest, for an unknown paper."
-    frame = published(paper=paper) if frame is None else PUBLISHED.check(frame)
+    frame = published_values(paper=paper) if frame is None else PUBLISHED.check(frame)
     parts = []
     for name in papers_of(frame):
         cells = PublishedCells(frame.filter(pl.col('paper') == name))

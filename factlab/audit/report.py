@@ -31,7 +31,7 @@ from factlab.audit.findings import (
 )
 from .relations import papers_of, relations_of, run_checks, title_of
 from ..core.core import Schema, canonical_json, write_text
-from ..reports.published import PUBLISHED, published
+from ..reports.published import PUBLISHED, published_values
 
 # %% ../../nbs/15_audit/05_report.ipynb #c4
 class Audit(NamedTuple):
@@ -54,7 +54,7 @@ def audit(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> Audit:
     "Recompute everything that a paper's printed numbers determine. Raises `UsageError`, naming the nearest, for an unknown paper."
-    frame = published(paper=paper) if frame is None else PUBLISHED.check(frame)
+    frame = published_values(paper=paper) if frame is None else PUBLISHED.check(frame)
     if paper is not None: frame = frame.filter(pl.col('paper') == paper)
     checked, papers = run_checks(frame=frame), papers_of(frame)
     findings = FINDING_FRAME.frame([row for name in papers for row in explain(audited_paper(name, frame, checked))])

@@ -6,7 +6,7 @@ from printed_tables import finding_cells, tampered
 from factlab.audit.recomputed import DETERMINING_KINDS, recomputed_cells
 from factlab.audit.relations import run_checks
 from factlab.reports.exhibits import find_exhibits, recomputed, write_exhibit
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.reports.reproduce import notebook_of
 from factlab.studies.facts.judge_rates import rate_cells
 from factlab.studies.facts.leaderboard import leaderboard_cells
@@ -58,7 +58,7 @@ def test_every_exact_exhibit_is_tested_or_counts_data():
 @pytest.mark.parametrize('id', MAKERS)
 def test_cells_are_as_printed_or_known_findings(made, id):
     assert finding_cells(made[id]) == KNOWN.get(id, set())
-    there = published(paper=id.partition('/')[0]).filter(pl.col('exhibit') == id)
+    there = published_values(paper=id.partition('/')[0]).filter(pl.col('exhibit') == id)
     printed = dict(there.select(pl.concat_list('row', 'column').list.join('|'), 'printed').iter_rows())
     both = made[id].filter((pl.col('status') == 'exact') & pl.col('published').is_not_null() & pl.col('ours').is_not_null())
     for row, column, value, ours in both.select('row', 'column', 'published', 'ours').iter_rows():
@@ -73,7 +73,7 @@ def test_something_is_recomputed_and_every_printed_cell_is_shown(made, id):
     assert recomputed(next(e for e in find_exhibits() if e.id == id), made[id])['recomputed']['cells'] > 0
     shown = set(made[id].select('row', 'column').iter_rows())
     known = (pl.col('exhibit') == id) & pl.col('value').is_not_null() & (pl.lit(id) != 'fhsum/fig2')
-    there = published(paper=id.partition('/')[0]).filter(known)
+    there = published_values(paper=id.partition('/')[0]).filter(known)
     assert set(there.select('row', 'column').iter_rows()) <= shown and not made[id].select('row', 'column').is_duplicated().any()
 
 
