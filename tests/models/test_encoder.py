@@ -9,7 +9,8 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.encoder import Encoder
 from factlab.models.store import Store
 
-TEXTS = [f'Sentence {i} is about {what}.' for i, what in enumerate(['rivers', 'the moon', 'a long war between two northern kingdoms', 'tea']*8)]
+TEXTS = [f'Sentence {i} is about {what}.' for i,
+         what in enumerate(['rivers', 'the moon', 'a long war between two northern kingdoms', 'tea']*8)]
 
 
 @pytest.fixture(scope='module')
@@ -79,7 +80,8 @@ def test_a_folder_is_an_encoder_too(tmp_path):
 
 
 def test_nothing_heavy_is_imported_before_the_first_text():
-    code = 'import sys; from factlab.models.encoder import Encoder; Encoder("tiny").identity; assert not {"torch", "transformers"} & set(sys.modules)'
+    code = ('import sys; from factlab.models.encoder import Encoder; Encoder("tiny").identity; '
+            'assert not {"torch", "transformers"} & set(sys.modules)')
     subprocess.run([sys.executable, '-c', code], check=True)
 
 
@@ -125,6 +127,7 @@ def test_dot_keeps_the_length(tmp_path):
     modules = tmp_path/'mine'/'modules.json'
     modules.write_text(json.dumps([module for module in json.loads(modules.read_text()) if not module['type'].endswith('Normalize')]))
     found = Encoder(f'{tmp_path}/mine?similarity=dot').encode(TEXTS[:4], store=False)
-    assert np.allclose(found, SentenceTransformer(str(tmp_path/'mine'), device='cpu').encode(TEXTS[:4]), atol=1e-5) and np.linalg.norm(found[0]) > 1.5
+    assert np.allclose(found, SentenceTransformer(str(tmp_path/'mine'), device='cpu').encode(TEXTS[:4]),
+                       atol=1e-5) and np.linalg.norm(found[0]) > 1.5
     assert Encoder(f'{tmp_path}/mine?similarity=dot').identity != Encoder(f'{tmp_path}/mine').identity
     with pytest.raises(UsageError, match='similarity'): Encoder('tiny?similarity=euclid')

@@ -26,7 +26,7 @@ from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oa
 from ...data.datasets import fingerprint, load
 from ...measures.comparison import compare_systems
 from ...measures.stats import average, bootstrap_counts, ratio
-from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
+from ...models.adapters import CARD, TRAINED_PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
 from ...models.interface import Model, load_model
 from ...models.prompts import Parsed
 from ...models.store import StoreChoice
@@ -163,7 +163,7 @@ def dated(
     identity: Mapping,  # of a part
 ) -> dict:
     "The identity with the day on which its trained weights were made, if they are those of a part that ships or lies under `$FACTLAB_ADAPTERS`."
-    told, places = canonical_json(identity), map(adapter_place, PARTS)
+    told, places = canonical_json(identity), map(adapter_place, TRAINED_PARTS)
     whole = [place for place in places if all((place/file).is_file() for file in (WEIGHTS, CARD))]
     made = [read_card(place)['made'] for place in whole if adapter_digest(place) in told]
     return {**identity, **({'made': made[0]} if made else {})}
