@@ -24,7 +24,7 @@ from ..models.asking import ask_prompt, read_response
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.datasets import DEFACTO, ENTFA, XSumFaith, outside
-from ..localization.classifiers import sentences
+from ..text.sentences import plain_sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
 from ..models.encoder import Encoder
@@ -128,7 +128,7 @@ FEATURE_FRAME = Schema('sights', {'id': pl.String, 'focus': pl.String, 'sentence
 
 class Source(NamedTuple):
     "A source, read once for all its errors."
-    parts: list[str]        # sentences
+    parts: list[str]        # plain_sentences
     words: list[set[str]]   # of each
     all: set[str]
     plain: str              # in lower case, single spaces
@@ -136,14 +136,14 @@ class Source(NamedTuple):
 @lru_cache(64)
 def read_source(text: str) -> Source:
     "Sentences and their words."
-    parts = sentences(text[:LONGEST])
+    parts = plain_sentences(text[:LONGEST])
     words = [set(telling_words(part)) for part in parts]
     return Source(parts, words, set().union(*words), ' '.join(text[:LONGEST].lower().split()))
 
 def closeness(
     words: set[str],
     source: Source,
-) -> np.ndarray:  # float64 [sentences], 0 to 1
+) -> np.ndarray:  # float64 [plain_sentences], 0 to 1
     "How much of the words, rare ones counting more, each sentence of the source has."
     often = {word: sum(word in part for part in source.words) for word in sorted(words)}
     weights = {word: np.log((1 + len(source.parts))/(1 + count)) + 1 for word, count in often.items()}
@@ -198,7 +198,7 @@ def sights(
         dtype=pl.String))
 
 def _nearest(cases: pl.DataFrame, found: pl.DataFrame, encoder: str, store: StoreChoice, most: int = 4) -> list[str]:
-    "Of the sentences that share most words with summary and focus, the one whose meaning is nearest to the description, else to the summary."
+    "Of the plain_sentences that share most words with summary and focus, the one whose meaning is nearest to the description, else to the summary."
     queries, candidates = [], []
     for (text, summary, description), focus in zip(cases.select('text', 'summary', 'description').iter_rows(), found['focus'], strict=True):
         source = read_source(text)

@@ -24,7 +24,7 @@ from ..error_analysis.annotations import ITEMS
 from ..error_analysis.categoriser import find_focus
 from ..localization.matching import MATCHES, MatchingJudge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS
-from ..localization.classifiers import sentences
+from ..text.sentences import plain_sentences
 from ..models.encoder import Encoder
 from ..reports.plots import drawable
 from ..runs.runs import Run
@@ -270,7 +270,7 @@ def _words(text: str) -> set[str]: return {word for word in re.findall(r'\w+', u
 
 def word_scores(
     query: str,
-    parts: Sequence[str],  # sentences
+    parts: Sequence[str],  # plain_sentences
 ) -> np.ndarray:  # float64 [parts], 0 to 1
     "How much of the query's words, weighted by rarity among the parts, each part has."
     wanted = _words(query)
@@ -285,10 +285,10 @@ def best_sentences(
     query: str,  # the error's description
     most: int = 2,
     encoder: str|None = None,  # name of an encoder; None: by words
-    thin: int = 64,  # sentences that the encoder sees at most
+    thin: int = 64,  # plain_sentences that the encoder sees at most
 ) -> list[tuple[int, int]]:  # places in the source, the best first
-    "The sentences that speak of it. Raises `ModelError` when the encoder is not to be had."
-    parts = sentences(source)
+    "The plain_sentences that speak of it. Raises `ModelError` when the encoder is not to be had."
+    parts = plain_sentences(source)
     scores = word_scores(query, parts)
     if encoder is not None and len(parts) > 1:
         seen = np.sort(np.argsort(-scores, kind='stable')[:thin])
