@@ -11,9 +11,7 @@ __all__ = ['SYNONYMS', 'NAMES_WITH_ARTICLE', 'number_word', 'ordinal_ending', 'n
 import re
 from collections.abc import Sequence
 
-import polars as pl
-
-from .added_facts import TAGGED_CHARACTERS, TaggedFact, added_facts, spot_unit, tag_facts
+from .added_facts import TAGGED_CHARACTERS, TaggedFact
 from factlab.text.units import (
     MONTH,
     ORDINALS,

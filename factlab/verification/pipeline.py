@@ -8,16 +8,14 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'Evaluation',
            'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c2
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from .verdict_rules import MISSING, NEUT, Rule, algorithm1, best_place, labels_of, read_method
 
 from ..claims.extraction import Extractor, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress
@@ -29,6 +27,7 @@ from ..retrieval.index import Hits, TextSearch, check_k
 from ..text.language import language_warning
 from .nli import Verifier, load_verifier
 from .tiny_verifier import NLI_LABELS
+from .verdict_rules import MISSING, NEUT, Rule, algorithm1, best_place, labels_of, read_method
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c4
 class Evaluation(NamedTuple):
