@@ -5,35 +5,28 @@
 # %% auto #0
 __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_STEP', 'EXTRACT_STEP', 'FALSIFY_STEP',
            'FACTUAL_STEP', 'UNFACTUAL_STEP', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES', 'REJECTED',
-           'RETRIEVER_PAIRS', 'OPEN', 'STATED_ELSEWHERE', 'MADE_BY_A_BUILD', 'Steps', 'step_schema', 'parse_steps',
-           'parse_pair', 'parse_text', 'Step', 'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four',
-           'with_falsified', 'read_pages', 'draw_passage', 'make_drafts', 'build_spec', 'Build', 'accepted_rows',
-           'rejected_rows', 'check_drafts', 'make_items', 'summary', 'read_build', 'save_build', 'placeholder', 'build',
-           'rebuild', 'extraction_pairs', 'retriever_pairs', 'nli_triplets', 'mine_neutral', 'TrainingData',
-           'held_out_pages', 'training_data', 'token_counts', 'resource_sizes', 'rule_cells', 'built_shares',
-           'new_words', 'step_boxes']
+           'Steps', 'step_schema', 'parse_steps', 'parse_pair', 'parse_text', 'Step', 'Answer', 'read_answer',
+           'ask_step', 'Draft', 'ask_unified', 'ask_four', 'with_falsified', 'read_pages', 'draw_passage',
+           'make_drafts', 'build_spec', 'Build', 'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items',
+           'summary', 'read_build', 'save_build', 'placeholder', 'build', 'rebuild']
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c2
 import datetime
 import io
 import json
-import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, window_starts
-from .rules import GENERATION_RULES, ITEM, SHARES, Fault, check_items, place_of, rules_digest, word_count
-from ..core.core import DataError, ModelError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
-from ..data.corpora import OASIS, OASIS_SETS, PAIRS, SAMPLE, load_oasis_data, split_by
+from .rules import GENERATION_RULES, ITEM, Fault, check_items, place_of, rules_digest, word_count
+from ..core.core import DataError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
+from ..data.corpora import OASIS, split_by
 from ..data.datasets import fingerprint, read_frame
-from ..measures.stats import mean_interval, proportion_interval
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
@@ -185,7 +178,7 @@ def ask_step(
         [Request(messages=step.prompt.render(**row), max_tokens=step.max_tokens, json_schema=step.schema, stop=stop,
                  label=step.prompt.name) for row in values], model, store)]
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c17
+# %% ../../nbs/06_claims/02_generation.ipynb #c18
 @dataclass
 class Draft:
     "An item that is being made."
@@ -207,7 +200,7 @@ def _take(draft: Draft, answer: Answer) -> bool:
     draft.faults += [answer.fault]*(answer.fault is not None)
     return answer.fault is None
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c18
+# %% ../../nbs/06_claims/02_generation.ipynb #c19
 def ask_unified(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None) -> None:
     "All four steps in one call (§ 3, Table 1)."
     for draft, answer in zip(drafts, ask_step(UNIFIED_STEP, [{'text': draft.passage} for draft in drafts], model, store), strict=True):
@@ -235,12 +228,12 @@ def with_falsified(steps: Steps) -> list[str]:
     altered = place_of(steps.original, steps.claims)
     return [steps.falsified if at == altered else claim for at, claim in enumerate(steps.claims)]
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c20
+# %% ../../nbs/06_claims/02_generation.ipynb #c22
 PAGE_COLUMNS = ('page', 'title', 'id')  # columns that may name a page
 MAX_PASSAGE_WORDS, MAX_OTHER_PASSAGES = 600, 30  # of a passage; other passages of its page
 
 def read_pages(
-    texts: 'Path|str|pl.DataFrame',  # a folder of .txt and .md files; or a frame, .parquet, .jsonl or .csv with `text` and one of PAGE_COLUMNS
+    texts: 'Path|str|pl.DataFrame',  # a folder of .txt and .md files; or a frame or table with `text` and one of PAGE_COLUMNS
 ) -> pl.DataFrame:  # page, text
     "The pages of a collection. Raises `DataError` for what cannot be read, and for a collection without pages."
     if not isinstance(texts, pl.DataFrame):
@@ -261,7 +254,7 @@ def _read_folder(folder: Path) -> pl.DataFrame:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f'cannot read the files of {folder} ({error}): each must be UTF-8 text') from None
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c21
+# %% ../../nbs/06_claims/02_generation.ipynb #c23
 def draw_passage(
     page: str,
     text: str,
@@ -278,7 +271,7 @@ def draw_passage(
     spread = [others[at*len(others)//min(len(others), MAX_OTHER_PASSAGES)] for at in range(min(len(others), MAX_OTHER_PASSAGES))]
     return number, ' '.join(split[starts[number]:starts[number] + size]), [' '.join(split[start:start + size]) for start in spread]
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c23
+# %% ../../nbs/06_claims/02_generation.ipynb #c25
 def make_drafts(
     pages: pl.DataFrame,  # page, text
     *,
@@ -300,7 +293,7 @@ def make_drafts(
                             [Fault('passage', 'page', why) for why, holds in reasons.items() if holds], []))
     return drafts
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c26
+# %% ../../nbs/06_claims/02_generation.ipynb #c28
 REJECTED = Schema('rejected', {'id': pl.String, 'page': pl.String, 'passage': pl.String, 'rules': pl.List(pl.String),
                                'details': pl.List(pl.String), 'answers': pl.List(pl.String)})
 
@@ -324,7 +317,7 @@ def build_spec(
             'rules': rules_digest(),
             'limit': limit, 'seed': seed, 'size': size, 'stride': stride}
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c27
+# %% ../../nbs/06_claims/02_generation.ipynb #c30
 @dataclass(frozen=True)
 class Build:
     "A finished build: its folder, its manifest, and what is in its files. Of a dry run only the estimate."
@@ -347,7 +340,7 @@ class Build:
         counts = ', '.join(f'{count} {name}' for name, count in self.manifest['counts'].items())
         return f'Build({self.folder.name if self.folder else "not written"}: {counts})'
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c28
+# %% ../../nbs/06_claims/02_generation.ipynb #c32
 def accepted_rows(
     drafts: Sequence[Draft],  # without faults
 ) -> pl.DataFrame:  # schema OASIS
@@ -367,7 +360,7 @@ def rejected_rows(drafts: Sequence[Draft]) -> pl.DataFrame:  # schema REJECTED
                             'details': [f'{fault.where}: {fault.detail}' for fault in draft.faults],
                             'answers': [response.text for response in draft.responses]} for draft in drafts])
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c29
+# %% ../../nbs/06_claims/02_generation.ipynb #c33
 def check_drafts(drafts: Sequence[Draft]) -> None:
     "Check what was read of every draft against every rule, and note its faults."
     whole = {draft.id: draft for draft in drafts if not draft.faults}
@@ -393,7 +386,7 @@ def summary(drafts: Sequence[Draft]) -> dict:
             'rules_broken': {rule: broken[rule] for rule in GENERATION_RULES if rule in broken},
             'calls': sum(len(draft.responses) for draft in drafts), 'tokens': tokens}
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c30
+# %% ../../nbs/06_claims/02_generation.ipynb #c35
 def read_build(
     folder: Path|str,
 ) -> Build:
@@ -419,7 +412,7 @@ def _standing(folder: Path, spec: dict) -> Build|None:
     other = sorted(name for name in spec if built.manifest['spec'].get(name) != spec[name])
     raise UsageError(f'{folder} holds another build, which differs in {", ".join(other)}: choose another folder, or remove this one')
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c31
+# %% ../../nbs/06_claims/02_generation.ipynb #c36
 def save_build(folder: Path, drafts: Sequence[Draft], spec: dict) -> Build:
     "Write the two frames, then the manifest that vouches for them."
     data = accepted_rows([draft for draft in drafts if not draft.faults])
@@ -442,7 +435,7 @@ def placeholder(request: Request) -> str:
     if request.label == EXTRACT.name: return _listed(sentences(text))
     return next(prompt.example_answer for prompts in VARIANTS.values() for prompt in prompts if prompt.name == request.label)
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c32
+# %% ../../nbs/06_claims/02_generation.ipynb #c38
 def build(
     texts: 'Path|str|pl.DataFrame',  # as `read_pages` takes them
     model: 'str|Model',
@@ -468,7 +461,7 @@ def build(
     make_items(drafts, used, variant, store)
     return Build(folder, {'spec': spec}, estimate=used.estimate()) if dry_run else save_build(folder, drafts, spec)
 
-# %% ../../nbs/06_claims/02_generation.ipynb #c34
+# %% ../../nbs/06_claims/02_generation.ipynb #c40
 def rebuild(
     data: pl.DataFrame,  # schema OASIS: its passages are asked about as they are
     model: 'str|Model',
@@ -483,197 +476,3 @@ def rebuild(
     data = accepted_rows([draft for draft in drafts if not draft.faults])
     rejected = rejected_rows([draft for draft in drafts if draft.faults])
     return Build(None, {'variant': variant, **summary(drafts)}, data, rejected)
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c40
-def extraction_pairs(
-    data: pl.DataFrame,  # schema OASIS
-) -> pl.DataFrame:  # id, split, page, text, claims: one row for each item
-    "What a claim extractor is trained on."
-    return OASIS.check(data).select('id', 'split', 'page', text='passage', claims='claims')
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c42
-RETRIEVER_PAIRS = Schema('retriever pairs',
-                         {'id': pl.String, 'split': pl.String, 'page': pl.String, 'kind': pl.String, 'claim': pl.String,
-                          'passage': pl.String})
-_TEXT_COLUMNS = ('passage', 'factual', 'unfactual')  # t, F, U
-
-def _claim_rows(data: pl.DataFrame) -> pl.DataFrame:
-    "One row for each claim of each item; `at` is its place, and that of the falsified claim null."
-    claims = data.with_columns(claim='claims', at=pl.int_ranges(pl.col('claims').list.len())).explode('claim', 'at').drop_nulls('claim')
-    return pl.concat([claims, data.with_columns(claim='falsified', at=pl.lit(None, claims.schema['at']))])
-
-def retriever_pairs(
-    data: pl.DataFrame,  # schema OASIS
-) -> pl.DataFrame:  # schema RETRIEVER_PAIRS; kind is claim and text, as 'claim/passage' or 'falsified/unfactual'
-    "All six kinds of pairs that a retriever is trained on."
-    rows = _claim_rows(OASIS.check(data))
-    claim = pl.when(pl.col('at').is_null()).then(pl.lit('falsified')).otherwise(pl.lit('claim'))
-    return RETRIEVER_PAIRS.check(pl.concat([rows.select('id', 'split', 'page', 'claim', kind=pl.format('{}/' + text, claim), passage=text)
-                                            for text in _TEXT_COLUMNS]).select(*RETRIEVER_PAIRS.columns))
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c45
-def _triplets(rows: pl.DataFrame, which: pl.Expr, evidence: str, label: str) -> pl.DataFrame:
-    "One row for each of the claims `which`, with this text and label."
-    claim = pl.when(pl.col('at').is_null()).then(pl.lit('falsified')).otherwise(pl.format('claim {}', pl.col('at') + 1))
-    return rows.filter(which).select(id=pl.format('{}#{}|' + evidence, 'id', claim), split='split', claim='claim', evidence=evidence,
-                                     label=pl.lit(label), group='page', source=pl.lit('oasis'))
-
-def nli_triplets(
-    data: pl.DataFrame,  # schema OASIS
-    neutral: pl.DataFrame|None = None,  # schema PAIRS, from `mine_neutral`
-) -> pl.DataFrame:  # schema PAIRS; ids as 'x#claim 2|factual', 'x#falsified|passage', 'x#claim 2|page 3'
-    "All triplets that a verifier is trained on; with labels ENT and CONTR, and NEUT where they were mined."
-    rows = _claim_rows(OASIS.check(data))
-    false, altered = pl.col('at').is_null(), pl.col('at').is_not_null() & (pl.col('at') == pl.col('altered'))
-    parts = [_triplets(rows, ~false, 'passage', 'ENT'), _triplets(rows, ~false, 'factual', 'ENT'),
-             _triplets(rows, false, 'unfactual', 'ENT'),
-             _triplets(rows, false, 'passage', 'CONTR'), _triplets(rows, false, 'factual', 'CONTR'),
-             _triplets(rows, altered, 'unfactual', 'CONTR')]
-    return PAIRS.check(pl.concat([*parts, *([neutral] if neutral is not None else [])]).select(*PAIRS.columns))
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c47
-def mine_neutral(
-    data: pl.DataFrame,  # schema OASIS
-    verifier,  # has `probabilities(pairs of evidence and claim, store)`: float [n, 3] for ENT, NEUT, CONTR, as `nli.load_verifier` gives
-    store: 'StoreChoice' = None,
-) -> pl.DataFrame:  # schema PAIRS, one row for each claim whose page has other passages
-    "For each claim the page's passage with the highest probability of NEUT (§ 5.3); of equal ones the first."
-    rows = OASIS.check(data).filter(pl.col('page_passages').list.len() > 0)
-    claims = rows.with_columns(claim='claims', at=pl.int_ranges(pl.col('claims').list.len())).explode('claim', 'at').drop_nulls('claim')
-    pairs = claims.with_columns(evidence='page_passages', place=pl.int_ranges(pl.col('page_passages').list.len())).explode('evidence',
-            'place')
-    scores = np.asarray(verifier.probabilities(list(pairs.select('evidence', 'claim').iter_rows()),
-                                               store)) if pairs.height else np.zeros((0, 3))
-    if scores.shape != (pairs.height, 3) or not np.isfinite(scores).all():
-        raise ModelError(f'the verifier gave scores of the shape {scores.shape} for {pairs.height} pairs, or numbers that are not finite: '
-                         f'expected three probabilities a pair')
-    best = pairs.with_columns(neutrality=pl.Series(scores[:, 1], dtype=pl.Float64)).sort('id', 'at', 'neutrality', 'place',
-                                                                                         descending=[False, False, True, False])
-    best = best.unique(['id', 'at'], keep='first', maintain_order=True)
-    return PAIRS.check(best.select(id=pl.format('{}#claim {}|page {}', 'id', pl.col('at') + 1, pl.col('place') + 1), split='split',
-                                   claim='claim', evidence='evidence', label=pl.lit('NEUT'), group='page', source=pl.lit('oasis')))
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c51
-OPEN = 'open'
-STATED_ELSEWHERE = 'as stated by whoever made the data'
-
-class TrainingData(NamedTuple):
-    "Rows of OASIS' shape that a part is trained on."
-    name: str           # one of OASIS_SETS, or the name of the file or folder
-    rows: pl.DataFrame  # schema OASIS; split is train or dev, cut by page
-
-    @property
-    def source(self) -> str:  # in frames and cards; unlike the name of any other source
-        return self.name if self.name == SAMPLE else f'{self.name} (OASIS-shaped)'
-
-    @property
-    def licence(self) -> str: return 'Apache-2.0, ours' if self.name == SAMPLE else STATED_ELSEWHERE
-
-    @property
-    def option(self) -> str:  # of the command `train`
-        return f' --data {shlex.quote(self.name)}'
-
-    @property
-    def limits(self) -> tuple[str, ...]:  # for a card
-        known = f'It knows the kinds of text of {self.source}, on which alone it was trained, and no others.'
-        return (known, 'It was trained on the shipped sample, on which much is reported: for trying only.')[:1 + (self.name == SAMPLE)]
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c52
-def held_out_pages(
-    rows: pl.DataFrame,  # schema OASIS
-    name: str = 'the data',
-) -> pl.DataFrame:  # schema OASIS
-    "The same rows with the splits train and dev. Raises `DataError` when one of them would be empty."
-    training = pl.col('split') == 'train'
-    if rows.select(training.all()).item(): rows = rows.with_columns(split=split_by(rows['page'], {'dev': .2, 'train': .8}))
-    else: rows = rows.with_columns(split=pl.when(training.all().over('page')).then(pl.lit('train')).otherwise(pl.lit('dev')))
-    if rows['split'].n_unique() < 2:
-        raise DataError(f'{name} has {rows["page"].n_unique()} pages, all of them '
-                        f'{"to train on" if "train" in rows["split"] else "held out"}: '
-                        'give 3 or more, or a column split with train and validation')
-    return OASIS.check(rows)
-
-def training_data(
-    data: Path|str,
-) -> TrainingData|None:  # None: the open data that the shipped parts were trained on
-    """What `open` stands for, or data of OASIS' shape (`corpora.load_oasis_data`). Raises `UsageError`, naming the choices, where there is none of that
-    name, `DataError` where it does not fit."""
-    if data == OPEN: return None
-    path = Path(data).expanduser().absolute()
-    name = str(data) if data in OASIS_SETS else path.name + '/'*path.is_dir()  # so a folder is not taken for a set of its name
-    return TrainingData(name, held_out_pages(load_oasis_data(data, others=[OPEN]), name))
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c55
-_TOKEN = r'\w+|[^\w\s]'
-
-def token_counts(texts: pl.Series) -> np.ndarray:
-    "Words and marks of each text."
-    return texts.str.count_matches(_TOKEN).to_numpy()
-
-def resource_sizes(
-    data: pl.DataFrame,  # schema OASIS
-) -> list[dict]:  # row, column, ours, n; low and high (95 %, Student's t) of means
-    "The lines of Table 2: counts and means."
-    claims = data['claims'].explode().drop_nulls()
-    counts = {('Claim Extraction', 'Pages'): data['page'].n_unique(), ('Claim Extraction', 'Passages'): data.height,
-              ('Claim Extraction', 'Claims'): len(claims),
-              ('Claim Falsification', 'Unfactual Claims'): data['falsified'].count(),
-              ('Factual Text Generation', 'Factual Texts'): data['factual'].count(),
-              ('Unfactual Text Generation', 'Unfactual Texts'): data['unfactual'].count()}
-    means = {('Claim Extraction', 'Avg. Tokens per Passage'): token_counts(data['passage']),
-             ('Claim Extraction', 'Avg. Claims per Passage'): data['claims'].list.len().to_numpy(),
-             ('Claim Extraction', 'Avg. Tokens per Claim'): token_counts(claims),
-             ('Claim Falsification', 'Avg. Tokens per Unfactual Claim'): token_counts(data['falsified']),
-             ('Factual Text Generation', 'Avg. Tokens per Factual Text'): token_counts(data['factual']),
-             ('Unfactual Text Generation', 'Avg. Tokens per Unfactual Text'): token_counts(data['unfactual'])}
-    cells = [{'row': row, 'column': column, 'ours': float(count), 'n': data.height} for (row, column), count in counts.items()]
-    intervals = {place: mean_interval(values) for place, values in means.items()}
-    return cells + [{'row': row, 'column': column, 'ours': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n}
-                    for (row, column), found in intervals.items()]
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c58
-MADE_BY_A_BUILD = ('passage', 'answer', 'json')
-
-def rule_cells(
-    shares: pl.DataFrame,  # of `rule_shares`
-    column: str,  # names the data
-) -> list[dict]:  # row, column, ours, low, high, n
-    "One cell for each rule: the share of items that keep it."
-    intervals = [(rule, proportion_interval(kept, n)) for rule, kept, n, _ in shares.iter_rows() if n]
-    return [{'row': rule, 'column': column, 'ours': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n} for rule,
-            found in intervals]
-
-def built_shares(
-    built: Build,
-) -> pl.DataFrame:  # as of `rule_shares`
-    "How many of the items that were asked for keep each rule: `json` of those that were answered, the rules after it of what could be read."
-    broken, asked = built.manifest['rules_broken'], built.manifest['counts']['asked']
-    answered = asked - broken.get('answer', 0)
-    read = answered - broken.get('json', 0)  # an item without an answer that can be read has no other fault
-    sizes = {rule: {'answer': asked, 'json': answered}.get(rule, read) for rule in GENERATION_RULES if rule != 'passage'}
-    shares = pl.DataFrame([{'rule': rule, 'kept': n - broken.get(rule, 0), 'n': n} for rule, n in sizes.items()], schema=SHARES)
-    return shares.with_columns(share=pl.when(pl.col('n') > 0).then(pl.col('kept')/pl.col('n')))
-
-# %% ../../nbs/06_claims/02_generation.ipynb #c61
-def new_words(
-    text: str,
-    before: str,
-    max_words: int = 6,
-) -> str:
-    "The words of a text that have no counterpart in what was before it, in order; dots where there are more."
-    words, others = text.split(), before.split()
-    blocks = SequenceMatcher(None, [*map(str.casefold, others)], [*map(str.casefold, words)], autojunk=False).get_opcodes()
-    found = [word.strip('.,;:') for kind, _, _, start, end in blocks if kind in ('replace', 'insert') for word in words[start:end]]
-    return ' '.join(found[:max_words]) + ' …'*(len(found) > max_words)
-
-def step_boxes(
-    item: Mapping,  # a row of OASIS
-) -> tuple[list[dict], list[dict]]:  # boxes and links, as `plots.link_chart` takes them
-    "The four steps on one item (Fig. 1): claims (1), the falsified claim (2), the factual text (3), the unfactual text (4)."
-    altered = item['altered']
-    boxes = [{'side': 'left', 'label': f'1.{at}', 'text': claim, 'tag': 'to be altered' if at == altered + 1 else None}
-             for at, claim in enumerate(item['claims'], 1)]
-    steps = (('2', item['falsified'], f'new: {new_words(item["falsified"], item["claims"][altered])}'), ('3', item['factual'], 'factual'),
-             ('4', item['unfactual'], f'new: {new_words(item["unfactual"], item["factual"])}'))
-    boxes += [{'side': 'right', 'label': label, 'text': text, 'tag': tag} for label, text, tag in steps]
-    return boxes, [{'left': f'1.{altered + 1}', 'right': label} for label in ('2', '3', '4')]

@@ -21,6 +21,8 @@ from .extraction import MAX_WORDS, distinct_claims
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
 from ..text.sentences import sentences
+from ..text.words import ORDINALS, NUMBER_WORDS
+from ..text.words import MONTHS, WEEKDAYS
 
 # %% ../../nbs/06_claims/01_rules.ipynb #c4
 GENERATION_RULES = {
@@ -48,7 +50,7 @@ class Fault(NamedTuple):
     where: str   # 'claim 3' (from 1), 'falsified', 'factual', …
     detail: str  # what was found
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c6
+# %% ../../nbs/06_claims/01_rules.ipynb #c7
 def read_all(
     claims: Iterable[str],
 ) -> dict:  # spacy Doc by claim
@@ -57,7 +59,7 @@ def read_all(
     return dict(zip(different, progress(load_pipeline().pipe(different, batch_size=256), total=len(different), label='checking',
                                         unit='claim'), strict=True))
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c8
+# %% ../../nbs/06_claims/01_rules.ipynb #c9
 _PRONOUNS = frozenset('i you he she it we they this that these those who whom which what there him her them himself herself itself '
                       'themselves hers theirs mine yours ours his'.split())
 _SUBJECTS = ('nsubj', 'nsubjpass', 'csubj', 'csubjpass', 'expl')
@@ -79,7 +81,7 @@ def subject(
     if not len(claim) or claim[0].tag_ in ('VBN', 'VBD', 'IN', 'TO', 'MD'): return ''
     return claim[0].text  # the parser found none, and it may be wrong
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c9
+# %% ../../nbs/06_claims/01_rules.ipynb #c10
 def claim_faults(
     claim,  # spacy Doc
     where: str,
@@ -91,15 +93,10 @@ def claim_faults(
     elif first.casefold() in _PRONOUNS: faults.append(Fault('subject', where, first))
     return faults + [Fault('dots', where, claim.text[-20:])]*bool(re.search(r'\.\.|…', claim.text))
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c13
-_MONTHS = frozenset('January February March April May June July August September October November December'.split())
-_DAYS = frozenset('Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split())
-_SMALL = ('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen '
-          'nineteen').split()
-_TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'.split()
-_ORDINALS = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split()
-_VALUES = ({word: value for value, word in enumerate(_SMALL) if word != 'one'} | {word: 10*value for value, word in enumerate(_TENS, 2)}
-           | {word: f'{value}th' for value, word in enumerate(_ORDINALS, 1)}
+# %% ../../nbs/06_claims/01_rules.ipynb #c14
+_DATE_WORDS = frozenset((*MONTHS, *WEEKDAYS))
+_VALUES = ({word: value for word, value in NUMBER_WORDS.items() if word != 'one'}
+           | {word: f'{value}th' for value, word in enumerate([*ORDINALS, 'eleventh', 'twelfth'], 1)}
            | {word: word for word in ('hundred', 'thousand', 'million', 'billion', 'trillion', 'dozen', 'half')})
 _QUANTITY = re.compile(r"\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?|[^\W\d_]+")
 
@@ -109,14 +106,14 @@ def quantities(
     "What a text says in dates and in numbers, each in one spelling."
     dates, numbers = set(), set()
     for word in _QUANTITY.findall(text):
-        if word in _MONTHS or word in _DAYS: dates.add(word)
+        if word in _DATE_WORDS: dates.add(word)
         elif word[0].isdigit():
             plain = re.sub(r'(st|nd|rd)$', 'th', word.replace(',', ''))
             (dates if re.fullmatch(r'1\d{3}s?|20\d\ds?', plain) and ',' not in word else numbers).add(plain)
         elif (value := _VALUES.get(word.casefold())) is not None: numbers.add(str(value))
     return dates, numbers
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c15
+# %% ../../nbs/06_claims/01_rules.ipynb #c16
 def _stem(word: str) -> str:
     "A word without case and plural or possessive s."
     plain = re.sub(r"['’]s$", '', word.casefold())
@@ -128,7 +125,7 @@ def name_words(
     "Words of a claim that are names or parts of names. The first counts by two of three signs: its tag, an entity, what follows."
     found = {}
     for token in claim:
-        if not token.text[:1].isupper() or token.text in _MONTHS | _DAYS | {'I'} or _VALUES.get(token.lower_) is not None: continue
+        if not token.text[:1].isupper() or token.text in _DATE_WORDS | {'I'} or _VALUES.get(token.lower_) is not None: continue
         following = claim[token.i + 1] if token.i + 1 < len(claim) else None
         signs = [token.pos_ == 'PROPN', bool(token.ent_type_),
                  following is not None and (following.pos_ == 'PROPN' or following.tag_ == 'POS')]
@@ -136,7 +133,7 @@ def name_words(
         if certain: found[_stem(token.text)] = token.text
     return found
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c16
+# %% ../../nbs/06_claims/01_rules.ipynb #c18
 _NEGATIONS = frozenset("not n't n’t never no nor neither without".split())
 
 def _content(claim) -> tuple[Counter, int]:
@@ -155,7 +152,7 @@ def is_negation(
     (words, negations), (others, more) = _content(original), _content(falsified)
     return negations != more and words == others
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c17
+# %% ../../nbs/06_claims/01_rules.ipynb #c19
 def _changes(rule: str, before: set[str], after: set[str]) -> list[Fault]:
     "One fault where two sets differ."
     parts = [f'{said} {", ".join(sorted(words))}' for said, words in (('lost', before - after), ('new', after - before)) if words]
@@ -183,7 +180,7 @@ def falsification_faults(
             + [Fault('negation', 'falsified', falsified.text)]*is_negation(original, falsified)
             + _changes('dates', *quantity[0]) + _changes('numbers', *quantity[1]) + _changes('names', lost, new))
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c21
+# %% ../../nbs/06_claims/01_rules.ipynb #c23
 COPIED = 0.5   # of the factual text's sequences of four words may stand in the passage
 CHANGED = 0.4  # of the words of both texts may differ
 TOUCHED = 2    # sentences may differ
@@ -209,7 +206,7 @@ def changed_share(
     same = sum(block.size for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks())
     return 1 - 2*same/(len(before) + len(after)) if before or after else 0.0
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c22
+# %% ../../nbs/06_claims/01_rules.ipynb #c24
 def touched_sentences(
     factual: str,
     unfactual: str,
@@ -227,12 +224,12 @@ def text_faults(passage: str, factual: str, unfactual: str) -> list[Fault]:
     apart = changed > CHANGED or touched > TOUCHED
     return faults + [Fault('apart', 'unfactual', f'{changed:.0%} of the words and {touched} sentences differ')]*apart
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c24
+# %% ../../nbs/06_claims/01_rules.ipynb #c26
 def rules_digest() -> str:
     "A digest of the rules and their thresholds: data checked under others is other data."
     return digest([GENERATION_RULES, MAX_WORDS, COPIED, CHANGED, TOUCHED])[:16]
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c26
+# %% ../../nbs/06_claims/01_rules.ipynb #c28
 FAULTS = Schema('faults', {'id': pl.String, 'rule': pl.String, 'where': pl.String, 'detail': pl.String})
 ITEM = Schema('items', {'id': pl.String, 'passage': pl.String, 'claims': pl.List(pl.String), 'original': pl.String, 'falsified': pl.String,
                         'factual': pl.String, 'unfactual': pl.String}, open=True)
@@ -254,7 +251,7 @@ def item_faults(item: Mapping, read: Mapping) -> list[Fault]:
     faults += falsification_faults(read[original], read[falsified], claims)
     return faults + text_faults(item['passage'], item['factual'], item['unfactual'])
 
-# %% ../../nbs/06_claims/01_rules.ipynb #c27
+# %% ../../nbs/06_claims/01_rules.ipynb #c29
 def check_items(
     items: pl.DataFrame,  # schema OASIS, or ITEM
 ) -> pl.DataFrame:  # schema FAULTS, in the order of the items; empty when every rule is kept

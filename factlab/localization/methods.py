@@ -4,25 +4,20 @@
 
 # %% auto #0
 __all__ = ['PREDICTIONS', 'LIST_RETRY', 'ZERO_SHOT', 'FEW_SHOT', 'COT', 'DECOMPOSE', 'DETECT', 'MERGE', 'FACTS_RETRY',
-           'DETECTION_RETRY', 'REASONS_RETRY', 'BINARY', 'VERDICT_RETRY', 'WINDOW', 'STRIDE', 'T5_LIMIT', 'STYLES',
-           'read_final_list', 'read_retried_list', 'cot_prompt', 'Localizer', 'read_detection',
-           'read_retried_detection', 'detection_retry', 'FactScore', 'Binary', 'binarize', 'two_step', 'oracle',
-           'text_windows', 'claim_probabilities', 'claim_support', 'support_scores', 'sentences', 'best_f1_threshold',
-           'classify', 'PromptSet', 'prompt_set', 'hinted']
+           'DETECTION_RETRY', 'REASONS_RETRY', 'BINARY', 'VERDICT_RETRY', 'STYLES', 'read_final_list',
+           'read_retried_list', 'cot_prompt', 'Localizer', 'read_detection', 'read_retried_detection',
+           'detection_retry', 'FactScore', 'Binary', 'binarize', 'two_step', 'oracle', 'PromptSet', 'prompt_set',
+           'hinted']
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c2
-import math
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 import polars as pl
 
-from ..claims.extraction import window_starts
-from ..core.core import ModelError, Schema, UsageError, progress, split_options
+from ..core.core import Schema, UsageError
 from factlab.models.asking import (
     RETRY_NOTE,
     VERDICTS,
@@ -35,7 +30,6 @@ from factlab.models.asking import (
     read_items,
     read_response,
 )
-from ..models.encoder import Encoder
 from ..models.interface import Message, Model, Request, Response, ask
 from factlab.models.prompts import (
     Parsed,
@@ -48,9 +42,6 @@ from factlab.models.prompts import (
     parse_yes_no,
 )
 from ..models.store import StoreChoice
-from ..text.sentences import sentences as read_sentences
-from ..text.sentences import short_sentences
-from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4
 PREDICTIONS = answer_schema('predictions', 'predicted', pl.List(pl.String))  # descriptions; null unless the status is ok
@@ -388,144 +379,6 @@ def oracle(
         **{column: [0]*rows.height for column in ('calls', 'prompt_tokens', 'completion_tokens')}})
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c38
-WINDOW, STRIDE = 8, 5  # sentences of the text that are read at once, and from one window to the next
-
-def text_windows(
-    text: str,
-) -> list[str]:  # at least one
-    "A text in overlapping windows of sentences."
-    split = read_sentences(text)
-    return [' '.join(split[start:start + WINDOW]) for start in window_starts(len(split), WINDOW, STRIDE)] or [text]
-
-def claim_probabilities(
-    texts: Sequence[str],
-    claims: Sequence[Sequence[str]],  # about each text
-    verifier: Verifier,
-    store: StoreChoice = None,
-) -> list[np.ndarray]:  # for each text [claims, windows, 3]: P(ENT), P(NEUT), P(CONTR)
-    "What a verifier says of every claim and every window of its text."
-    windows = [text_windows(text) for text in texts]
-    pairs = [(window, claim) for found, stated in zip(windows, claims, strict=True) for claim in stated for window in found]
-    shapes = [(len(stated), len(found), 3) for found, stated in zip(windows, claims, strict=True)]
-    rows = np.asarray(verifier.probabilities(pairs, store)).reshape(-1, 3)
-    return ([part.reshape(shape) for part, shape in zip(np.split(rows, np.cumsum([n*m for n, m, _ in shapes])[:-1]), shapes, strict=True)]
-            if shapes else [])
-
-def claim_support(
-    probabilities: np.ndarray,  # [claims, windows, 3]
-) -> np.ndarray:  # [claims]
-    "P(ENT) of each claim in the window that supports it best."
-    return probabilities[..., 0].max(1)
-
-# %% ../../nbs/09_localization/00_methods.ipynb #c42
-def support_scores(
-    rows: pl.DataFrame,  # columns text, summary
-    classifier: str|Verifier = 'verifier',  # 'verifier' (the trained one), any name of `nli.load_verifier`, 'encoder', 'encoder:<id or folder>', or 't5:<id or folder>' for TrueTeacher's form
-    store: StoreChoice = None,
-) -> np.ndarray:  # float64 [rows], higher is better supported
-    "How well each text supports its summary, by a classifier that is not the evaluated model. Raises `UsageError` for one that does not exist."
-    if not isinstance(classifier, str): return _verified_support(rows, classifier, store)
-    bare, options = split_options(classifier)
-    kind, _, target = bare.partition(':')
-    allowed = {'encoder': set(), 't5': {'batch', 'dtype'}}.get(kind)
-    if allowed is None: return _verified_support(rows, _classifying_verifier(classifier), store)
-    if set(options) - allowed:
-        raise UsageError(f'the classifier {classifier!r} has an unknown option: {kind} takes {sorted(allowed) or "none"}')
-    if kind == 'encoder': return _encoder_support(rows, target or 'tiny', store)
-    if not target: raise UsageError(f'the classifier {classifier!r} names no model: write t5:<id or folder>')
-    return _t5_support(rows, target, options.get('batch', '8'), options.get('dtype', 'auto'))
-
-def _classifying_verifier(name: str) -> Verifier:
-    try: return load_verifier('tiny' if name == 'verifier' else name)
-    except UsageError as error:
-        raise UsageError(f'there is no classifier {name!r}: it is encoder, encoder:<id or folder>, t5:<id or folder>, or a verifier '
-                         f'({error})') from None
-
-def _verified_support(rows: pl.DataFrame, verifier: Verifier, store: StoreChoice) -> np.ndarray:
-    claims = [short_sentences(summary) or [summary] for summary in rows['summary'].to_list()]
-    found = claim_probabilities(rows['text'].to_list(), claims, verifier, store)
-    return np.array([claim_support(each).min() for each in found], dtype=float)
-
-# %% ../../nbs/09_localization/00_methods.ipynb #c44
-def sentences(text: str) -> list[str]:
-    "A plain split at sentence ends and line breaks; at least one piece, so that a text of one word is a sentence."
-    return [s for s in re.split(r'(?<=[.!?])["\')\]]*\s+(?=[^a-z])|\n+', text) if s and s.strip()] or [text]
-
-def _encoder_support(rows: pl.DataFrame, name: str, store: StoreChoice) -> np.ndarray:
-    encoder = Encoder(name)
-    parts = {column: [sentences(text) for text in rows[column].to_list()] for column in ('text', 'summary')}
-    vectors = {column: iter(encoder.encode([s for row in parts[column] for s in row], store)) for column in parts}
-    def stacked(column, row): return np.stack([next(vectors[column]) for _ in row])
-    return np.array([(stacked('summary', claim) @ stacked('text', source).T).max(axis=1).min()
-                     for source, claim in zip(parts['text'], parts['summary'], strict=True)], dtype=float)
-
-# %% ../../nbs/09_localization/00_methods.ipynb #c46
-T5_LIMIT = 2048  # tokens of text and summary together
-
-def _t5_support(rows: pl.DataFrame, target: str, batch: str, dtype: str) -> np.ndarray:
-    "Probability that a T5 entailment model writes `1` for `premise: … hypothesis: …`, which is TrueTeacher's form."
-    import torch
-    if not batch.isdecimal() or int(batch) < 1:
-        raise UsageError(f'batch of the classifier t5:{target} must be a number above 0, not {batch!r}')
-    if dtype not in ('auto', 'float32', 'bfloat16', 'float16'):
-        raise UsageError(f'dtype of the classifier t5:{target} is auto, float32, bfloat16 or float16, not {dtype!r}')
-    tokenizer, model = _load_t5(target, dtype)
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    model.to(device)
-    one = tokenizer('1', add_special_tokens=False).input_ids[-1]
-    if rows.is_empty(): return np.zeros(0)
-    texts = [f'premise: {text} hypothesis: {summary}' for text, summary in rows.select('text', 'summary').iter_rows()]
-    long = sum(len(tokens) > T5_LIMIT for tokens in tokenizer(texts, verbose=False)['input_ids'])
-    if long:
-        warnings.warn(f'{long} of {len(texts)} texts are longer than {T5_LIMIT:,} tokens: the classifier {target} reads no further, and '
-                      f'their summaries may look unsupported', stacklevel=2)
-    order, scores, size = np.argsort([-len(t) for t in texts]), np.full(len(texts), np.nan), int(batch)
-    for start in progress(range(0, len(texts), size), label='classifier'):
-        index = order[start:start + size]
-        inputs = tokenizer([texts[i] for i in index], return_tensors='pt', padding=True, truncation=True, max_length=T5_LIMIT).to(device)
-        begin = torch.full((len(index), 1), model.config.decoder_start_token_id, device=device)
-        with torch.inference_mode(): logits = model(**inputs, decoder_input_ids=begin).logits[:, 0]
-        scores[index] = logits.float().softmax(-1)[:, one].cpu().numpy()
-    return scores
-
-def _load_t5(target: str, dtype: str):
-    "Tokenizer and model of a classifier; safetensors alone, since other weight files are pickles."
-    from safetensors import SafetensorError
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-    try:
-        return AutoTokenizer.from_pretrained(target), AutoModelForSeq2SeqLM.from_pretrained(target, dtype=dtype,
-            use_safetensors=True).eval()
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise ModelError(f'cannot load the classifier {target!r} ({str(error).strip()[:300]}): name a T5 model of the hub or a folder, '
-                         f'with safetensors weights') from None
-
-# %% ../../nbs/09_localization/00_methods.ipynb #c47
-def best_f1_threshold(
-    support: np.ndarray,       # float [n], higher is better supported
-    inconsistent: np.ndarray,  # bool [n], the truth
-) -> float:  # below it a summary is called inconsistent
-    "The threshold with the highest F1 of the class *inconsistent* (FINAL App. C.3); of equal ones the lowest. All values are tried."
-    support, truth = np.asarray(support, float), np.asarray(inconsistent, bool)
-    if support.size == 0: raise UsageError('a threshold needs at least one labelled row: the development split is empty')
-    cuts = np.unique(support)
-    cuts = np.concatenate([(cuts[1:] + cuts[:-1]) / 2, [math.nextafter(cuts[-1], math.inf)]])
-    flagged = support[None, :] < cuts[:, None]
-    hits = (flagged & truth).sum(1)
-    return float(cuts[np.argmax(2 * hits / np.maximum(flagged.sum(1) + truth.sum(), 1))])
-
-def classify(
-    rows: pl.DataFrame,      # columns id, text, summary
-    support: np.ndarray,     # float [rows]
-    threshold: float,
-) -> pl.DataFrame:  # schema VERDICTS
-    "Verdicts from support scores: inconsistent below the threshold."
-    n = rows.height
-    return VERDICTS.frame({'id': rows['id'].to_list(), 'status': ['ok']*n,
-                           'reason': [f'support {s:.3f}, threshold {threshold:.3f}' for s in support],
-        'inconsistent': (np.asarray(support) < threshold).tolist(), 'answer': ['']*n,
-        **{column: [0]*n for column in ('calls', 'prompt_tokens', 'completion_tokens')}})
-
-# %% ../../nbs/09_localization/00_methods.ipynb #c50
 @dataclass(frozen=True)
 class PromptSet:
     "The prompts of one experiment: two variants each of the three styles, and the source of the wording."

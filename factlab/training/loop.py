@@ -45,7 +45,7 @@ class Learner:
         "One step along the gradients that `backward` left at the model's weights."
         import torch
         for weight, full in self._copied():
-            full.grad, weight.grad = weight.grad.float(), None
+            full.grad, weight.grad = None if weight.grad is None else weight.grad.float(), None
         if self.max_norm is not None: torch.nn.utils.clip_grad_norm_(self.full.values(), self.max_norm)
         for group in self.optimizer.param_groups: group['lr'] = learning_rate
         self.optimizer.step()
@@ -62,7 +62,7 @@ class Learner:
             for weight, full in self._copied(): weight.copy_(full)
 
     def tensors(self) -> 'dict[str, torch.Tensor]':
-        "The weights and AdamW's two moments of each, by name."
+        "The weights and AdamW's two moments of each, by name; a weight that never had a gradient has no moments."
         found = {f'weight/{name}': full.detach() for name, full in self.full.items()}
         for name, full in self.full.items():
             moments = self.optimizer.state.get(full, {})
@@ -78,10 +78,10 @@ class Learner:
         import torch
         with torch.no_grad():
             for name, full in self.full.items(): full.copy_(tensors[f'weight/{name}'])
-        if step:
-            for name, full in self.full.items():
-                moments = {moment: tensors[f'{moment}/{name}'].clone().to(full.device) for moment in ('exp_avg', 'exp_avg_sq')}
-                self.optimizer.state[full] = {'step': torch.tensor(float(step)), **moments}
+        for name, full in self.full.items():
+            if f'exp_avg/{name}' not in tensors: continue
+            moments = {moment: tensors[f'{moment}/{name}'].clone().to(full.device) for moment in ('exp_avg', 'exp_avg_sq')}
+            self.optimizer.state[full] = {'step': torch.tensor(float(step)), **moments}
         self._write_back()
 
 # %% ../../nbs/16_training/00_loop.ipynb #c8
@@ -152,6 +152,7 @@ def save_checkpoint(
     with replacing(Path(folder)/CHECKPOINT) as beside: save_file(tensors, str(beside), metadata=header)
     return Path(folder)/CHECKPOINT
 
+# %% ../../nbs/16_training/00_loop.ipynb #c12
 def _read_header(file: Path) -> tuple[dict[str, Any], Run]:
     "The identity that a checkpoint carries, and where its run stood."
     from safetensors import SafetensorError, safe_open
@@ -174,8 +175,8 @@ def load_checkpoint(
     if not file.is_file(): return Run()
     its_identity, run = _read_header(file)
     if differences := identity_differences(json.loads(canonical_json(identity)), its_identity):
-        raise UsageError(f'{file} belongs to another training: {"; ".join(differences)}. Choose another folder, go on with that training by '
-                         'its own settings and data, or delete the file to begin anew')
+        raise UsageError(f'{file} belongs to another training: {"; ".join(differences)}. Choose another folder, go on with that '
+                         'training by its own settings and data, or delete the file to begin anew')
     try:
         tensors = read_tensors(file)
         learner.restore(tensors, run.step)
@@ -183,7 +184,7 @@ def load_checkpoint(
     except (ModelError, KeyError, RuntimeError) as error: raise _unreadable(file, error) from None
     return run
 
-# %% ../../nbs/16_training/00_loop.ipynb #c16
+# %% ../../nbs/16_training/00_loop.ipynb #c17
 LOSSES = 'training.json'
 
 def write_losses(
@@ -205,14 +206,14 @@ def read_losses(
         raise ModelError(f'{file} holds something other than numbers under "losses": train the part anew')
     return losses
 
-# %% ../../nbs/16_training/00_loop.ipynb #c17
+# %% ../../nbs/16_training/00_loop.ipynb #c18
 def loss_chart(
     losses: Sequence[float],  # of every step
     window: int = 20,         # steps that are averaged
     title: str = 'Does the verifier still learn?',
 ):  # altair.Chart
     "Cross-entropy of the training batches over the steps, and its moving average."
-    from factlab.reports.plots import load_altair
+    from factlab.reports.theme import load_altair
     alt = load_altair()
     mean = pl.col('loss').rolling_mean(min(window, len(losses)), min_samples=1)
     frame = pl.DataFrame({'step': np.arange(1, len(losses) + 1), 'loss': losses}).with_columns(mean=mean)
@@ -223,7 +224,7 @@ def loss_chart(
     shown = alt.TitleParams(title, subtitle=f'points: each of {len(losses)} steps; line: mean of the last {window}')
     return (points + line).properties(width=420, height=220, title=shown)
 
-# %% ../../nbs/16_training/00_loop.ipynb #c20
+# %% ../../nbs/16_training/00_loop.ipynb #c21
 def train(
     folder: Path|str,  # of the checkpoint; a run that was stopped goes on there
     learner: Learner,
@@ -267,7 +268,7 @@ def _one_step(learner: Learner, loss: 'torch.Tensor', run: Run, learning_rate: f
     learner.update(learning_rate)
     run.step, run.losses = run.step + 1, [*run.losses, value]
 
-# %% ../../nbs/16_training/00_loop.ipynb #c25
+# %% ../../nbs/16_training/00_loop.ipynb #c26
 def data_licence(
     name: str,  # of the registry; 'sample' for what was written for factlab
 ) -> str:

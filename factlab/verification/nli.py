@@ -70,7 +70,7 @@ def pair_key(
     "Key of a pair's probabilities in the store."
     return digest({'verifier': dict(identity), 'evidence': pair[0], 'claim': pair[1]})
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c7
+# %% ../../nbs/08_verification/01_nli.ipynb #c8
 def _in_shares(keys: Mapping[Pair, str], compute: Callable, store: Store|None, name: str) -> dict[str, np.ndarray]:
     "Probabilities by key of pairs that are not in the store."
     found, waiting = {}, sorted(keys, key=lambda pair: -len(pair[0]) - len(pair[1]))
@@ -101,7 +101,7 @@ def cached_probabilities(
             found |= _in_shares({pair: key for pair, key in keys.items() if key not in found}, compute, store, name)
     return np.stack([found[keys[pair]] for pair in pairs])
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c11
+# %% ../../nbs/08_verification/01_nli.ipynb #c12
 _NAMES = {'ENT': 'entailment entails entailed entail ent supports supported support consistent',
           'NEUT': 'neutral neut nei notenoughinfo notenoughinformation notenoughevidence unknown unverifiable',
           'CONTR': 'contradiction contradictory contradicts contradicted contradict contr refutes refuted refute'}
@@ -114,7 +114,7 @@ class Outputs(NamedTuple):
     labels: tuple[str, ...]  # one of NLI_LABELS for each output, in the model's order
     note: str = ''           # what a reader of the probabilities should know
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c12
+# %% ../../nbs/08_verification/01_nli.ipynb #c13
 def _plain(name: object) -> str: return re.sub(r'[^a-z0-9]', '', str(name).casefold())
 
 def _names_of(config: Mapping) -> list[str]|None:  # in the order of the outputs; None where the configuration contradicts itself
@@ -136,7 +136,7 @@ def _asked_labels(asked: str, name: str, size: int|None) -> tuple[str, ...]:
                          "in the order of the model's outputs")
     return labels
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c13
+# %% ../../nbs/08_verification/01_nli.ipynb #c14
 def read_outputs(
     config: Mapping,  # the model's config.json
     name: str,        # of the model, for messages
@@ -151,7 +151,7 @@ def read_outputs(
             labels = tuple('CONTR' if _plain(each) in _DENIALS else label for each, label in zip(names, labels, strict=True))
     if 'ENT' not in labels or None in labels or len({*labels}) < len(labels):
         tables = {key: config[key] for key in ('id2label', 'label2id') if key in config}
-        raise ModelError(f'what the outputs of {name} mean cannot be answered from its configuration: '
+        raise ModelError(f'what the outputs of {name} mean cannot be told from its configuration: '
                          f'{json.dumps(tables, ensure_ascii=False)[:300]}. '
                          'Look it up in its model card and write it in the order of the outputs, as '
                          f'{name}{"&" if "?" in name else "?"}labels=ENT,NEUT,CONTR (or two of them, ENT and another)')
@@ -159,14 +159,14 @@ def read_outputs(
     merged = ' What the evidence leaves open counts as CONTR.' if absent == ['NEUT'] else ''
     return Outputs(labels, f'the model has two outputs: P({absent[0]}) is always 0.{merged}' if absent else '')
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c18
+# %% ../../nbs/08_verification/01_nli.ipynb #c19
 def most_decided(
     windows: np.ndarray,  # [windows, 3] of one premise, in the order of the text
 ) -> np.ndarray:  # [3]
     "The row of the window that speaks for the premise."
     return windows[np.argmin(windows[:, 1]) if windows[:, 1].any() else np.argmax(windows[:, 0])]
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c21
+# %% ../../nbs/08_verification/01_nli.ipynb #c22
 def token_pieces(
     tokenizer,  # of transformers, a fast one
     claim: str,
@@ -196,7 +196,7 @@ def in_pieces(
     if max(sizes, default=1) == 1: return rows
     return np.stack([weakest_part(part) for part in np.split(rows, np.cumsum(sizes)[:-1])])
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c24
+# %% ../../nbs/08_verification/01_nli.ipynb #c25
 NLI_OPTIONS = {'labels': Option(str, None, "meaning of the model's outputs in their order, as ENT,NEUT,CONTR"),
            'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
            'window': Option(above_zero, 512, 'tokens that are read at once, premise and claim together'),
@@ -221,7 +221,7 @@ def _classifier(name: str, source: Source, dtype: str, device: str):
                          'that was trained on NLI')
     return model.to(device).eval()
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c25
+# %% ../../nbs/08_verification/01_nli.ipynb #c26
 def token_batches(
     lengths: Sequence[int],  # tokens of each row
     max_tokens: int,         # of a batch, with padding
@@ -234,12 +234,21 @@ def token_batches(
         yield order[start:start + size]
         start += size
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c27
+# %% ../../nbs/08_verification/01_nli.ipynb #c28
+def _readable(text: str) -> str: return text.encode('utf-8', 'replace').decode()  # half a surrogate pair has no tokens
+
+def _runs(rows: np.ndarray, owner: Sequence[int], n: int) -> list[np.ndarray]:
+    "Rows by their owner, 0 to n - 1; owners are in order."
+    return np.split(rows, np.searchsorted(owner, np.arange(1, n)))
+
+# %% ../../nbs/08_verification/01_nli.ipynb #c30
 class NLI:
     """A sequence classification model as a verifier: hub id or folder, as `nli:org/name?labels=ENT,NEUT,CONTR`.
 
-    Options: `labels`, `dtype` (float32; auto, bfloat16, float16), `device`, `window`, `batch_tokens`, `revision`. Weights load with the first pair that is not in
-    the store. Raises `ModelError` when there is no such model or its outputs cannot be answered, `UsageError` on an unknown option."""
+    Options: `labels`, `dtype` (float32; auto, bfloat16, float16), `device`, `window`, `batch_tokens`, `revision`.
+    Weights load with the first pair that is not in the store.
+
+    Raises `ModelError` when there is no such model or its outputs cannot be told, `UsageError` on an unknown option."""
 
     def __init__(self, name: str):
         self.name = name
@@ -306,14 +315,7 @@ class NLI:
             scores[batch[:, None], columns] = logits.softmax(1).cpu().numpy()
         return scores
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c28
-def _readable(text: str) -> str: return text.encode('utf-8', 'replace').decode()  # half a surrogate pair has no tokens
-
-def _runs(rows: np.ndarray, owner: Sequence[int], n: int) -> list[np.ndarray]:
-    "Rows by their owner, 0 to n - 1; owners are in order."
-    return np.split(rows, np.searchsorted(owner, np.arange(1, n)))
-
-# %% ../../nbs/08_verification/01_nli.ipynb #c38
+# %% ../../nbs/08_verification/01_nli.ipynb #c40
 VERIFIER_ANSWERS = ('Supported', 'Not enough information', 'Refuted')  # in the order of NLI_LABELS
 
 ASK_VERIFIER = Prompt(name='oasis/ask_verifier', version=1, fields=('options', 'evidence', 'claim'), example_answer='Supported',
@@ -331,7 +333,7 @@ def halves(
     middle, shared = len(text)//2, min(overlap, len(text)//4)//2
     return halves(text[:middle + shared], fits, overlap) + halves(text[middle - shared:], fits, overlap)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c40
+# %% ../../nbs/08_verification/01_nli.ipynb #c42
 class AskedVerifier:
     "A language model as a verifier: `prompt:<model>` or a model's own name. Each pair is one question, each answer is scored."
     spare = 16  # tokens kept free for the answer
@@ -349,7 +351,7 @@ class AskedVerifier:
                 'both_orders': self.both_orders, 'answer_version': 1}
 
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
-        "As `Verifier`. Answers are kept in the store by `ask`. Raises `ModelError` when one is missing, `DataError` for a claim that no context holds."
+        "As `Verifier`; `ask` keeps the answers. Raises `ModelError` when one is missing, `DataError` for a claim that no context holds."
         parts = [self._parts(*pair) for pair in check_pairs(pairs)]
         orders = [VERIFIER_ANSWERS, VERIFIER_ANSWERS[::-1]] if self.both_orders else [VERIFIER_ANSWERS]
         requests = [self._request(evidence, claim, order) for order in orders
@@ -379,7 +381,7 @@ class AskedVerifier:
                             f'{self.name}: divide it')
         return halves(evidence, fits)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c44
+# %% ../../nbs/08_verification/01_nli.ipynb #c46
 class CosineVerifier:
     "Likeness of passage and claim as a baseline: P(ENT) = max(cosine, 0), P(CONTR) = 0. `cosine`, or `cosine:<encoder>`."
     characters = 600  # of a premise that are encoded at once, within 256 tokens for all but the densest texts
@@ -402,10 +404,14 @@ class CosineVerifier:
         entailed = np.clip(likeness, 0, 1).astype(np.float32)
         return np.stack([entailed, 1 - entailed, np.zeros_like(entailed)], 1)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c47
+# %% ../../nbs/08_verification/01_nli.ipynb #c49
 class InPieces:
     "A verifier that is given long claims in pieces."
-    def __init__(self, verifier: Verifier, tokenizer: Callable, max_tokens: int):  # `tokenizer` is called once, when the first long claim comes
+    def __init__(self,
+        verifier: Verifier,
+        tokenizer: Callable,  # called once, when the first long claim comes
+        max_tokens: int,      # of a piece
+    ):
         self.verifier, self._tokenizer, self._max_tokens = verifier, cache(tokenizer), max_tokens
 
     @property
@@ -429,11 +435,11 @@ def _tiny(name: str) -> Verifier:
     verifier = TinyVerifier(options.pop('adapter', None), **options)
     return InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c49
+# %% ../../nbs/08_verification/01_nli.ipynb #c51
 def load_verifier(
     name: str|Verifier = 'tiny',  # 'tiny', 'nli:<hub id or folder>', 'cosine', 'prompt:<model>', or the name of a language model
 ) -> Verifier:
-    "A verifier by name; one that is a verifier already is given back. Raises `UsageError` for an unknown name, `ModelError` when there is no such model."
+    "A verifier by name; a verifier is given back. Raises `UsageError` for an unknown name, `ModelError` when there is no such model."
     if not isinstance(name, str): return name
     bare = name.partition('?')[0]
     prefix = bare.partition(':')[0]

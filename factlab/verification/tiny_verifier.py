@@ -170,7 +170,7 @@ def _loaded(folder: str, mark: str, dtype: str, device: str) -> tuple:  # `mark`
     trunk = merge_adapter(load_trunk(layers_of(folder), dtype, device), folder).eval()
     return Reader(tokenizer), trunk, load_head(folder, trunk.config.hidden_size).to(device)
 
-# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c16
+# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c17
 class TinyVerifier:
     """The trained verifier: evidence and claim to probabilities of ENT, NEUT and CONTR.
 
@@ -235,7 +235,7 @@ def checked_pair(at: int, pair: object) -> tuple[str, str]:
         raise DataError(f'pair {at} is {pair!r:.80}: expected two texts, evidence and claim')
     return tuple(pair)
 
-# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c18
+# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c20
 CLAIMS_IN_ROW = 8
 
 def make_rows(

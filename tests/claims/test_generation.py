@@ -11,27 +11,19 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
-from factlab.claims.generation import (
-    EXTRACT,
-    FACTUAL,
-    FALSIFY,
+from factlab.claims.generation import EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIFIED, build, draw_passage, read_build, read_pages
+from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
+from factlab.claims.training_views import (
     STATED_ELSEWHERE,
-    UNFACTUAL,
-    UNIFIED,
-    build,
     built_shares,
-    draw_passage,
     extraction_pairs,
     mine_neutral,
     nli_triplets,
-    read_build,
-    read_pages,
     resource_sizes,
     retriever_pairs,
     token_counts,
     training_data,
 )
-from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel

@@ -24,25 +24,27 @@ import numpy as np
 import polars as pl
 
 from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
-from factlab.claims.generation import VARIANTS, build, build_spec, mine_neutral, read_build, rebuild
+from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
 from factlab.claims.rules import rules_digest
+from factlab.claims.training_views import mine_neutral
 from factlab.data.corpora import load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
-from factlab.error_analysis.categories import MISSED, find_errors, propose, propose_by_model
+from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
 from factlab.error_analysis.categoriser import CATEGORISE, CHOOSE, choose_categories, make_cases
+from factlab.localization.classifiers import support_scores
 from factlab.localization.matching import MATCH, EncoderJudge, ModelJudge, match_predictions
 from factlab.localization.methods import (
-    AGAIN,
     BINARY,
     COT,
     DECOMPOSE,
     DETECT,
-    DETECTION_AGAIN,
-    FACTS_AGAIN,
+    DETECTION_RETRY,
+    FACTS_RETRY,
     FEW_SHOT,
+    LIST_RETRY,
     MERGE,
-    REASONS_AGAIN,
-    SAY,
+    REASONS_RETRY,
+    VERDICT_RETRY,
     ZERO_SHOT,
     Binary,
     FactScore,
@@ -50,7 +52,6 @@ from factlab.localization.methods import (
     hinted,
     oracle,
     prompt_set,
-    support_scores,
     two_step,
 )
 from factlab.localization.rejected_claims import RejectedClaims, claim_supports
@@ -69,32 +70,24 @@ from factlab.models.interface import (
 )
 from factlab.models.store import Store
 from factlab.models.transformers_backend import tiny_folder
-from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals, sample_facts
-from factlab.probing.ptrue import PLAIN, PTRUE, answer_likelihood, ptrue_exact, ptrue_sampled, sample_questions, self_consistency
-from factlab.probing.questions import ASK, draft_questions
+from factlab.probing.added_facts import sample_facts
+from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals
+from factlab.probing.ptrue import ANSWER_QUESTION, PTRUE, answer_likelihood, ptrue_exact, ptrue_sampled, sample_questions, self_consistency
+from factlab.probing.questions import WRITE_QUESTION, draft_questions
 from factlab.retrieval.corpus import TextEncoder
 from factlab.runs.runs import list_runs, load_run, make_run, runs_dir
 from factlab.studies.final.consistency import consistency_counts
+from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pipeline_example, representations
+from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.probes import counterfactual_detections, missed_questions, ptrue_probes, question_example
 from factlab.studies.final.repeats import repeat_counts
-from factlab.studies.final.study import (
-    ASK_QUESTIONS,
-    METHODS,
-    known_example,
-    localization_counts,
-    localization_scores,
-    matches,
-    pipeline_example,
-    predictions,
-    representations,
-    study_manifest,
-    verdicts,
-)
+from factlab.studies.final.study import METHODS, matches, predictions, verdicts
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.oasis.study import Study as OasisStudy
-from factlab.studies.oasis.study import balanced_accuracy, judged, verified
-from factlab.training.verifier import asked_directly, cosines
-from factlab.verification.judges import SAY_LABEL, SETTINGS, Judge, judge_prompt
+from factlab.studies.oasis.study import judge_answers, verifier_answers
+from factlab.studies.oasis.tables import score_answers
+from factlab.training.verifier_evaluation import asked_directly, cosines
+from factlab.verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
 from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier
 from factlab.verification.pipeline import verify_texts
 
@@ -204,9 +197,9 @@ def _json_question(request) -> str: return ('{"question": "Where did it happen?"
 
 ANSWERS = {
     **{prompt.name: _direct for prompt in (*ZERO_SHOT, *FEW_SHOT)}, **{prompt.name: _reasoned for prompt in COT},
-    'final/cot1_hint': _reasoned, 'final/cot2_hint': _reasoned, AGAIN.prompt.name: _again,
+    'final/cot1_hint': _reasoned, 'final/cot2_hint': _reasoned, LIST_RETRY.prompt.name: _again,
     DECOMPOSE.name: _facts, DETECT.name: _detected, MERGE.name: _merged,
-    FACTS_AGAIN.prompt.name: _json_items, REASONS_AGAIN.prompt.name: _json_items, DETECTION_AGAIN.prompt.name: _json_verdict,
+    FACTS_RETRY.prompt.name: _json_items, REASONS_RETRY.prompt.name: _json_items, DETECTION_RETRY.prompt.name: _json_verdict,
     BINARY.name: lambda request: ('Final answer: yes', 'It is not.\nFinal answer: no', 'Who knows.')[_number(request) % 3],
     MATCH.name: _matched, ASK_QUESTIONS.name: lambda request: '\n'.join(f'- What is it? {line[2:]}' for line in _after(request, 'Facts:\n').splitlines()),
     **{judge_prompt(task, fs, ex).name: _label for task in ('text', 'rag', 'claim') for fs in (False, True) for ex in (False, True)},
@@ -215,9 +208,9 @@ ANSWERS = {
     VARIANTS['four'][3].name: lambda request: _after(request, '\nText:\n').replace('swells', 'shrinks') + ' It ends.'*(_number(request) % 2),
     PTRUE.name: _letters, f'{PTRUE.name}/sampled': _letters,
     'final/self_consistency': lambda request: ('in Leeds', 'Germany', 'Cape Canaveral, Florida', '1969')[_number(request) % 4],
-    ASK.name: _json_question, PROPOSE.name: lambda request: ('- Leeds\n- Hull\n- Madrid', '- Peter Smith\n- 1850', 'nothing fits')[_number(request) % 3],
+    WRITE_QUESTION.name: _json_question, PROPOSE.name: lambda request: ('- Leeds\n- Hull\n- Madrid', '- Peter Smith\n- 1850', 'nothing fits')[_number(request) % 3],
     CATEGORISE.name: lambda request: ('Reason: it is new.\nCategory: A', 'Reason: it is altered.\nCategory: C', 'Category: intrinsic composition', 'A or B')[_number(request) % 4]}
-SCORED = {SAY.name, SAY_LABEL.name, ASK_VERIFIER.name, PTRUE.name, CHOOSE.name, 'final/answer_likelihood', 'verifier/asked'}
+SCORED = {VERDICT_RETRY.name, LABEL_RETRY.name, ASK_VERIFIER.name, PTRUE.name, CHOOSE.name, 'final/answer_likelihood', 'verifier/asked'}
 
 def answer(request):
     "The scripted answer to a request."
@@ -312,8 +305,8 @@ def final_study(store, folder, model) -> dict:
     study = FinalStudy('sample', judge=NAME, limit=2, verifier=TINY, store=store)
     out = {'predictions': {method: predictions(study, method, NAME) for method in METHODS}, 'matches': {method: matches(study, method, NAME) for method in METHODS}}
     out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')}, 'scores': localization_scores(study, NAME), 'counts': localization_counts(study, NAME)}
-    out |= {'consistency': consistency_counts(study, NAME), 'manifest': study_manifest(study, [NAME])}
-    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, look=2), 'representations': representations(study, NAME)}
+    out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
+    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, max_summaries=2), 'representations': representations(study, NAME)}
     out['repeats'] = repeat_counts(study, [NAME], ['zero_shot'], runs=2)
     by_encoder = FinalStudy('sample', judge='encoder', limit=1, verifier=TINY, classifier='encoder', store=store, retry_unparsed=False)
     out['encoder judge'] = {method: matches(by_encoder, method, NAME) for method in ('zero_shot', 'classifier_cot')}
@@ -344,7 +337,7 @@ def probing(store, folder, model) -> dict:
     errors = find_errors(sample, said, match_predictions(sample, said, ModelJudge(model), store), NAME)
     out |= {'errors': errors, 'categories, rules': propose(errors.head(2), store=store), 'categories, model': propose_by_model(errors, model, store)}
     cases = make_cases(facts.select('id', 'text', 'summary', 'description', 'span'))
-    out['categories, scored'] = choose_categories(cases, MISSED, model, store)
+    out['categories, scored'] = choose_categories(cases, MISSED_CATEGORIES, model, store)
     return out
 
 def judging(store, folder, model) -> dict:
@@ -355,13 +348,13 @@ def judging(store, folder, model) -> dict:
     beside = texts.with_columns(evidence=pl.Series([pages['page_passages'][0].to_list()[:2], pages['page_passages'][0].to_list()[2:3]], dtype=pl.List(pl.String)))
     claims = verification_pairs(pages).head(2).select('id', 'evidence', text='claim')
     rows, out = {'text': texts, 'rag': beside, 'claim': claims}, {}
-    judges = [Judge(task, **how) for task in rows for how in SETTINGS.values()]
-    judges += [Judge('rag', tokens=20), Judge('text', temperature=0.7), Judge('claim', retry_unparsed=False), Judge('text', explain=True, max_tokens=40)]
+    judges = [FactualityJudge(task, **how) for task in rows for how in SETTINGS.values()]
+    judges += [FactualityJudge('rag', tokens=20), FactualityJudge('text', temperature=0.7), FactualityJudge('claim', retry_unparsed=False), FactualityJudge('text', explain=True, max_tokens=40)]
     out['verdicts'] = {f'{judge.name} {judge.max_tokens} {judge.retry_unparsed}': judge.predict(rows[judge.task], model, store, seed=5) for judge in judges}
     out['runs'] = [told(make_run(rows[judge.task], judge, model, dataset='sample', store=store, folder=folder)) for judge in (judges[0], judges[5], judges[10], judges[13])]
     study = OasisStudy('sample', limit=2, verifier=TINY, store=store)
-    answers = {task: judged(study, Judge(task), NAME, runs=2) for task in ('text', 'claim')}
-    out |= {'answers': answers, 'accuracy': {task: balanced_accuracy(found) for task, found in answers.items()}, 'used': study.used['models'], 'verified': verified(study)}
+    answers = {task: judge_answers(study, FactualityJudge(task), NAME, runs=2) for task in ('text', 'claim')}
+    out |= {'answers': answers, 'accuracy': {task: score_answers(found) for task, found in answers.items()}, 'used': study.used['models'], 'verified': verifier_answers(study)}
     return out
 
 def verifying(store, folder, model) -> dict:
@@ -419,7 +412,7 @@ def embedded(store, folder, model) -> dict:
                 Request(messages=(Message(role='system', content='Be brief.'), *user), stop=('!',), max_tokens=6, label='frozen/stop')]
     out = {'identity': tiny.identity, 'responses': ask(requests, tiny, store), 'keys': [request.key(tiny.identity) for request in requests]}
     short = pl.DataFrame({'id': ['x'], 'text': ['Ystad has a port. Ferries leave it daily.'], 'summary': ['Ystad has an airport.']})
-    judge = Judge('text')
+    judge = FactualityJudge('text')
     out['runs'] = [told(make_run(short.select('id', text='summary'), judge, tiny, dataset='own', store=store, folder=folder)),
                    told(make_run(short, RejectedClaims(load_verifier(TINY), form=None), tiny, dataset='own', store=store, folder=folder))]
     questions = sample_questions(load_sample()).head(1)
@@ -430,9 +423,9 @@ def embedded(store, folder, model) -> dict:
 def names(store, folder, model) -> dict:
     "What is in keys and ids without being asked: prompts, identities, fingerprints, the runs on the disk."
     own = prompt_set()
-    prompts = [*ZERO_SHOT, *FEW_SHOT, *COT, *[hinted(each).prompt for each in own.localizers('cot')], DECOMPOSE, DETECT, MERGE, BINARY, SAY, MATCH, ASK_QUESTIONS,
-               AGAIN.prompt, FACTS_AGAIN.prompt, DETECTION_AGAIN.prompt, REASONS_AGAIN.prompt, EXTRACT, EXTRACTOR_PROMPT, *VARIANTS['unified'], *VARIANTS['four'],
-               ASK_VERIFIER, PTRUE, PLAIN, ASK, PROPOSE, CATEGORISE, CHOOSE, SAY_LABEL,
+    prompts = [*ZERO_SHOT, *FEW_SHOT, *COT, *[hinted(each).prompt for each in own.localizers('cot')], DECOMPOSE, DETECT, MERGE, BINARY, VERDICT_RETRY, MATCH, ASK_QUESTIONS,
+               LIST_RETRY.prompt, FACTS_RETRY.prompt, DETECTION_RETRY.prompt, REASONS_RETRY.prompt, EXTRACT, EXTRACTOR_PROMPT, *VARIANTS['unified'], *VARIANTS['four'],
+               ASK_VERIFIER, PTRUE, ANSWER_QUESTION, WRITE_QUESTION, PROPOSE, CATEGORISE, CHOOSE, LABEL_RETRY,
                *[judge_prompt(task, fs, ex) for task in ('text', 'rag', 'claim') for fs in (False, True) for ex in (False, True)]]
     endpoint = load_model('openai:demo?base_url=http://127.0.0.1:9/v1')
     out = {'prompts': {prompt.id: prompt.sha256 for prompt in prompts}, 'fields': {prompt.id: sorted(prompt.fields) for prompt in prompts}}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tolerance import NETWORK
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.localization.classifiers import best_f1_threshold, classify, sentences, support_scores
 from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
     BINARY,
@@ -31,16 +32,12 @@ from factlab.localization.methods import (
     Binary,
     FactScore,
     Localizer,
-    best_f1_threshold,
     binarize,
-    classify,
     cot_prompt,
     hinted,
     oracle,
     prompt_set,
     read_detection,
-    sentences,
-    support_scores,
     two_step,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
@@ -444,7 +441,7 @@ def test_prompt_sets():
 
 
 def test_papers_prompts_are_the_authors_files_verbatim(final_data):
-    from factlab.data.datasets import get
+    from factlab.data.files import get
     root, papers = Path(get('final')), prompt_set('paper')
     for style in STYLES:
         for localizer in papers.localizers(style):
@@ -461,7 +458,7 @@ def test_papers_prompts_are_the_authors_files_verbatim(final_data):
 
 
 def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
-    from factlab.data.datasets import get
+    from factlab.data.files import get
     model = scripted({}, '{"A": "A"}')
     monkeypatch.setattr('factlab.localization.matching.load_model', lambda name: model)
     judge = load_judge('any', 'paper')

@@ -11,8 +11,9 @@ from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
+from factlab.localization.classifiers import best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import PREDICTIONS, best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization.methods import PREDICTIONS
 from factlab.localization.rejected_claims import (
     RejectedClaims,
     as_clause,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from factlab.data.datasets import load_sample
 from factlab.models.interface import ScriptedModel
-from factlab.probing.counterfactual import added_facts, sample_facts
+from factlab.probing.added_facts import added_facts, sample_facts
 from factlab.probing.ptrue import QUESTIONS, ptrue_exact, same_answer, sample_questions
 from factlab.probing.questions import DRAFTS, GAP, draft_questions, foreign_words, gap_question, gap_questions, read_question
 

@@ -9,22 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.reports.plots import (
-    BOXES,
-    COMPARISON,
-    COUNTS,
-    LINKS,
-    PALETTE,
-    comparison_chart,
-    count_chart,
-    drawable,
-    link_chart,
-    packed,
-    save_chart,
-    subtitle_of,
-    text_width,
-    wrap,
-)
+from factlab.reports.plots import BOXES, COMPARISON, COUNTS, LINKS, comparison_chart, count_chart, link_chart
+from factlab.reports.theme import PALETTE, drawable, packed, save_chart, subtitle_of, text_width, wrap
 
 HOSTILE = '</text><script>alert(1)</script><img src=x onerror=alert(1)> "\'&amp; ]]> \x00\x1b[31m\u202e ${datum} {{x}} 漢字🙂 \\n %s'
 
@@ -73,8 +59,10 @@ def test_files_are_byte_identical_in_another_process(tmp_path):
     program = '''
 import sys
 from pathlib import Path
-from factlab.reports.plots import COUNTS, count_chart, save_chart
-save_chart(count_chart(COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]}), 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
+from factlab.reports.plots import COUNTS, count_chart
+from factlab.reports.theme import save_chart
+frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
+save_chart(count_chart(frame, 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
 '''
     subprocess.run([sys.executable, '-c', program, str(tmp_path/'first')], check=True)
     frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
@@ -126,7 +114,8 @@ def pixels(png: bytes) -> list[tuple[int, ...]]:
 
 
 def test_importing_plots_does_not_import_altair():
-    program = 'import sys, factlab.reports.plots, factlab.reports.tables, factlab.reports.published; print([m for m in ("altair", "vl_convert", "numpy.linalg", "pandas") if m in sys.modules])'
+    program = ('import sys, factlab.reports.plots, factlab.reports.tables, factlab.reports.published\n'
+               'print([m for m in ("altair", "vl_convert", "numpy.linalg", "pandas") if m in sys.modules])')
     assert subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout.strip() == '[]'
 
 

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 from transcription import NUMBER, Row, block, caption, folded, numbers, paper_lines, says, section, tabbed, transcribed
 
-from factlab.audit.checks import Check, bounds_meet, f1_checks, mean_bounds, mean_checks, recompute, same_checks
+from factlab.audit.checks import Check, bounds_meet, f1_checks, mean_bounds, mean_checks, recompute
+from factlab.audit.relations import same_checks
 from factlab.core.core import package_dir
 from factlab.reports.published import parse_printed, published, read_published, rounding_interval
 

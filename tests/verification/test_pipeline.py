@@ -22,24 +22,18 @@ from factlab.verification.nli import VERIFIER_ANSWERS, AskedVerifier, cached_pro
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
     EVIDENCE,
-    MISSING,
     TEXT_VERDICTS,
-    VERDICT_RULES,
     TextClaims,
-    algorithm1,
     evaluate_all,
     evaluate_incrementally,
-    labels_of,
     open_search,
-    printable,
-    read_method,
-    verdict_json,
-    verdict_report,
     verify_claims,
     verify_text,
     verify_texts,
 )
+from factlab.verification.reporting import printable, verdict_json, verdict_report
 from factlab.verification.tiny_verifier import NLI_LABELS
+from factlab.verification.verdict_rules import MISSING, VERDICT_RULES, algorithm1, labels_of, read_method
 
 ENT, NEUT, CONTR = range(3)
 

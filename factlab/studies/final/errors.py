@@ -19,9 +19,9 @@ from ...core.core import DataError, UsageError, assets_dir
 from ...data.datasets import load_sample
 from ...error_analysis import categories as error_kinds
 from factlab.error_analysis.categories import (
-    ADDRESS,
+    CATEGORIES,
+    ERROR_ADDRESS,
     ERRORS,
-    KINDS,
     SIDES,
     adjudicate,
     distribution,
@@ -37,8 +37,9 @@ from factlab.error_analysis.categories import (
 from ...measures.stats import proportion_interval
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
-from ...reports.plots import COMPARISON, comparison_chart, drawable
+from ...reports.plots import COMPARISON, comparison_chart
 from ...reports.tables import CELLS, TableView
+from ...reports.theme import drawable
 from .study import METHODS, Study, matches, predictions
 
 # %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c4
@@ -87,9 +88,9 @@ def read_p_true(
     "P(True) of missed errors, where it was measured. Raises `DataError` when the file is no such table or a value lies outside 0 to 1."
     if path is None: return {}
     frame = _read_table(Path(path))
-    if missing := [name for name in (*ADDRESS, 'p_true') if name not in frame.columns]:
+    if missing := [name for name in (*ERROR_ADDRESS, 'p_true') if name not in frame.columns]:
         raise DataError(f'{Path(path).name} has no columns {missing}: expected run, id, unit and p_true')
-    values = frame.select(pl.col(*ADDRESS).cast(pl.String), pl.col('p_true').cast(pl.Float64, strict=False)).drop_nulls()
+    values = frame.select(pl.col(*ERROR_ADDRESS).cast(pl.String), pl.col('p_true').cast(pl.Float64, strict=False)).drop_nulls()
     if not values['p_true'].is_between(0, 1).all(): raise DataError(f'{Path(path).name}: P(True) lies between 0 and 1')
     return {row[:3]: row[3] for row in values.iter_rows()}
 
@@ -169,11 +170,11 @@ def category_examples(
     "One example of each category, drawn from the sample, and how many of all of them the decision questions put where their authors did."
     side = CATEGORY_TABLES[exhibit]
     known = sample_examples(side)
-    proposed = propose(known.drop('category'), store=store).select(*ADDRESS, proposal='category', reason='reason', evidence='evidence')
-    both = known.join(proposed, on=ADDRESS, maintain_order='left')
-    order = sample_errors(known.drop('category'), None, None, seed).select(*ADDRESS)
-    first = order.join(both, on=ADDRESS, maintain_order='left').unique('category', keep='first', maintain_order=True)
-    kinds = pl.DataFrame([{'category': kind.name, 'title': title_of(kind.name), 'definition': kind.definition} for kind in KINDS[side]])
+    proposed = propose(known.drop('category'), store=store).select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence')
+    both = known.join(proposed, on=ERROR_ADDRESS, maintain_order='left')
+    order = sample_errors(known.drop('category'), None, None, seed).select(*ERROR_ADDRESS)
+    first = order.join(both, on=ERROR_ADDRESS, maintain_order='left').unique('category', keep='first', maintain_order=True)
+    kinds = pl.DataFrame([{'category': kind.name, 'title': title_of(kind.name), 'definition': kind.definition} for kind in CATEGORIES[side]])
     table = kinds.join(first, on='category', maintain_order='left').select(
         'definition', 'summary', 'description', 'evidence', 'proposal', 'reason', category='title')
     table = table.select('category', pl.exclude('category'))
@@ -240,7 +241,7 @@ def agreement_cells(
     review, kinds = annotations.filter(pl.col('scheme') == 'review'), annotations.filter(pl.col('scheme').is_in(['final/missed',
         'final/false_alarms']))
     parts = {'Annotators': _review_labels(review)}
-    for side in KINDS:
+    for side in CATEGORIES:
         labelled = kinds.filter(pl.col('kind') == side)
         if labelled.height: parts[f'Categories of {SIDES[side]}'] = error_kinds.check_labels(labelled)
     rows, notes = [], []

@@ -18,28 +18,24 @@ import numpy as np
 import polars as pl
 
 from ...core.core import DataError, UsageError, replacing
-from ...data.datasets import fingerprint, load, load_sample, load_xsumfaith
-from ...error_analysis.categories import ADDRESS, sample_errors
+from ...data.datasets import fingerprint, load, load_sample
+from ...data.summaries import load_xsumfaith
+from ...error_analysis.categories import ERROR_ADDRESS, sample_errors
 from ...localization.methods import Localizer
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio
 from ...models.asking import RETRY_NOTE
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
+from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.counterfactual import (
-    ADDED_FACTS,
     COUNTERFACTUALS,
     DETECTIONS,
     PROPOSE,
-    added_facts,
     compare_detection,
     detection_changes,
-    entfa_facts,
-    final_facts,
     make_counterfactuals,
-    sample_facts,
     shipped_counterfactuals,
-    xsumfaith_facts,
 )
 from factlab.probing.ptrue import (
     PTRUE,
@@ -55,8 +51,8 @@ from factlab.probing.ptrue import (
 )
 from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
 from ...reports.exhibits import Result, make_cells
-from ...reports.plots import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...reports.published import published
+from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ..base import check_whole_number, write_study
 from .errors import categorised, study_errors
 from .study import Study, load_labelled, select_variant
@@ -85,13 +81,13 @@ def load_questions(
     try: asked = pl.read_parquet(path)
     except pl.exceptions.PolarsError as error: raise DataError(f'{path.name} cannot be read as Parquet: {error}') from error
     if 'review' in asked.columns: asked = asked.filter(pl.col('review').ne_missing('dropped'))
-    if {*ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
+    if {*ERROR_ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
     if asked.is_empty(): raise DataError(f'{path.name} holds no questions')
     return QUESTIONS.check(asked, path.name)
 
 def _question_id() -> pl.Expr:
     "Run, row and unit in one; as it is where it is that already."
-    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ADDRESS)).alias('id')
+    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ERROR_ADDRESS)).alias('id')
 
 # %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c8
 ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong')  # of errors that are added facts

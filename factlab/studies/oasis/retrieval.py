@@ -19,7 +19,8 @@ from ...data.corpora import RetrievalTask, held_out, retrieval_task
 from ...data.datasets import fingerprint
 from ...models.encoder import Encoder
 from ...reports.exhibits import make_cells, published_cells
-from ...reports.plots import PALETTE, curve_chart, load_altair
+from ...reports.plots import curve_chart
+from ...reports.theme import PALETTE, load_altair
 from ...retrieval.corpus import TextEncoder, measure, part_of, recall_table
 
 if TYPE_CHECKING: import altair as alt

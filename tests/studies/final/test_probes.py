@@ -42,7 +42,8 @@ from factlab.studies.final.probes import (
     write_ptrue,
 )
 from factlab.studies.final.study import Study
-from factlab.workbench.page import TRUTH, USE, Annotator, question_items, reviewed_questions
+from factlab.workbench.annotator import Annotator
+from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 
 
 def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}
@@ -209,9 +210,9 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     assert read_p_true(tmp_path/'kept.parquet') == {('blind', f'test {n}', 'gold:0'): kept['p_true'][n] for n in range(3)}
 
     loaded = load_questions(tmp_path/'kept.parquet')  # reviewed in the workbench, and given back
-    review = Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ann')
+    review = Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path/'review.jsonl', 'Ann')
     review.keyboard.value = '132'
-    Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
+    Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
     done = reviewed_questions(loaded, review.file.labels())
     assert done.columns == loaded.columns and done.select('review', 'truth').rows() == [('open', True), ('dropped', None), ('open', None)]
     done.write_parquet(tmp_path/'reviewed.parquet')

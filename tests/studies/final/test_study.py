@@ -137,7 +137,7 @@ def test_every_method_lists_what_the_script_says(study, method):
 
 
 def windows(text: str) -> list[str]:
-    from factlab.localization.methods import text_windows
+    from factlab.localization.classifiers import text_windows
     return text_windows(text)
 
 
