@@ -87,7 +87,8 @@ def load_questions(
 
 def _question_id() -> pl.Expr:
     "Run, row and unit in one; as it is where it is that already."
-    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ERROR_ADDRESS)).alias('id')
+    whole = pl.format('{}|{}|{}', *ERROR_ADDRESS)
+    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(whole).alias('id')
 
 # %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c8
 ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong')  # of errors that are added facts
