@@ -20,7 +20,8 @@ from ..models.asking import RETRY_NOTE
 from ..models.interface import DryRun, Model, load_model
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
-from ..reports.exhibits import CELLS, Result, dry_run_folder, record_estimate, write_exhibit
+from ..reports.exhibits import Result, dry_run_folder, record_estimate, write_exhibit
+from ..reports.tables import CELLS
 from ..runs.runs import Method, Run, make_run
 from ..verification.nli import AskedVerifier, Verifier, load_verifier
 

@@ -16,10 +16,11 @@ from ...audit.recomputed import recomputed_cells
 from ...localization.methods import binarize
 from ...measures.metrics import binary_counts
 from ...measures.stats import difference_interval
-from ...reports.exhibits import CELLS, make_cells
+from ...reports.exhibits import make_cells
 from ...reports.plots import COMPARISON, comparison_chart
 from ...reports.published import published_values
 from ...reports.significance import aligned_counts, mark_cells
+from ...reports.tables import CELLS
 from .localization import labelled_counts, score_frame
 from .study import Study, predictions, verdicts
 

@@ -19,9 +19,9 @@ from ...core.core import DataError, UsageError, assets_dir
 from ...data.datasets import load_sample
 from ...error_analysis import categories as error_kinds
 from factlab.error_analysis.categories import (
+    CATEGORIES,
     ERROR_ADDRESS,
     ERRORS,
-    CATEGORIES,
     SIDES,
     adjudicate,
     distribution,
@@ -38,8 +38,8 @@ from ...measures.stats import proportion_interval
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import COMPARISON, comparison_chart
-from ...reports.theme import drawable
 from ...reports.tables import CELLS, TableView
+from ...reports.theme import drawable
 from .study import METHODS, Study, matches, predictions
 
 # %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c4
@@ -170,11 +170,13 @@ def category_examples(
     "One example of each category, drawn from the sample, and how many of all of them the decision questions put where their authors did."
     side = CATEGORY_TABLES[exhibit]
     known = sample_examples(side)
-    proposed = propose(known.drop('category'), store=store).select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence')
+    made = propose(known.drop('category'), store=store)
+    proposed = made.select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence')
     both = known.join(proposed, on=ERROR_ADDRESS, maintain_order='left')
     order = sample_errors(known.drop('category'), None, None, seed).select(*ERROR_ADDRESS)
     first = order.join(both, on=ERROR_ADDRESS, maintain_order='left').unique('category', keep='first', maintain_order=True)
-    kinds = pl.DataFrame([{'category': kind.name, 'title': title_of(kind.name), 'definition': kind.definition} for kind in CATEGORIES[side]])
+    kinds = pl.DataFrame([{'category': kind.name, 'title': title_of(kind.name), 'definition': kind.definition}
+                          for kind in CATEGORIES[side]])
     table = kinds.join(first, on='category', maintain_order='left').select(
         'definition', 'summary', 'description', 'evidence', 'proposal', 'reason', category='title')
     table = table.select('category', pl.exclude('category'))

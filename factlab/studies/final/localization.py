@@ -15,8 +15,8 @@ from ...audit.recomputed import recomputed_cells
 from ...core.core import Schema
 from ...measures.metrics import matching_counts
 from ...measures.stats import score_intervals
-from ...reports.exhibits import CELLS
 from ...reports.significance import mark_cells
+from ...reports.tables import CELLS
 from .study import METHODS, Study, matches
 
 # %% ../../../nbs/17_studies/01_final/02_localization.ipynb #c6

@@ -18,9 +18,10 @@ from ...measures.metrics import matching_scores
 from ...measures.noise import Rate, corrected_scores, expected_matches, judge_noise, noise_draws
 from ...measures.ranking import rank_ranges, shared_ranks
 from ...measures.stats import F1, run_means
-from ...reports.exhibits import CELLS, make_cells
+from ...reports.exhibits import make_cells
 from ...reports.published import published_values, rounding_interval
 from ...reports.significance import mark_cells
+from ...reports.tables import CELLS
 from ..base import check_whole_number
 from .localization import localization_counts
 from .study import METHODS, Study

@@ -17,9 +17,9 @@ from ...claims.extraction import Form, load_extractor
 from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...localization import methods as localize
+from ...localization.classifiers import best_f1_threshold, classify, support_scores
 from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
 from ...localization.methods import PREDICTIONS, STYLES, Binary, FactScore, Localizer, hinted, oracle, prompt_set, two_step
-from ...localization.classifiers import classify, support_scores
 from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.metrics import matching_counts, matching_scores
 from ...runs.runs import Run
@@ -139,7 +139,7 @@ def _trained_verdicts(study: Study) -> pl.DataFrame:
     if dev.is_empty(): raise UsageError(_no_dev(study, f'the classifier {study.classifier!r}'))
     classifier = study.load_verifier(study.verifier) if study.classifier == 'verifier' else study.classifier
     truth = (dev['gold'].list.len() > 0).to_numpy()
-    threshold = localize.best_f1_threshold(support_scores(dev, classifier, study.store), truth)
+    threshold = best_f1_threshold(support_scores(dev, classifier, study.store), truth)
     study.used['classifier'] = {'name': study.classifier, 'threshold': round(threshold, 4)}
     if study.classifier == 'verifier': study.used['classifier']['verifier'] = classifier.identity
     return classify(test, support_scores(test, classifier, study.store), threshold)

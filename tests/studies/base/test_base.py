@@ -1,4 +1,4 @@
-"""The base of all papers' studies: settings that are checked, a memo that a study with other settings does not inherit, dry runs, the manifest."""
+"""The base of all papers' studies: checked settings, a memo that a study with other settings does not inherit, dry runs, the manifest."""
 import json
 from dataclasses import dataclass, replace
 
@@ -49,7 +49,8 @@ def test_whole_numbers_of_all_studies(kind, wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
 
 
-@pytest.mark.parametrize('kind, wrong', [(FinalStudy, {'repeat': -1}), (FinalStudy, {'repeat': None}), (OasisStudy, {'k': 0}), (OasisStudy, {'k': None})])
+@pytest.mark.parametrize('kind, wrong', [
+    (FinalStudy, {'repeat': -1}), (FinalStudy, {'repeat': None}), (OasisStudy, {'k': 0}), (OasisStudy, {'k': None})])
 def test_whole_numbers_of_one_study(kind, wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
 
@@ -125,8 +126,10 @@ def test_the_manifest_names_all_that_was_used(study):
     study.verdicts()
     manifest = study.manifest(['scripted'])
     assert list(manifest) == ['parameters', 'models', 'prompts', 'second_asking', 'failed']
-    assert manifest['parameters'] == {'models': ['scripted'], 'data': 'sample', 'limit': 3, 'seed': 0, 'retry_unparsed': True, 'strict': False}
-    assert manifest['models'] == {'scripted': study.loaded['scripted'].identity} and list(manifest['prompts']) == ['final/binary@1', 'final/say@1']
+    assert manifest['parameters'] == {
+        'models': ['scripted'], 'data': 'sample', 'limit': 3, 'seed': 0, 'retry_unparsed': True, 'strict': False}
+    assert manifest['models'] == {'scripted': study.loaded['scripted'].identity}
+    assert list(manifest['prompts']) == ['final/binary@1', 'final/say@1']
     assert json.loads(json.dumps(manifest)) == manifest and 'loaded' not in json.dumps(manifest)
 
 
@@ -140,7 +143,9 @@ def test_failed_requests_and_second_answers_are_counted(study):
 def test_the_entries_of_the_papers_manifests():
     final, oasis = FinalStudy(limit=2).manifest(['m']), OasisStudy(limit=2).manifest(['m'])
     assert list(final) == ['parameters', 'data', 'models', 'judge', 'prompts', 'selected', 'second_asking', 'failed']
-    assert list(final['parameters']) == ['models', 'data', 'judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed', 'repeat']
+    assert list(final['parameters']) == [
+        'models', 'data', 'judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed', 'repeat']
     assert list(oasis) == ['parameters', 'data', 'models', 'parts', 'prompts', 'rows_are', 'second_asking', 'failed']
-    assert list(oasis['parameters']) == ['models', 'data', 'limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed']
+    assert list(oasis['parameters']) == [
+        'models', 'data', 'limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed']
     assert list(oasis['data']) == ['split', 'texts', 'claims', 'passages', 'fingerprint'] and oasis['data']['texts'] == 2

@@ -19,7 +19,8 @@ def test_error_counts_of_the_sample():
     errors = load_sample()['inconsistencies'].list.len()
     cells = {(cell['row'], cell['column']): cell for cell in error_count_cells('sample').to_dicts()}
     for count in range(7): assert cells[str(count), 'Summaries']['ours'] == (errors == count).sum()
-    assert cells['All', 'Inconsistencies']['ours'] == errors.sum() and cells['More than one', 'Share']['ours'] == pytest.approx((errors > 1).mean())
+    assert cells['All', 'Inconsistencies']['ours'] == errors.sum()
+    assert cells['More than one', 'Share']['ours'] == pytest.approx((errors > 1).mean())
     assert {cell['status'] for cell in cells.values() if cell['ours'] is not None} == {'measured'}
     assert error_count_chart(error_count_cells('sample'), 'sample').to_dict()
 
@@ -27,7 +28,8 @@ def test_error_counts_of_the_sample():
 def test_sizes_of_the_sample():
     cells = size_cells('sample')
     ours = {(cell['row'], cell['column']): cell['ours'] for cell in cells.drop_nulls('ours').to_dicts()}
-    assert ours["Phase 2: Error's Enrichment", 'Total'] == 54 and ours['Development split', 'Total'] == 16 and ours['Test split', 'Total'] == 38
+    assert ours["Phase 2: Error's Enrichment", 'Total'] == 54
+    assert (ours['Development split', 'Total'], ours['Test split', 'Total']) == (16, 38)
     assert count_manifest('sample')['data']['rows'] == 54
 
 
@@ -42,12 +44,14 @@ def test_on_final_itself_counts_are_exact_or_findings():
 def test_a_count_that_is_not_what_is_printed_is_a_finding():
     row, column, value = published_values('final/fig8').filter(row='All', column='Summaries').select('row', 'column', 'value').row(0)
     for count, status in ((value, 'exact'), (value + 1, 'finding')):
-        assert counted_cells('final/fig8', {(row, column): (count, 9)}, 'final').filter(row=row, column=column)['status'].item() == status
-        assert counted_cells('final/fig8', {(row, column): (count, 9)}, 'mine').filter(row=row, column=column)['status'].item() == 'measured'
+        for data, expected in (('final', status), ('mine', 'measured')):
+            cells = counted_cells('final/fig8', {(row, column): (count, 9)}, data)
+            assert cells.filter(row=row, column=column)['status'].item() == expected
     more = counted_cells('final/fig8', {('7', 'Summaries'): (1, 9)}, 'final')
     assert more.filter(row='7')['published'].is_null().all() and more.filter(row='7')['ours'].to_list() == [1]
 
 
 def test_rows_without_labels_are_no_counts(tmp_path):
-    pl.DataFrame({'text': ['a'], 'summary': ['b'], 'gold': pl.Series([None], dtype=pl.List(pl.String))}).write_parquet(tmp_path/'mine.parquet')
+    rows = pl.DataFrame({'text': ['a'], 'summary': ['b'], 'gold': pl.Series([None], dtype=pl.List(pl.String))})
+    rows.write_parquet(tmp_path/'mine.parquet')
     with pytest.raises(DataError): error_count_cells(str(tmp_path/'mine.parquet'))

@@ -42,8 +42,8 @@ from factlab.studies.final.probes import (
     write_ptrue,
 )
 from factlab.studies.final.study import Study
+from factlab.workbench.annotator import Annotator
 from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
-from factlab.workbench.page import Annotator
 
 
 def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}

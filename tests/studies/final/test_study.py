@@ -1,4 +1,4 @@
-"""FINAL's study on a scripted detector whose faults are known: choices, first steps, every method, matches, replaced studies and dry runs."""
+"""FINAL's study on a scripted detector with known faults: choices, first steps, every method, matches, replaced studies and dry runs."""
 from dataclasses import replace
 
 import polars as pl
@@ -86,7 +86,8 @@ def test_the_variant_with_the_higher_f1_on_dev_is_chosen(study, style):
 def test_variants_are_chosen_on_dev_alone(study, parts):
     for style in STYLES: select_variant(study, style, 'detector')
     test = [document['summary'] for document in documents('test')]
-    assert parts['detector'].asked and not any(summary in request.messages[0].content for request in parts['detector'].asked for summary in test)
+    prompts = [request.messages[0].content for request in parts['detector'].asked]
+    assert prompts and not any(summary in prompt for prompt in prompts for summary in test)
 
 
 def test_of_equal_variants_the_first(study, parts):
@@ -162,7 +163,8 @@ def test_answers_of_the_second_asking_are_noted(study, parts):
 
 def test_hinted_prompts_are_asked_of_flagged_rows_alone(study, parts):
     for method in ('self_cot_hint', 'oracle_cot_hint'): predictions(study, method, 'detector')
-    flagged = {row['id'] for step in ('self', 'classifier', 'oracle') for row in verdicts(study, step, 'detector').filter('inconsistent').to_dicts()}
+    first_steps = [verdicts(study, step, 'detector').filter('inconsistent') for step in ('self', 'classifier', 'oracle')]
+    flagged = set(pl.concat([found.select('id') for found in first_steps])['id'])
     hinted = [request for request in parts['detector'].asked if request.label.endswith('_hint')]
     assert len(hinted) == len(flagged)
 
@@ -201,10 +203,10 @@ def test_a_dry_run_counts_the_questions_of_the_real_one(study, parts, monkeypatc
     calls = {name: dict(base.dry_run_model(name).estimate().select('label', 'calls').iter_rows()) for name in ('detector', 'judge')}
     monkeypatch.delenv('FACTLAB_DRY_RUN')
     matches(study, 'zero_shot', 'detector')
-    assert calls['detector'] == {'final/zero_shot1': 4 + 4, 'final/zero_shot2': 4}  # which variant wins is not known yet: the first goes on to the test rows
+    assert calls['detector'] == {'final/zero_shot1': 4 + 4, 'final/zero_shot2': 4}  # no variant has won yet: the first is taken
     asked = pl.Series([request.label for request in parts['detector'].asked]).value_counts()
     assert sum(calls['detector'].values()) == asked['count'].sum() == 12
-    assert calls['judge']['final/match'] > 0 and parts['judge'].asked  # fewer: the example answers are equal, so are the questions about them
+    assert calls['judge']['final/match'] > 0 and parts['judge'].asked  # equal example answers are one question to the judge
 
 
 @pytest.mark.parametrize('method', METHODS)
