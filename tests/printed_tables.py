@@ -43,7 +43,8 @@ def tampered(paper: str, exhibit: str, row: str, column: str, printed: str) -> p
     here = (pl.col('exhibit') == exhibit) & (pl.col('row') == row) & (pl.col('column') == column)
     assert len(frame.filter(here)) == 1 and frame.filter(here)['printed'][0] != printed
     value, half = parse_printed(printed)
-    return frame.with_columns(value=pl.when(here).then(value).otherwise('value'), printed=pl.when(here).then(pl.lit(printed)).otherwise('printed'),
+    return frame.with_columns(value=pl.when(here).then(value).otherwise('value'),
+                              printed=pl.when(here).then(pl.lit(printed)).otherwise('printed'),
                               plus_minus=pl.when(here).then(pl.lit(half, pl.Float64)).otherwise('plus_minus'))
 
 

@@ -85,7 +85,6 @@ def same_checks(
 class PaperRelations(NamedTuple):
     "What a paper's text says about how its cells depend on each other."
     title: str = ''  # of the paper, for people
-    order: int = 1_000  # its place among the papers in tables and pages
     same_cells: tuple[tuple[str, str], ...] = ()  # exhibits whose common rows and columns are the same numbers
     relations: Callable[[PublishedCells], list[Check]] = lambda cells: []  # declared with `relation` and `equal`
     count_checks: Callable[[PublishedCells], list[Check]] = lambda cells: []  # `grim_check` of each rate with a known number of examples
@@ -101,8 +100,9 @@ def title_of(paper: str) -> str:
     return relations_of(paper).title or paper
 
 def papers_of(frame: pl.DataFrame) -> list[str]:
-    "The papers of a frame in the order that they declare, others last."
-    return sorted(frame['paper'].unique(maintain_order=True), key=lambda paper: relations_of(paper).order)
+    "The papers of a frame in the order of the exhibits' catalog, others last."
+    def order(paper: str) -> int: return getattr(contributed('exhibits').get(paper), 'ORDER', 1_000)
+    return sorted(frame['paper'].unique(maintain_order=True), key=order)
 
 # %% ../../nbs/15_audit/02_relations.ipynb #c13
 SHAPE_CHECKS = (macro_f1_checks, macro_recall_checks, interval_checks, rank_checks)

@@ -13,12 +13,12 @@ from ..core.core import FactlabError
 
 # %% ../../nbs/19_cli/01_data.ipynb #c4
 def _data(arguments: argparse.Namespace) -> int:
-    from factlab.data import datasets as data
-    if arguments.action == 'list': print(data.listing())
-    elif arguments.action == 'show': print(data.describe(arguments.name))
-    elif arguments.action == 'get': print(data.get(arguments.name))
+    from factlab.data import files
+    if arguments.action == 'list': print(files.listing())
+    elif arguments.action == 'show': print(files.describe(arguments.name))
+    elif arguments.action == 'get': print(files.get(arguments.name))
     else:
-        place = data.path(arguments.name)
+        place = files.path(arguments.name)
         if place is None: raise FactlabError(f'{arguments.name} is not on this machine: factlab data get {arguments.name} fetches it')
         print(place)
     return 0

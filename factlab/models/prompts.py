@@ -102,9 +102,9 @@ def paper_prompt(
     example_answer: str = '',
 ) -> Prompt:
     "The authors' own prompt, fetched through the data registry. Raises `DataError` when it is not there or has other fields."
-    from factlab.data import datasets as data
+    from factlab.data import files
     dataset, _, wanted = name.partition('/')
-    root = Path(data.get(dataset))
+    root = Path(files.get(dataset))
     folders = {path.parent.name: path.parent for path in sorted(root.rglob('prompt.txt'))}
     if wanted not in folders: raise DataError(f'{dataset} publishes no prompt {wanted!r}, only {sorted(folders)}')
     template = read_template(folders[wanted], literal_newlines)

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from ..core.core import Schema, StoreError, UsageError, replacing
+from ..core.core import Schema, UsageError, replacing
 from .store_file import ADVICE, Connections, DamagedStoreError
 from .store_tables import TABLE_COLUMNS, Leases, Responses, Row, Vectors, damaged_row, row_fault, shown_key
 

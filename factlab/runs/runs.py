@@ -29,7 +29,7 @@ from ..data.datasets import fingerprint
 from ..models.asking import ANSWERS
 from ..models.interface import Model
 from ..models.prompts import Prompt
-from ..models.store import Store, StoreChoice
+from ..models.store import StoreChoice
 
 # %% ../../nbs/05_runs/00_runs.ipynb #c4
 class Method(Protocol):

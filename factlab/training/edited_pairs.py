@@ -21,7 +21,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ..core.core import Schema, UsageError, assets_dir, digest, progress
-from ..data.corpora import PAIRS, PASSAGES
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS, PASSAGES
 from ..text.parsing import load_pipeline
 from ..text.words import MONTHS, WEEKDAYS
 
@@ -484,10 +484,10 @@ def joined_pairs(rows: Sequence[Mapping], generator: PairGenerator) -> Iterator[
 
 # %% ../../nbs/16_training/01_edited_pairs.ipynb #c54
 def balanced(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     seed: int = 0,
     over: str = 'claim',  # or 'evidence'
-) -> pl.DataFrame:  # PAIRS, with fewer rows
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS, with fewer rows
     "Of every claim (or evidence) as many pairs with ENT as with another label, chosen by the seed."
     supported = pl.col('label') == 'ENT'
     drawn = pairs.with_columns(place=pl.int_range(pl.len()).shuffle(seed).over(over, supported), fewer=pl.min_horizontal(
@@ -496,9 +496,9 @@ def balanced(
 
 def pairs_frame(
     rows: Sequence[tuple[Mapping, Draft]],  # each with the `id`, `page` and `source` of what it was made of
-) -> pl.DataFrame:  # PAIRS with `kind`, all of the split train
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`, all of the split train
     "Pairs with ids; a pair made twice stands once, one made with two labels not at all."
-    columns = {**PAIRS.columns, 'kind': pl.String}
+    columns = {**CLAIM_EVIDENCE_PAIRS.columns, 'kind': pl.String}
     made = [{'id': f'{row["id"]}#{at}', 'split': 'train', 'claim': draft.claim, 'evidence': draft.evidence, 'label': draft.label,
              'group': row['page'], 'source': row['source'], 'kind': draft.kind} for at, (row, draft) in enumerate(rows)]
     frame = pl.DataFrame(made, schema=columns, orient='row').unique(['claim', 'evidence', 'label'], keep='first', maintain_order=True)
@@ -510,7 +510,7 @@ def make_pairs(
     seed: int = 0,
     max_claims: int = 4,  # of each statement
     max_edits: int = 3,   # applied jointly
-) -> pl.DataFrame:  # PAIRS with a column `kind`: how the pair was generated; balanced over every claim
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with a column `kind`: how the pair was generated; balanced over every claim
     "Training pairs from statements. The same statements and seed give the same pairs. Raises `UsageError` on numbers below 1."
     statements = STATEMENTS.check(statements)
     if max_claims < 1 or max_edits < 1: raise UsageError(f'max_claims and max_edits are 1 or more, found {max_claims} and {max_edits}')

@@ -12,8 +12,8 @@ import re
 import polars as pl
 
 from ..core.core import digest
-from ..data import datasets as data
-from ..data.corpora import PAIRS
+from ..data import datasets, files, summaries
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from ..text.sentences import sentences
 from .edited_pairs import STATEMENTS, neighbours, parse_all
 
@@ -138,13 +138,13 @@ def unseen_by_final(
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
 ) -> pl.DataFrame:  # schema DEFACTO
     "DeFacto's rows of articles that FINAL does not have."
-    reported = data.load_final(download).select('text')
-    return data.load_defacto(download).join(reported, on='text', how='anti', maintain_order='left').drop_nulls('inconsistent')
+    reported = datasets.load('final', download=download).select('text')
+    return summaries.load_defacto(download).join(reported, on='text', how='anti', maintain_order='left').drop_nulls('inconsistent')
 
 def summary_pairs(
     rows: pl.DataFrame,  # schema DEFACTO
     words: int = 150,    # of evidence
-) -> pl.DataFrame:  # PAIRS with `kind`
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
     "Summaries and their corrections against what the article says around the place that people marked."
     window = pl.struct('text', 'evidence').map_elements(lambda row: evidence_window(row['text'], row['evidence'] or '', words), pl.String)
     contradicted = pl.col('intrinsic') & ~pl.col('extrinsic')
@@ -156,11 +156,11 @@ def summary_pairs(
     both = pl.concat([paired(rows, 'summary', label, 0, 'summary'), paired(corrected, 'edited_summary', pl.lit('ENT'), 1, 'correction')])
     article = pl.col('group').map_elements(lambda text: 'defacto/' + digest(text)[:12], pl.String)
     both = both.with_columns(claim=pl.col('claim').str.strip_chars(), split=pl.lit('train'), source=pl.lit('defacto'), group=article)
-    return both.select(*PAIRS.columns, 'kind').unique(['claim', 'evidence'], keep='none', maintain_order=True)
+    return both.select(*CLAIM_EVIDENCE_PAIRS.columns, 'kind').unique(['claim', 'evidence'], keep='none', maintain_order=True)
 
 # %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c13
 def summary_statements(
-    pairs: pl.DataFrame,  # PAIRS, from `summary_pairs`
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, from `summary_pairs`
 ) -> pl.DataFrame:  # STATEMENTS with one claim each
     "Supported summaries with their evidence."
     held = pairs.filter(pl.col('label') == 'ENT')

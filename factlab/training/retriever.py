@@ -21,7 +21,7 @@ import polars as pl
 from ..claims.training_views import TrainingData, retriever_pairs
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data.corpora import RetrievalTask, load_factscore, load_oasis_sample, oasis_retrieval, retrieval_task, split_by
-from ..data.datasets import get
+from ..data.files import get
 from ..measures.stats import bootstrap_counts, difference_interval, ratio
 from ..models.adapters import attach_lora, put_part, save_adapter
 from ..models.encoder import Encoder

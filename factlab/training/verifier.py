@@ -26,7 +26,7 @@ import polars as pl
 from ..claims.training_views import TrainingData, mine_neutral, nli_triplets
 from ..core.core import DataError, UsageError, cache_dir, digest, replacing
 from ..data import corpora
-from ..data.corpora import PAIRS, split_by
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS, split_by
 from ..measures.stats import bootstrap_counts, ratio
 from ..models.adapters import CONFIG, WEIGHTS, attach_lora, put_part, save_adapter
 from ..models.transformers_backend import TINY_SOURCE, load_tokenizer, pick_device, pick_dtype
@@ -75,7 +75,7 @@ def training_statements(
 
 def judged_pairs(
     download: bool = True,
-) -> pl.DataFrame:  # PAIRS with `kind`
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
     "WiCE's development claims against a chunk of the page they cite and against the supporting sentences alone; DeFacto's summaries."
     chunks = corpora.load_wice(download).filter(pl.col('split') == 'dev').unique('group', keep='first', maintain_order=True)
     task = corpora.retrieval_task('wice')
@@ -84,7 +84,7 @@ def judged_pairs(
     joined = sentences.group_by('claim_id', maintain_order=True).agg(evidence=pl.col('text').str.join(' '))
     short = chunks.drop('evidence').join(joined, left_on='group', right_on='claim_id', maintain_order='left')
     short = short.filter(pl.col('evidence').str.len_chars() < 1500)
-    columns = [*PAIRS.columns, 'kind']
+    columns = [*CLAIM_EVIDENCE_PAIRS.columns, 'kind']
     both = pl.concat([chunks.with_columns(kind=pl.lit('chunk')).select(columns),
                       short.with_columns(id=pl.col('id') + '-short', kind=pl.lit('sentences')).select(columns)])
     judged = both.with_columns(source=pl.lit('wice-judged'), split=pl.lit('train'))
@@ -94,7 +94,7 @@ def verifier_pairs(
     seed: int = 0,
     max_statements: int = 1_400,  # of each source
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
-) -> pl.DataFrame:  # PAIRS with `kind`; split train and dev, cut by page
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev, cut by page
     "All pairs that train and calibrate the verifier. The same seed gives the same pairs."
     shares, written = {'train': 1 - DEV_SHARE, 'dev': DEV_SHARE}, load_written()
     found = pl.concat([make_pairs(training_statements(seed, max_statements, download), seed), judged_pairs(download)])
@@ -110,7 +110,7 @@ def oasis_pairs(
     own: TrainingData,
     neutral=None,  # a verifier, as `nli.load_verifier` gives one, that mines neutral evidence; None: none is mined
     store=None,
-) -> pl.DataFrame:  # PAIRS with `kind`; split train and dev
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev
     "The triplets of an OASIS-shaped data set: ENT and CONTR, and mined NEUT."
     pairs = nli_triplets(own.rows, None if neutral is None else mine_neutral(own.rows, neutral, store))
     short = pairs.filter(pl.col('evidence').str.len_chars() < MAX_EVIDENCE_CHARACTERS)
@@ -120,7 +120,7 @@ def oasis_pairs(
 def demonstration_pairs(
     seed: int = 0,
     max_passages: int = 20,
-) -> pl.DataFrame:  # PAIRS with `kind`; split train and dev
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev
     "Pairs made of the shipped sample's passages, to show what they look like."
     passages = corpora.load_oasis_sample().select('id', 'page', text='passage').head(max_passages)
     pairs = make_pairs(passage_statements(passages, 'sample', seed), seed)
@@ -140,7 +140,7 @@ class EvidenceGroup(NamedTuple):
     labels: list[int]
 
 def evidence_groups(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     max_claims: int = 8,  # in one group
 ) -> list[list[EvidenceGroup]]:  # by statement
     "Pairs by statement and evidence. Raises `DataError` on labels that are none of ENT, NEUT, CONTR."
@@ -157,7 +157,7 @@ def evidence_groups(
 
 # %% ../../nbs/16_training/07_verifier.ipynb #c16
 def oversampled_groups(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     human_oversampling: int,
 ) -> list[list[EvidenceGroup]]:
     "Groups of all pairs; those with short evidence that people judged occur so many times. Raises `UsageError` below 1."
@@ -166,7 +166,7 @@ def oversampled_groups(
     return evidence_groups(pairs) + evidence_groups(pairs.filter(short))*(human_oversampling - 1)
 
 def curriculum(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     human_oversampling: int,
 ) -> tuple[list[list[EvidenceGroup]], list[list[EvidenceGroup]]]:  # of the first and of the second phase
     "Groups of each phase; both are the same where there are no written passages."
@@ -268,7 +268,7 @@ class TrainedVerifier(NamedTuple):
     losses: list[float]  # of every step
 
 def train_steps(
-    pairs: pl.DataFrame,  # PAIRS; those with split dev are left out
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS; those with split dev are left out
     out: Path|str,  # folder of the checkpoint
     settings: VerifierSettings = VerifierSettings(),
     *,
@@ -276,7 +276,7 @@ def train_steps(
     on_step: Callable[[int, float], None]|None = None,  # called after each step with its number, from 1, and its loss
 ) -> TrainedVerifier:
     "Train, or go on with a training. Raises `UsageError` when the checkpoint is another training's, `DataError` when it is damaged."
-    train_pairs = PAIRS.check(pairs).filter(pl.col('split') != 'dev')
+    train_pairs = CLAIM_EVIDENCE_PAIRS.check(pairs).filter(pl.col('split') != 'dev')
     if train_pairs.is_empty(): raise DataError('there are no training pairs: all have the split dev')
     phases = curriculum(train_pairs, settings.human_oversampling)
     model = VerifierInTraining(settings)
@@ -337,7 +337,7 @@ def cross_fitted_log_odds(
 # %% ../../nbs/16_training/07_verifier.ipynb #c40
 def dev_logits(
     model: VerifierInTraining,
-    dev: pl.DataFrame,  # PAIRS
+    dev: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
 ) -> np.ndarray:  # float32 [n, 3]
     "Log-probabilities of held-out pairs, which serve as logits."
     return np.log(np.maximum(pair_probabilities(model.reader, model.trunk, model.head, dev.select('evidence', 'claim').rows()), 1e-9))
@@ -357,17 +357,17 @@ def save_verifier(
 
 # %% ../../nbs/16_training/07_verifier.ipynb #c43
 def strata(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
 ) -> list[str]:
     "For each pair its source, if that is one of STRATIFIED_SOURCES, or SYNTHETIC."
     stratum = pl.when(pl.col('source').is_in(STRATIFIED_SOURCES)).then('source').otherwise(pl.lit(SYNTHETIC))
     return pairs.select(stratum).to_series().to_list()
 
 def dev_sample(
-    pairs: pl.DataFrame,  # PAIRS with `kind`
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind`
     max_pairs: int = 500,  # generated ones, and of each source of STRATIFIED_SOURCES
     seed: int = 0,
-) -> pl.DataFrame:  # PAIRS with `kind`
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
     "Held-out pairs to calibrate on, without those whose evidence is about something else."
     dev = pairs.filter((pl.col('split') == 'dev') & (pl.col('kind') != ELSEWHERE))
     if dev.is_empty(): raise DataError('there are no held-out pairs: give some the split dev')
@@ -379,7 +379,7 @@ HELD_OUT = {SYNTHETIC: 'held out: made pairs', WRITTEN: 'held out: written passa
             'defacto': 'held out: judged news'}  # stratum: its name on the card
 
 def dev_metrics(
-    dev: pl.DataFrame,   # PAIRS with `kind`
+    dev: pl.DataFrame,   # CLAIM_EVIDENCE_PAIRS with `kind`
     margin: np.ndarray,  # calibrated log-odds of ENT, best by `cross_fitted_log_odds`
     names: Mapping[str, str] = HELD_OUT,  # by stratum
 ) -> list[dict]:  # rows of EVALUATION
@@ -399,7 +399,7 @@ def dev_metrics(
 # %% ../../nbs/16_training/07_verifier.ipynb #c45
 def neutral_elsewhere(
     model: VerifierInTraining,
-    pairs: pl.DataFrame,  # PAIRS with `kind`
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind`
     calibration: Calibration,
     max_pairs: int = 500,
     seed: int = 0,
@@ -433,7 +433,7 @@ HOW = ('Intervals are of 95 %, by bootstrap over groups. Sets that are not named
        'out were each calibrated on the others.')
 
 def verifier_card(
-    pairs: pl.DataFrame,  # PAIRS
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     settings: VerifierSettings,
     calibration: Calibration,
     metrics: Sequence[Mapping],  # rows of EVALUATION
@@ -457,7 +457,7 @@ def verifier_card(
 
 # %% ../../nbs/16_training/07_verifier.ipynb #c50
 def train_verifier(
-    pairs: pl.DataFrame,  # PAIRS with `kind` and the splits train and dev
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind` and the splits train and dev
     out: Path|str,  # folder of the part
     settings: VerifierSettings = VerifierSettings(),
     measure: Callable[[TinyVerifier, pl.DataFrame], pl.DataFrame]|None = None,  # from the part and held-out pairs to EVALUATION

@@ -15,7 +15,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data import corpora
-from ..data import datasets as data
+from ..data import datasets as data, summaries, files
 from ..measures.stats import Interval, bootstrap_counts, paired_counts
 from ..models.encoder import Encoder
 from ..models.interface import Message, Request, ask, load_model
@@ -38,10 +38,10 @@ def _xsumfaith() -> pl.DataFrame:
     "Summaries of articles that DeFacto does not have; supported where fewer than half of the readers marked a hallucinated span."
     start = pl.col('text').str.replace_all(r'\W', '').str.to_lowercase().str.slice(0, 80)  # the two sets space and quote differently
     trained = data.load('defacto').select(start.alias('start')).unique()
-    spans = data.load_xsumfaith().spans.drop_nulls('text').join(trained, left_on=start, right_on='start', how='anti')
+    spans = summaries.load_xsumfaith().spans.drop_nulls('text').join(trained, left_on=start, right_on='start', how='anti')
     marking = pl.col('worker').filter(pl.col('category').is_not_null()).n_unique()
-    summaries = spans.group_by('bbcid', 'system', 'summary', 'text', maintain_order=True)
-    rows = summaries.agg(factual=2*marking < pl.col('worker').n_unique())
+    judged = spans.group_by('bbcid', 'system', 'summary', 'text', maintain_order=True)
+    rows = judged.agg(factual=2*marking < pl.col('worker').n_unique())
     return _summaries(rows.with_columns(id=pl.format('xsumfaith-{}-{}', 'bbcid', 'system')), pl.col('factual'))
 
 MEASURED_SETS: dict[str, Callable[[], pl.DataFrame]] = {

@@ -15,7 +15,7 @@ import polars as pl
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ..core.core import DataError, Schema, UsageError, assets_dir
-from ..data.corpora import PAIRS
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from ..data.datasets import READERS, Rows
 from .edited_pairs import Draft, balanced, pairs_frame, seeded
 
@@ -115,7 +115,7 @@ def written_pairs(
     written: pl.DataFrame,  # schema WRITTEN
     seed: int = 0,
     near: int = 30,  # passages on something else, nearest in words, of which each fact gets one
-) -> pl.DataFrame:  # PAIRS with `kind`; balanced over every evidence, except pairs of the kind ELSEWHERE
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; balanced over every evidence, except pairs of the kind ELSEWHERE
     """Claims and altered claims against the plain and the changed passage, parts of them, and passages on something else.
 
     The same seed gives the same pairs. Raises `UsageError` when `near` is below 1."""
@@ -123,7 +123,7 @@ def written_pairs(
     def about(topic: str, part: str) -> dict: return {'id': part, 'page': f'written/{topic}', 'source': 'written'}
     rows = list(WRITTEN.check(written).iter_rows(named=True))
     made = [(about(row['topic'], part), draft) for row in rows for part, draft in _drafts(row, seeded(seed, row['id']))]
-    pairs = balanced(PAIRS.check(pairs_frame(made)), seed, over='evidence')
+    pairs = balanced(CLAIM_EVIDENCE_PAIRS.check(pairs_frame(made)), seed, over='evidence')
     if len(rows) < 2: return pairs
     topics = dict(written.select('id', 'topic').iter_rows())
     far = [(about(topics[part.split('/')[0]], f'{part}#{ELSEWHERE}'), draft) for part, draft in _elsewhere(written, pairs, seed, near)]

@@ -111,7 +111,7 @@ def p_true_probe(
     "P(True) of the fact in the chosen error (FINAL § 6, App. G.1), with the question that the user wrote or that the model proposes."
     def probe(case: ProbedError) -> dict:
         from factlab.probing.ptrue import ptrue_exact
-        from factlab.studies.final.probes import CAVEAT
+        from factlab.probing.questions import PTRUE_CAVEAT
         asked = load_model(model) if isinstance(model, str) else model
         question = {'id': 'case', 'question': case.question, 'answer': case.answer or case.span or ''}
         if not case.question:
@@ -123,17 +123,17 @@ def p_true_probe(
         found = ptrue_exact(pl.DataFrame(question), asked, store).row(0, named=True)
         measured = {name: found[name] for name in ('status', 'p_true', 'p_first', 'p_swapped', 'order_bias', 'mass')}
         asked_for = {name: question[name] for name in ('question', 'answer')}
-        return asked_for | measured | ({'note': CAVEAT} if asked.name.startswith('tiny') else {})
+        return asked_for | measured | ({'note': PTRUE_CAVEAT} if asked.name.startswith('tiny') else {})
     return probe
 
 def _question_for(case: ProbedError, model: Model, store: object) -> dict:  # a row of DRAFTS
     "The model's question; where it writes none, the summary's sentence with a gap."
     from factlab.probing.added_facts import added_facts
     from factlab.probing.questions import draft_questions, gap_questions
-    from factlab.studies.final.probes import GAPS, writer_of
+    from factlab.probing.questions import GAP_WRITER, question_writer
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text,
                           'span': pl.Series([case.span], dtype=pl.String)})
-    draft = draft_questions(error, model, store).row(0, named=True) if writer_of(model.name) != GAPS else {'status': 'unparsed'}
+    draft = draft_questions(error, model, store).row(0, named=True) if question_writer(model.name) != GAP_WRITER else {'status': 'unparsed'}
     return draft if draft['status'] == 'ok' else gap_questions(added_facts(error)).row(0, named=True)
 
 # %% ../../nbs/18_workbench/05_probes.ipynb #c15

@@ -27,11 +27,13 @@ class Collection:
     folder: Path
     modules: dict[str, Module] = field(default_factory=lambda: read_modules(ROOT))
     broken: list[str] = field(default_factory=list)  # links that lead nowhere
+    parts: dict[str, list[str]] = field(default_factory=dict)  # what stands beside every page, by caption
 
     def __post_init__(self):
         owners = Counter(name for module in self.modules.values() for name in module.names)
         self.known = {name: f'factlab.{module.name}.{name}' for module in self.modules.values() for name in dict(module.defined())
                       if owners[name] == 1 and ('_' in name or not name.islower() and not name.isupper())}
+        for module in self.modules.values(): module.links = self.known | {name: f'factlab.{module.name}.{name}' for name in dict(module.defined())}
         self.by_chapter = {module.chapter: module for module in self.modules.values()}
         self.folders = FOLDERS | {str(path.relative_to(ROOT)): f'{path.relative_to(ROOT)}/index.md' for path in (ROOT/'nbs').rglob('*') if path.is_dir()}
         self.texts = TEXTS | {str(path.relative_to(ROOT)): str(path.relative_to(ROOT)) for path in (ROOT/'factlab').rglob('assets/adapters/*/README.md')}
@@ -64,7 +66,7 @@ class Collection:
     def text(self, text: str, source: str, page: str) -> str:
         "Markdown with its links rewritten, and with names that the library exports linked to the reference."
         own = self.by_chapter.get(source)
-        known = self.known | ({name: f'factlab.{own.name}.{name}' for name in dict(own.defined())} if own else {})
+        known = own.links if own else self.known
         def link(found: re.Match) -> str: return f'{found[1]}({self.target(found[2], source, page)}{found[3] or ""})'
         def name(found: re.Match) -> str: return f'{{py:obj}}`{found[1]} <{known[found[1]]}>`' if found[1] in known else found[0]
         parts = re.split(r'(^```.*?^```[^\n]*$|^~~~.*?^~~~$)', text, flags=re.MULTILINE | re.DOTALL)
@@ -106,10 +108,12 @@ class Collection:
         for folder in folders: self.package(folder, 'factlab')
         rows = [f'| [{package_of(folder)}]({folder.name}/index.md) | {self.about(folder)} | {", ".join(self.chapters(folder))} |' for folder in folders]
         self.write('nbs/index.md', '# The library\n\nOne notebook is one module. A package imports only from packages above it in this table, so it can be read from top to bottom.\n\n'
-                   '| package | what lives there | chapters |\n|---|---|---|\n' + '\n'.join(rows) + '\n\n' + toctree([f'{folder.name}/index' for folder in folders], hidden=True))
+                   '| package | what lives there | chapters |\n|---|---|---|\n' + '\n'.join(rows) + '\n')
+        self.parts['Library'] = ['Overview <nbs/index>', *(f'nbs/{folder.name}/index' for folder in folders)]
 
     def chapters(self, folder: Path) -> list[str]:
-        return [f'[{re.sub(r"^[0-9]+_", "", path.stem)}]({path.relative_to(ROOT/"nbs")})' for path in sorted(folder.rglob('*.ipynb'))]
+        def name(path: Path) -> str: return '.'.join(re.sub(r'^\d+_', '', part) for part in path.relative_to(folder).with_suffix('').parts)
+        return [f'[{name(path)}]({path.relative_to(ROOT/"nbs")})' for path in sorted(folder.rglob('*.ipynb'))]
 
     def about(self, folder: Path) -> str:
         name = package_of(folder)
@@ -149,8 +153,9 @@ class Collection:
         single = sorted((ROOT/'nbs'/'papers').glob('*.ipynb'))
         for path in single: self.notebook(path)
         rows = [(f'[{folder.name}]({folder.name}/index.md)', PARTS['papers'][folder.name]) for folder in folders] + [(f'[{path.stem}]({path.name})', lead(path)) for path in single]
-        self.write('nbs/papers/index.md', '# The papers\n\n> One notebook for each table and figure, published numbers beside ours.\n\n' + reference.table(rows, ('paper', 'what it is about'))
-                   + '\n\n' + toctree([*(f'{folder.name}/index' for folder in folders), *(path.stem for path in single)], hidden=True))
+        self.write('nbs/papers/index.md', '# The papers\n\n> One notebook for each table and figure, published numbers beside ours.\n\n' + reference.table(rows, ('paper', 'what it is about')))
+        self.parts['Papers'] = ['Overview <nbs/papers/index>', *(f'nbs/papers/{folder.name}/index' for folder in folders), *(f'nbs/papers/{path.stem}' for path in single),
+                                'Gallery of results <figures/README>', 'What the audit found <figures/audit>']
 
     def reference(self) -> None:
         "A page for each module, and one that lists them."
@@ -171,19 +176,15 @@ class Collection:
             self.group(ROOT/'nbs'/name, title, said, tuple(f'/{path.removesuffix(".md")}' for path in sorted(cards)) if name == 'train' else ())
         self.reference()
         present = {source: page for source, page in self.texts.items() if (ROOT/source).is_file()}
+        self.parts['Lessons'] = [f'nbs/{name}/index' for name in PARTS['lessons']]
+        self.parts['Reference'] = ['All modules <reference/index>', 'All names <genindex>']
+        self.parts['Project'] = [page.removesuffix('.md') for page in ('CONTRIBUTING.md', 'CHANGELOG.md') if page in present.values()]
         for source, page in present.items():
             text = self.text((ROOT/source).read_text(encoding='utf-8'), source, page)
             if page.startswith('factlab/'): text = re.sub(r'\A---\n.*?\n---\n', '', text, flags=re.DOTALL)
-            if page == 'index.md': text += '\n' + start(set(present.values()))
+            if page == 'index.md': text += '\n' + '\n'.join(toctree(entries, hidden=True, caption=caption) for caption, entries in self.parts.items())
             self.write(page, text)
 
-
-def start(pages: set[str]) -> str:
-    "What stands beside every page: the parts of the site."
-    parts = {'Library': ['nbs/index'], 'Papers': ['nbs/papers/index', 'figures/README', 'figures/audit'], 'Lessons': [f'nbs/{name}/index' for name in PARTS['lessons']],
-             'Reference': ['reference/index'], 'Project': [page.removesuffix('.md') for page in ('CONTRIBUTING.md', 'CHANGELOG.md') if page in pages]}
-    titles = {'figures/README': 'Gallery <figures/README>', 'figures/audit': 'Audit <figures/audit>'}
-    return '\n'.join(toctree([titles.get(entry, entry) for entry in entries], hidden=True, caption=caption) for caption, entries in parts.items() if entries)
 
 def toctree(entries: list[str], hidden: bool = False, caption: str = '') -> str:
     return '\n'.join(['```{toctree}', *([':hidden:'] if hidden else []), *([f':caption: {caption}'] if caption else []), *entries, '```', ''])

@@ -1,10 +1,11 @@
 "The API reference: one page for each exported module, from its signatures and docments (the comment beside each parameter)."
 import ast
 import io
+import json
 import re
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import cleandoc
 from pathlib import Path
 
@@ -19,6 +20,7 @@ class Module:
     tree: ast.Module
     comments: dict[int, str]  # by line
     names: list[str]          # __all__
+    links: dict[str, str] = field(default_factory=dict)  # names to those of the reference, where comments and docstrings write them as code
 
     @property
     def page(self) -> str: return f'reference/{self.name}'
@@ -61,10 +63,11 @@ def read_modules(root: Path) -> dict[str, Module]:
 
 # ---- Markdown ------------------------------------------------------------------------------------------------------------------------
 
-def plain(text: str) -> str:
-    "Text of a comment or docstring as Markdown: what stands between backticks stays, the rest says what it says."
+def plain(text: str, module: Module|None = None) -> str:
+    "Text of a comment or docstring as Markdown: what stands between backticks is code or a link, the rest says what it says."
+    links = module.links if module else {}
     parts = re.split(r'(``.+?``|`[^`]*`)', text)
-    return ''.join(part if i % 2 else re.sub(r'([*|\[\]])', r'\\\1', part).replace('<', '&lt;').replace('{', '&#123;') for i, part in enumerate(parts))
+    return ''.join((f'{{py:obj}}`{part.strip("`")} <{links[part.strip("`")]}>`' if part.strip('`') in links else part) if i % 2 else re.sub(r'([*|\[\]])', r'\\\1', part).replace('<', '&lt;').replace('{', '&#123;') for i, part in enumerate(parts))
 
 def code(text: str) -> str:
     "Code within a cell of a table."
@@ -89,10 +92,10 @@ def parameters(function: ast.FunctionDef|ast.AsyncFunctionDef, module: Module) -
     lines = {argument.lineno for argument in every}
     def said(argument: ast.arg) -> str:
         same = [other for other in every if other.lineno == argument.lineno]
-        return plain(module.comment(defaults.get(argument) or argument, lines | {function.lineno})) if same[-1] is argument and argument.lineno != function.lineno else ''
+        return plain(module.comment(defaults.get(argument) or argument, lines | {function.lineno}), module) if same[-1] is argument and argument.lineno != function.lineno else ''
     rows = [(f'`{argument.arg}`', code(unparsed(argument.annotation)), code(unparsed(defaults.get(argument))), said(argument))
             for argument in every if argument.arg not in ('self', 'cls')]
-    if function.returns and (returned := plain(module.comments.get(function.returns.end_lineno or 0, ''))):
+    if function.returns and (returned := plain(module.comments.get(function.returns.end_lineno or 0, ''), module)):
         rows.append(('*returns*', code(unparsed(function.returns)), '', returned))
     return table(rows, ('parameter', 'type', 'default', 'what it is')) if any(row[3] for row in rows) else ''
 
@@ -100,7 +103,7 @@ def fields(node: ast.ClassDef, module: Module) -> list[tuple[str, ...]]:
     "The fields of a dataclass, a named tuple or a pydantic model."
     given = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and not item.target.id.startswith('_')]
     lines = {item.lineno for item in given}
-    return [(f'`{item.target.id}`', code(unparsed(item.annotation)), code(unparsed(item.value)), plain(module.comment(item, lines | {node.lineno})))
+    return [(f'`{item.target.id}`', code(unparsed(item.annotation)), code(unparsed(item.value)), plain(module.comment(item, lines | {node.lineno}), module))
             for item in given if isinstance(item.target, ast.Name)]
 
 def signature(function: ast.FunctionDef|ast.AsyncFunctionDef, bound: bool) -> str:
@@ -113,8 +116,8 @@ def directive(kind: str, head: str, body: list[str], options: str = '', depth: i
     fence = ':' * (5 - depth)
     return '\n'.join([f'{fence}{{py:{kind}}} {head}', *([options] if options else []), '', '\n\n'.join(part for part in body if part), fence, ''])
 
-def doc(node: ast.AST) -> str:
-    return plain(cleandoc(text)) if (text := ast.get_docstring(node, clean=False)) else ''  # type: ignore[arg-type]
+def doc(node: ast.AST, module: Module|None = None) -> str:
+    return plain(cleandoc(text), module) if (text := ast.get_docstring(node, clean=False)) else ''  # type: ignore[arg-type]
 
 def place(module: Module, name: str) -> str:
     "Where the chapter defines it: `collect` puts the anchor there."
@@ -124,12 +127,13 @@ def described(name: str, node: ast.stmt, module: Module) -> str:
     "One name as a directive of Sphinx's domain for Python."
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return directive('function', name + signature(node, False), [place(module, name), doc(node), parameters(node, module)])
+            return directive('function', name + signature(node, False), [place(module, name), doc(node, module), parameters(node, module)])
         case ast.ClassDef(): return described_class(name, node, module)
         case _:
             value = ' '.join(unparsed(node.value).split())  # type: ignore[attr-defined]
             note = module.comments.get(node.end_lineno or 0, '')
-            return directive('data', name, [place(module, name), plain(note)], f':value: {value if len(value) <= SHOWN else value[:SHOWN] + " …"}')
+            shown = value if len(value) <= SHOWN else value[:SHOWN] + ' …'
+            return directive('data', name, [plain(note, module)], f':value: {json.dumps(shown, ensure_ascii=False)}')
 
 def described_class(name: str, node: ast.ClassDef, module: Module) -> str:
     "A class with its fields, its constructor and its public methods."
@@ -138,7 +142,7 @@ def described_class(name: str, node: ast.ClassDef, module: Module) -> str:
     rows = fields(node, module)
     head = name + (signature(made, True).split(' -> ')[0] if made else f'({", ".join(row[0].strip("`") for row in rows)})' if rows else '')
     bases = ', '.join(f'`{unparsed(base)}`' for base in node.bases)
-    parts = [place(module, name), f'Bases: {bases}' if bases else '', doc(node), parameters(made, module) if made else '',
+    parts = [place(module, name), f'Bases: {bases}' if bases else '', doc(node, module), parameters(made, module) if made else '',
              table(rows, ('field', 'type', 'default', 'what it is')) if rows else '']
     for method in methods:
         if method.name.startswith('_') and method.name != '__call__': continue
@@ -146,10 +150,10 @@ def described_class(name: str, node: ast.ClassDef, module: Module) -> str:
         if marks & {'property', 'cached_property'}:
             options = f':type: {unparsed(method.returns)}' if method.returns else ''
             note = module.comments.get(method.returns.end_lineno or 0, '') if method.returns else ''
-            parts.append(directive('property', method.name, [doc(method), plain(note)], options, 1))
+            parts.append(directive('property', method.name, [doc(method, module), plain(note, module)], options, 1))
         elif not any(mark.endswith('.setter') for mark in marks):
             options = ''.join(f':{mark}:' for mark in sorted(marks & {'classmethod', 'staticmethod'}))
-            parts.append(directive('method', method.name + signature(method, 'staticmethod' not in marks), [doc(method), parameters(method, module)], options, 1))
+            parts.append(directive('method', method.name + signature(method, 'staticmethod' not in marks), [doc(method, module), parameters(method, module)], options, 1))
     return directive('class', head, parts)
 
 
@@ -157,5 +161,5 @@ def module_page(module: Module, root: Path) -> str:
     "The page of one module."
     chapter = module.chapter.removesuffix('.ipynb')
     seen = dict(module.defined())
-    return '\n\n'.join([f'# {module.name}', f'> {doc(module.tree)}', f'Told in the chapter {{doc}}`/{chapter}`.', f':::{{py:module}} factlab.{module.name}\n:::',
+    return '\n\n'.join([f'# {module.name}', f'> {doc(module.tree, module)}', f'Told in the chapter {{doc}}`/{chapter}`.', f':::{{py:module}} factlab.{module.name}\n:::',
                         *(described(name, node, module) for name, node in seen.items())]) + '\n'

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.data import corpora
+from factlab.data import corpora, files
 from factlab.data import datasets as data
 from factlab.data.datasets import Rows
 
@@ -24,7 +24,7 @@ def read(*rows): return Rows('own.jsonl', rows, [f'line {number}' for number in 
 
 def lines_of(name, file):
     "A published file, read without the library's help."
-    return [json.loads(line) for line in data.get(name, file, download=False).read_text(encoding='utf-8').splitlines()]
+    return [json.loads(line) for line in files.get(name, file, download=False).read_text(encoding='utf-8').splitlines()]
 
 
 # ---------------------------------------------------------------- public sets: as published, and as counted without polars
@@ -49,9 +49,6 @@ def test_wice():
     published = [row for split in ('dev', 'test') for row in lines_of('wice', f'oracle_chunks_claim_{split}.jsonl')]
     assert pairs.select('claim', 'evidence', 'label_original').rows() == [(row['claim'], ' '.join(row['evidence']), row['label']) for row in published]
     assert dict(pairs.select('label_original', 'label').unique().rows()) == corpora.WICE_LABELS
-    words = corpora.load_wice_words()
-    assert words.height == 229 and words.select((pl.col('words').list.len() == pl.col('unsupported').list.len()).all()).item()
-    assert set(words['group']) <= set(pairs['group'])
 
 
 def test_dialfact():
@@ -74,7 +71,6 @@ def test_factscore():
     rows = [(bio['topic'], one['text'], bio['output'], one['human-atomic-facts'] and [fact['text'] for fact in one['human-atomic-facts']])
             for system in corpora.FACTSCORE_SYSTEMS for bio in lines_of('factscore', f'labeled_{system}.jsonl') for one in bio['annotations'] or ()]
     assert facts.select('topic', 'sentence', 'text', 'facts').rows() == rows
-    assert corpora.load_factscore_examples().shape == (21, 2)
 
 
 def test_xquad():
@@ -238,5 +234,5 @@ def test_a_short_passage_in_the_sample(tmp_path):
 def test_data_finds_loaders_that_it_does_not_import():
     code = 'import sys, factlab.data.datasets; print({"factlab.data.corpora", "factlab.data.hub"} & set(sys.modules) or "none")'
     assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout.strip() == 'none'
-    for loader in data.LOADERS.values():
+    for loader in data.loaders().values():
         if isinstance(loader, str): assert callable(data.pkgutil.resolve_name(loader)), loader

@@ -14,7 +14,8 @@ import pytest
 
 from factlab.core.core import DataError
 from factlab.data import datasets as data
-from factlab.data import hub
+from factlab.data import files, hub
+from factlab.studies.oasis import data_sets
 
 PAGES = ['Bamboo', 'Rice', 'Rye']
 COMMIT = 'c0ffee'.ljust(40, '0')
@@ -92,7 +93,7 @@ def run(server, tmp_path, code: str, **others) -> subprocess.CompletedProcess:
 
 
 COMMAND = 'import sys; from factlab.cli.main import main; sys.exit(main(["data", "get", "{}"]))'
-FAILS = 'from factlab.data import datasets as data\ntry: data.get("oasis")\nexcept data.DataError as error: print(error)'
+FAILS = 'from factlab.data import datasets as data, files\ntry: files.get("oasis")\nexcept files.DataError as error: print(error)'
 
 
 def test_the_way_to_the_four_sets_and_back(server, tmp_path):
@@ -100,12 +101,12 @@ def test_the_way_to_the_four_sets_and_back(server, tmp_path):
     assert done.returncode == 0, done.stderr
     assert 'licence: CC BY-NC-SA 4.0' in done.stderr and done.stdout.strip() == str(tmp_path/'home/cache/data/oasis')
     about = json.loads((tmp_path/'home/cache/data/oasis/claim_extraction/hub.json').read_text())
-    pinned = data.entry_of('oasis').hub[0]
+    pinned = files.entry_of('oasis').hub[0]
     assert about['commit'] == about['asked'] == pinned.revision and set(about['files']) == {f'data/{s}-00000-of-00001.parquet' for s in ('train', 'validation')}
     assert json.loads((tmp_path/'home/cache/data/oasis/claim_falsification/hub.json').read_text())['commit'] == COMMIT
     assert not any('README' in path for _, path in server.asked)  # only what is needed
     asked = len(server.asked)
-    show = 'from factlab.data import datasets as data; f = data.load("oasis"); print(f.write_ndjson()); print(data._where(data.entry_of("oasis")), data.path("oasis").name)'
+    show = 'from factlab.data import datasets as data, files; f = data.load("oasis"); print(f.write_ndjson()); print(files._where(files.entry_of("oasis")), files.path("oasis").name)'
     done = run(server, tmp_path, show, HF_HUB_OFFLINE='1')
     rows = [json.loads(line) for line in done.stdout.strip().splitlines() if line.startswith('{')]
     assert [(row['page'], row['split'], row['altered']) for row in rows] == [('Bamboo', 'train', 0), ('Rice', 'train', 0), ('Rye', 'validation', 0)]
@@ -114,7 +115,7 @@ def test_the_way_to_the_four_sets_and_back(server, tmp_path):
 
 
 def test_the_gold_sets_have_no_labels(server, tmp_path):
-    code = ('from factlab.data import datasets as data; a, b = data.load("oasis-e2e"), data.load("oasis-verification"); '
+    code = ('from factlab.data import datasets as data, files; a, b = data.load("oasis-e2e"), data.load("oasis-verification"); '
             'print(a["id"].to_list(), a["factual"].null_count(), b["claim"].to_list(), b["label"].null_count(), b["group"].n_unique())')
     done = run(server, tmp_path, code)
     assert done.stdout.strip() == "['7', '8'] 2 ['One.', 'Two.'] 2 1", done.stderr
@@ -124,7 +125,7 @@ def test_an_interrupted_fetch_goes_on(server, tmp_path):
     server.mood = 'busy'
     done = run(server, tmp_path, FAILS)
     assert 'LLM-Oasis_claim_extraction at a95c930' in done.stdout and 'cannot be had' in done.stdout and '500' in done.stdout
-    state = 'from factlab.data import datasets as data; print(data._where(data.entry_of("oasis")))'
+    state = 'from factlab.data import datasets as data, files; print(files._where(files.entry_of("oasis")))'
     assert run(server, tmp_path, state).stdout.strip() == 'to download'  # one of its two files is there: that is not the set
     server.mood, server.asked = '', []
     assert run(server, tmp_path, COMMAND.format('oasis')).returncode == 0
@@ -160,12 +161,12 @@ def place(folder, repository, files):
 @pytest.fixture
 def shared(tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
-    for name, files in sets().items(): place(tmp_path/'oasis', name.partition('Oasis_')[2], files)
+    for name, held in sets().items(): place(tmp_path/'oasis', name.partition('Oasis_')[2], held)
     return tmp_path/'oasis'
 
 
 def test_a_shared_folder(shared):
-    assert data.path('oasis') == shared == data.get('oasis') and data._where(data.entry_of('oasis')) == 'in FACTLAB_DATA'
+    assert files.path('oasis') == shared == files.get('oasis') and files._where(files.entry_of('oasis')) == 'in FACTLAB_DATA'
     assert data.load('oasis').height == 3 and data.load('oasis', split='validation')['page'].item() == 'Rye'
 
 
@@ -173,23 +174,23 @@ def test_a_damaged_file_and_other_columns(shared):
     file = shared/'paraphrase_generation/data/train-00000-of-00001.parquet'
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
-    with pytest.raises(DataError, match='cannot be read as Parquet .* run `factlab data get oasis`'): hub.load_oasis()
+    with pytest.raises(DataError, match='cannot be read as Parquet .* run `factlab data get oasis`'): data_sets.load_oasis()
     file.write_bytes(parquet(title=PAGES, wording=PAGES))
     (shared/'paraphrase_generation/data/validation-00000-of-00001.parquet').unlink()
-    with pytest.raises(DataError, match=r"has no column paraphrase or factual_text .*found \['title', 'wording'"): hub.load_oasis()
+    with pytest.raises(DataError, match=r"has no column paraphrase or factual_text .*found \['title', 'wording'"): data_sets.load_oasis()
 
 
 def test_what_the_join_drops_is_counted(shared):
-    sets = {one.name: hub._hub_set(data.entry_of('oasis'), one, False) for one in data.entry_of('oasis').hub}
-    whole, dropped = hub.join_oasis(sets)
+    sets = {one.name: data_sets._renamed(hub.hub_frame(files.entry_of('oasis'), one, False), one.name) for one in files.entry_of('oasis').hub}
+    whole, dropped = data_sets.join_oasis(sets)
     assert whole.height == 3 and dropped == {}
     twice = sets | {'claim_extraction': pl.concat([sets['claim_extraction'], sets['claim_extraction'].head(1)])}
     fewer = sets | {'claim_falsification': sets['claim_falsification'].head(1), 'unfactual_text_generation': sets['unfactual_text_generation'].clear()}
     other = sets | {'claim_falsification': sets['claim_falsification'].with_columns(altered_claim=pl.lit(['Else.']))}
-    assert hub.join_oasis(twice)[1] == {'page given twice': 2} and hub.join_oasis(twice)[0].height == 2
-    assert hub.join_oasis(fewer)[1] == {'no falsified claim': 2, 'no unfactual text': 1} and hub.join_oasis(fewer)[0].is_empty()
-    assert hub.join_oasis(other)[1] == {'the altered claim is none of the claims': 3}
+    assert data_sets.join_oasis(twice)[1] == {'page given twice': 2} and data_sets.join_oasis(twice)[0].height == 2
+    assert data_sets.join_oasis(fewer)[1] == {'no falsified claim': 2, 'no unfactual text': 1} and data_sets.join_oasis(fewer)[0].is_empty()
+    assert data_sets.join_oasis(other)[1] == {'the altered claim is none of the claims': 3}
     place(shared, 'claim_falsification', {f'data/{split}-00000-of-00001.parquet': parquet(title=['Rye'], factual_claim=[['Rye grows.']], unfactual_claim=[['Rye rests.']])
                                           for split in ('train',)})
     (shared/'claim_falsification/data/validation-00000-of-00001.parquet').unlink()
-    with pytest.warns(UserWarning, match='dropped 2 .no falsified claim'): assert hub.load_oasis()['altered'].to_list() == [1]
+    with pytest.warns(UserWarning, match='dropped 2 .no falsified claim'): assert data_sets.load_oasis()['altered'].to_list() == [1]

@@ -79,22 +79,13 @@ from factlab.runs.runs import list_runs, load_run, make_run, runs_dir
 from factlab.studies.final.consistency import consistency_counts
 from factlab.studies.final.probes import counterfactual_detections, missed_questions, ptrue_probes, question_example
 from factlab.studies.final.repeats import repeat_counts
-from factlab.studies.final.study import (
-    ASK_QUESTIONS,
-    METHODS,
-    known_example,
-    localization_counts,
-    localization_scores,
-    matches,
-    pipeline_example,
-    predictions,
-    representations,
-    study_manifest,
-    verdicts,
-)
+from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pipeline_example, representations
+from factlab.studies.final.study import METHODS, matches, predictions, study_manifest, verdicts
+from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.oasis.study import Study as OasisStudy
-from factlab.studies.oasis.study import balanced_accuracy, judged, verified
+from factlab.studies.oasis.tables import score_answers
+from factlab.studies.oasis.study import judge_answers, verifier_answers
 from factlab.training.verifier_evaluation import asked_directly, cosines
 from factlab.verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
 from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier
@@ -362,8 +353,8 @@ def judging(store, folder, model) -> dict:
     out['verdicts'] = {f'{judge.name} {judge.max_tokens} {judge.retry_unparsed}': judge.predict(rows[judge.task], model, store, seed=5) for judge in judges}
     out['runs'] = [told(make_run(rows[judge.task], judge, model, dataset='sample', store=store, folder=folder)) for judge in (judges[0], judges[5], judges[10], judges[13])]
     study = OasisStudy('sample', limit=2, verifier=TINY, store=store)
-    answers = {task: judged(study, FactualityJudge(task), NAME, runs=2) for task in ('text', 'claim')}
-    out |= {'answers': answers, 'accuracy': {task: balanced_accuracy(found) for task, found in answers.items()}, 'used': study.used['models'], 'verified': verified(study)}
+    answers = {task: judge_answers(study, FactualityJudge(task), NAME, runs=2) for task in ('text', 'claim')}
+    out |= {'answers': answers, 'accuracy': {task: score_answers(found) for task, found in answers.items()}, 'used': study.used['models'], 'verifier_answers': verifier_answers(study)}
     return out
 
 def verifying(store, folder, model) -> dict:

@@ -441,7 +441,7 @@ def test_prompt_sets():
 
 
 def test_papers_prompts_are_the_authors_files_verbatim(final_data):
-    from factlab.data.datasets import get
+    from factlab.data.files import get
     root, papers = Path(get('final')), prompt_set('paper')
     for style in STYLES:
         for localizer in papers.localizers(style):
@@ -458,7 +458,7 @@ def test_papers_prompts_are_the_authors_files_verbatim(final_data):
 
 
 def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
-    from factlab.data.datasets import get
+    from factlab.data.files import get
     model = scripted({}, '{"A": "A"}')
     monkeypatch.setattr('factlab.localization.matching.load_model', lambda name: model)
     judge = load_judge('any', 'paper')

@@ -27,7 +27,7 @@ from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHO
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import Exhibit, catalog, headline, make_cells, published_cells, summary_of
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
-from factlab.studies.final.study import ASK_QUESTIONS
+from factlab.studies.final.illustrations import ASK_QUESTIONS
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'

@@ -5,7 +5,7 @@ from conftest import real_data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factlab.data.corpora import PAIRS, QUESTIONS
+from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, QUESTIONS
 from factlab.text.parsing import load_pipeline
 from factlab.training.edited_pairs import STATEMENTS, make_pairs
 from factlab.training.paraphrased_claims import (
@@ -77,7 +77,7 @@ def summary_row(**changes) -> dict:
 def test_labels_of_summaries():
     rows = pl.DataFrame([summary_row(), summary_row(id='b', summary='S b.', intrinsic=True, extrinsic=False, edited_summary=' '), summary_row(id='c', summary='S c.', inconsistent=False),
                          summary_row(id='d', summary='S d.', intrinsic=True, edited_summary=None)])
-    found = PAIRS.check(summary_pairs(rows))
+    found = CLAIM_EVIDENCE_PAIRS.check(summary_pairs(rows))
     assert dict(found.select('id', 'label').rows()) == {'a#0': 'NEUT', 'b#0': 'CONTR', 'c#0': 'ENT', 'd#0': 'NEUT', 'a#1': 'ENT'}
     assert found['group'].n_unique() == 1  # one article, so one side of the split
     assert summary_statements(found)['claims'].to_list() == [['S c.'], ['Horn rebuilds a library.']]

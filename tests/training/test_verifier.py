@@ -10,7 +10,7 @@ from tolerance import NETWORK, same_logits
 
 from factlab.claims.training_views import training_data
 from factlab.core.core import DataError, UsageError
-from factlab.data.corpora import PAIRS, load_oasis_sample
+from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_sample
 from factlab.data.registry import REGISTRY
 from factlab.models.adapters import read_card, shipped
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
@@ -239,7 +239,7 @@ def test_passages_on_something_else_neither_calibrate_nor_pass_for_skill():
 def test_nothing_that_is_measured_trains():
     "Judged training pairs are of WiCE's development half and of DeFacto outside FINAL; claims that are measured are others."
     for name in ('wice', 'defacto', 'final', 'xsumfaith'): real_data(name)
-    judged = PAIRS.check(judged_pairs(download=False))
+    judged = CLAIM_EVIDENCE_PAIRS.check(judged_pairs(download=False))
     for name in ('wice', 'final', 'xsumfaith'): assert not set(judged['claim']) & set(measured_pairs(name)['claim'])
     assert judged['evidence'].str.len_chars().max() < 4000 and set(judged['source']) == set(HUMAN_LABELLED)
 

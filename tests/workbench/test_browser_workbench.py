@@ -10,7 +10,7 @@ from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
 from misbehaving_server import MisbehavingServer
 
 from factlab.error_analysis.annotations import LabelFile, read_labels
-from factlab.studies.final.probes import CAVEAT
+from factlab.probing.questions import PTRUE_CAVEAT
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
@@ -179,7 +179,7 @@ def test_the_embedded_model_probes_while_the_page_stays_usable(browser, lab, roo
     bench.see('asking …')
     bench.out.get_by_label('Search').fill('number 2 ')  # the kernel answers while the model is asked
     bench.see('1–1 of 1 rows')
-    opened.wait_for(lambda: CAVEAT in bench.out.inner_text(), 'P(True) of the embedded model', 240)
+    opened.wait_for(lambda: PTRUE_CAVEAT in bench.out.inner_text(), 'P(True) of the embedded model', 240)
     bench.button('Counterfactual').click()
     opened.wait_for(lambda: any(said in bench.out.inner_text() for said in ('the model finds', 'nothing that can be swapped')),
                     'the counterfactual', 240)

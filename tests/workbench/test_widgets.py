@@ -18,7 +18,7 @@ from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import Run, make_run
-from factlab.studies.final.probes import CAVEAT
+from factlab.probing.questions import PTRUE_CAVEAT
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.comparison import RunComparison
 from factlab.workbench.example_view import ExampleView, folded_html, marked_html
@@ -413,7 +413,7 @@ def test_the_default_probes_on_the_embedded_model():
     probe.question.value, probe.answer.value = 'When did the mill in Lund close?', '1913'
     probe.run('P(True)')
     probe.wait()
-    assert CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.task.value
+    assert PTRUE_CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.task.value
     probe.run('Counterfactual')
     probe.wait()
     assert 'swapped' in probe.result.value and not probe.task.value
