@@ -167,7 +167,8 @@ def load_xquad_questions(
 ) -> pl.DataFrame:  # schema QUESTIONS
     "XQuAD's 1,190 English questions with the first answer that was marked."
     articles = json.loads(get('xquad', 'xquad.en.json', download=download).read_text(encoding='utf-8'))['data']
-    return QUESTIONS.frame([dict(id=asked['id'], page=article['title'].replace('_', ' '), passage=paragraph['context'], question=asked['question'].strip(),
+    return QUESTIONS.frame([dict(id=asked['id'], page=article['title'].replace('_', ' '), passage=paragraph['context'],
+                                 question=asked['question'].strip(),
                                  answer=asked['answers'][0]['text'], start=asked['answers'][0]['answer_start'])
         for article in articles for paragraph in article['paragraphs'] for asked in paragraph['qas']])
 
@@ -294,7 +295,7 @@ def load_oasis_file(
     if not path.is_file(): raise DataError(f'there is no file {path}: expected {OASIS_FILES}')
     return oasis_frame(READERS[path.suffix.lower()](path), path.stem)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c51
+# %% ../../nbs/01_data/04_corpora.ipynb #c50
 def end_to_end_texts(
     oasis: pl.DataFrame,  # schema OASIS
 ) -> pl.DataFrame:  # schema TEXTS: two rows for each passage
@@ -314,7 +315,7 @@ def verification_pairs(
     rows = kinds.explode('claim', 'label').with_columns(id=pl.format('{}-{}', 'group', 'label'), label_original=pl.col('label'))
     return _labelled(rows, 'oasis')
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c54
+# %% ../../nbs/01_data/04_corpora.ipynb #c53
 def oasis_retrieval(
     oasis: pl.DataFrame,  # schema OASIS
     name: str = 'oasis',
@@ -329,7 +330,7 @@ def oasis_retrieval(
     judged = pl.concat([own.drop('row').with_columns(relevance=pl.lit(1, pl.Int64)), others], how='diagonal')
     return _task(name, claims, judged)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c57
+# %% ../../nbs/01_data/04_corpora.ipynb #c56
 SENTENCE_END = re.compile(r'[.!?]["”’)]*(?=\s|$)')
 
 def load_oasis_sample(
@@ -347,7 +348,7 @@ def load_oasis_sample(
                  if (found := len(SENTENCE_END.findall(text))) < 5])
     return frame
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c59
+# %% ../../nbs/01_data/04_corpora.ipynb #c58
 SAMPLE_NAME = 'sample'
 OASIS_SETS: dict[str, Callable[[], pl.DataFrame]] = {SAMPLE_NAME: load_oasis_sample, 'oasis': lambda: load('oasis')}
 
@@ -355,12 +356,14 @@ def load_oasis_data(
     data: str|Path,  # 'sample', 'oasis' (the authors' own, once downloaded), a file of OASIS' shape, or the folder of a build
     others: Sequence[str] = (),  # further names that the caller knows, for the message
 ) -> pl.DataFrame:  # schema OASIS
-    "Data of OASIS' shape. Raises `UsageError`, naming the choices, where there is none of that name, `DataError` where it cannot be had or does not fit."
+    """Data of OASIS' shape. Raises `UsageError`, naming the choices, where there is none of that name, `DataError` where it
+    cannot be had or does not fit."""
     if data in OASIS_SETS: return OASIS_SETS[data]()
-    if not Path(data).expanduser().exists(): raise UsageError(f'{str(data)!r} cannot serve here: take {", ".join([*OASIS_SETS, *others])}, {OASIS_FILES}')
+    if not Path(data).expanduser().exists():
+        raise UsageError(f'{str(data)!r} cannot serve here: take {", ".join([*OASIS_SETS, *others])}, {OASIS_FILES}')
     return load_oasis_file(data)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c61
+# %% ../../nbs/01_data/04_corpora.ipynb #c60
 RETRIEVAL_TASKS: dict[str, Callable[..., RetrievalTask]] = {
     'climate-fever': lambda download, related: _climate_task(download, related), 'wice': lambda download, related: _wice_task(download)}
 

@@ -24,7 +24,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.summaries import DEFACTO, ENTFA, XSumFaith, outside
-from ..localization.classifiers import sentences
+from ..text.sentences import plain_sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
 from ..models.asking import ask_prompt, read_response
@@ -135,7 +135,7 @@ FEATURE_FRAME = Schema('features', {'id': pl.String, 'focus': pl.String, 'senten
 
 class Source(NamedTuple):
     "A source, read once for all its errors."
-    parts: list[str]        # sentences
+    parts: list[str]        # plain_sentences
     words: list[set[str]]   # of each
     all: set[str]
     plain: str              # in lower case, single spaces
@@ -143,14 +143,14 @@ class Source(NamedTuple):
 @lru_cache(64)
 def read_source(text: str) -> Source:
     "Sentences and their words."
-    parts = sentences(text[:MAX_CHARACTERS])
+    parts = plain_sentences(text[:MAX_CHARACTERS])
     words = [set(content_stems(part)) for part in parts]
     return Source(parts, words, set().union(*words), ' '.join(text[:MAX_CHARACTERS].lower().split()))
 
 def closeness(
     words: set[str],
     source: Source,
-) -> np.ndarray:  # float64 [sentences], 0 to 1
+) -> np.ndarray:  # float64 [plain_sentences], 0 to 1
     "How much of the words, rare ones counting more, each sentence of the source has."
     often = {word: sum(word in part for part in source.words) for word in sorted(words)}
     weights = {word: np.log((1 + len(source.parts))/(1 + count)) + 1 for word, count in often.items()}

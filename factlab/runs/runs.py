@@ -121,7 +121,8 @@ def read_manifest(
     if not isinstance(found, int) or isinstance(found, bool):
         raise RunError(f'{folder}/manifest.json is not a manifest of factlab: it names no format')
     if found > MANIFEST_FORMAT:
-        raise RunError(f"run {manifest.get('id')} has format {found}; this factlab ({_versions()['factlab']}) reads up to {MANIFEST_FORMAT}. "
+        raise RunError(f"run {manifest.get('id')} has format {found}; this factlab ({_versions()['factlab']}) reads up to "
+                       f"{MANIFEST_FORMAT}. "
                        f"It was written by factlab {manifest.get('versions', {}).get('factlab')}: upgrade to read it")
     missing = _NEEDED[manifest.get('state') == 'complete'] - set(manifest)
     missing |= {name for name in ('dataset', 'method', 'model') if not isinstance(manifest.get(name), dict) or 'name' not in manifest[name]}
@@ -152,7 +153,8 @@ def make_run(
     if rows.is_empty(): raise RunError(f'the data set {dataset!r} has no rows for {method.name}: choose another split, or a larger limit')
     spec = run_spec(rows, method, model, dataset=dataset, seed=seed, repeat=repeat)
     sampling = {'seed': seed, 'repeat': repeat}
-    if getattr(model, 'dry_run', False): return Run(spec | {'id': run_id(spec), 'counts': {}}, None, method.predict(rows, model, store, **sampling))
+    if getattr(model, 'dry_run', False):
+        return Run(spec | {'id': run_id(spec), 'counts': {}}, None, method.predict(rows, model, store, **sampling))
     target = (folder or runs_dir())/run_id(spec)
     existing = _complete(target)
     if existing is not None and not existing.manifest['counts'].get('failed'): return existing
@@ -203,7 +205,8 @@ def _save(target: Path, predictions: pl.DataFrame, manifest: dict, model: Model)
 
 # %% ../../nbs/05_runs/00_runs.ipynb #c22
 RUNS = Schema('runs', {'id': pl.String, 'state': pl.String, 'dataset': pl.String, 'rows': pl.Int64, 'method': pl.String, 'model': pl.String,
-                       'ok': pl.Int64, 'unparsed': pl.Int64, 'failed': pl.Int64, 'calls': pl.Int64, 'seconds': pl.Float64, 'started': pl.String})
+                       'ok': pl.Int64, 'unparsed': pl.Int64, 'failed': pl.Int64, 'calls': pl.Int64, 'seconds': pl.Float64,
+                       'started': pl.String})
 
 def list_runs(
     folder: Path|None = None,  # of all runs

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from ...data.datasets import fingerprint
-from ...data.datasets import path as data_path
+from ...data.files import path as data_path
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import count_chart
 from ...reports.published import published_values, rounding_interval

@@ -53,7 +53,11 @@ from factlab.probing.ptrue import (
 from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
 from ...reports.exhibits import Result, make_cells
 from ...reports.theme import PALETTE, drawable, load_altair, save_chart
+<<<<<<< HEAD
 from ...reports.theme import WIDTH, wrap
+=======
+from ...reports.plots import WIDTH, wrap
+>>>>>>> main
 from ...reports.published import published_values
 from ..base import check_whole_number, write_study
 from .errors import categorised, study_errors
