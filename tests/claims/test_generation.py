@@ -12,6 +12,7 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
 from factlab.claims.generation import EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIFIED, build, draw_passage, read_build, read_pages
+from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.claims.training_views import (
     STATED_ELSEWHERE,
     built_shares,
@@ -23,7 +24,6 @@ from factlab.claims.training_views import (
     token_counts,
     training_data,
 )
-from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
