@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The main job, five to eight minutes on two cores. `factlab reproduce` without a name makes all exhibits, probes and other papers included.
 LOCALIZATION := $(addprefix final/,table1 table3 table4 table7 table8 fig3 fig4 fig8 fig9 fig10)
 
-.PHONY: install dev reproduce test test-vllm bench readme clean
+.PHONY: install dev reproduce test test-vllm bench docs readme clean
 
 install: $(VENV)/installed
 dev: $(VENV)/installed-dev
@@ -39,8 +39,12 @@ bench: dev
 	cd nbs/bench && for notebook in *.ipynb; do ../../$(BIN)/jupyter nbconvert --to notebook --inplace --execute $$notebook; done
 	$(BIN)/nbdev_clean --fname nbs/bench
 
+# The documentation, to be opened from its folder: _docs/index.html.
+docs: dev
+	$(BIN)/python nbs/_site/build.py
+
 readme: dev
 	$(BIN)/python tests/readme.py
 
 clean:
-	rm -rf $(VENV) .venv-vllm build *.egg-info
+	rm -rf $(VENV) .venv-vllm build _docs *.egg-info

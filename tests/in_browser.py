@@ -9,8 +9,10 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,8 +20,10 @@ from misbehaving_server import free_port
 
 CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
 NEEDED = 'needs Chromium: apt-get install chromium'
-FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
-SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'}, 'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
+FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+         '--disable-component-update', '--disable-sync']
+SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'},
+            'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
 
 
 @contextmanager
@@ -30,11 +34,15 @@ def running_lab(root: Path):
         path = surroundings/'settings'/'@jupyterlab'/f'{name}.jupyterlab-settings'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content))
-    environment = os.environ | {'JUPYTERLAB_SETTINGS_DIR': str(surroundings/'settings'), 'JUPYTERLAB_WORKSPACES_DIR': str(surroundings/'workspaces'),
-                                'JUPYTER_CONFIG_DIR': str(surroundings/'config'), 'JUPYTER_RUNTIME_DIR': str(surroundings/'runtime'), 'IPYTHONDIR': str(surroundings/'ipython')}
+    environment = os.environ | {'JUPYTERLAB_SETTINGS_DIR': str(surroundings/'settings'),
+                                'JUPYTERLAB_WORKSPACES_DIR': str(surroundings/'workspaces'),
+                                'JUPYTER_CONFIG_DIR': str(surroundings/'config'), 'JUPYTER_RUNTIME_DIR': str(surroundings/'runtime'),
+                                'IPYTHONDIR': str(surroundings/'ipython')}
     with (surroundings/'lab.log').open('w') as log:
-        process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}', '--ServerApp.port_retries=0',
-                                    f'--ServerApp.root_dir={root}', f'--IdentityProvider.token={token}'], stdout=log, stderr=log, env=environment, cwd=surroundings)
+        process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}',
+                                    '--ServerApp.port_retries=0',
+                                    f'--ServerApp.root_dir={root}', f'--IdentityProvider.token={token}'], stdout=log, stderr=log,
+                                    env=environment, cwd=surroundings)
     try:
         end = time.monotonic() + 60
         while True:
@@ -124,48 +132,75 @@ class Opened:
         self.wait_for(still, 'the page to stay as it is')
 
     def errors(self) -> list[str]:
-        return self.page.locator('[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+        return self.page.locator(
+            '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
 
     def foreign(self) -> list[str]:
         "Addresses outside this JupyterLab."
         return [url for url in self.asked if not url.startswith((self.address, self.address.replace('http', 'ws'), 'data:', 'blob:'))]
 
 
-# ---- the README's pictures: `python tests/in_browser.py [folder]` makes them again ---------------------------------------------------
+# ---- the notebooks' screenshots: `python tests/in_browser.py [name …]` takes them again ---------------------------------------------
 
-def picture(part, name: str, folder: Path) -> Path:
-    "What a part of the page shows now, in 256 colours, which keeps it small."
+PROJECT = Path(__file__).resolve().parent.parent
+PICTURED = re.compile(r"live_or_picture\([\w.]+, '(\w+)'\)")  # in a cell: the widget that is its output, and the name of its screenshot
+
+def pictured() -> dict[Path, dict[str, int]]:
+    "The notebooks that show widgets: name of the screenshot → number of the cell."
+    found = {}
+    for path in [*sorted((PROJECT/'nbs'/'18_workbench').glob('*.ipynb')), PROJECT/'nbs'/'tutorials'/'workbench.ipynb']:
+        sources = [''.join(cell['source']) for cell in json.loads(path.read_text(encoding='utf-8'))['cells']]
+        names = {match[1]: number for number, source in enumerate(sources) for match in PICTURED.finditer(source)}
+        if names: found[path] = names
+    return found
+
+def picture(part, path: Path) -> Path:
+    "What a part of the page shows now, in as few colours as keep it below 150 kB."
     from PIL import Image
-    path = folder/f'{name}.png'
     part.screenshot(path=path)
-    Image.open(path).convert('RGB').quantize(256).save(path, optimize=True)
+    image = Image.open(path).convert('RGB')
+    for colours in (256, 128, 64, 32):
+        image.quantize(colours).save(path, optimize=True)
+        if path.stat().st_size < 150_000: break
     return path
 
-def take_pictures(folder: Path) -> list[Path]:
-    "The tutorial's workbench with labels given, and its comparison of two runs."
-    import tempfile
-    project = Path(__file__).parent.parent
+def open_a_missed_error(opened: Opened, part) -> None:
+    "The tutorial's workbench, filtered for missed errors, with a row open whose errors are matched rightly."
+    part.get_by_label('Show').first.select_option('missed errors')
+    opened.settle()
+    part.locator('.rows').first.locator('label:has(input)').nth(6).click()
+    opened.settle(5)  # the encoder's evidence comes some moments later
+    part.get_by_text('What the labels and keys mean').click()
+
+def open_a_difference(opened: Opened, part) -> None:
+    "The tutorial's comparison, at an error that only the first run finds."
+    part.get_by_label('Show').first.select_option(index=1)
+    opened.settle()
+    part.locator('.rows').first.locator('label:has(input)').nth(4).click()
+
+BEFORE = {'workbench': open_a_missed_error, 'compare': open_a_difference}  # what to click before the screenshot is taken
+
+def take_pictures(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Path]:
+    "Run the notebooks that show widgets in JupyterLab, and take a screenshot of each widget; of those that are named, or of all."
     with tempfile.TemporaryDirectory() as surroundings:
         root = Path(surroundings)/'root'
         root.mkdir()
-        shutil.copy(project/'nbs'/'tutorials'/'workbench.ipynb', root)
         with running_lab(root) as lab, chromium() as browser:
-            opened = Opened(browser, lab, 'workbench.ipynb', 1280, 2200).run_all('tutorial')
-            bench = opened.page.locator('.jp-OutputArea-output .factlab').first
-            bench.get_by_label('Show').first.select_option('missed errors')
-            opened.settle()
-            bench.locator('.rows').first.locator('label:has(input)').nth(3).click()
-            opened.settle(5)  # the encoder's evidence comes some moments later
-            bench.get_by_text('What the labels and keys mean').click()
-            made = [picture(bench, 'workbench', folder)]
-            opened.page.get_by_role('tab', name='Compare', exact=True).click()
-            bench.get_by_label('Show').last.select_option(index=1)
-            opened.settle()
-            bench.locator('.rows').last.locator('label:has(input)').nth(3).click()
-            opened.settle()
-            return [*made, picture(bench.locator('.widget-tab-contents .factlab:visible').first, 'compare', folder)]
+            for path, names in pictured().items():
+                if wanted and not {*wanted} & {*names}: continue
+                shutil.copy(path, root)
+                opened = Opened(browser, lab, path.name, 1280, 2200).run_all(path.stem)
+                assert not opened.errors(), opened.errors()
+                for name, number in names.items():
+                    if wanted and name not in wanted: continue
+                    part = opened.page.locator('.jp-Notebook .jp-Cell').nth(number).locator('.jp-OutputArea-output .factlab').first
+                    opened.settle()
+                    if name in BEFORE: BEFORE[name](opened, part)
+                    opened.page.mouse.move(0, 0)  # nothing is lit by the pointer
+                    opened.settle()
+                    yield picture(part, folder/f'{name}.png')
+                opened.page.close()
 
 
 if __name__ == '__main__':
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent/'figures'/'workbench'
-    for path in take_pictures(target): print(f'{path}: {path.stat().st_size:,} bytes')
+    for path in take_pictures(PROJECT/'figures'/'workbench', sys.argv[1:]): print(f'{path.name}: {path.stat().st_size:,} bytes')

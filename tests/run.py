@@ -52,6 +52,11 @@ def lint() -> None:
     call(str(BIN/'ruff'), 'check', '.')
 
 
+def types() -> None:
+    "mypy over the exported modules."
+    call(sys.executable, '-m', 'mypy')
+
+
 def library() -> None:
     "Every library notebook runs from top to bottom."
     with tempfile.TemporaryDirectory() as home:
@@ -105,7 +110,7 @@ def readme() -> None:
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, exported, clean, units, library, papers, training, audit, readme)
+STEPS = (lint, types, exported, clean, units, library, papers, training, audit, readme)
 
 
 def main(names: list[str]) -> int:

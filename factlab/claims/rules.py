@@ -21,8 +21,7 @@ from .extraction import MAX_WORDS, distinct_claims
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
 from ..text.sentences import sentences
-from ..text.units import ORDINALS, VALUES
-from ..text.words import MONTHS, WEEKDAYS
+from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS
 
 # %% ../../nbs/06_claims/01_rules.ipynb #c4
 GENERATION_RULES = {
@@ -95,7 +94,7 @@ def claim_faults(
 
 # %% ../../nbs/06_claims/01_rules.ipynb #c14
 _DATE_WORDS = frozenset((*MONTHS, *WEEKDAYS))
-_VALUES = ({word: value for word, value in VALUES.items() if word != 'one'}
+_VALUES = ({word: value for word, value in NUMBER_WORDS.items() if word != 'one'}
            | {word: f'{value}th' for value, word in enumerate([*ORDINALS, 'eleventh', 'twelfth'], 1)}
            | {word: word for word in ('hundred', 'thousand', 'million', 'billion', 'trillion', 'dozen', 'half')})
 _QUANTITY = re.compile(r"\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?|[^\W\d_]+")

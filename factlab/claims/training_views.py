@@ -20,7 +20,7 @@ import polars as pl
 from .generation import Build
 from .rules import GENERATION_RULES, SHARES
 from ..core.core import DataError, ModelError, Schema
-from ..data.corpora import OASIS, OASIS_SETS, PAIRS, SAMPLE, load_oasis_data, split_by
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS, OASIS, OASIS_SETS, SAMPLE_NAME, load_oasis_data, split_by
 from ..measures.stats import mean_interval, proportion_interval
 from ..models.store import StoreChoice
 
@@ -60,8 +60,8 @@ def _triplets(rows: pl.DataFrame, which: pl.Expr, evidence: str, label: str) -> 
 
 def nli_triplets(
     data: pl.DataFrame,  # schema OASIS
-    neutral: pl.DataFrame|None = None,  # schema PAIRS, from `mine_neutral`
-) -> pl.DataFrame:  # schema PAIRS; ids as 'x#claim 2|factual', 'x#falsified|passage', 'x#claim 2|page 3'
+    neutral: pl.DataFrame|None = None,  # schema CLAIM_EVIDENCE_PAIRS, from `mine_neutral`
+) -> pl.DataFrame:  # schema CLAIM_EVIDENCE_PAIRS; ids as 'x#claim 2|factual', 'x#falsified|passage', 'x#claim 2|page 3'
     "All triplets that a verifier is trained on; with labels ENT and CONTR, and NEUT where they were mined."
     rows = _claim_rows(OASIS.check(data))
     false, altered = pl.col('at').is_null(), pl.col('at').is_not_null() & (pl.col('at') == pl.col('altered'))
@@ -69,14 +69,14 @@ def nli_triplets(
              _triplets(rows, false, 'unfactual', 'ENT'),
              _triplets(rows, false, 'passage', 'CONTR'), _triplets(rows, false, 'factual', 'CONTR'),
              _triplets(rows, altered, 'unfactual', 'CONTR')]
-    return PAIRS.check(pl.concat([*parts, *([neutral] if neutral is not None else [])]).select(*PAIRS.columns))
+    return CLAIM_EVIDENCE_PAIRS.check(pl.concat([*parts, *([neutral] if neutral is not None else [])]).select(*CLAIM_EVIDENCE_PAIRS.columns))
 
 # %% ../../nbs/06_claims/03_training_views.ipynb #c12
 def mine_neutral(
     data: pl.DataFrame,  # schema OASIS
     verifier,  # has `probabilities(pairs of evidence and claim, store)`: float [n, 3] for ENT, NEUT, CONTR, as `nli.load_verifier` gives
     store: 'StoreChoice' = None,
-) -> pl.DataFrame:  # schema PAIRS, one row for each claim whose page has other passages
+) -> pl.DataFrame:  # schema CLAIM_EVIDENCE_PAIRS, one row for each claim whose page has other passages
     "For each claim the page's passage with the highest probability of NEUT (§ 5.3); of equal ones the first."
     rows = OASIS.check(data).filter(pl.col('page_passages').list.len() > 0)
     claims = rows.with_columns(claim='claims', at=pl.int_ranges(pl.col('claims').list.len())).explode('claim', 'at').drop_nulls('claim')
@@ -90,7 +90,7 @@ def mine_neutral(
     best = pairs.with_columns(neutrality=pl.Series(scores[:, 1], dtype=pl.Float64)).sort('id', 'at', 'neutrality', 'place',
                                                                                          descending=[False, False, True, False])
     best = best.unique(['id', 'at'], keep='first', maintain_order=True)
-    return PAIRS.check(best.select(id=pl.format('{}#claim {}|page {}', 'id', pl.col('at') + 1, pl.col('place') + 1), split='split',
+    return CLAIM_EVIDENCE_PAIRS.check(best.select(id=pl.format('{}#claim {}|page {}', 'id', pl.col('at') + 1, pl.col('place') + 1), split='split',
                                    claim='claim', evidence='evidence', label=pl.lit('NEUT'), group='page', source=pl.lit('oasis')))
 
 # %% ../../nbs/06_claims/03_training_views.ipynb #c16
@@ -104,10 +104,10 @@ class TrainingData(NamedTuple):
 
     @property
     def source(self) -> str:  # in frames and cards; unlike the name of any other source
-        return self.name if self.name == SAMPLE else f'{self.name} (OASIS-shaped)'
+        return self.name if self.name == SAMPLE_NAME else f'{self.name} (OASIS-shaped)'
 
     @property
-    def licence(self) -> str: return 'Apache-2.0, ours' if self.name == SAMPLE else STATED_ELSEWHERE
+    def licence(self) -> str: return 'Apache-2.0, ours' if self.name == SAMPLE_NAME else STATED_ELSEWHERE
 
     @property
     def option(self) -> str:  # of the command `train`
@@ -116,7 +116,7 @@ class TrainingData(NamedTuple):
     @property
     def limits(self) -> tuple[str, ...]:  # for a card
         known = f'It knows the kinds of text of {self.source}, on which alone it was trained, and no others.'
-        return (known, 'It was trained on the shipped sample, on which much is reported: for trying only.')[:1 + (self.name == SAMPLE)]
+        return (known, 'It was trained on the shipped sample, on which much is reported: for trying only.')[:1 + (self.name == SAMPLE_NAME)]
 
 # %% ../../nbs/06_claims/03_training_views.ipynb #c17
 def held_out_pages(

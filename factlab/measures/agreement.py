@@ -31,7 +31,7 @@ def _codes(labels: pl.Series, categories: Sequence|None) -> tuple[np.ndarray, li
     if not len(labels): return np.zeros(0, np.int64), names
     return labels.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy(), names
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c5
+# %% ../../nbs/04_measures/03_agreement.ipynb #c6
 @dataclass(frozen=True, eq=False)
 class Ratings:
     "Labels as numbers: parallel arrays, one entry for each label that is there."
@@ -49,7 +49,7 @@ class Ratings:
         np.add.at(table, (self.item, self.code), 1)
         return table
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c6
+# %% ../../nbs/04_measures/03_agreement.ipynb #c7
 def ratings(
     frame: pl.DataFrame,
     *,
@@ -73,7 +73,7 @@ def ratings(
     ordered = categories is not None or isinstance(given.schema[label], pl.Enum) or given.schema[label].is_numeric()
     return Ratings(things, people, code, tuple(names), tuple(kinds), given[item].n_unique(), ordered)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c11
+# %% ../../nbs/04_measures/03_agreement.ipynb #c12
 def _by_item(rows: np.ndarray, statistic: Callable, **options) -> Interval:
     "The interval by resampling items; without bounds where it has no width."
     if not rows.size: return Interval(None, None, None, 0, options['level'], options['resamples'], options['resamples'])
@@ -87,14 +87,14 @@ def _quotient(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     part, whole = np.asarray(part, float), np.asarray(whole, float)
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 1e-12)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c13
+# %% ../../nbs/04_measures/03_agreement.ipynb #c14
 def _agreeing_pairs(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Of items with two labels or more: their counts, and the share of their pairs that agree."
     counts = counts[counts.sum(1) >= 2]
     labels = counts.sum(1)
     return counts, (counts*(counts - 1)).sum(1)/(labels*(labels - 1))
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c14
+# %% ../../nbs/04_measures/03_agreement.ipynb #c15
 def raw_agreement(
     frame: pl.DataFrame,
     *,
@@ -106,7 +106,7 @@ def raw_agreement(
     return _by_item(np.stack([agreeing, np.ones(len(agreeing))], 1), lambda sums: _quotient(sums[..., 0], sums[..., 1]),
                     resamples=resamples, level=level, seed=seed)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c18
+# %% ../../nbs/04_measures/03_agreement.ipynb #c19
 Weights = Literal['linear', 'quadratic'] | None
 
 def _distances(k: int, weights: Weights) -> np.ndarray:
@@ -124,7 +124,7 @@ def _cohen(distances: np.ndarray, first: np.ndarray, second: np.ndarray) -> Call
         return 1 - _quotient(observed, by_chance)
     return statistic
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c19
+# %% ../../nbs/04_measures/03_agreement.ipynb #c20
 def cohen_kappa(
     frame: pl.DataFrame,  # the labels of two annotators
     *,
@@ -146,7 +146,7 @@ def cohen_kappa(
     statistic = _cohen(_distances(len(read.categories), weights), *pairs.T)
     return _by_item(np.eye(len(pairs))[which], statistic, resamples=resamples, level=level, seed=seed)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c23
+# %% ../../nbs/04_measures/03_agreement.ipynb #c24
 def _fleiss(sums: np.ndarray) -> np.ndarray:
     "κ of summed [category counts, share of agreeing pairs, 1]."
     counts, agreeing, items = sums[..., :-2], sums[..., -2], sums[..., -1]
@@ -154,7 +154,7 @@ def _fleiss(sums: np.ndarray) -> np.ndarray:
     by_chance = (shares**2).sum(-1)
     return _quotient(_quotient(agreeing, items) - by_chance, 1 - by_chance)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c24
+# %% ../../nbs/04_measures/03_agreement.ipynb #c25
 def fleiss_kappa(
     frame: pl.DataFrame,
     *,
@@ -170,20 +170,20 @@ def fleiss_kappa(
     counts, agreeing = _agreeing_pairs(counts)
     return _by_item(np.column_stack([counts, agreeing, np.ones(len(counts))]), _fleiss, resamples=resamples, level=level, seed=seed)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c28
+# %% ../../nbs/04_measures/03_agreement.ipynb #c29
 def _nominal_rows(counts: np.ndarray) -> np.ndarray:  # float [items, categories + 1]
     "Each item's counts, and its agreeing pairs over m - 1."
     counts, agreeing = _agreeing_pairs(counts)
     return np.column_stack([counts, agreeing*counts.sum(1)])
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c29
+# %% ../../nbs/04_measures/03_agreement.ipynb #c30
 def _alpha_nominal(sums: np.ndarray) -> np.ndarray:
     "α of summed rows."
     used, agreeing = sums[..., :-1], sums[..., -1]
     labels = used.sum(-1)
     return 1 - _quotient((labels - agreeing)*(labels - 1), labels**2 - (used**2).sum(-1))
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c31
+# %% ../../nbs/04_measures/03_agreement.ipynb #c32
 def _coincidences(counts: np.ndarray) -> np.ndarray:  # float [items, k·k]
     "Pairs of categories within each item, over m - 1."
     counts = counts[counts.sum(1) >= 2]
@@ -192,7 +192,7 @@ def _coincidences(counts: np.ndarray) -> np.ndarray:  # float [items, k·k]
     pairs = counts[:, :, None]*counts[:, None, :] - counts[:, :, None]*np.eye(k)
     return (pairs/(counts.sum(1) - 1)[:, None, None]).reshape(len(counts), k*k)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c32
+# %% ../../nbs/04_measures/03_agreement.ipynb #c33
 def _alpha_ordinal(sums: np.ndarray) -> np.ndarray:
     "α of summed coincidences [..., k·k]."
     k = round(sums.shape[-1]**.5)
@@ -203,7 +203,7 @@ def _alpha_ordinal(sums: np.ndarray) -> np.ndarray:
     observed = (table*distances).sum((-2, -1))*(used.sum(-1) - 1)
     return 1 - _quotient(observed, (used[..., :, None]*used[..., None, :]*distances).sum((-2, -1)))
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c34
+# %% ../../nbs/04_measures/03_agreement.ipynb #c36
 def _moments(values: np.ndarray, item: np.ndarray, items: int) -> np.ndarray:  # float [items with two or more, 4]
     "Of each item: labels, their sum, sum of squares, and squared differences within the item over m - 1."
     values = values - values.mean() if len(values) else values
@@ -212,13 +212,13 @@ def _moments(values: np.ndarray, item: np.ndarray, items: int) -> np.ndarray:  #
     labels, total, squares = labels[kept].astype(float), total[kept], squares[kept]
     return np.stack([labels, total, squares, 2*(labels*squares - total**2)/(labels - 1)], 1)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c35
+# %% ../../nbs/04_measures/03_agreement.ipynb #c37
 def _alpha_interval(sums: np.ndarray) -> np.ndarray:
     "α of summed moments."
     labels, total, squares, within = np.moveaxis(np.asarray(sums, float), -1, 0)
     return 1 - _quotient(within*(labels - 1), 2*(labels*squares - total**2))
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c36
+# %% ../../nbs/04_measures/03_agreement.ipynb #c38
 Measurement = Literal['nominal', 'ordinal', 'interval']
 
 def krippendorff_alpha(
@@ -247,7 +247,7 @@ def _numbers(read: Ratings) -> np.ndarray:
         raise UsageError(f"'interval' needs labels that are numbers, found {list(read.categories[:5])}")
     return np.array(read.categories, dtype=float)
 
-# %% ../../nbs/04_measures/03_agreement.ipynb #c41
+# %% ../../nbs/04_measures/03_agreement.ipynb #c43
 def agreement_scores(
     frame: pl.DataFrame,
     *,

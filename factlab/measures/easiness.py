@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Similarity', 'EASINESS', 'MEANS', 'METRICS', 'rouge_words', 'rouge1', 'harmonic', 'piece_vectors', 'bertscore_of',
-           'BertScore', 'easiness_of', 'easiness', 'easiness_means', 'easiness_difference']
+           'BertScore', 'easiness_of', 'easiness_scores', 'easiness_means', 'easiness_difference']
 
 # %% ../../nbs/04_measures/08_easiness.ipynb #c2
 import re
@@ -78,7 +78,8 @@ def piece_vectors(
     tokenizer, found, order = transformer.tokenizer, {}, sorted(dict.fromkeys(texts), key=len)
     for start in progress(range(0, len(order), 64), label='word pieces', unit='batch'):
         part = order[start:start + 64]
-        inputs = tokenizer([text.strip() for text in part], padding=True, truncation=True, max_length=512, return_tensors='pt').to(encoder.model.device)
+        inputs = tokenizer([text.strip() for text in part], padding=True, truncation=True, max_length=512,
+                           return_tensors='pt').to(encoder.model.device)
         with torch.inference_mode(): hidden = transformer.auto_model(**inputs).last_hidden_state.float().cpu()
         unit = hidden/hidden.norm(dim=-1, keepdim=True)
         found |= {text: rows[:length] for text, rows, length in zip(part, unit, inputs['attention_mask'].sum(1).tolist(), strict=True)}
@@ -117,7 +118,7 @@ def _inner(real: 'torch.Tensor') -> 'torch.Tensor':
     inner[range(len(real)), real.sum(1) - 1] = False
     return inner
 
-# %% ../../nbs/04_measures/08_easiness.ipynb #c14
+# %% ../../nbs/04_measures/08_easiness.ipynb #c15
 Similarity = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 
 class BertScore:
@@ -134,7 +135,7 @@ class BertScore:
         self.read([*claims, *gold])
         return bertscore_of([self.known[text] for text in claims], [self.known[text] for text in gold])
 
-# %% ../../nbs/04_measures/08_easiness.ipynb #c18
+# %% ../../nbs/04_measures/08_easiness.ipynb #c19
 EASINESS = Schema('easiness', {'id': pl.String, 'precision': pl.Float64, 'recall': pl.Float64, 'f1': pl.Float64,
     'claims': pl.Int64,  # that were written; null where the answer could not be read
     'gold': pl.Int64})
@@ -146,7 +147,7 @@ def easiness_of(
     if 0 in similarity.shape: return (1.0, 1.0) if similarity.shape == (0, 0) else (0.0, 0.0)
     return float(similarity.max(1).mean()), float(similarity.max(0).mean())
 
-def easiness(
+def easiness_scores(
     ids: Sequence[str],  # of the texts
     claims: Sequence[Sequence[str]|None],  # of each text; None where the answer could not be read
     gold: Sequence[Sequence[str]],
@@ -161,7 +162,7 @@ def easiness(
     return EASINESS.frame({'id': list(ids), 'precision': precision, 'recall': recall, 'f1': harmonic(precision, recall),
                            'claims': [None if one is None else len(one) for one in claims], 'gold': [len(right) for right in gold]})
 
-# %% ../../nbs/04_measures/08_easiness.ipynb #c21
+# %% ../../nbs/04_measures/08_easiness.ipynb #c22
 MEANS = Schema('easiness means', {'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64,
                                   'unparsed': pl.Int64})
 METRICS = ('precision', 'recall', 'f1')
@@ -192,7 +193,7 @@ def easiness_means(
                      'unparsed': scores['claims'].null_count()})
     return MEANS.frame(rows)
 
-# %% ../../nbs/04_measures/08_easiness.ipynb #c22
+# %% ../../nbs/04_measures/08_easiness.ipynb #c23
 def easiness_difference(
     first: pl.DataFrame,   # schema EASINESS
     second: pl.DataFrame,  # of the same texts
@@ -201,5 +202,6 @@ def easiness_difference(
     **options,
 ) -> Interval:  # n counts texts, or groups where they are given
     "First minus second with its paired bootstrap interval. Raises `DataError` when the texts differ."
-    if first['id'].to_list() != second['id'].to_list(): raise DataError('the two systems were not scored on the same texts in the same order: join them first')
+    if first['id'].to_list() != second['id'].to_list():
+        raise DataError('the two systems were not scored on the same texts in the same order: join them first')
     return difference_interval(_sums(first, groups), _sums(second, groups), _metric(metric), **options)

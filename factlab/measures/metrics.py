@@ -194,7 +194,7 @@ def _metrics(classes: list[str], in_gold: list[int], averaged: list[int], positi
                     for name, score, index in (('fpr', _recalls, sides['-']), ('fnr', _recalls, sides['+']),
                                                ('f1+', _f1s, sides['+']), ('f1-', _f1s, sides['-']))]
 
-# %% ../../nbs/04_measures/00_metrics.ipynb #c34
+# %% ../../nbs/04_measures/00_metrics.ipynb #c35
 @dataclass(frozen=True)
 class ClassificationPart:
     "The scored rows of one group, as cells of the confusion matrix, with the scores to compute from them."
@@ -212,7 +212,7 @@ class ClassificationPart:
         "The confusion matrix, flattened."
         return np.bincount(self.cells, minlength=len(self.classes)*(len(self.classes) + 1)).astype(float)
 
-# %% ../../nbs/04_measures/00_metrics.ipynb #c35
+# %% ../../nbs/04_measures/00_metrics.ipynb #c36
 def _part(group: dict, labels: pl.DataFrame, names: list[str], named: bool, positive: str|None, unparsed: Unparsed) -> ClassificationPart:
     k, known = len(names), pl.Enum(names)
     gold = labels['gold'].cast(known).to_physical().to_numpy().astype(np.int64)
@@ -224,7 +224,10 @@ def _part(group: dict, labels: pl.DataFrame, names: list[str], named: bool, posi
     averaged = list(range(k)) if named else sorted({*in_gold, *said.tolist()} - {k})
     return ClassificationPart(group, gold*(k + 1) + said, tuple(names), int((~read).sum()), _metrics(names, in_gold, averaged, positive))
 
-# %% ../../nbs/04_measures/00_metrics.ipynb #c37
+# %% ../../nbs/04_measures/00_metrics.ipynb #c38
+CLASSIFICATION_COLUMNS = {'metric': pl.String, 'class': pl.String, 'averaged_over': pl.List(pl.String), 'value': pl.Float64,
+                          'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}
+
 def classification_parts(
     frame: pl.DataFrame,
     *,
@@ -250,10 +253,7 @@ def classification_parts(
         if len(part) or not by:
             yield _part({c: part[c][0] for c in by}, part, names, classes is not None, positive, unparsed)
 
-# %% ../../nbs/04_measures/00_metrics.ipynb #c38
-CLASSIFICATION_COLUMNS = {'metric': pl.String, 'class': pl.String, 'averaged_over': pl.List(pl.String), 'value': pl.Float64,
-                          'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}
-
+# %% ../../nbs/04_measures/00_metrics.ipynb #c40
 def classification_scores(
     frame: pl.DataFrame,
     *,

@@ -189,7 +189,7 @@ def normal_draws(
     draws: int = 10_000,
     level: float = .95,      # of those intervals
     seed: int = 0,
-    together: Sequence|None = None,  # a label for each entry of the last axis; equal labels share one draw. None: all on their own
+    blocks: Sequence|None = None,  # a label for each entry of the last axis; equal labels share one draw. None: all are independent
 ) -> np.ndarray:  # [draws, *shape]
     "Normal draws around printed scores. Raises `UsageError` on NaN or a negative half-width."
     from scipy.special import ndtri
@@ -198,12 +198,13 @@ def normal_draws(
     if not (np.isfinite(values) & (half >= 0) & np.isfinite(half)).all(): raise UsageError('scores must be finite, half-widths 0 or more')
     check_level(level)
     if draws < 1: raise UsageError(f'draws must be 1 or more, found {draws}')
-    if together is None: together = range(values.shape[-1])
-    if len(together) != values.shape[-1]: raise UsageError(f'{len(together)} labels for {values.shape[-1]} columns: label each')
-    labels, which = np.unique(np.asarray(together), return_inverse=True)
-    luck = np.random.default_rng(seed).standard_normal((draws, *values.shape[:-1], len(labels)))
-    return values + luck[..., which]*half/ndtri((1 + level)/2)
+    if blocks is None: blocks = range(values.shape[-1])
+    if len(blocks) != values.shape[-1]: raise UsageError(f'{len(blocks)} labels for {values.shape[-1]} columns: label each')
+    labels, block = np.unique(np.asarray(blocks), return_inverse=True)
+    drawn = np.random.default_rng(seed).standard_normal((draws, *values.shape[:-1], len(labels)))
+    return values + drawn[..., block]*half/ndtri((1 + level)/2)
 
+# %% ../../nbs/04_measures/07_ranking.ipynb #c31
 def bootstrap_draws(
     counts: Mapping[str, np.ndarray],  # for each system its counts [n, k], the same examples in the same order
     statistic: Callable[[np.ndarray], np.ndarray] = F1,
@@ -216,7 +217,7 @@ def bootstrap_draws(
         raise UsageError('the systems must have counts of one shape: align them by the id of the example')
     return np.asarray(statistic(resampled_totals(np.hstack(matrices), draws, seed).reshape(draws, len(matrices), -1)))
 
-# %% ../../nbs/04_measures/07_ranking.ipynb #c31
+# %% ../../nbs/04_measures/07_ranking.ipynb #c33
 RANKS = Schema('rank probabilities', {'system': pl.String, 'rank': pl.Int64, 'probability': pl.Float64})
 
 def rank_draws(
@@ -246,7 +247,7 @@ def rank_probabilities(
     return RANKS.frame({'system': np.repeat([str(name) for name in systems], len(systems)).tolist(),
                         'rank': np.tile(np.arange(1, len(systems) + 1), len(systems)), 'probability': share.ravel()})
 
-# %% ../../nbs/04_measures/07_ranking.ipynb #c36
+# %% ../../nbs/04_measures/07_ranking.ipynb #c38
 RANK_RANGES = Schema('rank ranges', {'system': pl.String, 'rank': pl.Int64, 'low': pl.Int64, 'high': pl.Int64, 'first': pl.Float64})
 
 def rank_ranges(

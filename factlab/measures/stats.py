@@ -111,7 +111,7 @@ def _bca_levels(values: np.ndarray, estimate: float, acceleration: float, level:
     moved = bias + ndtri([(1 - level)/2, (1 + level)/2])
     return ndtr(bias + moved/(1 - acceleration*moved))
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c14
+# %% ../../nbs/04_measures/01_stats.ipynb #c15
 BOOTSTRAP_METHODS = ('percentile', 'bca')
 
 def bootstrap_counts(
@@ -141,7 +141,7 @@ def bootstrap_counts(
     if not np.isfinite(levels).all(): return Interval(estimate, None, None, **facts)
     return Interval(estimate, *np.quantile(defined, levels).tolist(), **facts)
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c16
+# %% ../../nbs/04_measures/01_stats.ipynb #c17
 def ratio(
     part: Sequence[float],   # weight of each count in the numerator
     whole: Sequence[float],  # weight of each count in the denominator
@@ -156,7 +156,7 @@ def ratio(
 # of sums of tp, n_predicted, n_gold
 PRECISION, RECALL, F1 = ratio([1, 0, 0], [0, 1, 0]), ratio([1, 0, 0], [0, 0, 1]), ratio([2, 0, 0], [0, 1, 1])
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c21
+# %% ../../nbs/04_measures/01_stats.ipynb #c22
 def average(
     *statistics: Callable[[np.ndarray], np.ndarray],
 ) -> Callable[[np.ndarray], np.ndarray]:  # undefined where one of them is
@@ -164,7 +164,7 @@ def average(
     if not statistics: raise UsageError('the average of no statistics is not defined: give one or more')
     return lambda totals: np.mean([statistic(totals) for statistic in statistics], axis=0)
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c24
+# %% ../../nbs/04_measures/01_stats.ipynb #c25
 def paired_counts(
     first: np.ndarray,   # [n, k]
     second: np.ndarray,  # [n, k], row by row the same examples
@@ -191,7 +191,7 @@ def difference_interval(
     "First minus second with its paired bootstrap interval. Raises `UsageError` when the counts differ in shape."
     return bootstrap_counts(paired_counts(first, second), difference(statistic), **options)
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c29
+# %% ../../nbs/04_measures/01_stats.ipynb #c30
 PROPORTION_METHODS = {'wilson': 'wilson', 'normal': 'normal', 'exact': 'beta'}  # our name: statsmodels' name
 
 def proportion_bounds(
@@ -222,7 +222,7 @@ def proportion_interval(
     return Interval(successes/n, float(low[0]), float(high[0]), n, level, method=method) if n \
         else Interval(None, None, None, 0, level, method=method)
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c34
+# %% ../../nbs/04_measures/01_stats.ipynb #c35
 def mean_interval(
     values: Sequence[float],  # one score for each run
     level: float = .95,
@@ -239,7 +239,7 @@ def mean_interval(
     mean, half = float(values.mean()), float(stdtrit(len(values) - 1, (1 + level)/2)*values.std(ddof=1)/np.sqrt(len(values)))
     return Interval(mean, mean - half, mean + half, **facts)
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c37
+# %% ../../nbs/04_measures/01_stats.ipynb #c38
 RUN_MEANS = Schema('run means', {'runs': pl.Int64, 'mean': pl.Float64, 'plus_minus': pl.Float64, 'low': pl.Float64, 'high': pl.Float64},
                    open=True)
 
@@ -259,7 +259,7 @@ def run_means(
                      'low': mean.low, 'high': mean.high})
     return pl.DataFrame(rows, schema={**{name: scores.schema[name] for name in by}, **RUN_MEANS.columns}, orient='row')
 
-# %% ../../nbs/04_measures/01_stats.ipynb #c41
+# %% ../../nbs/04_measures/01_stats.ipynb #c42
 def score_intervals(
     counts: pl.DataFrame,  # columns tp (null where unparsed), n_predicted, n_gold
     by: Sequence[str] = (),  # columns to group by

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ..core.core import Schema, UsageError, digest
-from ..data.datasets import locate
+from ..data.summaries import locate
 from ..localization.matching import MatchingJudge, match_predictions
 from ..localization.methods import Localizer
 from ..measures.comparison import holm, mcnemar, paired_bounds

@@ -12,21 +12,8 @@ import re
 from collections.abc import Sequence
 
 from .added_facts import TAGGED_CHARACTERS, TaggedFact
-from factlab.text.units import (
-    MONTH,
-    ORDINALS,
-    SURNAMES,
-    VALUES,
-    Entry,
-    Unit,
-    group_members,
-    lexicon,
-    listed_units,
-    names_like,
-    number_units,
-    number_value,
-)
-from ..text.words import plain_words
+from ..text.units import MONTH, Entry, Unit, group_members, lexicon, listed_units, names_like, number_units, number_value, surnames
+from ..text.words import NUMBER_WORDS, ORDINALS, plain_words
 
 # %% ../../nbs/12_probing/03_replacements.ipynb #c4
 def _written(value: float, like: str) -> str:
@@ -42,7 +29,7 @@ def number_word(
     value: int,
 ) -> str:  # in digits from 100 on
     "A number in words."
-    words = {number: word for word, number in VALUES.items()}
+    words = {number: word for word, number in NUMBER_WORDS.items()}
     if value >= 100: return str(value)
     return words.get(value) or f'{words[value//10*10]}-{words[value % 10]}'
 
@@ -109,9 +96,9 @@ def person_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
     sex = _sex(tagged.fact['summary'], tagged.fact['text'])
     first = unit.text.split()[0]
     given = names_like(first, sex)
-    if unit.group == 'surname': return SURNAMES.split()
+    if unit.group == 'surname': return surnames()
     if unit.group == 'given name': return given
-    return [f'{a} {b}' for a, b in zip(given, SURNAMES.split(), strict=False)]
+    return [f'{a} {b}' for a, b in zip(given, surnames(), strict=False)]
 
 # %% ../../nbs/12_probing/03_replacements.ipynb #c11
 _AS_NATIONALITY = {'UK': 'western European', 'US': 'American'}

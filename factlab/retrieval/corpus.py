@@ -22,7 +22,7 @@ import polars as pl
 
 from ..claims.extraction import PAGES, windows
 from ..core.core import DataError, Schema, UsageError, cache_dir, canonical_json, digest, progress, replacing, write_text
-from ..data.corpora import PASSAGES, SAMPLE, RetrievalTask, retrieval_task
+from ..data.corpora import PASSAGES, SAMPLE_NAME, RetrievalTask, retrieval_task
 from ..data.datasets import TABLES, read_frame
 from ..measures.stats import bootstrap_counts, ratio
 from ..models.encoder import Encoder
@@ -295,7 +295,7 @@ def read_passages(
     path: Path|str,  # folder of .txt and .md files; .parquet, .jsonl or .csv with a column `text`, perhaps `id` and `page`; or `sample`
 ) -> pl.DataFrame:  # schema PASSAGES
     "Passages from files. Raises `DataError` when there are none, or no column `text`."
-    if path == SAMPLE: return retrieval_task(SAMPLE).passages
+    if path == SAMPLE_NAME: return retrieval_task(SAMPLE_NAME).passages
     path = Path(path).expanduser()
     if path.is_dir():
         files = sorted(file for file in path.rglob('*') if file.suffix.lower() in ('.txt', '.md') and file.is_file())
@@ -323,7 +323,7 @@ def open_corpus(
 ) -> Corpus:
     "A corpus from a folder of texts, a file of passages, an encoded folder, or the shipped `sample`; encoded in the cache where need be."
     folder = Path(path).expanduser()
-    if path != SAMPLE and ((folder/MANIFEST).is_file() or (folder/UNFINISHED).is_file()): return open_encoded(folder, encoder, index)
+    if path != SAMPLE_NAME and ((folder/MANIFEST).is_file() or (folder/UNFINISHED).is_file()): return open_encoded(folder, encoder, index)
     return cached_corpus(read_passages(path), encoder, index=index)
 
 def cached_corpus(

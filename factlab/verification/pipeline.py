@@ -19,7 +19,7 @@ import polars as pl
 
 from ..claims.extraction import Extractor, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress
-from ..data.corpora import SAMPLE
+from ..data.corpora import SAMPLE_NAME
 from ..models.prompts import Parsed
 from ..models.store import Store, StoreChoice
 from ..retrieval.corpus import MANIFEST, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
@@ -199,7 +199,7 @@ def open_search(
     if by_words:
         if isinstance(corpus, pl.DataFrame): passages = corpus
         elif isinstance(corpus, Corpus): passages = corpus.passages
-        elif corpus != SAMPLE and (Path(corpus).expanduser()/MANIFEST).is_file(): passages = open_corpus(corpus, None).passages
+        elif corpus != SAMPLE_NAME and (Path(corpus).expanduser()/MANIFEST).is_file(): passages = open_corpus(corpus, None).passages
         else: passages = read_passages(corpus)
         passages = prepare(passages)[0]
         if passages.is_empty(): raise DataError('there is nothing to search: all passages are empty')

@@ -15,7 +15,8 @@ from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import make_run
 
 BIN = Path(sys.executable).parent
-HEAVY = ('torch', 'transformers', 'sentence_transformers', 'altair', 'vl_convert', 'openai', 'sklearn', 'scipy', 'papermill', 'jupyter_client', 'nbformat', 'pydantic', 'IPython', 'matplotlib')
+HEAVY = ('torch', 'transformers', 'sentence_transformers', 'altair', 'vl_convert', 'openai', 'sklearn', 'scipy', 'papermill',
+         'jupyter_client', 'nbformat', 'pydantic', 'IPython', 'matplotlib')
 
 
 @pytest.fixture
@@ -28,7 +29,8 @@ def home(tmp_path, monkeypatch) -> Path:
 def run(home):
     "A run and its answers in the store, in a home of this test's own."
     rows = pl.DataFrame({'id': ['a', 'b'], 'text': ['one', 'two'], 'summary': ['three', 'four']})
-    return make_run(rows, prompt_set().localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. wrong', revision='1'), dataset='mine.jsonl')
+    return make_run(rows, prompt_set().localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. wrong', revision='1'),
+                    dataset='mine.jsonl')
 
 
 def say(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -42,7 +44,8 @@ def say(capsys, *arguments: str) -> tuple[int, str, str]:
 
 def loaded_by(code: str) -> set[str]:
     "Names of the modules in memory once this code has run in a fresh interpreter."
-    done = subprocess.run([sys.executable, '-c', f'import sys\n{code}\nprint("\\n" + " ".join(sys.modules))'], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, '-c', f'import sys\n{code}\nprint("\\n" + " ".join(sys.modules))'], capture_output=True,
+                          text=True, check=True)
     return set(done.stdout.strip().splitlines()[-1].split())
 
 
@@ -51,21 +54,25 @@ def test_import_factlab_loads_nothing_heavy():
     assert 'factlab' in found and not found & {*HEAVY, 'polars', 'numpy', 'sqlite3'}
 
 
-@pytest.mark.parametrize('arguments', [['--help'], ['--version'], ['reproduce', '--help'], ['store', 'prune', '--help'], ['reproduce', '--jobs', 'x'], ['data']])
+@pytest.mark.parametrize('arguments', [['--help'], ['--version'], ['reproduce', '--help'], ['store', 'prune', '--help'],
+                                       ['reproduce', '--jobs', 'x'], ['data']])
 def test_the_grammar_loads_nothing_heavy(arguments):
     found = loaded_by(f'from factlab.cli.main import main\ntry: main({arguments!r})\nexcept SystemExit: pass')
     assert 'factlab.cli.main' in found and not found & set(HEAVY)
 
 
-@pytest.mark.parametrize('module', ['core.core', 'data.datasets', 'models.store', 'models.interface', 'models.prompts', 'models.openai_backend', 'measures.metrics', 'measures.stats',
-                                    'localization.methods', 'localization.matching', 'runs.runs', 'reports.published', 'reports.plots', 'reports.tables',
+@pytest.mark.parametrize('module', ['core.core', 'data.datasets', 'models.store', 'models.interface', 'models.prompts',
+                                    'models.openai_backend', 'measures.metrics', 'measures.stats',
+                                    'localization.methods', 'localization.matching', 'runs.runs', 'reports.published', 'reports.plots',
+                                    'reports.tables',
                                     'reports.exhibits', 'studies.final.study', 'reports.reproduce'])
 def test_no_module_loads_the_heavy_libraries_until_they_are_needed(module):
     assert not loaded_by(f'import factlab.{module}') & (set(HEAVY) - {'pydantic'})
 
 
 def test_reading_lists_loads_no_model_library():
-    code = 'import os, tempfile\nos.environ["FACTLAB_HOME"] = tempfile.mkdtemp()\nfrom factlab.cli.main import main\nmain(["data", "list"]); main(["runs", "list"]); main(["store", "stats"])'
+    code = ('import os, tempfile\nos.environ["FACTLAB_HOME"] = tempfile.mkdtemp()\nfrom factlab.cli.main import main\n'
+            'main(["data", "list"]); main(["runs", "list"]); main(["store", "stats"])')
     assert not loaded_by(code) & {'torch', 'transformers', 'sentence_transformers', 'altair', 'openai', 'sklearn'}
 
 
@@ -80,7 +87,8 @@ def test_help_names_every_command(capsys):
     assert say(capsys, '--version')[1].startswith('factlab ')
 
 
-@pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'], ['store', 'export'], ['reproduce', '--limit', '1.5']])
+@pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'],
+                                       ['store', 'export'], ['reproduce', '--limit', '1.5']])
 def test_a_command_that_is_none_ends_with_2(capsys, arguments):
     code, output, errors = say(capsys, *arguments)
     assert code == 2 and not output and 'usage: factlab' in errors
@@ -137,7 +145,8 @@ def test_store(capsys, run, tmp_path):
     code, _, errors = say(capsys, 'store', 'prune', '--before', 'yesterday')
     assert code == 2 and 'yesterday' in errors
     code, output, _ = say(capsys, 'store', 'prune', '--model', 'scripted')
-    assert code == 0 and output == '2 responses removed\n' and say(capsys, 'store', 'prune', '--model', 'scripted', '--dry-run')[1].startswith('0 ')
+    assert code == 0 and output == '2 responses removed\n'
+    assert say(capsys, 'store', 'prune', '--model', 'scripted', '--dry-run')[1].startswith('0 ')
 
 
 def test_a_damaged_store_is_said(capsys, run):
@@ -169,17 +178,23 @@ def test_a_home_that_cannot_be_made_is_said(capsys, tmp_path, monkeypatch):
 def started(home, monkeypatch) -> list:
     "What would have been run: exhibits, parameters. Nothing is."
     runs = []
-    monkeypatch.setattr('factlab.reports.reproduce._run_all', lambda ids, parameters, out, jobs: iter(runs.append((ids, dict(parameters))) or ()))
+    monkeypatch.setattr('factlab.reports.reproduce._run_all',
+                        lambda ids, parameters, out, jobs: iter(runs.append((ids, dict(parameters))) or ()))
     return runs
 
 
 @pytest.mark.parametrize('arguments, words', [
-    (['oasis/table4', '--model', 'tiny'], ('oasis/table4', "'model'", 'extractors, data, encoder')), (['oasis/tablec1', '--verifier', 'cosine'], ("'verifier'", 'encoders')),
-    (['final/table4', 'oasis/table8', '--model', 'tiny'], ('oasis/table8', "'model'", 'verifiers')), (['facts/table2', '--limit', '3'], ('facts/table2', "'limit'", 'none')),
-    (['oasis/fig1', '--model', 'tiny', 'hf:b', '--dry-run'], ('oasis/fig1', 'model is one value', '2')), (['oasis/fig1', '-p', 'items=[1, 2]'], ('oasis/fig1', 'item is one value')),
-    (['oasis/table8', '--no-retry'], ("'retry_unparsed'",)), (['oasis/fig5', '-p', 'length=3', '-p', 'nothing=1'], ("'nothing'", 'lengths')),
-    (['oasis/table5', '-p', 'out=there'], ('--out',)), (['oasis/table5', '--model', 'a', '-p', 'models=b'], ('model: given more than once',)),
-    (['oasis/table5', '-p', 'runs=1', '-p', 'runs=2'], ('given more than once',)), (['oasis/table5', '-p', 'runs'], ('NAME=VALUE', "'runs'")), (['oasis/table5', '-p', '=1'], ('NAME=VALUE',)),
+    (['oasis/table4', '--model', 'tiny'], ('oasis/table4', "'model'", 'extractors, data, encoder')),
+    (['oasis/tablec1', '--verifier', 'cosine'], ("'verifier'", 'encoders')),
+    (['final/table4', 'oasis/table8', '--model', 'tiny'], ('oasis/table8', "'model'", 'verifiers')),
+    (['facts/table2', '--limit', '3'], ('facts/table2', "'limit'", 'none')),
+    (['oasis/fig1', '--model', 'tiny', 'hf:b', '--dry-run'], ('oasis/fig1', 'model is one value', '2')),
+    (['oasis/fig1', '-p', 'items=[1, 2]'], ('oasis/fig1', 'item is one value')),
+    (['oasis/table8', '--no-retry'], ("'retry_unparsed'",)),
+    (['oasis/fig5', '-p', 'length=3', '-p', 'nothing=1'], ("'nothing'", 'lengths')), (['oasis/table5', '-p', 'out=there'], ('--out',)),
+    (['oasis/table5', '--model', 'a', '-p', 'models=b'], ('model: given more than once',)),
+    (['oasis/table5', '-p', 'runs=1', '-p', 'runs=2'], ('given more than once',)),
+    (['oasis/table5', '-p', 'runs'], ('NAME=VALUE', "'runs'")), (['oasis/table5', '-p', '=1'], ('NAME=VALUE',)),
     (['oasis/table5', '-p', 'runs=[1'], ('runs', 'YAML')), (['oasis/table5', '-p', 'runs={a: 1}'], ('runs', "{'a': 1}")),
     (['--paper', 'facts', '--model', 'tiny'], ("'model'", 'none of these')), (['-p', 'modles=tiny'], ("'modles'", 'none of these'))])
 def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, started, tmp_path, arguments, words):
@@ -190,15 +205,18 @@ def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, sta
 def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_path, monkeypatch):
     (tmp_path/'mine.jsonl').write_text('')
     monkeypatch.chdir(tmp_path)
-    options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-retry', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]', '-p', 'temperature=0.5', '-p', 'data=mine.jsonl',
-               '-p', 'labels=[./there.csv]', '-p', 'annotations=None', '--parameter', 'keep=known.parquet']
+    options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-retry', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]',
+               '-p', 'temperature=0.5', '-p', 'data=mine.jsonl', '-p', 'labels=[./there.csv]', '-p', 'annotations=None', '--parameter',
+               'keep=known.parquet']
     code, _, errors = say(capsys, 'reproduce', '--paper', 'oasis', *options, '--out', str(tmp_path/'out'))
     assert code == 2 and "'labels'" in errors
     code, _, errors = say(capsys, 'reproduce', *options, '--out', str(tmp_path/'out'))
     assert code == 0, errors
     ((ids, given),) = started
-    assert len(ids) > 40 and given == {'model': ['tiny', 'hf:a/b'], 'limit': 2, 'retry_unparsed': False, 'retriever': 'tiny', 'lengths': [250, 500], 'temperature': .5,
-                                       'data': str(tmp_path/'mine.jsonl'), 'labels': [str(tmp_path/'there.csv')], 'annotations': None, 'keep': str(tmp_path/'known.parquet')}
+    assert len(ids) > 40
+    assert given == {'model': ['tiny', 'hf:a/b'], 'limit': 2, 'retry_unparsed': False, 'retriever': 'tiny', 'lengths': [250, 500],
+                     'temperature': .5, 'data': str(tmp_path/'mine.jsonl'), 'labels': [str(tmp_path/'there.csv')], 'annotations': None,
+                     'keep': str(tmp_path/'known.parquet')}
 
 
 # ---- the ends of a pipe ------------------------------------------------------------------------------------------------------------
@@ -216,14 +234,16 @@ def test_a_reader_that_went_away(home, arguments, unbuffered):
 
 
 def test_head(home):
-    done = subprocess.run(f'{BIN}/factlab data list | head -1', shell=True, capture_output=True, text=True, env=os.environ | {'FACTLAB_HOME': str(home)})
+    done = subprocess.run(f'{BIN}/factlab data list | head -1', shell=True, capture_output=True, text=True,
+                          env=os.environ | {'FACTLAB_HOME': str(home)})
     assert done.stdout.count('\n') == 1 and done.stderr == ''
 
 
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs /dev/full, which this system does not have')
 def test_output_that_cannot_be_written_is_no_success(home):
     with open('/dev/full', 'w') as full:
-        done = subprocess.run([BIN/'factlab', 'data', 'list'], stdout=full, stderr=subprocess.PIPE, text=True, env=os.environ | {'FACTLAB_HOME': str(home)})
+        done = subprocess.run([BIN/'factlab', 'data', 'list'], stdout=full, stderr=subprocess.PIPE, text=True,
+                              env=os.environ | {'FACTLAB_HOME': str(home)})
     assert done.returncode != 0 and 'Traceback' not in done.stderr and 'space' in done.stderr
 
 
@@ -235,8 +255,9 @@ def test_ctrl_c_is_130(monkeypatch, capsys):
 
 
 def test_a_folder_of_a_build_is_found_from_other_folders(tmp_path, monkeypatch):
-    from factlab.cli.main import _whole_path
+    from factlab.cli.reproduce import _absolute_path
     monkeypatch.chdir(tmp_path)
     for name in ('mine', 'sample'): (tmp_path/name).mkdir()
     (tmp_path/'mine'/'oasis.parquet').touch()
-    assert _whole_path('mine') == str(tmp_path/'mine') and _whole_path('sample') == 'sample' and _whole_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')
+    assert _absolute_path('mine') == str(tmp_path/'mine') and _absolute_path('sample') == 'sample'
+    assert _absolute_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')

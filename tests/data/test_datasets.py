@@ -16,6 +16,8 @@ from conftest import real_data
 
 from factlab.core.core import DataError, UsageError, digest
 from factlab.data import datasets as data
+from factlab.data import files, summaries
+from factlab.data import registry as registry_module
 
 BODY = b''.join(json.dumps(dict(text=f'Text {i}.', summary=f'Summary {i}.')).encode() + b'\n' for i in range(400))
 
@@ -75,9 +77,9 @@ def toy(server, tmp_path, monkeypatch):
     "A data set of two files with the same bytes; nothing of it at hand."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     monkeypatch.delenv('FACTLAB_DATA', raising=False)
-    files = tuple(data.File(name, len(BODY), digest(BODY), f'{server.url}/{name}') for name in ('a.jsonl', 'deep/er/b.jsonl'))
-    entry = data.Entry('toy', 'testing', '400 rows', 'Toy Licence 1.0', 'none', 'here', '1', files)
-    monkeypatch.setitem(data.REGISTRY, 'toy', entry)
+    files = tuple(registry_module.File(name, len(BODY), digest(BODY), f'{server.url}/{name}') for name in ('a.jsonl', 'deep/er/b.jsonl'))
+    entry = registry_module.Entry('toy', 'testing', '400 rows', 'Toy Licence 1.0', 'none', 'here', '1', files)
+    monkeypatch.setitem(registry_module.REGISTRY, 'toy', entry)
     return entry
 
 
@@ -88,15 +90,15 @@ def leftovers(folder):
 # ---------------------------------------------------------------- downloads
 
 def test_a_download_is_verified_and_found_again(toy, server, capsys, tmp_path):
-    assert data.path('toy') is None
-    folder = data.get('toy')
-    assert folder == data.path('toy') == tmp_path/'home'/'cache'/'data'/'toy'
-    assert data.get('toy', 'deep/er/b.jsonl').read_bytes() == BODY and len(leftovers(tmp_path/'home')) == 2
+    assert files.path('toy') is None
+    folder = files.get('toy')
+    assert folder == files.path('toy') == tmp_path/'home'/'cache'/'data'/'toy'
+    assert files.get('toy', 'deep/er/b.jsonl').read_bytes() == BODY and len(leftovers(tmp_path/'home')) == 2
     assert server.asked == ['/a.jsonl', '/deep/er/b.jsonl']
     assert capsys.readouterr().err.count('Toy Licence 1.0') == 1
     server.mood = 'error'
-    assert data.get('toy') == folder and len(server.asked) == 2
-    assert data.registry().filter(name='toy')['where'].item() == 'in the cache'
+    assert files.get('toy') == folder and len(server.asked) == 2
+    assert files.registry().filter(name='toy')['where'].item() == 'in the cache'
 
 
 @pytest.mark.parametrize('mood, words', [
@@ -107,50 +109,50 @@ def test_a_download_is_verified_and_found_again(toy, server, capsys, tmp_path):
 def test_what_a_server_does_wrong_is_said_and_leaves_nothing(toy, server, tmp_path, mood, words):
     server.mood = mood
     start = time.monotonic()
-    with pytest.raises(DataError, match=words) as caught: data.get('toy', 'a.jsonl', timeout=0.3)
+    with pytest.raises(DataError, match=words) as caught: files.get('toy', 'a.jsonl', timeout=0.3)
     assert 'FACTLAB_DATA' in str(caught.value) and time.monotonic() - start < 5
-    assert not leftovers(tmp_path/'home') and data.path('toy') is None
+    assert not leftovers(tmp_path/'home') and files.path('toy') is None
     server.mood = 'well'
-    assert data.get('toy', 'a.jsonl').read_bytes() == BODY
+    assert files.get('toy', 'a.jsonl').read_bytes() == BODY
 
 
 def test_a_body_without_a_length_is_taken_when_its_checksum_is_right(toy, server):
     server.mood = 'unannounced'
-    assert data.get('toy', 'a.jsonl').read_bytes() == BODY
+    assert files.get('toy', 'a.jsonl').read_bytes() == BODY
 
 
 def test_a_server_that_trickles_is_given_up(toy, server, tmp_path):
     server.mood = 'trickle'
-    with pytest.raises(DataError, match='too slowly'): data.get('toy', 'a.jsonl', timeout=0.1)
+    with pytest.raises(DataError, match='too slowly'): files.get('toy', 'a.jsonl', timeout=0.1)
     assert not leftovers(tmp_path/'home')
 
 
 def test_one_missing_file_does_not_stop_the_others(toy, server):
     server.mood = 'half absent'
-    with pytest.raises(DataError, match='1 of 2 files could not be had'): data.get('toy')
-    assert data.path('toy', 'a.jsonl') and data.path('toy', 'deep/er/b.jsonl') is None
+    with pytest.raises(DataError, match='1 of 2 files could not be had'): files.get('toy')
+    assert files.path('toy', 'a.jsonl') and files.path('toy', 'deep/er/b.jsonl') is None
 
 
 def test_no_network_is_said_once(toy, server):
     server.shutdown()
     server.server_close()
-    with pytest.raises(DataError, match='No network') as caught: data.get('toy')
+    with pytest.raises(DataError, match='No network') as caught: files.get('toy')
     assert 'a.jsonl' in str(caught.value) and 'b.jsonl' not in str(caught.value)
 
 
 def test_a_mirror_replaces_every_address(toy, server, monkeypatch):
     monkeypatch.setenv('FACTLAB_DATA_MIRROR', server.url + '/mirror/')
-    data.get('toy')
+    files.get('toy')
     assert server.asked == ['/mirror/toy/a.jsonl', '/mirror/toy/deep/er/b.jsonl']
     monkeypatch.setenv('FACTLAB_DATA_MIRROR', 'file:///etc')
-    with pytest.raises(UsageError, match='http'): data.get('xsumfaith')
+    with pytest.raises(UsageError, match='http'): files.get('xsumfaith')
 
 
 def test_a_full_disk(toy, tmp_path):
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(BODY)//2, limit[1]))
     try:
-        with pytest.raises(DataError, match='cannot write .* free space'): data.get('toy', 'a.jsonl')
+        with pytest.raises(DataError, match='cannot write .* free space'): files.get('toy', 'a.jsonl')
     finally: resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not leftovers(tmp_path/'home')
 
@@ -158,29 +160,30 @@ def test_a_full_disk(toy, tmp_path):
 def test_a_cache_that_cannot_be_written(toy, tmp_path):
     (tmp_path/'home'/'cache').mkdir(parents=True)
     (tmp_path/'home'/'cache'/'data').write_text('a file where a folder should be')
-    with pytest.raises(DataError, match='cannot write'): data.get('toy', 'a.jsonl')
+    with pytest.raises(DataError, match='cannot write'): files.get('toy', 'a.jsonl')
 
 
 @pytest.mark.parametrize('sent', [signal.SIGINT, signal.SIGKILL])
 def test_a_download_that_is_killed(toy, server, tmp_path, sent):
     server.mood = 'hang'
-    code = f'from factlab.data.registry import Entry, File, register; from factlab.data.datasets import get; register({toy!r}); get("toy", "a.jsonl")'
+    code = ('from factlab.data.registry import Entry, File, register; from factlab.data.files import get; '
+            f'register({toy!r}); get("toy", "a.jsonl")')
     process = subprocess.Popen([sys.executable, '-c', code], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not server.asked and time.monotonic() < deadline: time.sleep(0.02)
     time.sleep(0.1)
     process.send_signal(sent)
-    assert process.wait(10) != 0 and data.path('toy') is None
+    assert process.wait(10) != 0 and files.path('toy') is None
     if sent == signal.SIGINT: assert not leftovers(tmp_path/'home')
     server.mood = 'well'
-    assert data.get('toy', 'a.jsonl').read_bytes() == BODY
+    assert files.get('toy', 'a.jsonl').read_bytes() == BODY
 
 
 def test_two_downloads_at_once(toy, server, tmp_path):
-    threads = [threading.Thread(target=data.get, args=('toy',)) for _ in range(6)]
+    threads = [threading.Thread(target=files.get, args=('toy',)) for _ in range(6)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
-    assert data.get('toy', 'a.jsonl').read_bytes() == BODY and len(leftovers(tmp_path/'home')) == 2
+    assert files.get('toy', 'a.jsonl').read_bytes() == BODY and len(leftovers(tmp_path/'home')) == 2
 
 
 # ---------------------------------------------------------------- local files
@@ -190,50 +193,50 @@ def test_the_local_folder_comes_first_and_is_verified(toy, server, tmp_path, mon
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path/'local'))
     place = tmp_path/'local'/'toy'/'a.jsonl'
     place.write_bytes(BODY)
-    assert data.get('toy', 'a.jsonl') == place and not server.asked
-    assert data.get('toy') == tmp_path/'local'/'toy' and server.asked == ['/deep/er/b.jsonl']
-    assert data.registry().filter(name='toy')['where'].item() == 'in FACTLAB_DATA'
+    assert files.get('toy', 'a.jsonl') == place and not server.asked
+    assert files.get('toy') == tmp_path/'local'/'toy' and server.asked == ['/deep/er/b.jsonl']
+    assert files.registry().filter(name='toy')['where'].item() == 'in FACTLAB_DATA'
     place.write_bytes(BODY.replace(b'Text 1.', b'Text X.'))  # same size
     os.utime(place, ns=(1, 1))
-    for call in (data.get, data.path):
+    for call in (files.get, files.path):
         with pytest.raises(DataError, match='is not the file') as caught: call('toy', 'a.jsonl')
         assert digest(BODY) in str(caught.value) and digest(place.read_bytes()) in str(caught.value)
     place.write_bytes(BODY[:-1])
-    assert 'differ' in data.registry().filter(name='toy')['where'].item()
+    assert 'differ' in files.registry().filter(name='toy')['where'].item()
 
 
 def test_a_checksum_is_computed_once(tmp_path, monkeypatch):
     place = tmp_path/'file'
     place.write_bytes(b'one')
-    first = data.checksum(place)
-    monkeypatch.setattr(data.hashlib, 'file_digest', lambda *_: pytest.fail('read again'))
-    assert data.checksum(place) == first == digest(b'one')
+    first = files.checksum(place)
+    monkeypatch.setattr(files.hashlib, 'file_digest', lambda *_: pytest.fail('read again'))
+    assert files.checksum(place) == first == digest(b'one')
 
 
 def test_a_data_folder_that_does_not_exist(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path/'nowhere'))
-    with pytest.raises(UsageError, match='not a folder'): data.path('final')
+    with pytest.raises(UsageError, match='not a folder'): files.path('final')
 
 
 def test_a_relative_data_folder(monkeypatch, tmp_path):
     (tmp_path/'here').mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv('FACTLAB_DATA', 'here')
-    assert data.data_dir() == tmp_path/'here'
+    assert files.data_dir() == tmp_path/'here'
 
 
 def test_unknown_names(toy):
-    with pytest.raises(UsageError, match="did you mean 'final'"): data.get('finall')
-    with pytest.raises(UsageError, match="did you mean 'a.jsonl'"): data.get('toy', 'a.json')
+    with pytest.raises(UsageError, match="did you mean 'final'"): files.get('finall')
+    with pytest.raises(UsageError, match="did you mean 'a.jsonl'"): files.get('toy', 'a.json')
     with pytest.raises(UsageError, match="did you mean 'sample'"): data.load('smaple')
-    for call in (data.path, data.load, data.describe):
+    for call in (files.path, data.load, files.describe):
         with pytest.raises(UsageError, match="is called '': There are"): call('')
     with pytest.raises(DataError, match='is not at hand .* Run `factlab data get toy`'):
-        data.get('toy', 'a.jsonl', download=False)
+        files.get('toy', 'a.jsonl', download=False)
 
 
 def test_every_entry_is_pinned():
-    for entry in data.REGISTRY.values():
+    for entry in registry_module.entries().values():
         assert entry.licence and entry.citation and entry.purpose and entry.revision and entry.rows
         assert not (entry.files and entry.hub)
         for hub in entry.hub: assert hub.repository.count('/') == 1 and (len(hub.revision) == 40 or hub.revision == 'main')
@@ -242,8 +245,8 @@ def test_every_entry_is_pinned():
             assert len(file.sha256) == 64 and file.size > 0 and (file.url or file.note)
             assert file.url is None or file.url.startswith('https://raw.githubusercontent.com/')
             assert file.url is None or len(file.url.split('/')[5]) == 40 or 'could not be tried' in file.note
-    assert set(data.registry().columns) == set(data.REGISTRY_FRAME.columns) and data.registry()['name'].is_unique().all()
-    assert all(name in data.listing() for name in data.REGISTRY) and 'no official download' in data.describe('xsumfaith')
+    assert set(files.registry().columns) == set(files.REGISTRY_FRAME.columns) and files.registry()['name'].is_unique().all()
+    assert all(name in files.listing() for name in registry_module.entries()) and 'no official download' in files.describe('xsumfaith')
 
 
 def test_the_import_stays_light():
@@ -265,7 +268,7 @@ def write(path, rows):
 def test_every_kind_of_file_gives_the_same_frame(tmp_path):
     expected = data.load(write(tmp_path/'own.jsonl', GOOD))
     assert expected['id'].to_list() == ['own-0001', 'own-0002', 'own-0003'] and expected['split'].to_list() == ['test']*3
-    assert expected['gold'].to_list() == [['A', 'B'], [], None] and expected.schema == pl.Schema(data.FINAL.columns)
+    assert expected['gold'].to_list() == [['A', 'B'], [], None] and expected.schema == pl.Schema(data.LOCALIZATION_DATA.columns)
     (tmp_path/'own.json').write_text(json.dumps(GOOD))
     pl.DataFrame(GOOD, schema_overrides={'gold': pl.List(pl.String)}).write_parquet(tmp_path/'own.parquet')
     cells = pl.DataFrame([row | dict(gold=None if row['gold'] is None else json.dumps(row['gold'])) for row in GOOD])
@@ -339,7 +342,7 @@ def test_a_wrong_file_names_row_and_column(tmp_path, name, content, words):
 def test_parquet_of_another_shape(tmp_path):
     pl.DataFrame({'text': [1], 'summary': ['b']}).write_parquet(tmp_path/'own.parquet')
     with pytest.raises(DataError, match='row 1: text is int'): data.load(tmp_path/'own.parquet')
-    pl.DataFrame(schema=data.FINAL.columns).write_parquet(tmp_path/'none.parquet')
+    pl.DataFrame(schema=data.LOCALIZATION_DATA.columns).write_parquet(tmp_path/'none.parquet')
     with pytest.raises(DataError, match='has no rows'): data.load(tmp_path/'none.parquet')
 
 
@@ -389,29 +392,30 @@ def test_final_counts(final_data):
     assert final_data['id'].is_unique().all() and final_data['id'][0] == 'final-0001' and final_data['doc_id'].n_unique() == 1324
     assert final_data.null_count().sum_horizontal().item() == 0
     assert data.load('final', limit=40).equals(final_data.head(40))
-    assert data.load(data.get('final', 'data.jsonl')).drop('id').equals(final_data.drop('id'))
+    assert data.load(files.get('final', 'data.jsonl')).drop('id').equals(final_data.drop('id'))
 
 
 @pytest.mark.parametrize('name', ['final', 'defacto', 'xsumfaith', 'entfa'])
 def test_local_files_have_the_registered_size_and_checksum(name):
     real_data(name)
-    for file in data.REGISTRY[name].files:
-        assert data.get(name, file.path, download=False).stat().st_size == file.size
-    assert data.get(name) == data.path(name) == Path(os.environ['FACTLAB_DATA'])/name
+    for file in registry_module.entries()[name].files:
+        assert files.get(name, file.path, download=False).stat().st_size == file.size
+    assert files.get(name) == files.path(name) == Path(os.environ['FACTLAB_DATA'])/name
 
 
 def test_defacto_holds_final(final_data):
     real_data('defacto')
     defacto = data.load('defacto')
     assert dict(defacto['split'].value_counts().iter_rows()) == {'train': 1000, 'val': 486, 'test': 1075}
-    assert data.outside(defacto, final_data).height == 1156 and final_data.join(defacto, on=['text', 'summary'], how='semi').height == 1405
+    assert summaries.outside(defacto, final_data).height == 1156 and final_data.join(defacto, on=['text', 'summary'],
+                                                                                     how='semi').height == 1405
     assert defacto['id'].is_unique().all() and defacto['inconsistent'].sum() == 1821
     assert defacto.filter('inconsistent')['instruction'].null_count() == 0 and data.load('defacto', split='val').height == 486
 
 
 def test_xsumfaith_spans_are_where_they_say():
     real_data('xsumfaith')
-    spans, factuality = data.load_xsumfaith()
+    spans, factuality = summaries.load_xsumfaith()
     assert spans.height == 11185 and factuality.height == 5597 and spans.select('bbcid', 'system').n_unique() == 2500
     cut = pl.col('summary').str.slice(pl.col('start'), pl.col('end') - pl.col('start'))
     assert spans.filter(pl.col('span').is_not_null()).select((cut == pl.col('span')).all()).item()
@@ -428,16 +432,16 @@ def test_xsumfaith_without_articles(tmp_path, monkeypatch):
     (tmp_path/'xsumfaith').mkdir()
     for file in Path(os.environ['FACTLAB_DATA'], 'xsumfaith').glob('*.csv'): (tmp_path/'xsumfaith'/file.name).symlink_to(file)
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
-    with pytest.warns(UserWarning, match='load_xsumfaith'): spans, factuality = data.load_xsumfaith()
+    with pytest.warns(UserWarning, match='load_xsumfaith'): spans, factuality = summaries.load_xsumfaith()
     assert spans['text'].null_count() == 11185 and factuality['text'].null_count() == 5597
-    assert data.get('xsumfaith') == tmp_path/'xsumfaith'  # what was never published is not waited for
+    assert files.get('xsumfaith') == tmp_path/'xsumfaith'  # what was never published is not waited for
     own = tmp_path/'own.json'
     own.write_text(json.dumps({spans['bbcid'][0]: 'The article.'}))
-    assert data.load_xsumfaith(own).spans['text'][0] == 'The article.'
+    assert summaries.load_xsumfaith(own).spans['text'][0] == 'The article.'
     own.write_text('[]')
-    with pytest.raises(DataError, match='JSON object'): data.load_xsumfaith(own)
-    (tmp_path/'xsumfaith'/data.ARTICLES).write_text('{}')
-    with pytest.raises(DataError, match='is not the file'): data.load_xsumfaith()
+    with pytest.raises(DataError, match='JSON object'): summaries.load_xsumfaith(own)
+    (tmp_path/'xsumfaith'/registry_module.ARTICLES).write_text('{}')
+    with pytest.raises(DataError, match='is not the file'): summaries.load_xsumfaith()
 
 
 def test_entfa_entities():
@@ -537,7 +541,7 @@ def test_sample_meets_awkward_characters(sample):
 
 def test_sample_as_localization(sample):
     frame = data.load('sample')
-    assert frame.schema == pl.Schema(data.FINAL.columns) and frame['id'].equals(sample['id'])
+    assert frame.schema == pl.Schema(data.LOCALIZATION_DATA.columns) and frame['id'].equals(sample['id'])
     assert frame['gold'].list.len().sum() == sample['inconsistencies'].list.len().sum() and frame['gold'].null_count() == 0
     assert ((frame['origin_label'] == 'consistent') == (frame['gold'].list.len() == 0)).all()
     with pytest.raises(UsageError, match='no part'): data.load_sample('dokuments')
@@ -545,3 +549,22 @@ def test_sample_as_localization(sample):
 
 def test_a_sample_that_is_missing(tmp_path):
     with pytest.raises(DataError, match='Install factlab again'): data.load_sample(folder=tmp_path)
+
+
+# ---- what papers bring -------------------------------------------------------------------------------------------------------------
+
+def test_papers_bring_their_data_sets():
+    "Generic entries and those of the papers are one registry, in the order of their topics; a registered entry replaces a paper's."
+    found = registry_module.entries()
+    assert list(found)[0] == 'final' and list(found)[-2:] == ['sample', 'oasis-sample'] and 'final' not in registry_module.REGISTRY
+    topics = [registry_module.TOPICS.index(entry.topic) for entry in found.values()]
+    assert topics == sorted(topics)
+    assert set(data.loaders()) >= set(found) and data.loaders()['xsumfaith'] == data.loaders()['xsumfaith/spans']
+
+
+def test_a_registered_entry_with_a_loader_is_loaded_by_name(monkeypatch):
+    entry = registry_module.Entry('mine', 'showing', '1 pair', 'ours', 'none', 'here', '1',
+                                  loaders={'mine': 'factlab.data.datasets:load_sample_pairs'})
+    monkeypatch.setitem(registry_module.REGISTRY, 'mine', entry)
+    assert data.load('mine', limit=1).equals(data.load('sample', limit=1)) and list(registry_module.entries())[-1] == 'mine'
+    with pytest.raises(UsageError, match='take one of localization'): registry_module.register(registry_module.replace(entry, topic='odd'))

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import (
-    FALSE_ALARMS,
-    MISSED,
-    OASIS,
-    REVIEW,
+    FALSE_ALARM_SCHEME,
+    MISSED_SCHEME,
+    OASIS_FORMS,
+    REVIEW_SCHEME,
     LabelFile,
     LabelScheme,
     error_labels,
@@ -38,32 +38,34 @@ def item(n: int, kind: str = 'missed', text: str = 'The year is wrong.') -> dict
 
 
 def test_the_schemes_are_those_of_the_sample():
-    assert tuple(label.name for label in MISSED.labels) == data.CATEGORIES and tuple(label.name for label in FALSE_ALARMS.labels) == data.FALSE_ALARMS
+    assert tuple(label.name for label in MISSED_SCHEME.labels) == data.CATEGORIES
+    assert tuple(label.name for label in FALSE_ALARM_SCHEME.labels) == data.FALSE_ALARMS
 
 
 WRITER = """
 import sys
-from factlab.error_analysis.annotations import LabelFile, MISSED
+from factlab.error_analysis.annotations import LabelFile, MISSED_SCHEME
 file, who = LabelFile(sys.argv[1]), sys.argv[2]
 for n in range(int(sys.argv[3])):
-    file.put({'source': 'run', 'row': f'row {n}', 'unit': 'gold:0', 'kind': 'missed', 'text': 'x'*500}, MISSED, MISSED.labels[n % 4].name, who)
+    file.put({'source': 'run', 'row': f'row {n}', 'unit': 'gold:0', 'kind': 'missed', 'text': 'x'*500}, MISSED_SCHEME, MISSED_SCHEME.labels[n % 4].name, who)
     print(n, flush=True)
 """
 
 
 def test_annotators_in_several_processes_lose_nothing(tmp_path):
     path = tmp_path/'labels.jsonl'
-    processes = [subprocess.Popen([sys.executable, '-c', WRITER, path, who, '40'], stdout=subprocess.DEVNULL) for who in ('Ann', 'Ben', 'Cleo')]
+    processes = [subprocess.Popen([sys.executable, '-c', WRITER, path, who, '40'], stdout=subprocess.DEVNULL)
+                 for who in ('Ann', 'Ben', 'Cleo')]
     assert [process.wait(120) for process in processes] == [0, 0, 0]
     file = LabelFile(path)
     labels = file.labels()
     assert file.faults == 0 and labels.group_by('annotator').len().sort('annotator')['len'].to_list() == [40, 40, 40]
-    assert labels.filter(pl.col('row') == 'row 6')['label'].unique().to_list() == [MISSED.labels[2].name]
+    assert labels.filter(pl.col('row') == 'row 6')['label'].unique().to_list() == [MISSED_SCHEME.labels[2].name]
 
 
 def test_threads_with_one_file_each_see_each_others_labels(tmp_path):
     files = [LabelFile(tmp_path/'labels.jsonl') for _ in range(3)]
-    def work(n): [files[n].put(item(k), REVIEW, 'right', f'annotator {n}') for k in range(20)]
+    def work(n): [files[n].put(item(k), REVIEW_SCHEME, 'right', f'annotator {n}') for k in range(20)]
     threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
@@ -79,7 +81,7 @@ def test_what_put_returned_from_outlives_kill_9(tmp_path):
     process.wait()
     labels = LabelFile(path).labels()
     assert {f'row {n}' for n in range(26)} <= set(labels['row'])
-    LabelFile(path).put(item(7), MISSED, 'extrinsic_wrong', 'Ben')  # the lock of the dead is free
+    LabelFile(path).put(item(7), MISSED_SCHEME, 'extrinsic_wrong', 'Ben')  # the lock of the dead is free
     assert LabelFile(path).labels().height == labels.height + 1
 
 
@@ -87,11 +89,11 @@ FULL = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-from factlab.error_analysis.annotations import LabelFile, MISSED
+from factlab.error_analysis.annotations import LabelFile, MISSED_SCHEME
 from factlab.core.core import DataError
 file = LabelFile(sys.argv[1])
 for n in range(20):
-    try: file.put({'source': 'run', 'row': f'row {n}', 'unit': 'gold:0', 'kind': 'missed', 'text': 'x'*100}, MISSED, 'extrinsic_wrong', 'Ann')
+    try: file.put({'source': 'run', 'row': f'row {n}', 'unit': 'gold:0', 'kind': 'missed', 'text': 'x'*100}, MISSED_SCHEME, 'extrinsic_wrong', 'Ann')
     except DataError as error:
         print(n, error)
         break
@@ -109,7 +111,8 @@ def test_a_label_that_does_not_fit_on_the_disk_is_refused_whole(tmp_path):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(['Ann', 'Ben']), st.integers(0, 2), st.sampled_from([None, 'right', 'wrong', 'undo'])), max_size=25))
+@given(st.lists(st.tuples(st.sampled_from(['Ann', 'Ben']), st.integers(0, 2), st.sampled_from([None, 'right', 'wrong', 'undo'])),
+                max_size=25))
 def test_undo_is_what_a_history_of_states_says(actions):
     with tempfile.TemporaryDirectory() as folder:
         file, state, history = LabelFile(Path(folder)/'labels.jsonl'), {}, {'Ann': [], 'Ben': []}
@@ -123,35 +126,36 @@ def test_undo_is_what_a_history_of_states_says(actions):
             else:
                 history[who].append(((who, f'row {n}'), state.get((who, f'row {n}'))))
                 state[who, f'row {n}'] = action
-                file.put(item(n), REVIEW, action, who)
+                file.put(item(n), REVIEW_SCHEME, action, who)
         expected = {key: label for key, label in state.items() if label is not None}
         for read in (file, LabelFile(file.path)):
             assert {(row['annotator'], row['row']): row['label'] for row in read.labels().iter_rows(named=True)} == expected
 
 
-@pytest.mark.parametrize('line', [b'{"annotator": "Ann"', b'[]', b'null', b'\xff\xfe\x00', b'{"annotator": 1, "scheme": 2, "source": 3, "row": 4, "unit": 5, "label": []}', b'{}', b'9'*5000])
+@pytest.mark.parametrize('line', [b'{"annotator": "Ann"', b'[]', b'null', b'\xff\xfe\x00',
+                                  b'{"annotator": 1, "scheme": 2, "source": 3, "row": 4, "unit": 5, "label": []}', b'{}', b'9'*5000])
 def test_a_damaged_line_costs_that_line(tmp_path, line):
     file = LabelFile(tmp_path/'labels.jsonl')
-    file.put(item(0), MISSED, 'extrinsic_wrong', 'Ann')
+    file.put(item(0), MISSED_SCHEME, 'extrinsic_wrong', 'Ann')
     with file.path.open('ab') as handle: handle.write(line + b'\n')
-    file.put(item(1), MISSED, 'extrinsic_wrong', 'Ann')
+    file.put(item(1), MISSED_SCHEME, 'extrinsic_wrong', 'Ann')
     assert file.faults == 1 and LabelFile(file.path).labels().height == 2
 
 
 def test_a_file_that_was_replaced_or_removed_is_read_anew(tmp_path):
     file, other = LabelFile(tmp_path/'a.jsonl'), LabelFile(tmp_path/'b.jsonl')
-    file.put(item(0), MISSED, 'extrinsic_wrong', 'Ann')
-    for n in range(3): other.put(item(n), MISSED, 'extrinsic_correct', 'Ben')
+    file.put(item(0), MISSED_SCHEME, 'extrinsic_wrong', 'Ann')
+    for n in range(3): other.put(item(n), MISSED_SCHEME, 'extrinsic_correct', 'Ben')
     other.path.replace(file.path)
     assert file.labels()['annotator'].to_list() == ['Ben']*3
     file.path.unlink()
-    assert file.labels().is_empty() and file.put(item(0), MISSED, 'extrinsic_wrong', 'Ann')['label'] == 'extrinsic_wrong'
+    assert file.labels().is_empty() and file.put(item(0), MISSED_SCHEME, 'extrinsic_wrong', 'Ann')['label'] == 'extrinsic_wrong'
 
 
 def test_wrong_labels_and_nameless_annotators_are_refused(tmp_path):
     file = LabelFile(tmp_path/'labels.jsonl')
-    with pytest.raises(UsageError, match='no label'): file.put(item(0), MISSED, 'omission', 'Ann')
-    with pytest.raises(UsageError, match='who is labelling'): file.put(item(0), MISSED, 'extrinsic_wrong', '  ')
+    with pytest.raises(UsageError, match='no label'): file.put(item(0), MISSED_SCHEME, 'omission', 'Ann')
+    with pytest.raises(UsageError, match='who is labelling'): file.put(item(0), MISSED_SCHEME, 'extrinsic_wrong', '  ')
     with pytest.raises(UsageError, match="'n'"): LabelScheme('mine', (('N', 'no'),))
     assert not file.path.exists()
 
@@ -160,7 +164,8 @@ def test_wrong_labels_and_nameless_annotators_are_refused(tmp_path):
 def test_every_format_brings_hostile_labels_back(tmp_path, ending):
     file = LabelFile(tmp_path/'labels.jsonl')
     for n, text in enumerate([*hostile(), '', '=1+1', '"', '\t', 'a\r\nb', 'NULL', '1e5', '🌍'*10]):
-        file.put(item(n, text=text.replace('\ud83d', '')) | {'row': f'{n} {text}'.replace('\ud83d', '')}, REVIEW, 'unclear', f'Ann "{text[:9]}"')
+        file.put(item(n, text=text.replace('\ud83d', '')) | {'row': f'{n} {text}'.replace('\ud83d', '')}, REVIEW_SCHEME, 'unclear',
+                 f'Ann "{text[:9]}"')
     labels = file.labels()
     assert read_labels(write_labels(labels, tmp_path/f'out{ending}')).equals(labels)
     assert LabelFile(file.path).labels().equals(labels)
@@ -175,11 +180,12 @@ def test_tables_with_other_columns_are_refused(tmp_path):
 
 def test_error_labels_are_counted_as_they_were_given(tmp_path):
     file = LabelFile(tmp_path/'labels.jsonl')
-    for n in range(12): file.put(item(n), MISSED, MISSED.labels[n % 3].name, 'Ann')
-    for n in range(5): file.put(item(n, 'invented') | {'unit': 'predicted:0'}, FALSE_ALARMS, 'omission', 'Ann')
-    file.put(item(0), REVIEW, 'right', 'Ann')
+    for n in range(12): file.put(item(n), MISSED_SCHEME, MISSED_SCHEME.labels[n % 3].name, 'Ann')
+    for n in range(5): file.put(item(n, 'invented') | {'unit': 'predicted:0'}, FALSE_ALARM_SCHEME, 'omission', 'Ann')
+    file.put(item(0), REVIEW_SCHEME, 'right', 'Ann')
     table = error_labels(file.labels())
-    assert dict(table.group_by('category').len().iter_rows()) == {'extrinsic_correct': 4, 'extrinsic_wrong': 4, 'intrinsic_alteration': 4, 'omission': 5}
+    assert dict(table.group_by('category').len().iter_rows()) == {'extrinsic_correct': 4, 'extrinsic_wrong': 4, 'intrinsic_alteration': 4,
+        'omission': 5}
     back = LabelFile(tmp_path/'back.jsonl')
     assert back.add(from_error_labels(table, time='2026-01-01T00:00:00+00:00')) == 17 and error_labels(back.labels()).equals(table)
     for column, value in (('side', 'found'), ('category', 'omission')):
@@ -189,12 +195,15 @@ def test_error_labels_are_counted_as_they_were_given(tmp_path):
 TEXT = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=30).filter(lambda text: text.strip())
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(list(OASIS)), st.lists(st.tuples(TEXT, st.lists(st.tuples(TEXT, TEXT, st.sampled_from('vxd '), st.sampled_from('vx ')), min_size=1, max_size=4)), min_size=1, max_size=3))
+@given(st.sampled_from(list(OASIS_FORMS)), st.lists(st.tuples(TEXT,
+    st.lists(st.tuples(TEXT, TEXT, st.sampled_from('vxd '), st.sampled_from('vx ')), min_size=1, max_size=4)), min_size=1, max_size=3))
 def test_oasis_forms_come_back_as_they_were(task, instances):
-    form, lines = OASIS[task], []
+    form, lines = OASIS_FORMS[task], []
     for text, claims in instances:
         block = [[form.identifier, text.strip(), *['']*len(form.schemes)]] if form.identifier else []
-        for n, (first, second, *marks) in enumerate(claims): block.append([f'claim {n}' if form.identifier else 'first: ' + first.strip(), second.strip(), *[mark.strip() for mark in marks[:len(form.schemes)]]])
+        for n, (first, second, *marks) in enumerate(claims):
+            block.append([f'claim {n}' if form.identifier else 'first: ' + first.strip(), second.strip(),
+                          *[mark.strip() for mark in marks[:len(form.schemes)]]])
         lines.append(block)
     out = io.StringIO(newline='')
     for k, block in enumerate(lines):
@@ -203,12 +212,13 @@ def test_oasis_forms_come_back_as_they_were(task, instances):
     items, labels = read_oasis(out.getvalue(), task)
     if not form.identifier: assert items.height == sum(len(block) for block in lines)
     again, labels_again = read_oasis(write_oasis(items, labels, task, 'imported'), task)
-    assert again.drop('unit').equals(items.drop('unit')) if form.identifier else again.select('text', 'context').equals(items.select('text', 'context'))
+    assert again.drop('unit').equals(items.drop('unit')) if form.identifier else again.select('text',
+        'context').equals(items.select('text', 'context'))
     assert labels_again['label'].to_list() == labels['label'].to_list()
 
 
 def test_the_file_is_ascii_lines_of_json(tmp_path):
     file = LabelFile(tmp_path/'labels.jsonl')
-    file.put(item(0, text='half a pair \ud83d, 🌍'), REVIEW, 'right', 'Ann')
+    file.put(item(0, text='half a pair \ud83d, 🌍'), REVIEW_SCHEME, 'right', 'Ann')
     assert json.loads(file.path.read_bytes().decode('ascii'))['text'] == 'half a pair \ud83d, 🌍'
     assert file.labels()['text'].to_list() == ['half a pair ?, 🌍']

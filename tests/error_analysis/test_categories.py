@@ -14,12 +14,12 @@ from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis import categories as errors
 from factlab.error_analysis import categoriser
-from factlab.error_analysis.annotations import FALSE_ALARMS, MISSED, LabelFile, error_labels, write_labels
+from factlab.error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME, LabelFile, error_labels, write_labels
 from factlab.error_analysis.categories import (
-    ADDRESS,
+    CATEGORIES,
+    DECISION_QUESTIONS,
+    ERROR_ADDRESS,
     ERRORS,
-    KINDS,
-    RULES,
     adjudicate,
     check_labels,
     distribution,
@@ -32,35 +32,39 @@ from factlab.error_analysis.categoriser import (
     FEATURES,
     Category,
     category_quality,
+    content_stems,
+    extract_features,
     find_focus,
     make_cases,
     parse_choice,
     shipped_models,
-    sights,
-    telling_words,
 )
 from factlab.models.interface import ScriptedModel
 from factlab.reports.tables import show_table
 from factlab.studies.final import errors as final_errors
 
-HOSTILE = ['', ' ', '<script>alert(1)</script>', '</textarea>', '\x1b[31mred', 'javascript:alert(1)', '![x](http://x)', '{text} {{', 'שלום 🌍', '"' * 300, "'a" * 500, '9' * 400, 'a' * 60_000]
+HOSTILE = ['', ' ', '<script>alert(1)</script>', '</textarea>', '\x1b[31mred', 'javascript:alert(1)', '![x](http://x)', '{text} {{',
+           'שלום 🌍', '"' * 300, "'a" * 500, '9' * 400, 'a' * 60_000]
 
 
 def made_errors(rows: list[tuple]) -> pl.DataFrame:
     "ERRORS from (run, id, unit, side, description)."
-    return ERRORS.frame([dict(zip(('run', 'id', 'unit', 'side', 'description'), row, strict=True)) | {'text': 'A storm hit Porto in May. Ten ships sank.', 'summary': 'A storm hit Lisbon.'} for row in rows])
+    return ERRORS.frame([dict(zip(('run', 'id', 'unit', 'side', 'description'), row, strict=True))
+                         | {'text': 'A storm hit Porto in May. Ten ships sank.', 'summary': 'A storm hit Lisbon.'} for row in rows])
 
 
 def made_labels(table: dict[tuple[str, str], str], side: str = 'missed') -> pl.DataFrame:
     "Labels from {(id, annotator): category}."
-    return pl.DataFrame([{'run': 'r', 'id': id, 'unit': 'gold:0', 'side': side, 'description': 'd', 'category': category, 'annotator': who} for (id, who), category in table.items()])
+    return pl.DataFrame([{'run': 'r', 'id': id, 'unit': 'gold:0', 'side': side, 'description': 'd', 'category': category, 'annotator': who}
+                         for (id, who), category in table.items()])
 
 
 # what is seen
 
 @pytest.mark.parametrize('text', HOSTILE)
 def test_anything_can_be_looked_at(text):
-    seen = sights(make_cases(pl.DataFrame({'text': [text, 'A storm.'], 'summary': [text, 'A storm.'], 'span': [text, text], 'description': [text, text]})))
+    seen = extract_features(make_cases(pl.DataFrame({'text': [text, 'A storm.'], 'summary': [text, 'A storm.'], 'span': [text, text],
+                                                     'description': [text, text]})))
     values = seen.select(*FEATURES).to_numpy()
     assert np.isfinite(values).all() and (seen.drop('id', 'focus', 'sentence', 'length').to_numpy() <= 1 + 1e-9).all()
 
@@ -72,13 +76,14 @@ def test_the_focus_stands_in_the_summary(description, summary, source):
 
 
 def test_number_words_and_digits_are_the_same():
-    assert telling_words('twelve') == telling_words('12') == ['#12'] and telling_words('1,200') == ['#1200']
+    assert content_stems('twelve') == content_stems('12') == ['#12'] and content_stems('1,200') == ['#1200']
 
 
 def test_shipped_weights_are_those_of_sklearn_on_made_data():
     from sklearn.linear_model import LogisticRegression
     generator = np.random.default_rng(3)
-    seen = pl.DataFrame({name: generator.random(200) for name in FEATURES}).with_columns(id=pl.lit(''), focus=pl.lit(''), sentence=pl.lit('')).select(*categoriser.FEATURE_FRAME.columns)
+    seen = pl.DataFrame({name: generator.random(200) for name in FEATURES}).with_columns(id=pl.lit(''), focus=pl.lit(''),
+        sentence=pl.lit('')).select(*categoriser.FEATURE_FRAME.columns)
     labels = np.where(seen['in_source'].to_numpy() + generator.normal(0, .2, 200) > .5, 'intrinsic', 'extrinsic').tolist()
     values = seen.select(*FEATURES).to_numpy()
     values = (values - values.mean(0))/values.std(0)
@@ -89,13 +94,15 @@ def test_shipped_weights_are_those_of_sklearn_on_made_data():
 
 def test_the_package_ships_two_models_for_the_features_there_are():
     assert set(shipped_models()) == {'origin_described', 'origin_span'}
-    assert all(model.features == tuple(FEATURES) and set(model.classes) == {'extrinsic', 'intrinsic'} for model in shipped_models().values())
+    assert all(model.features == tuple(FEATURES) and set(model.classes) == {'extrinsic', 'intrinsic'}
+               for model in shipped_models().values())
 
 
 def test_quality_resamples_groups():
     frame = pl.DataFrame({'text': ['a']*200, 'summary': ['b']*200, 'span': ['c']*200, 'label': ['x', 'x', 'x', 'y']*50})
     guess = [('x' if i//20 % 2 else 'y') for i in range(200)]
-    alone, tied = (category_quality(make_cases(frame.with_columns(group=pl.Series([str(i//size) for i in range(200)]))), guess, resamples=500) for size in (1, 20))
+    alone, tied = (category_quality(make_cases(frame.with_columns(group=pl.Series([str(i//size) for i in range(200)]))), guess,
+                                    resamples=500) for size in (1, 20))
     assert alone['value'].to_list() == tied['value'].to_list() and tied['groups'][0] == 10
     assert tied['high'][0] - tied['low'][0] > 2*(alone['high'][0] - alone['low'][0])
     unread = category_quality(make_cases(frame), [None]*200)
@@ -113,8 +120,9 @@ def test_nothing_of_final_trains(final_data):
 def test_the_regression_beats_the_commonest_class_on_defacto(final_data):
     real_data('defacto')
     test = categoriser.defacto_cases(data.load('defacto'), final_data).filter(pl.col('split') == 'test')
-    quality = category_quality(test, shipped_models()['origin_described'].predict(sights(test)), resamples=300)
-    assert quality['low'][0] > quality['value'][1] and quality['value'][2] > .7  # accuracy's lower bound above the commonest class; balanced accuracy
+    quality = category_quality(test, shipped_models()['origin_described'].predict(extract_features(test)), resamples=300)
+    # accuracy's lower bound above the commonest class; balanced accuracy
+    assert quality['low'][0] > quality['value'][1] and quality['value'][2] > .7
 
 
 # answers of a model
@@ -122,8 +130,10 @@ def test_the_regression_beats_the_commonest_class_on_defacto(final_data):
 KIND = (Category('omission', 'd'), Category('overly_literal', 'd'))
 
 @pytest.mark.parametrize(('text', 'category'), [
-    ('Reason: x\nCategory: A', 'omission'), ('category: b.', 'overly_literal'), ('**Category:** Overly Literal', 'overly_literal'), ('Category: (A) omission', 'omission'),
-    ('Category: C', None), ('Category: all', None), ('A', None), ('', None), ('Category: A\nCategory: B', None), ('The category is A', None), ('Category: Apple', None)])
+    ('Reason: x\nCategory: A', 'omission'), ('category: b.', 'overly_literal'), ('**Category:** Overly Literal', 'overly_literal'),
+    ('Category: (A) omission', 'omission'),
+    ('Category: C', None), ('Category: all', None), ('A', None), ('', None), ('Category: A\nCategory: B', None),
+    ('The category is A', None), ('Category: Apple', None)])
 def test_only_one_letter_or_name_is_read(text, category):
     parsed = parse_choice(text, KIND)
     assert (parsed.value and parsed.value.category) == category and (parsed.status == 'ok') == (category is not None)
@@ -135,40 +145,49 @@ def test_hostile_answers_are_read_or_unparsed(text):
 
 
 def test_a_model_that_fails_or_talks_leaves_no_category():
-    found = made_errors([('r', str(i), 'gold:0', 'missed', f'Number {i}.') for i in range(3)] + [('r', 'x', 'predicted:0', 'invented', 'The summary omits it.')])
-    proposed = propose_by_model(found, ScriptedModel('m', lambda request: 'Category: A' if 'Number 1' in request.messages[-1].content else '?'), False)
-    assert proposed['status'].to_list() == ['unparsed', 'ok', 'unparsed', 'unparsed'] and proposed['category'].to_list() == [None, 'extrinsic_correct', None, None]
-    assert proposed.select(*ADDRESS).equals(found.select(*ADDRESS))
+    found = made_errors([('r', str(i), 'gold:0', 'missed', f'Number {i}.') for i in range(3)]
+                        + [('r', 'x', 'predicted:0', 'invented', 'The summary omits it.')])
+    proposed = propose_by_model(found, ScriptedModel('m',
+                                                     lambda request: 'Category: A' if 'Number 1' in request.messages[-1].content else '?'),
+                                                     False)
+    assert proposed['status'].to_list() == ['unparsed', 'ok', 'unparsed', 'unparsed']
+    assert proposed['category'].to_list() == [None, 'extrinsic_correct', None, None]
+    assert proposed.select(*ERROR_ADDRESS).equals(found.select(*ERROR_ADDRESS))
 
 
 # samples and proposals
 
 def test_samples_are_seeded_nested_and_do_not_depend_on_order():
-    many = made_errors([(run, str(i), f'gold:{i}', side, 'd') for run, side, i in product('ab', KINDS, range(40))])
+    many = made_errors([(run, str(i), f'gold:{i}', side, 'd') for run, side, i in product('ab', CATEGORIES, range(40))])
     ten = sample_errors(many, 10, 7)
-    assert ten.equals(sample_errors(many.sample(fraction=1, shuffle=True, seed=1), 10, 7)) and not ten.equals(sample_errors(many, 10, 7, seed=2))
-    assert ten.join(sample_errors(many, 20, 20), on=ADDRESS, how='anti').is_empty() and sample_errors(many, None, None).height == many.height
+    assert ten.equals(sample_errors(many.sample(fraction=1, shuffle=True, seed=1), 10, 7))
+    assert not ten.equals(sample_errors(many, 10, 7, seed=2))
+    assert ten.join(sample_errors(many, 20, 20), on=ERROR_ADDRESS, how='anti').is_empty()
+    assert sample_errors(many, None, None).height == many.height
     with pytest.raises(UsageError): sample_errors(many, 0)
 
 
 def test_every_error_gets_a_category_of_its_side_with_evidence():
-    found = made_errors([('r', str(i), f'{side}:0', side, text) for i, text in enumerate(HOSTILE) for side in KINDS])
+    found = made_errors([('r', str(i), f'{side}:0', side, text) for i, text in enumerate(HOSTILE) for side in CATEGORIES])
     proposed = propose(found, encoder=None)
     assert all(category in names_of(side) for side, category in proposed.select('side', 'category').iter_rows())
-    assert (proposed['annotator'] == RULES).all() and (proposed['reason'].str.len_chars() > 10).all() and proposed.select(*ADDRESS).equals(found.select(*ADDRESS))
+    assert (proposed['annotator'] == DECISION_QUESTIONS).all() and (proposed['reason'].str.len_chars() > 10).all()
+    assert proposed.select(*ERROR_ADDRESS).equals(found.select(*ERROR_ADDRESS))
     assert propose(ERRORS.frame(), encoder=None).is_empty()
     with pytest.raises(UsageError, match='no side'): propose(found.with_columns(side=pl.lit('gold')), encoder=None)
 
 
 def test_a_probe_decides_what_is_true():
     found = made_errors([('r', str(i), 'gold:0', 'missed', 'Lisbon is not in the source.') for i in range(2)])
-    assert propose(found, {('r', '0', 'gold:0'): .9, ('r', '1', 'gold:0'): .1}, encoder=None)['category'].to_list() == ['extrinsic_correct', 'extrinsic_wrong']
+    assert propose(found, {('r', '0', 'gold:0'): .9, ('r', '1', 'gold:0'): .1}, encoder=None)['category'].to_list() == ['extrinsic_correct',
+        'extrinsic_wrong']
 
 
 # labels
 
 @settings(max_examples=40, deadline=None)
-@given(st.dictionaries(st.tuples(st.sampled_from('abcd'), st.sampled_from(['Ann', 'Ben', 'Cy'])), st.sampled_from(names_of('missed')), min_size=1))
+@given(st.dictionaries(st.tuples(st.sampled_from('abcd'), st.sampled_from(['Ann', 'Ben', 'Cy'])), st.sampled_from(names_of('missed')),
+                       min_size=1))
 def test_adjudication_is_the_majority_and_distributions_add_up(table):
     decided = adjudicate(check_labels(made_labels(table)))
     for row in decided.iter_rows(named=True):
@@ -176,7 +195,8 @@ def test_adjudication_is_the_majority_and_distributions_add_up(table):
         winners = [name for name in set(given_labels) if 2*given_labels.count(name) > len(given_labels)]
         assert row['category'] == (winners[0] if winners else None) and row['annotators'] == len(given_labels)
     shares = distribution(decided)
-    assert shares['count'].sum() == shares['n'][0] == decided['category'].count() and shares['undecided'][0] == decided['category'].null_count()
+    assert shares['count'].sum() == shares['n'][0] == decided['category'].count()
+    assert shares['undecided'][0] == decided['category'].null_count()
     for count, n, low, high in shares.select('count', 'n', 'low', 'high').iter_rows():
         if n: assert np.allclose((low, high), proportion_confint(count, n, method='wilson'))
 
@@ -186,13 +206,15 @@ def test_agreement_of_two_is_sklearns():
     generator = np.random.default_rng(0)
     one, two = (generator.choice(names_of('missed'), 40).tolist() for _ in range(2))
     two[:25] = one[:25]
-    scores = errors.label_agreement(check_labels(made_labels({(f'{i:02}', who): label for who, given in (('Ann', one), ('Ben', two)) for i, label in enumerate(given)})), resamples=50)
+    scores = errors.label_agreement(check_labels(made_labels({(f'{i:02}', who): label for who, given in (('Ann', one), ('Ben', two))
+        for i, label in enumerate(given)})), resamples=50)
     value = dict(scores.select('coefficient', 'value').iter_rows())
-    assert value["Cohen's κ"] == pytest.approx(cohen_kappa_score(one, two)) and value['raw agreement'] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
+    assert value["Cohen's κ"] == pytest.approx(cohen_kappa_score(one, two))
+    assert value['raw agreement'] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 
 def test_categories_are_those_of_the_workbench():
-    for scheme, side in ((MISSED, 'missed'), (FALSE_ALARMS, 'invented')):
+    for scheme, side in ((MISSED_SCHEME, 'missed'), (FALSE_ALARM_SCHEME, 'invented')):
         assert [label.name for label in scheme.labels] == names_of(side) and scheme.on == (side,)
     assert set(names_of('missed')) == set(data.CATEGORIES) and set(names_of('invented')) == set(data.FALSE_ALARMS)
 
@@ -201,14 +223,18 @@ def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path):
     store = LabelFile(tmp_path/'live.jsonl')
     categories = names_of('missed')*3 + names_of('missed')[:2]
     for i, category in enumerate(categories):
-        store.put({'source': 'run-1', 'row': f'{i:02}', 'unit': 'gold:0', 'kind': 'missed', 'text': HOSTILE[i % 8]}, MISSED, category, 'Ann')
-    store.put({'source': 'run-1', 'row': 'x', 'unit': 'predicted:0', 'kind': 'invented', 'text': 't'}, FALSE_ALARMS, 'omission', 'Ann')
+        store.put({'source': 'run-1', 'row': f'{i:02}', 'unit': 'gold:0', 'kind': 'missed', 'text': HOSTILE[i % 8]}, MISSED_SCHEME,
+                  category, 'Ann')
+    store.put({'source': 'run-1', 'row': 'x', 'unit': 'predicted:0', 'kind': 'invented', 'text': 't'}, FALSE_ALARM_SCHEME, 'omission',
+              'Ann')
     for ending in ('.jsonl', '.csv', '.tsv', '.parquet'):
         read = errors.read_labels(write_labels(store.labels(), tmp_path/f'labels{ending}'))
         assert read.equals(check_labels(error_labels(store.labels())))
         decided, who, _ = final_errors.categorised(ERRORS.frame(), 'missed', None, tmp_path/f'labels{ending}')
         cells = final_errors.category_cells('final/fig5', decided)
-        assert who == 'labels of 1 annotator' and [cells.filter(row=errors.title_of(name), column='run-1 Count')['ours'].item() for name in names_of('missed')] == [categories.count(n) for n in names_of('missed')]
+        assert who == 'labels of 1 annotator'
+        assert [cells.filter(row=errors.title_of(name), column='run-1 Count')['ours'].item()
+                for name in names_of('missed')] == [categories.count(n) for n in names_of('missed')]
 
 
 @pytest.mark.parametrize('content', ['', '\n', '[]', '{"run": 1}\n', 'not json', '{"a": "b"}\n'])
@@ -228,15 +254,19 @@ def test_crossed_counts_are_those_of_a_loop():
     about = errors.describe_errors(known.drop('category'))
     for factor in ('position', 'length', 'kind', 'entity'):
         crossed = errors.cross_table(decided, about, factor)
-        pairs = list(about.join(decided, on=ADDRESS).select(factor, 'category').drop_nulls().iter_rows())
-        assert all(count == pairs.count((value, category)) for value, category, count in crossed.select('value', 'category', 'count').iter_rows()) and crossed['count'].sum() == len(pairs)
+        pairs = list(about.join(decided, on=ERROR_ADDRESS).select(factor, 'category').drop_nulls().iter_rows())
+        assert all(count == pairs.count((value, category))
+                   for value, category, count in crossed.select('value', 'category', 'count').iter_rows())
+        assert crossed['count'].sum() == len(pairs)
     assert errors.cross_table(decided, about, 'p_true').is_empty()
     with pytest.raises(UsageError): errors.cross_table(decided, about, 'colour')
 
 
 def test_association_finds_what_is_there_and_not_what_is_not():
-    rows = [{'side': 'missed', 'factor': 'kind', 'value': v, 'category': c, 'count': n, 'n': 40, 'share': None, 'low': None, 'high': None} for v, c, n in
-            (('name', 'extrinsic_correct', 38), ('name', 'extrinsic_wrong', 2), ('number', 'extrinsic_correct', 2), ('number', 'extrinsic_wrong', 38))]
+    rows = [{'side': 'missed', 'factor': 'kind', 'value': v, 'category': c, 'count': n, 'n': 40, 'share': None, 'low': None, 'high': None}
+            for v, c, n in
+            (('name', 'extrinsic_correct', 38), ('name', 'extrinsic_wrong', 2), ('number', 'extrinsic_correct', 2),
+             ('number', 'extrinsic_wrong', 38))]
     tied = errors.association(errors.CROSSED.frame(rows))
     even = errors.association(errors.CROSSED.frame([row | {'count': 20} for row in rows]))
     assert tied.v == pytest.approx(.9) and tied.p < .01 and even.v == pytest.approx(0) and even.p > .9
@@ -249,12 +279,15 @@ def test_agreement_of_the_shipped_readings_can_be_shown_and_hostile_text_too(tmp
     cells, notes = final_errors.agreement_cells(annotations)
     assert not notes and 'Cohen' in show_table(cells).text and cells.filter(row='Annotators', column='Raw agreement')['n'].item() > 60
     assert set(annotations['annotator']) == {'first reading', 'second reading'}
-    with pytest.raises(DataError, match='right, wrong or unclear'): final_errors.agreement_cells(annotations.with_columns(label=pl.lit('<script>')))
-    with pytest.raises(DataError, match='twice'): final_errors.read_annotations([data.assets_dir('data')/'sample'/final_errors.SAMPLE_LABELS]*2)
+    with pytest.raises(DataError, match='right, wrong or unclear'):
+        final_errors.agreement_cells(annotations.with_columns(label=pl.lit('<script>')))
+    with pytest.raises(DataError, match='twice'):
+        final_errors.read_annotations([data.assets_dir('data')/'sample'/final_errors.SAMPLE_LABELS]*2)
 
 
 def test_the_shipped_readings_are_about_the_sample():
-    known = {(row['id'], f'gold:{i}'): error for row in data.load_sample().iter_rows(named=True) for i, error in enumerate(row['inconsistencies'])}
+    known = {(row['id'], f'gold:{i}'): error for row in data.load_sample().iter_rows(named=True)
+             for i, error in enumerate(row['inconsistencies'])}
     for line in (data.assets_dir('data')/'sample'/final_errors.SAMPLE_LABELS).read_text(encoding='utf-8').splitlines():
         label = json.loads(line)
         if label['kind'] == 'missed' and label['scheme'] == 'final/missed':
@@ -263,7 +296,8 @@ def test_the_shipped_readings_are_about_the_sample():
 
 
 def test_examples_escape_what_they_show():
-    hostile = pl.DataFrame({name: ['</table><script>alert(1)</script>|'] for name in ('category', 'definition', 'summary', 'description', 'evidence', 'proposal', 'reason')})
+    hostile = pl.DataFrame({name: ['</table><script>alert(1)</script>|']
+                            for name in ('category', 'definition', 'summary', 'description', 'evidence', 'proposal', 'reason')})
     view = final_errors.show_examples(hostile)
     assert '<script' not in view.html + view.markdown and view.html.count('</table>') == 1
 
@@ -280,7 +314,8 @@ def test_p_true_comes_from_a_table(tmp_path):
 def test_answers_that_could_not_be_read_are_counted_for_each_run(monkeypatch):
     from factlab.studies.final.study import Study
     found = made_errors([(run, str(i), 'gold:0', 'missed', f'{run} {i}') for run in ('alpha', 'beta') for i in range(4)])
-    answers = ScriptedModel('m', lambda request: 'Category: B' if 'alpha' in request.messages[-1].content.rpartition('Remark:')[2] else 'hm')
+    answers = ScriptedModel('m', lambda request: 'Category: B' if 'alpha' in request.messages[-1].content.rpartition('Remark:')[2]
+                            else 'hm')
     study = Study(store=False)
     monkeypatch.setattr(study, 'model', lambda name: answers)
     decided, who, unread = final_errors.categorised(found, 'missed', study, assistant='m')

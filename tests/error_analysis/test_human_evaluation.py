@@ -13,18 +13,21 @@ from statsmodels.stats.inter_rater import fleiss_kappa as others_kappa
 from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import OASIS, load_oasis_sample
 from factlab.error_analysis import human_evaluation as he
-from factlab.error_analysis.annotations import OASIS as FORMS
+from factlab.error_analysis.annotations import OASIS_FORMS as FORMS
 from factlab.error_analysis.annotations import read_oasis as read_in_the_workbench
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 
 SAFE = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=20).filter(
-    lambda text: text.strip() and text.strip().lower() not in {*he.HEADINGS, *(name for names in he.TEXT_LINES.values() for name in names)}).map(
+    lambda text: text.strip() and text.strip().lower() not in {*he.HEADINGS,
+        *(name for names in he.TEXT_LINES.values() for name in names)}).map(
     lambda text: ' '.join(text.split()))
 
 
 def row(name, **others):
-    return dict(id=name, page=name, split='test', passage=f'{name} is a grass. It grows.', claims=[f'{name} is a grass.', f'{name} grows.', f'{name} is green.'],
-                altered=1, falsified=f'{name} shrinks.', factual=f'{name}, a green grass, grows.', unfactual=f'{name}, a green grass, shrinks.', page_passages=[]) | others
+    return dict(id=name, page=name, split='test', passage=f'{name} is a grass. It grows.',
+                claims=[f'{name} is a grass.', f'{name} grows.', f'{name} is green.'],
+                altered=1, falsified=f'{name} shrinks.', factual=f'{name}, a green grass, grows.',
+                unfactual=f'{name}, a green grass, shrinks.', page_passages=[]) | others
 
 
 @pytest.fixture
@@ -33,7 +36,8 @@ def oasis(): return OASIS.frame([row(name) for name in 'ABCDEFGH'])
 
 def marks(**given):
     "Marks of one unit by several annotators, as judgements."
-    return he.JUDGED.frame(dict(task='claims', instance=instance, unit='claim 1', question='claims', annotator=f'annotator {n}', mark=mark, context='', text='')
+    return he.HUMAN_MARKS.frame(dict(task='claims', instance=instance, unit='claim 1', question='claims', annotator=f'annotator {n}',
+                                     mark=mark, context='', text='')
                            for instance, each in given.items() for n, mark in enumerate(each) if mark != ' ')
 
 
@@ -43,31 +47,33 @@ def marks(**given):
 def test_everything_is_read(ids, number, shared):
     people = [f'p{i}' for i in range(number)]
     if shared > len(ids):
-        with pytest.raises(UsageError, match='cannot be shared'): he.assign(ids, people, shared)
+        with pytest.raises(UsageError, match='cannot be shared'): he.assign_rows(ids, people, shared)
         return
-    dealt = he.assign(ids, people, shared)
+    dealt = he.assign_rows(ids, people, shared)
     often = Counter(one for part in dealt.values() for one in part)
     assert set(often) == ids and all(count in (1, number) for count in often.values())
     assert number == 1 or sum(count == number for count in often.values()) == shared
     sizes = [len(part) for part in dealt.values()]
-    assert max(sizes) - min(sizes) <= 1 and he.assign(reversed(sorted(ids)), people, shared) == dealt
+    assert max(sizes) - min(sizes) <= 1 and he.assign_rows(reversed(sorted(ids)), people, shared) == dealt
 
 
 def test_the_numbers_of_the_paper():
-    dealt = he.assign(map(str, range(1850)), list('ABCDE'), 100)
+    dealt = he.assign_rows(map(str, range(1850)), list('ABCDE'), 100)
     assert {len(part) for part in dealt.values()} == {450} and len(set.intersection(*map(set, dealt.values()))) == 100
-    with pytest.raises(UsageError, match='different names'): he.assign(['1'], ['A', 'A'], 0)
+    with pytest.raises(UsageError, match='different names'): he.assign_rows(['1'], ['A', 'A'], 0)
 
 
 def test_what_there_is_to_judge(oasis):
-    items = he.instances(oasis)
+    items = he.evaluation_instances(oasis)
     assert Counter(items['task']) == {'claims': 24, 'falsification': 8, 'factual_text': 24, 'unfactual_text': 24}
     mine = items.filter(id='A')
     assert mine.filter(task='falsification').select('context', 'text').rows() == [('A grows.', 'A shrinks.')]
     assert mine.filter(task='unfactual_text')['text'].to_list() == ['A is a grass.', 'A shrinks.', 'A is green.']
-    assert mine.filter(task='factual_text')['text'].to_list() == oasis['claims'][0].to_list() and set(mine.filter(task='claims')['context']) == {'A is a grass. It grows.'}
-    assert he.instance_key('claims', 'a  b', ['c']) == he.instance_key('claims', 'a b', [' c']) != he.instance_key('claims', 'a', ['b', 'c'])
-    with pytest.raises(UsageError, match="no task 'claim'"): he.instances(oasis, ['claim'])
+    assert mine.filter(task='factual_text')['text'].to_list() == oasis['claims'][0].to_list()
+    assert set(mine.filter(task='claims')['context']) == {'A is a grass. It grows.'}
+    assert he.instance_key('claims', 'a  b', ['c']) == he.instance_key('claims', 'a b', [' c']) != he.instance_key('claims', 'a',
+        ['b', 'c'])
+    with pytest.raises(UsageError, match="no task 'claim'"): he.evaluation_instances(oasis, ['claim'])
 
 
 # ---------------------------------------------------------------- forms out and back
@@ -78,17 +84,18 @@ def test_forms_come_back(oasis, tmp_path):
     with pytest.raises(DataError, match='Ann/claims.tsv: line 2: no mark in claims'): he.read_human_evaluation(tmp_path)
     for path in tmp_path.glob('*/*.tsv'):
         lines = [line.split('\t') for line in path.read_text().split('\n')]
-        path.write_text('\n'.join('\t'.join([*cells[:2], *(['v']*len(cells[2:]) if any(cells) and cells[0] not in he.TEXT_LINES[path.stem] else cells[2:])]) for cells in lines))
+        path.write_text('\n'.join('\t'.join([*cells[:2], *(['v']*len(cells[2:]) if any(cells) and cells[0] not in he.TEXT_LINES[path.stem]
+            else cells[2:])]) for cells in lines))
     judged = he.read_human_evaluation(tmp_path)
     assert set(judged['mark']) == {'v'} and Counter(judged.filter(question='claims')['annotator']) == {'Ann': 15, 'Ben': 15}
-    known, found = he.instances(oasis), judged.select('task', 'instance', 'unit', 'text').unique()
+    known, found = he.evaluation_instances(oasis), judged.select('task', 'instance', 'unit', 'text').unique()
     assert found.join(known, on=['task', 'instance', 'unit', 'text'], how='semi').height == found.height == known.height
     with pytest.raises(DataError, match='is there already and may hold marks'): he.write_forms(oasis, tmp_path, ['Ann'], shared=0)
     assert 'unfactual_text.tsv' in (tmp_path/'guidelines.md').read_text()
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(list(he.TASKS)), SAFE, st.lists(SAFE, min_size=1, max_size=4), st.data())
+@given(st.sampled_from(list(he.EVALUATION_TASKS)), SAFE, st.lists(SAFE, min_size=1, max_size=4), st.data())
 def test_any_text_survives_a_form(tmp_path_factory, task, context, texts, choice):
     "Written by the workbench's writer, read here and by the workbench's reader."
     folder = tmp_path_factory.mktemp('forms')
@@ -97,35 +104,43 @@ def test_any_text_survives_a_form(tmp_path_factory, task, context, texts, choice
     content = (folder/'Ann'/f'{task}.tsv').read_text(encoding='utf-8')
     given = [choice.draw(st.sampled_from('vx')) for _ in FORMS[task].schemes]
     items = read_in_the_workbench(content, task)[0]
-    filled = '\n'.join(line if line.split('\t')[0] in he.TEXT_LINES[task] or not line.strip() else line.rstrip('\t') + '\t' + '\t'.join(given) for line in content.split('\n'))
+    filled = '\n'.join(line if line.split('\t')[0] in he.TEXT_LINES[task] or not line.strip()
+                       else line.rstrip('\t') + '\t' + '\t'.join(given) for line in content.split('\n'))
     judged = he.read_form(filled, task, 'Ann')
-    expected = he.instances(frame, [task])
-    assert judged.unique(['unit'], maintain_order=True).select('instance', 'unit', 'context', 'text').rows() == expected.select('instance', 'unit', 'context', 'text').rows()
+    expected = he.evaluation_instances(frame, [task])
+    assert judged.unique(['unit'], maintain_order=True).select('instance', 'unit', 'context', 'text').rows() == expected.select('instance',
+        'unit', 'context', 'text').rows()
     assert judged['mark'].to_list() == given*expected.height and items['text'].to_list() == expected['text'].to_list()
 
 
 FORM = 'original.text\tOne. Two.\t\nclaim 1\tOne.\tv\nclaim 2\tTwo.\tx\n'
 
 
-@pytest.mark.parametrize('content', [FORM.replace('\n', '\r\n'), '\ufeff' + FORM, FORM.replace('\tv', '\tV '), FORM.replace('. Two.\t\t', '. Two.'), '\n\n' + FORM + '\t\t\n',
-    'Identifier\tText\tAnnotation\n' + FORM, FORM.replace('original.text', 'text'), FORM.replace('original.text', 'ORIGINAL_TEXT'), FORM.replace('One. Two.\t\t', '"One. Two."')])
+@pytest.mark.parametrize('content', [FORM.replace('\n', '\r\n'), '\ufeff' + FORM, FORM.replace('\tv', '\tV '),
+                                     FORM.replace('. Two.\t\t', '. Two.'), '\n\n' + FORM + '\t\t\n',
+    'Identifier\tText\tAnnotation\n' + FORM, FORM.replace('original.text', 'text'), FORM.replace('original.text', 'ORIGINAL_TEXT'),
+    FORM.replace('One. Two.\t\t', '"One. Two."')])
 def test_ways_to_write_the_same(content):
     judged = he.read_form(content, 'claims', 'Ann')
-    assert judged.select('unit', 'text', 'mark', 'context').rows() == [('claim 1', 'One.', 'v', 'One. Two.'), ('claim 2', 'Two.', 'x', 'One. Two.')]
+    assert judged.select('unit', 'text', 'mark', 'context').rows() == [('claim 1', 'One.', 'v', 'One. Two.'),
+        ('claim 2', 'Two.', 'x', 'One. Two.')]
 
 
 def test_quotes_doubled_or_bare():
     bare = 'original.text\t"One" or two.\nclaim 1\tHe said "one.\tv\n'
     doubled = 'original.text\t"""One"" or two."\nclaim 1\t"He said ""one."\tv\n'
-    for content in (bare, doubled): assert he.read_form(content, 'claims', 'Ann').select('context', 'text').row(0) == ('"One" or two.', 'He said "one.')
-    broken = 'original.text\t"One\nand two."\nclaim 1\tOne.\tv\nclaim 2\tTwo.\ty\n'  # a line break in a quoted text: lines are those of the file
+    for content in (bare, doubled):
+        assert he.read_form(content, 'claims', 'Ann').select('context', 'text').row(0) == ('"One" or two.', 'He said "one.')
+    # a line break in a quoted text: lines are those of the file
+    broken = 'original.text\t"One\nand two."\nclaim 1\tOne.\tv\nclaim 2\tTwo.\ty\n'
     with pytest.raises(DataError, match="line 4: the mark 'y'"): he.read_form(broken, 'claims', 'Ann')
 
 
 def test_a_text_that_is_left_out_takes_its_claims_along():
     form = 'paraphrase\tOne.\td\nclaim 1\tOne.\t\t\nclaim 2\tTwo.\tv\tx\n'
     assert he.read_form(form, 'factual_text', 'Ann')['mark'].to_list() == ['d']*4
-    assert he.read_form(form.replace('\td\n', '\n').replace('\t\t\n', '\td\t\n'), 'factual_text', 'Ann')['mark'].to_list() == ['d', 'd', 'v', 'x']
+    assert he.read_form(form.replace('\td\n', '\n').replace('\t\t\n', '\td\t\n'), 'factual_text', 'Ann')['mark'].to_list() == ['d', 'd',
+        'v', 'x']
 
 
 def test_the_text_may_stand_last():  # as in Table E.3
@@ -134,16 +149,25 @@ def test_the_text_may_stand_last():  # as in Table E.3
 
 
 @pytest.mark.parametrize(('task', 'content', 'words'), [
-    ('claims', FORM.replace('\tx', '\tmaybe'), "line 3: the mark 'maybe' in claims is none of v, x, d"), ('claims', FORM.replace('\tx', ''), 'line 3: no mark in claims'),
-    ('claims', FORM.replace('\tx', '\tvx'), "line 3: the mark 'vx'"), ('claims', FORM.replace('\tx', '\tx\t\tsee below'), 'line 3: 5 columns, expected 3'),
-    ('claims', FORM.replace('claim 2', 'claim 1'), "2 claims are called 'claim 1'"), ('claims', FORM.replace('claim 2\tTwo.', '\tTwo.'), 'line 3: expected the name of a claim'),
-    ('claims', FORM.replace('Two.\tx', '\tx'), 'line 3: expected the name of a claim, the claim'), ('claims', FORM.split('claim')[0], '1 lines called .* and 0 claims'),
-    ('claims', FORM + FORM, '2 lines called .* and 4 claims: expected one .* empty line between instances'), ('claims', FORM + '\n' + FORM, 'line 5: the instance of line 1 once more'),
-    ('claims', FORM.replace('One. Two.\t\n', '\n'), 'line 1: original.text without a text'), ('claims', FORM.replace('Two.\t\n', 'Two.\tx\n'), 'only d is expected'),
-    ('claims', '', 'holds no instances'), ('claims', 'Identifier\tText\n', 'holds no instances'), ('claims', 'just prose', '0 lines called'),
-    ('falsification', 'One.\tUno.\tv\nTwo.\n', 'line 2: expected a claim, its falsified version'), ('falsification', 'One.\tUno.\tq\n', 'line 1: the mark'),
+    ('claims', FORM.replace('\tx', '\tmaybe'), "line 3: the mark 'maybe' in claims is none of v, x, d"),
+    ('claims', FORM.replace('\tx', ''), 'line 3: no mark in claims'),
+    ('claims', FORM.replace('\tx', '\tvx'), "line 3: the mark 'vx'"),
+    ('claims', FORM.replace('\tx', '\tx\t\tsee below'), 'line 3: 5 columns, expected 3'),
+    ('claims', FORM.replace('claim 2', 'claim 1'), "2 claims are called 'claim 1'"),
+    ('claims', FORM.replace('claim 2\tTwo.', '\tTwo.'), 'line 3: expected the name of a claim'),
+    ('claims', FORM.replace('Two.\tx', '\tx'), 'line 3: expected the name of a claim, the claim'),
+    ('claims', FORM.split('claim')[0], '1 lines called .* and 0 claims'),
+    ('claims', FORM + FORM, '2 lines called .* and 4 claims: expected one .* empty line between instances'),
+    ('claims', FORM + '\n' + FORM, 'line 5: the instance of line 1 once more'),
+    ('claims', FORM.replace('One. Two.\t\n', '\n'), 'line 1: original.text without a text'),
+    ('claims', FORM.replace('Two.\t\n', 'Two.\tx\n'), 'only d is expected'),
+    ('claims', '', 'holds no instances'), ('claims', 'Identifier\tText\n', 'holds no instances'),
+    ('claims', 'just prose', '0 lines called'),
+    ('falsification', 'One.\tUno.\tv\nTwo.\n', 'line 2: expected a claim, its falsified version'),
+    ('falsification', 'One.\tUno.\tq\n', 'line 1: the mark'),
     ('falsification', 'One.\tUno.\tv\n\nOne.\tUno.\tx\n', 'line 3: the instance of line 1 once more'),
-    ('factual_text', 'paraphrase\tOne.\nclaim 1\tOne.\tv\n', 'line 2: no mark in factual_text, wording'), ('unfactual_text', FORM, '0 lines called .unfactual.text')])
+    ('factual_text', 'paraphrase\tOne.\nclaim 1\tOne.\tv\n', 'line 2: no mark in factual_text, wording'),
+    ('unfactual_text', FORM, '0 lines called .unfactual.text')])
 def test_faults_are_named_with_their_line(task, content, words):
     with pytest.raises(DataError, match='Ann.tsv.*' + words): he.read_form(content, task, 'Ann', 'Ann.tsv')
 
@@ -178,7 +202,7 @@ def test_hostile_texts_stay_texts():
 def test_the_majority_decides(each):
     counts = Counter(each)
     expected = 'd' if counts['d'] > len(each)/2 else 'v' if counts['v'] > counts['x'] else 'x' if counts['x'] > counts['v'] else None
-    found = he.verdicts(marks(one=each)).row(0, named=True)
+    found = he.majority_marks(marks(one=each)).row(0, named=True)
     assert found['verdict'] == expected and (found['v'], found['x'], found['d']) == (counts['v'], counts['x'], counts['d'])
 
 
@@ -186,15 +210,15 @@ def test_the_majority_decides(each):
 @given(st.lists(st.lists(st.sampled_from('vxd'), min_size=3, max_size=3), min_size=1, max_size=20))
 def test_kappa_is_that_of_statsmodels(rows):
     judged = marks(**{f'i{n}': each for n, each in enumerate(rows)})
-    cells = {cell['column']: cell for cell in he.table3(judged)[0]}
+    cells = {cell['column']: cell for cell in he.evaluation_cells(judged)[0]}
     with np.errstate(all='ignore'): theirs = others_kappa(aggregate_raters(np.array(rows))[0])
     if 'Fleiss κ' in cells: assert np.isclose(cells['Fleiss κ']['ours'], theirs) and cells['Fleiss κ']['n'] == len(rows)
-    else: assert not np.isfinite(theirs) and 'κ has no value' in he.table3(judged)[1][0]
+    else: assert not np.isfinite(theirs) and 'κ has no value' in he.evaluation_cells(judged)[1][0]
 
 
 def test_accuracy_and_what_is_not_decided():
     judged = marks(a='vvv', b='vxx', c='vx', d='ddd', e='v', f='vvx')
-    cells, notes = he.table3(judged)
+    cells, notes = he.evaluation_cells(judged)
     by_column = {cell['column']: cell for cell in cells}
     assert by_column['Accuracy (%)']['ours'] == pytest.approx(100*3/4) and by_column['Accuracy (%)']['n'] == 4
     assert by_column['Instances']['ours'] == 6 and by_column['Shared by all']['ours'] == 4  # c and e were not read by all three
@@ -204,18 +228,20 @@ def test_accuracy_and_what_is_not_decided():
 
 
 def test_one_annotator_and_no_overlap():
-    assert he.table3(marks(a='v', b='x'))[1] == ['Claim Extraction: κ has no value (one annotator)']
-    assert he.table3(marks(a='v ', b=' x'))[1] == ['Claim Extraction: κ has no value (nothing was marked by all)']
-    assert he.table3(marks(a='vv', b='vv'))[1] == ['Claim Extraction: κ has no value (all 4 marks on 2 shared items are the same)']
-    assert he.table3(he.JUDGED.frame()) == ([], [])
+    assert he.evaluation_cells(marks(a='v', b='x'))[1] == ['Claim Extraction: κ has no value (one annotator)']
+    assert he.evaluation_cells(marks(a='v ', b=' x'))[1] == ['Claim Extraction: κ has no value (nothing was marked by all)']
+    assert he.evaluation_cells(marks(a='vv',
+                                     b='vv'))[1] == ['Claim Extraction: κ has no value (all 4 marks on 2 shared items are the same)']
+    assert he.evaluation_cells(he.HUMAN_MARKS.frame()) == ([], [])
 
 
 def test_claims_of_one_text_are_resampled_together():
     "Ten claims in one instance say less than ten claims in ten."
-    def one(instance, unit, mark): return dict(task='claims', instance=instance, unit=unit, question='claims', annotator='A', mark=mark, context='', text='')
-    together = he.JUDGED.frame(one(f'i{n//10}', f'claim {n%10}', 'v' if n//10 % 4 else 'x') for n in range(200))
-    apart = he.JUDGED.frame(one(f'i{n}', 'claim 1', 'v' if n % 4 else 'x') for n in range(200))
-    wide, narrow = (he.accuracy(he.verdicts(judged)) for judged in (together, apart))
+    def one(instance, unit, mark):
+        return dict(task='claims', instance=instance, unit=unit, question='claims', annotator='A', mark=mark, context='', text='')
+    together = he.HUMAN_MARKS.frame(one(f'i{n//10}', f'claim {n%10}', 'v' if n//10 % 4 else 'x') for n in range(200))
+    apart = he.HUMAN_MARKS.frame(one(f'i{n}', 'claim 1', 'v' if n % 4 else 'x') for n in range(200))
+    wide, narrow = (he.accuracy(he.majority_marks(judged)) for judged in (together, apart))
     assert wide.estimate == narrow.estimate == .75 and wide.n == narrow.n == 200 and wide.high - wide.low > 2*(narrow.high - narrow.low)
 
 
@@ -223,11 +249,12 @@ def test_claims_of_one_text_are_resampled_together():
 
 def judged_all(oasis, **wrong):
     "Every unit v by two annotators, but where `wrong` says: (id, task, unit) → mark of the second."
-    items = he.instances(oasis)
-    rows = [dict(task=item['task'], instance=item['instance'], unit=item['unit'], question=scheme.name.removeprefix('oasis/'), annotator=who, context='', text='',
+    items = he.evaluation_instances(oasis)
+    rows = [dict(task=item['task'], instance=item['instance'], unit=item['unit'], question=scheme.name.removeprefix('oasis/'),
+                 annotator=who, context='', text='',
                  mark=wrong.get((item['id'], item['task'], item['unit']), 'v') if who == 'B' else 'v')
             for item in items.iter_rows(named=True) for scheme in FORMS[item['task']].schemes for who in 'AB']
-    return he.JUDGED.frame(rows)
+    return he.HUMAN_MARKS.frame(rows)
 
 
 @pytest.mark.parametrize(('task', 'unit', 'mark', 'texts', 'pairs'), [
@@ -237,54 +264,60 @@ def judged_all(oasis, **wrong):
     ('factual_text', 'claim 1', 'x', {False}, False), ('factual_text', 'claim 3', 'd', {False}, False),
     ('unfactual_text', 'claim 3', 'x', {True}, True)])
 def test_one_fault_at_one_stage(oasis, task, unit, mark, texts, pairs):
-    judged = judged_all(oasis, **{}) if mark is None else he.JUDGED.frame(
+    judged = judged_all(oasis, **{}) if mark is None else he.HUMAN_MARKS.frame(
         entry | {'mark': mark} if (entry['task'], entry['unit'], entry['annotator']) == (task, unit, 'B') and entry['instance'] in
-        he.instances(oasis).filter(id='C')['instance'].to_list() else entry for entry in judged_all(oasis).iter_rows(named=True))
-    gold_texts, gold_pairs = he.gold(judged, oasis)
+        he.evaluation_instances(oasis).filter(id='C')['instance'].to_list() else entry for entry in judged_all(oasis).iter_rows(named=True))
+    gold_texts, gold_pairs = he.gold_sets(judged, oasis)
     assert set(gold_texts.filter(group='C')['factual']) == texts and gold_texts.filter(pl.col('group') != 'C').height == 14
-    assert gold_pairs.filter(group='C')['supported'].to_list() == ([True, False] if pairs else []) and gold_pairs.filter(pl.col('group') != 'C').height == 14
+    assert gold_pairs.filter(group='C')['supported'].to_list() == ([True, False] if pairs else [])
+    assert gold_pairs.filter(pl.col('group') != 'C').height == 14
 
 
 def test_what_was_not_read_is_not_gold(oasis):
     judged = judged_all(oasis)
-    known = he.instances(oasis)
+    known = he.evaluation_instances(oasis)
     only = judged.filter(pl.col('instance').is_in(known.filter(pl.col('id').is_in(['A', 'B']))['instance'].implode()))
-    texts, pairs = he.gold(only, oasis)
+    texts, pairs = he.gold_sets(only, oasis)
     assert set(texts['group']) == set(pairs['group']) == {'A', 'B'} and texts.height == pairs.height == 4
-    texts, pairs = he.gold(judged.filter(pl.col('task') != 'falsification'), oasis)
+    texts, pairs = he.gold_sets(judged.filter(pl.col('task') != 'falsification'), oasis)
     assert texts['factual'].all() and texts.height == 8 and pairs.is_empty()
     one_claim_missing = judged.filter(~((pl.col('task') == 'claims') & (pl.col('unit') == 'claim 3')))
-    assert he.gold(one_claim_missing, oasis)[0].is_empty() and he.gold(one_claim_missing, oasis)[1].height == 16
-    assert he.gold(he.JUDGED.frame(), oasis)[0].is_empty()
+    assert he.gold_sets(one_claim_missing, oasis)[0].is_empty() and he.gold_sets(one_claim_missing, oasis)[1].height == 16
+    assert he.gold_sets(he.HUMAN_MARKS.frame(), oasis)[0].is_empty()
 
 
 # ---------------------------------------------------------------- the sample's two readings, and submissions
 
 def test_the_readings_that_ship():
     judged = he.read_human_evaluation()
-    assert set(judged['annotator']) == {'first-reading', 'second-reading'} and set(judged['task']) == set(he.TASKS)
-    known = he.instances(load_oasis_sample())
+    assert set(judged['annotator']) == {'first-reading', 'second-reading'} and set(judged['task']) == set(he.EVALUATION_TASKS)
+    known = he.evaluation_instances(load_oasis_sample())
     keys = ['task', 'instance', 'unit']
     assert judged.join(known, on=keys, how='anti').is_empty()  # forms and sample hold the same texts
-    cells, _ = he.table3(judged)
-    printed = set(published('oasis/table3').select('row', 'column').rows())
+    cells, _ = he.evaluation_cells(judged)
+    printed = set(published_values('oasis/table3').select('row', 'column').rows())
     ours = {(cell['row'], cell['column']) for cell in cells}
-    assert {(row, 'Accuracy (%)') for row in he.TASKS.values()} <= ours & printed
+    assert {(row, 'Accuracy (%)') for row in he.EVALUATION_TASKS.values()} <= ours & printed
     assert {cell['column']: cell['ours'] for cell in cells if cell['row'] == 'Claim Extraction'}['Instances'] == 20
-    texts, pairs = he.gold(judged, load_oasis_sample())
+    texts, pairs = he.gold_sets(judged, load_oasis_sample())
     assert 0 < texts.height < 40 and 0 < pairs.height < 40 and set(texts['group']) <= set(known['id'])
 
 
 def test_submissions():
     frame = pl.DataFrame({'id': ['b', 'a"\u2028'], 'factual': [False, True], 'probability': [.2, .8]})
-    assert [json.loads(line) for line in he.submission(frame, ['a"\u2028', 'b']).split('\n')[:-1]] == [{'id': 'b', 'factual': False}, {'id': 'a"\u2028', 'factual': True}]
+    assert [json.loads(line) for line in he.submission(frame, ['a"\u2028', 'b']).split('\n')[:-1]] == [{'id': 'b', 'factual': False},
+        {'id': 'a"\u2028', 'factual': True}]
 
 
 @pytest.mark.parametrize(('columns', 'words'), [
-    ({'id': ['a'], 'factual': [True]}, "1 of 2 ids of the gold set are missing: .'b'"), ({'id': ['a', 'b', 'c'], 'factual': [True]*3}, "1 ids are not in the gold set: .'c'"),
-    ({'id': ['a', 'a', 'b'], 'factual': [True]*3}, "1 ids with several verdicts: .'a'"), ({'id': ['a', 'b'], 'factual': [True, None]}, "1 ids without a verdict: .'b'"),
-    ({'id': ['a', 'b', ' '], 'factual': [True]*3}, '1 rows without an id'), ({'id': ['a', 'b', None], 'factual': [True]*3}, '1 rows without an id'),
-    ({'id': [1, 2], 'factual': [True]*2}, 'needs the columns id .text.'), ({'id': ['a', 'b'], 'factual': ['True', 'False']}, 'needs the columns'),
+    ({'id': ['a'], 'factual': [True]}, "1 of 2 ids of the gold set are missing: .'b'"),
+    ({'id': ['a', 'b', 'c'], 'factual': [True]*3}, "1 ids are not in the gold set: .'c'"),
+    ({'id': ['a', 'a', 'b'], 'factual': [True]*3}, "1 ids with several verdicts: .'a'"),
+    ({'id': ['a', 'b'], 'factual': [True, None]}, "1 ids without a verdict: .'b'"),
+    ({'id': ['a', 'b', ' '], 'factual': [True]*3}, '1 rows without an id'),
+    ({'id': ['a', 'b', None], 'factual': [True]*3}, '1 rows without an id'),
+    ({'id': [1, 2], 'factual': [True]*2}, 'needs the columns id .text.'),
+    ({'id': ['a', 'b'], 'factual': ['True', 'False']}, 'needs the columns'),
     ({'id': ['a', 'b']}, 'needs the columns')])
 def test_submissions_that_do_not_fit(columns, words):
     with pytest.raises(DataError, match=words): he.submission(pl.DataFrame(columns), ['a', 'b'])

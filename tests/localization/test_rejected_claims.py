@@ -11,9 +11,9 @@ from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
+from factlab.localization.classifiers import best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import PREDICTIONS
-from factlab.localization.classifiers import best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
 from factlab.localization.rejected_claims import (
     RejectedClaims,
     as_clause,
@@ -25,9 +25,10 @@ from factlab.localization.rejected_claims import (
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.exhibits import dry_run_folder
 from factlab.runs.runs import make_run, run_spec
-from factlab.studies.final import study as final
+from factlab.studies import base
+from factlab.studies.base import dry_run_verifier
 from factlab.studies.final.repeats import another_run
-from factlab.studies.final.study import METHODS, Study, dry_run_verifier, predictions, rejecting, verdicts
+from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
 from factlab.text.sentences import sentences
 from factlab.verification.nli import AskedVerifier, load_verifier
 
@@ -198,8 +199,8 @@ def study(monkeypatch, tmp_path):
     "A study of a scripted extractor and a verifier of dice."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     model, dice = extractor(), Dice()
-    for module in (final, matching): monkeypatch.setattr(module, 'load_model', lambda name: model)
-    monkeypatch.setattr(final, 'load_verifier', lambda name: dice)
+    for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: model)
+    monkeypatch.setattr(base, 'load_verifier', lambda name: dice)
     made = Study(verifier='dice', judge='extractor')
     made.parts = model, dice
     return made
@@ -216,7 +217,7 @@ def test_the_threshold_comes_from_the_development_split(study):
         hits = sum(bool(gold and supports and supports[0] < cut) for supports, gold in rows)
         f1 = 2*hits/(sum(support < cut for supports, _ in rows for support in supports) + sum(gold for _, gold in rows))
         if f1 > best[0] + 1e-12: best = f1, cut
-    method, source = rejecting(study, 'extractor')
+    method, source = rejected_claims_method(study, 'extractor')
     rejected = [[support < method.threshold for support in supports] for supports, _ in rows]
     assert rejected == [[support < best[1] for support in supports] for supports, _ in rows] and 0 < sum(map(sum, rejected))
     assert source == 'extractor' and method.form is BY_PASSAGE
@@ -228,10 +229,10 @@ def test_rejected_claims_are_a_method_of_the_study(study):
     found = predictions(study, 'rejected_claims', 'extractor')
     test = load('sample').filter(split='test')
     assert found['id'].to_list() == test['id'].to_list() and METHODS['rejected_claims'] == 'Rejected claims'
-    method, _ = rejecting(study, 'extractor')
+    method, _ = rejected_claims_method(study, 'extractor')
     assert found.equals(method.predict(test, study.parts[0], False))
     assert study.used['models'].keys() == {'extractor'} and any('oasis/extract' in id for id in study.used['prompts'])
-    manifest = final.study_manifest(study, ['extractor'])
+    manifest = study.manifest(['extractor'])
     assert manifest['rejected_claims']['extractor']['verifier'] == study.parts[1].identity and manifest['parameters']['verifier'] == 'dice'
 
 
@@ -240,25 +241,24 @@ def test_the_classifier_of_a_study_is_its_verifier(study):
     support = support_scores(rows, study.parts[1], False)
     threshold = best_f1_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
     assert verdicts(study, 'classifier', 'extractor')['inconsistent'].to_list() == (support < threshold).tolist()
-    assert final.study_manifest(study)['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4),
-        'verifier': study.parts[1].identity}
+    assert study.manifest()['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4), 'verifier': study.parts[1].identity}
 
 
 def test_another_run_asks_for_claims_anew_and_keeps_the_threshold(study):
     predictions(study, 'rejected_claims', 'extractor')
     model, dice = study.parts
-    before, known = len(model.asked), rejecting(study, 'extractor')[0].threshold
+    before, known = len(model.asked), rejected_claims_method(study, 'extractor')[0].threshold
     again = another_run(study, 1)
     predictions(again, 'rejected_claims', 'extractor')
     new = model.asked[before:]
-    assert new and {request.repeat for request in new} == {1} and rejecting(again, 'extractor')[0].threshold == known
+    assert new and {request.repeat for request in new} == {1} and rejected_claims_method(again, 'extractor')[0].threshold == known
     dev = {row['summary'].strip() for row in load('sample').filter(split='dev').to_dicts()}
     assert not any(summary in request.messages[-1].content for request in new for summary in dev)
 
 
 def test_claims_that_no_summary_yields_leave_the_threshold_at_one_half(study, monkeypatch):
-    monkeypatch.setattr(final, 'load_model', lambda name: extractor(''))
-    method, _ = rejecting(study, 'extractor')
+    monkeypatch.setattr(base, 'load_model', lambda name: extractor(''))
+    method, _ = rejected_claims_method(study, 'extractor')
     assert method.threshold == .5 and study.used['rejected_claims']['extractor']['dev_read'] == 0
     assert set(predictions(study, 'rejected_claims', 'extractor')['status']) == {'unparsed'}
 
@@ -267,7 +267,7 @@ def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_pa
     path = tmp_path/'mine.jsonl'
     path.write_text('{"text": "The bridge opened on Friday.", "summary": "It opened on Monday.", "gold": ["The day is wrong."]}')
     with pytest.raises(UsageError, match='rejected claims.*no dev split'):
-        rejecting(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
+        rejected_claims_method(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
 
 
 # ---- dry runs ----------------------------------------------------------------------------------------------------------------------
@@ -275,22 +275,22 @@ def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_pa
 def test_a_dry_run_computes_no_probability(study, monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
     if dry_run_folder() is None: pytest.fail('the variable of a dry run has another name')
-    monkeypatch.setattr(final, '_counted', {})
+    monkeypatch.setattr(base, '_stand_ins', {})
     dry = Study(verifier='dice', judge='extractor')
     found = predictions(dry, 'rejected_claims', 'extractor')
     assert not study.parts[1].asked and not study.parts[0].asked and found.height == 38
-    counted = final.counting('extractor').estimate()
+    counted = base.dry_run_model('extractor').estimate()
     assert dict(counted.select('label', 'calls').iter_rows())[EXTRACT.name] == 54
     assert verdicts(dry, 'classifier', 'extractor')['inconsistent'].all() and not study.parts[1].asked
 
 
 def test_a_language_model_as_verifier_is_counted_in_a_dry_run(monkeypatch):
     model = ScriptedModel('judge', lambda request: pytest.fail('a dry run asked'), revision='1')
-    monkeypatch.setattr(final, 'load_model', lambda name: model)
-    monkeypatch.setattr(final, 'load_verifier', lambda name: AskedVerifier(model))
-    monkeypatch.setattr(final, '_counted', {})
+    monkeypatch.setattr(base, 'load_model', lambda name: model)
+    monkeypatch.setattr(base, 'load_verifier', lambda name: AskedVerifier(model))
+    monkeypatch.setattr(base, '_stand_ins', {})
     rows = dry_run_verifier('judge').probabilities([('Owls hunt.', 'Owls hunt.'), ('Owls hunt.', 'Owls swim.')], False)
-    assert np.allclose(rows, 1/3) and final.counting('judge').estimate()['calls'].sum() == 2
+    assert np.allclose(rows, 1/3) and base.dry_run_model('judge').estimate()['calls'].sum() == 2
 
 
 # ---- the shipped parts -------------------------------------------------------------------------------------------------------------

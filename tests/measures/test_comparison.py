@@ -9,23 +9,19 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
 from factlab.measures.comparison import (
-    MARKS,
     MCNEMAR_METHODS,
-    PAIRS,
+    SYSTEM_PAIRS,
     compare_pairs,
     compare_systems,
     discordant_counts,
     examples_needed,
     holm,
-    mark_rows,
     mcnemar,
     mcnemar_power,
     outcomes,
     paired_bounds,
-    significance_marks,
     smallest_difference,
 )
-from factlab.measures.stats import F1, PRECISION, difference_interval
 
 counts = st.integers(0, 60)
 
@@ -80,7 +76,7 @@ def test_all_pairs_against_a_loop():
     names = list('abcdef')
     for unparsed in ('exclude', 'wrong'):
         table = compare_pairs(names, correct, unparsed=unparsed, method='exact')
-        assert len(table) == 15 and dict(table.schema) == dict(PAIRS.columns)
+        assert len(table) == 15 and dict(table.schema) == dict(SYSTEM_PAIRS.columns)
         for row in table.to_dicts():
             pairs = list(zip(correct[names.index(row['first'])], correct[names.index(row['second'])], strict=True))
             if unparsed == 'exclude': pairs = [(x, y) for x, y in pairs if x == x and y == y]
@@ -145,64 +141,6 @@ def test_unaligned_answers_are_refused():
     with pytest.raises(DataError, match='nulls'): outcomes(frame.with_columns(id=pl.lit(None, pl.String)))
     other = frame.with_columns(id=pl.when(pl.col('system') == 'z').then(pl.col('id') + '!').otherwise('id'))
     with pytest.raises(UsageError, match='lacks 30 of 60'): outcomes(other)
-
-
-def rows_of_counts(chances, n=400, seed=0):
-    generator = np.random.default_rng(seed)
-    gold, luck = generator.integers(1, 4, n), generator.random((n, 3))
-    return {name: np.stack([((luck < chance) & (np.arange(3) < gold[:, None])).sum(1), gold, gold], 1) for name, chance in chances.items()}
-
-
-def test_marks_against_the_best_row():
-    table = rows_of_counts({'low': .4, 'best': .6, 'close': .598})
-    marks = significance_marks(table)
-    assert dict(marks.schema) == dict(MARKS.columns) and marks['mark'].to_list() == ['*', 'best', '']
-    for row in (0, 2):
-        ours = marks.row(row, named=True)
-        alone = difference_interval(table[ours['row']], table['best'], F1, seed=7)
-        assert ours['difference'] == pytest.approx(alone.estimate)
-        assert (ours['low'], ours['high']) == pytest.approx((alone.low, alone.high), abs=.006)
-    assert marks['p_holm'][0] == pytest.approx(2*marks['p'][0]) and marks.row(1)[3:8] == (None,)*5
-    worst = significance_marks(table, larger_is_better=False)
-    assert worst['mark'].to_list() == ['best', '*', '*'] and (worst['difference'].drop_nulls() > 0).all()
-
-
-def test_marks_are_seldom_false():
-    "Of tables with three equal rows about one in twenty has a mark, or fewer."
-    generator = np.random.default_rng(5)
-    marked = 0
-    for seed in range(200):
-        gold = generator.integers(1, 4, 60)
-        table = {name: np.stack([generator.binomial(gold, .5), gold, gold], 1) for name in 'abc'}
-        marked += '*' in significance_marks(table, resamples=400, seed=seed)['mark'].to_list()
-    assert marked <= 30  # choosing the best row by looking costs something
-
-
-def test_mark_edges():
-    one = significance_marks({'a': [[1, 1, 1]], 'b': [[0, 1, 1]]})
-    assert one['mark'].to_list() == ['best', ''] and one['difference'].to_list() == [None, -1] and one['p'].null_count() == 2
-    none = significance_marks({'a': np.zeros((0, 3)), 'b': np.zeros((0, 3))})
-    assert none['mark'].to_list() == ['', ''] and none['value'].null_count() == 2
-    equal = significance_marks({'a': [[1, 1, 1]]*5, 'b': [[1, 1, 1]]*5})
-    assert equal['mark'].to_list() == ['best', ''] and equal['p'].to_list() == [None, 1]
-    undefined = significance_marks({'a': [[0, 0, 1]]*5, 'b': [[1, 1, 1]]*5}, PRECISION)
-    assert undefined['value'].to_list() == [None, 1] and undefined['mark'].to_list() == ['', 'best'] and undefined['p'].null_count() == 2
-    for wrong in ({}, {'a': [[1, 1, 1]], 'b': [[1, 1, 1]]*2}, {'a': [[1, float('nan'), 1]]}):
-        with pytest.raises(UsageError): significance_marks(wrong)
-
-
-def test_mark_rows_treats_unparsed_rows_alike():
-    table = rows_of_counts({'low': .4, 'best': .6}, n=100)
-    frame = pl.concat([pl.DataFrame(matrix, schema=['tp', 'n_predicted', 'n_gold']).with_columns(method=pl.lit(name), id=pl.int_range(100))
-                       for name, matrix in table.items()])
-    broken = frame.with_columns(tp=pl.when((pl.col('method') == 'best') | (pl.col('id') >= 10)).then('tp'))
-    assert mark_rows(frame.sample(fraction=1, shuffle=True, seed=2)).sort('row')['mark'].to_list() == ['best', '*']
-    kept = mark_rows(broken)
-    assert kept['n'].to_list() == [90, 90] and kept.equals(significance_marks({name: matrix[10:] for name, matrix in table.items()}))
-    wrong = mark_rows(broken, unparsed='wrong')
-    assert wrong['n'].to_list() == [100, 100] and wrong['value'][0] < kept['value'][0]
-    with pytest.raises(UsageError, match='lacks'): mark_rows(frame.head(150))
-    with pytest.raises(DataError, match='missing'): mark_rows(frame.drop('tp'))
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,7 +12,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.measures.easiness import (
     METRICS,
     BertScore,
-    easiness,
+    easiness_scores,
     easiness_difference,
     easiness_means,
     easiness_of,
@@ -20,7 +20,8 @@ from factlab.measures.easiness import (
     rouge1,
 )
 
-WORDS = ('the', 'Town', 'towns', 'has', 'a', 'port', 'Ports', '1999', 'Łódź', 'naïve', "Curie's", 'running', 'runs', '—', '3.5', 'NASA', 'U.S.', '\u200b', 'the the')
+WORDS = ('the', 'Town', 'towns', 'has', 'a', 'port', 'Ports', '1999', 'Łódź', 'naïve', "Curie's", 'running', 'runs', '—', '3.5', 'NASA',
+         'U.S.', '\u200b', 'the the')
 texts = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=6)), max_size=8).map(' '.join)
 claims = st.lists(texts, max_size=4)
 
@@ -38,8 +39,10 @@ def test_rouge_is_that_of_rouge_score_to_the_last_bit(left, right, stem):
     assert np.array_equal(rouge1(left, right, stem), np.array(expected).reshape(len(left), len(right)))
 
 
-SENTENCES = ['Ystad is a town in Sweden.', 'The town has a port.', 'Ferries leave the port of Ystad daily, in winter as well.', 'Port', 'It was built in 1999.',
-             'Łódź lies in Poland.', 'A Nobel Prize was given to Marie Curie and to Pierre Curie in 1903.', 'Why?', 'In 1903 Marie Curie and Pierre Curie won a prize.']
+SENTENCES = ['Ystad is a town in Sweden.', 'The town has a port.', 'Ferries leave the port of Ystad daily, in winter as well.', 'Port',
+             'It was built in 1999.',
+             'Łódź lies in Poland.', 'A Nobel Prize was given to Marie Curie and to Pierre Curie in 1903.', 'Why?',
+             'In 1903 Marie Curie and Pierre Curie won a prize.']
 
 
 def test_bertscore_is_that_of_bert_score():
@@ -48,7 +51,8 @@ def test_bertscore_is_that_of_bert_score():
     theirs = BERTScorer(model_type=str(get_model_path()), num_layers=6, idf=False, device='cpu')
     left, right = SENTENCES, SENTENCES[::-1][:7]
     # one pair at a time: in a larger batch its padding counts as a word of similarity 0, which lifts the negative ones
-    expected = theirs.score([claim for claim in left for _ in right], [gold for _ in left for gold in right], batch_size=1)[2].numpy().reshape(len(left), len(right))
+    expected = theirs.score([claim for claim in left for _ in right], [gold for _ in left for gold in right],
+                            batch_size=1)[2].numpy().reshape(len(left), len(right))
     found = BertScore()(left, right)
     assert same_logits(found, expected) and found.min() < .6 < found.max()
 
@@ -75,19 +79,21 @@ def test_easiness_is_equations_8_and_9(n, m, random):
 @given(claims, claims)
 @settings(deadline=None)
 def test_precision_one_way_is_recall_the_other(left, right):
-    there, back = easiness(['x'], [left], [right]), easiness(['x'], [right], [left])
+    there, back = easiness_scores(['x'], [left], [right]), easiness_scores(['x'], [right], [left])
     assert there['precision'][0] == pytest.approx(back['recall'][0]) and 0 <= there['f1'][0] <= 1
 
 
 def test_empty_lists_and_answers_that_could_not_be_read():
-    scores = easiness(['both', 'none written', 'none wanted', 'unread', 'unread, none wanted'], [[], [], ['A.'], None, None], [[], ['A.'], [], ['A.'], []])
+    scores = easiness_scores(['both', 'none written', 'none wanted', 'unread', 'unread, none wanted'], [[], [], ['A.'], None, None],
+                      [[], ['A.'], [], ['A.'], []])
     assert scores['f1'].to_list() == [1, 0, 0, 0, 0] and scores['claims'].null_count() == 2
     assert easiness_means(scores, resamples=50)['unparsed'].to_list() == [2, 2, 2]
 
 
 def scored(n: int, seed: int = 0) -> pl.DataFrame:
     numbers = np.random.default_rng(seed).random((n, 2))
-    return pl.DataFrame({'id': [str(i) for i in range(n)], 'precision': numbers[:, 0], 'recall': numbers[:, 1], 'f1': harmonic(*numbers.T), 'claims': [1]*n, 'gold': [1]*n})
+    return pl.DataFrame({'id': [str(i) for i in range(n)], 'precision': numbers[:, 0], 'recall': numbers[:, 1], 'f1': harmonic(*numbers.T),
+                         'claims': [1]*n, 'gold': [1]*n})
 
 
 def test_the_f1_of_a_system_is_that_of_its_means_as_in_the_papers_table():
@@ -112,7 +118,7 @@ def test_texts_of_one_group_are_drawn_together():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(DataError, match='2 ids, 1 lists'): easiness(['a', 'b'], [[]], [[], []])
+    with pytest.raises(DataError, match='2 ids, 1 lists'): easiness_scores(['a', 'b'], [[]], [[], []])
     with pytest.raises(DataError, match='same texts'): easiness_difference(scored(3), scored(2))
     with pytest.raises(UsageError, match='no metric'): easiness_difference(scored(3), scored(3), 'accuracy')
     with pytest.raises(DataError, match='3 texts but 2 groups'): easiness_means(scored(3), ['a', 'b'])

@@ -9,7 +9,6 @@ from factlab.core.core import UsageError
 from factlab.measures.metrics import matching_scores
 from factlab.measures.noise import (
     CORRECTED,
-    LABELLED_MEANS,
     NOISE,
     Rate,
     corrected_scores,
@@ -17,7 +16,6 @@ from factlab.measures.noise import (
     judge_draws,
     judge_noise,
     judge_rates,
-    labelled_means,
     match_distribution,
     noise_draws,
     prediction_powered_mean,
@@ -256,26 +254,11 @@ def test_prediction_powered_edges():
     with pytest.raises(UsageError, match='unlabelled'): prediction_powered_mean([1, 0], [1, 0], [], weight=1)
 
 
-def test_labelled_means():
-    items = pl.DataFrame({'human': [True, False, True, None, None, None], 'judge': [True, False, False, True, True, False]})
-    table = labelled_means(items)
-    assert dict(table.schema) == dict(LABELLED_MEANS.columns) and table['labels'].to_list() == ['human', 'judge', 'prediction-powered']
-    assert table['value'].to_list()[:2] == pytest.approx([2/3, 1/2])
-    assert table['n_human'].to_list() == [3, 0, 3]
-    assert table['n_judge'].to_list() == [0, 6, 3]
-    powered = prediction_powered_mean([1, 0, 1], [1, 0, 0], [1, 1, 0])
-    assert table.row(2)[1:4] == powered[:3]
-    assert labelled_means(items.tail(3))['value'].to_list() == [None, pytest.approx(2/3), None]
-    assert labelled_means(items.clear())['value'].null_count() == 3
-    with pytest.raises(UsageError, match='missing'): labelled_means(items.drop('judge'))
-    with pytest.raises(UsageError, match='unparsed'): labelled_means(items.with_columns(judge=pl.lit(None, pl.Boolean)))
-
-
 def test_what_final_prints_follows_from_the_plain_form():
     "Table 10 from Table 4's printed precision and recall: the means, and the number of gold items behind the half-widths."
-    from factlab.reports.published import published
+    from factlab.reports.published import published_values
     def cells(exhibit):
-        return published(exhibit).with_columns(key=pl.col('row').str.replace_all(' ', '') + '/' + pl.col('column').str.to_lowercase())
+        return published_values(exhibit).with_columns(key=pl.col('row').str.replace_all(' ', '') + '/' + pl.col('column').str.to_lowercase())
     scores = dict(cells('final/table4').select('key', 'value').iter_rows())
     gaps, gold = [], []
     printed = cells('final/table10').filter(~pl.col('column').str.starts_with('Average'))

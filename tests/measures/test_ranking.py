@@ -144,8 +144,8 @@ def test_edges():
 
 def printed(table: str) -> pl.DataFrame:
     "FACTS' Table 5 or 6 as published: six scores, their average and the fused rank."
-    from factlab.reports.published import published
-    return published(f'facts/{table}').pivot('column', index='row', values='value').drop_nulls('Fused rank')
+    from factlab.reports.published import published_values
+    return published_values(f'facts/{table}').pivot('column', index='row', values='value').drop_nulls('Fused rank')
 
 
 @pytest.mark.parametrize('table', ['table5', 'table6'])
@@ -181,13 +181,13 @@ def test_normal_draws():
     from scipy.stats import norm
     close = normal_draws([.5, .51], [.02, .02], draws=40_000)
     assert (close[:, 0] > close[:, 1]).mean() == pytest.approx(norm.sf(.01/(2**.5*.02/1.96)), abs=.01)
-    tied = normal_draws(np.zeros((3, 4)), np.ones((3, 4)), 5000, together=['x', 'x', 'y', 'y'])
+    tied = normal_draws(np.zeros((3, 4)), np.ones((3, 4)), 5000, blocks=['x', 'x', 'y', 'y'])
     correlations = np.corrcoef(tied[:, 0].T)
     assert correlations[0, 1] == pytest.approx(1) and abs(correlations[0, 2]) < .06 and abs(np.corrcoef(tied[:, :, 0].T)[0, 1]) < .06
     assert (normal_draws([1.], [0.], 5) == 1).all()
     for wrong in (([1, 2], [1]), ([float('nan')], [1]), ([1], [-1])):
         with pytest.raises(UsageError): normal_draws(*wrong)
-    with pytest.raises(UsageError, match='label'): normal_draws([1, 2], [1, 1], together=['x'])
+    with pytest.raises(UsageError, match='label'): normal_draws([1, 2], [1, 1], blocks=['x'])
 
 
 def test_rank_probabilities():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.data import datasets as data
+from factlab.data import files
 from factlab.models.prompts import (
     Matching,
     Prompt,
@@ -83,7 +83,7 @@ def write_prompt(folder: Path, main: str, past: str|None = None):
 def test_authors_files_are_joined_as_their_code_does(tmp_path, monkeypatch):
     write_prompt(tmp_path/'prompts'/'inference_prompts'/'cot9', 'é {{}}\n{text}\n', '\nEnd with {"A": 1} {text}.\n\n')
     write_prompt(tmp_path/'prompts'/'inference_prompts'/'plain', 'One\\nTwo {text}')
-    monkeypatch.setattr(data, 'get', lambda name: tmp_path)
+    monkeypatch.setattr(files, 'get', lambda name: tmp_path)
     prompt = paper_prompt('final/cot9', ['text'])
     assert prompt.source == 'paper' and prompt.render(text='{x}')[0].content == 'é {}\n{x}\n\n\nEnd with {"A": 1} {text}.'
     assert paper_prompt('final/plain', ('text',), literal_newlines=True).render(text='\\n')[0].content == 'One\nTwo \\n'
@@ -94,7 +94,7 @@ def test_authors_files_are_joined_as_their_code_does(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('name', ['zero_shot1', 'zero_shot2', 'few_shot1', 'few_shot2', 'cot1', 'cot2', 'cot_judgement_prompt'])
 def test_published_prompts_render_as_str_format(name):
-    root = data.path('final')
+    root = files.path('final')
     if root is None: pytest.skip('the published files are not at hand')
     values = {'text': 'T {summary} {{', 'summary': 'S}', 'gold': 'A. {x}', 'model_output': '{}'}
     folder = next(Path(root).rglob(f'{name}/prompt.txt')).parent

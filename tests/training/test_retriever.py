@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from factlab.claims.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import corpora
+from factlab.data.registry import REGISTRY
 from factlab.models import adapters
 from factlab.models.encoder import Encoder
-from factlab.training import retriever as retriever_training
+from factlab.training.loop import CHECKPOINT
 from factlab.training.retriever import (
-    COMPARED,
+    BEFORE_AND_AFTER,
     RETRIEVER_PAIRS,
-    TRAINED,
-    Training,
+    TRAINING_CURVE,
+    RetrieverInTraining,
+    RetrieverSettings,
     batches,
     before_and_after,
     dev_set,
@@ -34,7 +36,7 @@ from factlab.training.retriever import (
     training_pairs,
 )
 
-SMALL = Training(steps=3, batch=3, rank=2, tokens=24, evaluate=2)
+SMALL = RetrieverSettings(steps=3, batch=3, rank=2, max_tokens=24, evaluate_every=2)
 
 
 def pairs_of(rows): return RETRIEVER_PAIRS.frame([dict(claim=f'claim {c}', passage=f'passage {p}', group=f'g{c}', source='sample') for c, p in rows])
@@ -72,7 +74,7 @@ def test_the_loss_is_equation_6(n, seed, mini_batch):
     features = [{'input_ids': torch.arange(start, start + n)[:, None], 'attention_mask': torch.ones(n, 1)} for start in (0, n)]
     for similarity, scale, used in (('dot', 1., vectors), ('cosine', 20., unit)):
         model = Fixed(vectors)
-        loss = ranking_loss(model, Training(similarity=similarity, scale=scale, mini_batch=mini_batch))(features, torch.arange(n))
+        loss = ranking_loss(model, RetrieverSettings(similarity=similarity, scale=scale, mini_batch=mini_batch))(features, torch.arange(n))
         assert n*loss.item() == pytest.approx(equation6(used[:n].tolist(), used[n:].tolist(), scale), rel=1e-4, abs=1e-5)
 
 
@@ -82,7 +84,7 @@ def test_cached_gradients_are_the_plain_ones():
     gradients = []
     for mini_batch in (None, 2):
         model = Fixed(vectors)
-        ranking_loss(model, Training(mini_batch=mini_batch))(features, torch.arange(6)).backward()
+        ranking_loss(model, RetrieverSettings(mini_batch=mini_batch))(features, torch.arange(6)).backward()
         gradients.append(model.vectors.grad)
     assert torch.allclose(*gradients, atol=1e-5)
 
@@ -108,36 +110,34 @@ def test_every_pair_gets_its_turn():
 
 
 def test_the_rate_warms_up_over_a_fifth_and_falls_to_nothing():
-    plan = Training(steps=200, rate=1.)
+    plan = RetrieverSettings(steps=200, learning_rate=1.)
     rates = [plan.rate_at(step) for step in range(200)]
     assert max(rates) == rates[39] == 1 and rates[0] == 1/40 and 0 < rates[199] < .01
     assert (np.diff(rates[:40]) > 0).all() and (np.diff(rates[40:]) < 0).all()
 
 
 @pytest.mark.parametrize('stop', [2, 3])
-def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, monkeypatch, stop):
+def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, stop):
     whole = train_retriever(tmp_path/'whole', PAIRS, SMALL)
-    learn, count = retriever_training._Learner.learn, []
-    def killed(self, batch):
-        count.append(1)
-        if len(count) == stop: raise KeyboardInterrupt
-        return learn(self, batch)
-    monkeypatch.setattr(retriever_training._Learner, 'learn', killed)
-    with pytest.raises(KeyboardInterrupt): train_retriever(tmp_path/'parts', PAIRS, SMALL)
-    parts = train_retriever(tmp_path/'parts', PAIRS, SMALL)
-    assert len(count) == stop + (3 if stop == 2 else 1), 'goes on behind the last look'
-    assert parts.equals(whole) and TRAINED.check(parts)['step'].to_list() == [0, 2, 3]
+    def killed(step, loss):
+        if step == stop: raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): train_retriever(tmp_path/'parts', PAIRS, SMALL, on_step=killed)
+    steps = []
+    parts = train_retriever(tmp_path/'parts', PAIRS, SMALL, on_step=lambda step, loss: steps.append(step))
+    assert steps == ([1, 2, 3] if stop == 2 else [3]), 'goes on from the last checkpoint'
+    assert parts.equals(whole) and TRAINING_CURVE.check(parts)['step'].to_list() == [0, 2, 3]
     assert adapters.adapter_digest(tmp_path/'parts') == adapters.adapter_digest(tmp_path/'whole')
-    with pytest.raises(DataError, match='other settings'): train_retriever(tmp_path/'whole', PAIRS, replace(SMALL, seed=1))
-    (tmp_path/'whole'/'training.safetensors').write_bytes(b'half')
-    with pytest.raises(DataError, match='damaged'): train_retriever(tmp_path/'whole', PAIRS, SMALL)
+    with pytest.raises(UsageError, match='seed is 0 there and 1 here'): train_retriever(tmp_path/'whole', PAIRS, replace(SMALL, seed=1))
+    with pytest.raises(UsageError, match='max_tokens is 24 there'): train_retriever(tmp_path/'whole', PAIRS, replace(SMALL, max_tokens=30))
+    (tmp_path/'whole'/CHECKPOINT).write_bytes(b'half')
+    with pytest.raises(DataError, match='delete it'): train_retriever(tmp_path/'whole', PAIRS, SMALL)
 
 
 def test_training_brings_a_claim_near_its_passage(tmp_path):
     rows = [('Which animal guards the gate?', 'A bronze lion stands before the door.'), ('Who baked it?', 'The loaf came out of the oven of Anna Lind.'),
             ('How high is it?', 'From foot to top one counts 412 steps.'), ('When did it end?', 'The last train left in the spring of 1961.')]
     pairs = RETRIEVER_PAIRS.frame([dict(claim=claim, passage=passage, group=claim, source='sample') for claim, passage in rows])
-    curve = train_retriever(tmp_path, pairs, Training(steps=12, batch=4, rate=1e-3, tokens=32, evaluate=6))
+    curve = train_retriever(tmp_path, pairs, RetrieverSettings(steps=12, batch=4, learning_rate=1e-3, max_tokens=32, evaluate_every=6))
     before, after = Encoder('tiny'), Encoder(f'tiny?adapter={tmp_path}')
     def near(encoder):
         claims, passages = (encoder.encode(list(texts), store=False) for texts in zip(*rows, strict=True))
@@ -148,7 +148,7 @@ def test_training_brings_a_claim_near_its_passage(tmp_path):
 def test_pairs_and_the_set_aside():
     sample = training_pairs(['sample'])
     assert sample.group_by('group').agg(pl.col('split').n_unique())['split'].max() == 1 and {'train', 'dev'} == {*sample['split']}
-    dev = dev_set(sample, most=10, others=5)
+    dev = dev_set(sample, max_claims=10, others=5)
     bearing = set(sample.select('claim', 'passage').iter_rows())
     assert len(dev.claims) == 10 and all((claim, dev.pool[row]) in bearing for claim, rows in zip(dev.claims, dev.relevant, strict=True) for row in rows)
     with pytest.raises(UsageError, match='nowhere'): training_pairs(['nowhere'])
@@ -158,8 +158,8 @@ def test_pairs_and_the_set_aside():
 def test_an_oasis_shaped_file_trains_with_all_six_kinds_of_pairs(tmp_path, monkeypatch):
     corpora.load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
     own = training_data(tmp_path/'mine.parquet')
-    pairs, seen, learn = oasis_pairs(own), [], retriever_training._Learner.learn
-    monkeypatch.setattr(retriever_training._Learner, 'learn', lambda self, batch: seen.extend(batch) or learn(self, batch))
+    pairs, seen, loss = oasis_pairs(own), [], RetrieverInTraining.loss
+    monkeypatch.setattr(RetrieverInTraining, 'loss', lambda self, batch: seen.extend(batch) or loss(self, batch))
     train, held_out = own.rows.filter(pl.col('split') == 'train'), own.rows.filter(pl.col('split') == 'dev')
     small = replace(SMALL, steps=2, batch=4)
     curve = train_retriever(tmp_path/'work', pairs, small)
@@ -194,9 +194,9 @@ def test_what_ships_is_trained_on_nothing_that_it_is_measured_on():
 
 
 def test_no_licence_no_card():
-    curve, train = TRAINED.frame([dict(step=0, loss=None, dev_recall=.1), dict(step=2, loss=1., dev_recall=.2)]), PAIRS.with_columns(source=pl.lit('climate-fever'))
-    with pytest.raises(UsageError, match='licence'): training_card(SMALL, train, COMPARED.frame(), curve, '2026-01-01')
-    assert training_card(SMALL, PAIRS, COMPARED.frame(), curve, '2026-01-01')['settings']['step_kept'] == 2
+    curve, train = TRAINING_CURVE.frame([dict(step=0, loss=None, dev_recall=.1), dict(step=2, loss=1., dev_recall=.2)]), PAIRS.with_columns(source=pl.lit('climate-fever'))
+    with pytest.raises(UsageError, match='licence'): training_card(SMALL, train, BEFORE_AND_AFTER.frame(), curve, '2026-01-01')
+    assert training_card(SMALL, PAIRS, BEFORE_AND_AFTER.frame(), curve, '2026-01-01')['settings']['step_kept'] == 2
 
 
 def test_before_and_after_is_paired():
@@ -209,7 +209,11 @@ def test_before_and_after_is_paired():
 def test_the_part_that_ships_is_what_its_card_says():
     folder = adapters.shipped('retriever')
     card = adapters.read_card(folder)
-    assert card['part'] == 'retriever' and {row['name'] for row in card['data']} >= {'wice', 'xquad', 'factscore'} and sum(f.stat().st_size for f in folder.iterdir()) < 5e6
+    licences = {row['name']: row['licence'] for row in card['data'] if row['use'] == 'trained'}
+    assert card['part'] == 'retriever' and licences == {name: REGISTRY[name].licence for name in ('wice', 'xquad', 'factscore')}
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 5e6
+    recorded = RetrieverSettings().recorded()
+    assert recorded == {name: card['settings'][name] for name in recorded}, 'settings are written under the names of the shipped card'
     assert not {path.name for path in folder.iterdir()} - {'adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md'}
     unseen = [row for row in card['metrics'] if row['set'] == 'climate-fever']
     assert unseen and all(row['difference_low'] > 0 or row['difference'] > 0 for row in unseen), 'not worse on the source it was not trained on'

@@ -31,9 +31,9 @@ from factlab.verification.pipeline import (
     verify_text,
     verify_texts,
 )
-from factlab.verification.verdict_rules import MISSING, VERDICT_RULES, algorithm1, labels_of, read_method
 from factlab.verification.reporting import printable, verdict_json, verdict_report
 from factlab.verification.tiny_verifier import NLI_LABELS
+from factlab.verification.verdict_rules import MISSING, VERDICT_RULES, algorithm1, labels_of, read_method
 
 ENT, NEUT, CONTR = range(3)
 

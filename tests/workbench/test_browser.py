@@ -49,7 +49,8 @@ def test_figure_8_runs_from_top_to_bottom(browser, lab, checkout):
     assert not opened.errors() and not opened.foreign()
     chart, = seen_charts(opened.page)
     assert chart['width'] > 200 and chart['height'] > 100
-    assert opened.page.evaluate("[...document.querySelectorAll('[data-mime-type=\"image/svg+xml\"] img')].every(image => image.complete && image.naturalWidth > 100)")
+    assert opened.page.evaluate("[...document.querySelectorAll('[data-mime-type=\"image/svg+xml\"] img')].every(image => image.complete "
+                                "&& image.naturalWidth > 100)")
     table = opened.page.locator('.factlab-table table').first
     assert table.is_visible() and 'Inconsistencies' in table.inner_text() and '●' in table.inner_text()
     assert (checkout/'figures'/'final'/'fig8.csv').is_file() and (checkout/'figures'/'final'/'fig8.svg').is_file()
@@ -59,8 +60,10 @@ def test_figure_8_runs_from_top_to_bottom(browser, lab, checkout):
 def hostile(port: int) -> list[str]:
     "Texts that would act if they were taken for anything but text."
     there = f'http://127.0.0.1:{port}'
-    return ['<script>window.hacked = 1; alert(1)</script> said so', f'<img src="{there}/a.png" onerror="window.hacked = 2"> in the yard', '[the report](javascript:window.hacked=3) says',
-            f'![the picture]({there}/b.png) shows', f'</text></svg><iframe src="{there}/c"></iframe> ended', '<a href="javascript:window.hacked=4">click</a> & <svg onload="window.hacked=5">',
+    return ['<script>window.hacked = 1; alert(1)</script> said so', f'<img src="{there}/a.png" onerror="window.hacked = 2"> in the yard',
+            '[the report](javascript:window.hacked=3) says',
+            f'![the picture]({there}/b.png) shows', f'</text></svg><iframe src="{there}/c"></iframe> ended',
+            '<a href="javascript:window.hacked=4">click</a> & <svg onload="window.hacked=5">',
             f'$\\href{{{there}/d}}{{x}}$ and `code` <style>@import url({there}/e)</style>']
 
 
@@ -76,8 +79,10 @@ def with_parameters(checkout: Path, name: str, copy: str, **parameters) -> str:
 
 def answers_of(texts: list[str]):
     "A model that repeats hostile texts in whatever form is asked for."
-    answers = {'match': '{"A": "A", "B": null, "C": "C"}', 'detect': f'no\n- {texts[0]}'} | dict.fromkeys(('decompose', 'questions'), '\n'.join(f'- {text}' for text in texts))
-    return lambda call: answer(answers.get(kind_of(call), '\n'.join(f'{letter}. {text}' for letter, text in zip('ABCDE', texts, strict=False))))
+    answers = {'match': '{"A": "A", "B": null, "C": "C"}', 'detect': f'no\n- {texts[0]}'} | dict.fromkeys(('decompose', 'questions'),
+        '\n'.join(f'- {text}' for text in texts))
+    return lambda call: answer(answers.get(kind_of(call),
+                                           '\n'.join(f'{letter}. {text}' for letter, text in zip('ABCDE', texts, strict=False))))
 
 
 @pytest.mark.parametrize('name', ['fig3', 'table1', 'fig9'])
@@ -85,12 +90,15 @@ def test_hostile_rows_and_answers_are_shown_as_text(browser, lab, checkout, tmp_
     with MisbehavingServer() as trap, MisbehavingServer() as server:
         texts = hostile(trap.port)
         fetched = []
-        trap._server.RequestHandlerClass = type('Trap', (trap._server.RequestHandlerClass,), {'do_GET': lambda handler: fetched.append(handler.path) or handler.send_error(404)})
+        trap._server.RequestHandlerClass = type('Trap', (trap._server.RequestHandlerClass,),
+                                                {'do_GET': lambda handler: fetched.append(handler.path) or handler.send_error(404)})
         server.script = answers_of(texts)
         mine = tmp_path/'mine.jsonl'
-        mine.write_text('\n'.join(json.dumps({'id': text, 'text': text*3, 'summary': ' '.join(texts[:3]), 'gold': texts[:4]}) for text in texts))
+        mine.write_text('\n'.join(json.dumps({'id': text, 'text': text*3, 'summary': ' '.join(texts[:3]), 'gold': texts[:4]})
+                                  for text in texts))
         model = f'openai:<img src=x onerror="window.hacked=6">?base_url={server.url}'
-        opened = Opened(browser, lab, with_parameters(checkout, name, f'hostile-{name}.ipynb', models=[model], judge=f'openai:judge?base_url={server.url}', data=str(mine), limit=3))
+        opened = Opened(browser, lab, with_parameters(checkout, name, f'hostile-{name}.ipynb', models=[model],
+                                                      judge=f'openai:judge?base_url={server.url}', data=str(mine), limit=3))
         opened.run_all(f'hostile-{name}')
         page = opened.page
         assert not opened.errors()
@@ -103,6 +111,7 @@ def test_hostile_rows_and_answers_are_shown_as_text(browser, lab, checkout, tmp_
         assert page.evaluate('window.hacked') is None and opened.dialogs == [] and fetched == [] and not opened.foreign()
         saved = checkout/'figures'/'final'/f'{name}.svg'
         for element in ElementTree.parse(saved).iter() if saved.is_file() else ():
-            assert element.tag.rpartition('}')[2] in ('svg', 'g', 'path', 'rect', 'text', 'tspan', 'line', 'defs', 'clipPath', 'style', 'title'), element.tag
+            assert element.tag.rpartition('}')[2] in ('svg', 'g', 'path', 'rect', 'text', 'tspan', 'line', 'defs', 'clipPath', 'style',
+                                                      'title'), element.tag
             assert not [key for key in element.attrib if key.startswith('on') or key.endswith('href')], element.attrib
         page.close()

@@ -10,7 +10,7 @@ from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
 from misbehaving_server import MisbehavingServer
 
 from factlab.error_analysis.annotations import LabelFile, read_labels
-from factlab.studies.final.probes import CAVEAT
+from factlab.probing.questions import PTRUE_CAVEAT
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
@@ -34,9 +34,11 @@ SHOW = "Workbench(predictions, rows, matches, other=predictions, other_matches=m
 
 def case(n: int) -> dict:
     "Two gold errors of which the first is found, and one false alarm; every third summary is sound and said to be."
-    base = {'id': f'row {n:02}', 'text': f'The mill number {n} closed in 1931. It stood by the river. A miller lived there.', 'summary': f'The old mill number {n} closed in 1913.'}
+    base = {'id': f'row {n:02}', 'text': f'The mill number {n} closed in 1931. It stood by the river. A miller lived there.',
+            'summary': f'The old mill number {n} closed in 1913.'}
     if n % 3 == 0: return base | {'gold': [], 'categories': [], 'predicted': [], 'matched': []}
-    return base | {'gold': ['The year "1913" is wrong.', f'Nothing says that mill {n} is old.'], 'categories': ['intrinsic_alteration', 'extrinsic_wrong'],
+    return base | {'gold': ['The year "1913" is wrong.', f'Nothing says that mill {n} is old.'],
+                   'categories': ['intrinsic_alteration', 'extrinsic_wrong'],
                    'predicted': ['It was "1931", not "1913".', 'The river is left out.'], 'matched': [0, None]}
 
 
@@ -61,7 +63,9 @@ def notebook(root: Path, name: str, cases: list[dict], labels: Path) -> str:
     "A notebook that opens the workbench over these cases."
     (root/'cases.jsonl').write_text('\n'.join(map(json.dumps, cases)))
     cells = [nbformat.v4.new_code_cell(SETUP), nbformat.v4.new_code_cell(SHOW.format(labels=str(labels)))]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={'kernelspec': {'name': 'python3', 'display_name': 'Python 3', 'language': 'python'}}), root/f'{name}.ipynb')
+    nbformat.write(nbformat.v4.new_notebook(cells=cells,
+                                            metadata={'kernelspec': {'name': 'python3', 'display_name': 'Python 3', 'language': 'python'}}),
+                                            root/f'{name}.ipynb')
     return f'{name}.ipynb'
 
 
@@ -72,7 +76,8 @@ class Bench:
         self.opened, self.page = opened, opened.page
         self.out = self.page.locator('.jp-OutputArea-output .factlab').first
 
-    def see(self, text: str) -> None: self.opened.wait_for(lambda: text in self.out.inner_text(), f'{text!r} in {self.out.inner_text()[:1500]!r}', 20)
+    def see(self, text: str) -> None:
+        self.opened.wait_for(lambda: text in self.out.inner_text(), f'{text!r} in {self.out.inner_text()[:1500]!r}', 20)
 
     def gone(self, text: str) -> None: self.opened.wait_for(lambda: text not in self.out.inner_text(), f'{text!r} to go', 20)
 
@@ -120,7 +125,8 @@ def test_filter_open_label_undo_reload_restart_export(browser, lab, root, tmp_pa
     bench.type('3')  # the false alarm came next by itself
     bench.see('Saved: omission for row 11')
     saved = LabelFile(labels).labels()
-    assert saved.select('row', 'unit', 'label', 'annotator').rows() == [('row 11', 'gold:1', 'extrinsic_wrong', 'Ann'), ('row 11', 'predicted:1', 'omission', 'Ann')]
+    assert saved.select('row', 'unit', 'label', 'annotator').rows() == [('row 11', 'gold:1', 'extrinsic_wrong', 'Ann'),
+        ('row 11', 'predicted:1', 'omission', 'Ann')]
     bench.type('u')
     bench.see('Taken back: row 11, predicted:1')
     bench.see('1 of 80 labelled')
@@ -173,9 +179,10 @@ def test_the_embedded_model_probes_while_the_page_stays_usable(browser, lab, roo
     bench.see('asking …')
     bench.out.get_by_label('Search').fill('number 2 ')  # the kernel answers while the model is asked
     bench.see('1–1 of 1 rows')
-    opened.wait_for(lambda: CAVEAT in bench.out.inner_text(), 'P(True) of the embedded model', 240)
+    opened.wait_for(lambda: PTRUE_CAVEAT in bench.out.inner_text(), 'P(True) of the embedded model', 240)
     bench.button('Counterfactual').click()
-    opened.wait_for(lambda: any(said in bench.out.inner_text() for said in ('the model finds', 'nothing that can be swapped')), 'the counterfactual', 240)
+    opened.wait_for(lambda: any(said in bench.out.inner_text() for said in ('the model finds', 'nothing that can be swapped')),
+                    'the counterfactual', 240)
     opened.shoot('workbench-embedded')
     assert not opened.foreign() and not opened.errors()
     opened.page.close()
@@ -183,7 +190,8 @@ def test_the_embedded_model_probes_while_the_page_stays_usable(browser, lab, roo
 
 def test_a_label_that_cannot_be_saved_stays_on_the_screen(browser, lab, root, tmp_path):
     (tmp_path/'in the way').write_text('')
-    opened = Opened(browser, lab, notebook(root, 'full', [case(n) for n in range(3)], tmp_path/'in the way'/'labels.jsonl'), 1280, 1100).run_all('workbench-full')
+    opened = Opened(browser, lab, notebook(root, 'full', [case(n) for n in range(3)], tmp_path/'in the way'/'labels.jsonl'), 1280,
+                    1100).run_all('workbench-full')
     bench = Bench(opened)
     bench.type('2')
     bench.see('Not saved: extrinsic wrong for row 01')
@@ -199,9 +207,11 @@ def test_a_label_that_cannot_be_saved_stays_on_the_screen(browser, lab, root, tm
 def test_hostile_text_is_shown_and_does_nothing(browser, lab, root, tmp_path):
     with MisbehavingServer() as trap:
         fetched = []
-        trap._server.RequestHandlerClass = type('Trap', (trap._server.RequestHandlerClass,), {'do_GET': lambda handler: fetched.append(handler.path) or handler.send_error(404)})
+        trap._server.RequestHandlerClass = type('Trap', (trap._server.RequestHandlerClass,),
+                                                {'do_GET': lambda handler: fetched.append(handler.path) or handler.send_error(404)})
         texts = [text.replace('\ud83d', '') for text in hostile(f'http://127.0.0.1:{trap.port}')]
-        cases = [{'id': text, 'text': '\n'.join([text, *texts]), 'summary': f'{text} {texts[n - 1]}', 'gold': [f'"{text}"', text], 'categories': [text, text], 'status': 'ok' if n else texts[0],
+        cases = [{'id': text, 'text': '\n'.join([text, *texts]), 'summary': f'{text} {texts[n - 1]}', 'gold': [f'"{text}"', text],
+                  'categories': [text, text], 'status': 'ok' if n else texts[0],
                   'reason': text, 'predicted': [text, texts[n - 1]], 'matched': [1, None]} for n, text in enumerate(texts)]
         opened = Opened(browser, lab, notebook(root, 'hostile', cases, tmp_path/'labels.jsonl'), 1280, 2200).run_all('workbench-hostile')
         assert not opened.errors()
@@ -233,13 +243,16 @@ def test_hostile_text_is_shown_and_does_nothing(browser, lab, root, tmp_path):
 
 
 def test_nothing_is_wider_than_the_page_and_all_controls_have_names(browser, lab, root, tmp_path):
-    cases = [case(n) | {'id': f'a very long id without any space {"x"*200} {n}', 'text': 'word'*50_000, 'summary': 'شمال ' + 'W'*3_000} for n in range(1, 3)]
+    cases = [case(n) | {'id': f'a very long id without any space {"x"*200} {n}', 'text': 'word'*50_000, 'summary': 'شمال ' + 'W'*3_000}
+             for n in range(1, 3)]
     opened = Opened(browser, lab, notebook(root, 'wide', cases, tmp_path/'labels.jsonl'), 1280, 1100).run_all('workbench-wide')
     page = opened.page
-    wide = page.evaluate("""() => [...document.querySelectorAll('.jp-OutputArea-output .factlab *')].filter(e => e.getBoundingClientRect().right > 1280 && getComputedStyle(e).visibility != 'hidden'
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('.jp-OutputArea-output .factlab *')].filter(e => e.getBoundingClientRect().right > 1280 && getComputedStyle(e).visibility != 'hidden'
         && !e.closest('.rows')).map(e => e.className).slice(0, 5)""")
     assert wide == []
-    nameless = page.evaluate("""() => [...document.querySelectorAll('.factlab input, .factlab select, .factlab textarea')].filter(e => e.offsetParent && !(e.labels && [...e.labels].some(l => l.textContent.trim()))
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('.factlab input, .factlab select, .factlab textarea')].filter(e => e.offsetParent && !(e.labels && [...e.labels].some(l => l.textContent.trim()))
         && !e.getAttribute('aria-label') && !e.closest('label')).map(e => e.outerHTML.slice(0, 200))""")
     assert nameless == []
     assert pl.Series(page.locator('.factlab .pane').all_inner_texts()).str.contains('more characters').any()

@@ -6,16 +6,18 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer
 from workbench.test_widgets import examples_of
 
-from factlab.error_analysis.annotations import FALSE_ALARMS, MISSED, REVIEW
+from factlab.error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME, REVIEW_SCHEME
 from factlab.error_analysis.categories import title_of
 from factlab.measures.stats import proportion_interval
-from factlab.reports.exhibits import CATALOG
+from factlab.reports.exhibits import catalog
 from factlab.reports.reproduce import SharedKernel, run_notebook
-from factlab.workbench.page import FINAL_TABLE, Workbench
+from factlab.workbench.annotator import FINAL_TABLE
+from factlab.workbench.page import Workbench
 
-EXHIBITS = {exhibit.id: exhibit for exhibit in CATALOG}
-SCHEMES = {'missed': MISSED, 'invented': FALSE_ALARMS}
-RUN = [{'id': f'row {n}', 'gold': [f'=1+{n}, said "{n}"', f'The year {n} is wrong,\nor so.'][:n % 3], 'predicted': [f'The river is left out {n}.']*(n % 2), 'matched': [None]*(n % 2)} for n in range(40)]
+EXHIBITS = {exhibit.id: exhibit for exhibit in catalog()}
+SCHEMES = {'missed': MISSED_SCHEME, 'invented': FALSE_ALARM_SCHEME}
+RUN = [{'id': f'row {n}', 'gold': [f'=1+{n}, said "{n}"', f'The year {n} is wrong,\nor so.'][:n % 3],
+        'predicted': [f'The river is left out {n}.']*(n % 2), 'matched': [None]*(n % 2)} for n in range(40)]
 
 
 def keys_of(who: str, n: int, size: int) -> str: return str(1 + (7*n + 3*(n//5)*(who == 'Ben'))%size)
@@ -25,9 +27,9 @@ def label_all(examples, file, who: str, schemes) -> dict[tuple[str, str], str]:
     "Label every item by typing into the key field; what was meant, by address."
     bench, meant = Workbench(examples, labels=file, annotator=who, encoder=None, schemes=schemes), {}
     n = 0
-    while bench.annotator.walk.count(bench.annotator.mine) != (len(bench.annotator.walk.items),)*2:
-        item = bench.annotator.walk.item
-        scheme, = bench.annotator.walk.schemes()
+    while bench.annotator.queue.count(bench.annotator.mine) != (len(bench.annotator.queue.items),)*2:
+        item = bench.annotator.queue.item
+        scheme, = bench.annotator.queue.schemes()
         key = keys_of(who, n, len(scheme.labels))
         meant[item['row'], item['unit']] = scheme.by_key(key).name
         bench.annotator.keyboard.value += key
@@ -53,14 +55,15 @@ def kernel():
 def labelled(tmp_path_factory):
     "Two annotators' labels of one run, and what they meant."
     file, examples = tmp_path_factory.mktemp('labels')/'labels.jsonl', examples_of(RUN)
-    return file, examples, {who: label_all(examples, file, who, (MISSED, FALSE_ALARMS)) for who in ('Ann', 'Ben')}
+    return file, examples, {who: label_all(examples, file, who, (MISSED_SCHEME, FALSE_ALARM_SCHEME)) for who in ('Ann', 'Ben')}
 
 
 @pytest.mark.parametrize('format', ['csv', 'tsv', 'jsonl', 'parquet', FINAL_TABLE])
 def test_figures_5_and_7_count_what_was_exported(labelled, kernel, tmp_path, format):
     file, examples, meant = labelled
-    path = export(examples, file, (MISSED, FALSE_ALARMS), tmp_path/'mine', format)
-    pl.DataFrame({'id': ['a', 'b'], 'split': ['dev', 'test'], 'text': ['The mill closed.']*2, 'summary': ['The mill closed in 1913.']*2, 'gold': [['The year is new.']]*2}).write_parquet(tmp_path/'data.parquet')
+    path = export(examples, file, (MISSED_SCHEME, FALSE_ALARM_SCHEME), tmp_path/'mine', format)
+    pl.DataFrame({'id': ['a', 'b'], 'split': ['dev', 'test'], 'text': ['The mill closed.']*2, 'summary': ['The mill closed in 1913.']*2,
+                  'gold': [['The year is new.']]*2}).write_parquet(tmp_path/'data.parquet')
     with MisbehavingServer() as server:
         server.script = lambda call: answer('None')
         given = {'models': [f'openai:any?base_url={server.url}'], 'data': str(tmp_path/'data.parquet'), 'labels': str(path)}
@@ -69,21 +72,25 @@ def test_figures_5_and_7_count_what_was_exported(labelled, kernel, tmp_path, for
             assert outcome.status == 'measured', outcome.error
             cells = pl.read_csv(tmp_path/'out'/f'{id}.csv')
             addresses = {item for item in meant['Ann'] if item[1].startswith('gold' if side == 'missed' else 'predicted')}
-            agreed = Counter(meant['Ann'][item] for item in addresses if meant['Ann'][item] == meant['Ben'][item])  # two annotators: no majority where they differ
+            # two annotators: no majority where they differ
+            agreed = Counter(meant['Ann'][item] for item in addresses if meant['Ann'][item] == meant['Ben'][item])
             total = sum(agreed.values())
             assert 0 < total < len(addresses)
-            ours = {(row, column.removeprefix(f'{examples.run} ')): values for row, column, *values in cells.filter(pl.col('ours').is_not_null()).select('row', 'column', 'ours', 'low', 'high', 'n').iter_rows()}
+            ours = {(row, column.removeprefix(f'{examples.run} ')): values
+                    for row, column, *values in cells.filter(pl.col('ours').is_not_null()).select('row', 'column', 'ours', 'low', 'high',
+                            'n').iter_rows()}
             for label in SCHEMES[side].labels:
                 share = proportion_interval(agreed[label.name], total)
-                assert ours[title_of(label.name), 'Count'][0] == agreed[label.name] and ours[title_of(label.name), 'Share'] == [*(round(x, 6) for x in (share.estimate, share.low, share.high)), total]
+                assert ours[title_of(label.name), 'Count'][0] == agreed[label.name]
+                assert ours[title_of(label.name), 'Share'] == [*(round(x, 6) for x in (share.estimate, share.low, share.high)), total]
             assert ours['All', 'Count'][0] == total and ours['Undecided', 'Count'][0] == len(addresses) - total
 
 
 @pytest.mark.parametrize('format', ['csv', 'tsv', 'jsonl', 'parquet'])
 def test_the_agreement_is_that_of_the_exported_reviews(kernel, tmp_path, format):
     examples = examples_of(RUN)
-    meant = {who: label_all(examples, tmp_path/'labels.jsonl', who, (REVIEW,)) for who in ('Ann', 'Ben')}
-    path = export(examples, tmp_path/'labels.jsonl', (REVIEW,), tmp_path/'mine', format)
+    meant = {who: label_all(examples, tmp_path/'labels.jsonl', who, (REVIEW_SCHEME,)) for who in ('Ann', 'Ben')}
+    path = export(examples, tmp_path/'labels.jsonl', (REVIEW_SCHEME,), tmp_path/'mine', format)
     outcome = run_notebook(EXHIBITS['final/agreement'], {'annotations': [str(path)]}, kernel, out=tmp_path/'out')
     assert outcome.status == 'measured', outcome.error
     pairs = [(meant['Ann'][item], meant['Ben'][item]) for item in meant['Ann']]

@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
-from factlab.error_analysis.annotations import MISSED, REVIEW, LabelScheme
+from factlab.error_analysis.annotations import MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
 from factlab.localization.matching import MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import Run, make_run
-from factlab.studies.final.probes import CAVEAT
+from factlab.probing.questions import PTRUE_CAVEAT
+from factlab.workbench.annotator import Annotator
+from factlab.workbench.comparison import RunComparison
+from factlab.workbench.example_view import ExampleView, folded_html, marked_html
 from factlab.workbench.examples import (
-    KINDS,
+    ERROR_KINDS,
     SHOW,
     SORTS,
     Error,
@@ -31,32 +34,40 @@ from factlab.workbench.examples import (
     cut,
     error_items,
     errors_of,
+    escaped,
     find_span,
     pieces,
     read_examples,
     rows_of,
     sample_rows,
     select_examples,
-    shown,
     word_scores,
 )
-from factlab.workbench.page import Annotator, Case, Compare, Probe, Scratch, Workbench, counterfactual_probe, p_true_probe, result_html
-from factlab.workbench.widgets import STYLE, ExampleView, PagedTable, RunTable, folded, marked
+from factlab.workbench.page import Workbench
+from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
+from factlab.workbench.scratch import ScratchPad
+from factlab.workbench.table import RunTable
+from factlab.workbench.widgets import STYLE, PagedTable
 
-COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok', 'reason': '', 'answer': ''}
+COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok',
+    'reason': '', 'answer': ''}
 
 
 def frames(cases: list[dict]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     "Predictions, rows and matches of cases with id, text, summary, gold, predicted, matched."
-    cases = [COUNTS | {'id': str(n), 'text': 'A source.', 'summary': 'A summary.', 'gold': [], 'predicted': [], 'matched': []} | case for n, case in enumerate(cases)]
-    rows = pl.DataFrame([{k: case[k] for k in ('id', 'text', 'summary', 'gold')} for case in cases], schema={'id': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String)})
-    return PREDICTIONS.frame([{k: case[k] for k in PREDICTIONS.columns} for case in cases]), rows, MATCHES.frame([{k: case[k] for k in MATCHES.columns} for case in cases])
+    cases = [COUNTS | {'id': str(n), 'text': 'A source.', 'summary': 'A summary.', 'gold': [], 'predicted': [], 'matched': []} | case
+             for n, case in enumerate(cases)]
+    rows = pl.DataFrame([{k: case[k] for k in ('id', 'text', 'summary', 'gold')} for case in cases],
+                        schema={'id': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String)})
+    return PREDICTIONS.frame([{k: case[k] for k in PREDICTIONS.columns}
+                              for case in cases]), rows, MATCHES.frame([{k: case[k] for k in MATCHES.columns} for case in cases])
 
 
 def examples_of(cases: list[dict]): return read_examples(*frames(cases))
 
 
-CASES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(-1, 2), max_size=4), st.sampled_from(['ok', 'unparsed'])), min_size=1, max_size=8)
+CASES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(-1, 2), max_size=4), st.sampled_from(['ok', 'unparsed'])), min_size=1,
+                 max_size=8)
 
 @settings(max_examples=60, deadline=None)
 @given(CASES)
@@ -64,21 +75,26 @@ def test_counts_items_and_filters_are_what_a_loop_finds(drawn):
     cases = []
     for gold, to, status in drawn:
         matched = [g if 0 <= g < gold else None for g in to]
-        answer = {'predicted': [f'prediction {n}' for n in range(len(to))], 'matched': matched} if status == 'ok' else {'predicted': None, 'matched': None}
+        answer = {'predicted': [f'prediction {n}' for n in range(len(to))], 'matched': matched} if status == 'ok' else {'predicted': None,
+            'matched': None}
         cases.append({'gold': [f'gold {n}' for n in range(gold)], 'status': status} | answer)
     examples = examples_of(cases)
     frame = examples.frame
     for row, case in zip(frame.to_dicts(), cases, strict=True):
-        if case['matched'] is None: assert row['missed'] is row['invented'] is row['found'] is None
+        if case['matched'] is None: assert row['missed'] is row['false_alarms'] is row['found'] is None
         else:
             found = {g for g in case['matched'] if g is not None}
-            assert (row['found'], row['missed'], row['invented']) == (len(found), len(case['gold']) - len(found), case['matched'].count(None))
+            assert (row['found'], row['missed'], row['false_alarms']) == (len(found), len(case['gold']) - len(found),
+                case['matched'].count(None))
             kinds = [error.kind for error in errors_of(row)]
-            assert (kinds.count('matched'), kinds.count('missed'), kinds.count('invented')) == (row['found'], row['missed'], row['invented'])
+            assert (kinds.count('matched'), kinds.count('missed'), kinds.count('invented')) == (row['found'], row['missed'],
+                row['false_alarms'])
     by_hand = [(row['id'], error.unit, error.kind, error.text) for row in frame.to_dicts() for error in errors_of(row)]
-    assert error_items(examples, tuple(KINDS)).select('row', 'unit', 'kind', 'text').rows() == by_hand
-    assert select_examples(frame, Query('missed errors')).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
-    assert select_examples(frame, Query(least=2)).tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
+    assert error_items(examples, tuple(ERROR_KINDS)).select('row', 'unit', 'kind', 'text').rows() == by_hand
+    assert select_examples(frame, Query('missed errors')).tolist() == [n
+        for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
+    assert select_examples(frame, Query(min_errors=2)).tolist() == [n
+        for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
     order = select_examples(frame, Query(sort='most errors')).tolist()
     assert order == sorted(range(len(cases)), key=lambda n: (frame['errors'][n] is None, -(frame['errors'][n] or 0)))
     for show in SHOW:
@@ -91,7 +107,8 @@ def test_pieces_are_the_text_and_know_their_marks(text, spans):
     marks = [Mark(*span) for span in spans]
     cuts = pieces(text, marks)
     assert ''.join(piece for piece, _ in cuts) == text
-    by_character = [tuple(sorted({m.number for m in marks if 0 <= m.start < m.end <= len(text) and m.start <= i < m.end})) for i in range(len(text))]
+    by_character = [tuple(sorted({m.number for m in marks if 0 <= m.start < m.end <= len(text) and m.start <= i < m.end}))
+                    for i in range(len(text))]
     assert [numbers for piece, numbers in cuts for _ in piece] == by_character
 
 
@@ -108,7 +125,8 @@ class Reader(HTMLParser):
     def handle_data(self, data): self.text += data
 
 
-ALLOWED = {'p', 'b', 'bdi', 'br', 'div', 'h4', 'span', 'mark', 'sup', 'details', 'summary', 'style', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'progress'}
+ALLOWED = {'p', 'b', 'bdi', 'br', 'div', 'h4', 'span', 'mark', 'sup', 'details', 'summary', 'style', 'table', 'thead', 'tbody', 'tr', 'td',
+           'th', 'progress'}
 ATTRIBUTES = {'class', 'style', 'role', 'dir', 'scope', 'aria-label', 'aria-live', 'aria-hidden', 'value', 'max'}
 
 def html_of(widget) -> str:
@@ -121,16 +139,20 @@ def html_of(widget) -> str:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80))
 def test_shown_text_holds_no_markup(text):
-    read = Reader(shown(text))
-    assert not read.tags and not any(c in read.text for c in '\x00\x1b\u202e\u2066') and read.text.count('\n') >= text.replace('\r\n', '\n').count('\n')
+    read = Reader(escaped(text))
+    assert not read.tags and not any(c in read.text for c in '\x00\x1b\u202e\u2066')
+    assert read.text.count('\n') >= text.replace('\r\n', '\n').count('\n')
 
 def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
     texts = [text.replace('\ud83d', '') for text in hostile()]
-    cases = [{'id': text, 'text': text, 'summary': text, 'gold': [text, *texts], 'predicted': [text, f'"{text}"'], 'matched': [0, None], 'status': 'ok', 'reason': text} for text in texts]
+    cases = [{'id': text, 'text': text, 'summary': text, 'gold': [text, *texts], 'predicted': [text, f'"{text}"'], 'matched': [0, None],
+              'status': 'ok', 'reason': text} for text in texts]
     predictions, rows, matches = frames(cases)
     scheme = LabelScheme(texts[0], [(str(n), text, text) for n, text in enumerate(texts[:8])])
-    bench = Workbench(predictions, rows.with_columns(categories=pl.col('gold'), spans=pl.col('gold')), matches, other=predictions, other_matches=matches, labels=tmp_path/'labels.jsonl', annotator=texts[1],
-                      encoder=None, schemes=[scheme], p_true=lambda case: {texts[0]: texts[1]}, models={'scripted': ScriptedModel('scripted', lambda request: texts[0])})
+    bench = Workbench(predictions, rows.with_columns(categories=pl.col('gold'), spans=pl.col('gold')), matches, other=predictions,
+                      other_matches=matches, labels=tmp_path/'labels.jsonl', annotator=texts[1],
+                      encoder=None, schemes=[scheme], p_true=lambda case: {texts[0]: texts[1]},
+                      models={'scripted': ScriptedModel('scripted', lambda request: texts[0])})
     seen = ''
     for place in range(len(texts)):
         bench.table.selected = place
@@ -149,25 +171,29 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
 
 def test_a_run_made_here_finds_its_own_rows(tmp_path):
     sample = sample_rows().head(3)
-    run = make_run(data.load('sample').head(3), Localizer('zero_shot1', prompt_set().zero_shot[0]), ScriptedModel('scripted', lambda request: 'A. The year is wrong.'),
+    run = make_run(data.load('sample').head(3), Localizer('zero_shot1', prompt_set().zero_shot[0]),
+                   ScriptedModel('scripted', lambda request: 'A. The year is wrong.'),
                    dataset='sample', store=False, folder=tmp_path)
     rows, notes = rows_of(run)
     assert notes == []
     changed = Run(run.manifest | {'dataset': run.manifest['dataset'] | {'fingerprint': '0'}}, run.folder, run.predictions)
     assert 'not exactly those' in rows_of(changed)[1][0]
-    with pytest.raises(DataError, match='rows='): rows_of(Run(run.manifest | {'dataset': {'name': 'gone.jsonl'}}, run.folder, run.predictions))
+    with pytest.raises(DataError, match='rows='):
+        rows_of(Run(run.manifest | {'dataset': {'name': 'gone.jsonl'}}, run.folder, run.predictions))
     examples = read_examples(run, judge='encoder')
     assert rows['id'].to_list() == sample['id'].to_list() and examples.model == 'scripted' and examples.frame['matched'].null_count() == 0
     assert examples.frame['categories'].to_list() == sample['categories'].to_list()
 
 
 def test_bad_input_is_said_and_shown(tmp_path):
-    predictions, rows, matches = frames([{'gold': ['a'], 'predicted': ['b'], 'matched': [0]}, {'status': 'failed', 'reason': 'server gone', 'predicted': None, 'matched': None}])
+    predictions, rows, matches = frames([{'gold': ['a'], 'predicted': ['b'], 'matched': [0]},
+                                         {'status': 'failed', 'reason': 'server gone', 'predicted': None, 'matched': None}])
     bare = read_examples(predictions, rows.drop('gold'), matches)
     reviewed = Workbench(bare, labels=tmp_path/'bare.jsonl', annotator='Ann', encoder=None).annotator
     reviewed.label('1')
     assert reviewed.file.labels().select('scheme', 'kind', 'label').rows() == [('review', 'predicted', 'right')]
-    assert any('no gold' in note for note in bare.notes) and [error.kind for error in errors_of(bare.frame.row(0, named=True))] == ['predicted']
+    assert any('no gold' in note for note in bare.notes)
+    assert [error.kind for error in errors_of(bare.frame.row(0, named=True))] == ['predicted']
     old = read_examples(predictions.drop('reason', 'status'), rows, matches)
     assert any('another version' in note for note in old.notes) and old.frame['status'].to_list() == ['unknown', 'unknown']
     verdicts = VERDICTS.frame([{name: (COUNTS | {'id': '0', 'inconsistent': True})[name] for name in VERDICTS.columns}])
@@ -189,28 +215,32 @@ def test_bad_input_is_said_and_shown(tmp_path):
 def test_long_texts_stay_whole_and_small_enough():
     text = ''.join(f'Sentence {n} is about the number {n}. ' for n in range(6_000))[:200_000]
     view = ExampleView(encoder=None)
-    view.show(examples_of([{'text': text, 'summary': text, 'gold': ['The number 2500 is wrong: "number 2500" is not there.']}]).frame.row(0, named=True))
+    view.show(examples_of([{'text': text, 'summary': text, 'gold': ['The number 2500 is wrong: "number 2500" is not there.']}]).frame.row(0,
+        named=True))
     for part in (view.source, view.summary):
         read = Reader(re.sub(r'<h4>.*?</h4>|<sup>.*?</sup>|<summary>.*?</summary>', '', part.value))
         assert read.text == text and len(part.value) < 1.3*len(text)
     assert '>number 2500<' in view.summary.value and 'evidence' in view.source.value
     beyond = 'x'*1_000_000
-    assert 'remaining 600,000 characters' in folded(beyond) and len(folded(beyond)) < 410_000
+    assert 'remaining 600,000 characters' in folded_html(beyond) and len(folded_html(beyond)) < 410_000
 
 
 def test_spans_are_found_where_they_can_be():
     summary, source = 'The old mill of Lund closed in 1913, said Mr. "X".', 'The mill closed in 1931.'
     def found(**parts): return [summary[a:b] for a, b in find_span(Error(1, 'missed', 'gold:0', **parts), summary, source)]
     assert found(gold='Wrong.', span='Lund') == ['Lund'] and found(gold='The word "old mill" is added.') == ['old mill']
-    assert found(gold='Lund is not mentioned, nor is 1913.') == ['1913', 'Lund'] and found(gold='It is all wrong.') == [] and found(gold='Span elsewhere', span='nowhere') == []
+    assert found(gold='Lund is not mentioned, nor is 1913.') == ['1913', 'Lund'] and found(gold='It is all wrong.') == []
+    assert found(gold='Span elsewhere', span='nowhere') == []
     assert found(gold='“1931”, not “1913”') == ['1913'] and found(gold='It was 191.') == ['191']
     assert find_span(Error(1, 'missed', 'gold:0', gold='x'*300_000), summary, source) == []
-    assert found(gold='Nothing says that it is old.') == ['old'] and found(gold='That it closed is wrong.') == []  # the source lacks one, and has the other
+    # the source lacks one, and has the other
+    assert found(gold='Nothing says that it is old.') == ['old'] and found(gold='That it closed is wrong.') == []
 
 
 def test_evidence_by_words_prefers_rare_words_and_finds_nothing_in_nothing():
     source = 'The mill closed in 1931. The mill stood by the river. The miller of the mill was old.'
-    assert [source[a:b] for a, b in best_sentences(source, 'Nothing says that the mill stood by a river', 1)] == ['The mill stood by the river.']
+    assert [source[a:b] for a, b in best_sentences(source, 'Nothing says that the mill stood by a river',
+                                                   1)] == ['The mill stood by the river.']
     assert best_sentences(source, 'zebra') == [] and best_sentences('', 'mill') == [] and word_scores('', ['a']).tolist() == [0]
 
 
@@ -218,9 +248,10 @@ def test_evidence_goes_on_without_an_encoder(monkeypatch):
     def broken(*_, **__): raise ModelError('no weights here')
     monkeypatch.setattr('factlab.workbench.examples.Encoder', broken)
     view = ExampleView()
-    view.show(examples_of([{'text': 'The mill closed. The king spoke of ships.', 'gold': ['Nothing is said of the mill.']}]).frame.row(0, named=True))
+    view.show(examples_of([{'text': 'The mill closed. The king spoke of ships.', 'gold': ['Nothing is said of the mill.']}]).frame.row(0,
+        named=True))
     view.wait()
-    assert 'evidence' in view.source.value and 'no weights here' in view.note.value and view.encoder is None
+    assert 'evidence' in view.source.value and 'no weights here' in view.note.value and view.evidence.encoder is None
 
 
 def test_the_encoder_looks_once_for_each_error(monkeypatch):
@@ -232,7 +263,8 @@ def test_the_encoder_looks_once_for_each_error(monkeypatch):
             return np.array([[1, 0], *[[1, 0] if 'ships' in text else [0, 1] for text in texts[1:]]], np.float32)
     monkeypatch.setattr('factlab.workbench.examples.Encoder', Fake)
     view = ExampleView()
-    row = examples_of([{'text': 'The mill closed. The king spoke of ships. Rain fell.', 'gold': ['The mill is not there.', 'Boats?']}]).frame.row(0, named=True)
+    row = examples_of([{'text': 'The mill closed. The king spoke of ships. Rain fell.',
+                        'gold': ['The mill is not there.', 'Boats?']}]).frame.row(0, named=True)
     view.show(row)
     for _ in range(3):
         view.step(1)
@@ -268,12 +300,13 @@ def test_duplicate_rows_and_odd_categories_do_not_confuse_the_table():
 def test_two_annotators_and_schemes_on_one_file(tmp_path):
     items = error_items(examples_of([{'gold': ['a', 'b'], 'predicted': ['c'], 'matched': [None]}]))
     wording = LabelScheme('wording', (('7', 'clear'), ('8', 'vague')), on=('missed',))
-    ann, ben = (Annotator(items, (MISSED, wording), tmp_path/'labels.jsonl', who) for who in ('Ann', 'Ben'))
+    ann, ben = (Annotator(items, (MISSED_SCHEME, wording), tmp_path/'labels.jsonl', who) for who in ('Ann', 'Ben'))
     ann.keyboard.value = '17'  # both schemes for the first item, then on to the second
-    assert ann.at == 1 and ann.walk.count(ann.mine) == (1, 2)
+    assert ann.at == 1 and ann.queue.count(ann.mine) == (1, 2)
     ben.label('2')
     ben.label('8')
-    assert ben.file.labels().select('annotator', 'scheme', 'label').rows() == [('Ann', 'final/missed', 'extrinsic_correct'), ('Ben', 'final/missed', 'extrinsic_wrong'), ('Ann', 'wording', 'clear'), ('Ben', 'wording', 'vague')]
+    assert ben.file.labels().select('annotator', 'scheme', 'label').rows() == [('Ann', 'final/missed', 'extrinsic_correct'),
+        ('Ben', 'final/missed', 'extrinsic_wrong'), ('Ann', 'wording', 'clear'), ('Ben', 'wording', 'vague')]
     ann.file.refresh()
     ann.at = 0
     assert 'Ben' in ann.buttons.children[1].description
@@ -285,18 +318,18 @@ def test_two_annotators_and_schemes_on_one_file(tmp_path):
     ann.who.value = ''
     ann.at = 0
     ann.label('1')
-    assert 'who is labelling' in ann.status.value and ann.unsaved is not None
+    assert 'who is labelling' in ann.status.value and ann.session.unsaved is not None
 
 
 def test_export_and_import(tmp_path):
     items = error_items(examples_of([{'gold': ['a', 'b']}]))
-    ann = Annotator(items, (REVIEW,), tmp_path/'a.jsonl', 'Ann')
+    ann = Annotator(items, (REVIEW_SCHEME,), tmp_path/'a.jsonl', 'Ann')
     ann.keyboard.value = '12'
     for name in ann.exchange.format.options:
         ann.exchange.format.value = name
         ann.exchange.write()
         assert '2 labels written' in ann.status.value, name
-    ben = Annotator(items, (REVIEW,), tmp_path/'b.jsonl', 'Ben')
+    ben = Annotator(items, (REVIEW_SCHEME,), tmp_path/'b.jsonl', 'Ben')
     ben.exchange.target.value, ben.exchange.format.value = str(tmp_path/'a-labels'), 'parquet'
     ben.exchange.read()
     assert '2 labels taken in' in ben.status.value and ben.file.labels().equals(ann.file.labels())
@@ -306,27 +339,31 @@ def test_export_and_import(tmp_path):
 
 
 def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
-    bench = Workbench(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    bench = Workbench(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]),
+                      labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
     bench.table.show_.value = 'missed errors'
-    assert bench.annotator.walk.count(set()) == (0, 10) and bench.annotator.walk.items['row'].gather(bench.annotator.walk.order).unique().sort().to_list() == ['1', '3', '5', '7', '9']
-    bench.annotator.onwards()
-    while bench.annotator.walk.count(bench.annotator.mine)[0] < 10: bench.annotator.label('1')
+    assert bench.annotator.queue.count(set()) == (0, 10)
+    assert bench.annotator.queue.items['row'].gather(bench.annotator.queue.order).unique().sort().to_list() == ['1', '3', '5', '7', '9']
+    bench.annotator.to_next_open()
+    while bench.annotator.queue.count(bench.annotator.mine)[0] < 10: bench.annotator.label('1')
     assert set(bench.annotator.file.labels()['row']) == {'1', '3', '5', '7', '9'}
     bench.table.search.value = 'nothing has this'
     bench.annotator.keyboard.value = '1'
-    assert bench.annotator.walk.count(bench.annotator.mine) == (0, 0)
+    assert bench.annotator.queue.count(bench.annotator.mine) == (0, 0)
 
 
 def test_a_row_opens_at_what_one_came_for(tmp_path):
     case = {'gold': ['a', 'b', 'c'], 'predicted': ['p', 'q'], 'matched': [0, None]}
-    bench = Workbench(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    bench = Workbench(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl',
+                      annotator='Ann', encoder=None)
     def opened(place, show='all rows'):
         bench.table.selected = None
         bench.table.show_.value = show
         bench.table.selected = place
         return bench.view.error and bench.view.error.unit
-    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'invented errors') == 'predicted:1' and opened(1, 'missed errors') == 'gold:1'
-    assert bench.annotator.walk.item['unit'] == 'gold:1'
+    assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'false alarms') == 'predicted:1'
+    assert opened(1, 'missed errors') == 'gold:1'
+    assert bench.annotator.queue.item['unit'] == 'gold:1'
     bench.annotator.label('1')
     assert opened(1, 'missed errors') == 'gold:2' and opened(1) == 'gold:2'
     bench.annotator.label('1')
@@ -337,12 +374,13 @@ def test_a_row_opens_at_what_one_came_for(tmp_path):
 def test_the_probe_shows_what_goes_wrong():
     def broken(case): raise ValueError('<b>no</b>')
     def refused(case): raise ModelError('no such model')
-    probe = Probe(broken, refused)
-    probe.case = Case({}, Error(1, 'missed', 'gold:0', 'text'), None)
+    probe = ProbePanel(broken, refused)
+    probe.case = ProbedError({}, Error(1, 'missed', 'gold:0', 'text'), None)
     for name, said in (('P(True)', 'ValueError: &lt;b&gt;no'), ('Counterfactual', 'no such model')):
         probe.run(name)
         probe.wait()
-        assert said in probe.errand.value and 'class="bad"' in probe.errand.value and not probe.result.value and not probe.buttons[name].disabled
+        assert said in probe.task.value and 'class="bad"' in probe.task.value and not probe.result.value
+        assert not probe.buttons[name].disabled
     assert Reader(result_html(pl.DataFrame({'<i>': ['<b>', None], 'x': [.5, 1.]}))).tags == {'table', 'thead', 'tbody', 'tr', 'th', 'td'}
 
 
@@ -353,41 +391,42 @@ def test_a_probe_leaves_the_kernel_free_and_tells_that_it_is_at_work():
         began.set()
         assert may_end.wait(30)
         return {'P(True)': .5}
-    probe, cases = Probe(slow), [Case({'id': 'row'}, Error(n, 'missed', f'gold:{n}', 'text'), None) for n in (1, 2)]
+    probe, cases = ProbePanel(slow), [ProbedError({'id': 'row'}, Error(n, 'missed', f'gold:{n}', 'text'), None) for n in (1, 2)]
     probe.case = cases[0]
     probe.run('P(True)')
-    assert began.wait(30) and 'asking' in probe.errand.value and probe.buttons['P(True)'].disabled
+    assert began.wait(30) and 'asking' in probe.task.value and probe.buttons['P(True)'].disabled
     probe.run('P(True)')  # a second click begins nothing
     probe.case = cases[1]  # the kernel takes other work meanwhile
     may_end.set()
     probe.wait()
-    assert asked == [1] and 'error 1 of row is done' in probe.errand.value and not probe.result.value and not probe.buttons['P(True)'].disabled
+    assert asked == [1] and 'error 1 of row is done' in probe.task.value and not probe.result.value
+    assert not probe.buttons['P(True)'].disabled
     probe.run('P(True)')
     probe.wait()
-    assert asked == [1, 2] and '0.500' in probe.result.value and not probe.errand.value
+    assert asked == [1, 2] and '0.500' in probe.result.value and not probe.task.value
 
 
 def test_the_default_probes_on_the_embedded_model():
     row = {'id': 'a', 'text': 'The mill in Lund closed.', 'summary': 'The mill in Lund closed in 1913.'}
-    probe = Probe(p_true_probe(store=False), counterfactual_probe(store=False))
-    probe.case = Case(row, Error(1, 'missed', 'gold:0', 'The year 1913 is not in the text.'), '1913')
+    probe = ProbePanel(p_true_probe(store=False), counterfactual_probe(store=False))
+    probe.case = ProbedError(row, Error(1, 'missed', 'gold:0', 'The year 1913 is not in the text.'), '1913')
     probe.question.value, probe.answer.value = 'When did the mill in Lund close?', '1913'
     probe.run('P(True)')
     probe.wait()
-    assert CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.errand.value
+    assert PTRUE_CAVEAT in probe.result.value and re.search(r'<td[^>]*>0\.\d{3}</td>', probe.result.value) and not probe.task.value
     probe.run('Counterfactual')
     probe.wait()
-    assert 'swapped' in probe.result.value and not probe.errand.value
-    probe.case = Case(row, Error(1, 'missed', 'gold:0', 'Nothing fits.'), None)
+    assert 'swapped' in probe.result.value and not probe.task.value
+    probe.case = ProbedError(row, Error(1, 'missed', 'gold:0', 'Nothing fits.'), None)
     probe.run('Counterfactual')
     probe.wait()
     assert 'no place in the summary' in probe.result.value
 
 
 def test_scratch_says_what_it_needs_and_what_failed():
-    scratch = Scratch({'silent': ScriptedModel('silent', lambda request: '')}, store=False)
+    scratch = ScratchPad({'silent': ScriptedModel('silent', lambda request: '')}, store=False)
     scratch.run()
-    assert 'needed' in scratch.errand.value
+    assert 'needed' in scratch.task.value
     scratch.source.value = scratch.summary.value = 'a'
     scratch.run()
     scratch.wait()
@@ -395,11 +434,12 @@ def test_scratch_says_what_it_needs_and_what_failed():
     scratch.model.value = 'no-such-backend:x'
     scratch.run()
     scratch.wait()
-    assert 'bad' in scratch.errand.value and not scratch.status.value and not scratch.start.disabled
+    assert 'bad' in scratch.task.value and not scratch.status.value and not scratch.start.disabled
 
 
 def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
-    bench = Workbench(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
+    bench = Workbench(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl',
+                      annotator='Ann', encoder=None)
     looks = [tuple(sorted(set(button._dom_classes) - {'card', 'on'})) for button in bench.view.cards.children]
     assert len(set(looks)) == 28 and all(f'.card.{name} {{' in STYLE for look in looks for name in look)
     rows = []
@@ -410,20 +450,24 @@ def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
 
 
 def test_comparison_counts_every_error_once_and_says_what_is_left_out():
-    cases = [{'gold': ['a', 'b', 'c', 'd'], 'predicted': ['p']*4, 'matched': [0, 1, None, None]}, {'gold': ['e']}, {'gold': ['f'], 'text': 'other'}, {}]
+    cases = [{'gold': ['a', 'b', 'c', 'd'], 'predicted': ['p']*4, 'matched': [0, 1, None, None]}, {'gold': ['e']},
+             {'gold': ['f'], 'text': 'other'}, {}]
     first = examples_of([*cases, {'id': 'alone', 'gold': ['z']}])
-    other = [cases[0] | {'matched': [0, 2, None, None]}, {'gold': ['e'], 'status': 'unparsed', 'predicted': None, 'matched': None}, {'gold': ['f']}, {}]
+    other = [cases[0] | {'matched': [0, 2, None, None]}, {'gold': ['e'], 'status': 'unparsed', 'predicted': None, 'matched': None},
+             {'gold': ['f']}, {}]
     frame, notes = compare_examples(first, examples_of(other))
     assert frame['outcome'].to_list() == ['both', 'won', 'lost', 'neither'] and len(notes) == 3
     assert [notes[0][:6], notes[1][:6], notes[2][:13]] == ['1 rows', '1 rows', '1 shared rows']
-    compare = Compare(first, examples_of(other), blind=True)
+    compare = RunComparison(first, examples_of(other), blind=True)
     compare.outcome.value = 'lost'
     compare.paged.step(1)
     assert compare.views[0].number == 3 and compare.views[1].error.kind == 'matched'
-    bare, notes = compare_examples(*[examples._replace(frame=examples.frame.with_columns(matched=pl.lit(None, pl.List(pl.Int64)))) for examples in (first, first)])
+    bare, notes = compare_examples(*[examples._replace(frame=examples.frame.with_columns(matched=pl.lit(None, pl.List(pl.Int64))))
+                                     for examples in (first, first)])
     assert bare['unit'].unique().to_list() == ['summary'] and 'said to have an error' in notes[0]
 
 
 def test_marks_and_short_forms():
-    assert marked('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…' and cut(None, 5) == ''
+    assert marked_html('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…'
+    assert cut(None, 5) == ''
     assert cut('x' + ' '*1000 + 'y', 10) == 'x…'

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from factlab.audit.checks import bounds_meet, f1_checks, mean_bounds, recompute, same_checks
+from factlab.audit.checks import bounds_meet, f1_checks, mean_bounds, recompute
+from factlab.audit.relations import same_checks
 from factlab.core.core import package_dir
 from factlab.reports.published import read_published, rounding_interval
 

@@ -12,14 +12,16 @@ from sklearn.metrics import roc_auc_score
 from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load_sample
 from factlab.localization import matching
+from factlab.localization.methods import ZERO_SHOT
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.ptrue import QUESTIONS
+from factlab.probing.questions import PTRUE_CAVEAT, question_writer
 from factlab.reports.tables import show_table
+from factlab.studies import base
+from factlab.studies.base import write_study
 from factlab.studies.final import probes as final_probes
-from factlab.studies.final import study as final
 from factlab.studies.final.errors import read_p_true
 from factlab.studies.final.probes import (
-    CAVEAT,
     calibration_chart,
     counterfactual_cases,
     counterfactual_cells,
@@ -38,10 +40,10 @@ from factlab.studies.final.probes import (
     study_questions,
     write_probe,
     write_ptrue,
-    writer_of,
 )
-from factlab.studies.final.study import Study, write_study
-from factlab.workbench.page import TRUTH, USE, Annotator, question_items, reviewed_questions
+from factlab.studies.final.study import Study
+from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
+from factlab.workbench.page import Annotator
 
 
 def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}
@@ -72,7 +74,7 @@ def models(monkeypatch, tmp_path):
     "Scripted models under names, which tests may add to."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     there = {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
-    for module in (final, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
     return there
 
 
@@ -148,7 +150,7 @@ def test_the_caveat_stands_on_the_chart_of_the_embedded_model_only(models):
     asked = load_questions().head(10)
     exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
     lines = {name: ptrue_chart(asked, exact, name).to_dict()['title']['subtitle'] for name in ('tiny', 'tiny?dtype=float32', 'believer')}
-    assert [any(CAVEAT in line for line in lines[name]) for name in lines] == [True, True, False]
+    assert [any(PTRUE_CAVEAT in line for line in lines[name]) for name in lines] == [True, True, False]
     assert any(f'n = {len(asked.filter("truth"))}' in line for line in lines['tiny'])
 
 
@@ -177,7 +179,7 @@ def test_the_calibration_chart_holds_the_reliability_table(models):
     asked = load_questions()
     exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
     drawn = calibration_chart(asked, exact, 'tiny').to_dict()
-    assert any(CAVEAT in line for line in drawn['title']['subtitle'])
+    assert any(PTRUE_CAVEAT in line for line in drawn['title']['subtitle'])
     points = max(drawn['datasets'].values(), key=lambda rows: 'n' in rows[0])
     bins = np.minimum((np.array([belief(answer) for answer in asked['answer']])*10).astype(int), 9)
     assert sorted(row['n'] for row in points) == sorted(np.bincount(bins)[np.bincount(bins) > 0].tolist())
@@ -208,9 +210,9 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     assert read_p_true(tmp_path/'kept.parquet') == {('blind', f'test {n}', 'gold:0'): kept['p_true'][n] for n in range(3)}
 
     loaded = load_questions(tmp_path/'kept.parquet')  # reviewed in the workbench, and given back
-    review = Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ann')
+    review = Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path/'review.jsonl', 'Ann')
     review.keyboard.value = '132'
-    Annotator(question_items(loaded), (USE, TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
+    Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
     done = reviewed_questions(loaded, review.file.labels())
     assert done.columns == loaded.columns and done.select('review', 'truth').rows() == [('open', True), ('dropped', None), ('open', None)]
     done.write_parquet(tmp_path/'reviewed.parquet')
@@ -233,11 +235,11 @@ def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
     models['tiny'] = ScriptedModel('tiny', lambda request: believing()(request) if 'This answer is' in request.messages[-1].content else 'None', revision='1')
     study = Study(data=str(tmp_path/'mine.parquet'))
     asked, who = study_questions(study, 'tiny', method='zero_shot')
-    assert writer_of('tiny') == 'gaps' and writer_of('tiny', 'a model') == 'a model' and writer_of('a model') == 'a model'
+    assert question_writer('tiny') == 'gaps' and question_writer('tiny', 'a model') == 'a model' and question_writer('a model') == 'a model'
     written = asked.filter(pl.col('question').is_not_null())
     assert written.height and written['question'].str.contains('____', literal=True).all() and not [r for r in models['tiny'].asked if 'Write one question' in r.messages[-1].content]
-    lines = ' '.join(ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, writer_of('tiny')).to_dict()['title']['subtitle'])
-    assert 'gaps in the sentences' in lines and f'none for {asked.height - written.height} of {asked.height} facts' in lines and CAVEAT in lines
+    lines = ' '.join(ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, question_writer('tiny')).to_dict()['title']['subtitle'])
+    assert 'gaps in the sentences' in lines and f'none for {asked.height - written.height} of {asked.height} facts' in lines and PTRUE_CAVEAT in lines
 
 
 # ---- one question -----------------------------------------------------------------------------------------------------------------
@@ -313,7 +315,7 @@ def test_detections_before_and_after_are_those_of_the_script(models, cases):
 
 def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
     keeps = models['knowing'].answer
-    first, second = (prompt.render(text='', summary='')[-1].content[:40] for prompt in final.localize.ZERO_SHOT)
+    first, second = (prompt.render(text='', summary='')[-1].content[:40] for prompt in ZERO_SHOT)
     assert first != second
     def forgetful(request): return 'It is hard to say.' if request.messages[-1].content.startswith(first) else keeps(request)
     models['one form'] = ScriptedModel('one form', forgetful, revision='1')
@@ -365,9 +367,9 @@ def test_a_dry_run_counts_what_is_then_asked(models, cases, tmp_path, monkeypatc
         about = counterfactual_manifest(cases, None, 'rules')
         return write_study(study, 'final/counterfactual', cells, models=['all'], out=tmp_path/'out', **about)
     monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    monkeypatch.setattr(final, '_counted', {})
+    monkeypatch.setattr(base, '_stand_ins', {})
     assert everything().files == () and not models['all'].asked and not (tmp_path/'out').exists()
-    estimate = dict(final._counted['all'].estimate().select('label', 'calls').iter_rows())
+    estimate = dict(base._stand_ins['all'].estimate().select('label', 'calls').iter_rows())
     monkeypatch.delenv('FACTLAB_DRY_RUN')
     written = everything()
     really = Counter(request.label for request in models['all'].asked)

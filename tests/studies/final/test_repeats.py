@@ -19,9 +19,10 @@ from factlab.measures.stats import F1, difference_interval
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import published_cells
-from factlab.reports.published import published
-from factlab.studies.final import study as final
+from factlab.reports.published import published_values
+from factlab.studies import base
 from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
+from factlab.studies.final.localization import localization_cells, localization_counts
 from factlab.studies.final.repeats import (
     another_run,
     check_methods,
@@ -33,7 +34,7 @@ from factlab.studies.final.repeats import (
     run_cells,
     with_plus_minus,
 )
-from factlab.studies.final.study import Study, localization_counts
+from factlab.studies.final.study import Study
 
 # ---- scripted models: each run of a model answers otherwise -----------------------------------------------------------------------
 
@@ -50,7 +51,7 @@ def models(monkeypatch, tmp_path):
     "Two models and a judge, under their names."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     there = {name: speaker(name, name != 'steady') for name in ('steady', 'moody', 'judge')}
-    for module in (final, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
     return there
 
 
@@ -128,18 +129,18 @@ def test_parameters_that_make_no_sense(models, wrong, said):
 
 def test_a_dry_run_counts_every_run_and_asks_nothing(models, tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    monkeypatch.setattr(final, '_counted', {})
+    monkeypatch.setattr(base, '_stand_ins', {})
     study = Study(judge='judge', limit=4)
     counts = repeat_counts(study, ['moody'], ['zero_shot', 'cot'], 5)
     assert run_cells(counts).height and noise_cells(counts.filter(run=1), draws=20).height
-    calls = {label: number for label, number in final._counted['moody'].estimate().select('label', 'calls').iter_rows()}
+    calls = {label: number for label, number in base._stand_ins['moody'].estimate().select('label', 'calls').iter_rows()}
     assert calls['final/zero_shot1'] + calls['final/zero_shot2'] == 2*4 + 5*4 and not any(model.asked for model in models.values())
 
 
 def test_published_half_widths_stand_beside_their_means():
     cells = with_plus_minus(published_cells('final/table9'), 'final/table9')
     halves = cells.filter(pl.col('column').str.contains('±'))
-    printed = published('final/table9').drop_nulls('plus_minus')
+    printed = published_values('final/table9').drop_nulls('plus_minus')
     assert halves['published'].to_list() == printed['plus_minus'].to_list() and len(halves) == 30 and len(cells) == 61
     assert [column.replace('±', '') for column in halves['column']] == printed['column'].to_list()
 
@@ -204,8 +205,8 @@ def test_methods_without_a_score_and_judges_that_know_nothing():
 
 
 def test_what_the_papers_table_4_implies_for_its_table_10():
-    cells, printed = implied_cells(), published('final/table10').filter(~pl.col('column').str.starts_with('Average'))
-    values = {(row, column): value for row, column, value in published('final/table4').select('row', 'column', 'value').iter_rows()}
+    cells, printed = implied_cells(), published_values('final/table10').filter(~pl.col('column').str.starts_with('Average'))
+    values = {(row, column): value for row, column, value in published_values('final/table4').select('row', 'column', 'value').iter_rows()}
     gaps: dict[str, list] = {}
     for row, column, mean in printed.select('row', 'column', 'value').iter_rows():
         model = column.removesuffix(' F1')
@@ -229,7 +230,7 @@ def test_what_the_papers_table_4_implies_for_its_table_10():
 def test_tables_of_methods_mark_what_is_behind_their_best(models):
     study = Study(judge='judge')
     methods = ['zero_shot', 'few_shot', 'cot']
-    cells = final.localization_cells('final/table4', study, ['moody', 'steady'], methods)
+    cells = localization_cells('final/table4', study, ['moody', 'steady'], methods)
     for model in ('moody', 'steady'):
         counts = localization_counts(study, model, methods)
         scores = {method: matching_scores(part)['f1'][0] for (method,), part in counts.group_by('method', maintain_order=True)}

@@ -16,34 +16,36 @@ from factlab.data.corpora import LABELLED, load_oasis_sample
 from factlab.measures.comparison import mcnemar
 from factlab.models.adapters import read_card, shipped
 from factlab.models.interface import Response, ScriptedModel
-from factlab.reports.published import published
-from factlab.studies.final import study as final
+from factlab.reports.published import published_values
+from factlab.studies import base
+from factlab.studies.base import write_study
 from factlab.studies.oasis import study as oasis
 from factlab.studies.oasis.retrieval import study_task
 from factlab.studies.oasis.study import (
-    ANSWERS,
+    SYSTEM_ANSWERS,
     Study,
-    balanced_accuracy,
     by_rank,
     dated,
     extraction_texts,
-    first_runs,
-    length_cells,
     limited,
     load_part,
     load_tasks,
-    pair_cells,
     pair_tasks,
-    piped,
+    pipeline_answers,
+    verifier_answers,
+    with_evidence,
+)
+from factlab.studies.oasis.tables import (
+    first_runs,
+    length_cells,
+    pair_cells,
     prediction_cells,
     retrieval_cells,
+    score_answers,
     setting_cells,
     systems,
-    verified,
     verifier_cells,
     with_deviations,
-    with_evidence,
-    write_study,
 )
 from factlab.verification.judges import TEXT_EXAMPLES, format_examples
 
@@ -53,7 +55,7 @@ def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']):
 
 def answers(predicted, factual=None, system='a', run=0, group=2) -> pl.DataFrame:
     factual = factual or [i % 2 == 0 for i in range(len(predicted))]
-    return ANSWERS.frame({'system': [system]*len(predicted), 'run': [run]*len(predicted), 'id': [f't{i}' for i in range(len(predicted))],
+    return SYSTEM_ANSWERS.frame({'system': [system]*len(predicted), 'run': [run]*len(predicted), 'id': [f't{i}' for i in range(len(predicted))],
                           'group': [f'g{i//group}' for i in range(len(predicted))], 'factual': factual, 'predicted': predicted})
 
 
@@ -150,7 +152,7 @@ def test_evidence_goes_by_rank(found, k):
 @settings(deadline=None)
 def test_balanced_accuracy_is_that_of_scikit_learn(rows):
     truth, said = zip(*rows, strict=True)
-    score = balanced_accuracy(answers(list(said), list(truth)))
+    score = score_answers(answers(list(said), list(truth)))
     read = [(t, s) for t, s in rows if s is not None]
     assert score.unparsed == len(rows) - len(read) and score.n == len(read)
     if len({t for t, _ in read}) < 2: assert score.value is None
@@ -163,15 +165,15 @@ def test_runs_are_averaged_and_their_deviation_is_the_sample_deviation():
     rng = np.random.default_rng(1)
     runs = [answers((rng.random(40) < .6).tolist(), run=run) for run in range(5)]
     each = [100*balanced_accuracy_score(part['factual'], part['predicted']) for part in runs]
-    score = balanced_accuracy(pl.concat(runs))
+    score = score_answers(pl.concat(runs))
     assert score.value == pytest.approx(np.mean(each)) and score.deviation == pytest.approx(np.std(each, ddof=1)) and score.n == 40
-    assert balanced_accuracy(runs[0]).deviation is None
+    assert score_answers(runs[0]).deviation is None
 
 
 def test_pages_are_resampled_whole():
     "Twins that stand or fall together leave half as many independent examples: the interval is wider than that of single texts."
     said = [bool(i % 4 < 2) == (i % 2 == 0) for i in range(400)]  # a page's texts are both right or both wrong
-    whole, single = balanced_accuracy(answers(said)), balanced_accuracy(answers(said, group=1))
+    whole, single = score_answers(answers(said)), score_answers(answers(said, group=1))
     assert whole.high - whole.low > 1.2*(single.high - single.low)
 
 
@@ -187,7 +189,7 @@ def models(monkeypatch, tmp_path):
         item = request.messages[-1].content.rpartition('Text: ' if 'Text: ' in request.messages[-1].content else 'Claim: ')[2]
         return 'LABEL: Not Factual' if item in wrong else 'LABEL: Factual'
     there = {'knower': ScriptedModel('knower', knows, revision='1'), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
-    for module in (oasis, final): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    monkeypatch.setattr(base, 'load_model', lambda name: there[name])
     return there
 
 
@@ -206,7 +208,7 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
 
 def test_published_deviations_stand_as_cells():
     cells = with_deviations('oasis/table5')
-    printed = published('oasis/table5').drop_nulls('plus_minus')
+    printed = published_values('oasis/table5').drop_nulls('plus_minus')
     assert cells.filter(pl.col('column').str.starts_with('±'))['published'].to_list() == printed['plus_minus'].to_list()
 
 
@@ -232,7 +234,7 @@ def test_the_verifier_alone(monkeypatch):
     for name in ('tiny', 'cosine'):
         assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['ours'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
         assert study.used['parts']['verifier'][name] == {'script': 1}
-    assert verified(Study(limit=4))['predicted'].to_list() == [True, False]*2 and by_cell(verifier_cells(Study(limit=4))).keys() == {('Verifier (tiny)', 'B-Accuracy (%)')}
+    assert verifier_answers(Study(limit=4))['predicted'].to_list() == [True, False]*2 and by_cell(verifier_cells(Study(limit=4))).keys() == {('Verifier (tiny)', 'B-Accuracy (%)')}
 
 
 def test_a_part_is_told_with_its_weights_and_its_day():
@@ -253,7 +255,7 @@ def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
     texts = with_evidence(study)
     assert texts['evidence'].list.len().to_list() == [3]*4 and all(len(set(e)) == 3 for e in texts['evidence'])
     assert set(texts['evidence'].explode()) <= set(study.tasks.passages['text'])
-    assert piped(study)['predicted'].to_list() == piped(study, reference=True)['predicted'].to_list() == [True]*4
+    assert pipeline_answers(study)['predicted'].to_list() == pipeline_answers(study, reference=True)['predicted'].to_list() == [True]*4
     cells = by_cell(retrieval_cells(study, ['knower', 'yes'], 1))
     assert cells['Pipeline', 'RAG (%)']['ours'] == 50 and cells['knower', 'RAG (%)']['ours'] == cells['knower', 'ZS (%)']['ours'] == 100
     rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
@@ -270,8 +272,8 @@ def test_a_pipeline_that_is_told_the_claims(models, monkeypatch, tmp_path):
     verifying(monkeypatch, Parts())
     load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
     study = Study(str(tmp_path/'three.parquet'), k=1, extractor='sentences', retriever='tiny')
-    assert piped(study, reference=True)['predicted'].to_list() == [True, False]*3
-    assert piped(study)['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
+    assert pipeline_answers(study, reference=True)['predicted'].to_list() == [True, False]*3
+    assert pipeline_answers(study)['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
 
 
 def test_figure_5_cuts_evidence_at_each_length(models):
@@ -309,10 +311,10 @@ def test_figure_4_counts_every_answer():
 
 def test_a_dry_run_counts_and_asks_nothing(models, tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    monkeypatch.setattr(final, '_counted', {})
+    monkeypatch.setattr(base, '_stand_ins', {})
     study = Study(limit=6)
     assert setting_cells('oasis/table5', study, 'text', ['yes'], 5).height and not models['yes'].asked
-    calls = {label: calls for label, calls in final._counted['yes'].estimate().select('label', 'calls').iter_rows()}
+    calls = {label: calls for label, calls in base._stand_ins['yes'].estimate().select('label', 'calls').iter_rows()}
     orders = len({format_examples(TEXT_EXAMPLES, seed=seed) for seed in range(5)})
     assert orders > 1 and calls['oasis/text_zs'] == 6 and calls['oasis/text_fs'] == calls['oasis/text_fs_ex'] == 6*orders
 

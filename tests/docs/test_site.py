@@ -1,0 +1,88 @@
+"""The documentation site, built once and opened from its folder: every internal link and anchor leads somewhere, no error, nothing fetched, and the search finds."""
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import pytest
+from in_browser import CHROMIUM, NEEDED, chromium
+
+ROOT = Path(__file__).resolve().parents[2]
+LOOK = """() => ({links: [...document.querySelectorAll('a[href]')].map(link => link.href), ids: [...document.querySelectorAll('[id]')].map(part => part.id),
+    unseen: [...document.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src)})"""
+
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NEEDED), pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope='module')
+def built(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
+    "The site's folder, and what the build said."
+    pytest.importorskip('sphinx', reason='needs the documentation generator: pip install -e .[dev]')
+    folder = tmp_path_factory.mktemp('docs')
+    made = subprocess.run([sys.executable, str(ROOT/'nbs'/'_site'/'build.py'), '--out', str(folder/'site'), '--pages', str(folder/'pages')], capture_output=True, text=True)
+    return folder/'site', made
+
+
+@pytest.fixture(scope='module')
+def page(built):
+    "A page in Chromium, with what it asked for and what its console said."
+    with chromium() as browser:
+        page = browser.new_page(viewport={'width': 1280, 'height': 900})
+        page.asked, page.said = [], []
+        page.on('request', lambda request: page.asked.append(request.url))
+        page.on('console', lambda message: page.said.append(f'{page.url}: {message.text}') if message.type == 'error' else None)
+        page.on('pageerror', lambda error: page.said.append(f'{page.url}: {error}'))
+        yield page
+
+
+def test_it_builds_and_every_written_link_has_a_target(built):
+    folder, made = built
+    assert made.returncode == 0, made.stderr[-4000:]
+    warnings = [line for line in made.stderr.splitlines() if 'WARNING' in line or 'ERROR' in line]
+    assert not warnings, '\n'.join(warnings)
+    assert (folder/'index.html').is_file() and not (ROOT/'nbs'/'_site'/'_docs').exists()
+
+
+def test_every_internal_link_and_anchor_leads_somewhere(built, page):
+    folder, _ = built
+    ids: dict[Path, set[str]] = {}
+    links: list[tuple[Path, str]] = []
+    unseen, waiting = [], [folder/'index.html']
+    while waiting:
+        path = waiting.pop()
+        if path in ids: continue
+        page.goto(path.as_uri(), wait_until='load')
+        seen = page.evaluate(LOOK)
+        ids[path], found = set(seen['ids']), [link for link in seen['links'] if link.startswith('file:')]
+        unseen += [f'{path.relative_to(folder)}: {image}' for image in seen['unseen']]
+        links += [(path, link) for link in found]
+        targets = {Path(unquote(urlsplit(link).path)) for link in found}
+        waiting += [target for target in targets if target.suffix == '.html' and target.is_file() and target not in ids]
+    lost = []
+    for path, link in dict.fromkeys(links):
+        address, anchor = urldefrag(link)
+        target = Path(unquote(urlsplit(address).path))
+        if not target.is_relative_to(folder) or not target.is_file() or anchor and target.suffix == '.html' and unquote(anchor) not in ids[target]:
+            lost.append(f'{path.relative_to(folder)}: {link.removeprefix(folder.as_uri())}')
+    assert not lost, f'{len(lost)} links lead nowhere:\n' + '\n'.join(lost[:50])
+    assert not unseen and not page.said, (unseen, page.said)
+    assert not (fetched := [url for url in page.asked if not url.startswith((folder.as_uri(), 'data:', 'blob:'))]), fetched
+    chapters = {path.relative_to(ROOT).with_suffix('.html') for path in (ROOT/'nbs').rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts and path.name != 'index.ipynb'}
+    assert not (missing := [str(path) for path in chapters if folder/path not in ids]), f'no way from the start page to {missing}'
+
+
+def test_the_search_finds_a_function_by_its_name(built, page):
+    folder, _ = built
+    page.asked.clear(), page.said.clear()
+    page.goto((folder/'index.html').as_uri())
+    field = page.locator('input[name="q"]').first
+    field.fill('verify_texts')
+    field.press('Enter')
+    page.wait_for_selector('#search-results li a')
+    page.wait_for_function("document.querySelector('#search-results').innerText.includes('found')")
+    first = page.locator('#search-results li').first
+    assert 'verify_texts' in first.inner_text() and 'Python function' in first.inner_text()
+    assert page.locator('#search-results p.context').first.inner_text().strip()
+    first.locator('a').click()
+    assert page.url.endswith('verify_texts') and page.locator('dt[id$=".verify_texts"]').is_visible()
+    assert not page.said and all(url.startswith(folder.as_uri()) for url in page.asked if not url.startswith('data:'))

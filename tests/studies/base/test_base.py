@@ -1,0 +1,146 @@
+"""The base of all papers' studies: settings that are checked, a memo that a study with other settings does not inherit, dry runs, the manifest."""
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from factlab.core.core import UsageError
+from factlab.data.datasets import load
+from factlab.localization.methods import BINARY, Binary
+from factlab.models.interface import ScriptedModel
+from factlab.models.prompts import Prompt
+from factlab.reports.exhibits import make_cells
+from factlab.studies import base
+from factlab.studies.base import Study, check_models, check_whole_number, dry_run_model, dry_run_verifier, example_answers_of, write_study
+from factlab.studies.final.study import Study as FinalStudy
+from factlab.studies.oasis.study import Study as OasisStudy
+
+CAPITAL = Prompt(name='demo/capital', version=1, fields=('country',), user='The capital of {country}?', example_answer='Paris')
+
+
+@dataclass
+class Consistency(Study):
+    "Which summaries are consistent, as a scripted model says?"
+    strict: bool = False
+
+    PARAMETERS = (*Study.PARAMETERS, 'strict')
+
+    def example_answers(self): return example_answers_of([BINARY])
+    def verdicts(self, label='test/binary'):
+        rows = load(self.data).head(self.limit)
+        return self.once(('run', label), lambda: self.run(rows, Binary(), 'scripted', label, seed=self.seed)).predictions
+
+
+@pytest.fixture
+def study(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    monkeypatch.setattr(base, '_stand_ins', {})
+    model = ScriptedModel('scripted', lambda request: 'Final answer: no', revision='1')
+    return Consistency(limit=3, store=False, loaded={'scripted': model})
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('kind', [Study, FinalStudy, OasisStudy])
+@pytest.mark.parametrize('wrong', [{'limit': 0}, {'limit': True}, {'limit': 2.0}, {'limit': '3'}, {'seed': -1}, {'seed': None}])
+def test_whole_numbers_of_all_studies(kind, wrong):
+    with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
+
+
+@pytest.mark.parametrize('kind, wrong', [(FinalStudy, {'repeat': -1}), (FinalStudy, {'repeat': None}), (OasisStudy, {'k': 0}), (OasisStudy, {'k': None})])
+def test_whole_numbers_of_one_study(kind, wrong):
+    with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
+
+
+def test_what_a_check_lets_pass():
+    assert check_whole_number('limit', None, 1, optional=True) is None and check_whole_number('seed', 0, 0) is None
+    with pytest.raises(UsageError, match='1 or more, or None, not 0'): check_whole_number('limit', 0, 1, optional=True)
+    assert check_models('tiny') == ['tiny'] and check_models(['a', 'b', 'a']) == ['a', 'b']
+    for none in ([], ''.split()):
+        with pytest.raises(UsageError, match='models is empty'): check_models(none)
+
+
+# ---- the memo --------------------------------------------------------------------------------------------------------------------------
+
+def test_a_study_computes_once(study):
+    assert study.verdicts() is study.verdicts() and len(study.loaded['scripted'].asked) == 3
+
+
+@pytest.mark.parametrize('changes', [{'limit': 5}, {'strict': True}, {}])
+def test_a_study_with_other_settings_inherits_nothing(study, changes):
+    kept = study.verdicts()
+    other = replace(study, **changes)
+    assert other.verdicts() is not kept and other.verdicts().height == changes.get('limit', 3)
+    assert other.used is not study.used and study.verdicts() is kept and study.verdicts().height == 3
+
+
+def test_a_study_shares_what_it_names(study):
+    kept = study.verdicts()
+    study.once(('other',), lambda: 1)
+    shared = study.sharing(['run'], strict=True)
+    assert shared.verdicts() is kept and shared.strict and not study.strict and shared.used is study.used
+    assert shared.once(('other',), lambda: 2) == 2 and study.once(('other',), lambda: 3) == 1
+    shared.once(('run', 'later'), lambda: 4)
+    assert study.once(('run', 'later'), lambda: 5) == 5  # what comes later is each study's own
+
+
+# ---- dry runs --------------------------------------------------------------------------------------------------------------------------
+
+def test_a_dry_run_counts_once_and_asks_nothing(study, monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    for again in (study, replace(study)): assert again.verdicts()['inconsistent'].all()  # as the example answer says
+    assert not study.loaded['scripted'].asked
+    assert dry_run_model('scripted').estimate().select('label', 'calls').rows() == [('final/binary', 3)]
+    cells = make_cells('final/table8', [{'row': 'a', 'column': 'F1', 'ours': .5, 'n': 3, 'status': 'measured'}])
+    assert write_study(study, 'final/table8', cells, out=tmp_path).files == ()
+    written, = (tmp_path/'dry').iterdir()
+    assert json.loads(written.read_text())['model'] == 'scripted' and [path.name for path in tmp_path.iterdir() if path.suffix] == []
+
+
+def test_a_stand_in_learns_more_examples(monkeypatch):
+    monkeypatch.setattr(base, '_stand_ins', {})
+    model = ScriptedModel('m', lambda request: 'x', revision='1')
+    first = dry_run_model('m', {'a': '1'}, model)
+    assert dry_run_model('m', example_answers_of([CAPITAL])) is first and first.placeholders == {'a': '1', 'demo/capital': 'Paris'}
+    assert first.model is model and first.identity == model.identity
+
+
+def test_a_verifier_of_ones_own_stands_in(study, monkeypatch, tmp_path):
+    class Dice:
+        name, identity = 'dice', {'verifier': 'dice'}
+        def probabilities(self, pairs, store=None): raise AssertionError('a dry run computes nothing')
+    study.loaded = study.loaded | {'dice': Dice()}
+    assert isinstance(study.load_verifier('dice'), Dice)
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    stand_in = replace(study).load_verifier('dice')
+    assert np.allclose(stand_in.probabilities([('a', 'b')]*2), 1/3) and stand_in.identity == Dice.identity
+    assert dry_run_verifier('dice', Dice()).name == 'dice'
+
+
+# ---- the manifest ----------------------------------------------------------------------------------------------------------------------
+
+def test_the_manifest_names_all_that_was_used(study):
+    study.verdicts()
+    manifest = study.manifest(['scripted'])
+    assert list(manifest) == ['parameters', 'models', 'prompts', 'second_asking', 'failed']
+    assert manifest['parameters'] == {'models': ['scripted'], 'data': 'sample', 'limit': 3, 'seed': 0, 'retry_unparsed': True, 'strict': False}
+    assert manifest['models'] == {'scripted': study.loaded['scripted'].identity} and list(manifest['prompts']) == ['final/binary@1', 'final/say@1']
+    assert json.loads(json.dumps(manifest)) == manifest and 'loaded' not in json.dumps(manifest)
+
+
+def test_failed_requests_and_second_answers_are_counted(study):
+    study.note_failed(pl.Series(['ok', 'failed', 'unparsed', 'failed']))
+    study.note_second('m', 'test/a', pl.Series(['read at the second asking; but', '', None]))
+    study.note_second('m', 'test/b', pl.Series(['', None], dtype=pl.String))
+    assert study.used['failed'] == 2 and study.used['second_asking'] == {'m': {'test/a': 1}}
+
+
+def test_the_entries_of_the_papers_manifests():
+    final, oasis = FinalStudy(limit=2).manifest(['m']), OasisStudy(limit=2).manifest(['m'])
+    assert list(final) == ['parameters', 'data', 'models', 'judge', 'prompts', 'selected', 'second_asking', 'failed']
+    assert list(final['parameters']) == ['models', 'data', 'judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed', 'repeat']
+    assert list(oasis) == ['parameters', 'data', 'models', 'parts', 'prompts', 'rows_are', 'second_asking', 'failed']
+    assert list(oasis['parameters']) == ['models', 'data', 'limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed']
+    assert list(oasis['data']) == ['split', 'texts', 'claims', 'passages', 'fingerprint'] and oasis['data']['texts'] == 2
