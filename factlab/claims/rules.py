@@ -21,8 +21,7 @@ from .extraction import MAX_WORDS, distinct_claims
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
 from ..text.sentences import sentences
-from ..text.words import ORDINALS, NUMBER_WORDS
-from ..text.words import MONTHS, WEEKDAYS
+from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS
 
 # %% ../../nbs/06_claims/01_rules.ipynb #c4
 GENERATION_RULES = {

@@ -135,7 +135,7 @@ FEATURE_FRAME = Schema('features', {'id': pl.String, 'focus': pl.String, 'senten
 
 class Source(NamedTuple):
     "A source, read once for all its errors."
-    parts: list[str]        # plain_sentences
+    parts: list[str]        # sentences
     words: list[set[str]]   # of each
     all: set[str]
     plain: str              # in lower case, single spaces
@@ -150,7 +150,7 @@ def read_source(text: str) -> Source:
 def closeness(
     words: set[str],
     source: Source,
-) -> np.ndarray:  # float64 [plain_sentences], 0 to 1
+) -> np.ndarray:  # float64 [sentences], 0 to 1
     "How much of the words, rare ones counting more, each sentence of the source has."
     often = {word: sum(word in part for part in source.words) for word in sorted(words)}
     weights = {word: np.log((1 + len(source.parts))/(1 + count)) + 1 for word, count in often.items()}

@@ -81,7 +81,7 @@ def final_facts(
 
 # %% ../../nbs/12_probing/01_added_facts.ipynb #c9
 def xsumfaith_facts(
-    annotations: XSumFaith,  # from `data.load_xsumfaith()`
+    annotations: XSumFaith,  # from `summaries.load_xsumfaith()`
 ) -> pl.DataFrame:  # ADDED_FACTS; category extrinsic_correct where the summary is factual, else extrinsic_wrong
     "XSumFaith's extrinsic spans that stand in their summary, each once, where the article is at hand and the summary has been judged."
     judged = annotations.factuality.group_by('bbcid', 'system').agg(pl.col('factual').mean())

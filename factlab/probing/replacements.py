@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from .added_facts import TAGGED_CHARACTERS, TaggedFact
 from ..text.units import MONTH, Entry, Unit, group_members, lexicon, listed_units, names_like, number_units, number_value, surnames
-from ..text.words import ORDINALS, NUMBER_WORDS
-from ..text.words import plain_words
+from ..text.words import NUMBER_WORDS, ORDINALS, plain_words
 
 # %% ../../nbs/12_probing/03_replacements.ipynb #c4
 def _written(value: float, like: str) -> str:

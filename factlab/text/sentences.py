@@ -44,8 +44,8 @@ def _stop_ends(text: str, start: int, stop: str, at: int, after: int) -> bool:
     if stop != '.': return True
     word = re.search(r'[^\s“‘«"\'(\[]*$', text[max(start, at - 30):at])[0]
     bare, first = word.casefold(), re.sub(r'\W+$', '', following).casefold()
-    # 1. or A. before an item of a list
-    if re.fullmatch(r'\d{1,3}|[A-Za-z]', word) and _before(text, start, at - len(word)) in ('', *':,;'): return False
+    if re.fullmatch(r'\d{1,3}|[A-Za-z]', word) and _before(text, start, at - len(word)) in ('', *':,;'):
+        return False  # 1. or A. before an item of a list
     if bare in _BEFORE_NUMBERS: return not following[0].isdigit() and not (len(bare) == 1 and word.isupper())
     if bare in _LEANING: return bare == 'st' and first in _STARTERS
     if bare in _MAY_END or re.fullmatch(r'[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]', word): return first in _STARTERS or bare == 'etc'

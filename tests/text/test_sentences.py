@@ -1,0 +1,111 @@
+"The sentence splitter on awkward input, and against what others split."
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from conftest import real_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.claims.extraction import (
+    distinct_claims,
+    extractor_prompts,
+)
+from factlab.text import sentences as splitter
+from factlab.text.sentences import sentences, short_sentences
+
+
+@pytest.mark.parametrize('split', [
+    ['Dr. Ada K. Byrne left.', 'She had 3.5 litres.'],
+    ['The U.S. Senate met at 9 a.m. on Monday.', 'It rose at noon.'],
+    ['He lives in the U.S.', 'The house is old.'],
+    ['See fig. 3 and pp. 4 f. for this.', 'Brown v. Board came later.'],
+    ['It cost approx. 40 kr.', 'That was No. 7 of them.'],
+    ['Was the answer no?', 'No.', 'It was yes!'],
+    ['"Stop!" she said.', '"I will not."', 'He left.'],
+    ['It grew to 4,000 people (in 1998).', 'Then it shrank.[3]', 'Today it is small.'],
+    ['東京は首都です。', '人口は多いですか？', 'はい。'],
+    ['هل هذا صحيح؟', 'نعم هذا صحيح.'],
+    ['यह एक वाक्य है।', 'यह दूसरा है।'],
+    ['He waited...', 'Nothing came.'],
+    ['The list is: 1. Milk, 2. bread.', 'That is all.'],
+    ['Acme Inc. of Ohio closed.', 'Acme Inc. was old.'],
+    ['Vitamin C. was wrong'],
+])
+def test_sentences_are_split_where_a_reader_splits(split):
+    assert sentences(' '.join(split)) == split
+
+
+@pytest.mark.parametrize('text', ['', ' ', '\n\n\t', '…', '?!', '— — —', '😀 😀'])
+def test_a_text_without_words_has_no_sentences(text):
+    assert sentences(text) == [] and short_sentences(text) == [] and extractor_prompts(text) == []
+
+
+def test_lines_split_headings_and_lists_but_not_wrapped_text():
+    assert sentences('History\nThe town is old.\n\nEconomy\n- fish\n- timber') == ['History', 'The town is old.', 'Economy', '- fish',
+        '- timber']
+    wrapped = 'The town is old and lies on the coast of the sea, where\nmany ships of Sweden and of other countries used to come. It\nis small.'
+    assert len(sentences(wrapped)) == 2
+
+
+@given(st.text(st.sampled_from('ab A.。!?"\'()\n 1…é[]')))
+@settings(deadline=None)
+def test_no_letter_is_lost_and_order_stays(text):
+    kept = ''.join(sentences(text))
+    assert [c for c in kept if c.isalnum()] == [c for c in text if c.isalnum()]
+
+
+def test_a_hundred_thousand_words_give_every_sentence():
+    text = ' '.join(f'Sentence {n} of Mr. Smith has nine words in it.' for n in range(10_000))
+    assert len(text.split()) == 100_000 and len(found := sentences(text)) == 10_000
+    assert found[-1] == 'Sentence 9999 of Mr. Smith has nine words in it.'
+
+
+@pytest.mark.parametrize('piece', ['.', '!?', '…', '।', ' ', '\t', ' .', '\n ', '\r\n', '\n\x0b', '\u00a0', '."', '[1]', '.[1]', ')', '。"',
+                                   'A. ', 'a. ', 'J.K. ', '1. ', '\n- ', 'x'])
+@pytest.mark.parametrize('frame', ['Introduction{}3', 'Introduction.{}3. Next', 'One\n{}three'])
+def test_no_run_of_anything_takes_more_than_linear_time(piece, frame):
+    def seconds(n):
+        text, spent = frame.format(piece*n), []
+        for _ in range(4):
+            start = time.process_time()
+            distinct_claims(sentences(text))
+            spent.append(time.process_time() - start)
+        return min(spent)
+    few, many = (seconds(n//len(piece)) for n in (6_000, 48_000))
+    assert many < 30*few + .02, 'eight times the length; a quadratic search takes 64 times as long'
+
+
+def test_tables_of_contents_and_long_gaps():
+    assert sentences('Introduction' + '.'*500 + '3') == ['Introduction' + '.'*500 + '3']
+    assert sentences('Introduction' + '.'*500 + ' The end.') == ['Introduction' + '.'*500, 'The end.']
+    assert sentences('One.' + ' '*200_000 + 'Two') == ['One.', 'Two'] and sentences(' '*200_000) == []
+    assert distinct_claims(['A' + '.'*50_000 + '3', 'a' + '.'*50_000 + '3 ...', 'B. . !…\n', 'b']) == ['A' + '.'*50_000 + '3', 'B. . !…\n']
+
+
+# The splitter as it was before runs were looked at from their beginning only: slow, and the same.
+_PLAIN = re.compile(r'(?P<wide>[。！？｡]+[”’」』）)"\']*)|(?P<stop>(?:[.!?…؟۔।॥])+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)|(?P<gap>[ '
+                    r'\t]*\n\s*\n\s*)|(?P<line>[ \t]*\n)')
+
+@given(st.lists(st.sampled_from([*'.!?…।。”"\')] \t\n\x0b\u00a0aA1:', '...', '[1]', '\n\n', ' \n ', 'Dr', 'The', 'U.S', 'J. K. ']),
+                max_size=25).map(''.join))
+@settings(deadline=None, max_examples=300)
+def test_the_ends_are_those_of_a_plain_search(text):
+    plain, ours = ([(match.span(), match.lastgroup) for match in pattern.finditer(text)] for pattern in (_PLAIN, splitter._ENDING))
+    assert plain == ours
+
+
+def test_boundaries_agree_with_spacys_parser_on_wikipedia():
+    real_data('xquad')
+    from factlab.text.parsing import load_pipeline
+    pages = json.loads((Path(os.environ['FACTLAB_DATA'])/'xquad'/'xquad.en.json').read_text())['data']
+    texts = [' '.join(page['paragraphs'][0]['context'].split()) for page in pages]
+    def ends(split):
+        return {sum(len(sentence.replace(' ', '')) for sentence in split[:n + 1]) for n in range(len(split))}
+    ours = [ends(sentences(text)) for text in texts]
+    theirs = [ends([sent.text for sent in doc.sents]) for doc in load_pipeline().pipe(texts)]
+    both = sum(len(a & b) for a, b in zip(ours, theirs, strict=True))
+    assert both/sum(map(len, ours)) > .97 and both/sum(map(len, theirs)) > .9  # the parser splits at brackets and colons as well
