@@ -125,7 +125,8 @@ def like_vllm(text: str = 'ok') -> Callable:
         body = completion(call, text)
         if call.body.get('prompt_logprobs') is not None:
             tokens = tokens_of(call.body['messages'])
-            places = [{str(zlib.crc32(token.encode())): {'logprob': logprob_of(token), 'rank': 1, 'decoded_token': token}} for token in tokens]
+            places = [{str(zlib.crc32(token.encode())): {'logprob': logprob_of(token), 'rank': 1, 'decoded_token': token}}
+                      for token in tokens]
             body['prompt_logprobs'] = [None, *places[1:]]
         send(handler, body)
     return act

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import polars as pl
 
-from factlab.reports.published import PUBLISHED, cell, parse_printed, published
+from factlab.reports.published import PUBLISHED, cell, parse_printed, published_values
 
 
 def as_published(cells, paper='toy'):
@@ -39,11 +39,12 @@ def number(*address): return cell(*address).value
 
 def tampered(paper: str, exhibit: str, row: str, column: str, printed: str) -> pl.DataFrame:
     "The published values of a paper with one cell printed otherwise."
-    frame = published(paper=paper)
+    frame = published_values(paper=paper)
     here = (pl.col('exhibit') == exhibit) & (pl.col('row') == row) & (pl.col('column') == column)
     assert len(frame.filter(here)) == 1 and frame.filter(here)['printed'][0] != printed
     value, half = parse_printed(printed)
-    return frame.with_columns(value=pl.when(here).then(value).otherwise('value'), printed=pl.when(here).then(pl.lit(printed)).otherwise('printed'),
+    return frame.with_columns(value=pl.when(here).then(value).otherwise('value'),
+                              printed=pl.when(here).then(pl.lit(printed)).otherwise('printed'),
                               plus_minus=pl.when(here).then(pl.lit(half, pl.Float64)).otherwise('plus_minus'))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 
 Row = tuple[str, tuple[str, ...]]  # a folded row name, and the row's numbers as printed, from left to right
 
@@ -86,7 +86,7 @@ def tabbed(lines: Iterable[str]) -> list[Row]:
 def transcribed(exhibit: str, rows: Sequence[str] | None = None) -> list[Row]:
     "What the published values say of a table: each row's numbers, in order, without what stands under `All`."
     found: dict[str, list[str]] = {}
-    for row, text in published(exhibit).select('row', 'printed').iter_rows():
+    for row, text in published_values(exhibit).select('row', 'printed').iter_rows():
         if row == 'All' or (rows is not None and row not in rows): continue
         found.setdefault(row, []).extend([text] if text else [])
     return [(folded(row), tuple(texts)) for row, texts in found.items()]

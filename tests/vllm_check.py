@@ -22,7 +22,8 @@ TEXTS = ('What is the capital of France?', 'Name three colours.', 'Write one sen
          'Is the following text about sport or about music? "The orchestra played for two hours."', 'Say hello to Anna.',
          'Count from one to five.', 'What does a bridge do?', 'Translate "good morning" into Spanish, and then explain when people say it.')
 CHOICES = ('A', 'Paris', 'the city of London', 'the city of Paris')
-SCHEMA = {'type': 'object', 'properties': {'errors': {'type': 'integer', 'maximum': 9}}, 'required': ['errors'], 'additionalProperties': False}
+SCHEMA = {'type': 'object', 'properties': {'errors': {'type': 'integer', 'maximum': 9}}, 'required': ['errors'],
+          'additionalProperties': False}
 
 
 def install() -> None:
@@ -60,7 +61,8 @@ def answers_elsewhere(name: str) -> list[dict]:
     "The answers of a model in vLLM's environment."
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder)/'answers.json'
-        subprocess.run([str(PYTHON), str(Path(__file__)), 'answer', name, str(file)], check=True, env=os.environ | {'PYTHONPATH': str(ROOT)})
+        subprocess.run([str(PYTHON), str(Path(__file__)), 'answer', name, str(file)], check=True,
+                       env=os.environ | {'PYTHONPATH': str(ROOT)})
         return json.loads(file.read_text())
 
 
@@ -68,10 +70,12 @@ def served_answers() -> list[dict]:
     "The answers of a vLLM server, through the backend `openai:`."
     from factlab.models.transformers_backend import tiny_folder
     with socket.socket() as free: free.bind(('127.0.0.1', 0)); port = free.getsockname()[1]
-    command = [str(PYTHON), '-m', 'vllm.entrypoints.openai.api_server', '--model', str(tiny_folder()), '--served-model-name', 'tiny', '--dtype',
+    command = [str(PYTHON), '-m', 'vllm.entrypoints.openai.api_server', '--model', str(tiny_folder()), '--served-model-name', 'tiny',
+               '--dtype',
                'float32', '--host', '127.0.0.1', '--port', str(port), '--max-model-len', '2048', '--enforce-eager']
     with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {'VLLM_CPU_KVCACHE_SPACE': '2', 'VLLM_NO_USAGE_STATS': '1'})
+        server = subprocess.Popen(command, stdout=log, stderr=log,
+                                  env=os.environ | {'VLLM_CPU_KVCACHE_SPACE': '2', 'VLLM_NO_USAGE_STATS': '1'})
         try:
             wait_for(f'http://127.0.0.1:{port}/health', server)
             return answers(f'openai:tiny?base_url=http://127.0.0.1:{port}/v1')
@@ -110,15 +114,18 @@ def check(way: str, expected: list[dict], found: list[dict]) -> list[tuple[str, 
     same = sum(a['text'] == b['text'] for a, b in zip(expected[:n], found[:n], strict=True))
     apart = max(largest_difference(a, b) for a, b in zip(expected[:n], found[:n], strict=True))
     scores = [(a['choice_logprobs'], b['choice_logprobs']) for a, b in zip(expected[n:n + 4], found[n:n + 4], strict=True)]
-    scored = max(abs(x - y) for a, b in scores for x, y in zip(a, b, strict=True)) if all(len(b) == len(CHOICES) for _, b in scores) else None
+    scored = max(abs(x - y) for a, b in scores for x, y in zip(a, b, strict=True)) if all(len(b) == len(CHOICES) for _,
+                                                                                          b in scores) else None
     tops = [(a['logprobs'][0]['top'], b['logprobs'][0]['top']) for a, b in zip(expected[:n], found[:n], strict=True)]
     alike = sum([token for token, _ in a] == [token for token, _ in b] for a, b in tops)
     json_answer, stopped, long = found[n + 4:n + 7]
     return [(f'{way}: same greedy answer on {same} of {n} prompts', same >= 7),
             (f'{way}: log-probabilities within {apart:.4f}', apart <= 0.05 and all(answer['logprobs'] for answer in found[:n])),
             (f'{way}: same likeliest five first tokens on {alike} of {n} prompts', alike >= 7),
-            (f'{way}: scores of given choices within {scored if scored is None else round(scored, 4)}', scored is not None and scored <= 0.05),
-            (f'{way}: JSON follows its schema ({json_answer["json_mode"]}): {json_answer["text"]!r}', set(json.loads(json_answer['text'])) == {'errors'}),
+            (f'{way}: scores of given choices within {scored if scored is None else round(scored, 4)}', scored is not None
+             and scored <= 0.05),
+            (f'{way}: JSON follows its schema ({json_answer["json_mode"]}): {json_answer["text"]!r}',
+             set(json.loads(json_answer['text'])) == {'errors'}),
             (f'{way}: a stop text ends an answer', stopped['text'] == expected[n + 5]['text'] and stopped['finish_reason'] == 'stop'),
             (f'{way}: a prompt that does not fit fails alone: {str(long["error"])[:80]}', bool(long['error']))]
 

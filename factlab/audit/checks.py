@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import Schema, UsageError
-from ..reports.published import PUBLISHED, Bounds, printed_bounds, published
+from ..reports.published import PUBLISHED, Bounds, printed_bounds, published_values
 
 # %% ../../nbs/15_audit/00_checks.ipynb #c4
 def f1_bounds(
@@ -59,7 +59,7 @@ class PublishedCells:
     "Published cells by address, with the bounds of each."
 
     def __init__(self, frame: pl.DataFrame|None = None):  # PUBLISHED; None: all published values
-        self.frame = PUBLISHED.check(published() if frame is None else frame, 'the published values')
+        self.frame = PUBLISHED.check(published_values() if frame is None else frame, 'the published values')
         cells = self.frame.select('exhibit', 'row', 'column', 'printed', 'note', 'paper').rows()
         self.printed = {(e, r, c): printed for e, r, c, printed, _, _ in cells}
         self.notes = {(e, r, c): note or '' for e, r, c, _, note, _ in cells}

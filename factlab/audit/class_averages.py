@@ -16,7 +16,7 @@ from .counts import split_fits, split_sizes
 from .findings import AuditedPaper, finding, fixed, listed, order_changes, sum_by_hand
 from .relations import relations_of
 from ..core.core import Schema
-from ..reports.published import Bounds, published
+from ..reports.published import Bounds, published_values
 
 # %% ../../nbs/15_audit/04_class_averages.ipynb #c4
 def precision_classes(
@@ -68,7 +68,7 @@ def one_footing(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # FOOTING, in the order of the printed tables
     "Every row whose classes are printed, with recall and F1 over the classes that the data has."
-    cells = PublishedCells(published(paper=paper) if frame is None else frame)
+    cells = PublishedCells(published_values(paper=paper) if frame is None else frame)
     options: dict[tuple[str, str], list[tuple[Check, int|None]]] = {}
     for check in macro_recall_checks(cells):
         if not cells.shows(check.target, *check.basis): continue

@@ -32,7 +32,7 @@ from factlab.audit.counts import (
     split_sizes,
     two_class_fits,
 )
-from .relations import paper_checks, relations_of
+from .relations import paper_checks
 from ..core.core import Schema
 from ..core.papers import contributed
 from ..reports.published import Bounds

@@ -13,7 +13,7 @@ import polars as pl
 from .checks import MACRO_RECALL, PublishedCells, bounds_meet, judge
 from .relations import paper_checks
 from ..reports.exhibits import make_cells, published_cells
-from ..reports.published import PUBLISHED, Bounds, published
+from ..reports.published import PUBLISHED, Bounds, published_values
 
 # %% ../../nbs/15_audit/06_recomputed.ipynb #c4
 def compared(
@@ -38,7 +38,7 @@ def paper_cells(
     """All published cells of the exhibit's paper, since a table may depend on another. Raises `UsageError`, naming the nearest, for an
     unknown paper."""
     paper = exhibit.partition('/')[0]
-    return PublishedCells(published(paper=paper) if frame is None else PUBLISHED.check(frame).filter(pl.col('paper') == paper))
+    return PublishedCells(published_values(paper=paper) if frame is None else PUBLISHED.check(frame).filter(pl.col('paper') == paper))
 
 def recomputed_cells(
     exhibit: str,  # of any paper

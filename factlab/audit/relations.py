@@ -32,7 +32,7 @@ from factlab.audit.checks import (
 )
 from .counts import StatedSplit, class_size_checks, confusion_checks
 from ..core.papers import contributed
-from ..reports.published import PUBLISHED, Bounds, published
+from ..reports.published import PUBLISHED, Bounds, published_values
 
 # %% ../../nbs/15_audit/02_relations.ipynb #c4
 def linear(*weights: Fraction|int, constant: Fraction|int = 0) -> Rule:
@@ -85,7 +85,6 @@ def same_checks(
 class PaperRelations(NamedTuple):
     "What a paper's text says about how its cells depend on each other."
     title: str = ''  # of the paper, for people
-    order: int = 1_000  # its place among the papers in tables and pages
     same_cells: tuple[tuple[str, str], ...] = ()  # exhibits whose common rows and columns are the same numbers
     relations: Callable[[PublishedCells], list[Check]] = lambda cells: []  # declared with `relation` and `equal`
     count_checks: Callable[[PublishedCells], list[Check]] = lambda cells: []  # `grim_check` of each rate with a known number of examples
@@ -101,8 +100,9 @@ def title_of(paper: str) -> str:
     return relations_of(paper).title or paper
 
 def papers_of(frame: pl.DataFrame) -> list[str]:
-    "The papers of a frame in the order that they declare, others last."
-    return sorted(frame['paper'].unique(maintain_order=True), key=lambda paper: relations_of(paper).order)
+    "The papers of a frame in the order of the exhibits' catalog, others last."
+    def order(paper: str) -> int: return getattr(contributed('exhibits').get(paper), 'ORDER', 1_000)
+    return sorted(frame['paper'].unique(maintain_order=True), key=order)
 
 # %% ../../nbs/15_audit/02_relations.ipynb #c13
 SHAPE_CHECKS = (macro_f1_checks, macro_recall_checks, interval_checks, rank_checks)
@@ -123,7 +123,7 @@ def run_checks(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CHECKED
     "Every check of a paper or of all, those that hold included. Raises `UsageError`, naming the nearest, for an unknown paper."
-    frame = published(paper=paper) if frame is None else PUBLISHED.check(frame)
+    frame = published_values(paper=paper) if frame is None else PUBLISHED.check(frame)
     parts = []
     for name in papers_of(frame):
         cells = PublishedCells(frame.filter(pl.col('paper') == name))

@@ -19,7 +19,7 @@ import polars as pl
 
 from .generation import Build
 from .rules import GENERATION_RULES, SHARES
-from ..core.core import DataError, ModelError, Schema, UsageError
+from ..core.core import DataError, ModelError, Schema
 from ..data.corpora import OASIS, OASIS_SETS, CLAIM_EVIDENCE_PAIRS, SAMPLE_NAME, load_oasis_data, split_by
 from ..measures.stats import mean_interval, proportion_interval
 from ..models.store import StoreChoice

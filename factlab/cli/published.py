@@ -14,9 +14,9 @@ from ..core.papers import paper_folders
 
 # %% ../../nbs/19_cli/05_published.ipynb #c4
 def _published(arguments: argparse.Namespace) -> str:
-    from factlab.reports.published import published
+    from factlab.reports.published import published_values
     from factlab.reports.reproduce import plain_table
-    frame = published(arguments.id, arguments.paper)
+    frame = published_values(arguments.id, arguments.paper)
     if output_format(arguments, {'.csv': 'csv'}, 'table') == 'csv': return frame.write_csv()
     return plain_table(frame.select('exhibit', 'row', 'column', 'printed', 'source', 'note')) + '\n'
 

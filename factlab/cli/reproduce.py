@@ -77,7 +77,7 @@ def _exit_code(outcomes) -> int:
 
 # %% ../../nbs/19_cli/04_reproduce.ipynb #c14
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from factlab.reports.reproduce import estimate, outcome_table, plain_table, reproduce
+    from factlab.reports.reproduce import estimate, outcome_table, plain_table, run_exhibits
     chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, parameters=_parameters(arguments))
     def report(outcome):
         line = f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip()
@@ -86,7 +86,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         table, outcomes = estimate(**chosen, report=report)
         print(_estimate_text(table))
     else:
-        outcomes = reproduce(**chosen, out=arguments.out, jobs=arguments.jobs, report=report)
+        outcomes = run_exhibits(**chosen, out=arguments.out, jobs=arguments.jobs, report=report)
         print('\n' + plain_table(outcome_table(outcomes)))
     return _exit_code(outcomes)
 

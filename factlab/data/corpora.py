@@ -101,7 +101,6 @@ def _wice(file: str, download: bool) -> pl.DataFrame:
               .with_columns(split=pl.lit(split)) for split in ('dev', 'test')]
     return pl.concat(frames).unnest('meta').rename({'id': 'claim_id'})
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c20
 def load_wice(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema LABELLED; splits dev, test
@@ -112,7 +111,7 @@ def load_wice(
     return _labelled(rows.with_columns(id=pl.format('wice-{}-{}', 'claim_id', number), group='claim_id', label=label,
                                        evidence=pl.col('evidence').list.join(' ')), 'wice')
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c23
+# %% ../../nbs/01_data/04_corpora.ipynb #c22
 def load_dialfact(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema LABELLED; one split, test
@@ -125,7 +124,7 @@ def load_dialfact(
         label=pl.when(supported).then(pl.lit('ENT')), label_original='label', supported=supported,
         group=pl.format('dialfact-g{}', words.rank('dense').cast(pl.Int64))), 'dialfact')
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c26
+# %% ../../nbs/01_data/04_corpora.ipynb #c25
 FACTSCORE = Schema('factscore', {'id': pl.String, 'split': pl.String, 'topic': pl.String, 'system': pl.String, 'sentence': pl.String,
     'text': pl.String,  # the whole biography
     'facts': pl.List(pl.String), 'labels': pl.List(pl.String)})
@@ -149,7 +148,7 @@ def load_factscore(
         labels=facts.list.eval(pl.element().struct.field('label')))
     return FACTSCORE.check(rows.with_columns(split=split_by(rows['topic'], {'train': .8, 'test': .2})), 'factscore')
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c29
+# %% ../../nbs/01_data/04_corpora.ipynb #c28
 def load_xquad(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema PASSAGES
@@ -158,7 +157,7 @@ def load_xquad(
     return PASSAGES.frame(dict(id=f'xquad-{a:02d}-{p}', page=article['title'].replace('_', ' '), text=paragraph['context'])
         for a, article in enumerate(articles, 1) for p, paragraph in enumerate(article['paragraphs'], 1))
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c32
+# %% ../../nbs/01_data/04_corpora.ipynb #c31
 QUESTIONS = Schema('questions', {'id': pl.String, 'page': pl.String, 'passage': pl.String, 'question': pl.String, 'answer': pl.String,
                                  'start': pl.Int64})  # where the answer begins in the passage, in characters
 
@@ -167,11 +166,12 @@ def load_xquad_questions(
 ) -> pl.DataFrame:  # schema QUESTIONS
     "XQuAD's 1,190 English questions with the first answer that was marked."
     articles = json.loads(get('xquad', 'xquad.en.json', download=download).read_text(encoding='utf-8'))['data']
-    return QUESTIONS.frame([dict(id=asked['id'], page=article['title'].replace('_', ' '), passage=paragraph['context'], question=asked['question'].strip(),
+    return QUESTIONS.frame([dict(id=asked['id'], page=article['title'].replace('_', ' '), passage=paragraph['context'],
+                                 question=asked['question'].strip(),
                                  answer=asked['answers'][0]['text'], start=asked['answers'][0]['answer_start'])
         for article in articles for paragraph in article['paragraphs'] for asked in paragraph['qas']])
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c35
+# %% ../../nbs/01_data/04_corpora.ipynb #c34
 CLAIMS = Schema('claims', {'id': pl.String, 'text': pl.String, 'split': pl.String})
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +189,6 @@ class RetrievalTask:
         found = self.relevance.filter(pl.col('relevance') > 0).join(rows, on='passage_id').group_by('claim_id').agg('row')
         return [set(rows) for rows in self.claims.join(found, left_on='id', right_on='claim_id', how='left', maintain_order='left')['row']]
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c36
 def _task(name: str, claims: pl.DataFrame, judged: pl.DataFrame) -> RetrievalTask:
     "`judged`: claim_id, page, text, relevance (null: a passage of the corpus that nobody judged for that claim)."
     passages = judged.unique('text', keep='first', maintain_order=True).select('page', 'text')
@@ -202,14 +201,14 @@ def _task(name: str, claims: pl.DataFrame, judged: pl.DataFrame) -> RetrievalTas
     return RetrievalTask(name, passages, claims, RELEVANCE.check(relevance.join(claims, left_on='claim_id', right_on='id', how='semi',
         maintain_order='left').select(*RELEVANCE.columns), name))
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c38
+# %% ../../nbs/01_data/04_corpora.ipynb #c36
 def _climate_task(download: bool, related: bool) -> RetrievalTask:
     rows = _climate_sentences(download)
     relevance = pl.lit(1) if related else (pl.col('label') != 'NEUT').cast(pl.Int64)
     claims = rows.unique('claim_id', keep='first', maintain_order=True).select(id='claim_id', text='claim', split=pl.lit('test'))
     return _task('climate-fever', claims, rows.select('claim_id', relevance.alias('relevance'), page='article', text='evidence'))
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c41
+# %% ../../nbs/01_data/04_corpora.ipynb #c39
 def _wice_task(download: bool) -> RetrievalTask:
     claims = _wice('entailment_retrieval_claim', download)
     supporting = claims.select('claim_id', number=pl.col('supporting_sentences').list.eval(pl.element().explode()).list.unique())
@@ -220,7 +219,7 @@ def _wice_task(download: bool) -> RetrievalTask:
     judged = judged.with_columns(pl.col('relevance').fill_null(0)).filter(pl.col('text').str.strip_chars() != '')
     return _task('wice', claims.select('split', id='claim_id', text='claim'), judged)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c44
+# %% ../../nbs/01_data/04_corpora.ipynb #c42
 OASIS_NEEDED = ('page', 'passage', 'claims', 'altered', 'falsified', 'factual', 'unfactual')
 
 def _same(one: str, other: str) -> bool: return one.casefold().split() == other.casefold().split()
@@ -249,7 +248,7 @@ def _oasis_fault(row: Mapping) -> str|None:
     if not all(map(_whole, texts)): return 'a text holds half a character (a lone surrogate)'
     return None
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c45
+# %% ../../nbs/01_data/04_corpora.ipynb #c43
 OASIS_SPLITS = ('train', 'validation', 'test')
 
 def _oasis_ids(read: Rows, name: str) -> list[str]:
@@ -266,7 +265,7 @@ def _oasis_splits(read: Rows, shares: Mapping[str, float]) -> list[str]:
                  for i, split in enumerate(splits) if split not in OASIS_SPLITS])
     return splits
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c46
+# %% ../../nbs/01_data/04_corpora.ipynb #c44
 def oasis_frame(
     read: Rows,
     name: str = 'oasis',  # the beginning of ids where the rows have none
@@ -279,7 +278,7 @@ def oasis_frame(
     ids, splits = _oasis_ids(read, name), _oasis_splits(read, shares or {'train': .8, 'validation': .2})
     return OASIS.frame([row | {'id': one, 'split': split} for row, one, split in zip(known, ids, splits, strict=True)])
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c47
+# %% ../../nbs/01_data/04_corpora.ipynb #c46
 OASIS_KINDS = [suffix for suffix in READERS if suffix != '.csv']
 OASIS_FILES = f"a file of OASIS' shape that ends in {', '.join(OASIS_KINDS)}, or a folder that `factlab build oasis` wrote"
 
@@ -294,7 +293,7 @@ def load_oasis_file(
     if not path.is_file(): raise DataError(f'there is no file {path}: expected {OASIS_FILES}')
     return oasis_frame(READERS[path.suffix.lower()](path), path.stem)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c51
+# %% ../../nbs/01_data/04_corpora.ipynb #c48
 def end_to_end_texts(
     oasis: pl.DataFrame,  # schema OASIS
 ) -> pl.DataFrame:  # schema TEXTS: two rows for each passage
@@ -314,7 +313,7 @@ def verification_pairs(
     rows = kinds.explode('claim', 'label').with_columns(id=pl.format('{}-{}', 'group', 'label'), label_original=pl.col('label'))
     return _labelled(rows, 'oasis')
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c54
+# %% ../../nbs/01_data/04_corpora.ipynb #c51
 def oasis_retrieval(
     oasis: pl.DataFrame,  # schema OASIS
     name: str = 'oasis',
@@ -329,7 +328,7 @@ def oasis_retrieval(
     judged = pl.concat([own.drop('row').with_columns(relevance=pl.lit(1, pl.Int64)), others], how='diagonal')
     return _task(name, claims, judged)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c57
+# %% ../../nbs/01_data/04_corpora.ipynb #c54
 SENTENCE_END = re.compile(r'[.!?]["”’)]*(?=\s|$)')
 
 def load_oasis_sample(
@@ -347,7 +346,7 @@ def load_oasis_sample(
                  if (found := len(SENTENCE_END.findall(text))) < 5])
     return frame
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c59
+# %% ../../nbs/01_data/04_corpora.ipynb #c56
 SAMPLE_NAME = 'sample'
 OASIS_SETS: dict[str, Callable[[], pl.DataFrame]] = {SAMPLE_NAME: load_oasis_sample, 'oasis': lambda: load('oasis')}
 
@@ -355,12 +354,14 @@ def load_oasis_data(
     data: str|Path,  # 'sample', 'oasis' (the authors' own, once downloaded), a file of OASIS' shape, or the folder of a build
     others: Sequence[str] = (),  # further names that the caller knows, for the message
 ) -> pl.DataFrame:  # schema OASIS
-    "Data of OASIS' shape. Raises `UsageError`, naming the choices, where there is none of that name, `DataError` where it cannot be had or does not fit."
+    """Data of OASIS' shape. Raises `UsageError`, naming the choices, where there is none of that name, `DataError` where it
+    cannot be had or does not fit."""
     if data in OASIS_SETS: return OASIS_SETS[data]()
-    if not Path(data).expanduser().exists(): raise UsageError(f'{str(data)!r} cannot serve here: take {", ".join([*OASIS_SETS, *others])}, {OASIS_FILES}')
+    if not Path(data).expanduser().exists():
+        raise UsageError(f'{str(data)!r} cannot serve here: take {", ".join([*OASIS_SETS, *others])}, {OASIS_FILES}')
     return load_oasis_file(data)
 
-# %% ../../nbs/01_data/04_corpora.ipynb #c61
+# %% ../../nbs/01_data/04_corpora.ipynb #c58
 RETRIEVAL_TASKS: dict[str, Callable[..., RetrievalTask]] = {
     'climate-fever': lambda download, related: _climate_task(download, related), 'wice': lambda download, related: _wice_task(download)}
 

@@ -22,7 +22,8 @@ from ..core.core import DataError, Schema, UsageError, assets_dir, digest
 from .registry import entries, suggest
 
 # %% ../../nbs/01_data/02_datasets.ipynb #c5
-LOCALIZATION_DATA = Schema('final', {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String),
+LOCALIZATION_DATA = Schema('final',
+                           {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String),
     'origin_label': pl.String, 'doc_id': pl.Int64})
 SPLITS = ('dev', 'test')
 GOLD_COLUMNS = ('gold', 'human_descriptions', 'descriptions')
@@ -181,7 +182,8 @@ def localization_frame(
     splits = [row.get('split', 'test') for row in read.rows]
     read.refuse([(i, f'split is {split!r}, expected dev or test') for i, split in enumerate(splits) if split not in SPLITS])
     label = 'DeFacto_label' if any('DeFacto_label' in row for row in read.rows) else 'origin_label'
-    return LOCALIZATION_DATA.frame({'id': _identifiers(read, name), 'split': splits, 'text': _texts(read, 'text'), 'summary': _texts(read, 'summary'),
+    return LOCALIZATION_DATA.frame({'id': _identifiers(read, name), 'split': splits, 'text': _texts(read, 'text'),
+                                    'summary': _texts(read, 'summary'),
         'gold': _descriptions(read, gold), 'origin_label': _texts(read, label, needed=False), 'doc_id': _numbers(read, 'doc_id')})
 
 # %% ../../nbs/01_data/02_datasets.ipynb #c20

@@ -61,11 +61,11 @@ def _at_hand(entry: Entry, file: File) -> Path|None:
             f'own, load it by its path. {file.note}'.rstrip())
     return None
 
-# %% ../../nbs/01_data/01_files.ipynb #c9
+# %% ../../nbs/01_data/01_files.ipynb #c10
 class _Unreachable(DataError):
     "The server cannot be reached at all: asking it for the next file would only take time."
 
-# %% ../../nbs/01_data/01_files.ipynb #c10
+# %% ../../nbs/01_data/01_files.ipynb #c11
 def _address(entry: Entry, file: File) -> str|None:
     base = os.environ.get('FACTLAB_DATA_MIRROR')
     return f'{base.rstrip("/")}/{entry.name}/{quote(file.path)}' if base else file.url
@@ -86,7 +86,7 @@ def _open_url(url: str, timeout: float, advice: str):
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _Unreachable(f'cannot reach {url} ({error or type(error).__name__}). No network? {advice}') from None
 
-# %% ../../nbs/01_data/01_files.ipynb #c12
+# %% ../../nbs/01_data/01_files.ipynb #c14
 def _chunks(response, url: str, deadline: float, advice: str) -> Iterator[bytes]:
     while True:
         try: chunk = response.read1(1 << 16)
@@ -105,7 +105,7 @@ def _check_body(head: bytes, received: int, announced: str|None, found: str, fil
     raise DataError(f'{url} does not hold the file that is meant: found {received:,} bytes with sha256 {found}, expected {file.size:,} '
                     f'bytes with sha256 {file.sha256}. Nothing was kept. {advice}')
 
-# %% ../../nbs/01_data/01_files.ipynb #c13
+# %% ../../nbs/01_data/01_files.ipynb #c16
 def _download(entry: Entry, file: File, timeout: float) -> Path:
     target, url, advice = cache_dir()/'data'/entry.name/file.path, _address(entry, file), _advice(entry, file)
     sha256, received, head = hashlib.sha256(), 0, b''
@@ -122,7 +122,7 @@ def _download(entry: Entry, file: File, timeout: float) -> Path:
         _check_body(head, received, response.headers.get('Content-Length'), sha256.hexdigest(), file, url, advice)
     return target
 
-# %% ../../nbs/01_data/01_files.ipynb #c15
+# %% ../../nbs/01_data/01_files.ipynb #c18
 def get(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it, for example 'data.jsonl'; all when None
@@ -149,7 +149,7 @@ def get(
     first, place = found[0]
     return place.parents[first.path.count('/')]
 
-# %% ../../nbs/01_data/01_files.ipynb #c16
+# %% ../../nbs/01_data/01_files.ipynb #c19
 def _get_file(entry: Entry, file: File, download: bool, timeout: float, quiet: bool = False) -> Path:
     if place := _at_hand(entry, file): return place
     if not download or not _address(entry, file):
@@ -163,7 +163,7 @@ def announce(entry: Entry) -> None:
     "Say on stderr what is about to be fetched, and under which licence."
     print(f'{entry.name}: from {entry.source}\nlicence: {entry.licence}', file=sys.stderr)
 
-# %% ../../nbs/01_data/01_files.ipynb #c17
+# %% ../../nbs/01_data/01_files.ipynb #c20
 def path(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it; its first when None
@@ -178,19 +178,19 @@ def path(
     place = _at_hand(entry, one)
     return place if file or not place else place.parents[one.path.count('/')]
 
-# %% ../../nbs/01_data/01_files.ipynb #c19
+# %% ../../nbs/01_data/01_files.ipynb #c22
 def hub_place(entry: Entry, hub: Hub) -> Path|None:
     "The folder with the Parquet files of a set of the hub: in `$FACTLAB_DATA/<data set>/<set>/data` or in the cache; None when in neither."
     shared, own = data_dir(), cache_dir()/'data'/entry.name/hub.name
     if shared and any((place := shared/entry.name/hub.name/'data').glob('*.parquet')): return place
     return own/'data' if (own/'hub.json').is_file() else None
 
-# %% ../../nbs/01_data/01_files.ipynb #c26
+# %% ../../nbs/01_data/01_files.ipynb #c29
 REGISTRY_FRAME = Schema('registry', {'name': pl.String, 'purpose': pl.String, 'rows': pl.String, 'licence': pl.String,
     'citation': pl.String,
     'source': pl.String, 'revision': pl.String, 'files': pl.Int64, 'bytes': pl.Int64, 'where': pl.String})
 
-# %% ../../nbs/01_data/01_files.ipynb #c27
+# %% ../../nbs/01_data/01_files.ipynb #c30
 def _where_hub(entry: Entry) -> str:
     places = [place for hub in entry.hub if (place := hub_place(entry, hub))]
     if len(places) < len(entry.hub): return f'{len(places)} of {len(entry.hub)} sets' if places else 'to download'
@@ -211,7 +211,7 @@ def registry() -> pl.DataFrame:  # schema REGISTRY_FRAME, a row for each data se
     return REGISTRY_FRAME.frame([dict(name=e.name, purpose=e.purpose, rows=e.rows, licence=e.licence, citation=e.citation, source=e.source,
         revision=e.revision, files=len(e.files), bytes=sum(file.size for file in e.files), where=_where(e)) for e in entries().values()])
 
-# %% ../../nbs/01_data/01_files.ipynb #c28
+# %% ../../nbs/01_data/01_files.ipynb #c31
 def listing() -> str:
     "All data sets as a text table for the terminal: name, size, where it is, licence, purpose."
     heads = ('name', 'size', 'where', 'licence', 'purpose')

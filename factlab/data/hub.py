@@ -30,7 +30,7 @@ def fetch_hub(
     for hub in missing: _fetch_set(entry, hub)
     return hub_place(entry, entry.hub[0]).parents[1]
 
-# %% ../../nbs/01_data/05_hub.ipynb #c5
+# %% ../../nbs/01_data/05_hub.ipynb #c6
 def _fetch_set(entry: Entry, hub: Hub) -> None:
     from huggingface_hub import HfApi, errors, hf_hub_download
     target = cache_dir()/'data'/entry.name/hub.name
@@ -49,7 +49,7 @@ def _fetch_set(entry: Entry, hub: Hub) -> None:
 
 def _first_line(error: Exception) -> str: return f'{type(error).__name__}: {(str(error).strip() or "no reason given").splitlines()[0]}'
 
-# %% ../../nbs/01_data/05_hub.ipynb #c6
+# %% ../../nbs/01_data/05_hub.ipynb #c7
 def _confirm(target: Path, files: Mapping[str, str|None], hub: Hub, commit: str) -> None:
     "Check what was fetched, then write down what it is."
     found = {name: checksum(target/name) for name in files}
@@ -59,7 +59,7 @@ def _confirm(target: Path, files: Mapping[str, str|None], hub: Hub, commit: str)
     about = {'repository': hub.repository, 'asked': hub.revision, 'commit': commit, 'files': found}
     write_text(target/'hub.json', json.dumps(about, indent=1) + '\n')
 
-# %% ../../nbs/01_data/05_hub.ipynb #c8
+# %% ../../nbs/01_data/05_hub.ipynb #c9
 def hub_frame(
     entry: Entry,
     hub: Hub,  # one of the entry's

@@ -49,7 +49,8 @@ class Entry:
     files: tuple[File, ...] = ()
     hub: tuple[Hub, ...] = ()  # instead of files: what the hub's own client fetches
     topic: str = 'own'  # one of TOPICS
-    loaders: Mapping[str, str] = field(default_factory=dict)  # what `load` takes -> the function that reads it, as 'module:function'; it takes `download`
+    # what `load` takes -> the function that reads it, as 'module:function'; it takes `download`
+    loaders: Mapping[str, str] = field(default_factory=dict)
 
 REGISTRY: dict[str, Entry] = {}
 
@@ -57,7 +58,8 @@ def register(
     entry: Entry,  # replaces an entry of the same name
 ) -> None:
     "Add a data set to the registry, from where `get`, `path`, `registry` and the command line take it."
-    if entry.topic not in TOPICS: raise UsageError(f'the data set {entry.name!r} has the topic {entry.topic!r}: take one of {", ".join(TOPICS)}')
+    if entry.topic not in TOPICS:
+        raise UsageError(f'the data set {entry.name!r} has the topic {entry.topic!r}: take one of {", ".join(TOPICS)}')
     REGISTRY[entry.name] = entry
 
 def entries() -> dict[str, Entry]:  # by name, in the order of their topics
@@ -80,7 +82,7 @@ def github(
     return tuple(File(within + path, int(size), sha256, base + quote(folder + within + (there[0] if there else path)))
                  for path, size, sha256, *there in lines)
 
-# %% ../../nbs/01_data/00_registry.ipynb #c11
+# %% ../../nbs/01_data/00_registry.ipynb #c12
 register(Entry('defacto', 'origin of FINAL; training data outside of it: explanations, instructions, corrected summaries',
     '2,561 summaries (train 1,000, val 486, test 1,075)', 'MIT; the texts are BBC news articles (third-party copyright)',
     'Liu, Deb, Teruel, Halfaker, Radev, Awadallah: On Improving Summarization Factual Consistency from Natural Language Feedback, ACL 2023',
@@ -93,7 +95,7 @@ register(Entry('defacto', 'origin of FINAL; training data outside of it: explana
         LICENSE 1141 c2cfccb812fe482101a8f04597dfc5a9991a6b2748266c47ac91b6a5aae15383''')),
     topic='summaries', loaders={'defacto': 'factlab.data.summaries:load_defacto'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c13
+# %% ../../nbs/01_data/00_registry.ipynb #c15
 ARTICLES = 'articles_from_aggrefact.json'
 
 register(Entry('xsumfaith', 'hallucinated spans and factuality of summaries (M-XSum)',
@@ -109,7 +111,8 @@ register(Entry('xsumfaith', 'hallucinated spans and factuality of summaries (M-X
         'The articles are not published with XSumFaith; this file is a join made from AggreFact. Without it `text` is null. To have texts, '
         'take the articles of the XSum corpus (https://github.com/EdinburghNLP/XSum), write them as one JSON object {BBC id: text}, and '
         'pass that file as load_xsumfaith(articles=...).')),
-    topic='summaries', loaders={'xsumfaith': 'factlab.data.summaries:load_xsum_spans', 'xsumfaith/spans': 'factlab.data.summaries:load_xsum_spans',
+    topic='summaries', loaders={'xsumfaith': 'factlab.data.summaries:load_xsum_spans',
+                                'xsumfaith/spans': 'factlab.data.summaries:load_xsum_spans',
                                 'xsumfaith/factuality': 'factlab.data.summaries:load_xsum_factuality'}))
 
 register(Entry('entfa', 'entities labelled faithful, factual or not (XEnt); the seed of FHSumBench',
@@ -122,7 +125,7 @@ register(Entry('entfa', 'entities labelled faithful, factual or not (XEnt); the 
         test.json 663430 19702615dccf64db8c5c69afa214341a960df4383f8ae32493b9b7e628564388''', 'data/'),
     topic='summaries', loaders={'entfa': 'factlab.data.summaries:load_entfa'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c15
+# %% ../../nbs/01_data/00_registry.ipynb #c18
 UNTRIED = 'could not be tried with the commit that was copied. If it fails, the checksum says which version of the file is meant.'
 
 register(Entry('climate-fever', 'retrieval and verification of claims about the climate, end to end',
@@ -134,7 +137,7 @@ register(Entry('climate-fever', 'retrieval and verification of claims about the 
         climate-fever.jsonl 3152039 8a4b9032d861be482ffb49dddfd283ffa6089e654f1e968040011882c5eb6e0b''', 'dataset/'),
     topic='claims', loaders={'climate-fever': 'factlab.data.corpora:load_climate_fever'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c16
+# %% ../../nbs/01_data/00_registry.ipynb #c19
 register(Entry('dialfact', 'verification of replies in dialogues (TRUE’s part of DialFact)',
     '8,689 pairs of grounding and reply, supported or not', 'the part’s own; none stated where it was copied',
     'Gupta, Wu, Liu, Xiong: DialFact: A Benchmark for Fact-Checking in Dialogue, ACL 2022; '
@@ -144,7 +147,7 @@ register(Entry('dialfact', 'verification of replies in dialogues (TRUE’s part 
         dialfact.csv 2280499 0045a045da767eba8b4ee86d28d0df8f62a72535b50e57149a4028f28785d29c''', 'data/true/'),
     topic='claims', loaders={'dialfact': 'factlab.data.corpora:load_dialfact'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c17
+# %% ../../nbs/01_data/00_registry.ipynb #c20
 def _wice_files() -> tuple[File, ...]:
     claims = github('ryokamoi/wice', '5d8b84633d4fb55e5c0fd1e1dc0868098be17e56', '''
         entailment_retrieval_claim_dev.jsonl 3490479 67531ca79bde4c81d3752fb69d9cb0d3d6763de5c3028f548b83ef053a6f8042 dev.jsonl
@@ -169,7 +172,7 @@ register(Entry('wice', 'retrieval of supporting sentences, verification, and the
     'https://github.com/ryokamoi/wice', '5d8b84633d4fb55e5c0fd1e1dc0868098be17e56', _wice_files(),
     topic='claims', loaders={'wice': 'factlab.data.corpora:load_wice'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c18
+# %% ../../nbs/01_data/00_registry.ipynb #c22
 register(Entry('factscore', 'claim extraction: atomic facts of biographies, each labelled supported or not',
     '3 × 183 biographies, 16,040 labelled atomic facts; decomposition examples', 'MIT',
     'Min et al.: FActScore: Fine-grained Atomic Evaluation of Factual Precision in Long Form Text Generation, EMNLP 2023',
@@ -191,13 +194,13 @@ register(Entry('xquad', 'passages of Wikipedia: a corpus for retrieval, raw text
         xquad.en.json 609383 e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29''')),
     topic='claims', loaders={'xquad': 'factlab.data.corpora:load_xquad'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c20
+# %% ../../nbs/01_data/00_registry.ipynb #c24
 register(Entry('sample', 'every method and exhibit, offline: documents, summaries, described errors, probes',
     'ships inside the package', 'Apache-2.0, as factlab', 'the factlab developers: the factlab sample', 'factlab/data/assets/sample',
     'of this version',
     topic='samples', loaders={'sample': 'factlab.data.datasets:load_sample_pairs'}))
 
-# %% ../../nbs/01_data/00_registry.ipynb #c23
+# %% ../../nbs/01_data/00_registry.ipynb #c27
 def suggest(
     found: str,
     known: Iterable[str],

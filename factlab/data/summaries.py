@@ -121,7 +121,8 @@ def load_xsumfaith(
 
 # %% ../../nbs/01_data/03_summaries.ipynb #c14
 def load_xsum_spans(download: bool = True) -> pl.DataFrame: return load_xsumfaith(download=download).spans  # schema XSUM_SPANS
-def load_xsum_factuality(download: bool = True) -> pl.DataFrame: return load_xsumfaith(download=download).factuality  # schema XSUM_FACTUALITY
+# schema XSUM_FACTUALITY
+def load_xsum_factuality(download: bool = True) -> pl.DataFrame: return load_xsumfaith(download=download).factuality
 
 # %% ../../nbs/01_data/03_summaries.ipynb #c16
 ENTFA = Schema('entfa', {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'reference': pl.String,

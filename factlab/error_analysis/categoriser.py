@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['MAX_CHARACTERS', 'ERROR_CASES', 'FEATURES', 'FEATURE_FRAME', 'MIN_P_TRUE', 'QUALITY', 'CATEGORISE',
-           'MODEL_CATEGORIES', 'CHOOSE', 'content_stems', 'find_focus', 'make_cases', 'Source', 'read_source',
-           'closeness', 'case_features', 'extract_features', 'Decision', 'decide_origin', 'decide_composition',
-           'decide_truth', 'LinearModel', 'fit_linear', 'save_linear', 'shipped_models', 'defacto_cases',
-           'xsumfaith_cases', 'xsumfaith_truth_cases', 'entfa_cases', 'category_quality', 'category_confusion',
-           'Category', 'Choice', 'parse_choice', 'ask_categories', 'choose_categories']
+           'MODEL_CATEGORIES', 'CHOOSE', 'word_list', 'content_stems', 'find_focus', 'make_cases', 'Source',
+           'read_source', 'closeness', 'case_features', 'extract_features', 'Decision', 'decide_origin',
+           'decide_composition', 'decide_truth', 'LinearModel', 'fit_linear', 'save_linear', 'shipped_models',
+           'defacto_cases', 'xsumfaith_cases', 'xsumfaith_truth_cases', 'entfa_cases', 'category_quality',
+           'category_confusion', 'Category', 'Choice', 'parse_choice', 'ask_categories', 'choose_categories']
 
 # %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c2
 import json
@@ -24,7 +24,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.summaries import DEFACTO, ENTFA, XSumFaith, outside
-from ..localization.classifiers import sentences
+from ..text.sentences import plain_sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
 from ..models.asking import ask_prompt, read_response
@@ -34,15 +34,18 @@ from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
 from ..models.store import StoreChoice
 
 # %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c4
-_SMALL = frozenset('a an the of in on at to for from by with as and or but if that this these those it its he she his her him they them their we our you i is '
-                   'are was were be been being has have had do does did will would can could may might shall should not no nor so than then there here who '
-                   'which what when where how after before into over under about up out off also more most some any all each both s t'.split())
-_NUMBERS = {word: str(n) for n,
-            word in enumerate('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen '
-            'seventeen eighteen nineteen twenty'.split())} | {word: str(n) for n,
-                word in enumerate('first second third fourth fifth sixth seventh eighth ninth tenth'.split(), 1)} | {
-            'once': '1', 'twice': '2', 'thirty': '30', 'forty': '40', 'fifty': '50', 'sixty': '60', 'seventy': '70', 'eighty': '80',
-            'ninety': '90', 'hundred': '100', 'thousand': '1000'}
+@cache
+def word_list(name: str) -> frozenset[str]:
+    "A list of `assets/words.json`: `small_words`, which carry no content, or `talk_of_texts`, used to speak about texts and errors."
+    return frozenset(json.loads((assets_dir('error_analysis')/'words.json').read_text(encoding='utf-8'))[name].split())
+
+_CARDINALS = ('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen '
+              'nineteen twenty')
+_ORDINALS = 'first second third fourth fifth sixth seventh eighth ninth tenth'
+_TENS = {'thirty': '30', 'forty': '40', 'fifty': '50', 'sixty': '60', 'seventy': '70', 'eighty': '80', 'ninety': '90', 'hundred': '100',
+         'thousand': '1000'}
+_NUMBERS = {word: str(n) for n, word in enumerate(_CARDINALS.split())} | {word: str(n) for n, word in enumerate(_ORDINALS.split(), 1)} | {
+    'once': '1', 'twice': '2'} | _TENS
 _ENDINGS = ('ations', 'ation', 'ings', 'ing', 'edly', 'ed', 'ies', 'es', 's', 'ly', 'e', 'y')
 MAX_CHARACTERS = 50_000  # characters of a text that are looked at
 
@@ -54,9 +57,10 @@ def content_stems(
 ) -> list[str]:  # stems in order, repeated ones included; numbers begin with #
     "The words of a text that carry its content, cut to their stems."
     words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', unicodedata.normalize('NFKC', text[:MAX_CHARACTERS]).lower())
-    numbers = ('#' + (word.replace(',', '') if word[0].isdigit() else _NUMBERS[word]) if word[0].isdigit() or word in _NUMBERS else word
-               for word in words)
-    return [word if word[0] == '#' else _stem(word) for word in numbers if word not in _SMALL and len(word) > 1]
+    def digits(word: str) -> str|None: return word.replace(',', '') if word[0].isdigit() else _NUMBERS.get(word)
+    stems = ((word, '#' + number if (number := digits(word)) else None) for word in words)
+    small = word_list('small_words')
+    return [number or _stem(word) for word, number in stems if number or word not in small and len(word) > 1]
 
 # %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c7
 _QUOTED = re.compile(r'["“”„«»]\s*([^"“”„«»\n]{2,200}?)\s*["“”„«»]|(?<!\w)[\'‘]([^\'‘’\n]{2,100})[\'’](?!\w)')
@@ -95,7 +99,9 @@ ERROR_CASES = Schema('cases', {'id': pl.String, 'group': pl.String, 'split': pl.
 def make_cases(
     frame: pl.DataFrame,  # text, summary, and span or description; the rest where known
 ) -> pl.DataFrame:  # ERROR_CASES
-    "Cases from any frame with errors. Raises `DataError` on missing columns, texts that are null, or an error with neither span nor description."
+    """Cases from any frame with errors.
+
+    Raises `DataError` on missing columns, texts that are null, or an error with neither span nor description."""
     if missing := [name for name in ('text', 'summary') if name not in frame.columns]:
         raise DataError(f'cases need the columns {missing}, found {frame.columns}')
     blank = {name: pl.lit(None, pl.String).alias(name) for name in ERROR_CASES.columns if name not in frame.columns}
@@ -107,7 +113,7 @@ def make_cases(
         raise DataError(f'case {empty["id"][0]!r} lacks its text, its summary, or both span and description: drop such rows first')
     return cases
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c12
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c13
 FEATURES = {
     'found': 'the words in question could be found in the summary',
     'in_source': 'share of their words that the source has',
@@ -125,11 +131,11 @@ FEATURES = {
     'position': 'where they begin in the summary, from 0 to 1',
     'said_absent': 'the description says that the source does not have it',
     'said_otherwise': 'the description says that the source has it differently'}
-FEATURE_FRAME = Schema('sights', {'id': pl.String, 'focus': pl.String, 'sentence': pl.String, **dict.fromkeys(FEATURES, pl.Float64)})
+FEATURE_FRAME = Schema('features', {'id': pl.String, 'focus': pl.String, 'sentence': pl.String, **dict.fromkeys(FEATURES, pl.Float64)})
 
 class Source(NamedTuple):
     "A source, read once for all its errors."
-    parts: list[str]        # sentences
+    parts: list[str]        # plain_sentences
     words: list[set[str]]   # of each
     all: set[str]
     plain: str              # in lower case, single spaces
@@ -137,26 +143,32 @@ class Source(NamedTuple):
 @lru_cache(64)
 def read_source(text: str) -> Source:
     "Sentences and their words."
-    parts = sentences(text[:MAX_CHARACTERS])
+    parts = plain_sentences(text[:MAX_CHARACTERS])
     words = [set(content_stems(part)) for part in parts]
     return Source(parts, words, set().union(*words), ' '.join(text[:MAX_CHARACTERS].lower().split()))
 
 def closeness(
     words: set[str],
     source: Source,
-) -> np.ndarray:  # float64 [sentences], 0 to 1
+) -> np.ndarray:  # float64 [plain_sentences], 0 to 1
     "How much of the words, rare ones counting more, each sentence of the source has."
     often = {word: sum(word in part for part in source.words) for word in sorted(words)}
     weights = {word: np.log((1 + len(source.parts))/(1 + count)) + 1 for word, count in often.items()}
     return np.array([sum(weights[word] for word in sorted(part & words)) for part in source.words])/(sum(weights.values()) or 1)
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c13
-_ABSENT = re.compile(r"""\b(?:no\s+mention | not?\s(?:be\s)?(?:mention|stat|said|say|found|given|give|present|includ|specif|contain|appear|provid|support|confirm|refer|in\sthe|indicat|describ|name|
-    attribut|explicit)\w* | (?:does|do|did|is)(?:n.?t|\snot) | never | nowhere | nothing | without | hallucinat\w* | unsupported | fabricat\w* | ma[dk]es?\sup | making\sup | invent\w* |
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c16
+_ABSENT = re.compile(r"""\b(?:no\s+mention |
+    not?\s(?:be\s)?(?:mention|stat|said|say|found|given|give|present|includ|
+    specif|contain|appear|provid|support|confirm|refer|in\sthe|indicat|describ|name|
+    attribut|explicit)\w* | (?:does|do|did|is)(?:n.?t|\snot) | never | nowhere | nothing | without | hallucinat\w* | unsupported |
+    fabricat\w* | ma[dk]es?\sup | making\sup | invent\w* |
     add(?:s|ed|ition)\w* | absent | unverif\w* | extra | outside | unknown | only\sin\sthe\ssummary | unmentioned)\b""",
     re.IGNORECASE | re.VERBOSE)
-_OTHERWISE = re.compile(r"""\b(?:whereas | instead | rather\sthan | actually | in\sfact | wrong\w* | incorrect\w* | contradict\w* | inaccura\w* | mistak\w* | should | confus\w* | mis\w+ | error |
-    opposite | not\sthe | the\s(?:source\stext|text|source|article)\s(?:says|states|said|stated|gives|reports|puts|speaks|tells|indicates|refers) | according\sto | while\sthe | yet | swap\w* |
+_OTHERWISE = re.compile(r"""\b(?:whereas | instead | rather\sthan | actually | in\sfact | wrong\w* | incorrect\w* | contradict\w* |
+    inaccura\w* | mistak\w* | should | confus\w* | mis\w+ | error |
+    opposite | not\sthe |
+    the\s(?:source\stext|text|source|article)\s(?:says|states|said|stated|gives|reports|puts|speaks|tells|indicates|refers) |
+    according\sto | while\sthe | yet | swap\w* |
     revers\w* | different | changed? | alter\w* | false)\b""", re.IGNORECASE | re.VERBOSE)
 
 def _share(words: Sequence[str], pool: set[str]) -> float: return float(np.mean([word in pool for word in words])) if words else .5
@@ -164,7 +176,7 @@ def _share(words: Sequence[str], pool: set[str]) -> float: return float(np.mean(
 def case_features(
     case: Mapping,  # a row of ERROR_CASES
 ) -> dict:  # a row of FEATURE_FRAME
-    "What can be seen of one case. Where there is nothing to count, a share is ½."
+    "The features of one case. Where there is nothing to count, a share is ½."
     source, summary, said = read_source(case['text']), case['summary'][:MAX_CHARACTERS], (case['description'] or '')[:MAX_CHARACTERS]
     focus = case['span'] if case['span'] else find_focus(said, summary, case['text'][:MAX_CHARACTERS])
     words = content_stems(focus)
@@ -187,30 +199,30 @@ def case_features(
             'said_absent': bool(_ABSENT.search(said)), 'said_otherwise': bool(_OTHERWISE.search(said))}
     return {'id': case['id'], 'focus': focus, 'sentence': source.parts[best]} | {name: float(seen[name]) for name in FEATURES}
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c14
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c18
 def extract_features(
     cases: pl.DataFrame,  # ERROR_CASES
     encoder: str|None = None,  # choose the closest sentence that is shown by this encoder, among those that share words
     store: StoreChoice = None,
 ) -> pl.DataFrame:  # FEATURE_FRAME
-    "What can be seen of each case. The encoder changes which sentence is shown as evidence, never a number."
+    "The features of each case. The encoder changes which sentence is shown as evidence, never a number."
     found = FEATURE_FRAME.frame([case_features(case) for case in ERROR_CASES.check(cases).iter_rows(named=True)])
     return found if encoder is None or found.is_empty() else found.with_columns(sentence=pl.Series(_nearest(cases, found, encoder, store),
         dtype=pl.String))
 
-def _nearest(cases: pl.DataFrame, found: pl.DataFrame, encoder: str, store: StoreChoice, most: int = 4) -> list[str]:
-    "Of the sentences that share most words with summary and focus, the one whose meaning is nearest to the description, else to the summary."
+def _nearest(cases: pl.DataFrame, found: pl.DataFrame, encoder: str, store: StoreChoice, max_sentences: int = 4) -> list[str]:
+    "The sentence nearest in meaning to the description (else to the summary), of those that share most words with summary and focus."
     queries, candidates = [], []
     for (text, summary, description), focus in zip(cases.select('text', 'summary', 'description').iter_rows(), found['focus'], strict=True):
         source = read_source(text)
-        order = np.argsort(-closeness(set(content_stems(f'{summary} {focus} {description or ""}')), source), kind='stable')[:most]
+        order = np.argsort(-closeness(set(content_stems(f'{summary} {focus} {description or ""}')), source), kind='stable')[:max_sentences]
         candidates.append([source.parts[i][:1000] for i in order])
         queries.append((description or summary)[:1000])
     vectors = Encoder(encoder).encode(queries + [part for parts in candidates for part in parts], store)
     groups = np.split(vectors[len(queries):], np.cumsum([len(parts) for parts in candidates])[:-1])
     return [parts[int((group @ query).argmax())] for parts, group, query in zip(candidates, groups, vectors, strict=False)]
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c18
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c22
 class Decision(NamedTuple):
     "One question of the tree, answered."
     question: str
@@ -219,38 +231,42 @@ class Decision(NamedTuple):
 
 MIN_P_TRUE = .5  # P(True) from which an addition counts as true
 
-def decide_origin(sight: Mapping) -> Decision:  # 'intrinsic' or 'extrinsic'
+def decide_origin(features: Mapping) -> Decision:  # 'intrinsic' or 'extrinsic'
     "Does the source speak of it? By the share of its words that stand there."
-    share = sight['in_source']
-    intrinsic = sight['found'] and share >= .75 and not sight['number_missing'] or not sight['said_absent'] and sight['said_otherwise']
-    return Decision('Is it made from something that the source says?', 'intrinsic' if intrinsic else 'extrinsic', _origin_evidence(sight))
+    share = features['in_source']
+    there = features['found'] and share >= .75 and not features['number_missing']
+    intrinsic = there or not features['said_absent'] and features['said_otherwise']
+    return Decision('Is it made from something that the source says?', 'intrinsic' if intrinsic else 'extrinsic',
+                    _origin_evidence(features))
 
-def _origin_evidence(sight: Mapping) -> str:
-    focus = f'“{sight["focus"]}”' if sight['focus'] else 'no words of the summary could be singled out;'
-    parts = [f'{focus} {sight["in_source"]:.0%} of its words are in the source'] if sight['focus'] else [focus]
-    parts += ['a number that the source lacks']*bool(sight['number_missing']) + ['a name that the source lacks']*bool(sight['name_missing'])
-    parts += ['the description says that the source has nothing of it']*bool(sight['said_absent'])
-    parts += ['the description says that the source has it differently']*bool(sight['said_otherwise'])
+def _origin_evidence(features: Mapping) -> str:
+    focus = f'“{features["focus"]}”' if features['focus'] else 'no words of the summary could be singled out;'
+    parts = [f'{focus} {features["in_source"]:.0%} of its words are in the source'] if features['focus'] else [focus]
+    parts += ['a number that the source lacks']*bool(features['number_missing'])
+    parts += ['a name that the source lacks']*bool(features['name_missing'])
+    parts += ['the description says that the source has nothing of it']*bool(features['said_absent'])
+    parts += ['the description says that the source has it differently']*bool(features['said_otherwise'])
     return '; '.join(parts)
 
-def decide_composition(sight: Mapping) -> Decision:  # 'intrinsic_composition' or 'intrinsic_alteration'
+def decide_composition(features: Mapping) -> Decision:  # 'intrinsic_composition' or 'intrinsic_alteration'
     "Are all its parts in the source as they stand, in different places?"
-    whole = sight['in_source'] >= .99 and sight['found']
-    apart = whole and sight['in_best'] < .99
-    said = f'all of “{sight["focus"]}” is in the source, {"not in the sentence that speaks of the rest" if apart else "in one sentence with the rest"}' if whole else \
-        f'{1 - sight["in_source"]:.0%} of the words of “{sight["focus"]}” are not in the source'
+    whole = features['in_source'] >= .99 and features['found']
+    apart = whole and features['in_best'] < .99
+    where = 'not in the sentence that speaks of the rest' if apart else 'in one sentence with the rest'
+    said = f'all of “{features["focus"]}” is in the source, {where}' if whole else \
+        f'{1 - features["in_source"]:.0%} of the words of “{features["focus"]}” are not in the source'
     return Decision('Does each part stand in the source as it is?', 'intrinsic_composition' if apart else 'intrinsic_alteration', said)
 
-def decide_truth(sight: Mapping, p_true: float|None = None) -> Decision:  # 'extrinsic_correct' or 'extrinsic_wrong'
+def decide_truth(features: Mapping, p_true: float|None = None) -> Decision:  # 'extrinsic_correct' or 'extrinsic_wrong'
     "Is what was added true? By P(True) where it is known, else a guess by the kind of thing."
     question = 'Is what was added true of the world?'
-    if p_true is not None: return Decision(question, 'extrinsic_correct' if p_true >= MIN_P_TRUE else 'extrinsic_wrong',
-                                           f'P(True) = {p_true:.2f}')
-    wrong = bool(sight['number'])
-    return Decision(question, 'extrinsic_wrong' if wrong else 'extrinsic_correct',
-                    f'a guess without a probe: {"a number was added, and most added numbers are wrong" if wrong else "no number was added, and most other additions are right"}')
+    if p_true is not None:
+        return Decision(question, 'extrinsic_correct' if p_true >= MIN_P_TRUE else 'extrinsic_wrong', f'P(True) = {p_true:.2f}')
+    wrong = bool(features['number'])
+    why = 'a number was added, and most added numbers are wrong' if wrong else 'no number was added, and most other additions are right'
+    return Decision(question, 'extrinsic_wrong' if wrong else 'extrinsic_correct', f'a guess without a probe: {why}')
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c21
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c25
 @dataclass(frozen=True)
 class LinearModel:
     "A logistic regression on FEATURES (softmax over classes)."
@@ -277,17 +293,17 @@ class LinearModel:
         "The likeliest class of each case."
         return [self.classes[i] for i in self.probabilities(seen).argmax(1)] if seen.height else []
 
-    def reasons(self, seen: pl.DataFrame, most: int = 2) -> list[str]:
-        "What spoke most for the class that was chosen."
+    def reasons(self, seen: pl.DataFrame, max_reasons: int = 2) -> list[str]:
+        "The features that contributed most to the chosen class."
         if seen.is_empty(): return []
         pushes, chosen = self._pushes(seen), self.probabilities(seen).argmax(1)
         relative = pushes[np.arange(len(chosen)), chosen] - pushes.mean(1)
-        def said(sight: dict, row: np.ndarray) -> str:
-            top = [self.features[i] for i in np.argsort(-row, kind='stable')[:most] if row[i] > 0]
-            return '; '.join(f'{FEATURES[name]}: {sight[name]:.2g}' for name in top)
-        return [said(sight, row) for sight, row in zip(seen.iter_rows(named=True), relative, strict=True)]
+        def said(features: dict, row: np.ndarray) -> str:
+            top = [self.features[i] for i in np.argsort(-row, kind='stable')[:max_reasons] if row[i] > 0]
+            return '; '.join(f'{FEATURES[name]}: {features[name]:.2g}' for name in top)
+        return [said(features, row) for features, row in zip(seen.iter_rows(named=True), relative, strict=True)]
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c22
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c27
 def fit_linear(
     seen: pl.DataFrame,  # FEATURE_FRAME
     labels: Sequence[str],
@@ -295,14 +311,16 @@ def fit_linear(
     trained_on: str = '',
     strength: float = .3,  # inverse of the penalty on weights; chosen by cross-validation on DeFacto's training part
 ) -> LinearModel:
-    "Fit by scikit-learn's logistic regression on standardised features, weights rounded to four digits. Raises `DataError` with fewer than two classes."
+    """Fit by scikit-learn's logistic regression on standardised features, weights rounded to four digits.
+
+    Raises `DataError` with fewer than two classes."""
     from sklearn.linear_model import LogisticRegression
     if len(set(labels)) < 2: raise DataError(f'a model needs cases of two classes or more, found {sorted(set(labels))}')
     values = seen.select(*FEATURES).to_numpy()
     mean, scale = values.mean(0), np.where(values.std(0) > 0, values.std(0), 1)
     fitted = LogisticRegression(C=strength, max_iter=2000).fit((values - mean)/scale, list(labels))
-    weights, bias = (fitted.coef_, fitted.intercept_) if len(fitted.classes_) > 2 else (np.stack([-fitted.coef_[0], fitted.coef_[0]])/2,
-        np.array([-1, 1])*fitted.intercept_[0]/2)
+    if len(fitted.classes_) > 2: weights, bias = fitted.coef_, fitted.intercept_
+    else: weights, bias = np.stack([-fitted.coef_[0], fitted.coef_[0]])/2, np.array([-1, 1])*fitted.intercept_[0]/2
     rounded = lambda row: tuple(round(float(value), 4) for value in row)
     return LinearModel(name, tuple(map(str, fitted.classes_)), tuple(FEATURES), rounded(mean), rounded(scale),
                   tuple(rounded(row) for row in weights), rounded(bias), trained_on)
@@ -320,7 +338,7 @@ def shipped_models() -> dict[str, LinearModel]:
                  fields in json.loads(path.read_text(encoding='utf-8')).items()}
     except (OSError, ValueError, TypeError) as error: raise DataError(f'{path} cannot be read ({error}): install factlab again') from None
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c26
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c31
 def defacto_cases(
     rows: pl.DataFrame,  # schema DEFACTO
     final: pl.DataFrame,  # schema FINAL: its pairs are left out of what trains
@@ -333,7 +351,7 @@ def defacto_cases(
     split = pl.when(pl.col('split') == 'test').then('split').otherwise(pl.lit('train'))
     return make_cases(kept.select('id', 'text', 'summary', split=split, description='explanation', label=label))
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c27
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c32
 def xsumfaith_cases(
     annotations: XSumFaith,
 ) -> pl.DataFrame:  # ERROR_CASES: labels intrinsic, extrinsic; halves by article
@@ -365,7 +383,7 @@ def entfa_cases(
     return make_cases(each.select('split', 'text', 'summary', group='id', id=pl.format('{}/{}', 'id', 'at'), span=entity.field('text'),
                                   label=entity.field('label')))
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c30
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c35
 QUALITY = Schema('quality', {'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64,
                              'groups': pl.Int64, 'unparsed': pl.Int64})
 
@@ -405,7 +423,7 @@ def category_confusion(cases: pl.DataFrame, predicted: Sequence[str|None],
     counted = confusion_matrix(frame, classes=classes).with_columns(pl.col('predicted').fill_null('unparsed'))
     return counted.pivot(on='predicted', index='gold', values='n')
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c33
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c38
 class Category(NamedTuple):
     "A kind of error, as annotators and prompts see it."
     name: str
@@ -420,8 +438,10 @@ class Choice(NamedTuple):
 
 CATEGORISE = Prompt(name='errors/categorise', version=1, fields=('categories', 'text', 'summary', 'error'),
                     example_answer='Reason: the source does not name a place.\nCategory: A',
-    user='You sort remarks about errors in summaries. Choose the one category that fits.\n\nCategories:\n{categories}\n\nSource:\n{text}\n\nSummary:\n{summary}\n\nRemark:\n{error}\n\n'
-         'Answer in two lines. The first begins with "Reason:" and says in one sentence what in the source and the summary decides. The second is "Category:" and one letter.')
+    user='You sort remarks about errors in summaries. Choose the one category that '
+         'fits.\n\nCategories:\n{categories}\n\nSource:\n{text}\n\nSummary:\n{summary}\n\nRemark:\n{error}\n\n'
+         'Answer in two lines. The first begins with "Reason:" and says in one sentence what in the source and the summary decides. The '
+         'second is "Category:" and one letter.')
 
 def parse_choice(
     text: str,
@@ -439,8 +459,9 @@ def parse_choice(
     reason = re.sub(r'^\W*reason\W*', '', text[-4000:][:said[0].start()].strip(), flags=re.IGNORECASE)
     return Parsed(Choice(chosen.pop(), ' '.join(reason.split())[:500]))
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c35
-MODEL_CATEGORIES = Schema('asked', {'id': pl.String, 'status': pl.String, 'category': pl.String, 'reason': pl.String})  # status ok, unparsed or failed
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c40
+MODEL_CATEGORIES = Schema('asked', {'id': pl.String, 'status': pl.String,  # ok, unparsed or failed
+                                    'category': pl.String, 'reason': pl.String})
 
 def ask_categories(
     cases: pl.DataFrame,  # ERROR_CASES
@@ -455,10 +476,11 @@ def ask_categories(
     values = _prompt_values(cases, categories)
     responses = ask_prompt(CATEGORISE, values, model, store, max_tokens=max_tokens, seed=seed) if values else []
     read = [read_response(response, lambda text: parse_choice(text, categories)) for response in responses]
-    return MODEL_CATEGORIES.frame([{'id': id, 'status': status, 'category': value and value.category, 'reason': value.reason if value else reason}
+    return MODEL_CATEGORIES.frame([{'id': id, 'status': status, 'category': value and value.category, 'reason': value.reason if value
+                                    else reason}
                         for id, (status, reason, value) in zip(cases['id'], read, strict=True)])
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c36
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c41
 def _prompt_values(cases: pl.DataFrame, categories: Sequence[Category]) -> list[dict[str, str]]:
     "The fields of CATEGORISE and CHOOSE for each case."
     listed = format_lettered([f'{category.name.replace("_", " ")}: {category.definition}' for category in categories])
@@ -466,7 +488,7 @@ def _prompt_values(cases: pl.DataFrame, categories: Sequence[Category]) -> list[
     return [{'categories': listed, 'text': row['text'], 'summary': row['summary'],
              'error': row['description'] or f'It says "{row["span"]}".'} for row in rows]
 
-# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c39
+# %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c44
 CHOOSE = Prompt(name='errors/choose', version=1, fields=CATEGORISE.fields, example_answer='A',
                 user=CATEGORISE.user.partition('Answer in two lines.')[0] + 'Answer with the letter of the category alone.')
 

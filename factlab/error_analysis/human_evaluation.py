@@ -50,7 +50,8 @@ def evaluation_instances(
     tasks: Sequence[str] = tuple(EVALUATION_TASKS),
 ) -> pl.DataFrame:  # schema INSTANCES, a row for each claim to be judged
     "What there is to judge in a data set. Raises `UsageError` on an unknown task."
-    if unknown := [task for task in tasks if task not in EVALUATION_TASKS]: raise UsageError(f'there is no task {unknown[0]!r}: {", ".join(EVALUATION_TASKS)}')
+    if unknown := [task for task in tasks if task not in EVALUATION_TASKS]:
+        raise UsageError(f'there is no task {unknown[0]!r}: {", ".join(EVALUATION_TASKS)}')
     rows = []
     for task in tasks:
         for row in OASIS.check(oasis).iter_rows(named=True):
@@ -181,7 +182,7 @@ def _pair(block: Sequence, task: str, partial: bool, faults: Faults) -> list[dic
 def _judgement(task: str, line: int, context: str, units: Sequence[tuple[str, str, list[str]]]) -> dict:
     return {'line': line, 'instance': instance_key(task, context, [text for _, text, _ in units]), 'context': context, 'units': units}
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c21
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c22
 def _text_of(block: Sequence, task: str, faults: Faults) -> tuple[int, str, bool]|None:
     "Number and text of the line that holds the text, and whether all of the instance is left out."
     names = TEXT_LINES[task]
@@ -208,7 +209,7 @@ def _with_text(block: Sequence, task: str, partial: bool, faults: Faults) -> lis
         if count > 1: faults.append((claims[0][0], f'{count} claims are called {name!r:.40} in one instance'))
     return [_judgement(task, line, text, units)]
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c22
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c23
 def read_form(
     content: str,  # of a filled-in form
     task: str,
@@ -233,7 +234,7 @@ def read_form(
              context=one['context'], text=text)
         for one in found for unit, text, marks in one['units'] for scheme, mark in zip(FORMS[task].schemes, marks, strict=True) if mark)
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c26
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c27
 def read_human_evaluation(
     folder: Path|str|None = None,  # <annotator>/<task>.tsv; the two readings of the sample when None
     partial: bool = False,  # may marks be missing?
@@ -252,7 +253,7 @@ def read_human_evaluation(
     if not frames: raise DataError(f'{folder} holds no forms: {expected}')
     return pl.concat(frames)
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c29
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c30
 MAJORITY_MARKS = Schema('verdicts', {'task': pl.String, 'instance': pl.String, 'unit': pl.String, 'question': pl.String,
     'v': pl.Int64, 'x': pl.Int64, 'd': pl.Int64,  # how many annotators gave each mark
     'verdict': pl.String})  # v, x, d; null for a tie
@@ -268,7 +269,7 @@ def majority_marks(
     verdict = pl.when(2*d > v + x + d).then(pl.lit('d')).when(v > x).then(pl.lit('v')).when(x > v).then(pl.lit('x'))
     return MAJORITY_MARKS.check(counts.with_columns(verdict=verdict), 'the marks')
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c32
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c33
 def accuracy(
     found: pl.DataFrame,  # schema MAJORITY_MARKS, of one question
     seed: int = 0,
@@ -289,9 +290,11 @@ def shared_marks(
     item = pl.concat_str('instance', 'unit', separator=' ')
     return judged.filter(pl.len().over('instance', 'unit') == everybody).select('annotator', item=item, label='mark')
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c34
-QUESTION_ROWS = {'claims': EVALUATION_TASKS['claims'], 'falsification': EVALUATION_TASKS['falsification'], 'factual_text/meaning': EVALUATION_TASKS['factual_text'],
-                 'factual_text/wording': f'{EVALUATION_TASKS["factual_text"]}: wording', 'unfactual_text': EVALUATION_TASKS['unfactual_text']}
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c35
+QUESTION_ROWS = {'claims': EVALUATION_TASKS['claims'], 'falsification': EVALUATION_TASKS['falsification'],
+                 'factual_text/meaning': EVALUATION_TASKS['factual_text'],
+                 'factual_text/wording': f'{EVALUATION_TASKS["factual_text"]}: wording',
+                 'unfactual_text': EVALUATION_TASKS['unfactual_text']}
 
 def evaluation_cells(
     judged: pl.DataFrame,  # schema HUMAN_MARKS
@@ -314,7 +317,7 @@ def evaluation_cells(
         if undecided: notes.append(f'{row}: {undecided} undecided or left out, and not among the n')
     return cells, notes
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c35
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c36
 def _cell(row: str, column: str, interval: Interval, times: float = 1) -> dict:
     scaled = lambda value: None if value is None else times*value
     return {'row': row, 'column': column, 'ours': scaled(interval.estimate), 'low': scaled(interval.low), 'high': scaled(interval.high),
@@ -325,7 +328,7 @@ def _why_no_kappa(marks: pl.DataFrame, shared: pl.DataFrame) -> str:
     if shared.is_empty(): return 'nothing was marked by all'
     return f'all {shared.height} marks on {shared["item"].n_unique()} shared items are the same'
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c40
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c41
 def faultless_parts(
     judged: pl.DataFrame,  # schema HUMAN_MARKS
     oasis: pl.DataFrame,  # schema OASIS: the data set that was judged
@@ -341,7 +344,7 @@ def faultless_parts(
         units.filter(task='claims').select('id', 'unit', altered_claim='right'), on=['id', 'unit'], how='left', maintain_order='left')
     return tasks.join(altered.drop('unit'), on='id', how='left', maintain_order='left')
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c41
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c42
 def gold_sets(
     judged: pl.DataFrame,  # schema HUMAN_MARKS
     oasis: pl.DataFrame,  # schema OASIS: the data set that was judged
@@ -355,7 +358,7 @@ def gold_sets(
     pairs = verification_pairs(oasis).filter(pl.col('group').is_in(kept('altered_claim', 'falsification', 'factual_text')))
     return TEXTS.check(texts, 'gold texts'), LABELLED.check(pairs, 'gold pairs')
 
-# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c44
+# %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c45
 def submission(
     verdicts: pl.DataFrame,  # columns id (text) and factual (Boolean)
     expected: Iterable[str]|None = None,  # the ids of the gold set; not compared when None

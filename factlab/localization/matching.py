@@ -38,7 +38,7 @@ class MatchingJudge(Protocol):
     def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
               store: StoreChoice = None) -> list[dict]: ...
 
-# %% ../../nbs/09_localization/01_matching.ipynb #c6
+# %% ../../nbs/09_localization/01_matching.ipynb #c7
 MATCH = Prompt(name='final/match', version=1, fields=('summary', 'gold', 'predicted'), example_answer='{"A": null}',
     user='Two lists describe factual inconsistencies of one summary: a reference list and a predicted list. Decide for each predicted '
          'item whether '
@@ -86,7 +86,7 @@ def _judged(response: Response|None, n_gold: int, n_predicted: int) -> dict:
     return row | {'matched': [matching.matches.get(i) for i in range(n_predicted)], 'invalid': len(matching.invalid),
                   'reason': '; '.join([reason]*bool(reason) + list(matching.invalid))}
 
-# %% ../../nbs/09_localization/01_matching.ipynb #c11
+# %% ../../nbs/09_localization/01_matching.ipynb #c12
 def residual_cosine(
     summary: np.ndarray,  # float [d]: unit vector of the summary
     first: np.ndarray,    # float [p, d]: unit vectors of descriptions
@@ -107,7 +107,7 @@ def assign(
     best = similarity.argmax(1)
     return [int(g) if similarity[p, g] >= threshold else None for p, g in enumerate(best)]
 
-# %% ../../nbs/09_localization/01_matching.ipynb #c13
+# %% ../../nbs/09_localization/01_matching.ipynb #c14
 @dataclass(frozen=True)
 class EncoderJudge:
     "Matches by meaning, with no language model. The threshold was chosen on the sample's development split (below)."
@@ -136,7 +136,7 @@ class EncoderJudge:
                  'prompt_tokens': 0, 'completion_tokens': 0, 'matched': assign(table, self.threshold)}
                 for table in self.similarities(summaries, gold, predicted, store)]
 
-# %% ../../nbs/09_localization/01_matching.ipynb #c15
+# %% ../../nbs/09_localization/01_matching.ipynb #c16
 def known_matchings(
     split: str,  # 'dev' or 'test'
 ) -> pl.DataFrame:  # summary, gold, predicted, right: lists
@@ -163,7 +163,7 @@ def matching_quality(
     return {'precision': hits/made if made else float('nan'), 'recall': hits/due if due else float('nan'),
             'f1': 2*hits/(made + due) if made + due else float('nan')}
 
-# %% ../../nbs/09_localization/01_matching.ipynb #c21
+# %% ../../nbs/09_localization/01_matching.ipynb #c22
 def load_judge(
     name: str = 'encoder',  # 'encoder', 'encoder?threshold=0.3', or the name of a model
     prompts: str = 'ours',  # wording of the matching prompt: 'ours' or 'paper'
@@ -177,7 +177,7 @@ def load_judge(
     try: return EncoderJudge(bare.partition(':')[2] or 'tiny', float(options.get('threshold', EncoderJudge.threshold)))
     except ValueError: raise UsageError(f'the threshold of {name!r} must be a number') from None
 
-# %% ../../nbs/09_localization/01_matching.ipynb #c23
+# %% ../../nbs/09_localization/01_matching.ipynb #c24
 def match_predictions(
     rows: pl.DataFrame,         # columns id, summary, gold
     predictions: pl.DataFrame,  # schema PREDICTIONS, the same ids

@@ -218,7 +218,7 @@ FACTS_RETRY = RetryPrompt(Prompt(name='final/facts_again', version=1, fields=('s
 def read_retried_detection(
     text: str,  # a JSON object with `consistent` and `items`
 ) -> Parsed[list[str]]:  # descriptions; empty when the fact is consistent
-    "As `read_detection`, of the second asking's form."
+    "As `read_detection`, in the form of the retry."
     items = read_items(text)
     said = re.search(r'"consistent"\s*:\s*"(yes|no)"', text, flags=re.IGNORECASE)
     if not said: return Parsed(None, 'unparsed', 'the JSON object does not say "yes" or "no" under "consistent"')

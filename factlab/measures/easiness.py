@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Similarity', 'EASINESS', 'MEANS', 'METRICS', 'rouge_words', 'rouge1', 'harmonic', 'piece_vectors', 'bertscore_of',
-           'BertScore', 'easiness_of', 'easiness', 'easiness_means', 'easiness_difference']
+           'BertScore', 'easiness_of', 'easiness_scores', 'easiness_means', 'easiness_difference']
 
 # %% ../../nbs/04_measures/08_easiness.ipynb #c2
 import re
@@ -147,7 +147,7 @@ def easiness_of(
     if 0 in similarity.shape: return (1.0, 1.0) if similarity.shape == (0, 0) else (0.0, 0.0)
     return float(similarity.max(1).mean()), float(similarity.max(0).mean())
 
-def easiness(
+def easiness_scores(
     ids: Sequence[str],  # of the texts
     claims: Sequence[Sequence[str]|None],  # of each text; None where the answer could not be read
     gold: Sequence[Sequence[str]],

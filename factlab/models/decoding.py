@@ -52,7 +52,7 @@ class Outcome:
     choice_logprobs: list[float] = field(default_factory=list)
     error: str = ''
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c8
+# %% ../../nbs/02_models/07_decoding.ipynb #c9
 TAIL = 32  # new tokens between two copies of the main block
 
 class _Layer:
@@ -74,7 +74,8 @@ class _Layer:
 
     def fold(self, used: int, columns: Tensor|None) -> None:
         "Move the tail's used columns to the main block, and keep only `columns` of it."
-        blocks = tuple(torch.cat((main, tail[:, :, :used]), 2) for main, tail in zip(self.main, self.tail, strict=True)) if used else self.main
+        blocks = self.main
+        if used: blocks = tuple(torch.cat((main, tail[:, :, :used]), 2) for main, tail in zip(self.main, self.tail, strict=True))
         self.main = blocks if columns is None else tuple(block.index_select(2, columns) for block in blocks)
         self.tail = None
 
@@ -82,7 +83,7 @@ class _Layer:
         self.main = tuple(block.index_select(0, rows) for block in self.main)
         if self.tail is not None: self.tail = tuple(block.index_select(0, rows) for block in self.tail)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c10
+# %% ../../nbs/02_models/07_decoding.ipynb #c12
 def _attend_many(
     layer: _Layer,
     query: Tensor,  # [rows, query heads, new, size]
@@ -105,7 +106,7 @@ def _attend_many(
         result = result.view(rows, heads*groups, new, value.shape[3])
     return result.transpose(1, 2)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c11
+# %% ../../nbs/02_models/07_decoding.ipynb #c13
 def _attend_one(
     layer: _Layer,
     query: Tensor,   # [rows, query heads, 1, size]
@@ -128,7 +129,7 @@ def _attend_one(
         result = result + flat.view(heads, rows, groups, -1).transpose(0, 1)
     return result.reshape(rows, 1, heads*groups, -1)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c13
+# %% ../../nbs/02_models/07_decoding.ipynb #c17
 ATTENTION = 'factlab_blocks'
 
 def _attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, factlab_cache=None, **others):
@@ -146,23 +147,67 @@ def _register() -> None:
     AttentionInterface.register(ATTENTION, _attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c15
-class BlockCache:
-    "Keys and values of a batch in blocks, for models whose every layer attends to everything before."
+# %% ../../nbs/02_models/07_decoding.ipynb #c20
+class _BlockRows:
+    "The rows of a batch: their keys and values in blocks."
     joins = True
 
-    def __init__(self, model, shared: 'BlockCache|None' = None):  # `shared`: a cache of one row, read by every row of this one
-        self.model = model
+    def __init__(self, shared: '_BlockRows|None' = None):  # `shared`: a cache of one row, read by every row of this one
         self.layers = [_Layer(layer) for layer in shared.as_shared()] if shared else []
         self.shared = shared.valid.shape[1] if shared else 0
         self.valid: Tensor|None = None   # boolean [rows, main]: which columns of the main block are real
         self.used = 0                    # columns of the tail
-        self.mask: Tensor|None = None
 
     @property
     def rows(self) -> int: return 0 if self.valid is None else self.valid.shape[0]
 
     def as_shared(self) -> list[tuple[Tensor, Tensor]]: return [tuple(block[0] for block in layer.main) for layer in self.layers]
+
+    def fold(self) -> None:
+        "Move the tail into the main block, and drop columns that are padding in every row."
+        if self.valid is None: return
+        if self.used: self.valid = pad(self.valid, (0, self.used), value=True)
+        columns = self.valid.any(0)
+        columns = None if columns.all() else columns.nonzero()[:, 0]
+        if self.used or columns is not None:
+            for layer in self.layers: layer.fold(self.used, columns)
+            if columns is not None: self.valid = self.valid.index_select(1, columns)
+        self.used = 0
+
+    def select(self, rows: Sequence[int]) -> None:
+        "Keep these rows, in this order; a row may come several times."
+        index = torch.as_tensor(rows, device=self.valid.device)
+        for layer in self.layers: layer.select(index)
+        self.valid = self.valid.index_select(0, index)
+        self.fold()
+
+    def join(self, others: Sequence['_BlockRows']) -> None:
+        "Take the rows of other caches after one's own. All must have the same shared block; the others are used up."
+        caches = [self, *others]
+        for cache in caches: cache.fold()
+        width = max(cache.valid.shape[1] for cache in caches)
+        self.valid = torch.cat([pad(cache.valid, (width - cache.valid.shape[1], 0)) for cache in caches])
+        for layers in zip(*(cache.layers for cache in caches), strict=True):
+            blocks = zip(*(layer.main for layer in layers), strict=True)
+            layers[0].main = tuple(torch.cat([pad(block, (0, 0, width - block.shape[2], 0)) for block in same]) for same in blocks)
+            for layer in layers[1:]: layer.main = None
+
+    def branch(self, rows: Sequence[int]) -> '_BlockRows':
+        "A second cache with copies of these rows; this one stays as it is."
+        self.fold()
+        branch, index = copy.copy(self), torch.as_tensor(rows, device=self.valid.device)
+        branch.layers = [copy.copy(layer) for layer in self.layers]
+        for layer in branch.layers: layer.select(index)
+        branch.valid = self.valid.index_select(0, index)
+        return branch
+
+# %% ../../nbs/02_models/07_decoding.ipynb #c23
+class BlockCache(_BlockRows):
+    "Keys and values of a batch in blocks, for models whose every layer attends to everything before."
+    def __init__(self, model, shared: 'BlockCache|None' = None):  # `shared`: a cache of one row, read by every row of this one
+        super().__init__(shared)
+        self.model = model
+        self.mask: Tensor|None = None
 
     def attend(self, index: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         "Called by the model, once for each layer."
@@ -180,7 +225,8 @@ class BlockCache:
         # any 4-dimensional mask is taken by the model as made: what attention needs it finds in the cache
         stand_in = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=tokens.device)
         options = {} if every else {'logits_to_keep': 1}
-        return self.model(input_ids=tokens, position_ids=positions, attention_mask=stand_in, use_cache=False, factlab_cache=self, **options).logits
+        return self.model(input_ids=tokens, position_ids=positions, attention_mask=stand_in, use_cache=False, factlab_cache=self,
+                          **options).logits
 
     def extend(self,
         tokens: Tensor,  # int64 [rows, new]
@@ -214,45 +260,7 @@ class BlockCache:
         # rows that are finished and not yet dropped go on counting: a learned position must exist for them too
         self.last_position = (getattr(self.model.config, 'max_position_embeddings', None) or 2**31) - 1
 
-    def fold(self) -> None:
-        "Move the tail into the main block, and drop columns that are padding in every row."
-        if self.valid is None: return
-        if self.used: self.valid = pad(self.valid, (0, self.used), value=True)
-        columns = self.valid.any(0)
-        columns = None if columns.all() else columns.nonzero()[:, 0]
-        if self.used or columns is not None:
-            for layer in self.layers: layer.fold(self.used, columns)
-            if columns is not None: self.valid = self.valid.index_select(1, columns)
-        self.used = 0
-
-    def select(self, rows: Sequence[int]) -> None:
-        "Keep these rows, in this order; a row may come several times."
-        index = torch.as_tensor(rows, device=self.valid.device)
-        for layer in self.layers: layer.select(index)
-        self.valid = self.valid.index_select(0, index)
-        self.fold()
-
-    def join(self, others: Sequence['BlockCache']) -> None:
-        "Take the rows of other caches after one's own. All must have the same shared block; the others are used up."
-        caches = [self, *others]
-        for cache in caches: cache.fold()
-        width = max(cache.valid.shape[1] for cache in caches)
-        self.valid = torch.cat([pad(cache.valid, (width - cache.valid.shape[1], 0)) for cache in caches])
-        for layers in zip(*(cache.layers for cache in caches), strict=True):
-            blocks = zip(*(layer.main for layer in layers), strict=True)
-            layers[0].main = tuple(torch.cat([pad(block, (0, 0, width - block.shape[2], 0)) for block in same]) for same in blocks)
-            for layer in layers[1:]: layer.main = None
-
-    def branch(self, rows: Sequence[int]) -> 'BlockCache':
-        "A second cache with copies of these rows; this one stays as it is."
-        self.fold()
-        branch, index = copy.copy(self), torch.as_tensor(rows, device=self.valid.device)
-        branch.layers = [copy.copy(layer) for layer in self.layers]
-        for layer in branch.layers: layer.select(index)
-        branch.valid = self.valid.index_select(0, index)
-        return branch
-
-# %% ../../nbs/02_models/07_decoding.ipynb #c16
+# %% ../../nbs/02_models/07_decoding.ipynb #c24
 def _causal_mask(
     known: Tensor,  # boolean [rows, before]: what is real of what was read before
     valid: Tensor,  # boolean [rows, new]
@@ -265,7 +273,7 @@ def _causal_mask(
     seen = torch.cat((valid.new_ones(rows, new, shared), known[:, None].expand(-1, new, -1), within), 2)
     return torch.zeros(seen.shape, dtype=dtype, device=valid.device).masked_fill_(~seen, float('-inf'))[:, None]
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c20
+# %% ../../nbs/02_models/07_decoding.ipynb #c29
 class PlainCache:
     "transformers' own cache of a batch, for every model that `BlockCache` does not fit."
     joins = False
@@ -302,7 +310,7 @@ class PlainCache:
         branch.select(rows)
         return branch
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c22
+# %% ../../nbs/02_models/07_decoding.ipynb #c31
 def _may_use_blocks(model) -> bool:
     config = model.config.get_text_config()
     kinds = getattr(config, 'layer_types', None) or []
@@ -340,7 +348,7 @@ def choose_cache(
     model.set_attn_implementation(before)
     return PlainCache
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c26
+# %% ../../nbs/02_models/07_decoding.ipynb #c34
 def sample(
     logits: Tensor,  # float32 [rows, vocabulary]; -inf where a token is forbidden
     temperatures: Sequence[float],  # above 0
@@ -358,10 +366,11 @@ def sample(
     reached = probabilities.double().cumsum(1)
     index = torch.searchsorted(reached, as_column(draws).double()*reached[:, -1:], right=True)
     # a draw at the very end must not land on a token without probability
-    index = index.clamp_max((probabilities > 0).long().mul(torch.arange(1, probabilities.shape[1] + 1, device=logits.device)).argmax(1, keepdim=True))
+    places = torch.arange(1, probabilities.shape[1] + 1, device=logits.device)
+    index = index.clamp_max((probabilities > 0).long().mul(places).argmax(1, keepdim=True))
     return (index if order is None else order.gather(1, index))[:, 0]
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c29
+# %% ../../nbs/02_models/07_decoding.ipynb #c37
 class _Seat:
     "A job that is being answered."
     def __init__(self, index: int, job: Job):
@@ -383,7 +392,8 @@ def _next_tokens(seats: Sequence[_Seat], logits: Tensor, endings: frozenset[int]
     reported = _report(seats, logits)
     for row, seat in enumerate(seats):
         if seat.grammar and not seat.outcome.finish:
-            logits[row].masked_fill_(~pad(seat.grammar.allowed(), (0, logits.shape[1]))[:logits.shape[1]].to(logits.device), float('-inf'))
+            allowed = pad(seat.grammar.allowed(), (0, logits.shape[1]))[:logits.shape[1]]
+            logits[row].masked_fill_(~allowed.to(logits.device), float('-inf'))
     chosen = logits.argmax(1)
     drawing = [row for row, seat in enumerate(seats) if seat.job.temperature > 0 and not seat.outcome.finish]
     if drawing:
@@ -396,7 +406,8 @@ def _next_tokens(seats: Sequence[_Seat], logits: Tensor, endings: frozenset[int]
         if row in reported and not seat.outcome.ended_by_token:
             logprobs, best, tokens = reported[row]
             count = seat.job.top_logprobs
-            seat.outcome.logprobs.append((logprobs[token].item(), list(zip(tokens[:count].tolist(), best[:count].tolist(), strict=True))))
+            alternatives = list(zip(tokens[:count].tolist(), best[:count].tolist(), strict=True))
+            seat.outcome.logprobs.append((logprobs[token].item(), alternatives))
     return chosen
 
 def _report(seats: Sequence[_Seat], logits: Tensor) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
@@ -407,7 +418,7 @@ def _report(seats: Sequence[_Seat], logits: Tensor) -> dict[int, tuple[Tensor, T
     best, tokens = logprobs.topk(min(max(seats[row].job.top_logprobs for row in rows), logprobs.shape[1]), 1)
     return dict(zip(rows, zip(logprobs, best, tokens, strict=True), strict=True))
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c31
+# %% ../../nbs/02_models/07_decoding.ipynb #c40
 KIN = 32  # tokens that prompts must share, beyond what all share, to be read together
 
 def common_prefix(
@@ -430,7 +441,7 @@ def order_jobs(
     for family in families.values(): family.sort(key=lambda index: (-jobs[index].cost, index))
     return sorted(families.values(), key=lambda family: (-jobs[family[0]].cost, family[0]))
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c34
+# %% ../../nbs/02_models/07_decoding.ipynb #c43
 @dataclass
 class Reader:
     "Reads prompts into a cache."
@@ -502,7 +513,7 @@ class Reader:
         for start in range(0, width, piece): logits = cache.extend(tokens[:, start:start + piece], valid[:, start:start + piece])
         return logits
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c37
+# %% ../../nbs/02_models/07_decoding.ipynb #c46
 class _Batch:
     "The rows that are being answered."
     def __init__(self, reader: Reader, endings: frozenset[int]):
@@ -540,7 +551,7 @@ class _Batch:
             self.seats, tokens = [self.seats[row] for row in alive], tokens[alive]
         self.logits = self.cache.step(tokens)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c39
+# %% ../../nbs/02_models/07_decoding.ipynb #c48
 def _score(
     reader: Reader,
     jobs: Sequence[Job],  # with choices, to be read in one pass
@@ -564,7 +575,7 @@ def _score(
         for (row, number, _), score in zip(part, found.tolist(), strict=True): scores[row][number] += score
     return scores
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c42
+# %% ../../nbs/02_models/07_decoding.ipynb #c51
 def out_of_memory(error: BaseException) -> bool:
     "Whether an error means that memory ran out, on any device."
     if isinstance(error, torch.OutOfMemoryError|MemoryError): return True
@@ -582,7 +593,7 @@ def memory_budget(
     memory = torch.cuda.mem_get_info()[0]//2 if model.device.type == 'cuda' else 2**31
     return max(1024, min(65536, memory//token_bytes))
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c43
+# %% ../../nbs/02_models/07_decoding.ipynb #c52
 class Decoder:
     "Answers jobs with a model of transformers. One call at a time: a second thread waits."
     rows = 256  # in a batch, at most

@@ -65,7 +65,8 @@ class Request(BaseModel):
     stop: tuple[str, ...] = ()           # texts that end the answer; they are not part of it
     top_logprobs: int = Field(0, ge=0, le=20)  # alternatives to report for each new token, with log-probabilities
     choices: Annotated[tuple[str, ...], AfterValidator(_distinct)] = ()  # do not generate: score each of these as the answer
-    json_schema: Annotated[str|None, BeforeValidator(_canonical)] = None  # the schema that the answer must follow: JSON text, or a dictionary
+    # the schema that the answer must follow: JSON text, or a dictionary
+    json_schema: Annotated[str|None, BeforeValidator(_canonical)] = None
     label: str = ''                      # what it is for, as 'final/zero_shot': shown in reports, not part of the key
 
     @property

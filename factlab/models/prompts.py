@@ -357,13 +357,13 @@ def _read(lines: list[_Line], opened: list[_Mark], notes: list[str]) -> Parsed[l
              f'{_count(left, "line")} after the list left out' if left else '']
     return _ok(items, notes)
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c43
+# %% ../../nbs/02_models/04_prompts.ipynb #c42
 def _under(rest: str, lines: list[str], marker: str, note: str = '') -> Parsed[str]:
     "What stands behind a heading, on its line and below."
     said = '\n'.join([rest, *lines]).strip()
     return _ok(said, [note]) if said.strip(_WRAPPING + '\n') else unparsed(f'nothing follows "{marker}"')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c44
+# %% ../../nbs/02_models/04_prompts.ipynb #c43
 _SOFT = r'\s*_"“”‘’\'`'  # what decorates a heading, inside a character class
 
 def parse_final_output(
@@ -383,7 +383,7 @@ def parse_final_output(
     ends = [match.end() for match in inside.finditer(text)]
     return _under(text[ends[-1]:], [], marker, f'"{marker}" stands inside a line') if ends else unparsed(f'no line begins with "{marker}"')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c48
+# %% ../../nbs/02_models/04_prompts.ipynb #c46
 _YES_NO = (r'(?P<word>yes|no)\b(?P<echo>[\s*_"”’\'`]{0,4}(?:or|/|\|)[\s*_"“‘\'`]{0,4}(?:yes|no)\b)?'
            r'(?![*_"”’\'`]{0,3}[ \t]{1,3}\w)')  # 'no inconsistencies' is not the answer no
 _VERDICT = re.compile(rf'\W{{0,8}}(?:(?:final|my|the|so|therefore|thus|hence)\W{{1,3}}){{0,3}}'
@@ -407,7 +407,7 @@ def parse_yes_no(
     if match and not match['echo']: return _ok(match['word'].lower() == 'yes', [f'without "{marker}"'])
     return unparsed(f'no yes or no after "{marker}", nor as the last line')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c52
+# %% ../../nbs/02_models/04_prompts.ipynb #c49
 _TOKEN = re.compile(r'''(?P<escape>\\.)|(?P<open>\{(?=\s*["'}]))|(?P<close>\})|(?P<double>")'''
                     r'''|(?P<last>'(?=\s*(?:[,:}\]]|$)))|(?P<single>')|[^\s\\"'{}]+|\{''', re.DOTALL)
 MAX_DEPTH = 64  # objects inside objects; a judge needs one or two
@@ -428,7 +428,7 @@ def _objects(text: str) -> tuple[list[str], str]:
         if len(starts) > MAX_DEPTH: return found, f'objects nested more than {MAX_DEPTH} deep'
     return found, 'the last object is cut off' if starts else ''
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c54
+# %% ../../nbs/02_models/04_prompts.ipynb #c51
 def _pairs(pairs: Iterable[tuple[str, Any]]) -> dict:
     "A dictionary, unless a key comes twice with different values."
     seen: dict = {}
@@ -454,7 +454,7 @@ def _literal(node: ast.AST) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as number): return -_literal(number)
     raise ValueError('it holds something that is neither JSON nor a literal')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c55
+# %% ../../nbs/02_models/04_prompts.ipynb #c52
 def _load(text: str) -> dict:
     "JSON, else a Python literal. Raises ValueError, SyntaxError, RecursionError or MemoryError."
     try: value = json.loads(text, strict=False, object_pairs_hook=_pairs, parse_constant=_number, parse_float=_number)
@@ -465,7 +465,7 @@ def _load(text: str) -> dict:
     if not isinstance(value, dict): raise ValueError('it is a set, not an object')
     return value
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c56
+# %% ../../nbs/02_models/04_prompts.ipynb #c53
 def parse_json_object(
     text: str,  # an answer with a JSON object somewhere in it
 ) -> Parsed[dict]:
@@ -482,7 +482,7 @@ def parse_json_object(
     except ValueError as error: return unparsed(f'not a JSON object: {error}')
     return _ok(value, [f'{len(found)} objects, the last non-empty one was taken'] * (len(found) > 1))
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c59
+# %% ../../nbs/02_models/04_prompts.ipynb #c56
 @dataclass(frozen=True)
 class Matching:
     "Which gold item each predicted item was matched to (indices from 0), and what the judge got wrong."
@@ -500,7 +500,7 @@ def _named(label: Any, n: int) -> int|None:
 
 def _brief(value: Any) -> str: return json.dumps(value, ensure_ascii=False)[:60]
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c60
+# %% ../../nbs/02_models/04_prompts.ipynb #c57
 def parse_matching(
     text: str,       # the judge's answer
     predicted: int,  # number of predicted items that it was shown

@@ -173,7 +173,7 @@ class _Handle:
 
     def __del__(self): self.close()
 
-# %% ../../nbs/02_models/00_store_file.ipynb #c23
+# %% ../../nbs/02_models/00_store_file.ipynb #c24
 _handles: 'weakref.WeakSet[_Handle]' = weakref.WeakSet()
 _registry = threading.RLock()
 _held: list[_Handle] = []
@@ -193,7 +193,7 @@ def _after_fork() -> None:
 if hasattr(os, 'register_at_fork'):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
-# %% ../../nbs/02_models/00_store_file.ipynb #c25
+# %% ../../nbs/02_models/00_store_file.ipynb #c26
 class Connections:
     "A store's file, and a connection to it for each thread that uses it. The file is opened when it is first used."
     def __init__(self,

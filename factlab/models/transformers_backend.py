@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..core.core import ModelError, UsageError, cache_dir, digest, progress
-from .adapters import PARTS, Adapter, find_adapter, merge_adapter
+from .adapters import TRAINED_PARTS, Adapter, find_adapter, merge_adapter
 from .interface import Deliver, Message, Option, Request, Response, TokenLogprob, fold_system, read_options
 
 if TYPE_CHECKING: from factlab.models.decoding import Decoder, Job, Outcome
@@ -172,9 +172,11 @@ def _sampled(file: Path, samples: int = 64, size: int = 4096) -> list:
 # %% ../../nbs/02_models/08_transformers_backend.ipynb #c17
 def _folder_source(folder: Path) -> Source:
     if not (folder/'config.json').is_file():
-        raise ModelError(f'no model in the folder {folder}: there is no config.json. Give a folder that `save_pretrained` wrote, or a hub id')
+        raise ModelError(f'no model in the folder {folder}: there is no config.json. Give a folder that `save_pretrained` wrote, or a hub '
+                         'id')
     if not any(folder.glob('*.safetensors')):
-        raise ModelError(f'the folder {folder} has no safetensors file, and no other format is loaded: save the model with `save_pretrained`')
+        raise ModelError(f'the folder {folder} has no safetensors file, and no other format is loaded: save the model with '
+                         '`save_pretrained`')
     try: config = json.loads((folder/'config.json').read_text())
     except ValueError as error: raise ModelError(f'{folder/"config.json"} is not JSON ({error}): copy the model anew') from None
     return Source(str(folder), None, f'folder:{folder_digest(folder)}', config)
@@ -199,7 +201,8 @@ def _hub_trouble(name: str, revision: str|None, error: Exception) -> str:
     at = f'{name} at revision {revision}' if revision else name
     if isinstance(error, errors.GatedRepoError):
         return f'{at} is gated: accept its terms at https://huggingface.co/{name}, then set HF_TOKEN'
-    if isinstance(error, errors.RevisionNotFoundError): return f'{name} has no revision {revision!r} on the Hugging Face hub: see its commits there'
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f'{name} has no revision {revision!r} on the Hugging Face hub: see its commits there'
     if isinstance(error, errors.RepositoryNotFoundError):
         return f'{at} is not on the Hugging Face hub: check its spelling; for a private model set HF_TOKEN'
     if isinstance(error, errors.RemoteEntryNotFoundError): return f'{at} has no config.json: it is not a model that transformers can load'
@@ -214,7 +217,8 @@ def find_source(
     target: str,  # folder or hub id
     revision: str|None = None,
 ) -> Source:
-    "Find a model's weights without loading them. Raises `UsageError` on a name that cannot be one, `ModelError` when there is no such model."
+    """Find a model's weights without loading them. Raises `UsageError` on a name that cannot be one, `ModelError` when there
+    is no such model."""
     folder = Path(target).expanduser()
     if target and folder.is_dir(): return _folder_source(folder)
     if target.startswith(('.', '/', '~')): raise ModelError(f'there is no folder {target}: check the path in {name!r}')
@@ -239,7 +243,8 @@ class ChatFormat:
     def _apply(self, messages: Sequence[Message]) -> str:
         continues = messages[-1].role == 'assistant'
         turns = [message.model_dump() for message in messages]
-        return self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not continues, continue_final_message=continues)
+        return self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not continues,
+                                                  continue_final_message=continues)
 
     def text(self, messages: Sequence[Message]) -> str:
         "The text that the model is to continue. A last message of the assistant is continued."
@@ -331,7 +336,8 @@ class LocalModel:
     def identity(self) -> dict:
         # answer_version grows when this backend's answers to the same question change
         trained = {'adapter': self.adapter.digest} if self.adapter else {}
-        return {'backend': 'local', 'engine': 'transformers', 'weights': self.source.weights, 'dtype': self.dtype, 'answer_version': 1} | trained
+        return {'backend': 'local', 'engine': 'transformers', 'weights': self.source.weights, 'dtype': self.dtype,
+                'answer_version': 1} | trained
 
     @property
     def context(self) -> int|None: return context_of(self.source)
@@ -348,7 +354,8 @@ class LocalModel:
         jobs, answered = _jobs(self, requests, deliver)
         if not jobs: return
         places = list(jobs)
-        self.decoder.run(list(jobs.values()), lambda at, outcome: deliver(places[at], answered(requests[places[at]], jobs[places[at]], outcome)))
+        def done(at, outcome): deliver(places[at], answered(requests[places[at]], jobs[places[at]], outcome))
+        self.decoder.run(list(jobs.values()), done)
 
     @property
     def decoder(self) -> 'Decoder':
@@ -383,7 +390,8 @@ def _decoder(model: LocalModel) -> 'Decoder':
     from factlab.models.decoding import Decoder
     options = {'attn_implementation': model.attention} if model.attention else {}
     with quiet():
-        weights = _loaded(model.name, model.source, AutoModelForCausalLM, dtype=getattr(torch, model.dtype), use_safetensors=True, **options)
+        weights = _loaded(model.name, model.source, AutoModelForCausalLM, dtype=getattr(torch, model.dtype), use_safetensors=True,
+                          **options)
         if model.adapter: merge_adapter(weights, model.adapter.folder)
         try: weights = weights.to(model.device).eval()
         except (RuntimeError, AssertionError) as error:
@@ -404,7 +412,8 @@ def _jobs(model: LocalModel, requests: Sequence[Request], deliver: Deliver) -> t
     for index, tokens in enumerate(model.chat.tokens([request.messages for request in requests])):
         request = requests[index]
         choices = tuple(tuple(tokenizer.encode(choice, add_special_tokens=False)) for choice in request.choices)
-        job = Job(tokens, request.max_tokens, request.temperature, request.top_p, int(digest(request.asked())[:15], 16), request.top_logprobs,
+        job = Job(tokens, request.max_tokens, request.temperature, request.top_p, int(digest(request.asked())[:15], 16),
+                  request.top_logprobs,
                   _stopper(tokenizer, request.stop), grammars.maker(request.json_schema) if request.json_schema else None, choices)
         fault = fault_of(len(tokens), request.max_tokens, choices, model.context)
         if fault: deliver(index, Response.failed(fault, prompt_tokens=len(tokens)))
@@ -471,7 +480,7 @@ DEVICE = Option(_device, 'auto', 'auto, cpu, cuda, cuda:N or mps')
 _options = {'dtype': DTYPE, 'device': DEVICE,
             'batch_tokens': Option(above_zero, None, 'prompt and answer tokens in one batch, a number above 0'),
             'attn': Option(str, None, "transformers' attention: sdpa, eager or flash_attention_2"),
-            'adapter': Option(str, None, f'a trained part ({", ".join(PARTS)}), or the folder of an adapter')}
+            'adapter': Option(str, None, f'a trained part ({", ".join(TRAINED_PARTS)}), or the folder of an adapter')}
 
 def load_tiny(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
     "The embedded language model: `tiny`, `tiny?dtype=float32`, `tiny?adapter=extractor`."

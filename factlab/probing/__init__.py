@@ -1,0 +1,4 @@
+"""Did the model know it? P(True), questions, counterfactual error tests."""
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

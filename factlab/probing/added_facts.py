@@ -36,7 +36,7 @@ ADDED_FACTS = Schema('added facts', {
 def added_facts(
     frame: pl.DataFrame,  # columns text, summary, span; optionally id, start, description, category
 ) -> pl.DataFrame:  # ADDED_FACTS
-    "Facts from any frame with spans. A missing description is written from the span. Raises `DataError` on missing columns or ids that are twice."
+    "Facts from any frame with spans. A missing description is written from the span. Raises `DataError` on missing columns or double ids."
     if missing := [name for name in ('text', 'summary', 'span') if name not in frame.columns]:
         raise DataError(f'added facts need the columns text, summary and span; {missing} are missing, found {frame.columns}')
     number = pl.format('fact-{}', pl.int_range(pl.len()))
@@ -54,7 +54,7 @@ def describe(
     "A gold description of a fact that the source does not state."
     return f'The summary says "{span}", which the source does not state.'
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c5
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c6
 def sample_facts(
     sample: pl.DataFrame,  # schema SAMPLE
     categories: Sequence[str]|None = ('extrinsic_correct',),  # None: every category
@@ -79,9 +79,9 @@ def final_facts(
                                                 category=None).select(*ADDED_FACTS.columns)
                        .with_columns(pl.col('start').cast(pl.Int64)))
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c7
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c9
 def xsumfaith_facts(
-    annotations: XSumFaith,  # from `summaries.load_xsumfaith()`
+    annotations: XSumFaith,  # from `data.load_xsumfaith()`
 ) -> pl.DataFrame:  # ADDED_FACTS; category extrinsic_correct where the summary is factual, else extrinsic_wrong
     "XSumFaith's extrinsic spans that stand in their summary, each once, where the article is at hand and the summary has been judged."
     judged = annotations.factuality.group_by('bbcid', 'system').agg(pl.col('factual').mean())
@@ -106,7 +106,7 @@ def entfa_facts(
                                        span=pl.col('entity').struct.field('text'),
                                        start=pl.col('entity').struct.field('start')))
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c10
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c12
 def added_part(
     unit: Unit,
     source: Source,
@@ -125,7 +125,7 @@ def added_part(
     group = alone if len(words) == 1 else 'full name' if is_first and is_last else 'surname' if is_last else 'given name'
     return Unit(first.start, last.end, unit.text[first.start - unit.start:last.end - unit.start], 'person', group)
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c13
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c15
 _LACKS = re.compile(r"\b(?:not|no|never|nothing|n't|doesnt|dont|isnt|without|nowhere|only)\b|n['’]t\b|\bmak(?:es|ing) up|\bmade[ "
                     r"-]up|\b(?:hallucinat|fabricat|invent|unsupported|"
                     r'absent|missing|lacks|omits|adds|added|extra|extrinsic|additional|fails to mention)', re.IGNORECASE)
@@ -134,8 +134,8 @@ _INSTEAD = re.compile(
     re.IGNORECASE)
 _CONTRARY = re.compile(r'\b(?:text|source|article|it)\b[^.;]{0,30}\b(?:says?|states?|mentions?|specifies|refers '
                        r'to|describes|indicates|reports|only says)\b(?![^.;]{0,40}\b(?:not|no)\b)', re.IGNORECASE)
-_POINTS_BACK = re.compile(r'\b(?:this|it|these|those|such|any '
-                          r'of|that(?=\W*$|\s+(?:information|detail|fact)))\b|\b(?:confirm|mention|state|specify|say|support|provide)(?:ed|s)?\W*$', re.IGNORECASE)
+_POINTS_BACK = re.compile(r'\b(?:this|it|these|those|such|any of|that(?=\W*$|\s+(?:information|detail|fact)))\b'
+                          r'|\b(?:confirm|mention|state|specify|say|support|provide)(?:ed|s)?\W*$', re.IGNORECASE)
 _HINTS = (  # words of a description, and the kinds of unit that they can mean
     (r"\b(?:first|given|fore|christian|sur|last|family|full) ?names?\b|\bname of the "
      r"(?:player|man|woman|person|boy|girl|victim)|(?:\b(?:his|her)|['’]s) names?\b", ('person',)),
@@ -167,7 +167,7 @@ def described_unit(
     if _named(units, description): return None, 'what the description names stands in the source'
     return None, 'the description names nothing in the summary that can be swapped'
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c14
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c16
 def _named(units: Sequence[Unit], said: str) -> list[Unit]:
     "The units whose words are repeated."
     words = f' {" ".join(plain_words(said))} '
@@ -188,7 +188,7 @@ def _about_name(unit: Unit, lacking: str, description: str) -> tuple[Unit|None, 
             description) or (lacking is not description and _named([unit], lacking)): return unit, ''
     return None, 'the source lacks something else than what could be swapped'
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c15
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c18
 def _surname_said(unit: Unit, units: Sequence[Unit], description: str) -> bool:
     "Does the description repeat another word of the name that this unit is part of?"
     whole = next((other for other in units if other.start <= unit.start < other.end), unit)
@@ -196,14 +196,14 @@ def _surname_said(unit: Unit, units: Sequence[Unit], description: str) -> bool:
     return bool(rest & set(plain_words(description)))
 
 def _likeliest(units: Sequence[Unit], said: str) -> Unit:
-    "Of several named units the one in quotation marks, then the one that was named last before 'is not in the source', the longest of equals."
+    "Of several named units the one in quotation marks, then the one named last before 'is not in the source', then the longest."
     quoted = [mark for pair in re.findall(r'["“”]([^"“”]{1,80})["“”]|[‘\']([^\'’]{2,80})[\'’]', said) for mark in pair if mark]
     where = ' '.join(plain_words(said))
     place = lambda unit: where.rfind(' '.join(plain_words(unit.text)))
     return max(units, key=lambda unit: (' '.join(plain_words(unit.text)) in ' '.join(plain_words(' '.join(quoted))), place(unit),
                                         unit.end - unit.start))
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c18
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c21
 SPOTS = Schema('spots', {'id': pl.String, 'status': pl.String, 'reason': pl.String,  # status: ok, or 'not found'
     'start': pl.Int64, 'end': pl.Int64, 'unit': pl.String, 'kind': pl.String, 'group': pl.String, 'attributive': pl.Boolean})
 TAGGED_CHARACTERS = 4_000  # characters of a summary that are tagged
@@ -221,7 +221,7 @@ def _in_span(units: Sequence[Unit], start: int, end: int, source: Source) -> tup
     if new: return max(new, key=lambda unit: unit.end - unit.start), ''
     return None, 'what the span names stands in the source' if inside else 'the span holds nothing that can be swapped'
 
-# %% ../../nbs/12_probing/01_added_facts.ipynb #c19
+# %% ../../nbs/12_probing/01_added_facts.ipynb #c22
 class TaggedFact(NamedTuple):
     "A fact with its units and its source."
     fact: dict

@@ -151,7 +151,7 @@ def _combined(id: str, orders: Sequence[tuple]) -> dict:
     return row | {'p_true': mean(shares), 'low': mean([order[2] for order in orders]), 'high': mean([order[3] for order in orders]),
                   'order_bias': shares[0] - shares[1]}
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c24
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c25
 Reading = Literal['auto', 'choices', 'top']
 
 def ptrue_exact(
@@ -184,7 +184,7 @@ def _in_order(questions: pl.DataFrame, rows: Sequence[dict], schema: Schema) -> 
         reason=pl.when(pl.col('status').is_null()).then(pl.lit('no question or no answer')).otherwise('reason')
     ).pipe(schema.check)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c31
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c32
 SAMPLED = Schema('ptrue samples', {**PROBE.columns, 'samples': pl.Int64, 'unread': pl.Int64,
     'correct_first': pl.Int64, 'read_first': pl.Int64,       # of the samples with CORRECT as A: letters that say correct, letters read
     'correct_swapped': pl.Int64, 'read_swapped': pl.Int64})
@@ -196,9 +196,9 @@ def read_letter(
     found = re.match(r'[\s*_"“\'(\[]{0,8}([AB])(?![\w\'’])', text)
     return found[1] if found else None
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c33
-def _mean_interval(correct: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # [n, 2] each; low and high [n], NaN where unread
-    "Interval of the mean of two independent shares."
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c34
+def _mean_interval(correct: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Interval of the mean of two independent shares, [n, 2] each: low and high [n], NaN where unread."
     share = np.divide(correct, read, out=np.full(correct.shape, np.nan), where=read > 0)
     low, high = proportion_bounds(correct, read)
     middle = share.mean(1)
@@ -214,7 +214,7 @@ def _sampled_row(id: str, orders: Sequence[Sequence[Response]]) -> dict:
     return {'id': id, 'status': status, 'reason': reason, 'samples': sum(map(len, orders)), 'unread': sum(map(len, orders)) - sum(read),
             'correct_first': said[0].count('A'), 'read_first': read[0], 'correct_swapped': said[1].count('B'), 'read_swapped': read[1]}
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c34
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c35
 def ptrue_sampled(
     questions: pl.DataFrame,  # id, question, answer
     model: Model,
@@ -246,7 +246,7 @@ def _with_shares(counted: pl.DataFrame) -> pl.DataFrame:
         low=pl.Series(low, dtype=pl.Float64).fill_nan(None), high=pl.Series(high, dtype=pl.Float64).fill_nan(None),
         mass=1 - pl.col('unread')/pl.col('samples')).pipe(SAMPLED.check)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c38
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c39
 SAMPLING_CHECK = Schema('sampling check', {'id': pl.String, 'order': pl.String, 'exact': pl.Float64, 'correct': pl.Int64, 'read': pl.Int64,
                                            'p': pl.Float64})
 
@@ -265,7 +265,7 @@ def sampling_check(
                          'p': float(binomtest(correct, read, p).pvalue)})
     return SAMPLING_CHECK.frame(rows)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c41
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c42
 ANSWER_QUESTION = Prompt(name='final/answer', version=1, fields=('question',), example_answer='in 1969',
     user='Answer the question in a few words, without a full sentence.\n\nQuestion: {question}\nAnswer:')
 
@@ -291,7 +291,7 @@ def answer_likelihood(
                 'mean_logprob': total/response.completion_tokens}
     return _in_order(questions, [scored(*pair) for pair in zip(rows, responses, strict=True)], LIKELIHOOD)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c44
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c45
 def same_answer(
     said: str,
     wanted: str,
@@ -300,7 +300,7 @@ def same_answer(
     short, long = sorted((plain_words(said), plain_words(wanted)), key=len)
     return bool(short) and any(long[i:i + len(short)] == short for i in range(len(long) - len(short) + 1))
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c46
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c47
 CONSISTENCY = Schema('self-consistency', {'id': pl.String, 'status': pl.String, 'reason': pl.String,
     'share': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # of the samples that give this answer, with Wilson's 95 % interval
     'samples': pl.Int64, 'answers': pl.List(pl.String)})
@@ -327,7 +327,7 @@ def self_consistency(
                 'samples': len(said), 'answers': said}
     return _in_order(questions, [counted(row, responses[i*samples:(i + 1)*samples]) for i, row in enumerate(rows)], CONSISTENCY)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c49
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c50
 PROBE_SCORES = Schema('probe scores', {'probe': pl.String, 'auroc': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
     'n_right': pl.Int64, 'n_wrong': pl.Int64, 'unparsed': pl.Int64})  # unparsed: rows without a score
 
@@ -352,7 +352,7 @@ def compare_probes(
                      'unparsed': len(all_rows) - len(read)})
     return PROBE_SCORES.frame(rows)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c50
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c51
 def probe_calibration(
     questions: pl.DataFrame,  # QUESTIONS
     probe: pl.DataFrame,      # PROBE or SAMPLED
@@ -361,7 +361,7 @@ def probe_calibration(
     "Is P(True) the share of facts that are true? All scores of `calibration`."
     return calibration_scores(_with_truth(questions, probe), probability='p_true', **options)
 
-# %% ../../nbs/12_probing/00_ptrue.ipynb #c54
+# %% ../../nbs/12_probing/00_ptrue.ipynb #c55
 DENSITY = Schema('density', {'category': pl.String, 'p_true': pl.Float64, 'density': pl.Float64, 'n': pl.Int64})
 
 def reflected_density(

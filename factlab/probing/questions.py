@@ -46,7 +46,7 @@ def read_question(
     if not question.strip().endswith('?'): return unparsed('the question does not end in a question mark')
     return Parsed((' '.join(question.split()), ' '.join(answer.split())), reason=parsed.reason)
 
-# %% ../../nbs/12_probing/02_questions.ipynb #c8
+# %% ../../nbs/12_probing/02_questions.ipynb #c9
 _ORDINARY = frozenset('what which who whom whose when where why how many much long old far often is are was were be been being do does '
                       'did has have had will would '
     'can could should of in on at by to for from with about into over after before during between under and or not that this these those '
@@ -63,7 +63,7 @@ def foreign_words(
     return [word for word in dict.fromkeys(plain_words(question))
             if word not in known and word.rstrip('s') not in known and word + 's' not in known]
 
-# %% ../../nbs/12_probing/02_questions.ipynb #c11
+# %% ../../nbs/12_probing/02_questions.ipynb #c12
 DRAFTS = Schema('question drafts', {
     'id': pl.String, 'category': pl.String, 'status': pl.String, 'reason': pl.String,
     'question': pl.String, 'answer': pl.String,  # null unless the status is ok
@@ -111,7 +111,7 @@ def reviewed(
     return {'question': question, 'answer': answer, 'in_summary': within(row['summary']), 'gives_away': within(question),
             'foreign': foreign_words(question, row['text'])}
 
-# %% ../../nbs/12_probing/02_questions.ipynb #c16
+# %% ../../nbs/12_probing/02_questions.ipynb #c17
 GAP, GAP_CONTEXT, MAX_GAP = '____', 300, 80  # characters of a sentence before and after the gap, and of what is left out, at the most
 _END = re.compile(r'[.!?]["\'”’)\]]*\s+(?=[^a-z])|\n+')
 
@@ -129,12 +129,13 @@ def gap_question(
         GAP, summary[end:last])
     return f'What belongs in the gap ({GAP}) of this sentence? ' + ' '.join(sentence.split())
 
-# %% ../../nbs/12_probing/02_questions.ipynb #c18
+# %% ../../nbs/12_probing/02_questions.ipynb #c19
 def gap_questions(
     facts: pl.DataFrame,  # schema FACTS, of `counterfactual`: a span, or a description that names the piece
 ) -> pl.DataFrame:  # DRAFTS, in the order of the facts
-    """A question for each added fact by rule. The piece is what a counterfactual would swap, else the whole span if it is short; where neither is
-    known the draft is unparsed, with the reason. Raises as `counterfactual.locate_facts`."""
+    """A question for each added fact by rule. The piece is what a counterfactual would swap, else the whole span if it is short.
+
+    Where neither is known the draft is unparsed, with the reason. Raises as `counterfactual.locate_facts`."""
     spots = locate_facts(facts)
     return DRAFTS.frame([_gap_draft(row, spot) for row, spot in zip(facts.to_dicts(), spots.to_dicts(), strict=True)])
 

@@ -11,10 +11,8 @@ __all__ = ['SYNONYMS', 'NAMES_WITH_ARTICLE', 'number_word', 'ordinal_ending', 'n
 import re
 from collections.abc import Sequence
 
-import polars as pl
-
-from .added_facts import TAGGED_CHARACTERS, TaggedFact, added_facts, spot_unit, tag_facts
-from ..text.units import MONTH, surnames, Entry, Unit, group_members, lexicon, listed_units, names_like, number_units, number_value
+from .added_facts import TAGGED_CHARACTERS, TaggedFact
+from ..text.units import MONTH, Entry, Unit, group_members, lexicon, listed_units, names_like, number_units, number_value, surnames
 from ..text.words import ORDINALS, NUMBER_WORDS
 from ..text.words import plain_words
 
@@ -42,7 +40,7 @@ def ordinal_ending(
     "The ending of an ordinal in digits."
     return 'th' if 10 <= number % 100 <= 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c5
+# %% ../../nbs/12_probing/03_replacements.ipynb #c6
 def _scaled(value: float, text: str) -> list[float]:
     "Other values of the same magnitude and roundness."
     decimals = len(text.partition('.')[2])
@@ -85,7 +83,7 @@ def _is_age(before: str, after: str) -> bool:
     return bool(re.match(r'[- ]years?[- ]old', after) or re.search(r'\b(?:aged?|age of)\s+$', before)
                 or (after[:1] == ',' and re.search(r'[A-Za-z],\s+$', before)))
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c8
+# %% ../../nbs/12_probing/03_replacements.ipynb #c9
 def _sex(*texts: str) -> str|None:
     "The sex that the pronouns of the first text that has any agree on."
     for text in texts:
@@ -103,7 +101,7 @@ def person_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
     if unit.group == 'given name': return given
     return [f'{a} {b}' for a, b in zip(given, surnames(), strict=False)]
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c9
+# %% ../../nbs/12_probing/03_replacements.ipynb #c11
 _AS_NATIONALITY = {'UK': 'western European', 'US': 'American'}
 
 def listed_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
@@ -135,7 +133,7 @@ def _towns_around(tagged: TaggedFact) -> tuple[Entry, ...]:
         if towns: return group_members('place', towns[0].group)
     return group_members('place', 'town in England')
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c10
+# %% ../../nbs/12_probing/03_replacements.ipynb #c12
 def rule_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
     "Everything that the unit's kind offers, without any check."
     before, after = tagged.fact['summary'][max(0, unit.start - 40):unit.start], tagged.fact['summary'][unit.end:unit.end + 40]
@@ -143,7 +141,7 @@ def rule_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
     if unit.kind == 'person': return person_proposals(unit, tagged)
     return listed_proposals(unit, tagged)
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c12
+# %% ../../nbs/12_probing/03_replacements.ipynb #c15
 SYNONYMS = tuple(frozenset(names.split('|')) for names in (
     'uk|united kingdom|britain|great britain', 'us|usa|united states|america', 'netherlands|holland', 'ireland|republic of ireland',
     'uae|united arab emirates',
@@ -165,7 +163,7 @@ def same_meaning(first: str, second: str) -> bool:
     values = number_value(first), number_value(second)
     return a == b or (None not in values and values[0] == values[1]) or any(a in group and b in group for group in SYNONYMS)
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c13
+# %% ../../nbs/12_probing/03_replacements.ipynb #c16
 _REGIONS = {'Europe': 'Europe', 'Asia': 'Asia', 'the Middle East': 'Asia', 'Africa': 'Africa'}
 
 def containers(
@@ -187,7 +185,7 @@ def one_holds_the_other(first: str, second: str) -> bool:
     a, b = plain_key(first), plain_key(second)
     return f' {a} ' in f' {b} ' or f' {b} ' in f' {a} ' or a in containers(second) or b in containers(first)
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c15
+# %% ../../nbs/12_probing/03_replacements.ipynb #c19
 _BOUNDS = ((r'(?:more than|over|at least|above|exceed(?:s|ed|ing)?|upwards? of|no fewer than|no less than|minimum of)\s+[£$€]?$',
             'at least'),
            (r'(?:less than|fewer than|under|up to|at most|below|no more than|within|as many as|maximum of)\s+[£$€]?$', 'at most'),
@@ -209,7 +207,7 @@ def _agreement_refusal(unit: Unit, proposal: str, after: str) -> str:
             after): return ''
     return 'the noun would need another number' if (number_value(unit.text) == 1) != (number_value(proposal) == 1) else ''
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c16
+# %% ../../nbs/12_probing/03_replacements.ipynb #c21
 def refusal(
     unit: Unit,
     proposal: str,
@@ -255,7 +253,7 @@ def _article_refusal(unit: Unit, proposal: str, before: str) -> str:
         return 'would need an article'
     return ''
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c19
+# %% ../../nbs/12_probing/03_replacements.ipynb #c24
 def article_for(
     following: str,  # what stands behind the article
 ) -> str:  # 'a' or 'an'
@@ -269,7 +267,7 @@ def article_for(
     if re.match(r'(?:uni[^nm]|uk|us\b|eu|one\b|once\b|ugand|ukrain|urugu|use|utah)', bare): return 'a'
     return 'an' if bare[:1] in tuple('aeiouáéíóúâêîôûäëïöüåæø') else 'a'
 
-# %% ../../nbs/12_probing/03_replacements.ipynb #c21
+# %% ../../nbs/12_probing/03_replacements.ipynb #c26
 def _piece(summary: str, start: int, end: int, replacement: str, attributive: bool) -> tuple[int, int, str]:
     "Where one mention begins and ends with what must change around it, and what takes its place."
     before, after = summary[max(0, start - 6):start], summary[end:end + 2]

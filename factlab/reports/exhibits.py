@@ -19,7 +19,7 @@ import polars as pl
 
 from ..core.core import DataError, UsageError, canonical_json, digest, project_dir, replacing, write_text
 from ..core.papers import contributed
-from .published import published
+from .published import published_values
 from .tables import CELLS
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def published_cells(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # schema CELLS
     "The paper's own cells of an exhibit, with nothing of ours beside them yet."
-    values = published(exhibit) if frame is None else frame.filter(pl.col('exhibit') == exhibit)
+    values = published_values(exhibit) if frame is None else frame.filter(pl.col('exhibit') == exhibit)
     return CELLS.check(values.filter(pl.col('value').is_not_null()).select(
         'exhibit', 'row', 'column', published='value', ours=pl.lit(None, pl.Float64), n=pl.lit(None, pl.Int64),
         low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64)), exhibit)

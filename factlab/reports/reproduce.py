@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'notebook_of', 'parameters_of', 'name_there', 'fitted',
-           'run_notebook', 'reproduce', 'estimate']
+           'run_notebook', 'run_exhibits', 'estimate']
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c2
 import datetime
@@ -250,16 +250,17 @@ def _run_all(ids: list[str], parameters: Mapping, out: Path, jobs: int) -> Itera
 def _alone(out: Path):
     "Hold the folder of results for one runner at a time."
     from filelock import FileLock, Timeout
-    # whatever home the other runner has
+    # the same file whatever home the other runner has
     lock = FileLock(Path(tempfile.gettempdir())/f'factlab-{os.getuid()}-{digest(str(out.resolve()))[:16]}.lock')
     try: lock.acquire(timeout=0)
     except Timeout:
-        raise RunError(f'another factlab reproduce is writing to {out}: wait until it is done, or choose another folder with --out') from None
+        raise RunError(f'another factlab reproduce is writing to {out}: wait until it is done, '
+                       'or choose another folder with --out') from None
     try: yield
     finally: lock.release()
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c20
-def reproduce(
+def run_exhibits(
     ids: Iterable[str] = (),  # exhibits; all when empty
     *,
     paper: str|None = None,
@@ -311,8 +312,8 @@ def _logged():
     path.parent.mkdir(exist_ok=True)
     with path.open('a', encoding='utf-8') as file:
         def log(outcome: Outcome) -> None:
-            line = {'at': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')} | {k: v for k,
-                                                                                                v in asdict(outcome).items() if k != 'manifest'}
+            known = {name: value for name, value in asdict(outcome).items() if name != 'manifest'}
+            line = {'at': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')} | known
             file.write(canonical_json(line) + '\n')
             file.flush()
         yield log
@@ -331,7 +332,7 @@ def estimate(
     folder, before = Path(tempfile.mkdtemp(prefix='factlab-dry-')), os.environ.get('FACTLAB_DRY_RUN')
     os.environ['FACTLAB_DRY_RUN'] = str(folder)
     try:
-        outcomes = reproduce(ids, paper=paper, status=status, parameters=parameters, out=folder/'results', dry_run=True, report=report)
+        outcomes = run_exhibits(ids, paper=paper, status=status, parameters=parameters, out=folder/'results', dry_run=True, report=report)
         found = [json.loads(path.read_text(encoding='utf-8')) for path in sorted(folder.glob('*.json'))]
     finally:
         if before is None: del os.environ['FACTLAB_DRY_RUN']

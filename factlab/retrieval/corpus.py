@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['LONGEST', 'VECTORS', 'UNFINISHED', 'DONE', 'MANIFEST', 'TEXTS', 'RECALL', 'Prefixes', 'known_prefixes', 'TextEncoder',
            'pieces', 'prepare', 'content_digest', 'Corpus', 'open_encoded', 'create_corpus', 'read_passages',
-           'open_corpus', 'cached_corpus', 'recall_at_k', 'recall_table', 'load_text_search', 'part_of', 'measure',
-           'hard_negatives']
+           'open_corpus', 'cached_corpus', 'recall_at_k', 'recall_table', 'load_text_search', 'part_of', 'measure']
 
 # %% ../../nbs/07_retrieval/01_corpus.ipynb #c2
 import hashlib
@@ -48,7 +47,8 @@ def known_prefixes(
 class TextEncoder:
     """An encoder for retrieval: claims and passages with their prefixes.
 
-    `encoder` is a name (`retriever`, `tiny`, `intfloat/e5-base-v2?similarity=dot`) or anything with `name`, `identity` and `encode(texts, store=…)`."""
+    `encoder` is a name (`retriever`, `tiny`, `intfloat/e5-base-v2?similarity=dot`), or anything with `name`, `identity`
+    and `encode(texts, store=…)`."""
     def __init__(self, encoder: 'str|Encoder|TextEncoder' = 'retriever', prefixes: Prefixes|None = None):
         if isinstance(encoder, TextEncoder): encoder, prefixes = encoder.encoder, prefixes or encoder.prefixes
         self.encoder = Encoder(encoder) if isinstance(encoder, str) else encoder
@@ -86,7 +86,7 @@ def prepare(
     long: str = 'split',  # long passages: 'split' into pieces with ids such as `a#2`, or 'cut'
     longest: int = LONGEST,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # schema PASSAGES; how many were empty, repeated, split, cut
-    "Passages that an encoder can read, and what was done to them. Raises `DataError` for ids that are missing or come twice, before or after splitting."
+    "Passages that an encoder can read, and what was done to them. Raises `DataError` for missing or double ids, before or after splitting."
     if long not in ('split', 'cut'): raise UsageError(f'long passages are `split` or `cut`, not {long!r}')
     passages = PASSAGES.check(passages, 'the passages').with_columns(pl.col('text').fill_null(''))
     _check_ids(passages['id'])
@@ -127,10 +127,11 @@ def _allocated(path: Path, shape: tuple[int, int], dtype: str) -> np.ndarray:
         with path.open('r+b') as file:
             try: os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
             except OSError as error:
-                raise DataError(f'no room for {path.stat().st_size/1e9:.1f} GB of vectors in {path.parent} ({error.strerror}): free space') from error
+                size = f'{path.stat().st_size/1e9:.1f} GB'
+                raise DataError(f'no room for {size} of vectors in {path.parent} ({error.strerror}): free space') from error
     return array
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c17
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c18
 class _Writing:
     "The vectors of a corpus on their way to the disk; goes on where an earlier writing of the same content stopped."
     def __init__(self, folder: Path, key: str, shape: tuple[int, int], dtype: str):
@@ -155,7 +156,7 @@ class _Writing:
         (self.folder/UNFINISHED).replace(self.folder/VECTORS)
         (self.folder/DONE).unlink(missing_ok=True)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c19
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c21
 def _encode_into(writing: _Writing, texts: Sequence[str], encoder: TextEncoder, block: int) -> None:
     first: dict[str, int] = {}
     origin = np.array([first.setdefault(text, row) for row, text in enumerate(texts)], np.int64)
@@ -182,7 +183,7 @@ def _sound(vectors: np.ndarray, rows: np.ndarray, texts: Sequence[str], limit: f
                                  'or leave that passage out')
     return vectors
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c21
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c24
 class Corpus:
     "Passages with their vectors, searched by texts. Made by `Corpus.create`, opened by `Corpus.open`, or both by `open_corpus`."
 
@@ -218,11 +219,12 @@ class Corpus:
 
     def __repr__(self) -> str: return f'Corpus({self.notes}; {self.encoder.name}, {self.index_name})'
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c23
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c26
 def _read_manifest(folder: Path) -> dict:
     try: manifest = json.loads((folder/MANIFEST).read_text(encoding='utf-8'))
     except OSError:
-        raise DataError(f'{folder} is no finished corpus (it has no {MANIFEST}): make it with Corpus.create, which goes on where it stopped') from None
+        raise DataError(f'{folder} is no finished corpus (it has no {MANIFEST}): make it with Corpus.create, which goes on where '
+                        'it stopped') from None
     except ValueError as error: raise DataError(f'{folder/MANIFEST} cannot be read ({error}): remove the folder and encode again') from None
     if not isinstance(manifest, dict) or not {'key', 'encoder', 'identity', 'rows', 'dimension', 'counts'} <= set(manifest):
         raise DataError(f'{folder/MANIFEST} is not the manifest of a corpus: remove the folder and encode again')
@@ -252,7 +254,7 @@ def open_encoded(
                         f'expected {manifest["rows"]} × {manifest["dimension"]}: encode it again')
     return Corpus(folder, passages, vectors, encoder, manifest, index)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c24
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c27
 def create_corpus(
     folder: Path|str,  # of its own; goes on with what is there when it was interrupted
     passages: pl.DataFrame,  # schema PASSAGES
@@ -288,7 +290,7 @@ def create_corpus(
 
 Corpus.create, Corpus.open = staticmethod(create_corpus), staticmethod(open_encoded)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c31
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c34
 def read_passages(
     path: Path|str,  # folder of .txt and .md files; .parquet, .jsonl or .csv with a column `text`, perhaps `id` and `page`; or `sample`
 ) -> pl.DataFrame:  # schema PASSAGES
@@ -336,7 +338,7 @@ def cached_corpus(
     key = digest({'identity': encoder.identity, 'content': content_digest(PASSAGES.check(passages)), 'long': long})
     return create_corpus(cache_dir()/'corpora'/key[:32], passages, encoder, long=long, index=index)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c35
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c38
 def recall_at_k(
     hits: Hits,
     relevant: Sequence[set[int]],  # of each query, row numbers
@@ -354,7 +356,7 @@ def recall_at_k(
     found = (hits.ids >= 0) & np.isin(hits.ids + width*queries[:, None], wanted + width*np.repeat(queries, size))
     return np.divide(found.cumsum(1)[:, ks - 1], size[:, None], out=np.full((len(size), len(ks)), np.nan), where=size[:, None] > 0)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c39
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c42
 RECALL = Schema('recall', {'k': pl.Int64, 'recall': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64}, open=True)
 
 def recall_table(
@@ -372,7 +374,7 @@ def recall_table(
         rows.append(dict(k=k, recall=interval.estimate, low=interval.low, high=interval.high, n=interval.n))
     return RECALL.frame(rows)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c42
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c45
 def load_text_search(
     name: str,  # 'bm25', 'fusion', 'fusion:ENCODER' or an encoder
     passages: pl.DataFrame,  # schema PASSAGES; row numbers of the hits are its rows
@@ -403,18 +405,3 @@ def measure(
     "How well a system finds the relevant passages of a task."
     system = load_text_search(name, task.passages) if isinstance(name, str) else name
     return recall_at_k(system.search(task.claims['text'].to_list(), max(ks)), task.relevant(), ks)
-
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c45
-def hard_negatives(
-    hits: Hits,  # of the claims; deeper rankings give more to choose from
-    relevant: Sequence[set[int]],
-    count: int = 1,  # for each claim at the most
-    margin: float = .95,  # of the best relevant passage's score: what lies above is taken for unlabelled evidence; 1 where no such passage was found
-) -> list[list[int]]:  # for each claim, row numbers, hardest first
-    "Passages that rank high and are not relevant. Raises `UsageError` when hits and claims differ in number."
-    if len(relevant) != len(hits.ids): raise UsageError(f'{len(hits.ids)} rankings but {len(relevant)} sets of relevant passages')
-    found = []
-    for ids, scores, wanted in zip(hits.ids.tolist(), hits.scores.tolist(), relevant, strict=True):
-        limit = margin*next((score for id, score in zip(ids, scores, strict=True) if id in wanted), float('inf'))
-        found.append([id for id, score in zip(ids, scores, strict=True) if id >= 0 and id not in wanted and score < limit][:count])
-    return found

@@ -32,7 +32,7 @@ class Index(Protocol):
     def __len__(self) -> int: ...
     def search(self, queries: np.ndarray, k: int) -> Hits: ...  # queries float32 [n, dimension]
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c6
+# %% ../../nbs/07_retrieval/00_index.ipynb #c7
 def check_vectors(
     vectors: np.ndarray,
     what: str = 'vectors',  # named in the message
@@ -52,7 +52,7 @@ def check_k(k: int) -> int:
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1: raise UsageError(f'k is {k!r}: ask for 1 passage or more')
     return int(k)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c8
+# %% ../../nbs/07_retrieval/00_index.ipynb #c9
 def best_of(
     scores: np.ndarray,  # [queries, rows]
     k: int,  # at most as many as rows
@@ -88,7 +88,7 @@ def gather(
     hits.ids[rows[kept], place[kept]], hits.scores[rows[kept], place[kept]] = ids[kept], scores[kept]
     return hits
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c12
+# %% ../../nbs/07_retrieval/00_index.ipynb #c13
 class _Best:
     "The best of each query so far, and those that may yet be."
     def __init__(self, n: int, k: int):
@@ -110,12 +110,12 @@ class _Best:
         self.threshold = hits.scores[:, -1:].copy()
         return hits
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c14
+# %% ../../nbs/07_retrieval/00_index.ipynb #c15
 class ExactIndex:
     """Every vector compared with every query by their inner product: cosine for vectors of length 1.
 
-    `vectors` is float32 or float16 [rows, dimension], in memory or memory-mapped; it is read in blocks and never copied. At most one block of
-    scores exists at a time: `queries_at_once` × `rows_at_once` numbers."""
+    `vectors` is float32 or float16 [rows, dimension], in memory or memory-mapped; it is read in blocks and never copied.
+    At most one block of scores exists at a time: `queries_at_once` × `rows_at_once` numbers."""
     spare = 8  # kept beyond k until the last digit is settled
     queries_at_once, rows_at_once = 2048, 4096
 
@@ -159,7 +159,7 @@ class ExactIndex:
         rows, places = np.nonzero(hits.ids >= 0)
         return gather(rows, hits.ids[rows, places], exact[rows, places], len(queries), k)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c20
+# %% ../../nbs/07_retrieval/00_index.ipynb #c21
 FAISS_KINDS = ('flat', 'ivf', 'hnsw')
 
 def _faiss():
@@ -218,7 +218,7 @@ class FaissIndex:
         with replacing(path) as beside: _faiss().write_index(self.engine, str(beside))
         return Path(path)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c24
+# %% ../../nbs/07_retrieval/00_index.ipynb #c25
 def _milvus(uri: str):  # pymilvus.MilvusClient
     "A client of a file or a server; the server's token is read from `$MILVUS_TOKEN`."
     try: from pymilvus import MilvusClient
@@ -241,7 +241,7 @@ def _ask_milvus(client, uri: str, name: str, *values, **options) -> Any:
     except _milvus_errors() as error:
         raise DataError(f'Milvus at {uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c25
+# %% ../../nbs/07_retrieval/00_index.ipynb #c27
 class MilvusIndex:
     """Vectors in a collection of Milvus: `uri` is a file that ends in .db, or the address of a server.
 
@@ -280,7 +280,7 @@ class MilvusIndex:
 
     def close(self) -> None: self.client.close()
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c27
+# %% ../../nbs/07_retrieval/00_index.ipynb #c29
 def _new_collection(client, uri: str, collection: str, dimension: int, index: str) -> None:
     from pymilvus import DataType
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -298,7 +298,8 @@ def fill_milvus(
 ) -> MilvusIndex:
     """A collection with these vectors, row numbers as their ids. One that is there already is completed.
 
-    Raises `UsageError` when pymilvus is not installed, `DataError` when Milvus cannot be reached or refuses, or the collection has another dimension."""
+    Raises `UsageError` when pymilvus is not installed, `DataError` when Milvus cannot be reached or refuses,
+    or when the collection has another dimension."""
     client, dimension = _milvus(uri), vectors.shape[1]
     if not _ask_milvus(client, uri, 'has_collection', collection): _new_collection(client, uri, collection, dimension, index)
     filled = MilvusIndex(uri, collection)
@@ -311,7 +312,7 @@ def fill_milvus(
             filled._call('upsert', collection, [{'id': start + i, 'vector': vector} for i, vector in enumerate(part)])
     return filled
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c30
+# %% ../../nbs/07_retrieval/00_index.ipynb #c32
 def load_index(
     name: str,  # 'exact', 'faiss:flat', 'faiss:ivf', 'faiss:hnsw', 'milvus:FILE.db', 'milvus:http://…'
     vectors: np.ndarray,
@@ -325,7 +326,7 @@ def load_index(
     raise UsageError(f'there is no index {name!r}: choose exact, faiss:flat, faiss:ivf, faiss:hnsw, or milvus: with a file that ends in '
                      f'.db or an address')
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c33
+# %% ../../nbs/07_retrieval/00_index.ipynb #c35
 class TextSearch(Protocol):
     "Texts that can be searched by a text: BM25, an encoded corpus, a fusion of both."
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits: ...  # store: for vectors of `texts`
@@ -362,7 +363,7 @@ class BM25:
         scores = self.engine.get_scores(known) if known else np.zeros(self.rows, np.float32)
         return np.where(scores > 0, scores, -np.inf).astype(np.float32)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c37
+# %% ../../nbs/07_retrieval/00_index.ipynb #c39
 def fuse(
     rankings: Sequence[Hits],  # of the same queries over the same rows
     k: int,

@@ -121,7 +121,8 @@ def read_manifest(
     if not isinstance(found, int) or isinstance(found, bool):
         raise RunError(f'{folder}/manifest.json is not a manifest of factlab: it names no format')
     if found > MANIFEST_FORMAT:
-        raise RunError(f"run {manifest.get('id')} has format {found}; this factlab ({_versions()['factlab']}) reads up to {MANIFEST_FORMAT}. "
+        raise RunError(f"run {manifest.get('id')} has format {found}; this factlab ({_versions()['factlab']}) reads up to "
+                       f"{MANIFEST_FORMAT}. "
                        f"It was written by factlab {manifest.get('versions', {}).get('factlab')}: upgrade to read it")
     missing = _NEEDED[manifest.get('state') == 'complete'] - set(manifest)
     missing |= {name for name in ('dataset', 'method', 'model') if not isinstance(manifest.get(name), dict) or 'name' not in manifest[name]}
@@ -137,6 +138,15 @@ def _versions() -> dict[str, str]:
     return found
 
 # %% ../../nbs/05_runs/00_runs.ipynb #c17
+def _schema_name(method: Method, predictions: pl.DataFrame) -> str:
+    "The name of the schema of a method's answers, which are checked against it; of a method that declares none, by its columns."
+    ANSWERS.check(predictions, f'what {method.name} predicted')
+    schema = getattr(method, 'schema', None)
+    if schema is None: return 'predictions' if 'predicted' in predictions.columns else 'verdicts'
+    schema.check(predictions, f'what {method.name} predicted')
+    return schema.name
+
+# %% ../../nbs/05_runs/00_runs.ipynb #c19
 def make_run(
     rows: pl.DataFrame,  # column id, and what the method reads
     method: Method,
@@ -152,7 +162,8 @@ def make_run(
     if rows.is_empty(): raise RunError(f'the data set {dataset!r} has no rows for {method.name}: choose another split, or a larger limit')
     spec = run_spec(rows, method, model, dataset=dataset, seed=seed, repeat=repeat)
     sampling = {'seed': seed, 'repeat': repeat}
-    if getattr(model, 'dry_run', False): return Run(spec | {'id': run_id(spec), 'counts': {}}, None, method.predict(rows, model, store, **sampling))
+    if getattr(model, 'dry_run', False):
+        return Run(spec | {'id': run_id(spec), 'counts': {}}, None, method.predict(rows, model, store, **sampling))
     target = (folder or runs_dir())/run_id(spec)
     existing = _complete(target)
     if existing is not None and not existing.manifest['counts'].get('failed'): return existing
@@ -164,6 +175,7 @@ def make_run(
     manifest |= {'seconds': round(time.monotonic() - clock, 2), 'schema': _schema_name(method, predictions)}
     return _save(target, predictions, manifest, model)
 
+# %% ../../nbs/05_runs/00_runs.ipynb #c20
 def _complete(target: Path) -> Run|None:
     "The run in that folder, if it is whole."
     if not (target/'manifest.json').is_file(): return None
@@ -173,14 +185,6 @@ def _complete(target: Path) -> Run|None:
     try: run.predictions  # noqa: B018  damaged or lost rows are made again: the store has the answers
     except (RunError, DataError): return None
     return run
-
-def _schema_name(method: Method, predictions: pl.DataFrame) -> str:
-    "The name of the schema of a method's answers, which are checked against it; of a method that declares none, by its columns."
-    ANSWERS.check(predictions, f'what {method.name} predicted')
-    schema = getattr(method, 'schema', None)
-    if schema is None: return 'predictions' if 'predicted' in predictions.columns else 'verdicts'
-    schema.check(predictions, f'what {method.name} predicted')
-    return schema.name
 
 def _save(target: Path, predictions: pl.DataFrame, manifest: dict, model: Model) -> Run:
     "Write the rows, then the manifest that vouches for them; drop what an earlier attempt left."
@@ -201,9 +205,10 @@ def _save(target: Path, predictions: pl.DataFrame, manifest: dict, model: Model)
         if old.name != name: old.unlink(missing_ok=True)
     return Run(manifest, target, predictions)
 
-# %% ../../nbs/05_runs/00_runs.ipynb #c22
+# %% ../../nbs/05_runs/00_runs.ipynb #c25
 RUNS = Schema('runs', {'id': pl.String, 'state': pl.String, 'dataset': pl.String, 'rows': pl.Int64, 'method': pl.String, 'model': pl.String,
-                       'ok': pl.Int64, 'unparsed': pl.Int64, 'failed': pl.Int64, 'calls': pl.Int64, 'seconds': pl.Float64, 'started': pl.String})
+                       'ok': pl.Int64, 'unparsed': pl.Int64, 'failed': pl.Int64, 'calls': pl.Int64, 'seconds': pl.Float64,
+                       'started': pl.String})
 
 def list_runs(
     folder: Path|None = None,  # of all runs

@@ -97,7 +97,8 @@ def load_tagger():  # spacy.language.Language
     "spaCy's small English pipeline without base forms, which nothing here needs. Raises `ModelError` when it is not installed."
     return load_pipeline(without=('lemmatizer',), names=PIPELINES)
 
-_ROLES = '|'.join(sorted({entry.name for entries in lexicon().values() for entry in entries if entry.kind == 'role'}, key=len, reverse=True))
+_ROLES = '|'.join(sorted({entry.name for entries in lexicon().values() for entry in entries if entry.kind == 'role'}, key=len,
+                         reverse=True))
 
 class Unit(NamedTuple):
     "A piece of a summary that others of its kind could stand for."
@@ -111,7 +112,8 @@ class Unit(NamedTuple):
 # %% ../../nbs/03_text/04_units.ipynb #c13
 MONTH = rf'(?:{"|".join(MONTHS)})'
 _AMBIGUOUS = frozenset('reading bath may march us chad jordan turkey bury hull derby perth barry bangor georgia times independent ford '
-                       'apple amazon hearts championship lock prop centre forward spring washington angus newport trent dee avon polish hamilton '
+                       'apple amazon hearts championship lock prop centre forward spring washington angus newport trent dee avon polish '
+                       'hamilton '
                        'lincoln ayr'.split())
 _PATTERNS = (
     ('score', r'(?<![\w-])\d{1,2}-\d{1,2}(?![\w-]|\.\d)'),

@@ -1,0 +1,4 @@
+"""Everything that computes gradients, and the pairs that it learns from."""
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

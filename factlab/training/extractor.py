@@ -29,7 +29,7 @@ from ..claims.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelE
 from ..claims.training_views import TrainingData, extraction_pairs
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest
 from ..data.corpora import load_factscore, load_oasis_sample
-from ..measures.easiness import MEANS, Similarity, easiness, easiness_difference, easiness_means, rouge1, rouge_words
+from ..measures.easiness import MEANS, Similarity, easiness_scores, easiness_difference, easiness_means, rouge1, rouge_words
 from ..models.adapters import attach_lora, save_adapter
 from ..models.interface import Message, load_model
 from ..models.prompts import Parsed
@@ -314,7 +314,7 @@ class Extraction(NamedTuple):
     def scores(self, similarity: Similarity = rouge1) -> pl.DataFrame:  # schema EASINESS
         "Easiness of each text."
         claims = [one.value if one.ok else None for one in self.claims]
-        return easiness(self.texts['id'].to_list(), claims, self.texts['claims'].to_list(), similarity)
+        return easiness_scores(self.texts['id'].to_list(), claims, self.texts['claims'].to_list(), similarity)
 
     def means(self, similarity: Similarity = rouge1, **options) -> pl.DataFrame:  # schema EXTRACTOR_SCORES
         "Mean easiness with intervals."

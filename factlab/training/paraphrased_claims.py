@@ -12,7 +12,7 @@ import re
 import polars as pl
 
 from ..core.core import digest
-from ..data import summaries, files
+from ..data import datasets, files, summaries
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from ..text.sentences import sentences
 from .edited_pairs import STATEMENTS, neighbours, parse_all
@@ -138,7 +138,7 @@ def unseen_by_final(
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
 ) -> pl.DataFrame:  # schema DEFACTO
     "DeFacto's rows of articles that FINAL does not have."
-    reported = data.load_final(download).select('text')
+    reported = datasets.load('final', download=download).select('text')
     return summaries.load_defacto(download).join(reported, on='text', how='anti', maintain_order='left').drop_nulls('inconsistent')
 
 def summary_pairs(

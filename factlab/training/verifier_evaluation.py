@@ -40,8 +40,8 @@ def _xsumfaith() -> pl.DataFrame:
     trained = data.load('defacto').select(start.alias('start')).unique()
     spans = summaries.load_xsumfaith().spans.drop_nulls('text').join(trained, left_on=start, right_on='start', how='anti')
     marking = pl.col('worker').filter(pl.col('category').is_not_null()).n_unique()
-    summaries = spans.group_by('bbcid', 'system', 'summary', 'text', maintain_order=True)
-    rows = summaries.agg(factual=2*marking < pl.col('worker').n_unique())
+    judged = spans.group_by('bbcid', 'system', 'summary', 'text', maintain_order=True)
+    rows = judged.agg(factual=2*marking < pl.col('worker').n_unique())
     return _summaries(rows.with_columns(id=pl.format('xsumfaith-{}-{}', 'bbcid', 'system')), pl.col('factual'))
 
 MEASURED_SETS: dict[str, Callable[[], pl.DataFrame]] = {

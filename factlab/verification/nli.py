@@ -246,9 +246,7 @@ class NLI:
     """A sequence classification model as a verifier: hub id or folder, as `nli:org/name?labels=ENT,NEUT,CONTR`.
 
     Options: `labels`, `dtype` (float32; auto, bfloat16, float16), `device`, `window`, `batch_tokens`, `revision`.
-    Weights load with the first pair that is not in the store.
-
-    Raises `ModelError` when there is no such model or its outputs cannot be told, `UsageError` on an unknown option."""
+    Weights load when first needed. Raises `ModelError` for no such model or unclear outputs, `UsageError` on an unknown option."""
 
     def __init__(self, name: str):
         self.name = name

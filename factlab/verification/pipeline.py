@@ -8,10 +8,9 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'Evaluation',
            'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c2
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 

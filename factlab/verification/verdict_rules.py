@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 
 from ..core.core import UsageError, split_options
 from .tiny_verifier import NLI_LABELS

@@ -129,7 +129,8 @@ def p_true_probe(
 def _question_for(case: ProbedError, model: Model, store: object) -> dict:  # a row of DRAFTS
     "The model's question; where it writes none, the summary's sentence with a gap."
     from factlab.probing.added_facts import added_facts
-    from factlab.probing.questions import GAP_WRITER, draft_questions, gap_questions, question_writer
+    from factlab.probing.questions import draft_questions, gap_questions
+    from factlab.probing.questions import GAP_WRITER, question_writer
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text,
                           'span': pl.Series([case.span], dtype=pl.String)})
     draft = draft_questions(error, model, store).row(0, named=True) if question_writer(model.name) != GAP_WRITER else {'status': 'unparsed'}

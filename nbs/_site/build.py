@@ -21,7 +21,12 @@ def written_texts(out: Path) -> int:
     for path in out.rglob('*.html'):
         found = re.search(r'<article role="main"[^>]*>(.*?)</article>', path.read_text(encoding='utf-8'), re.DOTALL)
         if not found: continue
-        text = re.sub(r'<(script|style|svg)\b.*?</\1>|<a class="headerlink".*?</a>|</?(?:span|code|a|em|strong)\b[^>]*>', '', found[1], flags=re.DOTALL)
+        text = re.sub(
+            r'<(script|style|svg)\b.*?</\1>|<a class="headerlink".*?</a>|</?(?:span|code|a|em|strong)\b[^>]*>',
+            '',
+            found[1],
+            flags=re.DOTALL,
+        )
         text = re.sub(r'<[^>]+>', ' ', text)
         texts[str(path.relative_to(out))] = f'<div role="main">{" ".join(text.split())[:TEXT_LENGTH]}</div>'
     (out/'_static'/'texts.js').write_text(f'const PAGE_TEXTS = {json.dumps(texts)}\n', encoding='utf-8')

@@ -15,8 +15,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PARTS = tomllib.loads((HERE/'packages.toml').read_text(encoding='utf-8'))
 SOURCE = 'https://github.com/factlab/factlab/tree/main'  # where folders that are no pages can be seen
-TEXTS = {'README.md': 'index.md', '.github/CONTRIBUTING.md': 'CONTRIBUTING.md', 'CHANGELOG.md': 'CHANGELOG.md', 'figures/README.md': 'figures/README.md',
-         'figures/audit.md': 'figures/audit.md'}
+TEXTS = {
+    'README.md': 'index.md',
+    '.github/CONTRIBUTING.md': 'CONTRIBUTING.md',
+    'CHANGELOG.md': 'CHANGELOG.md',
+    'figures/README.md': 'figures/README.md',
+    'figures/audit.md': 'figures/audit.md',
+}
 FOLDERS = {'nbs': 'nbs/index.md', 'factlab': 'reference/index.md', 'figures': 'figures/README.md', 'nbs/index.ipynb': 'index.md',
            'factlab/models/assets/adapters': 'nbs/train/index.md'}
 
@@ -33,10 +38,15 @@ class Collection:
         owners = Counter(name for module in self.modules.values() for name in module.names)
         self.known = {name: f'factlab.{module.name}.{name}' for module in self.modules.values() for name in dict(module.defined())
                       if owners[name] == 1 and ('_' in name or not name.islower() and not name.isupper())}
-        for module in self.modules.values(): module.links = self.known | {name: f'factlab.{module.name}.{name}' for name in dict(module.defined())}
+        for module in self.modules.values():
+            module.links = self.known | {name: f'factlab.{module.name}.{name}' for name in dict(module.defined())}
         self.by_chapter = {module.chapter: module for module in self.modules.values()}
-        self.folders = FOLDERS | {str(path.relative_to(ROOT)): f'{path.relative_to(ROOT)}/index.md' for path in (ROOT/'nbs').rglob('*') if path.is_dir()}
-        self.texts = TEXTS | {str(path.relative_to(ROOT)): str(path.relative_to(ROOT)) for path in (ROOT/'factlab').rglob('assets/adapters/*/README.md')}
+        self.folders = FOLDERS | {
+            str(path.relative_to(ROOT)): f'{path.relative_to(ROOT)}/index.md' for path in (ROOT / 'nbs').rglob('*') if path.is_dir()
+        }
+        self.texts = TEXTS | {
+            str(path.relative_to(ROOT)): str(path.relative_to(ROOT)) for path in (ROOT / 'factlab').rglob('assets/adapters/*/README.md')
+        }
 
     def write(self, path: str, text: str) -> None:
         (self.folder/path).parent.mkdir(parents=True, exist_ok=True)
@@ -93,22 +103,39 @@ class Collection:
                 exported = bool(re.match(r'#\|\s*export', text))
                 text = re.sub(r'^#\|.*\n?', '', text, flags=re.MULTILINE).strip('\n')
                 cell['metadata'] = {'tags': ['hide-input']} if only_imports(text) and not cell['outputs'] else {}
-                if exported and (anchors := ''.join(f'<div class="factlab-anchor" id="source-{name}"></div>' for name in defined_names(text, module))):
+                if exported and (
+                    anchors := ''.join(f'<div class="factlab-anchor" id="source-{name}"></div>' for name in defined_names(text, module))
+                ):
                     cells.append({'cell_type': 'markdown', 'id': f'anchor-{len(cells)}', 'metadata': {}, 'source': anchors})
                 for output in cell['outputs']:
-                    if 'text/markdown' in output.get('data', {}): output['data']['text/markdown'] = self.text(''.join(output['data']['text/markdown']), source, source)
+                    if 'text/markdown' in output.get('data', {}):
+                        output['data']['text/markdown'] = self.text(''.join(output['data']['text/markdown']), source, source)
             cells.append(cell | {'source': text})
-        notebook |= {'cells': cells, 'nbformat': 4, 'nbformat_minor': 5,
-                     'metadata': {'kernelspec': {'name': 'python3', 'display_name': 'Python 3', 'language': 'python'}, 'language_info': {'name': 'python', 'pygments_lexer': 'ipython3'}}}
+        notebook |= {
+            'cells': cells,
+            'nbformat': 4,
+            'nbformat_minor': 5,
+            'metadata': {
+                'kernelspec': {'name': 'python3', 'display_name': 'Python 3', 'language': 'python'},
+                'language_info': {'name': 'python', 'pygments_lexer': 'ipython3'},
+            },
+        }
         self.write(source, json.dumps(notebook))
 
     def library(self) -> None:
         "The chapters: a page for each package, one for each sub-package."
         folders = sorted(path for path in (ROOT/'nbs').iterdir() if re.match(r'\d\d_', path.name))
         for folder in folders: self.package(folder, 'factlab')
-        rows = [f'| [{package_of(folder)}]({folder.name}/index.md) | {self.about(folder)} | {", ".join(self.chapters(folder))} |' for folder in folders]
-        self.write('nbs/index.md', '# The library\n\nOne notebook is one module. A package imports only from packages above it in this table, so it can be read from top to bottom.\n\n'
-                   '| package | what lives there | chapters |\n|---|---|---|\n' + '\n'.join(rows) + '\n')
+        rows = [
+            f'| [{package_of(folder)}]({folder.name}/index.md) | {self.about(folder)} | {", ".join(self.chapters(folder))} |'
+            for folder in folders
+        ]
+        self.write(
+            'nbs/index.md',
+            '# The library\n\nOne notebook is one module. A package imports only from packages above it in this table, '
+            'so it can be read from top to bottom.\n\n'
+            '| package | what lives there | chapters |\n|---|---|---|\n' + '\n'.join(rows) + '\n',
+        )
         self.parts['Library'] = ['Overview <nbs/index>', *(f'nbs/{folder.name}/index' for folder in folders)]
 
     def chapters(self, folder: Path) -> list[str]:
@@ -137,33 +164,65 @@ class Collection:
                 api = f'[reference](/{module.page}.md)' if module else ''
                 rows.append((f'[{re.sub(r"^[0-9]+_", "", path.stem)}]({path.name})', lead(path), api))
         page = f'{folder.relative_to(ROOT)}/index.md'
-        self.write(page, f'# {package_of(folder)}\n\n> {self.about(folder)}\n\n`{name}`\n\n{reference.table(rows, ("chapter", "what it is for", "names"))}\n\n{toctree(entries, hidden=True)}')
+        self.write(
+            page,
+            f'# {package_of(folder)}\n\n> {self.about(folder)}\n\n`{name}`\n\n'
+            + reference.table(rows, ('chapter', 'what it is for', 'names')) + '\n\n' + toctree(entries, hidden=True),
+        )
 
     def group(self, folder: Path, title: str, said: str, more: tuple[str, ...] = ()) -> None:
         "The page of a folder of notebooks that export nothing."
-        notebooks = sorted(folder.glob('*.ipynb'), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r'(\d+)', path.stem)])
+        notebooks = sorted(
+            folder.glob('*.ipynb'), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r'(\d+)', path.stem)]
+        )
         for path in notebooks: self.notebook(path)
         rows = [(f'[{path.stem}]({path.name})', lead(path)) for path in notebooks]
-        self.write(f'{folder.relative_to(ROOT)}/index.md', f'# {title}\n\n> {said}\n\n{reference.table(rows, ("notebook", "what it shows"))}\n\n'
-                   + toctree([*(path.stem for path in notebooks), *more], hidden=True))
+        self.write(
+            f'{folder.relative_to(ROOT)}/index.md',
+            f'# {title}\n\n> {said}\n\n{reference.table(rows, ("notebook", "what it shows"))}\n\n'
+            + toctree([*(path.stem for path in notebooks), *more], hidden=True),
+        )
 
     def papers(self) -> None:
         folders = [ROOT/'nbs'/'papers'/name for name in PARTS['papers'] if (ROOT/'nbs'/'papers'/name).is_dir()]
         for folder in folders: self.group(folder, PARTS['papers'][folder.name].split(':')[0], PARTS['papers'][folder.name])
         single = sorted((ROOT/'nbs'/'papers').glob('*.ipynb'))
         for path in single: self.notebook(path)
-        rows = [(f'[{folder.name}]({folder.name}/index.md)', PARTS['papers'][folder.name]) for folder in folders] + [(f'[{path.stem}]({path.name})', lead(path)) for path in single]
-        self.write('nbs/papers/index.md', '# The papers\n\n> One notebook for each table and figure, published numbers beside ours.\n\n' + reference.table(rows, ('paper', 'what it is about')))
-        self.parts['Papers'] = ['Overview <nbs/papers/index>', *(f'nbs/papers/{folder.name}/index' for folder in folders), *(f'nbs/papers/{path.stem}' for path in single),
-                                'Gallery of results <figures/README>', 'What the audit found <figures/audit>']
+        rows = [(f'[{folder.name}]({folder.name}/index.md)', PARTS['papers'][folder.name]) for folder in folders] + [
+            (f'[{path.stem}]({path.name})', lead(path)) for path in single
+        ]
+        self.write(
+            'nbs/papers/index.md',
+            '# The papers\n\n> One notebook for each table and figure, published numbers beside ours.\n\n'
+            + reference.table(rows, ('paper', 'what it is about')),
+        )
+        self.parts['Papers'] = [
+            'Overview <nbs/papers/index>',
+            *(f'nbs/papers/{folder.name}/index' for folder in folders),
+            *(f'nbs/papers/{path.stem}' for path in single),
+            'Gallery of results <figures/README>',
+            'What the audit found <figures/audit>',
+        ]
 
     def reference(self) -> None:
         "A page for each module, and one that lists them."
         for module in self.modules.values(): self.write(f'{module.page}.md', reference.module_page(module, ROOT))
-        parts = ['# API reference', 'Every exported name of every module, from its signature and the comments beside its parameters. All names are in the {ref}`index <genindex>`.']
+        parts = [
+            '# API reference',
+            'Every exported name of every module, from its signature and the comments beside its parameters. '
+            'All names are in the {ref}`index <genindex>`.',
+        ]
         for package in dict.fromkeys(name.split('.')[0] for name in self.modules):
-            rows = [(f'[{module.name}]({module.name}.md)', reference.doc(module.tree).split('\n\n')[0]) for module in self.modules.values() if module.name.split('.')[0] == package]
-            parts += [f'## {package}', reference.table(rows, ('module', 'what it is for')), toctree([module.name for module in self.modules.values() if module.name.split('.')[0] == package], hidden=True)]
+            rows = [
+                (f'[{module.name}]({module.name}.md)', reference.doc(module.tree).split('\n\n')[0])
+                for module in self.modules.values()
+                if module.name.split('.')[0] == package
+            ]
+            parts += [
+                f'## {package}',
+                reference.table(rows, ('module', 'what it is for')),
+                toctree([module.name for module in self.modules.values() if module.name.split('.')[0] == package], hidden=True),
+            ]
         self.write('reference/index.md', '\n\n'.join(parts))
 
     def pages(self) -> None:
@@ -173,7 +232,9 @@ class Collection:
         cards = [path for path in self.texts if '/adapters/' in path]
         for name, said in PARTS['lessons'].items():
             title = {'tutorials': 'Tutorials', 'train': 'Training', 'bench': 'Speed'}[name]
-            self.group(ROOT/'nbs'/name, title, said, tuple(f'/{path.removesuffix(".md")}' for path in sorted(cards)) if name == 'train' else ())
+            self.group(
+                ROOT / 'nbs' / name, title, said, tuple(f'/{path.removesuffix(".md")}' for path in sorted(cards)) if name == 'train' else ()
+            )
         self.reference()
         present = {source: page for source, page in self.texts.items() if (ROOT/source).is_file()}
         self.parts['Lessons'] = [f'nbs/{name}/index' for name in PARTS['lessons']]
@@ -182,12 +243,16 @@ class Collection:
         for source, page in present.items():
             text = self.text((ROOT/source).read_text(encoding='utf-8'), source, page)
             if page.startswith('factlab/'): text = re.sub(r'\A---\n.*?\n---\n', '', text, flags=re.DOTALL)
-            if page == 'index.md': text += '\n' + '\n'.join(toctree(entries, hidden=True, caption=caption) for caption, entries in self.parts.items())
+            if page == 'index.md':
+                text += '\n' + '\n'.join(toctree(entries, hidden=True, caption=caption) for caption, entries in self.parts.items())
             self.write(page, text)
 
 
 def toctree(entries: list[str], hidden: bool = False, caption: str = '') -> str:
-    return '\n'.join(['```{toctree}', *([':hidden:'] if hidden else []), *([f':caption: {caption}'] if caption else []), *entries, '```', ''])
+    return '\n'.join(
+        ['```{toctree}', *([':hidden:'] if hidden else []), *([f':caption: {caption}'] if caption else []), *entries, '```', '']
+    )
+
 
 def package_of(folder: Path) -> str: return re.sub(r'^\d+_', '', folder.name)
 
@@ -209,7 +274,12 @@ def headed(text: str, module: Module|None) -> str:
     if not module: return text
     head, found, rest = text.partition('\n>')
     lead, end, rest = rest.partition('\n\n')
-    return f'{head}{found}{lead}\n\n`factlab.{module.name}` · [reference](/{module.page}.md){end}{rest}' if found else f'{text}\n\n`factlab.{module.name}` · [reference](/{module.page}.md)'
+    return (
+        f'{head}{found}{lead}\n\n`factlab.{module.name}` · [reference](/{module.page}.md){end}{rest}'
+        if found
+        else f'{text}\n\n`factlab.{module.name}` · [reference](/{module.page}.md)'
+    )
+
 
 def lead(path: Path) -> str:
     "What a notebook says of itself: the quoted line below its title, or what stands behind the title's name."

@@ -6,7 +6,11 @@ extensions = ['myst_nb', 'sphinx_copybutton']
 
 # Notebooks are shown as they were committed: nothing runs.
 nb_execution_mode = 'off'
-nb_mime_priority_overrides = [('html', 'application/vnd.jupyter.widget-view+json', None), ('html', 'image/svg+xml', 5), ('html', 'text/html', 10)]
+nb_mime_priority_overrides = [
+    ('html', 'application/vnd.jupyter.widget-view+json', None),
+    ('html', 'image/svg+xml', 5),
+    ('html', 'text/html', 10),
+]
 nb_ipywidgets_js: dict = {}
 nb_number_source_lines = False
 nb_merge_streams = True
@@ -15,7 +19,12 @@ nb_code_prompt_hide = 'Imports'
 myst_heading_anchors = 4
 myst_enable_extensions = ['colon_fence']
 myst_links_external_new_tab = False
-suppress_warnings = ['myst.header', 'mystnb.unknown_mime_type', 'toc.not_included', 'ref.python']  # several modules have a class of one name, as Study
+suppress_warnings = [
+    'myst.header',
+    'mystnb.unknown_mime_type',
+    'toc.not_included',
+    'ref.python',
+]  # several modules have a class of one name, as Study
 
 add_module_names = False
 python_maximum_signature_line_length = 90
@@ -54,12 +63,18 @@ def sidebar(app, pagename: str) -> str:
             mark, address = ' current' if page in above else '', '#' if page == pagename else app.builder.get_relative_uri(pagename, page)
             below = ''.join(entries(tree, depth + 1) for tree in trees(page))
             text = escape(title or env.titles[page].astext())
-            items.append(f'<li class="toctree-l{depth}{mark}"><a class="reference internal{mark if page == pagename else ""}" href="{address}">{text}</a>{below}</li>')
+            items.append(
+                f'<li class="toctree-l{depth}{mark}"><a class="reference internal{mark if page == pagename else ""}" '
+                f'href="{address}">{text}</a>{below}</li>'
+            )
         return f'<ul>{"".join(items)}</ul>'
 
     def trees(page: str) -> list: return forest.get(page, [])
     forest = _forest(env)
-    return ''.join(f'<p class="caption" role="heading"><span class="caption-text">{escape(tree.get("caption") or "")}</span></p>{entries(tree, 1)}' for tree in trees('index'))
+    return ''.join(
+        f'<p class="caption" role="heading"><span class="caption-text">{escape(tree.get("caption") or "")}</span></p>{entries(tree, 1)}'
+        for tree in trees('index')
+    )
 
 
 def _forest(env) -> dict[str, list]:

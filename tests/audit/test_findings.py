@@ -15,7 +15,8 @@ def test_a_planted_f1_is_found_with_the_digit_that_corrects_it():
         p, r = rng.uniform(0.3, 0.9, 2)
         right = printed(2*p*r/(p + r), 4)
         wrong = right[:3] + str((int(right[3]) + 3) % 10) + right[4:]
-        book = as_published({('toy/t', 's', 'Precision'): printed(p, 4), ('toy/t', 's', 'Recall'): printed(r, 4), ('toy/t', 's', 'F1'): wrong})
+        cells = {'Precision': printed(p, 4), 'Recall': printed(r, 4), 'F1': wrong}
+        book = as_published({('toy/t', 's', column): text for column, text in cells.items()})
         found = audit(frame=book).findings
         assert found['name'].to_list() == ['toy/t F1'] and found['sure'].item() == 'certain'
         assert f'F1 is {right} instead of {wrong}' in found['explanation'].item()

@@ -11,7 +11,7 @@ from factlab.audit.relations import papers_of
 from factlab.audit.report import audit, audit_json, audit_page, summary, write_audit
 from factlab.cli.main import main
 from factlab.core.core import UsageError
-from factlab.reports.published import PUBLISHED, published
+from factlab.reports.published import PUBLISHED, published_values
 
 
 @pytest.fixture(scope='module')
@@ -68,9 +68,9 @@ def test_published_on_the_command_line(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert '1,121' in shown and 'Original DeFacto' in shown and 'final/table4' not in shown
     assert main(['published', '--paper', 'oasis', '--format', 'csv']) == 0
-    assert capsys.readouterr().out == published(paper='oasis').write_csv()
+    assert capsys.readouterr().out == published_values(paper='oasis').write_csv()
     assert main(['published', 'facts/table2', '--out', str(tmp_path/'table2.csv')]) == 0
-    assert pl.read_csv(tmp_path/'table2.csv', schema=dict(PUBLISHED.columns)).equals(published('facts/table2'))
+    assert pl.read_csv(tmp_path/'table2.csv', schema=dict(PUBLISHED.columns)).equals(published_values('facts/table2'))
 
 
 def test_audit_on_the_command_line(everything, capsys, tmp_path):

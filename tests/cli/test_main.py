@@ -249,7 +249,7 @@ def test_output_that_cannot_be_written_is_no_success(home):
 
 def test_ctrl_c_is_130(monkeypatch, capsys):
     def interrupted(*_): raise KeyboardInterrupt
-    monkeypatch.setattr('factlab.data.datasets.listing', interrupted)
+    monkeypatch.setattr('factlab.data.files.listing', interrupted)
     code, _, errors = say(capsys, 'data', 'list')
     assert code == 130 and 'interrupted' in errors
 

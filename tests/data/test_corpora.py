@@ -47,7 +47,8 @@ def test_wice():
     assert (pairs.height, pairs['group'].n_unique()) == (2113, 707) and pairs['id'].is_unique().all()
     assert Counter(pairs['split']) == {'dev': 1043, 'test': 1070}
     published = [row for split in ('dev', 'test') for row in lines_of('wice', f'oracle_chunks_claim_{split}.jsonl')]
-    assert pairs.select('claim', 'evidence', 'label_original').rows() == [(row['claim'], ' '.join(row['evidence']), row['label']) for row in published]
+    assert pairs.select('claim', 'evidence', 'label_original').rows() == [(row['claim'], ' '.join(row['evidence']), row['label'])
+                                                                          for row in published]
     assert dict(pairs.select('label_original', 'label').unique().rows()) == corpora.WICE_LABELS
 
 
@@ -69,7 +70,8 @@ def test_factscore():
     splits = facts.select('topic', 'split').unique()
     assert splits.height == 183 and Counter(splits['split']) == {'train': 146, 'test': 37}
     rows = [(bio['topic'], one['text'], bio['output'], one['human-atomic-facts'] and [fact['text'] for fact in one['human-atomic-facts']])
-            for system in corpora.FACTSCORE_SYSTEMS for bio in lines_of('factscore', f'labeled_{system}.jsonl') for one in bio['annotations'] or ()]
+            for system in corpora.FACTSCORE_SYSTEMS for bio in lines_of('factscore', f'labeled_{system}.jsonl')
+            for one in bio['annotations'] or ()]
     assert facts.select('topic', 'sentence', 'text', 'facts').rows() == rows
 
 
@@ -109,16 +111,20 @@ def test_retrieval_of_wice():
 
 
 def test_retrieval_of_own_rows():
-    frame = corpora.oasis_frame(read(ROW | {'page_passages': ['Pandas eat bamboo.', 'Rice is a grass.']}, ROW | {'page': 'Rice', 'passage': 'Rice is a grass.'}))
+    frame = corpora.oasis_frame(read(ROW | {'page_passages': ['Pandas eat bamboo.', 'Rice is a grass.']},
+                                     ROW | {'page': 'Rice', 'passage': 'Rice is a grass.'}))
     task = corpora.oasis_retrieval(frame)
-    assert task.passages.select('page', 'text').rows() == [('Bamboo', ROW['passage']), ('Rice', 'Rice is a grass.'), ('Bamboo', 'Pandas eat bamboo.')]
+    assert task.passages.select('page', 'text').rows() == [('Bamboo', ROW['passage']), ('Rice', 'Rice is a grass.'),
+                                                           ('Bamboo', 'Pandas eat bamboo.')]
     assert dict(zip(task.claims['id'], task.relevant(), strict=True)) == {
-        'oasis-0001-c0': {0}, 'oasis-0001-c1': {0}, 'oasis-0001-falsified': {0}, 'oasis-0002-c0': {1}, 'oasis-0002-c1': {1}, 'oasis-0002-falsified': {1}}
+        'oasis-0001-c0': {0}, 'oasis-0001-c1': {0}, 'oasis-0001-falsified': {0}, 'oasis-0002-c0': {1}, 'oasis-0002-c1': {1},
+                                                                          'oasis-0002-falsified': {1}}
     assert corpora.oasis_retrieval(frame.clear()).passages.is_empty()
 
 
 def test_an_unknown_task():
-    with pytest.raises(UsageError, match="'wise' cannot serve here: take sample, oasis, climate-fever, wice, a file"): corpora.retrieval_task('wise')
+    with pytest.raises(UsageError, match="'wise' cannot serve here: take sample, oasis, climate-fever, wice, a file"):
+        corpora.retrieval_task('wise')
 
 
 # ---------------------------------------------------------------- splits
@@ -151,25 +157,32 @@ def test_what_trains_is_not_reported_on():
 # ---------------------------------------------------------------- data of OASIS' shape
 
 @pytest.mark.parametrize(('wrong', 'words'), [
-    ({'altered': -1}, 'altered is -1, expected the place of a claim, 0 to 1'), ({'altered': '0'}, "altered is '0'"), ({'altered': None}, 'altered is None'),
-    ({'altered': 0.0}, 'altered is 0.0'), ({'claims': []}, 'claims is empty'), ({'claims': None}, 'claims is None'), ({'claims': ['One.', 2]}, 'expected a list of texts'),
+    ({'altered': -1}, 'altered is -1, expected the place of a claim, 0 to 1'), ({'altered': '0'}, "altered is '0'"),
+                                              ({'altered': None}, 'altered is None'),
+    ({'altered': 0.0}, 'altered is 0.0'), ({'claims': []}, 'claims is empty'), ({'claims': None}, 'claims is None'),
+                                              ({'claims': ['One.', 2]}, 'expected a list of texts'),
     ({'page': ''}, "page is ''"), ({'passage': None}, 'passage is None'), ({'falsified': ' BAMBOO  is a grass.'}, 'same as claim 0'),
-    ({'unfactual': 'Bamboo  belongs to the grasses.'}, 'unfactual text is the same'), ({'page_passages': 'One.'}, "page_passages is 'One.'"),
-    ({'page_passages': ['\n']}, 'page_passages is'), ({'factual': 'half \ud800'}, 'half a character'), ({'claims': ['Bamboo is a grass.', '\udfff']}, 'half a character'),
-    ({'split': 'dev'}, "split is 'dev', expected train, validation, test"), ({'id': 'oasis-0001'}, "id 'oasis-0001' is already that of line 1")])
+    ({'unfactual': 'Bamboo  belongs to the grasses.'}, 'unfactual text is the same'),
+                                              ({'page_passages': 'One.'}, "page_passages is 'One.'"),
+    ({'page_passages': ['\n']}, 'page_passages is'), ({'factual': 'half \ud800'}, 'half a character'),
+                                              ({'claims': ['Bamboo is a grass.', '\udfff']}, 'half a character'),
+    ({'split': 'dev'}, "split is 'dev', expected train, validation, test"),
+                                              ({'id': 'oasis-0001'}, "id 'oasis-0001' is already that of line 1")])
 def test_a_wrong_row_is_named(wrong, words):
     with pytest.raises(DataError, match='line 2: .*' + words.replace('.', r'\.')): corpora.oasis_frame(read(ROW, ROW | wrong))
 
 
 def test_missing_columns_and_no_rows():
     for name in corpora.OASIS_NEEDED:
-        with pytest.raises(DataError, match=f'line 1: {name}'): corpora.oasis_frame(read({key: value for key, value in ROW.items() if key != name}))
+        with pytest.raises(DataError, match=f'line 1: {name}'):
+            corpora.oasis_frame(read({key: value for key, value in ROW.items() if key != name}))
     with pytest.raises(DataError, match='has no rows: expected page, passage'): corpora.oasis_frame(read())
 
 
 @pytest.mark.parametrize('suffix', ['jsonl', 'json', 'parquet'])
 def test_a_file_comes_back_as_it_was(tmp_path, suffix):
-    frame = corpora.oasis_frame(read(ROW, ROW | {'page': 'Rice {x} %s', 'passage': 'Ünïcode\u2028 "quoted"\ttab.', 'page_passages': ['One.']}))
+    frame = corpora.oasis_frame(read(ROW,
+                                     ROW | {'page': 'Rice {x} %s', 'passage': 'Ünïcode\u2028 "quoted"\ttab.', 'page_passages': ['One.']}))
     path = tmp_path/f'own.{suffix}'
     {'jsonl': frame.write_ndjson, 'json': frame.write_json, 'parquet': frame.write_parquet}[suffix](path)
     assert corpora.load_oasis_file(path).equals(frame)
@@ -185,9 +198,11 @@ def test_data_by_every_name_that_it_has(tmp_path, monkeypatch):
         assert corpora.load_oasis_data(name).equals(frame)
         assert corpora.retrieval_task(name).claims.height == 6
     assert corpora.load_oasis_file(tmp_path/'build').equals(frame) and corpora.load_oasis_data('sample').equals(corpora.load_oasis_sample())
-    with pytest.raises(UsageError, match="'climate-fever' cannot serve here: take sample, oasis, factscore, a file of OASIS' shape that ends in .*, or a folder"):
+    with pytest.raises(UsageError, match="'climate-fever' cannot serve here: take sample, oasis, factscore, a file of OASIS' shape that "
+                                         "ends in .*, or a folder"):
         corpora.load_oasis_data('climate-fever', ['factscore'])
-    with pytest.raises(UsageError, match='expected a file .* or a folder .*, or by name sample or oasis'): corpora.load_oasis_file('climate-fever')
+    with pytest.raises(UsageError, match='expected a file .* or a folder .*, or by name sample or oasis'):
+        corpora.load_oasis_file('climate-fever')
     (tmp_path/'empty').mkdir()
     with pytest.raises(DataError, match=r'there is no file .*empty/oasis\.parquet: expected'): corpora.load_oasis_data(tmp_path/'empty')
 
@@ -204,10 +219,14 @@ def test_files_that_are_none(tmp_path):
 def test_the_two_tasks():
     frame = corpora.oasis_frame(read(ROW, ROW | {'altered': 1, 'falsified': 'Bamboo grows slowly.'}))
     texts, pairs = corpora.end_to_end_texts(frame), corpora.verification_pairs(frame)
-    assert texts.select('id', 'factual', 'group').rows() == [('oasis-0001-factual', True, 'oasis-0001'), ('oasis-0001-unfactual', False, 'oasis-0001'),
-                                                             ('oasis-0002-factual', True, 'oasis-0002'), ('oasis-0002-unfactual', False, 'oasis-0002')]
-    assert pairs.select('claim', 'label', 'supported').rows() == [('Bamboo is a grass.', 'ENT', True), ('Bamboo is a tree.', 'CONTR', False),
-                                                                  ('Bamboo grows fast.', 'ENT', True), ('Bamboo grows slowly.', 'CONTR', False)]
+    assert texts.select('id', 'factual', 'group').rows() == [('oasis-0001-factual', True, 'oasis-0001'),
+                                                             ('oasis-0001-unfactual', False, 'oasis-0001'),
+                                                             ('oasis-0002-factual', True, 'oasis-0002'),
+                                                             ('oasis-0002-unfactual', False, 'oasis-0002')]
+    assert pairs.select('claim', 'label', 'supported').rows() == [('Bamboo is a grass.', 'ENT', True),
+                                                                  ('Bamboo is a tree.', 'CONTR', False),
+                                                                  ('Bamboo grows fast.', 'ENT', True),
+                                                                  ('Bamboo grows slowly.', 'CONTR', False)]
     assert set(pairs['evidence']) == {ROW['factual']}
 
 
@@ -216,7 +235,8 @@ def test_the_two_tasks():
 def test_the_sample():
     sample = data.load('oasis-sample')
     assert corpora.OASIS.check(sample).height >= 60 and sample['id'].is_unique().all() and sample['page'].is_unique().all()
-    assert sample.select((pl.col('claims').list.len() >= 5).all()).item() and sample.select((pl.col('page_passages').list.len() >= 2).all()).item()
+    assert sample.select((pl.col('claims').list.len() >= 5).all()).item()
+    assert sample.select((pl.col('page_passages').list.len() >= 2).all()).item()
     shares = {name: count/sample.height for name, count in Counter(sample['split']).items()}
     assert abs(shares['train'] - .8) < .02 and abs(shares['validation'] - .1) < .02 and abs(shares['test'] - .1) < .02
     task = corpora.retrieval_task('sample')
@@ -227,7 +247,8 @@ def test_the_sample():
 
 def test_a_short_passage_in_the_sample(tmp_path):
     (tmp_path/'oasis_a.jsonl').write_text(json.dumps(ROW) + '\n')
-    with pytest.raises(DataError, match='oasis_a.jsonl, line 1: the passage has 2 sentences, expected 5'): corpora.load_oasis_sample(tmp_path)
+    with pytest.raises(DataError, match='oasis_a.jsonl, line 1: the passage has 2 sentences, expected 5'):
+        corpora.load_oasis_sample(tmp_path)
     with pytest.raises(DataError, match=r'there is no oasis_\*'): corpora.load_oasis_sample(tmp_path/'nowhere')
 
 

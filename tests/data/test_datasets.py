@@ -166,7 +166,8 @@ def test_a_cache_that_cannot_be_written(toy, tmp_path):
 @pytest.mark.parametrize('sent', [signal.SIGINT, signal.SIGKILL])
 def test_a_download_that_is_killed(toy, server, tmp_path, sent):
     server.mood = 'hang'
-    code = f'from factlab.files.registry import Entry, File, register; from factlab.data.datasets import get; register({toy!r}); get("toy", "a.jsonl")'
+    code = ('from factlab.data.registry import Entry, File, register; from factlab.data.files import get; '
+            f'register({toy!r}); get("toy", "a.jsonl")')
     process = subprocess.Popen([sys.executable, '-c', code], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not server.asked and time.monotonic() < deadline: time.sleep(0.02)
@@ -406,7 +407,8 @@ def test_defacto_holds_final(final_data):
     real_data('defacto')
     defacto = data.load('defacto')
     assert dict(defacto['split'].value_counts().iter_rows()) == {'train': 1000, 'val': 486, 'test': 1075}
-    assert summaries.outside(defacto, final_data).height == 1156 and final_data.join(defacto, on=['text', 'summary'], how='semi').height == 1405
+    assert summaries.outside(defacto, final_data).height == 1156 and final_data.join(defacto, on=['text', 'summary'],
+                                                                                     how='semi').height == 1405
     assert defacto['id'].is_unique().all() and defacto['inconsistent'].sum() == 1821
     assert defacto.filter('inconsistent')['instruction'].null_count() == 0 and data.load('defacto', split='val').height == 486
 
@@ -561,7 +563,8 @@ def test_papers_bring_their_data_sets():
 
 
 def test_a_registered_entry_with_a_loader_is_loaded_by_name(monkeypatch):
-    entry = registry_module.Entry('mine', 'showing', '1 pair', 'ours', 'none', 'here', '1', loaders={'mine': 'factlab.data.datasets:load_sample_pairs'})
+    entry = registry_module.Entry('mine', 'showing', '1 pair', 'ours', 'none', 'here', '1',
+                                  loaders={'mine': 'factlab.data.datasets:load_sample_pairs'})
     monkeypatch.setitem(registry_module.REGISTRY, 'mine', entry)
     assert data.load('mine', limit=1).equals(data.load('sample', limit=1)) and list(registry_module.entries())[-1] == 'mine'
     with pytest.raises(UsageError, match='take one of localization'): registry_module.register(registry_module.replace(entry, topic='odd'))

@@ -33,11 +33,13 @@ def sets() -> dict[str, dict[str, bytes]]:
                                  for split, part in (('train', slice(0, 2)), ('validation', slice(2, 3)))}
     texts, claims = [f'{page} is a grass. It grows.' for page in PAGES], [[f'{page} is a grass.', f'{page} grows.'] for page in PAGES]
     steps = {'claim_extraction': both(title=PAGES, text=texts, claims=claims),
-             'claim_falsification': both(title=PAGES, text=texts, factual_claim=[[one[0]] for one in claims], unfactual_claim=[[f'{page} is a tree.'] for page in PAGES]),
+             'claim_falsification': both(title=PAGES, text=texts, factual_claim=[[one[0]] for one in claims],
+                                         unfactual_claim=[[f'{page} is a tree.'] for page in PAGES]),
              'paraphrase_generation': both(title=PAGES, claims=claims, paraphrase=[f'{page}, a grass, grows.' for page in PAGES]),
              'unfactual_text_generation': both(title=PAGES, unfactual_text=[f'{page}, a tree, grows.' for page in PAGES])}
     gold = {'e2e_factuality_evaluation': {'data/gold-00000-of-00001.parquet': parquet(text=['One.', 'Two.'], id=['7', '8'])},
-            'claim_verification': {'data/gold-00000-of-00001.parquet': parquet(id=['a', 'b'], claim=['One.', 'Two.'], evidence=['Both.', 'Both.'])}}
+            'claim_verification': {'data/gold-00000-of-00001.parquet': parquet(id=['a', 'b'], claim=['One.', 'Two.'],
+                                                                               evidence=['Both.', 'Both.'])}}
     return {f'Babelscape/LLM-Oasis_{name}': files | {'README.md': b'a card'} for name, files in (steps | gold).items()}
 
 
@@ -56,10 +58,13 @@ class FakeHub(BaseHTTPRequestHandler):
         repositories, mood = self.server.repositories, self.server.mood
         if found := re.fullmatch(r'/api/datasets/(.+?/.+?)/revision/([^/?]+)(\?.*)?', self.path):
             name, revision, _ = found.groups()
-            if mood == 'gone' or name not in repositories: return self.answer(b'{"error": "Repository not found"}', 404, X_Error_Code='RepoNotFound')
+            if mood == 'gone' or name not in repositories:
+                return self.answer(b'{"error": "Repository not found"}', 404, X_Error_Code='RepoNotFound')
             if mood == 'no revision': return self.answer(b'{"error": "Invalid rev"}', 404, X_Error_Code='RevisionNotFound')
-            listed = [{'rfilename': path, 'size': len(body), 'blobId': 'b', **({'lfs': {'sha256': hashlib.sha256(body).hexdigest(), 'size': len(body), 'pointerSize': 9}}
-                       if path.endswith('parquet') else {})} for path, body in repositories[name].items() if mood != 'no data' or not path.startswith('data/')]
+            listed = [{'rfilename': path, 'size': len(body), 'blobId': 'b',
+                       **({'lfs': {'sha256': hashlib.sha256(body).hexdigest(), 'size': len(body), 'pointerSize': 9}}
+                       if path.endswith('parquet') else {})} for path, body in repositories[name].items() if mood != 'no data'
+                      or not path.startswith('data/')]
             commit = revision if len(revision) == 40 else COMMIT
             return self.answer(json.dumps({'id': name, 'sha': commit, 'siblings': listed}).encode(), Content_Type='application/json')
         if found := re.fullmatch(r'/datasets/(.+?/.+?)/resolve/([^/]+)/(.+)', self.path):
@@ -67,7 +72,8 @@ class FakeHub(BaseHTTPRequestHandler):
             if mood == 'busy' and 'validation' in path: return self.answer(b'busy', 500)
             body = repositories[name][path]
             if mood == 'other bytes': body = body[:-9] + b'.'*9
-            return self.answer(body, X_Repo_Commit=revision, ETag=f'"{hashlib.sha256(repositories[name][path]).hexdigest()}"', Accept_Ranges='bytes')
+            return self.answer(body, X_Repo_Commit=revision, ETag=f'"{hashlib.sha256(repositories[name][path]).hexdigest()}"',
+                               Accept_Ranges='bytes')
         return self.answer(b'', 404)
 
     do_HEAD = do_GET
@@ -102,15 +108,20 @@ def test_the_way_to_the_four_sets_and_back(server, tmp_path):
     assert 'licence: CC BY-NC-SA 4.0' in done.stderr and done.stdout.strip() == str(tmp_path/'home/cache/data/oasis')
     about = json.loads((tmp_path/'home/cache/data/oasis/claim_extraction/hub.json').read_text())
     pinned = files.entry_of('oasis').hub[0]
-    assert about['commit'] == about['asked'] == pinned.revision and set(about['files']) == {f'data/{s}-00000-of-00001.parquet' for s in ('train', 'validation')}
+    assert about['commit'] == about['asked'] == pinned.revision and set(about['files']) == {f'data/{s}-00000-of-00001.parquet'
+                                                                                            for s in ('train', 'validation')}
     assert json.loads((tmp_path/'home/cache/data/oasis/claim_falsification/hub.json').read_text())['commit'] == COMMIT
     assert not any('README' in path for _, path in server.asked)  # only what is needed
     asked = len(server.asked)
-    show = 'from factlab.data import datasets as data, files; f = data.load("oasis"); print(f.write_ndjson()); print(files._where(files.entry_of("oasis")), files.path("oasis").name)'
+    show = ('from factlab.data import datasets as data, files; f = data.load("oasis"); print(f.write_ndjson()); '
+            'print(files._where(files.entry_of("oasis")), files.path("oasis").name)')
     done = run(server, tmp_path, show, HF_HUB_OFFLINE='1')
     rows = [json.loads(line) for line in done.stdout.strip().splitlines() if line.startswith('{')]
-    assert [(row['page'], row['split'], row['altered']) for row in rows] == [('Bamboo', 'train', 0), ('Rice', 'train', 0), ('Rye', 'validation', 0)]
-    assert rows[2]['falsified'] == 'Rye is a tree.' and rows[2]['factual'] == 'Rye, a grass, grows.' and rows[2]['unfactual'] == 'Rye, a tree, grows.'
+    assert [(row['page'], row['split'], row['altered']) for row in rows] == [('Bamboo', 'train', 0), ('Rice', 'train', 0),
+                                                                             ('Rye', 'validation', 0)]
+    assert rows[2]['falsified'] == 'Rye is a tree.'
+    assert rows[2]['factual'] == 'Rye, a grass, grows.'
+    assert rows[2]['unfactual'] == 'Rye, a tree, grows.'
     assert done.stdout.strip().endswith('in the cache oasis') and len(server.asked) == asked and 'licence' not in done.stderr
 
 
@@ -133,7 +144,8 @@ def test_an_interrupted_fetch_goes_on(server, tmp_path):
     assert not any('claim_extraction' in path and 'train' in path for path in fetched) and len(fetched) == 7
 
 
-@pytest.mark.parametrize(('mood', 'words'), [('gone', 'cannot be had .RepositoryNotFoundError'), ('no revision', 'cannot be had .RevisionNotFoundError'),
+@pytest.mark.parametrize(('mood', 'words'),
+                         [('gone', 'cannot be had .RepositoryNotFoundError'), ('no revision', 'cannot be had .RevisionNotFoundError'),
     ('no data', 'holds no Parquet files'), ('other bytes', 'differs from the checksum that the hub states')])
 def test_what_goes_wrong_is_said(server, tmp_path, mood, words):
     server.mood = mood
@@ -181,16 +193,19 @@ def test_a_damaged_file_and_other_columns(shared):
 
 
 def test_what_the_join_drops_is_counted(shared):
-    sets = {one.name: data_sets._renamed(hub.hub_frame(files.entry_of('oasis'), one, False), one.name) for one in files.entry_of('oasis').hub}
+    sets = {one.name: data_sets._renamed(hub.hub_frame(files.entry_of('oasis'), one, False), one.name)
+            for one in files.entry_of('oasis').hub}
     whole, dropped = data_sets.join_oasis(sets)
     assert whole.height == 3 and dropped == {}
     twice = sets | {'claim_extraction': pl.concat([sets['claim_extraction'], sets['claim_extraction'].head(1)])}
-    fewer = sets | {'claim_falsification': sets['claim_falsification'].head(1), 'unfactual_text_generation': sets['unfactual_text_generation'].clear()}
+    fewer = sets | {'claim_falsification': sets['claim_falsification'].head(1),
+                    'unfactual_text_generation': sets['unfactual_text_generation'].clear()}
     other = sets | {'claim_falsification': sets['claim_falsification'].with_columns(altered_claim=pl.lit(['Else.']))}
     assert data_sets.join_oasis(twice)[1] == {'page given twice': 2} and data_sets.join_oasis(twice)[0].height == 2
     assert data_sets.join_oasis(fewer)[1] == {'no falsified claim': 2, 'no unfactual text': 1} and data_sets.join_oasis(fewer)[0].is_empty()
     assert data_sets.join_oasis(other)[1] == {'the altered claim is none of the claims': 3}
-    place(shared, 'claim_falsification', {f'data/{split}-00000-of-00001.parquet': parquet(title=['Rye'], factual_claim=[['Rye grows.']], unfactual_claim=[['Rye rests.']])
+    place(shared, 'claim_falsification',
+          {f'data/{split}-00000-of-00001.parquet': parquet(title=['Rye'], factual_claim=[['Rye grows.']], unfactual_claim=[['Rye rests.']])
                                           for split in ('train',)})
     (shared/'claim_falsification/data/validation-00000-of-00001.parquet').unlink()
     with pytest.warns(UserWarning, match='dropped 2 .no falsified claim'): assert data_sets.load_oasis()['altered'].to_list() == [1]

@@ -1,4 +1,5 @@
-"""The documentation site, built once and opened from its folder: every internal link and anchor leads somewhere, no error, nothing fetched, and the search finds."""
+"""The site, built once and opened from its folder: every internal link and anchor leads somewhere, nothing is fetched, the search finds."""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 from in_browser import CHROMIUM, NEEDED, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
-LOOK = """() => ({links: [...document.querySelectorAll('a[href]')].map(link => link.href), ids: [...document.querySelectorAll('[id]')].map(part => part.id),
+LOOK = """() => ({links: [...document.querySelectorAll('a[href]')].map(link => link.href),
+    ids: [...document.querySelectorAll('[id]')].map(part => part.id),
     unseen: [...document.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src)})"""
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NEEDED), pytest.mark.timeout(1800)]
@@ -19,7 +21,11 @@ def built(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     "The site's folder, and what the build said."
     pytest.importorskip('sphinx', reason='needs the documentation generator: pip install -e .[dev]')
     folder = tmp_path_factory.mktemp('docs')
-    made = subprocess.run([sys.executable, str(ROOT/'nbs'/'_site'/'build.py'), '--out', str(folder/'site'), '--pages', str(folder/'pages')], capture_output=True, text=True)
+    made = subprocess.run(
+        [sys.executable, str(ROOT / 'nbs' / '_site' / 'build.py'), '--out', str(folder / 'site'), '--pages', str(folder / 'pages')],
+        capture_output=True,
+        text=True,
+    )
     return folder/'site', made
 
 
@@ -62,12 +68,22 @@ def test_every_internal_link_and_anchor_leads_somewhere(built, page):
     for path, link in dict.fromkeys(links):
         address, anchor = urldefrag(link)
         target = Path(unquote(urlsplit(address).path))
-        if not target.is_relative_to(folder) or not target.is_file() or anchor and target.suffix == '.html' and unquote(anchor) not in ids[target]:
+        if (
+            not target.is_relative_to(folder)
+            or not target.is_file()
+            or anchor
+            and target.suffix == '.html'
+            and unquote(anchor) not in ids[target]
+        ):
             lost.append(f'{path.relative_to(folder)}: {link.removeprefix(folder.as_uri())}')
     assert not lost, f'{len(lost)} links lead nowhere:\n' + '\n'.join(lost[:50])
     assert not unseen and not page.said, (unseen, page.said)
     assert not (fetched := [url for url in page.asked if not url.startswith((folder.as_uri(), 'data:', 'blob:'))]), fetched
-    chapters = {path.relative_to(ROOT).with_suffix('.html') for path in (ROOT/'nbs').rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts and path.name != 'index.ipynb'}
+    chapters = {
+        path.relative_to(ROOT).with_suffix('.html')
+        for path in (ROOT / 'nbs').rglob('*.ipynb')
+        if '.ipynb_checkpoints' not in path.parts and path.name != 'index.ipynb'
+    }
     assert not (missing := [str(path) for path in chapters if folder/path not in ids]), f'no way from the start page to {missing}'
 
 

@@ -15,7 +15,7 @@ from factlab.data.corpora import OASIS, load_oasis_sample
 from factlab.error_analysis import human_evaluation as he
 from factlab.error_analysis.annotations import OASIS_FORMS as FORMS
 from factlab.error_analysis.annotations import read_oasis as read_in_the_workbench
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 
 SAFE = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=20).filter(
     lambda text: text.strip() and text.strip().lower() not in {*he.HEADINGS,
@@ -295,7 +295,7 @@ def test_the_readings_that_ship():
     keys = ['task', 'instance', 'unit']
     assert judged.join(known, on=keys, how='anti').is_empty()  # forms and sample hold the same texts
     cells, _ = he.evaluation_cells(judged)
-    printed = set(published('oasis/table3').select('row', 'column').rows())
+    printed = set(published_values('oasis/table3').select('row', 'column').rows())
     ours = {(cell['row'], cell['column']) for cell in cells}
     assert {(row, 'Accuracy (%)') for row in he.EVALUATION_TASKS.values()} <= ours & printed
     assert {cell['column']: cell['ours'] for cell in cells if cell['row'] == 'Claim Extraction'}['Instances'] == 20

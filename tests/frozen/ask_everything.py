@@ -25,15 +25,15 @@ import polars as pl
 
 from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
 from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
-from factlab.claims.rules import rules_digest
 from factlab.claims.training_views import mine_neutral
+from factlab.claims.rules import rules_digest
 from factlab.data.corpora import load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
 from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
 from factlab.error_analysis.categoriser import CATEGORISE, CHOOSE, choose_categories, make_cases
-from factlab.localization.classifiers import support_scores
 from factlab.localization.matching import MATCH, EncoderJudge, ModelJudge, match_predictions
 from factlab.localization.methods import (
+    LIST_RETRY,
     BINARY,
     COT,
     DECOMPOSE,
@@ -41,7 +41,6 @@ from factlab.localization.methods import (
     DETECTION_RETRY,
     FACTS_RETRY,
     FEW_SHOT,
-    LIST_RETRY,
     MERGE,
     REASONS_RETRY,
     VERDICT_RETRY,
@@ -54,6 +53,7 @@ from factlab.localization.methods import (
     prompt_set,
     two_step,
 )
+from factlab.localization.classifiers import support_scores
 from factlab.localization.rejected_claims import RejectedClaims, claim_supports
 from factlab.models.encoder import Encoder
 from factlab.models.interface import (
@@ -70,22 +70,22 @@ from factlab.models.interface import (
 )
 from factlab.models.store import Store
 from factlab.models.transformers_backend import tiny_folder
-from factlab.probing.added_facts import sample_facts
 from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals
+from factlab.probing.added_facts import sample_facts
 from factlab.probing.ptrue import ANSWER_QUESTION, PTRUE, answer_likelihood, ptrue_exact, ptrue_sampled, sample_questions, self_consistency
 from factlab.probing.questions import WRITE_QUESTION, draft_questions
 from factlab.retrieval.corpus import TextEncoder
 from factlab.runs.runs import list_runs, load_run, make_run, runs_dir
 from factlab.studies.final.consistency import consistency_counts
-from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pipeline_example, representations
-from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.probes import counterfactual_detections, missed_questions, ptrue_probes, question_example
 from factlab.studies.final.repeats import repeat_counts
+from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pipeline_example, representations
 from factlab.studies.final.study import METHODS, matches, predictions, verdicts
+from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.oasis.study import Study as OasisStudy
-from factlab.studies.oasis.study import judge_answers, verifier_answers
 from factlab.studies.oasis.tables import score_answers
+from factlab.studies.oasis.study import judge_answers, verifier_answers
 from factlab.training.verifier_evaluation import asked_directly, cosines
 from factlab.verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
 from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier
@@ -116,11 +116,13 @@ def _listed(request, how: str = 'lettered') -> str:
     return '\n'.join(f'{chr(65 + at)}. {item}' if how == 'lettered' else f'- {item}' for at, item in enumerate(items))
 
 def _direct(request) -> str:
-    return ('None', _listed(request), 'On the whole it seems fine to me, though I cannot be sure of it.', _listed(request), _listed(request))[_number(request) % 5]
+    return ('None', _listed(request), 'On the whole it seems fine to me, though I cannot be sure of it.', _listed(request),
+            _listed(request))[_number(request) % 5]
 
 def _reasoned(request) -> str:
     thought = 'The summary is compared with the text, one statement after the other.\n'
-    return (f'{thought}Final Output:\nNone', f'{thought}Final Output:\n{_listed(request)}', thought, f'{thought}**Final Output:**\n{_listed(request)}')[_number(request) % 4]
+    return (f'{thought}Final Output:\nNone', f'{thought}Final Output:\n{_listed(request)}', thought,
+            f'{thought}**Final Output:**\n{_listed(request)}')[_number(request) % 4]
 
 def _again(request) -> str: return (_listed(request), 'None', 'I have said it already.')[_number(request) % 3]
 
@@ -130,7 +132,8 @@ def _facts(request) -> str:
 
 def _detected(request) -> str:
     fact = _after(request, 'Atomic fact:\n').strip(' .')
-    return ('yes', f'no\n- It is not said that {fact}.\n- The text is silent on it.', 'no', 'Perhaps.', 'no', f'No.\n- "{fact}" is wrong.')[_number(request) % 6]
+    return ('yes', f'no\n- It is not said that {fact}.\n- The text is silent on it.', 'no', 'Perhaps.', 'no',
+            f'No.\n- "{fact}" is wrong.')[_number(request) % 6]
 
 def _merged(request) -> str:
     found = re.findall(r'^([A-Z])\. (.*)$', _after(request, 'Inconsistencies:\n'), re.MULTILINE)
@@ -148,7 +151,8 @@ def _matched(request) -> str:
 
 def _label(request) -> str:
     said = ('Factual', 'Not Factual', 'It depends.', 'Factual.', 'not factual')[_number(request) % 5]
-    if any('EXPLANATION: your reasons' in message.content for message in request.messages): return f'EXPLANATION: It is as it is.\nLABEL: {said}'
+    if any('EXPLANATION: your reasons' in message.content for message in request.messages):
+        return f'EXPLANATION: It is as it is.\nLABEL: {said}'
     return said
 
 def _claims(request) -> str:
@@ -174,7 +178,8 @@ def _falsified(request) -> str:
 
 def _factual(request) -> str:
     given = _after(request, '\nText:\n')
-    if given.startswith('Tides are'): return 'Here it is:\nTwice a day the ocean swells beside most shores. Gravity from above is what pulls at it.'
+    if given.startswith('Tides are'):
+        return 'Here it is:\nTwice a day the ocean swells beside most shores. Gravity from above is what pulls at it.'
     return ' '.join(reversed(_sentences(given)))
 
 def _scored(request):
@@ -186,14 +191,19 @@ def _scored(request):
 def _letters(request):
     if not request.top_logprobs: return ('A', 'B', ' A', 'Both')[_number(request) % 4]
     top = ((('A', -0.4), ('B', -1.3), (' A', -4.0)), (('A', -0.1), (' The', -3.0)), (('The', -0.2), ('It', -2.0)))[_number(request) % 3]
-    return Response(text=top[0][0], finish_reason='length', prompt_tokens=5, completion_tokens=1, logprobs=(TokenLogprob(token=top[0][0], logprob=top[0][1], top=top),))
+    return Response(text=top[0][0], finish_reason='length', prompt_tokens=5, completion_tokens=1,
+                    logprobs=(TokenLogprob(token=top[0][0], logprob=top[0][1], top=top),))
 
 def _many_claims(request):
-    return Response(text=_claims(request), finish_reason=('stop', 'stop', 'length')[_number(request) % 3], prompt_tokens=20, completion_tokens=9)
+    return Response(text=_claims(request), finish_reason=('stop', 'stop', 'length')[_number(request) % 3], prompt_tokens=20,
+                    completion_tokens=9)
 
-def _json_items(request) -> str: return ('{"items": ["One thing is wrong with the date.", "Another thing is missing."]}', 'no items', '{"items": ["The first of them is cut off.", "The sec')[_number(request) % 3]
-def _json_verdict(request) -> str: return ('{"consistent": "yes", "items": ["Nothing at all is wrong."]}', '{"consistent": "no", "items": ["The date is not in the text."]}', '{}')[_number(request) % 3]
-def _json_question(request) -> str: return ('{"question": "Where did it happen?", "answer": "in Leeds"}', '{"question": "It happened.", "answer": "x"}')[_number(request) % 4 == 3]
+def _json_items(request) -> str: return ('{"items": ["One thing is wrong with the date.", "Another thing is missing."]}', 'no items',
+                                         '{"items": ["The first of them is cut off.", "The sec')[_number(request) % 3]
+def _json_verdict(request) -> str: return ('{"consistent": "yes", "items": ["Nothing at all is wrong."]}',
+                                           '{"consistent": "no", "items": ["The date is not in the text."]}', '{}')[_number(request) % 3]
+def _json_question(request) -> str: return ('{"question": "Where did it happen?", "answer": "in Leeds"}',
+                                            '{"question": "It happened.", "answer": "x"}')[_number(request) % 4 == 3]
 
 ANSWERS = {
     **{prompt.name: _direct for prompt in (*ZERO_SHOT, *FEW_SHOT)}, **{prompt.name: _reasoned for prompt in COT},
@@ -201,15 +211,19 @@ ANSWERS = {
     DECOMPOSE.name: _facts, DETECT.name: _detected, MERGE.name: _merged,
     FACTS_RETRY.prompt.name: _json_items, REASONS_RETRY.prompt.name: _json_items, DETECTION_RETRY.prompt.name: _json_verdict,
     BINARY.name: lambda request: ('Final answer: yes', 'It is not.\nFinal answer: no', 'Who knows.')[_number(request) % 3],
-    MATCH.name: _matched, ASK_QUESTIONS.name: lambda request: '\n'.join(f'- What is it? {line[2:]}' for line in _after(request, 'Facts:\n').splitlines()),
+    MATCH.name: _matched, ASK_QUESTIONS.name: lambda request: '\n'.join(f'- What is it? {line[2:]}'
+                                                                        for line in _after(request, 'Facts:\n').splitlines()),
     **{judge_prompt(task, fs, ex).name: _label for task in ('text', 'rag', 'claim') for fs in (False, True) for ex in (False, True)},
     EXTRACT.name: _many_claims, EXTRACTOR_PROMPT.name: _sentence_claims, VARIANTS['unified'][0].name: _unified,
     VARIANTS['four'][1].name: _falsified, VARIANTS['four'][2].name: _factual,
-    VARIANTS['four'][3].name: lambda request: _after(request, '\nText:\n').replace('swells', 'shrinks') + ' It ends.'*(_number(request) % 2),
+    VARIANTS['four'][3].name: lambda request: _after(request, '\nText:\n').replace('swells',
+                                                                                   'shrinks') + ' It ends.'*(_number(request) % 2),
     PTRUE.name: _letters, f'{PTRUE.name}/sampled': _letters,
     'final/self_consistency': lambda request: ('in Leeds', 'Germany', 'Cape Canaveral, Florida', '1969')[_number(request) % 4],
-    WRITE_QUESTION.name: _json_question, PROPOSE.name: lambda request: ('- Leeds\n- Hull\n- Madrid', '- Peter Smith\n- 1850', 'nothing fits')[_number(request) % 3],
-    CATEGORISE.name: lambda request: ('Reason: it is new.\nCategory: A', 'Reason: it is altered.\nCategory: C', 'Category: intrinsic composition', 'A or B')[_number(request) % 4]}
+    WRITE_QUESTION.name: _json_question, PROPOSE.name: lambda request: ('- Leeds\n- Hull\n- Madrid', '- Peter Smith\n- 1850',
+                                                             'nothing fits')[_number(request) % 3],
+    CATEGORISE.name: lambda request: ('Reason: it is new.\nCategory: A', 'Reason: it is altered.\nCategory: C',
+                                      'Category: intrinsic composition', 'A or B')[_number(request) % 4]}
 SCORED = {VERDICT_RETRY.name, LABEL_RETRY.name, ASK_VERIFIER.name, PTRUE.name, CHOOSE.name, 'final/answer_likelihood', 'verifier/asked'}
 
 def answer(request):
@@ -251,7 +265,8 @@ def plain(value):
     if hasattr(value, 'model_dump'): return plain(value.model_dump(mode='json', exclude_defaults=True))
     if hasattr(value, '_asdict'): return plain(value._asdict())
     if isinstance(value, dict): return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset): return [plain(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
     if isinstance(value, float): return str(value) if not math.isfinite(value) else round(value, 6) + 0.0
     if value is None or isinstance(value, str | int | bool): return value
     if hasattr(value, '__dataclass_fields__'): return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
@@ -276,10 +291,12 @@ def localizing(store, folder, model) -> dict:
     methods += [hinted(method) for method in own.localizers('cot')] + [FactScore(), Binary()]
     found = {method.name: method.predict(rows, model, store) for method in methods}
     plainly = prompt_set('ours', retry_unparsed=False)
-    found |= {f'{method.name}, once': method.predict(rows, model, store) for method in (*plainly.localizers('zero_shot'), FactScore(retry_unparsed=False), Binary(retry_unparsed=False))}
+    found |= {f'{method.name}, once': method.predict(rows, model, store)
+              for method in (*plainly.localizers('zero_shot'), FactScore(retry_unparsed=False), Binary(retry_unparsed=False))}
     found['zero_shot1, seed 3, repeat 1'] = methods[0].predict(rows, model, store, seed=3, repeat=1)
     out['predictions'] = found
-    out['two_step'] = {first: two_step(step, found['cot1']) for first, step in (('binary', found['binary']), ('oracle', oracle(rows)), ('binarized', binarize(found['few_shot1'])))
+    out['two_step'] = {first: two_step(step, found['cot1']) for first,
+                       step in (('binary', found['binary']), ('oracle', oracle(rows)), ('binarized', binarize(found['few_shot1'])))
                        if step['status'].eq('ok').all() or first != 'binarized'}
     verifier = load_verifier(TINY)
     forms = {'passage': load_extractor(model).form, 'sentence': load_extractor('trained:tiny').form, 'none': None}
@@ -288,7 +305,8 @@ def localizing(store, folder, model) -> dict:
     out['supports'] = claim_supports(claims['none'], rows.head(2), model, store)
     asked = RejectedClaims(AskedVerifier(model), form=None)
     out['rejected, asked'] = asked.predict(rows.head(1), model, store)
-    out['support'] = {name: support_scores(rows.head(1), name if name != 'asked' else AskedVerifier(model), store) for name in (TINY, 'encoder', 'cosine', 'asked')}
+    out['support'] = {name: support_scores(rows.head(1), name if name != 'asked' else AskedVerifier(model), store)
+                      for name in (TINY, 'encoder', 'cosine', 'asked')}
     runs = [methods[0], FactScore(), Binary(), hinted(own.localizers('cot')[1]), claims['passage'], claims['none']]
     out['runs'] = [told(make_run(rows.head(2), method, model, dataset='sample', store=store, folder=folder)) for method in runs]
     out['runs'] += [told(make_run(rows.head(2), methods[0], model, dataset='sample', store=store, folder=folder, seed=3, repeat=1))]
@@ -297,16 +315,20 @@ def localizing(store, folder, model) -> dict:
     out['estimate'] = dry.estimate()
     judges = {'model': ModelJudge(model), 'model, repeat 2': ModelJudge(model, repeat=2), 'encoder': EncoderJudge()}
     out['judges'] = {name: judge.identity for name, judge in judges.items()}
-    out['matches'] = {f'{name} on {which}': match_predictions(rows, found[which], judge, store) for name, judge in judges.items() for which in ('zero_shot1', 'cot2')}
+    out['matches'] = {f'{name} on {which}': match_predictions(rows, found[which], judge, store) for name, judge in judges.items()
+                      for which in ('zero_shot1', 'cot2')}
     return out
 
 def final_study(store, folder, model) -> dict:
     "FINAL's experiment with every method, and what its other exhibits ask."
     study = FinalStudy('sample', judge=NAME, limit=2, verifier=TINY, store=store)
-    out = {'predictions': {method: predictions(study, method, NAME) for method in METHODS}, 'matches': {method: matches(study, method, NAME) for method in METHODS}}
-    out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')}, 'scores': localization_scores(study, NAME), 'counts': localization_counts(study, NAME)}
+    out = {'predictions': {method: predictions(study, method, NAME) for method in METHODS},
+           'matches': {method: matches(study, method, NAME) for method in METHODS}}
+    out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')},
+            'scores': localization_scores(study, NAME), 'counts': localization_counts(study, NAME)}
     out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
-    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, max_summaries=2), 'representations': representations(study, NAME)}
+    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, look=2),
+            'representations': representations(study, NAME)}
     out['repeats'] = repeat_counts(study, [NAME], ['zero_shot'], runs=2)
     by_encoder = FinalStudy('sample', judge='encoder', limit=1, verifier=TINY, classifier='encoder', store=store, retry_unparsed=False)
     out['encoder judge'] = {method: matches(by_encoder, method, NAME) for method in ('zero_shot', 'classifier_cot')}
@@ -330,12 +352,14 @@ def probing(store, folder, model) -> dict:
     out['drafts'] = draft_questions(facts, model, store)
     made = make_counterfactuals(facts, model=model, store=store, seed=2)
     out |= {'counterfactuals': made.counterfactuals, 'rules alone': make_counterfactuals(facts).counterfactuals}
-    out['detection'] = compare_detection(made.counterfactuals.head(2), prompt_set().localizers('few_shot')[0], ModelJudge(model), model, store)
+    out['detection'] = compare_detection(made.counterfactuals.head(2), prompt_set().localizers('few_shot')[0], ModelJudge(model), model,
+                                         store)
     sample = load('sample').filter(pl.col('id').is_in(['s01', 's03', 's09']))
     zero_shot = prompt_set().localizers('zero_shot')[0]
     said = zero_shot.predict(sample, model, store)
     errors = find_errors(sample, said, match_predictions(sample, said, ModelJudge(model), store), NAME)
-    out |= {'errors': errors, 'categories, rules': propose(errors.head(2), store=store), 'categories, model': propose_by_model(errors, model, store)}
+    out |= {'errors': errors, 'categories, rules': propose(errors.head(2), store=store),
+            'categories, model': propose_by_model(errors, model, store)}
     cases = make_cases(facts.select('id', 'text', 'summary', 'description', 'span'))
     out['categories, scored'] = choose_categories(cases, MISSED_CATEGORIES, model, store)
     return out
@@ -345,16 +369,21 @@ def judging(store, folder, model) -> dict:
     data = load_oasis_data('sample')
     pages = data.head(1)
     texts = pl.DataFrame({'id': ['a', 'b'], 'text': [pages['factual'][0], pages['unfactual'][0]]})
-    beside = texts.with_columns(evidence=pl.Series([pages['page_passages'][0].to_list()[:2], pages['page_passages'][0].to_list()[2:3]], dtype=pl.List(pl.String)))
+    beside = texts.with_columns(evidence=pl.Series([pages['page_passages'][0].to_list()[:2], pages['page_passages'][0].to_list()[2:3]],
+                                                   dtype=pl.List(pl.String)))
     claims = verification_pairs(pages).head(2).select('id', 'evidence', text='claim')
     rows, out = {'text': texts, 'rag': beside, 'claim': claims}, {}
     judges = [FactualityJudge(task, **how) for task in rows for how in SETTINGS.values()]
-    judges += [FactualityJudge('rag', tokens=20), FactualityJudge('text', temperature=0.7), FactualityJudge('claim', retry_unparsed=False), FactualityJudge('text', explain=True, max_tokens=40)]
-    out['verdicts'] = {f'{judge.name} {judge.max_tokens} {judge.retry_unparsed}': judge.predict(rows[judge.task], model, store, seed=5) for judge in judges}
-    out['runs'] = [told(make_run(rows[judge.task], judge, model, dataset='sample', store=store, folder=folder)) for judge in (judges[0], judges[5], judges[10], judges[13])]
+    judges += [FactualityJudge('rag', tokens=20), FactualityJudge('text', temperature=0.7), FactualityJudge('claim', retry_unparsed=False),
+               FactualityJudge('text', explain=True, max_tokens=40)]
+    out['verdicts'] = {f'{judge.name} {judge.max_tokens} {judge.retry_unparsed}': judge.predict(rows[judge.task], model, store, seed=5)
+                       for judge in judges}
+    out['runs'] = [told(make_run(rows[judge.task], judge, model, dataset='sample', store=store, folder=folder))
+                   for judge in (judges[0], judges[5], judges[10], judges[13])]
     study = OasisStudy('sample', limit=2, verifier=TINY, store=store)
     answers = {task: judge_answers(study, FactualityJudge(task), NAME, runs=2) for task in ('text', 'claim')}
-    out |= {'answers': answers, 'accuracy': {task: score_answers(found) for task, found in answers.items()}, 'used': study.used['models'], 'verified': verifier_answers(study)}
+    out |= {'answers': answers, 'accuracy': {task: score_answers(found) for task, found in answers.items()},
+            'used': study.used['models'], 'verifier_answers': verifier_answers(study)}
     return out
 
 def verifying(store, folder, model) -> dict:
@@ -366,19 +395,26 @@ def verifying(store, folder, model) -> dict:
            for name, what in {'scripted': model, 'sentences': 'sentences'}.items()}
     out['claims, trained'] = load_extractor(TINY).extract(['Ystad, a Swedish town, has a port.'], store)
     pairs = [(passages['text'][0], data['claims'][0][0]), (passages['text'][1], data['claims'][0][1]), ('', 'Ystad has a port.')]
-    verifiers = {'asked': AskedVerifier(model), 'asked in both orders': AskedVerifier(model, both_orders=True), 'tiny': load_verifier(TINY), 'cosine': load_verifier('cosine')}
+    verifiers = {'asked': AskedVerifier(model), 'asked in both orders': AskedVerifier(model, both_orders=True),
+                 'tiny': load_verifier(TINY), 'cosine': load_verifier('cosine')}
     out['probabilities'] = {name: verifier.probabilities(pairs, store) for name, verifier in verifiers.items()}
-    out['probabilities']['long claim'] = verifiers['tiny'].probabilities([('Ystad has a port.', 'Ystad has a port, and ' * 30 + 'ferries.')], store)
-    out['probabilities']['keys of an NLI model'] = cached_probabilities(pairs[:2], 'nli:demo', {'backend': 'nli', 'weights': 'demo'}, _computed(model), store)
+    out['probabilities']['long claim'] = verifiers['tiny'].probabilities([('Ystad has a port.',
+                                                                           'Ystad has a port, and ' * 30 + 'ferries.')], store)
+    out['probabilities']['keys of an NLI model'] = cached_probabilities(pairs[:2], 'nli:demo', {'backend': 'nli', 'weights': 'demo'},
+                                                                        _computed(model), store)
     out['identities'] = {name: verifier.identity for name, verifier in verifiers.items()}
     out |= {'asked directly': asked_directly(pairs[:2], model, store), 'cosines': cosines(pairs[:1], store)}
     frame = pl.DataFrame({'id': ['a', 'b'], 'text': ['Ystad, a Swedish town, has a port.', ' '.join(data['claims'][0].to_list()[:2])]})
-    for name, (extractor, verifier, method) in {'trained': (TINY, verifiers['tiny'], 'algorithm1'), 'asked': (load_extractor(model), verifiers['asked'], 'max-entailment'),
+    for name, (extractor, verifier, method) in {'trained': (TINY, verifiers['tiny'], 'algorithm1'),
+                                                'asked': (load_extractor(model), verifiers['asked'], 'max-entailment'),
                                                 'mean': ('sentences', verifiers['tiny'], 'mean-entailment')}.items():
         made = verify_texts(frame, passages, extractor=extractor, retriever='bm25', verifier=verifier, k=3, method=method, store=store)
-        out[f'pipeline, {name}'] = {'texts': made.texts, 'claims': made.claims, 'evidence': made.evidence.drop('passage'), 'settings': made.settings}
-    out['neutral'] = mine_neutral(data.head(1).with_columns(pl.col('claims').list.head(2), pl.lit(0).cast(pl.Int64).alias('altered'), pl.col('page_passages').list.head(2)), verifiers['tiny'], store)
-    out['vectors'] = {name: vectors_told(Encoder(name).encode(['Ystad has a port.', text[:60]], store)) for name in ('tiny', 'retriever', 'tiny?similarity=dot')}
+        out[f'pipeline, {name}'] = {'texts': made.texts, 'claims': made.claims, 'evidence': made.evidence.drop('passage'),
+                                    'settings': made.settings}
+    out['neutral'] = mine_neutral(data.head(1).with_columns(pl.col('claims').list.head(2), pl.lit(0).cast(pl.Int64).alias('altered'),
+                                                            pl.col('page_passages').list.head(2)), verifiers['tiny'], store)
+    out['vectors'] = {name: vectors_told(Encoder(name).encode(['Ystad has a port.', text[:60]], store))
+                      for name in ('tiny', 'retriever', 'tiny?similarity=dot')}
     out['queries'] = vectors_told(TextEncoder('retriever').queries(['Ystad has a port.', 'Ferries leave it daily.'], store))
     out['identities'] |= {f'encoder {name}': Encoder(name).identity for name in ('tiny', 'retriever', 'tiny?similarity=dot')}
     return out
@@ -393,22 +429,26 @@ def _computed(model):
 def building(store, folder, model) -> dict:
     "Data sets made by a model."
     data = load_oasis_data('sample').head(4)
-    out = {'rules': rules_digest(), 'spec': {variant: build_spec(data.select('page', text='passage'), model, variant) for variant in VARIANTS}}
+    out = {'rules': rules_digest(),
+           'spec': {variant: build_spec(data.select('page', text='passage'), model, variant) for variant in VARIANTS}}
     for variant in VARIANTS:
         made = rebuild(data, model, variant, store)
         out[variant] = {'manifest': made.manifest, 'data': made.data, 'rejected': made.rejected}
     made = build(data.select('page', text='passage'), model, folder.parent/'build', size=3, store=store)
-    out['build'] = {'manifest': {name: value for name, value in made.manifest.items() if name != 'finished'}, 'read': read_build(folder.parent/'build').data}
+    out['build'] = {'manifest': {name: value for name, value in made.manifest.items() if name != 'finished'},
+                    'read': read_build(folder.parent/'build').data}
     return out
 
 def embedded(store, folder, model) -> dict:
     "A few questions to the embedded language model: greedy and sampled, scored, within a schema, with alternatives; and one run."
     tiny, user = load_model(TINY), (Message(role='user', content='Say hello.'),)
     schema = {'type': 'object', 'properties': {'word': {'enum': ['yes', 'no']}}, 'required': ['word'], 'additionalProperties': False}
-    requests = [Request(messages=user, max_tokens=6, label='frozen/greedy'), Request(messages=user, max_tokens=4, top_logprobs=3, label='frozen/alternatives'),
+    requests = [Request(messages=user, max_tokens=6, label='frozen/greedy'),
+                Request(messages=user, max_tokens=4, top_logprobs=3, label='frozen/alternatives'),
                 Request(messages=user, max_tokens=4, temperature=1, top_p=.9, seed=3, label='frozen/sampled'),
                 Request(messages=user, max_tokens=4, temperature=1, top_p=.9, seed=3, repeat=1, label='frozen/sampled'),
-                Request(messages=user, choices=('Hello', 'No'), label='frozen/choices'), Request(messages=user, json_schema=schema, max_tokens=12, label='frozen/schema'),
+                Request(messages=user, choices=('Hello', 'No'), label='frozen/choices'),
+                Request(messages=user, json_schema=schema, max_tokens=12, label='frozen/schema'),
                 Request(messages=(Message(role='system', content='Be brief.'), *user), stop=('!',), max_tokens=6, label='frozen/stop')]
     out = {'identity': tiny.identity, 'responses': ask(requests, tiny, store), 'keys': [request.key(tiny.identity) for request in requests]}
     short = pl.DataFrame({'id': ['x'], 'text': ['Ystad has a port. Ferries leave it daily.'], 'summary': ['Ystad has an airport.']})
@@ -423,15 +463,20 @@ def embedded(store, folder, model) -> dict:
 def names(store, folder, model) -> dict:
     "What is in keys and ids without being asked: prompts, identities, fingerprints, the runs on the disk."
     own = prompt_set()
-    prompts = [*ZERO_SHOT, *FEW_SHOT, *COT, *[hinted(each).prompt for each in own.localizers('cot')], DECOMPOSE, DETECT, MERGE, BINARY, VERDICT_RETRY, MATCH, ASK_QUESTIONS,
-               LIST_RETRY.prompt, FACTS_RETRY.prompt, DETECTION_RETRY.prompt, REASONS_RETRY.prompt, EXTRACT, EXTRACTOR_PROMPT, *VARIANTS['unified'], *VARIANTS['four'],
+    prompts = [*ZERO_SHOT, *FEW_SHOT, *COT, *[hinted(each).prompt for each in own.localizers('cot')], DECOMPOSE, DETECT, MERGE, BINARY,
+               VERDICT_RETRY, MATCH, ASK_QUESTIONS,
+               LIST_RETRY.prompt, FACTS_RETRY.prompt, DETECTION_RETRY.prompt, REASONS_RETRY.prompt, EXTRACT, EXTRACTOR_PROMPT,
+               *VARIANTS['unified'], *VARIANTS['four'],
                ASK_VERIFIER, PTRUE, ANSWER_QUESTION, WRITE_QUESTION, PROPOSE, CATEGORISE, CHOOSE, LABEL_RETRY,
                *[judge_prompt(task, fs, ex) for task in ('text', 'rag', 'claim') for fs in (False, True) for ex in (False, True)]]
     endpoint = load_model('openai:demo?base_url=http://127.0.0.1:9/v1')
     out = {'prompts': {prompt.id: prompt.sha256 for prompt in prompts}, 'fields': {prompt.id: sorted(prompt.fields) for prompt in prompts}}
-    out['identities'] = {'endpoint': endpoint.identity, 'scripted': model.identity, 'trained extractor': load_extractor(TINY).identity, 'extractor': load_extractor(model).identity,
-                         'endpoint as a verifier': AskedVerifier(endpoint).identity, 'tiny with an adapter': load_model(f'{TINY}&adapter=extractor').identity}
-    out['key'] = Request(messages=(Message(role='user', content='Häé\u2028?'),), max_tokens=3, json_schema='{"type": "object"}', temperature=.5, seed=1, repeat=2, stop=('\n',)).key(endpoint.identity)
+    out['identities'] = {'endpoint': endpoint.identity, 'scripted': model.identity, 'trained extractor': load_extractor(TINY).identity,
+                         'extractor': load_extractor(model).identity,
+                         'endpoint as a verifier': AskedVerifier(endpoint).identity,
+                         'tiny with an adapter': load_model(f'{TINY}&adapter=extractor').identity}
+    out['key'] = Request(messages=(Message(role='user', content='Häé\u2028?'),), max_tokens=3, json_schema='{"type": "object"}',
+                         temperature=.5, seed=1, repeat=2, stop=('\n',)).key(endpoint.identity)
     out['data'] = {'sample': fingerprint(load('sample')), 'oasis sample': fingerprint(load_oasis_data('sample'))}
     found = list_runs(folder).drop('seconds', 'started').sort('id')
     return out | {'runs': found, 'loaded': {id: load_run(id, folder).predictions.height for id in found['id']}}
@@ -457,7 +502,8 @@ def contents(path: Path) -> dict:
     return dict(sorted(counted.items()))
 
 def kept_files(home: Path) -> set:  # name and digest; nothing is written where all is there
-    return {(str(path.relative_to(home)), hashlib.sha256(path.read_bytes()).hexdigest()) for name in ('runs', 'build') for path in (home/name).rglob('*') if path.is_file()}
+    return {(str(path.relative_to(home)), hashlib.sha256(path.read_bytes()).hexdigest()) for name in ('runs', 'build')
+            for path in (home/name).rglob('*') if path.is_file()}
 
 def with_weights(home: Path) -> None:
     "Lend a home the embedded model's converted weights (its tokenizer divides long claims), which take every new home 20 seconds to make."
@@ -474,7 +520,8 @@ def make(folder: Path) -> None:
     connection = sqlite3.connect(path)  # one file, as small as it gets
     for table in ('leases', 'owners'): connection.execute(f'DELETE FROM {table}')
     connection.commit()
-    for pragma in ('wal_checkpoint(TRUNCATE)', 'journal_mode = DELETE', 'page_size = 1024'): connection.execute(f'PRAGMA {pragma}').fetchall()
+    for pragma in ('wal_checkpoint(TRUNCATE)', 'journal_mode = DELETE', 'page_size = 1024'):
+        connection.execute(f'PRAGMA {pragma}').fetchall()
     connection.execute('VACUUM')
     connection.execute('PRAGMA journal_mode = WAL').fetchall()
     connection.close()
@@ -483,7 +530,8 @@ def make(folder: Path) -> None:
     (folder/'contents.json').write_text(json.dumps(contents(path), indent=1) + '\n', encoding='utf-8')
 
 def differences(expected, found, where: str = '') -> list[str]:
-    if type(expected) is not type(found) and not (isinstance(expected, int | float) and isinstance(found, int | float)): return [f'{where}: expected {expected!r:.200}, found {found!r:.200}']
+    if type(expected) is not type(found) and not (isinstance(expected, int | float) and isinstance(found, int | float)):
+        return [f'{where}: expected {expected!r:.200}, found {found!r:.200}']
     if isinstance(expected, dict):
         lost, new = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
         return [f'{where}/{key}: lost' for key in lost] + [f'{where}/{key}: new' for key in new] + [

@@ -46,17 +46,31 @@ def test_no_code_cell_is_too_long():
 
 
 def test_no_chapter_is_too_long():
-    faults = [f'{path.relative_to(ROOT)}: {len(cells(path))} cells' for path in notebooks() if len(cells(path)) > CHAPTER and not known(path)]
+    faults = [
+        f'{path.relative_to(ROOT)}: {len(cells(path))} cells' for path in notebooks() if len(cells(path)) > CHAPTER and not known(path)
+    ]
     assert not faults, report(faults)
 
 
 def test_what_is_defined_is_soon_shown():
-    faults = [f'{path.relative_to(ROOT)} cells {first}–{last}: {lines} lines' for path in notebooks() if not known(path) for first, last, lines in stretches(path) if lines > STRETCH]
+    faults = [
+        f'{path.relative_to(ROOT)} cells {first}–{last}: {lines} lines'
+        for path in notebooks()
+        if not known(path)
+        for first, last, lines in stretches(path)
+        if lines > STRETCH
+    ]
     assert not faults, report(faults)
 
 
 def test_exceptions_are_still_needed():
     gone = [name for name in EXCEPTIONS if not (ROOT/name).is_file()]
-    fine = [name for name in EXCEPTIONS if name not in gone and len(cells(ROOT/name)) <= CHAPTER and all(lines <= STRETCH for *_, lines in stretches(ROOT/name))
-            and all(length(text) <= CELL for kind, text in cells(ROOT/name) if kind == 'code')]
+    fine = [
+        name
+        for name in EXCEPTIONS
+        if name not in gone
+        and len(cells(ROOT / name)) <= CHAPTER
+        and all(lines <= STRETCH for *_, lines in stretches(ROOT / name))
+        and all(length(text) <= CELL for kind, text in cells(ROOT / name) if kind == 'code')
+    ]
     assert not gone and not fine, f'take these from EXCEPTIONS: {gone + fine}'

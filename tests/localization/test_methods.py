@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tolerance import NETWORK
 
 from factlab.core.core import DataError, ModelError, UsageError
-from factlab.localization.classifiers import best_f1_threshold, classify, sentences, support_scores
 from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
     BINARY,
@@ -40,6 +39,8 @@ from factlab.localization.methods import (
     read_detection,
     two_step,
 )
+from factlab.localization.classifiers import best_f1_threshold, classify, support_scores
+from factlab.text.sentences import plain_sentences
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.interface import Response, ScriptedModel
 
@@ -347,9 +348,9 @@ def test_best_threshold_wants_rows_and_finite_scores():
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_sentences_lose_no_word(text):
-    assert ''.join(''.join(sentences(text)).split()).replace('"', '').replace("'", '').replace(')', '').replace(']', '') \
+    assert ''.join(''.join(plain_sentences(text)).split()).replace('"', '').replace("'", '').replace(')', '').replace(']', '') \
         == ''.join(text.split()).replace('"', '').replace("'", '').replace(')', '').replace(']', '')
-    assert sentences(text)
+    assert plain_sentences(text)
 
 
 # ---- the T5 classifier -------------------------------------------------------------------------------------------------------------

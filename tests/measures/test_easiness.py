@@ -12,7 +12,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.measures.easiness import (
     METRICS,
     BertScore,
-    easiness,
+    easiness_scores,
     easiness_difference,
     easiness_means,
     easiness_of,
@@ -79,12 +79,12 @@ def test_easiness_is_equations_8_and_9(n, m, random):
 @given(claims, claims)
 @settings(deadline=None)
 def test_precision_one_way_is_recall_the_other(left, right):
-    there, back = easiness(['x'], [left], [right]), easiness(['x'], [right], [left])
+    there, back = easiness_scores(['x'], [left], [right]), easiness_scores(['x'], [right], [left])
     assert there['precision'][0] == pytest.approx(back['recall'][0]) and 0 <= there['f1'][0] <= 1
 
 
 def test_empty_lists_and_answers_that_could_not_be_read():
-    scores = easiness(['both', 'none written', 'none wanted', 'unread', 'unread, none wanted'], [[], [], ['A.'], None, None],
+    scores = easiness_scores(['both', 'none written', 'none wanted', 'unread', 'unread, none wanted'], [[], [], ['A.'], None, None],
                       [[], ['A.'], [], ['A.'], []])
     assert scores['f1'].to_list() == [1, 0, 0, 0, 0] and scores['claims'].null_count() == 2
     assert easiness_means(scores, resamples=50)['unparsed'].to_list() == [2, 2, 2]
@@ -118,7 +118,7 @@ def test_texts_of_one_group_are_drawn_together():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(DataError, match='2 ids, 1 lists'): easiness(['a', 'b'], [[]], [[], []])
+    with pytest.raises(DataError, match='2 ids, 1 lists'): easiness_scores(['a', 'b'], [[]], [[], []])
     with pytest.raises(DataError, match='same texts'): easiness_difference(scored(3), scored(2))
     with pytest.raises(UsageError, match='no metric'): easiness_difference(scored(3), scored(3), 'accuracy')
     with pytest.raises(DataError, match='3 texts but 2 groups'): easiness_means(scored(3), ['a', 'b'])

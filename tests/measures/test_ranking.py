@@ -144,8 +144,8 @@ def test_edges():
 
 def printed(table: str) -> pl.DataFrame:
     "FACTS' Table 5 or 6 as published: six scores, their average and the fused rank."
-    from factlab.reports.published import published
-    return published(f'facts/{table}').pivot('column', index='row', values='value').drop_nulls('Fused rank')
+    from factlab.reports.published import published_values
+    return published_values(f'facts/{table}').pivot('column', index='row', values='value').drop_nulls('Fused rank')
 
 
 @pytest.mark.parametrize('table', ['table5', 'table6'])

@@ -7,7 +7,7 @@ from tolerance import same_logits
 from factlab.core.core import ModelError, UsageError
 from factlab.models.adapters import (
     CONFIG,
-    PARTS,
+    TRAINED_PARTS,
     WEIGHTS,
     adapter_digest,
     attach_lora,
@@ -150,7 +150,7 @@ def test_a_card_is_whole_or_not_written(tmp_path):
     assert read_card(write_card(tmp_path/'part', CARD)) == CARD
 
 
-@pytest.mark.parametrize('part', PARTS)
+@pytest.mark.parametrize('part', TRAINED_PARTS)
 def test_what_ships_is_whole_and_small(part, monkeypatch):
     monkeypatch.delenv('FACTLAB_ADAPTERS', raising=False)
     try: folder = shipped(part)

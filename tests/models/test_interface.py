@@ -51,7 +51,8 @@ def store(tmp_path):
 
 SAMPLED = dict(temperature=0.7, top_p=0.9, seed=1)
 
-@pytest.mark.parametrize('change', [{'max_tokens': 9}, {'temperature': 0.8}, {'top_p': 0.8}, {'seed': 2}, {'seed': 0}, {'seed': None}, {'repeat': 1},
+@pytest.mark.parametrize('change',
+                         [{'max_tokens': 9}, {'temperature': 0.8}, {'top_p': 0.8}, {'seed': 2}, {'seed': 0}, {'seed': None}, {'repeat': 1},
                                     {'stop': ('x',)}, {'top_logprobs': 1}, {'choices': ('a',)}, {'json_schema': '{}'},
                                     {'messages': (Message(role='system', content='q'),)}])
 def test_what_changes_the_answer_changes_the_key(change):
@@ -59,7 +60,8 @@ def test_what_changes_the_answer_changes_the_key(change):
     assert Request(**{**request.model_dump(), **change}).key(IDENTITY) != request.key(IDENTITY) != request.key({**IDENTITY, 'model': 'n'})
 
 
-@pytest.mark.parametrize('fields, change', [(SAMPLED, {'label': 'other'}), ({}, {'seed': 4}), ({}, {'top_p': 0.5}), ({'choices': ('a', 'b')}, SAMPLED),
+@pytest.mark.parametrize('fields, change',
+                         [(SAMPLED, {'label': 'other'}), ({}, {'seed': 4}), ({}, {'top_p': 0.5}), ({'choices': ('a', 'b')}, SAMPLED),
                                             ({'choices': ('a', 'b')}, {'max_tokens': 3, 'stop': ('x',), 'top_logprobs': 4})])
 def test_what_changes_nothing_does_not(fields, change):
     assert question('q', **fields).key(IDENTITY) == question('q', **fields | change).key(IDENTITY)
@@ -84,7 +86,8 @@ def test_json_schema_has_one_spelling():
     with pytest.raises(ValidationError, match='JSON schema'): question('q', json_schema='{')
 
 
-@pytest.mark.parametrize('fields', [{'temperature': -1}, {'temperature': float('nan')}, {'top_p': 0}, {'max_tokens': 0}, {'choices': ('a', 'a')},
+@pytest.mark.parametrize('fields',
+                         [{'temperature': -1}, {'temperature': float('nan')}, {'top_p': 0}, {'max_tokens': 0}, {'choices': ('a', 'a')},
                                     {'choices': ('',)}, {'top_logprobs': 21}, {'typo': 1}, {'messages': ()}])
 def test_nonsense_is_refused(fields):
     with pytest.raises(ValidationError): Request(**{'messages': [dict(role='user', content='q')], **fields})
@@ -256,7 +259,8 @@ def test_threads_with_the_same_questions_pay_once(store):
         time.sleep(0.01)
         return echo(request)
     results = []
-    threads = [threading.Thread(target=lambda: results.append(texts(ask(requests, ScriptedModel('m', answer, revision='1'), store)))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: results.append(texts(ask(requests, ScriptedModel('m', answer, revision='1'), store))))
+               for _ in range(4)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     assert results == [[str(i) for i in range(20)]]*4 and len(asked) == 20
@@ -317,7 +321,8 @@ def test_a_dry_run_counts_and_touches_nothing(store):
     model.price = (1.0, 10.0)
     ask([question('in store', max_tokens=5)], model, store)
     before, trial = store.stats(), DryRun(model, {'b': 'placeholder'})
-    first = ask([question('in store', max_tokens=5), question('new one', max_tokens=5), question('new one', max_tokens=5)], trial, store, label='a')
+    first = ask([question('in store', max_tokens=5), question('new one', max_tokens=5), question('new one', max_tokens=5)], trial, store,
+                label='a')
     assert texts(first) == ['IN STORE', '', '']
     for _ in range(2): assert texts(ask([question('three more words', max_tokens=7)], trial, store, label='b')) == ['placeholder']
     scored, = ask([question('x', choices=('a', 'b'))], trial, store, label='b')
@@ -370,7 +375,8 @@ def test_bad_names_are_answered_with_what_there_is(backend, monkeypatch):
 
 def test_a_scripted_model_changes_its_identity_with_its_code():
     def saying(word): return lambda request: word
-    identities = [ScriptedModel('m', function).identity for function in (echo, lambda request: 'a', lambda request: 'b', saying('x'), saying('y'))]
+    identities = [ScriptedModel('m', function).identity
+                  for function in (echo, lambda request: 'a', lambda request: 'b', saying('x'), saying('y'))]
     assert len({str(identity) for identity in identities}) == 5 and ScriptedModel('m', echo).identity == identities[0]
     assert not ask([question('x', choices=('a', 'b'))], ScriptedModel('m', echo), store=False)[0].ok
     best = ask([question('a', choices=('A', 'B'))], ScriptedModel('m', echo), store=False)[0].choice_logprobs

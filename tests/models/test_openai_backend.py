@@ -31,7 +31,7 @@ from misbehaving_server import (
 
 from factlab.core.core import ModelError, UsageError, split_options
 from factlab.models.interface import Request, ask, load_model, unload_models
-from factlab.models.openai_backend import OPTIONS, load_openai
+from factlab.models.openai_backend import ENDPOINT_OPTIONS, load_openai
 from factlab.models.store import Store
 
 KEY = 'sk-very-secret-0123456789'
@@ -58,8 +58,10 @@ def one(server, text: str = 'hello', request: Request|None = None, **options):
 # ---- what passes -------------------------------------------------------------------------------------------------------------------
 
 PASSING = {'429': status(429), '429 in seconds': status(429, retry_after=0.05), '429 at a date': retry_at(429, 0.4), '408': status(408),
-           '409': status(409), '500': status(500), '502 as a page': html(502), '503': status(503, retry_after=0), 'drop': drop(), 'drop within the body': drop(30),
-           'page': html(), 'half': half_json(), 'no choices': no_choices(), 'null': null_content(), 'list': raw('[]'), 'empty body': raw(''),
+           '409': status(409), '500': status(500), '502 as a page': html(502), '503': status(503, retry_after=0), 'drop': drop(),
+           'drop within the body': drop(30),
+           'page': html(), 'half': half_json(), 'no choices': no_choices(), 'null': null_content(), 'list': raw('[]'),
+           'empty body': raw(''),
            'error in a 200': raw('{"error": {"message": "overloaded"}}'), 'not a choice': raw('{"choices": ["x"]}')}
 
 @pytest.mark.parametrize('fault', PASSING)
@@ -158,19 +160,22 @@ def test_down_endpoint_stops_early_and_says_where():
 def test_a_silent_endpoint_stops_early():
     with MisbehavingServer(lambda call: never()) as server:
         start = time.monotonic()
-        with pytest.raises(ModelError, match='no answer within 0.2 s'): ask(questions(500), model_at(server.url, timeout=0.2, concurrency=4), store=False)
+        with pytest.raises(ModelError, match='no answer within 0.2 s'):
+            ask(questions(500), model_at(server.url, timeout=0.2, concurrency=4), store=False)
         assert time.monotonic() - start < 3 and len(server.calls) <= 12
 
 
 def test_an_endpoint_that_fails_everything_stops_early():
     with MisbehavingServer(lambda call: status(500, 'out of memory')) as server:
-        with pytest.raises(ModelError, match='out of memory'): ask(questions(500), model_at(server.url, attempts=2, give_up=5, concurrency=4), store=False)
+        with pytest.raises(ModelError, match='out of memory'):
+            ask(questions(500), model_at(server.url, attempts=2, give_up=5, concurrency=4), store=False)
         assert len(server.calls) < 30
 
 
 def test_wrong_model_names_the_right_ones():
     with MisbehavingServer(lambda call: status(404, 'The model `any` does not exist'), models=('right-7b',)) as server:
-        with pytest.raises(ModelError, match="no model 'any'.*right-7b"): ask(questions(500), model_at(server.url, concurrency=4), store=False)
+        with pytest.raises(ModelError, match="no model 'any'.*right-7b"):
+            ask(questions(500), model_at(server.url, concurrency=4), store=False)
         assert len(server.calls) <= 4
 
 
@@ -302,7 +307,8 @@ def test_system_role_is_folded_when_it_is_refused():
         assert one(server, request=request, system='fold').ok and len(server.calls) == 3
 
 
-@pytest.mark.parametrize('knows, mode, calls', [(('json_schema', 'json_object'), 'native', 1), (('json_object',), 'lenient', 2), ((), 'lenient', 3)])
+@pytest.mark.parametrize('knows, mode, calls',
+                         [(('json_schema', 'json_object'), 'native', 1), (('json_object',), 'lenient', 2), ((), 'lenient', 3)])
 def test_json_schema_goes_down_by_steps(knows, mode, calls):
     def script(call):
         form = call.body.get('response_format', {}).get('type')
@@ -314,7 +320,9 @@ def test_json_schema_goes_down_by_steps(knows, mode, calls):
 
 
 def test_a_refused_field_names_the_option_that_leaves_it_out():
-    def script(call): return status(400, "Unsupported value: 'temperature' does not support 0 with this model.") if 'temperature' in call.body else answer()
+    def script(call):
+        refused = status(400, "Unsupported value: 'temperature' does not support 0 with this model.")
+        return refused if 'temperature' in call.body else answer()
     with MisbehavingServer(script) as server:
         assert 'omit=temperature' in one(server).error
         assert one(server, omit='temperature').ok
@@ -329,7 +337,8 @@ def test_choices_by_prompt_tokens():
         response = one(server, request=request)
         assert server.calls[1].body['continue_final_message'] and len(server.calls) == 3
     assert response.choice_logprobs == pytest.approx((logprob_of('yes'), sum(map(logprob_of, ('not', 'at', 'all')))))
-    assert response.meta == {'scored': 'prompt'} and response.prompt_tokens == sum(len(tokens_of(call.body['messages'])) for call in server.calls)
+    assert response.meta == {'scored': 'prompt'} and response.prompt_tokens == sum(len(tokens_of(call.body['messages']))
+                                                                                   for call in server.calls)
 
 
 @pytest.mark.parametrize('refuses', [False, True])
@@ -371,12 +380,13 @@ def test_base_url_from_the_environment(monkeypatch):
         assert ask([question('x')], load_openai('openai:any', 'any', {}), store=False)[0].ok
 
 
-@pytest.mark.parametrize('options', ['retries=3', 'concurrency=0', 'concurrency=1001', 'concurrency=x', 'price=1', 'price=-1,2', 'timeout=nan', 'system=off', 'omit=messages',
+@pytest.mark.parametrize('options', ['retries=3', 'concurrency=0', 'concurrency=1001', 'concurrency=x', 'price=1', 'price=-1,2',
+                                     'timeout=nan', 'system=off', 'omit=messages',
                                      'extra=[]', 'base_url=ftp://x', 'base_url=http://'])
 def test_bad_options_are_named(options):
     with pytest.raises(UsageError) as error: load_openai(f'openai:any?{options}', 'any', split_options(f'openai:any?{options}')[1])
     assert options.split('=')[0] in str(error.value)
-    if options == 'retries=3': assert all(name in str(error.value) for name in OPTIONS)
+    if options == 'retries=3': assert all(name in str(error.value) for name in ENDPOINT_OPTIONS)
 
 
 @pytest.mark.parametrize('options', [{'api_key': KEY}, {'OPENAI_API_KEY': KEY}, {'token': KEY}, {'base_url': f'http://me:{KEY}@host/v1'},
@@ -423,7 +433,8 @@ CHILD = '''
 '''
 
 def start_child(server, path) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, '-c', textwrap.dedent(CHILD), server.url, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([sys.executable, '-c', textwrap.dedent(CHILD), server.url, str(path)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True,
                             env={**os.environ, 'FACTLAB_PROGRESS': '0'})
 
 

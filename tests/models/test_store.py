@@ -27,7 +27,8 @@ from factlab.models.store import EXPORT, FAULTS, STATS, DamagedStoreError, Row, 
 posix = pytest.mark.skipif(os.name == 'nt', reason='signals and forks of POSIX')
 PRELUDE = '''
 import json, os, sys, time, random
-from factlab.models.store import Store, Row, StoreError
+from factlab.core.core import StoreError
+from factlab.models.store import Row, Store
 from factlab.core.core import FactlabError
 def row(key, text): return Row(key, 'tiny', 'generate', {'question': key}, {'text': text, 'prompt_tokens': 2, 'completion_tokens': 1})
 path = sys.argv[1]

@@ -48,7 +48,8 @@ def weights(tiny):
 def plainly(weights, text: str, new: int = 16) -> str:
     "What `model.generate` answers to one prompt."
     model, tokenizer = weights
-    inputs = tokenizer.apply_chat_template([{'role': 'user', 'content': text}], add_generation_prompt=True, return_tensors='pt', return_dict=True)
+    inputs = tokenizer.apply_chat_template([{'role': 'user', 'content': text}], add_generation_prompt=True, return_tensors='pt',
+                                           return_dict=True)
     tokens = model.generate(**inputs, max_new_tokens=new, do_sample=False)[0, inputs['input_ids'].shape[1]:]
     return tokenizer.decode(tokens, skip_special_tokens=True)
 
@@ -64,7 +65,8 @@ def test_a_batch_answers_as_transformers_does_one_by_one(tiny, weights):
 def test_shared_documents_are_read_once_and_change_nothing(tiny, weights):
     document = 'Read this text. ' + ' '.join(f'Sentence number {i} tells of a bridge.' for i in range(12))
     texts = [f'{document} {question}' for question in ('How many are there?', 'What is told?', 'Is it long? Explain.')] + TEXTS[:2]
-    assert [r.text for r in answers(tiny, [question(text, max_tokens=12) for text in texts])] == [plainly(weights, text, 12) for text in texts]
+    assert [r.text for r in answers(tiny, [question(text, max_tokens=12) for text in texts])] == [plainly(weights, text, 12)
+                                                                                                  for text in texts]
 
 
 def test_log_probabilities(tiny, weights):
@@ -114,7 +116,8 @@ def test_stop_texts_end_an_answer_and_are_not_part_of_it(tiny):
 
 
 SCHEMA = {'type': 'object', 'required': ['label', 'spans'], 'additionalProperties': False, 'properties': {
-    'label': {'enum': ['supported', 'unsupported']}, 'spans': {'type': 'array', 'maxItems': 2, 'items': {'type': 'string', 'maxLength': 12}}}}
+    'label': {'enum': ['supported', 'unsupported']}, 'spans': {'type': 'array', 'maxItems': 2,
+                                                               'items': {'type': 'string', 'maxLength': 12}}}}
 
 
 @pytest.mark.parametrize('settings', [{}, {'temperature': 1.5, 'seed': 1}])
@@ -134,7 +137,8 @@ def test_a_schema_that_cannot_be_a_grammar_is_lenient(tiny):
 # ---- what does not fit
 
 def test_a_prompt_beyond_the_context_fails_alone_and_with_its_numbers(tiny):
-    found = answers(tiny, [question('word '*9000), question(TEXTS[0]), question('x', max_tokens=8192), question('word '*9000, choices=('A',))])
+    found = answers(tiny, [question('word '*9000), question(TEXTS[0]), question('x', max_tokens=8192),
+                           question('word '*9000, choices=('A',))])
     assert [response.ok for response in found] == [False, True, False, False]
     assert '9,031' in found[0].error and '8,192' in found[0].error and 'max_tokens 16' in found[0].error
 
@@ -188,12 +192,14 @@ def test_an_interrupted_batch_has_delivered_what_was_done(tiny):
 
 # ---- names, identities, other models
 
-@pytest.mark.parametrize('name', ['tiny:other', 'tiny?speed=9', 'tiny?dtype=int3', 'tiny?batch_tokens=0', 'tiny?device=abacus', 'hf:', 'tiny?revision=x'])
+@pytest.mark.parametrize('name', ['tiny:other', 'tiny?speed=9', 'tiny?dtype=int3', 'tiny?batch_tokens=0', 'tiny?device=abacus', 'hf:',
+                                  'tiny?revision=x'])
 def test_a_wrong_name_or_option_is_a_usage_error(name):
     with pytest.raises(UsageError): load_model(name)
 
 
-@pytest.mark.parametrize(('name', 'words'), [('hf:no/such-model', 'no/such-model'), ('hf:./nowhere', './nowhere'), ('hf:tests', 'config.json')])
+@pytest.mark.parametrize(('name', 'words'),
+                         [('hf:no/such-model', 'no/such-model'), ('hf:./nowhere', './nowhere'), ('hf:tests', 'config.json')])
 def test_a_model_that_does_not_exist_is_named_quickly(name, words, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
     start = time.monotonic()
@@ -202,7 +208,8 @@ def test_a_model_that_does_not_exist_is_named_quickly(name, words, monkeypatch):
 
 
 def test_a_hub_that_cannot_be_reached_is_said_quickly(tmp_path):
-    code = ('import time; from factlab.core.core import ModelError; from factlab.models.interface import load_model; start = time.monotonic()\n'
+    code = ('import time; from factlab.core.core import ModelError; from factlab.models.interface import load_model; start = '
+            'time.monotonic()\n'
             'try: load_model("hf:no/such-model").identity\n'
             'except ModelError as error: print(error, "SLOW" if time.monotonic() - start > 8 else "")')
     environment = os.environ | {'HF_HUB_OFFLINE': '0', 'HF_ENDPOINT': 'http://127.0.0.1:9', 'HF_HOME': str(tmp_path)}
@@ -211,7 +218,8 @@ def test_a_hub_that_cannot_be_reached_is_said_quickly(tmp_path):
 
 
 def test_the_identity_says_what_changes_an_answer_and_needs_no_weights():
-    code = ('import sys; from factlab.models.interface import load_model; print(sorted(load_model("tiny?dtype=float32&batch_tokens=99").identity.items())); '
+    code = ('import sys; from factlab.models.interface import load_model; '
+            'print(sorted(load_model("tiny?dtype=float32&batch_tokens=99").identity.items())); '
             'assert not {"torch", "transformers"} & set(sys.modules)')
     shown = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     assert 'b179c9523d0e' in shown and 'float32' in shown and '99' not in shown.replace('b179c9523d0e', '')
@@ -248,8 +256,10 @@ def odd_folder(tmp_path: Path, config_class: str, **settings) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(('config', 'settings'), [('Qwen3Config', {'head_dim': 12}), ('MistralConfig', {'sliding_window': 16}), ('Gemma2Config', {'sliding_window': 16, 'head_dim': 12}),
-                                                  ('FalconConfig', {'num_kv_heads': 2, 'new_decoder_architecture': True}), ('MambaConfig', {'state_size': 4})])
+@pytest.mark.parametrize(('config', 'settings'), [('Qwen3Config', {'head_dim': 12}), ('MistralConfig', {'sliding_window': 16}),
+                                                  ('Gemma2Config', {'sliding_window': 16, 'head_dim': 12}),
+                                                  ('FalconConfig', {'num_kv_heads': 2, 'new_decoder_architecture': True}),
+                                                  ('MambaConfig', {'state_size': 4})])
 def test_other_architectures_answer_as_transformers_does(tmp_path, config, settings):
     folder = odd_folder(tmp_path, config, **settings)
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -9,7 +9,10 @@ from factlab.reports.theme import save_chart
 HOSTILE = '</text><script>alert(1)</script> & "\' ]]> \x00\u202e ${datum} 漢字'
 
 
-def curves(**more): return CURVES.frame([dict(series='CoT', x=1.0, published=.2, ours=.3) | more, dict(series='CoT', x=2.0, published=.25, ours=None)])
+def curves(**more):
+    first = dict(series='CoT', x=1.0, published=.2, ours=.3) | more
+    return CURVES.frame([first, dict(series='CoT', x=2.0, published=.25, ours=None)])
+
 
 
 def shares(*values): return SHARES.frame([dict(row='set', part=str(i), share=value) for i, value in enumerate(values)])
@@ -19,7 +22,9 @@ def grid(p=.5): return GRID.frame([dict(panel='', row='system', column=rank, pro
 
 
 def test_forms_draw_hostile_text_as_text_and_the_same_each_time(tmp_path):
-    charts = {'curve': curve_chart(curves(series=HOSTILE), HOSTILE, HOSTILE, HOSTILE), 'share': share_chart(shares(.5, .2).with_columns(part=pl.lit(HOSTILE), row=pl.lit(HOSTILE)), HOSTILE, HOSTILE),
+    hostile_shares = shares(.5, .2).with_columns(part=pl.lit(HOSTILE), row=pl.lit(HOSTILE))
+    charts = {'curve': curve_chart(curves(series=HOSTILE), HOSTILE, HOSTILE, HOSTILE),
+              'share': share_chart(hostile_shares, HOSTILE, HOSTILE),
               'rank': rank_chart(grid().with_columns(row=pl.lit(HOSTILE)), HOSTILE, HOSTILE),
               'panels': rank_chart(pl.concat([grid(), grid().with_columns(panel=pl.lit(HOSTILE))]), 'Two panels?')}
     for name, chart in charts.items():
@@ -31,11 +36,14 @@ def test_forms_draw_hostile_text_as_text_and_the_same_each_time(tmp_path):
 
 
 @pytest.mark.parametrize('draw, error, word', [
-    (lambda: curve_chart(curves(x=0.0), 't', 'x', 'y'), DataError, 'logarithmic'), (lambda: curve_chart(CURVES.frame(), 't', 'x', 'y'), DataError, 'nothing to draw'),
+    (lambda: curve_chart(curves(x=0.0), 't', 'x', 'y'), DataError, 'logarithmic'),
+    (lambda: curve_chart(CURVES.frame(), 't', 'x', 'y'), DataError, 'nothing to draw'),
     (lambda: curve_chart(pl.concat([curves(series=name) for name in 'abcdefgh']), 't', 'x', 'y'), UsageError, 'colours'),
     (lambda: share_chart(shares(.7, .4), 't'), DataError, 'add up'), (lambda: share_chart(shares(-.1), 't'), DataError, 'between 0 and 1'),
-    (lambda: share_chart(shares(None), 't'), DataError, 'between'), (lambda: share_chart(shares(), 't'), DataError, 'empty'), (lambda: share_chart(shares(*[.1]*8), 't'), UsageError, 'colours'),
-    (lambda: rank_chart(grid(1.2), 't'), DataError, 'outside 0 to 1'), (lambda: rank_chart(grid(None), 't'), DataError, 'or none'), (lambda: rank_chart(GRID.frame(), 't'), DataError, 'empty'),
+    (lambda: share_chart(shares(None), 't'), DataError, 'between'), (lambda: share_chart(shares(), 't'), DataError, 'empty'),
+    (lambda: share_chart(shares(*[.1]*8), 't'), UsageError, 'colours'),
+    (lambda: rank_chart(grid(1.2), 't'), DataError, 'outside 0 to 1'), (lambda: rank_chart(grid(None), 't'), DataError, 'or none'),
+    (lambda: rank_chart(GRID.frame(), 't'), DataError, 'empty'),
     (lambda: rank_chart(shares(.5), 't'), DataError, 'grid'),
 ])
 def test_forms_refuse_what_they_cannot_draw(draw, error, word):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError, package_dir
 from factlab.reports import published as module
-from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published, read_published, rounding_interval
+from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published_values, read_published, rounding_interval
 
 FINAL = package_dir()/'studies'/'final'/'published.csv'
 METHODS = ['Zero-Shot', 'Few-Shot', 'CoT', 'FactScore', 'Self + CoT', 'Self + CoT&Hint', 'TrueTeacher + CoT', 'TrueTeacher + CoT&Hint',
@@ -20,7 +20,7 @@ METHODS = ['Zero-Shot', 'Few-Shot', 'CoT', 'FactScore', 'Self + CoT', 'Self + Co
 # --- what ships ---------------------------------------------------------------------------------------------------------
 
 def test_every_value_is_what_its_printed_form_says():
-    frame = PUBLISHED.check(published())
+    frame = PUBLISHED.check(published_values())
     for row in frame.filter(pl.col('printed').is_not_null()).iter_rows(named=True):
         assert (row['value'], row['plus_minus']) == parse_printed(row['printed']), row
     silent = frame.filter(pl.col('printed').is_null())
@@ -30,14 +30,14 @@ def test_every_value_is_what_its_printed_form_says():
 @pytest.mark.parametrize('exhibit, cells', [('final/table3', 9), ('final/table4', 150), ('final/table6', 18), ('final/table7', 180),
                                             ('final/table8', 18), ('final/table9', 31), ('final/table10', 50)])
 def test_tables_are_complete(exhibit, cells):
-    frame = published(exhibit)
+    frame = published_values(exhibit)
     assert len(frame) == cells and frame['value'].null_count() == 0
     assert not frame.select('row', 'column').is_duplicated().any()
 
 
 @pytest.mark.parametrize('exhibit', ['final/table4', 'final/table7', 'final/table9', 'final/table10'])
 def test_methods_are_the_ten_in_the_papers_order(exhibit):
-    rows = published(exhibit)['row'].unique(maintain_order=True).to_list()
+    rows = published_values(exhibit)['row'].unique(maintain_order=True).to_list()
     assert [row for row in rows if row != 'All'] == METHODS
 
 
@@ -54,15 +54,15 @@ def test_numbers_read_off_the_paper_by_eye(address, value):
 
 
 def test_figures_without_numbers_stay_without():
-    frame = published('final/fig4').filter(pl.col('row') == 'Binarized')
+    frame = published_values('final/fig4').filter(pl.col('row') == 'Binarized')
     assert len(frame) == 12 and frame['value'].null_count() == 12
-    assert published('final/fig7').filter(pl.col('row') != 'All')['value'].null_count() == 20
+    assert published_values('final/fig7').filter(pl.col('row') != 'All')['value'].null_count() == 20
 
 
 def test_reading_is_done_once():
     module._everything.cache_clear()
-    first = published()
-    assert published() is first
+    first = published_values()
+    assert published_values() is first
 
 
 # --- asking -------------------------------------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ def test_reading_is_done_once():
 @pytest.mark.parametrize(
     'ask, near',
     [
-        (lambda: published('final/tabel4'), 'final/table4'),
-        (lambda: published(paper='finale'), 'final'),
+        (lambda: published_values('final/tabel4'), 'final/table4'),
+        (lambda: published_values(paper='finale'), 'final'),
         (lambda: cell('final/table4', 'oracle+cot', 'GPT-4o F1'), 'Oracle + CoT'),
         (lambda: cell('final/table4', 'CoT', 'gpt4o f1'), 'GPT-4o F1'),
     ],
@@ -82,7 +82,7 @@ def test_unknown_names_are_answered_with_the_nearest(ask, near):
 
 
 def test_a_name_like_nothing_lists_what_there_is():
-    with pytest.raises(UsageError, match='there is facts/table1, '): published('χ')
+    with pytest.raises(UsageError, match='there is facts/table1, '): published_values('χ')
 
 
 # --- damage -------------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_a_damaged_file_is_refused_with_its_line(tmp_path, text, complaint):
 
 
 def test_a_file_cut_anywhere_is_refused_or_a_shorter_whole(tmp_path):
-    content, whole = FINAL.read_bytes(), len(published(paper='final'))
+    content, whole = FINAL.read_bytes(), len(published_values(paper='final'))
     for size in range(0, len(content), 997):
         path = tmp_path/'cut.csv'
         path.write_bytes(content[:size])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.reports.tables import CELLS, DIFFERENCE, P_ADJUSTED, UNITS, column_groups, show_table, show_units, split_marks
 
 HOSTILE = '</td></table><script>alert(1)</script>|`*_[x](javascript:alert(1)) \x00\n&"\''
@@ -53,7 +53,7 @@ def test_an_exact_cell_that_differs_is_marked(status, published_value, ours, mar
 
 def test_the_largest_table_is_cut_into_blocks_that_keep_all_cells():
     frame = (
-        published('final/table7')
+        published_values('final/table7')
         .select('exhibit', 'row', 'column', pl.col('value').alias('published'))
         .with_columns(
             *(

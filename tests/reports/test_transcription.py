@@ -10,7 +10,7 @@ from transcription import NUMBER, Row, block, caption, folded, numbers, paper_li
 from factlab.audit.checks import Check, bounds_meet, f1_checks, mean_bounds, mean_checks, recompute
 from factlab.audit.relations import same_checks
 from factlab.core.core import package_dir
-from factlab.reports.published import parse_printed, published, read_published, rounding_interval
+from factlab.reports.published import parse_printed, published_values, read_published, rounding_interval
 
 PAPERS = ['facts', 'final', 'oasis']
 
@@ -25,7 +25,7 @@ PAPERS = ['facts', 'final', 'oasis']
     ('facts/fig1', 8, 8),
 ])
 def test_number_of_cells(exhibit, cells, silent):
-    frame = published(exhibit)
+    frame = published_values(exhibit)
     assert (len(frame), frame['printed'].null_count()) == (cells, silent)
 
 
@@ -57,7 +57,7 @@ def test_every_average_is_the_mean_of_its_row(exhibit, count, models):
 
 @pytest.mark.parametrize('exhibit, count', [('facts/table2', 21), ('facts/table4', 6)])
 def test_every_macro_f1_is_the_mean_of_two_f1(exhibit, count):
-    rows = [row for row in published(exhibit)['row'].unique(maintain_order=True) if row != 'All']
+    rows = [row for row in published_values(exhibit)['row'].unique(maintain_order=True) if row != 'All']
     checks = [
         Check('macro', (exhibit, row, 'Macro-F1 (%)'), ((exhibit, row, 'F1+ (%)'), (exhibit, row, 'F1− (%)')), {'': mean_bounds})
         for row in rows
@@ -83,7 +83,7 @@ def _confusions(row: dict[str, str], negatives: int, positives: int) -> list[tup
 @pytest.mark.parametrize('exhibit, negatives, positives', [('facts/table2', 62, 344), ('facts/table4', 300, 150)])
 def test_one_split_into_classes_gives_every_rate_of_every_judge(exhibit, negatives, positives):
     "An error of one digit in any of the 162 rates would break it. The split is not that of the printed N in Table 2: a known finding."
-    frame = published(exhibit).filter(pl.col('row') != 'All')
+    frame = published_values(exhibit).filter(pl.col('row') != 'All')
     for row in frame['row'].unique(maintain_order=True):
         printed = dict(frame.filter(pl.col('row') == row).select('column', 'printed').iter_rows())
         assert len(printed) == 6 and len(_confusions(printed, negatives, positives)) == 1, row
@@ -92,10 +92,10 @@ def test_one_split_into_classes_gives_every_rate_of_every_judge(exhibit, negativ
 @pytest.mark.parametrize('exhibit', ['facts/table5', 'facts/table6'])
 def test_every_half_width_is_that_of_a_proportion(exhibit):
     "Normal approximation, n of the split; the average's half-width is that of one judge over both splits."
-    sizes = dict(published(exhibit).filter(pl.col('row') == 'All').select('column', 'value').iter_rows())
+    sizes = dict(published_values(exhibit).filter(pl.col('row') == 'All').select('column', 'value').iter_rows())
     assert sizes == {'Open N': 860, 'Blind N': 859}
     n = {'Open': 860, 'Blind': 859, 'Average': 1719}
-    frame = published(exhibit).filter(pl.col('plus_minus').is_not_null())
+    frame = published_values(exhibit).filter(pl.col('plus_minus').is_not_null())
     assert len(frame) == 63
     for row in frame.iter_rows(named=True):
         low, high = (p/100 for p in rounding_interval(row['printed']))
@@ -105,7 +105,7 @@ def test_every_half_width_is_that_of_a_proportion(exhibit):
 
 def test_ranks_are_those_of_the_average():
     for exhibit in ('facts/table5', 'facts/table6'):
-        table = published(exhibit).filter(pl.col('row') != 'All')
+        table = published_values(exhibit).filter(pl.col('row') != 'All')
         average = table.filter(pl.col('column') == 'Average (%)').sort('value', descending=True)['row'].to_list()
         ranks = dict(table.filter(pl.col('column') == 'Fused rank').select('row', 'value').iter_rows())
         assert [ranks[row] for row in average] == list(range(1, 10))
@@ -170,7 +170,7 @@ def test_every_number_of_every_table(paper):
 
 def _columns(exhibit: str) -> list[str]:
     "The columns of an exhibit, in order, without the unit behind them."
-    columns = published(exhibit).filter(pl.col('row') != 'All')['column'].unique(maintain_order=True)
+    columns = published_values(exhibit).filter(pl.col('row') != 'All')['column'].unique(maintain_order=True)
     return [folded(re.sub(r' \((%|B)\)$', '', column)) for column in columns]
 
 
@@ -215,7 +215,7 @@ def test_sizes_behind_a_table_stand_in_its_caption_or_head(paper, table):
     lines = paper_lines(paper)
     start = caption(lines, table)
     text = '\n'.join(lines[start:start + 3])
-    found = published(f'{paper}/table{table[-1]}').filter(pl.col('row') == 'All')
+    found = published_values(f'{paper}/table{table[-1]}').filter(pl.col('row') == 'All')
     assert len(found)
     for row in found.iter_rows(named=True): assert says(text, row['printed'], _spelled(row)), row
 
@@ -226,9 +226,9 @@ def test_sizes_behind_a_table_stand_in_its_caption_or_head(paper, table):
 def test_every_other_number_stands_in_its_section(paper):
     lines = paper_lines(paper)
     tables = set(TABLES[paper](lines))
-    known = {name for name in published(paper=paper)['exhibit'] if re.search(r'/table(?!1$)', name)}
+    known = {name for name in published_values(paper=paper)['exhibit'] if re.search(r'/table(?!1$)', name)}
     assert known <= tables, 'a table that no second transcription covers'
-    frame = published(paper=paper).filter(pl.col('printed').is_not_null() & ~pl.col('exhibit').is_in(tables))
+    frame = published_values(paper=paper).filter(pl.col('printed').is_not_null() & ~pl.col('exhibit').is_in(tables))
     assert len(frame) > 15
     for row in frame.iter_rows(named=True):
         name = re.sub(r'^(§|App\.) |,.*$', '', row['source'])

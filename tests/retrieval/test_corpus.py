@@ -18,7 +18,6 @@ from factlab.retrieval.corpus import (
     Prefixes,
     TextEncoder,
     cached_corpus,
-    hard_negatives,
     known_prefixes,
     load_text_search,
     measure,
@@ -241,11 +240,6 @@ def test_recall_at_the_edges():
     assert recall_table(np.zeros((0, 1)), [1])['recall'].to_list() == [None]
     with pytest.raises(UsageError, match='deep'): recall_at_k(hits, [set(), {0}], [3])
     with pytest.raises(UsageError, match='sets'): recall_at_k(hits, [set()], [1])
-
-
-def test_hard_negatives_pass_over_what_may_be_evidence():
-    hits = Hits(np.array([[3, 1, 2, 0], [1, 2, -1, -1]]), np.array([[.99, .9, .8, .7], [.5, .4, -np.inf, -np.inf]], np.float32))
-    assert hard_negatives(hits, [{1}, {7}], 5) == [[2, 0], [1, 2]]
 
 
 # corpora

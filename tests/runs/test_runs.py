@@ -36,7 +36,8 @@ def number_of(call) -> int:
 
 
 def model_at(url: str, **options):
-    return load_openai('openai:any', 'any', {'base_url': url, 'backoff': '0.01', 'patience': '0.3', 'timeout': '5'} | {k: str(v) for k, v in options.items()})
+    return load_openai('openai:any', 'any',
+                       {'base_url': url, 'backoff': '0.01', 'patience': '0.3', 'timeout': '5'} | {k: str(v) for k, v in options.items()})
 
 
 @pytest.fixture
@@ -48,7 +49,8 @@ def store(tmp_path):
 def make(tmp_path, store):
     "make_run on a folder and a store of this test's own."
     def make(model, rows=None, method=ZERO, **options):
-        return make_run(rows_of(6) if rows is None else rows, method, model, **({'dataset': 'mine.jsonl', 'store': store, 'folder': tmp_path/'runs'} | options))
+        return make_run(rows_of(6) if rows is None else rows, method, model,
+                        **({'dataset': 'mine.jsonl', 'store': store, 'folder': tmp_path/'runs'} | options))
     return make
 
 
@@ -78,7 +80,8 @@ CHILD = '''
 
 def start_child(url: str, folder, count: int = 60, limit: int = 0) -> subprocess.Popen:
     code = textwrap.dedent(CHILD).format(tests=os.path.dirname(os.path.dirname(__file__)))
-    return subprocess.Popen([sys.executable, '-c', code, url, str(folder), str(count), str(limit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([sys.executable, '-c', code, url, str(folder), str(count), str(limit)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True,
                             env={**os.environ, 'FACTLAB_PROGRESS': '0'})
 
 
@@ -140,7 +143,8 @@ def test_failed_rows_are_asked_again_and_unparsed_are_not(make):
     with MisbehavingServer(lambda call: faults.get(number_of(call), answer('A. wrong'))) as server:
         model = model_at(server.url)
         first = make(model)
-        assert first.predictions['status'].to_list() == ['ok', 'ok', 'failed', 'ok', 'unparsed', 'ok'] and 'content policy' in first.predictions['reason'][2]
+        assert first.predictions['status'].to_list() == ['ok', 'ok', 'failed', 'ok', 'unparsed', 'ok']
+        assert 'content policy' in first.predictions['reason'][2]
         assert first.manifest['counts'] == {'ok': 4, 'failed': 1, 'unparsed': 1} and len(server.calls) == 6
         again = make(model)
         assert len(server.calls) == 7 and again.manifest['counts']['failed'] == 1
@@ -175,8 +179,11 @@ def test_a_finished_run_is_read_without_a_call_and_without_a_store(make, tmp_pat
 
 def test_what_changes_answers_changes_the_run_and_what_does_not_does_not():
     rows, model = rows_of(3), scripted()
-    def id_of(rows=rows, method=ZERO, model=model, dataset='a/mine.jsonl', **options): return run_id(run_spec(rows, method, model, dataset=dataset, **options))
-    different = [id_of(), id_of(rows_of(4)), id_of(rows.reverse()), id_of(method=Binary()), id_of(method=prompt_set(retry_unparsed=False).localizers('zero_shot')[1]), id_of(method=prompt_set().localizers('zero_shot')[0]), id_of(method=FactScore()),
+    def id_of(rows=rows, method=ZERO, model=model, dataset='a/mine.jsonl', **options):
+        return run_id(run_spec(rows, method, model, dataset=dataset, **options))
+    different = [id_of(), id_of(rows_of(4)), id_of(rows.reverse()), id_of(method=Binary()),
+                 id_of(method=prompt_set(retry_unparsed=False).localizers('zero_shot')[1]),
+                 id_of(method=prompt_set().localizers('zero_shot')[0]), id_of(method=FactScore()),
                  id_of(model=scripted('other')), id_of(seed=1), id_of(repeat=1)]
     assert len(set(different)) == len(different) and len({name[-10:] for name in different}) == len(different)
     assert id_of() == id_of(dataset='/home/me/mine.jsonl') and id_of(dataset='other.jsonl')[-10:] == id_of()[-10:]
@@ -197,7 +204,8 @@ def test_a_manifest_names_what_the_numbers_rest_on_and_no_secret(make, monkeypat
     assert found['format'] == MANIFEST_FORMAT and found['state'] == 'complete' and found['seed'] == 7 and found['calls'] == 6
     assert found['method']['prompts'] == [{'id': ZERO.prompt.id, 'source': 'ours', 'sha256': ZERO.prompt.sha256}]
     assert found['tokens'] == {name: run.predictions[f'{name}_tokens'].sum() for name in ('prompt', 'completion')}
-    assert found['cost'] == pytest.approx((found['tokens']['prompt'] + 2*found['tokens']['completion'])/1e6) and found['versions']['factlab']
+    assert found['cost'] == pytest.approx((found['tokens']['prompt'] + 2*found['tokens']['completion'])/1e6)
+    assert found['versions']['factlab']
     assert 'secret' not in (run.folder/'manifest.json').read_text()
 
 
@@ -211,7 +219,10 @@ def test_a_dry_run_makes_no_folder(make, tmp_path):
     dry = DryRun(model, {ZERO.prompt.name: 'A. placeholder'})
     dry.dry_run = True
     run = make(dry)
-    assert run.folder is None and run.predictions['predicted'].to_list() == [['placeholder']]*6 and not model.asked and not (tmp_path/'runs').exists()
+    assert run.folder is None
+    assert run.predictions['predicted'].to_list() == [['placeholder']]*6
+    assert not model.asked
+    assert not (tmp_path/'runs').exists()
     assert dry.estimate()['calls'].to_list() == [6]
 
 
@@ -243,7 +254,8 @@ def test_answers_of_any_schema_are_a_run(make, tmp_path, column, dtype, read, sc
     run = make(model, method=method)
     found = load_run(run.id, tmp_path/'runs')
     assert method.schema.check(found.predictions).equals(run.predictions) and found.manifest['schema'] == schema
-    assert found.manifest['file'].startswith(schema.replace(' ', '_') + '-') and list(found.manifest['columns']) == found.predictions.columns
+    assert found.manifest['file'].startswith(schema.replace(' ', '_') + '-')
+    assert list(found.manifest['columns']) == found.predictions.columns
     assert make(model, method=method).manifest == run.manifest and len(model.asked) == 6
     assert run.manifest['method']['version'] == {'threshold': .5}
 
@@ -288,9 +300,11 @@ def test_a_newer_run_is_refused_with_a_clear_word(make, tmp_path):
     assert json.loads((run.folder/'manifest.json').read_text()) == newer
 
 
-BROKEN = {'cut': '{"format": 1, "id"', 'empty': '', 'list': '[]', 'null': 'null', 'text': '"x"', 'not ours': '{"a": 1}', 'no keys': '{"format": 1}',
+BROKEN = {'cut': '{"format": 1, "id"', 'empty': '', 'list': '[]', 'null': 'null', 'text': '"x"', 'not ours': '{"a": 1}',
+          'no keys': '{"format": 1}',
           'format is text': '{"format": "1"}', 'format is true': '{"format": true}', 'binary': b'\xff\xfe\x00', 'no state': None,
-          'null parts': json.dumps({'format': 1, 'state': 'complete'} | dict.fromkeys(('id', 'dataset', 'method', 'model', 'counts', 'file', 'sha256', 'schema', 'calls', 'tokens')))}
+          'null parts': json.dumps({'format': 1, 'state': 'complete'} | dict.fromkeys(('id', 'dataset', 'method', 'model', 'counts',
+                                                                                       'file', 'sha256', 'schema', 'calls', 'tokens')))}
 
 @pytest.mark.parametrize('fault', BROKEN)
 def test_a_damaged_manifest_is_named_and_hides_no_other_run(make, tmp_path, fault):

@@ -43,9 +43,12 @@ def statements():
     rows = []
     for at, (name, town, trade) in enumerate(zip(NAMES, TOWNS, TRADES, strict=True)):
         year, prizes = 1901 + 11*at, 3 + at
-        said = [(f'{name} is a {trade} who was born in {year} in {town}.', [f'{name} is a {trade}.', f'{name} was born in {year}.', f'{name} was born in {town}.']),
-                (f'{name} won {prizes} prizes and moved to Vienna in {year + 30}.', [f'{name} won {prizes} prizes.', f'{name} moved to Vienna in {year + 30}.']),
-                (f'In {year + 40} the old museum in {town} opened a large exhibition.', [f'The old museum opened a large exhibition in {year + 40}.'])]
+        said = [(f'{name} is a {trade} who was born in {year} in {town}.',
+                 [f'{name} is a {trade}.', f'{name} was born in {year}.', f'{name} was born in {town}.']),
+                (f'{name} won {prizes} prizes and moved to Vienna in {year + 30}.',
+                 [f'{name} won {prizes} prizes.', f'{name} moved to Vienna in {year + 30}.']),
+                (f'In {year + 40} the old museum in {town} opened a large exhibition.',
+                 [f'The old museum opened a large exhibition in {year + 40}.'])]
         for number, (sentence, claims) in enumerate(said):
             rows.append({'id': f'{at}-{number}', 'page': name, 'source': 'ours', 'sentence': sentence, 'claims': claims,
                          'before': said[number - 1][0] if number else '', 'after': said[number + 1][0] if number < 2 else ''})
@@ -62,7 +65,10 @@ def test_the_same_seed_makes_the_same_pairs_and_another_seed_others(statements, 
 
 def test_what_is_made_of_a_statement_does_not_depend_on_its_place(statements):
     shuffled = statements.sort('page', 'id', descending=[True, False])
-    ours, theirs = (make_pairs(frame, seed=3).filter(pl.col('kind').is_in(['exclusive', 'date'])).select('claim', 'evidence', 'label').rows() for frame in (statements, shuffled))
+    def edits(frame):
+        pairs = make_pairs(frame, seed=3).filter(pl.col('kind').is_in(['exclusive', 'date']))
+        return pairs.select('claim', 'evidence', 'label').rows()
+    ours, theirs = edits(statements), edits(shuffled)
     assert len(set(ours) & set(theirs)) > .8*len(set(ours))
 
 
@@ -84,7 +90,8 @@ def test_neither_text_alone_tells_the_label(pairs, column):
     from sklearn.model_selection import GroupKFold, cross_val_predict
     supported = (pairs['label'] == 'ENT').to_numpy()
     words = CountVectorizer(binary=True).fit_transform(pairs[column])
-    score = cross_val_predict(LogisticRegression(C=.1, max_iter=300), words, supported, groups=pairs['group'].to_list(), cv=GroupKFold(4), method='predict_proba')
+    score = cross_val_predict(LogisticRegression(C=.1, max_iter=300), words, supported, groups=pairs['group'].to_list(), cv=GroupKFold(4),
+                              method='predict_proba')
     assert .35 < roc_auc_score(supported, score[:, 1]) < .62
 
 
@@ -115,7 +122,8 @@ def test_words_are_replaced_whole_and_patterns_in_them_mean_nothing():
 
 
 def test_edits_that_get_into_each_others_way_are_not_joined():
-    edits = [Edit('exclusive', 'won', 'lost', 'CONTR'), Edit('exclusive', 'lost', 'won', 'CONTR'), Edit('entity:person', 'Ann', 'Bo', 'CONTR'),
+    edits = [Edit('exclusive', 'won', 'lost', 'CONTR'), Edit('exclusive', 'lost', 'won', 'CONTR'),
+             Edit('entity:person', 'Ann', 'Bo', 'CONTR'),
              Edit('word', 'cup', 'race', 'NEUT'), Edit('word', 'missing', 'x', 'NEUT')]
     joint, swaps = compatible_edits(edits, 'Ann won the cup that Bo had wanted.', 3)
     assert [edit.old for edit in joint] == ['won', 'cup'] and [edit.kind for edit in swaps] == ['swap']
@@ -126,7 +134,8 @@ def test_another_number_is_another_and_written_alike(text):
     rng = random.Random(0)
     for _ in range(200):
         new = other_number(text, rng)
-        assert new is None or (new != text and (',' in new) >= (',' in text and len(new) > 3) and ('.' in new) == ('.' in text) and new[0].isupper() == text[0].isupper())
+        assert new is None or (new != text and (',' in new) >= (',' in text and len(new) > 3) and ('.' in new) == ('.' in text)
+                               and new[0].isupper() == text[0].isupper())
     assert any(other_number(text, rng) for _ in range(20))
 
 
@@ -139,7 +148,8 @@ def test_bounds_hold_on_one_side_and_fail_on_the_other():
         made = bound_pairs(f'The choir has {old} members.', f'It has {old} members.', [Edit('number', old, new, 'CONTR')], random.Random(2))
         assert len(made) == 4
         for draft in made:
-            value, bound = (float(next(word for word in text.split() if word[0].isdigit()).replace(',', '')) for text in (draft.evidence, draft.claim))
+            value, bound = (float(next(word for word in text.split() if word[0].isdigit()).replace(',', ''))
+                            for text in (draft.evidence, draft.claim))
             above = any(word in draft.claim for word in ('more', 'over', 'at least'))
             assert (value > bound) == above if draft.label == 'ENT' else (value > bound) != above
     assert number_between(Edit('number', '5', '6', 'CONTR')) is None and number_between(Edit('number', 'five', 'nine', 'CONTR')) is None
@@ -158,7 +168,8 @@ def test_negations(sentence, expected):
     assert (found or '').replace(' .', '.') == (expected or '').replace(' .', '.')
 
 
-@pytest.mark.parametrize('sentence', ['Only a few of the ships reached the harbour in June 1901.', 'Ada Voss did not build the bridge in Rome.',
+@pytest.mark.parametrize('sentence',
+                         ['Only a few of the ships reached the harbour in June 1901.', 'Ada Voss did not build the bridge in Rome.',
                                       'Most of the houses in the town were, without a doubt, old.'])
 def test_nothing_is_cut_out_of_sentences_in_which_leaving_out_is_not_safe(sentence):
     assert cut_claims(load_pipeline()(sentence), random.Random(1)) == []
@@ -180,7 +191,8 @@ def test_balancing_drops_what_has_no_counterpart(pairs):
 
 
 def test_statements_of_passages_know_their_neighbours():
-    text = 'The mill was built in 1820 by a large company. It burned down in 1904 after a storm. A museum now stands in its place near the river.'
+    text = ('The mill was built in 1820 by a large company. It burned down in 1904 after a storm. '
+            'A museum now stands in its place near the river.')
     found = passage_statements(PASSAGES.frame([{'id': 'm', 'page': 'Mill', 'text': text}]), 'ours')
     middle = found.filter(pl.col('sentence').str.starts_with('It burned')).row(0, named=True)
     assert middle['before'].startswith('The mill') and middle['after'].startswith('A museum') and middle['claims']
@@ -203,7 +215,8 @@ def test_wrong_input_is_named(statements):
 
 
 def test_facts_become_statements_without_their_truth():
-    frame = pl.DataFrame({'id': ['a'], 'topic': ['T'], 'system': ['s'], 'sentence': [' A bee flew. '], 'facts': [['A bee flew.', '', 'ok']], 'labels': [['NS', 'S', 'S']]})
+    frame = pl.DataFrame({'id': ['a'], 'topic': ['T'], 'system': ['s'], 'sentence': [' A bee flew. '], 'facts': [['A bee flew.', '', 'ok']],
+                          'labels': [['NS', 'S', 'S']]})
     row = factscore_statements(frame).row(0, named=True)
     assert row['sentence'] == 'A bee flew.' and row['claims'] == ['A bee flew.'] and 'labels' not in row
 
@@ -222,7 +235,8 @@ print(len(pairs), digest([pairs.rows(), split_by(pairs['group'], {'train': .7, '
 def test_neither_the_order_of_sets_nor_threads_change_the_pairs():
     "The order of a set's members differs between processes with other hash seeds, that of polars' groups between numbers of threads."
     running = [subprocess.Popen([sys.executable, '-c', MAKING], stdout=subprocess.PIPE, text=True,
-                                env=os.environ | {'PYTHONHASHSEED': seed, 'POLARS_MAX_THREADS': threads}) for seed, threads in (('1', '1'), ('20', '2'))]
+                                env=os.environ | {'PYTHONHASHSEED': seed, 'POLARS_MAX_THREADS': threads})
+               for seed, threads in (('1', '1'), ('20', '2'))]
     told = [process.communicate()[0].split() for process in running]
     assert told[0] == told[1] and int(told[0][0]) > 20
 

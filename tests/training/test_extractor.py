@@ -71,12 +71,14 @@ def test_people_held_out_are_not_trained_on():
     factscore = load_factscore()
     trained = {example.group for example in biography_examples(factscore.filter(pl.col('split') == 'train'))}
     held_out = claim_texts('factscore')
-    ours = ' '.join(text for example in own_examples() for text in (example.group, *(message.content for message in example.messages), *example.claims))
+    ours = ' '.join(text for example in own_examples()
+                    for text in (example.group, *(message.content for message in example.messages), *example.claims))
     assert not [person for person in factscore['topic'].unique() if person in ours]
     assert not trained & set(held_out['group']) and len(held_out) >= 60 and held_out['group'].n_unique() >= 30
 
 
-@pytest.mark.parametrize(('claim', 'expected'), [('He sang.', 'Ann Ek sang.'), ('His voice is low.', "Ann Ek's voice is low."), ('Hers is low.', 'Hers is low.'),
+@pytest.mark.parametrize(('claim', 'expected'),
+                         [('He sang.', 'Ann Ek sang.'), ('His voice is low.', "Ann Ek's voice is low."), ('Hers is low.', 'Hers is low.'),
                                                  ('The choir saw her.', 'The choir saw her.'), ('', ''), ('He', 'Ann Ek')])
 def test_a_name_takes_the_place_of_a_pronoun_at_the_beginning(claim, expected): assert with_name(claim, 'Ann Ek') == expected
 
@@ -108,7 +110,8 @@ def test_the_loss_is_that_of_transformers(chat, short):
     labels = torch.tensor([[-100]*len(one.prompt) + one.answer + [-100]*(width - one.length) for one in batch])
     mask = torch.tensor([[1]*one.length + [0]*(width - one.length) for one in batch])
     with torch.no_grad():
-        assert training.answer_loss(model, batch).item() == pytest.approx(model(input_ids=ids, attention_mask=mask, labels=labels).loss.item(), rel=NETWORK)
+        expected = model(input_ids=ids, attention_mask=mask, labels=labels).loss.item()
+        assert training.answer_loss(model, batch).item() == pytest.approx(expected, rel=NETWORK)
 
 
 def test_training_lowers_the_loss_and_goes_on_where_it_was_stopped(tmp_path, short):
@@ -166,7 +169,8 @@ def test_what_does_not_fit_is_refused(tmp_path):
 
 def test_a_claim_goes_to_the_sentence_that_it_was_taken_from():
     split = ['Lund is a town in Sweden.', 'Its university was founded in 1666.', 'The cathedral is built of sandstone.']
-    claims = ['The university of Lund was founded in 1666.', "Lund's cathedral is of sandstone.", 'Lund is a town.', 'Lund lies in Sweden.', 'Ystad.']
+    claims = ['The university of Lund was founded in 1666.', "Lund's cathedral is of sandstone.", 'Lund is a town.', 'Lund lies in Sweden.',
+              'Ystad.']
     assert nearest_sentences(claims, split) == [1, 2, 0, 0, None] and nearest_sentences(claims, []) == [None]*5
 
 
@@ -177,19 +181,22 @@ def test_passages_to_train_on_train_and_held_out_ones_measure(tmp_path, monkeypa
     monkeypatch.setattr(training, 'example_tokens', lambda examples, *rest: seen.extend(examples) or example_tokens(examples, *rest))
     trained = train_extractor(tmp_path/'work', examples, ExtractorSettings(steps=2, batch=2, rank=1, dtype='float32'))
     train, held_out = (own.rows.filter(pl.col('split') == split) for split in ('train', 'dev'))
-    assert len(trained.losses) == 2 and {example.group for example in seen} == {*train['page']} and not {*train['page']} & {*held_out['page']}
+    assert len(trained.losses) == 2 and {example.group for example in seen} == {*train['page']}
+    assert not {*train['page']} & {*held_out['page']}
     told = [claim for example in seen for claim in example.claims]
     assert sorted(told) == sorted(claim for claims in train['claims'] for claim in claims), 'every claim of these passages has a sentence'
     prompts = {messages for text in train['passage'] for messages in extractor_prompts(text)}
     assert {example.messages for example in seen} <= prompts, 'in the form that is asked'
     assert claim_texts(own).select('group', 'text', 'claims').rows() == held_out.select('page', 'passage', 'claims').rows()
     card = training.extractor_card(trained, examples, ExtractorSettings(steps=2), [], '2026-01-01', own)
-    assert [(row['name'], row['rows']) for row in card['data']] == [('mine.parquet (OASIS-shaped)', len(examples))] and '--data mine.parquet' in card['command']
+    assert [(row['name'], row['rows']) for row in card['data']] == [('mine.parquet (OASIS-shaped)', len(examples))]
+    assert '--data mine.parquet' in card['command']
     assert not any('biographies' in limit for limit in card['limits'])
     silent = training.Extraction('silent', claim_texts(own, 1), [Parsed([])])
     assert [row['low'] for row in training.metric_rows('one page', silent.means(resamples=50))] == [None]*3
     part = put_part(trained.folder, tmp_path/'part', card)
-    assert read_card(part)['data'][0]['licence'] == 'as stated by whoever made the data' and (part/WEIGHTS).read_bytes() == (trained.folder/WEIGHTS).read_bytes()
+    assert read_card(part)['data'][0]['licence'] == 'as stated by whoever made the data'
+    assert (part/WEIGHTS).read_bytes() == (trained.folder/WEIGHTS).read_bytes()
     with pytest.raises(ModelError, match='data is empty'): put_part(trained.folder, tmp_path/'half', card | {'data': []})
     assert not (tmp_path/'half').exists()
 

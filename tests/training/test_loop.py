@@ -68,7 +68,8 @@ def test_a_finished_run_returns_at_once_and_more_steps_go_on(tmp_path):
 
 
 @pytest.mark.parametrize('change, expected', [
-    ({'settings': {'seed': 1, 'judged': 3}}, 'seed is 0 there and 1 here'), ({'settings': {'seed': 0, 'judged': 2}}, 'human_oversampling is 3 there'),
+    ({'settings': {'seed': 1, 'judged': 3}}, 'seed is 0 there and 1 here'),
+    ({'settings': {'seed': 0, 'judged': 2}}, 'human_oversampling is 3 there'),
     ({'data': 'cd'}, 'training data are others'), ({'base': 'gguf:2'}, 'base model has other weights'),
     ({'part': 'extractor'}, 'verifier there and the extractor here')])
 def test_another_trainings_checkpoint_is_refused_kept_and_named(tmp_path, change, expected):
@@ -86,7 +87,8 @@ def test_a_damaged_checkpoint_says_what_to_do(tmp_path, content):
 
 def test_a_checkpoint_that_is_none_of_ours_is_damaged(tmp_path):
     from safetensors.torch import save_file
-    for header in ({}, {'format': 'another'}, {'format': 'factlab training checkpoint 1', 'identity': json.dumps(IDENTITY), 'step': '1', 'losses': '[1.0]', 'notes': '{}'}):
+    whole = {'format': 'factlab training checkpoint 1', 'identity': json.dumps(IDENTITY), 'step': '1', 'losses': '[1.0]', 'notes': '{}'}
+    for header in ({}, {'format': 'another'}, whole | {'step': 'one'}, whole):  # the last one lacks the weights
         save_file({'x': torch.zeros(1)}, str(tmp_path/CHECKPOINT), metadata=header)
         with pytest.raises(DataError, match='delete it'): learning(tmp_path)
 
@@ -108,7 +110,8 @@ def test_what_a_training_notes_is_kept(tmp_path):
 
 def test_nothing_is_written_where_the_disk_refuses(tmp_path):
     (tmp_path/'file').write_text('')
-    with pytest.raises(DataError, match='cannot write'): save_checkpoint(tmp_path/'file', Learner({'w': torch.nn.Parameter(torch.ones(1))}, .1), Run(), IDENTITY)
+    with pytest.raises(DataError, match='cannot write'):
+        save_checkpoint(tmp_path/'file', Learner({'w': torch.nn.Parameter(torch.ones(1))}, .1), Run(), IDENTITY)
 
 
 @given(st.dictionaries(st.sampled_from('abc'), st.integers(0, 2)), st.dictionaries(st.sampled_from('abc'), st.integers(0, 2)))
@@ -117,7 +120,8 @@ def test_identities_differ_exactly_where_their_settings_do(one, other):
     assert len(found) == sum(one.get(name) != other.get(name) for name in {*one, *other})
 
 
-@pytest.mark.parametrize('part, settings', [('extractor', ExtractorSettings()), ('retriever', RetrieverSettings()), ('verifier', VerifierSettings())])
+@pytest.mark.parametrize('part, settings',
+                         [('extractor', ExtractorSettings()), ('retriever', RetrieverSettings()), ('verifier', VerifierSettings())])
 def test_every_recorded_name_is_of_a_field(part, settings):
     recorded = recorded_settings(part, settings)
     assert set(RECORDED_NAMES[part]) <= set(vars(settings)) and len(recorded) == len(vars(settings))

@@ -48,12 +48,15 @@ def test_any_text_is_a_question_or_none(text):
 
 
 def test_an_answer_keeps_the_sentence_that_holds_it():
-    rows = [{'id': str(start), 'page': 'p', 'passage': PASSAGE, 'question': 'Who built the mill?', 'answer': 'x', 'start': start} for start in (0, 30, len(PASSAGE) - 5)]
+    rows = [{'id': str(start), 'page': 'p', 'passage': PASSAGE, 'question': 'Who built the mill?', 'answer': 'x', 'start': start}
+            for start in (0, 30, len(PASSAGE) - 5)]
     found = question_statements(QUESTIONS.frame(rows))
-    assert found['sentence'].str.slice(0, 3).to_list() == ['In ', 'In ', 'She'] and found['after'].to_list()[2] == '' and found['before'].to_list()[0] == ''
+    assert found['sentence'].str.slice(0, 3).to_list() == ['In ', 'In ', 'She'] and found['after'].to_list()[2] == ''
+    assert found['before'].to_list()[0] == ''
 
 
-TEXT = 'Horn will rebuild its library. It burned down in March. Nobody was hurt. Ida Holt leads the work. It begins in autumn. Rain is expected.'
+TEXT = ('Horn will rebuild its library. It burned down in March. Nobody was hurt. Ida Holt leads the work. It begins in autumn. '
+        'Rain is expected.')
 
 
 @given(st.integers(0, 5), st.integers(1, 60))
@@ -70,12 +73,14 @@ def test_evidence_for_a_mark_that_is_not_in_the_text_is_the_beginning():
 
 
 def summary_row(**changes) -> dict:
-    return {'id': 'a', 'text': TEXT, 'summary': 'Horn rebuilds a school.', 'inconsistent': True, 'intrinsic': False, 'extrinsic': True, 'evidence': 'Nobody was hurt.',
+    return {'id': 'a', 'text': TEXT, 'summary': 'Horn rebuilds a school.', 'inconsistent': True, 'intrinsic': False, 'extrinsic': True,
+            'evidence': 'Nobody was hurt.',
             'edited_summary': 'Horn rebuilds a library.'} | changes
 
 
 def test_labels_of_summaries():
-    rows = pl.DataFrame([summary_row(), summary_row(id='b', summary='S b.', intrinsic=True, extrinsic=False, edited_summary=' '), summary_row(id='c', summary='S c.', inconsistent=False),
+    rows = pl.DataFrame([summary_row(), summary_row(id='b', summary='S b.', intrinsic=True, extrinsic=False, edited_summary=' '),
+                         summary_row(id='c', summary='S c.', inconsistent=False),
                          summary_row(id='d', summary='S d.', intrinsic=True, edited_summary=None)])
     found = CLAIM_EVIDENCE_PAIRS.check(summary_pairs(rows))
     assert dict(found.select('id', 'label').rows()) == {'a#0': 'NEUT', 'b#0': 'CONTR', 'c#0': 'ENT', 'd#0': 'NEUT', 'a#1': 'ENT'}
@@ -84,8 +89,9 @@ def test_labels_of_summaries():
 
 
 def test_statements_of_both_kinds_make_pairs():
-    statements = pl.concat([summary_statements(summary_pairs(pl.DataFrame([summary_row(edited_summary='Ida Holt rebuilds the library of Horn in March.')]))),
-                            question_statements(QUESTIONS.frame([{'id': 'q', 'page': 'p', 'passage': PASSAGE, 'question': 'Who built the tidal mill?', 'answer': 'Oda Brandt', 'start': 21}]))])
+    corrected = pl.DataFrame([summary_row(edited_summary='Ida Holt rebuilds the library of Horn in March.')])
+    asked = {'id': 'q', 'page': 'p', 'passage': PASSAGE, 'question': 'Who built the tidal mill?', 'answer': 'Oda Brandt', 'start': 21}
+    statements = pl.concat([summary_statements(summary_pairs(corrected)), question_statements(QUESTIONS.frame([asked]))])
     assert len(STATEMENTS.check(statements)) == 2
     made = make_pairs(statements)
     assert set(made['label']) >= {'ENT', 'CONTR'} and {'defacto-edited', 'xquad-asked'} & set(made['source'])

@@ -1,4 +1,4 @@
-"""The retriever's training: the loss against eq. 6 written out, batches without false negatives, a run that is killed, and the part that ships."""
+"""The retriever's training: the loss of eq. 6, batches without false negatives, a run that is killed, and the part that ships."""
 import math
 from dataclasses import replace
 
@@ -39,7 +39,8 @@ from factlab.training.retriever import (
 SMALL = RetrieverSettings(steps=3, batch=3, rank=2, max_tokens=24, evaluate_every=2)
 
 
-def pairs_of(rows): return RETRIEVER_PAIRS.frame([dict(claim=f'claim {c}', passage=f'passage {p}', group=f'g{c}', source='sample') for c, p in rows])
+def pairs_of(rows):
+    return RETRIEVER_PAIRS.frame([dict(claim=f'claim {c}', passage=f'passage {p}', group=f'g{c}', source='sample') for c, p in rows])
 
 
 PAIRS = pairs_of([(i, i//2) for i in range(8)]).with_columns(split=pl.Series(['dev'] + ['train']*7))
@@ -134,8 +135,10 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, stop):
 
 
 def test_training_brings_a_claim_near_its_passage(tmp_path):
-    rows = [('Which animal guards the gate?', 'A bronze lion stands before the door.'), ('Who baked it?', 'The loaf came out of the oven of Anna Lind.'),
-            ('How high is it?', 'From foot to top one counts 412 steps.'), ('When did it end?', 'The last train left in the spring of 1961.')]
+    rows = [('Which animal guards the gate?', 'A bronze lion stands before the door.'),
+            ('Who baked it?', 'The loaf came out of the oven of Anna Lind.'),
+            ('How high is it?', 'From foot to top one counts 412 steps.'),
+            ('When did it end?', 'The last train left in the spring of 1961.')]
     pairs = RETRIEVER_PAIRS.frame([dict(claim=claim, passage=passage, group=claim, source='sample') for claim, passage in rows])
     curve = train_retriever(tmp_path, pairs, RetrieverSettings(steps=12, batch=4, learning_rate=1e-3, max_tokens=32, evaluate_every=6))
     before, after = Encoder('tiny'), Encoder(f'tiny?adapter={tmp_path}')
@@ -150,13 +153,15 @@ def test_pairs_and_the_set_aside():
     assert sample.group_by('group').agg(pl.col('split').n_unique())['split'].max() == 1 and {'train', 'dev'} == {*sample['split']}
     dev = dev_set(sample, max_claims=10, others=5)
     bearing = set(sample.select('claim', 'passage').iter_rows())
-    assert len(dev.claims) == 10 and all((claim, dev.pool[row]) in bearing for claim, rows in zip(dev.claims, dev.relevant, strict=True) for row in rows)
+    assert len(dev.claims) == 10
+    assert all((claim, dev.pool[row]) in bearing for claim, rows in zip(dev.claims, dev.relevant, strict=True) for row in rows)
     with pytest.raises(UsageError, match='nowhere'): training_pairs(['nowhere'])
     with pytest.raises(UsageError): training_pairs([])
 
 
 def test_an_oasis_shaped_file_trains_with_all_six_kinds_of_pairs(tmp_path, monkeypatch):
-    corpora.load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
+    split = pl.Series(['train']*4 + ['validation', 'test'])
+    corpora.load_oasis_sample().head(6).with_columns(split=split).write_parquet(tmp_path/'mine.parquet')
     own = training_data(tmp_path/'mine.parquet')
     pairs, seen, loss = oasis_pairs(own), [], RetrieverInTraining.loss
     monkeypatch.setattr(RetrieverInTraining, 'loss', lambda self, batch: seen.extend(batch) or loss(self, batch))
@@ -165,17 +170,22 @@ def test_an_oasis_shaped_file_trains_with_all_six_kinds_of_pairs(tmp_path, monke
     curve = train_retriever(tmp_path/'work', pairs, small)
     loop = {(claim, row[text], f'{kind}/{text}') for row in train.to_dicts() for text in ('passage', 'factual', 'unfactual')
             for kind, claims in (('claim', row['claims']), ('falsified', [row['falsified']])) for claim in claims}
-    assert {*pairs.filter(pl.col('split') == 'train').select('claim', 'passage', 'kind').iter_rows()} == loop and len({kind for *_, kind in loop}) == 6
+    assert {*pairs.filter(pl.col('split') == 'train').select('claim', 'passage', 'kind').iter_rows()} == loop
+    assert len({kind for *_, kind in loop}) == 6
     assert len(seen) == 8 and {*seen} <= {(claim, passage) for claim, passage, _ in loop}
     assert not {passage for _, passage in seen} & {*held_out['passage'], *held_out['factual'], *held_out['unfactual']}
     task = held_out_task(own)
-    assert {*task.claims['text']} == {*held_out['falsified'], *held_out['claims'].explode()} and {*train['passage']} < {*task.passages['text']}
+    assert {*task.claims['text']} == {*held_out['falsified'], *held_out['claims'].explode()}
+    assert {*train['passage']} < {*task.passages['text']}
     measured = before_and_after('tiny', f'tiny?adapter={tmp_path/"work"}', [task], [1])
     part = publish(tmp_path/'work', tmp_path/'part', small, pairs, measured, curve, '2026-01-01', own)
     card = adapters.read_card(part)
-    assert card['data'][0] == {'name': 'mine.parquet (OASIS-shaped)', 'licence': 'as stated by whoever made the data', 'rows': len(loop), 'use': 'trained'}
-    assert '--data mine.parquet' in card['command'] and card['metrics'][0]['set'] == 'mine.parquet (OASIS-shaped), held out' and not any('Climate' in limit for limit in card['limits'])
-    with pytest.raises(UsageError, match='no licence'): publish(tmp_path/'work', tmp_path/'half', small, pairs, measured, curve, '2026-01-01')
+    assert card['data'][0] == {'name': 'mine.parquet (OASIS-shaped)', 'licence': 'as stated by whoever made the data', 'rows': len(loop),
+                               'use': 'trained'}
+    assert '--data mine.parquet' in card['command'] and card['metrics'][0]['set'] == 'mine.parquet (OASIS-shaped), held out'
+    assert not any('Climate' in limit for limit in card['limits'])
+    with pytest.raises(UsageError, match='no licence'):
+        publish(tmp_path/'work', tmp_path/'half', small, pairs, measured, curve, '2026-01-01')
     assert not (tmp_path/'half').exists(), 'no weights without a card'
     with pytest.raises(UsageError, match='oasis_pairs'): training_pairs([str(tmp_path/'mine.parquet')])
 
@@ -194,7 +204,8 @@ def test_what_ships_is_trained_on_nothing_that_it_is_measured_on():
 
 
 def test_no_licence_no_card():
-    curve, train = TRAINING_CURVE.frame([dict(step=0, loss=None, dev_recall=.1), dict(step=2, loss=1., dev_recall=.2)]), PAIRS.with_columns(source=pl.lit('climate-fever'))
+    curve = TRAINING_CURVE.frame([dict(step=0, loss=None, dev_recall=.1), dict(step=2, loss=1., dev_recall=.2)])
+    train = PAIRS.with_columns(source=pl.lit('climate-fever'))
     with pytest.raises(UsageError, match='licence'): training_card(SMALL, train, BEFORE_AND_AFTER.frame(), curve, '2026-01-01')
     assert training_card(SMALL, PAIRS, BEFORE_AND_AFTER.frame(), curve, '2026-01-01')['settings']['step_kept'] == 2
 
@@ -216,7 +227,8 @@ def test_the_part_that_ships_is_what_its_card_says():
     assert recorded == {name: card['settings'][name] for name in recorded}, 'settings are written under the names of the shipped card'
     assert not {path.name for path in folder.iterdir()} - {'adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md'}
     unseen = [row for row in card['metrics'] if row['set'] == 'climate-fever']
-    assert unseen and all(row['difference_low'] > 0 or row['difference'] > 0 for row in unseen), 'not worse on the source it was not trained on'
+    better = [row['difference_low'] > 0 or row['difference'] > 0 for row in unseen]
+    assert unseen and all(better), 'not worse on the source it was not trained on'
     assert Encoder('retriever').identity == Encoder('tiny?adapter=retriever').identity != Encoder('tiny').identity
 
 

@@ -49,7 +49,8 @@ def few_pairs():
     rows = []
     for at, year in enumerate((1904, 1911, 1927, 1938, 1946, 1952)):
         for label, said in (('ENT', year), ('CONTR', year + 7)):
-            rows.append({'id': f's{at}#{label}', 'split': 'dev' if at == 5 else 'train', 'claim': f'The mill burned in {said}.', 'label': label,
+            rows.append({'id': f's{at}#{label}', 'split': 'dev' if at == 5 else 'train', 'claim': f'The mill burned in {said}.',
+                         'label': label,
                          'evidence': f'After a storm the mill burned down in {year}.', 'group': f'g{at}', 'source': 'ours', 'kind': 'date'})
     return pl.DataFrame(rows)
 
@@ -93,7 +94,8 @@ def test_a_killed_training_goes_on_where_it_was(trained, tmp_path):
 def test_the_checkpoint_of_another_training_is_refused_and_says_what_differs(trained, tmp_path):
     train_steps(few_pairs(), tmp_path, replace(SMALL, steps=2))
     with pytest.raises(UsageError, match='seed is 0 there and 1 here'): train_steps(few_pairs(), tmp_path, replace(SMALL, seed=1))
-    with pytest.raises(UsageError, match='human_oversampling is 3 there'): train_steps(few_pairs(), tmp_path, replace(SMALL, human_oversampling=2))
+    with pytest.raises(UsageError, match='human_oversampling is 3 there'):
+        train_steps(few_pairs(), tmp_path, replace(SMALL, human_oversampling=2))
     with pytest.raises(UsageError, match='training data are others'): train_steps(few_pairs().head(4), tmp_path, SMALL)
     with pytest.raises(UsageError, match='2 steps, more than 1'): train_steps(few_pairs(), tmp_path, replace(SMALL, steps=1))
     (tmp_path/CHECKPOINT).write_bytes(b'short')
@@ -103,7 +105,7 @@ def test_the_checkpoint_of_another_training_is_refused_and_says_what_differs(tra
 def test_settings_are_written_under_the_names_of_the_shipped_card():
     card = read_card(shipped('verifier'))
     recorded = VerifierSettings().recorded()
-    assert {name: value for name, value in recorded.items() if name != 'dtype'} == {name: value for name, value in card['settings'].items() if name != 'dtype'}
+    assert recorded | {'dtype': None} == card['settings'] | {'dtype': None}
     assert recorded['dtype'] in ('bfloat16', 'float32') and 'steps' not in VerifierSettings().decisive()
 
 
@@ -116,7 +118,8 @@ def test_the_second_phase_has_what_was_written_and_what_people_judged():
     made = few_pairs().with_columns(id=pl.format('made-{}', 'id'))
     judged = made.head(2).with_columns(source=pl.lit('defacto'), evidence=pl.lit('Judged.'))
     written = made.head(2).with_columns(source=pl.lit('written'), evidence=pl.lit('Written.'))
-    first, second = (Counter(group.evidence for groups in phase for group in groups) for phase in curriculum(pl.concat([made, judged, written]), 3))
+    first, second = (Counter(group.evidence for groups in phase for group in groups)
+                     for phase in curriculum(pl.concat([made, judged, written]), 3))
     assert first['Judged.'] == second['Judged.'] == 3 and 'Written.' not in first and second['Written.'] == 1
     assert sum(first.values()) == 6 + 3 and sum(second.values()) == 2 + 3 + 1
     alone = curriculum(made, 3)
@@ -153,7 +156,8 @@ def test_the_whole_training_leaves_a_part_with_a_card(tmp_path):
     folder, losses = train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, notes=['Trained in a test.'])
     card = read_card(folder)
     assert len(losses) == card['steps'] == 3 and card['metrics'][-1]['set'] == 'own' and card['limits'][-1] == 'Trained in a test.'
-    assert {row['use'] for row in card['data']} == {'trained', 'calibrated'} and sum(row['rows'] for row in card['data']) == len(few_pairs())
+    assert {row['use'] for row in card['data']} == {'trained', 'calibrated'}
+    assert sum(row['rows'] for row in card['data']) == len(few_pairs())
     assert np.isfinite(TinyVerifier(folder).probabilities([('a', 'b')], store=False)).all()
     assert read_losses(folder) == pytest.approx(losses, abs=1e-4)
 
@@ -172,7 +176,8 @@ def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tm
     loop = set()
     for row in train.to_dicts():
         true_texts, altered = ('passage', 'factual'), row['claims'][row['altered']]
-        loop |= {(row[text], claim, 'ENT') for text in true_texts for claim in row['claims']} | {(row['unfactual'], row['falsified'], 'ENT')}
+        loop |= {(row[text], claim, 'ENT') for text in true_texts for claim in row['claims']}
+        loop |= {(row['unfactual'], row['falsified'], 'ENT')}
         loop |= {(row[text], row['falsified'], 'CONTR') for text in true_texts} | {(row['unfactual'], altered, 'CONTR')}
     assert {*used.filter(pl.col('label') != 'NEUT').select('evidence', 'claim', 'label').iter_rows()} == loop
     others = {(row['page'], claim): row['page_passages'] for row in train.to_dicts() for claim in row['claims']}

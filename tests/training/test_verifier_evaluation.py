@@ -22,8 +22,10 @@ def test_auroc_and_balanced_accuracy_agree_with_scikit_learn():
         truth, group = rng.random(120) < .4, rng.integers(0, 30, 120)
         score = np.round(truth*.7 + rng.normal(size=120), 1)
         found, accuracy = grouped_auroc(truth, score, group, resamples=300), grouped_balanced_accuracy(truth, score > .4, group)
-        assert found.estimate == pytest.approx(roc_auc_score(truth, score)) and found.low < found.estimate < found.high and found.n == len(set(group))
-        assert accuracy.estimate == pytest.approx(balanced_accuracy_score(truth, score > .4)) and accuracy.low < accuracy.estimate < accuracy.high
+        assert found.estimate == pytest.approx(roc_auc_score(truth, score)) and found.low < found.estimate < found.high
+        assert found.n == len(set(group))
+        assert accuracy.estimate == pytest.approx(balanced_accuracy_score(truth, score > .4))
+        assert accuracy.low < accuracy.estimate < accuracy.high
 
 
 def test_intervals_over_groups_are_wider_where_groups_repeat():
@@ -43,7 +45,8 @@ def test_thresholds_are_the_best_there_are():
 
 
 def test_differences_are_paired():
-    pairs = MEASURED_PAIRS.frame([{'id': str(at), 'set': 'own', 'claim': 'c', 'evidence': 'e', 'supported': at % 2 == 0, 'group': str(at)} for at in range(60)])
+    pairs = MEASURED_PAIRS.frame([{'id': str(at), 'set': 'own', 'claim': 'c', 'evidence': 'e', 'supported': at % 2 == 0, 'group': str(at)}
+                                  for at in range(60)])
     truth = pairs['supported'].to_numpy()
     rows = evaluation_rows(pairs, {'ours': truth*.8, 'same': truth*.8, 'wrong': ~truth*.8}, {'ours': .5, 'same': .5, 'wrong': .5})
     found = {row['system']: row for row in rows if row['metric'] == 'balanced accuracy'}

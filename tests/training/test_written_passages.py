@@ -13,10 +13,14 @@ from factlab.training.edited_pairs import content_words
 from factlab.training.written_passages import ELSEWHERE, WRITTEN, load_written, with_changes, written_pairs
 
 MILL = {'topic': 'Tidal mill', 'style': 'encyclopedia',
-        'sentences': ['The tidal mill at Horn was built by monks.', 'It ground barley until a storm broke its wheel.', 'A baker owns it today.'],
-        'facts': [{'at': 0, 'old': 'monks', 'new': 'sailors', 'claim': 'Monks put up the mill of Horn.', 'altered': 'Sailors put up the mill of Horn.'},
-                  {'at': 1, 'old': 'a storm', 'new': 'a flood', 'claim': "Wind ruined the wheel of Horn's mill.", 'altered': "High water ruined the wheel of Horn's mill."},
-                  {'at': 1, 'old': 'barley', 'new': 'maize', 'claim': 'The mill at Horn worked barley.', 'altered': 'The mill at Horn worked maize.'}]}
+        'sentences': ['The tidal mill at Horn was built by monks.', 'It ground barley until a storm broke its wheel.',
+                      'A baker owns it today.'],
+        'facts': [{'at': 0, 'old': 'monks', 'new': 'sailors', 'claim': 'Monks put up the mill of Horn.',
+                   'altered': 'Sailors put up the mill of Horn.'},
+                  {'at': 1, 'old': 'a storm', 'new': 'a flood', 'claim': "Wind ruined the wheel of Horn's mill.",
+                   'altered': "High water ruined the wheel of Horn's mill."},
+                  {'at': 1, 'old': 'barley', 'new': 'maize', 'claim': 'The mill at Horn worked barley.',
+                   'altered': 'The mill at Horn worked maize.'}]}
 
 
 def frame(*rows): return WRITTEN.frame([{'id': f'w{at}', **row} for at, row in enumerate(rows)])
@@ -37,7 +41,8 @@ def test_labels_follow_from_whether_the_evidence_tells_the_claim():
 def test_no_evidence_gives_its_label_away_and_the_seed_decides():
     written = load_written().head(40)
     pairs = written_pairs(written)
-    counts = pairs.filter(pl.col('kind') != ELSEWHERE).group_by('evidence').agg(ent=(pl.col('label') == 'ENT').sum(), rest=(pl.col('label') != 'ENT').sum())
+    own, supported = pairs.filter(pl.col('kind') != ELSEWHERE), pl.col('label') == 'ENT'
+    counts = own.group_by('evidence').agg(ent=supported.sum(), rest=(~supported).sum())
     assert (counts['ent'] == counts['rest']).all() and pairs['id'].is_unique().all()
     assert pairs.equals(written_pairs(written)) and not pairs.equals(written_pairs(written, seed=1))
     assert pairs.group_by('claim', 'evidence').len()['len'].max() == 1
@@ -53,14 +58,17 @@ def test_both_claims_of_a_fact_meet_one_passage_on_something_else():
     assert (far['claim'].replace_strict(own) != far['id'].str.slice(0, 12)).all() and set(far['evidence']) <= set(near['evidence'])
     met = dict(far.select('claim', 'evidence').iter_rows())
     assert all(met[fact['claim']] == met[fact['altered']] for row in written.iter_rows(named=True) for fact in row['facts'])
-    assert far.select('evidence', 'group').unique().join(near.select('evidence', own='group').unique(), on='evidence').filter(pl.col('group') != pl.col('own')).is_empty()
+    both = far.select('evidence', 'group').unique().join(near.select('evidence', own='group').unique(), on='evidence')
+    assert both.filter(pl.col('group') != pl.col('own')).is_empty()
 
 
 def test_the_nearest_passage_on_something_else_is_that_of_the_same_words():
     inn = {'topic': 'Inn', 'style': 'encyclopedia', 'sentences': ['An inn by the ford served travellers.', 'Its cellar flooded.'],
-           'facts': [{'at': 0, 'old': 'the ford', 'new': 'the lock', 'claim': 'Travellers ate at an inn beside a ford.', 'altered': 'Travellers ate at an inn beside a lock.'}]}
+           'facts': [{'at': 0, 'old': 'the ford', 'new': 'the lock', 'claim': 'Travellers ate at an inn beside a ford.',
+                      'altered': 'Travellers ate at an inn beside a lock.'}]}
     bakery = inn | {'topic': 'Bakery', 'sentences': ['A baker of Horn sold barley bread.', 'He closed early.'],
-                    'facts': [{'at': 0, 'old': 'barley', 'new': 'maize', 'claim': 'Barley bread was sold in Horn.', 'altered': 'Maize bread was sold in Horn.'}]}
+                    'facts': [{'at': 0, 'old': 'barley', 'new': 'maize', 'claim': 'Barley bread was sold in Horn.',
+                               'altered': 'Maize bread was sold in Horn.'}]}
     far = written_pairs(frame(MILL, inn, bakery), near=1).filter(kind=ELSEWHERE)
     barley = far.filter(pl.col('claim') == 'The mill at Horn worked barley.')
     assert barley['group'].to_list() == ['written/Bakery']
@@ -78,17 +86,22 @@ def test_what_ships_is_sound_and_about_nothing_that_is_measured():
             assert not any(len(words & other) > .8*len(words | other) for other in measured), fact
     facts = written.explode('facts', empty_as_null=False).unnest('facts')
     negated = [facts[name].str.contains(r"(?i)\bnot?\b|n't\b|\bnever\b").mean() for name in ('claim', 'altered')]
-    assert abs(negated[0] - negated[1]) < .05 and abs(facts['claim'].str.len_chars().mean()/facts['altered'].str.len_chars().mean() - 1) < .05
+    assert abs(negated[0] - negated[1]) < .05
+    assert abs(facts['claim'].str.len_chars().mean()/facts['altered'].str.len_chars().mean() - 1) < .05
 
 
 FACT = MILL['facts'][0]
 
 
 @pytest.mark.parametrize('change, expected', [
-    ({'topic': ''}, 'missing or empty'), ({'more': 1}, 'expected the fields'), ({'sentences': 'The mill.'}, 'must be lists'), ({'facts': []}, 'must be lists'),
-    ({'facts': [FACT | {'at': 7}]}, 'sentence 7'), ({'facts': [FACT | {'at': '0'}]}, 'the number of its sentence'), ({'facts': [FACT | {'at': -1}]}, 'sentence -1'),
-    ({'facts': [FACT | {'old': 'nuns'}]}, 'stands 0 times'), ({'facts': [FACT | {'old': 'm'}]}, 'times in sentence 0'), ({'facts': [FACT | {'altered': FACT['claim']}]}, 'the same'),
-    ({'facts': [FACT, FACT | {'claim': 'x'}]}, 'stands 0 times'), ({'facts': [FACT | {'new': None}]}, 'missing or empty'), ({'facts': ['x']}, 'the number of its sentence')])
+    ({'topic': ''}, 'missing or empty'), ({'more': 1}, 'expected the fields'), ({'sentences': 'The mill.'}, 'must be lists'),
+                                              ({'facts': []}, 'must be lists'),
+    ({'facts': [FACT | {'at': 7}]}, 'sentence 7'), ({'facts': [FACT | {'at': '0'}]}, 'the number of its sentence'),
+                                              ({'facts': [FACT | {'at': -1}]}, 'sentence -1'),
+    ({'facts': [FACT | {'old': 'nuns'}]}, 'stands 0 times'), ({'facts': [FACT | {'old': 'm'}]}, 'times in sentence 0'),
+                                              ({'facts': [FACT | {'altered': FACT['claim']}]}, 'the same'),
+    ({'facts': [FACT, FACT | {'claim': 'x'}]}, 'stands 0 times'), ({'facts': [FACT | {'new': None}]}, 'missing or empty'),
+                                              ({'facts': ['x']}, 'the number of its sentence')])
 def test_a_damaged_line_is_named(tmp_path, change, expected):
     file = tmp_path/'passages.jsonl'
     file.write_text('\n'.join(json.dumps(row) for row in (MILL, MILL | change)), encoding='utf-8')

@@ -9,7 +9,7 @@ __all__ = ['ORDER', 'EXHIBITS']
 from ...reports.exhibits import Exhibit
 
 # %% ../../../nbs/17_studies/02_facts/09_exhibits.ipynb #c4
-ORDER = 2  # of the paper in the gallery and in `factlab reproduce`
+ORDER = 2  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
     Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', ('', 'N')),

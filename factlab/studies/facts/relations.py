@@ -33,7 +33,7 @@ def loss_readings(
     systems: int,
     pick: Callable,  # np.min or np.max
 ) -> dict[str, Rule]:
-    "The least or the greatest loss between two tables: of each judge and split, of each split's mean, of each system's mean."
+    "The smallest or the largest loss between two tables: of each judge and split, of each split's mean, of each system's mean."
     def rule(axes: tuple[int, ...]) -> Rule:
         def bounds(basis: list[Bounds]) -> Bounds:
             before, after = _blocks(basis, systems)
@@ -109,4 +109,4 @@ def score_counts(cells: PublishedCells) -> list[Check]:
     scores = [a for a in cells.printed if a[0] in LEADERBOARDS and a[2].startswith(SPLITS) and a[2].endswith('(%)')]
     return [grim_check(a, (a[0], 'All', f'{a[2].partition(" ")[0]} N'), cells) for a in scores]
 
-RELATIONS = PaperRelations(title='FACTS Grounding', order=2, relations=facts_relations, count_checks=score_counts)
+RELATIONS = PaperRelations(title='FACTS Grounding', relations=facts_relations, count_checks=score_counts)

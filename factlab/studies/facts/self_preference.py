@@ -58,7 +58,8 @@ def rounding_range(
     scores: np.ndarray,  # [systems, judges], as printed
     unit: float,  # of their last digit
 ) -> tuple[float, float]:
-    "The least and the greatest value of an estimator over all scores that round to these. It must grow or fall with each score throughout."
+    """The smallest and the largest value of an estimator over all scores that round to these.
+    The estimator must be monotonic in each score."""
     slopes = np.zeros(scores.shape)
     for place in np.ndindex(scores.shape):
         nudged = scores.copy()

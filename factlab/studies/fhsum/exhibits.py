@@ -9,7 +9,7 @@ __all__ = ['ORDER', 'EXHIBITS']
 from ...reports.exhibits import Exhibit
 
 # %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #c4
-ORDER = 3  # of the paper in the gallery and in `factlab reproduce`
+ORDER = 3  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
     Exhibit('fhsum/fig2', 'Labels of the mixed-context sets', 'exact', ('M-XSum', 'non-factual hallucination share'), chart=True),

@@ -78,7 +78,7 @@ def count_checks(cells: PublishedCells) -> list[Check]:
 
 # %% ../../../nbs/17_studies/03_fhsum/00_relations.ipynb #c13
 RELATIONS = PaperRelations(
-    title='FHSumBench', order=3,
+    title='FHSumBench',
     same_cells=(*[('fhsum/table7', f'fhsum/table{n}') for n in (1, 2, 6)], ('fhsum/table3', 'fhsum/table2'),
                 ('fhsum/section5.3', 'fhsum/table1'), ('fhsum/section5.3', 'fhsum/sectionc.3')),
     relations=fhsum_relations, count_checks=count_checks,

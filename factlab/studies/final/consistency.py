@@ -18,7 +18,7 @@ from ...measures.metrics import binary_counts
 from ...measures.stats import difference_interval
 from ...reports.exhibits import make_cells
 from ...reports.plots import COMPARISON, comparison_chart
-from ...reports.published import published
+from ...reports.published import published_values
 from ...reports.significance import aligned_counts, mark_cells
 from ...reports.tables import CELLS
 from .localization import labelled_counts, score_frame
@@ -96,7 +96,7 @@ def binarized_cells(
 ) -> pl.DataFrame:  # schema CELLS; rows are models, columns 'Binary F1', 'Binarized F1', …
     "Figure 4 as cells: the published binary values (Table 8), ours of both kinds, their difference, and the marks against the best model."
     metric = pl.format('{} {}', 'row', pl.col('column').str.extract(r'(\w+)$'))
-    paper = published('final/fig4').select('value', row=pl.col('column').str.replace(r' \w+$', ''), column=metric)
+    paper = published_values('final/fig4').select('value', row=pl.col('column').str.replace(r' \w+$', ''), column=metric)
     paper = make_cells('final/fig4', [{'row': row, 'column': column, 'published': value, 'status': 'published'}
                                       for value, row, column in paper.drop_nulls('value').iter_rows()])
     scores = pl.concat([consistency_scores(study, model) for model in models])

@@ -15,7 +15,7 @@ from ...data.datasets import fingerprint
 from ...data.files import path as data_path
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import count_chart
-from ...reports.published import published, rounding_interval
+from ...reports.published import published_values, rounding_interval
 from .study import load_labelled
 
 # %% ../../../nbs/17_studies/01_final/03_counts.ipynb #c4
@@ -43,7 +43,7 @@ def counted_cells(
     cells = published_cells(exhibit).to_dicts()
     known = {(cell['row'], cell['column']): cell for cell in cells}
     printed = {(row, column): (text, 'roughly' in (note or ''))
-               for row, column, text, note in published(exhibit).select('row', 'column', 'printed', 'note').iter_rows()}
+               for row, column, text, note in published_values(exhibit).select('row', 'column', 'printed', 'note').iter_rows()}
     for (row, column), (value, n) in counts.items():
         cell = known.get((row, column)) or {'row': row, 'column': column, 'published': None}
         if (row, column) not in known: cells.append(cell)
@@ -62,7 +62,7 @@ def size_cells(
     phase, n = "Phase 2: Error's Enrichment", rows.height
     bad = int(rows['bad'].sum())
     counts = {(phase, 'Inconsistent'): (bad, n), (phase, 'Consistent'): (n - bad, n), (phase, 'Total'): (n, n)}
-    splits = published('final/section3').filter(pl.col('row').is_in(['Development', 'Test'])).select('row', 'value').iter_rows()
+    splits = published_values('final/section3').filter(pl.col('row').is_in(['Development', 'Test'])).select('row', 'value').iter_rows()
     cells = counted_cells('final/table3', counts, data)
     sizes = {'Development': int((rows['split'] == 'dev').sum()), 'Test': int((rows['split'] == 'test').sum())}
     extra = [{'row': f'{name} split', 'column': 'Total', 'published': value, 'ours': sizes[name], 'n': n,

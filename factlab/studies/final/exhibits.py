@@ -9,7 +9,7 @@ __all__ = ['ORDER', 'EXHIBITS']
 from ...reports.exhibits import Exhibit
 
 # %% ../../../nbs/17_studies/01_final/09_exhibits.ipynb #c4
-ORDER = 1  # of the paper in the gallery and in `factlab reproduce`
+ORDER = 1  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
     Exhibit('final/table1', 'One error, five representations', 'illustrated', ('Descriptions', 'count')),

@@ -51,7 +51,7 @@ from factlab.probing.ptrue import (
 )
 from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
 from ...reports.exhibits import Result, make_cells
-from ...reports.published import published
+from ...reports.published import published_values
 from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ..base import check_whole_number, write_study
 from .errors import categorised, study_errors
@@ -224,7 +224,7 @@ def ptrue_cells(
             rows += _category_cells(name, category, part['p_true'], seed)
         rows += _whole_cells(name, some, probe, seed)
     if 'sampled' in probes: rows += _sampling_cells(probes)
-    printed = {(row, column): value for row, column, value in published('final/fig6').select('row', 'column', 'value').iter_rows()}
+    printed = {(row, column): value for row, column, value in published_values('final/fig6').select('row', 'column', 'value').iter_rows()}
     return make_cells('final/fig6', [row | {'published': printed.get((row['row'], row['column']))} for row in rows])
 
 def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
@@ -392,7 +392,7 @@ def counterfactual_cells(
     facts = {'unparsed': every['unread'], 'status': 'measured'}
     def share(name: str, n: int) -> dict:
         return facts | {'column': 'Detected', 'ours': every[name], 'low': every[f'{name}_low'], 'high': every[f'{name}_high'], 'n': n}
-    printed = published('final/section6').filter(row='Counterfactual errors', column='Detected')['value'].item()
+    printed = published_values('final/section6').filter(row='Counterfactual errors', column='Detected')['value'].item()
     paired = facts | {'row': 'Swapped minus true', 'n': every['n']}
     made = [] if cases is None else [{'row': 'All facts, true', 'column': column, 'ours': count, 'n': cases.height, 'status': 'measured'}
         for column, count in (('Facts', cases.height), ('made wrong', cases.filter(status='ok').height))]

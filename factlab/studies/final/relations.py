@@ -60,7 +60,7 @@ def final_relations(cells: PublishedCells) -> list[Check]:
     ]
 
 RELATIONS = PaperRelations(
-    title='FINAL', order=1,
+    title='FINAL',
     same_cells=(('final/table7', 'final/table4'), ('final/section3', 'final/sectionb3'),
           ('final/section4', 'final/appendixd'), ('final/section5', 'final/table4')),
     relations=final_relations,

@@ -19,7 +19,7 @@ from ...measures.noise import Rate, corrected_scores, expected_matches, judge_no
 from ...measures.ranking import rank_ranges, shared_ranks
 from ...measures.stats import F1, run_means
 from ...reports.exhibits import make_cells
-from ...reports.published import published, rounding_interval
+from ...reports.published import published_values, rounding_interval
 from ...reports.significance import mark_cells
 from ...reports.tables import CELLS
 from ..base import check_whole_number
@@ -68,7 +68,7 @@ def with_plus_minus(
 ) -> pl.DataFrame:  # CELLS; behind 'GPT-4o F1' a cell 'GPT-4o ±F1'
     "The printed half-widths as cells."
     places = cells.with_row_index('place')
-    printed = published(exhibit).drop_nulls('plus_minus')
+    printed = published_values(exhibit).drop_nulls('plus_minus')
     halves = printed.join(places.select('place', 'row', 'column'), on=['row', 'column'], maintain_order='left').select(
         'place', exhibit=pl.lit(exhibit), row='row', column=pl.col('column').str.replace(r'(\S+)$', '±$1'), published='plus_minus',
         status=pl.lit('published'))
@@ -155,9 +155,9 @@ def expected_f1(
 
 def implied_cells() -> pl.DataFrame:  # CELLS; columns '<model> Expected', and two rows of gaps under '<model> F1'
     "Each cell of Table 10 as expected from Table 4's precision and recall, with the range that rounding leaves, and the gaps to print."
-    printed = {(row, column): text for row, column, text in published('final/table4').select('row', 'column', 'printed').iter_rows()}
+    printed = {(row, column): text for row, column, text in published_values('final/table4').select('row', 'column', 'printed').iter_rows()}
     cells, gaps = [], {}
-    for row, column, value in published('final/table10').select('row', 'column', 'value').iter_rows():
+    for row, column, value in published_values('final/table10').select('row', 'column', 'value').iter_rows():
         model = column.removesuffix(' F1')
         if model == 'Average': continue
         bounds = [rounding_interval(printed[row, f'{model} {title}']) for title in ('Precision', 'Recall')]

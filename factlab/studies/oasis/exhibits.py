@@ -9,7 +9,7 @@ __all__ = ['ORDER', 'EXHIBITS']
 from ...reports.exhibits import Exhibit
 
 # %% ../../../nbs/17_studies/00_oasis/09_exhibits.ipynb #c4
-ORDER = 0  # of the paper in the gallery and in `factlab reproduce`
+ORDER = 0  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
     Exhibit('oasis/fig1', 'Four steps on one passage', 'illustrated', ('claims', 'count'), chart=True),

@@ -78,7 +78,7 @@ def oasis_relations(cells: PublishedCells) -> list[Check]:
     ]
 
 RELATIONS = PaperRelations(
-    title='LLM-OASIS', order=0,
+    title='LLM-OASIS',
     same_cells=(('oasis/section4.1', 'oasis/table3'), ('oasis/table6', 'oasis/table5'), ('oasis/appendixc', 'oasis/tablec1'),
           *[('oasis/section7.1', f'oasis/table{n}') for n in ('5', '6', '4', 'c1')], ('oasis/section7.2', 'oasis/table8')),
     relations=oasis_relations,

@@ -19,7 +19,7 @@ import polars as pl
 from ...core.core import DataError, Schema, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
 from ...data.datasets import fingerprint, load
-from ...models.adapters import CARD, PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
+from ...models.adapters import CARD, TRAINED_PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
 from ...models.prompts import Parsed
 from ...runs.runs import Run
 from .. import base
@@ -150,7 +150,7 @@ def dated(
 ) -> dict:
     """The identity with the day on which its trained weights were made, if they are those of a part that ships
     or lies under `$FACTLAB_ADAPTERS`."""
-    written, places = canonical_json(identity), map(adapter_place, PARTS)
+    written, places = canonical_json(identity), map(adapter_place, TRAINED_PARTS)
     whole = [place for place in places if all((place/file).is_file() for file in (WEIGHTS, CARD))]
     made = [read_card(place)['made'] for place in whole if adapter_digest(place) in written]
     return {**identity, **({'made': made[0]} if made else {})}

@@ -19,7 +19,7 @@ from ...measures.comparison import compare_systems
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import CURVES, PAIR_TESTS, SHARES
-from ...reports.published import published
+from ...reports.published import published_values
 from ...reports.significance import mark_cells
 from ...reports.tables import P_ADJUSTED
 from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_answers
@@ -65,7 +65,7 @@ def with_deviations(
     exhibit: str,
 ) -> pl.DataFrame:  # CELLS; behind 'ZS (%)' a cell '±ZS (%)'
     "The paper's cells with the printed deviations as cells of their own."
-    deviations = published(exhibit).drop_nulls('plus_minus')
+    deviations = published_values(exhibit).drop_nulls('plus_minus')
     more = make_cells(exhibit, [{'row': row, 'column': f'±{column}', 'published': value, 'status': 'published'}
                                 for row, column, value in deviations.select('row', 'column', 'plus_minus').iter_rows()])
     return pl.concat([published_cells(exhibit), more])

@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from factlab.audit.recomputed import paper_cells
 from factlab.core.core import DataError
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies.facts.judge_rates import RATE_COLUMNS, class_sizes, rates_of
 
 
@@ -24,7 +24,9 @@ def test_rates_are_those_of_scikit_learn(tp, fn, fp, tn):
 
 
 def test_class_sizes_and_a_table_that_no_sizes_fit():
-    assert class_sizes('facts/table2', paper_cells('facts/table2')) == (344, 62) and class_sizes('facts/table4', paper_cells('facts/table4')) == (150, 300)
-    frame = published(paper='facts').with_columns(value=pl.when(pl.col('column') == 'Accuracy (%)').then(1.23).otherwise('value'),
-                                                  printed=pl.when(pl.col('column') == 'Accuracy (%)').then(pl.lit('1.23')).otherwise('printed'))
+    assert class_sizes('facts/table2', paper_cells('facts/table2')) == (344, 62)
+    assert class_sizes('facts/table4', paper_cells('facts/table4')) == (150, 300)
+    accuracy = pl.col('column') == 'Accuracy (%)'
+    frame = published_values(paper='facts').with_columns(value=pl.when(accuracy).then(1.23).otherwise('value'),
+                                                  printed=pl.when(accuracy).then(pl.lit('1.23')).otherwise('printed'))
     with pytest.raises(DataError, match='no class sizes up to 900'): class_sizes('facts/table4', paper_cells('facts/table4', frame))

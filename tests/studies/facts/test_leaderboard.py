@@ -6,7 +6,7 @@ import pytest
 from factlab.audit.recomputed import recomputed_cells
 from factlab.core.core import DataError, UsageError
 from factlab.reports.plots import rank_chart
-from factlab.reports.published import cell, published
+from factlab.reports.published import cell, published_values
 from factlab.studies.facts.leaderboard import SCORE_COLUMNS, leaderboard, leaderboard_cells, rank_grid
 from factlab.studies.facts.relations import LEADERBOARDS
 
@@ -50,7 +50,8 @@ def test_half_widths_are_the_normal_ones(made):
 
 
 def test_a_leaderboard_without_a_score_says_which():
-    frame = published(paper='facts').filter(~((pl.col('exhibit') == 'facts/table5') & (pl.col('row') == 'GPT-4o') & (pl.col('column') == SCORE_COLUMNS[2])))
+    lost = (pl.col('exhibit') == 'facts/table5') & (pl.col('row') == 'GPT-4o') & (pl.col('column') == SCORE_COLUMNS[2])
+    frame = published_values(paper='facts').filter(~lost)
     with pytest.raises(DataError, match='GPT-4o, Open Claude 3.5 Sonnet'): leaderboard('facts/table5', frame)
     with pytest.raises(UsageError): recomputed_cells('nobody/table1')
 

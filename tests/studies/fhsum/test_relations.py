@@ -6,7 +6,7 @@ from printed_tables import number, printed
 from factlab.audit.checks import PublishedCells
 from factlab.audit.class_averages import one_footing
 from factlab.audit.counts import split_sizes
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies.fhsum.findings import FINDINGS
 from factlab.studies.fhsum.relations import RELATIONS
 
@@ -19,7 +19,7 @@ def accuracies(row, benchmark, table='fhsum/table6'):
 
 
 def test_again_classes():
-    for row in published('fhsum/table1')['row'].unique():
+    for row in published_values('fhsum/table1')['row'].unique():
         for benchmark, classes in (('FHSumBench', 3 if row in ('Random', 'EntFA') else 4), ('M-XSum', 3)):
             assert sum(accuracies(row, benchmark))/classes == pytest.approx(number('fhsum/table1', row, f'{benchmark} Recall'), abs=1.2e-4)
     for model in ('Llama3-8B', 'Qwen2.5-14B', 'GPT-4o'):
@@ -73,7 +73,7 @@ def test_again_systems_below_random():
 
 
 def test_precision_over_other_classes_is_excluded():
-    book = PublishedCells(published(paper='fhsum'))
+    book = PublishedCells(published_values(paper='fhsum'))
     split, = RELATIONS.splits
     assert (70, 842) in split_sizes(book, split)
     footing = one_footing('fhsum').filter(pl.col('benchmark') == 'M-XSum')
@@ -88,7 +88,7 @@ def test_footing_of_the_shipped_tables():
 
 
 def test_two_rows_agree_in_every_digit():
-    rows = published('fhsum/table7').filter(pl.col('row').is_in(['Qwen2.5-1.5B + CoT', 'Qwen2.5-3B + CoT']))
+    rows = published_values('fhsum/table7').filter(pl.col('row').is_in(['Qwen2.5-1.5B + CoT', 'Qwen2.5-3B + CoT']))
     assert rows.group_by('column').agg(pl.col('printed').n_unique()).select(pl.col('printed').max()).item() == 1
 
 

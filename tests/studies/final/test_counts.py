@@ -5,7 +5,7 @@ from conftest import real_data
 
 from factlab.core.core import DataError
 from factlab.data.datasets import load_sample
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies.final.counts import agrees, count_manifest, counted_cells, error_count_cells, error_count_chart, size_cells
 
 
@@ -42,7 +42,7 @@ def test_on_final_itself_counts_are_exact_or_findings():
 
 
 def test_a_count_that_is_not_what_is_printed_is_a_finding():
-    row, column, value = published('final/fig8').filter(row='All', column='Summaries').select('row', 'column', 'value').row(0)
+    row, column, value = published_values('final/fig8').filter(row='All', column='Summaries').select('row', 'column', 'value').row(0)
     for count, status in ((value, 'exact'), (value + 1, 'finding')):
         for data, expected in (('final', status), ('mine', 'measured')):
             cells = counted_cells('final/fig8', {(row, column): (count, 9)}, data)

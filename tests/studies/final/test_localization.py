@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from factlab.data.datasets import load_sample
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies.final.example import UNREADABLE, scripted_parts
 from factlab.studies.final.localization import METHOD_SCORES, localization_cells, localization_counts, score_cells
 from factlab.studies.final.study import METHODS, Study
@@ -45,7 +45,7 @@ def test_the_cells_are_those_by_hand(study):
 
 def test_printed_cells_stand_beside_ours(study):
     cells = localization_cells('final/table4', study, ['detector'], ['zero_shot'])
-    printed = published('final/table4').drop_nulls('value')
+    printed = published_values('final/table4').drop_nulls('value')
     both = printed.join(cells.drop_nulls('published'), on=['row', 'column'])
     assert both.height == printed.height and (both['value'] == both['published']).all()
     assert not cells.filter(pl.col('column').str.starts_with('detector'))['published'].is_not_null().any()

@@ -2,12 +2,12 @@
 import pytest
 
 from factlab.audit.recomputed import recomputed_cells
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies.final.operations import OPERATIONS, operation_cells, operation_shares, operation_table
 
 
 def test_the_operations_are_the_papers_and_their_examples_ours():
-    rows = published('final/fig2')['row'].unique().to_list()
+    rows = published_values('final/fig2')['row'].unique().to_list()
     assert {operation.name for operation in OPERATIONS} <= set(rows)
     assert operation_cells()['ours'].to_list() == [len(operation.descriptions) for operation in OPERATIONS]
     assert all(line.count(' | ') == 4 for line in operation_table().splitlines())

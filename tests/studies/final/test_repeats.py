@@ -19,7 +19,7 @@ from factlab.measures.stats import F1, difference_interval
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import published_cells
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies import base
 from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
 from factlab.studies.final.localization import localization_cells, localization_counts
@@ -140,7 +140,7 @@ def test_a_dry_run_counts_every_run_and_asks_nothing(models, tmp_path, monkeypat
 def test_published_half_widths_stand_beside_their_means():
     cells = with_plus_minus(published_cells('final/table9'), 'final/table9')
     halves = cells.filter(pl.col('column').str.contains('±'))
-    printed = published('final/table9').drop_nulls('plus_minus')
+    printed = published_values('final/table9').drop_nulls('plus_minus')
     assert halves['published'].to_list() == printed['plus_minus'].to_list() and len(halves) == 30 and len(cells) == 61
     assert [column.replace('±', '') for column in halves['column']] == printed['column'].to_list()
 
@@ -205,8 +205,8 @@ def test_methods_without_a_score_and_judges_that_know_nothing():
 
 
 def test_what_the_papers_table_4_implies_for_its_table_10():
-    cells, printed = implied_cells(), published('final/table10').filter(~pl.col('column').str.starts_with('Average'))
-    values = {(row, column): value for row, column, value in published('final/table4').select('row', 'column', 'value').iter_rows()}
+    cells, printed = implied_cells(), published_values('final/table10').filter(~pl.col('column').str.starts_with('Average'))
+    values = {(row, column): value for row, column, value in published_values('final/table4').select('row', 'column', 'value').iter_rows()}
     gaps: dict[str, list] = {}
     for row, column, mean in printed.select('row', 'column', 'value').iter_rows():
         model = column.removesuffix(' F1')

@@ -16,7 +16,7 @@ from factlab.data.corpora import LABELLED, load_oasis_sample
 from factlab.measures.comparison import mcnemar
 from factlab.models.adapters import read_card, shipped
 from factlab.models.interface import Response, ScriptedModel
-from factlab.reports.published import published
+from factlab.reports.published import published_values
 from factlab.studies import base
 from factlab.studies.base import write_study
 from factlab.studies.oasis import study as oasis
@@ -208,7 +208,7 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
 
 def test_published_deviations_stand_as_cells():
     cells = with_deviations('oasis/table5')
-    printed = published('oasis/table5').drop_nulls('plus_minus')
+    printed = published_values('oasis/table5').drop_nulls('plus_minus')
     assert cells.filter(pl.col('column').str.starts_with('±'))['published'].to_list() == printed['plus_minus'].to_list()
 
 

@@ -1,0 +1,9 @@
+from .checks import PublishedCells as PublishedCells
+from .recomputed import recomputed_cells as recomputed_cells
+from .relations import run_checks as run_checks
+from .report import Audit as Audit
+from .report import audit as audit
+from .report import audit_json as audit_json
+from .report import audit_page as audit_page
+from .report import audit_table as audit_table
+from .report import summary as summary

@@ -1,0 +1,17 @@
+from .extraction import Extractor as Extractor
+from .extraction import ModelExtractor as ModelExtractor
+from .extraction import SentenceExtractor as SentenceExtractor
+from .extraction import distinct_claims as distinct_claims
+from .extraction import extractor_prompts as extractor_prompts
+from .extraction import format_claims as format_claims
+from .extraction import load_extractor as load_extractor
+from .extraction import parse_claims as parse_claims
+from .extraction import windows as windows
+from .generation import build as build
+from .generation import read_build as read_build
+from .rules import check_items as check_items
+from .rules import claim_faults as claim_faults
+from .rules import falsification_faults as falsification_faults
+from .rules import rule_shares as rule_shares
+from .rules import text_faults as text_faults
+from .training_views import training_data as training_data

@@ -1,0 +1,15 @@
+from .core import DataError as DataError
+from .core import FactlabError as FactlabError
+from .core import ModelError as ModelError
+from .core import RunError as RunError
+from .core import Schema as Schema
+from .core import StoreError as StoreError
+from .core import UsageError as UsageError
+from .core import cache_dir as cache_dir
+from .core import home_dir as home_dir
+from .core import progress as progress
+from .core import project_dir as project_dir
+from .core import replacing as replacing
+from .core import write_text as write_text
+from .papers import contributed as contributed
+from .papers import paper_folders as paper_folders

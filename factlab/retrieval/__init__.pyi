@@ -1,0 +1,17 @@
+from .corpus import Corpus as Corpus
+from .corpus import TextEncoder as TextEncoder
+from .corpus import cached_corpus as cached_corpus
+from .corpus import create_corpus as create_corpus
+from .corpus import load_text_search as load_text_search
+from .corpus import open_corpus as open_corpus
+from .corpus import read_passages as read_passages
+from .corpus import recall_at_k as recall_at_k
+from .corpus import recall_table as recall_table
+from .index import BM25 as BM25
+from .index import ExactIndex as ExactIndex
+from .index import FaissIndex as FaissIndex
+from .index import Hits as Hits
+from .index import Index as Index
+from .index import MilvusIndex as MilvusIndex
+from .index import fuse as fuse
+from .index import load_index as load_index

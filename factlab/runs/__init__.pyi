@@ -1,0 +1,10 @@
+from .runs import Method as Method
+from .runs import Run as Run
+from .runs import list_runs as list_runs
+from .runs import load_run as load_run
+from .runs import make_run as make_run
+from .runs import read_manifest as read_manifest
+from .runs import remove_run as remove_run
+from .runs import run_id as run_id
+from .runs import run_spec as run_spec
+from .runs import runs_dir as runs_dir

@@ -1,0 +1,10 @@
+from .language import language_warning as language_warning
+from .parsing import load_pipeline as load_pipeline
+from .sentences import short_sentences as short_sentences
+from .units import Unit as Unit
+from .units import number_units as number_units
+from .units import number_value as number_value
+from .units import tag_units as tag_units
+from .words import MONTHS as MONTHS
+from .words import WEEKDAYS as WEEKDAYS
+from .words import plain_words as plain_words
