@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['check_whole_number', 'check_models', 'dry_run_model', 'example_answers_of', 'record_estimates', 'UniformVerifier',
-           'dry_run_verifier', 'Study', 'write_study']
+           'dry_run_verifier', 'Memo', 'ManifestNotes', 'Study', 'write_study']
 
 # %% ../../nbs/17_studies/00_base.ipynb #c2
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,26 +91,9 @@ def dry_run_verifier(
     return UniformVerifier(verifier.name, verifier.identity)
 
 # %% ../../nbs/17_studies/00_base.ipynb #c15
-@dataclass
-class Study:
-    "A paper's experiment on one data set: its settings, what was computed so far, and what the results rest on."
-    data: str = 'sample'         # a data set's name, or a file of your own
-    limit: int|None = None       # rows at the most; all when None
-    seed: int = 0
-    store: StoreChoice = None    # the user's own when None; False: none, every question is asked anew
-    retry_unparsed: bool = True  # ask a second time for what cannot be read; the papers do not
-    loaded: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # models and verifiers of your own, by name
-    used: dict = field(init=False, repr=False, compare=False)  # entries of the manifest, filled while results are computed
-
-    MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}          # of the settings that are whole numbers
-    PARAMETERS: ClassVar[tuple[str, ...]] = ('limit', 'seed', 'retry_unparsed')  # settings that the manifest names, beside the data
-    # entries of the manifest behind the parameters, in order
-    MANIFEST: ClassVar[tuple[str, ...]] = ('data', 'models', 'prompts', 'second_asking', 'failed')
-
-    def __post_init__(self):
-        for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
-        self._memo: dict[tuple, object] = {}
-        self.used = {'models': {}, 'prompts': {}, 'second_asking': {}, 'failed': 0}
+class Memo:
+    "What a study computed under its settings."
+    _memo: dict[tuple, object]
 
     def once(self, key: tuple, make: Callable[[], object]):  # what `make` gave the first time
         "Compute under a key once. The key's first element says what kind of result it is."
@@ -124,7 +107,58 @@ class Study:
         other.used = self.used
         return other
 
-    # -- models
+# %% ../../nbs/17_studies/00_base.ipynb #c16
+class ManifestNotes:
+    "What a study's results rest on."
+    used: dict  # entries of the manifest, filled while results are computed
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ('limit', 'seed', 'retry_unparsed')  # settings that the manifest names, beside the data
+    # entries of the manifest behind the parameters, in order
+    MANIFEST: ClassVar[tuple[str, ...]] = ('data', 'models', 'prompts', 'second_asking', 'failed')
+
+    def note_model(self, name: str, model: Model, prompts: Iterable[Prompt] = ()) -> None:
+        "A model and the prompts that it was asked go into the manifest."
+        self.used['models'][name] = model.identity
+        self.used['prompts'] |= {prompt.id: {'source': prompt.source, 'sha256': prompt.sha256} for prompt in prompts}
+
+    def note_failed(self, statuses: pl.Series) -> None:
+        "Requests that failed for good are counted in the manifest."
+        self.used['failed'] += int((statuses == 'failed').sum())
+
+    def note_second(self, model: str, label: str, reasons: pl.Series) -> None:
+        "How many answers could be read only at the second asking goes into the manifest, under the label of the run."
+        second = int(reasons.str.contains(RETRY_NOTE, literal=True).sum())
+        if second: self.used['second_asking'].setdefault(model, {})[label] = second
+
+    def about(self) -> dict:  # entries of the manifest beside those of `used`
+        "What else the results rest on. A paper's class overrides it."
+        return {}
+
+    def manifest(self, models: Sequence[str] = ()) -> dict:
+        "What the numbers rest on, as JSON. Nothing in it depends on when or where the study ran."
+        prompts = {id: self.used['prompts'][id] for id in sorted(self.used['prompts'])}
+        entries = {**self.used, 'prompts': prompts, **self.about()}
+        parameters = {'models': list(models), 'data': Path(self.data).name} | {name: getattr(self, name) for name in self.PARAMETERS}
+        return {'parameters': parameters, **{name: entries[name] for name in self.MANIFEST if name in entries}}
+
+# %% ../../nbs/17_studies/00_base.ipynb #c18
+@dataclass
+class Study(Memo, ManifestNotes):
+    "A paper's experiment on one data set: its settings, what was computed so far, and what the results rest on."
+    data: str = 'sample'         # a data set's name, or a file of your own
+    limit: int|None = None       # rows at the most; all when None
+    seed: int = 0
+    store: StoreChoice = None    # the user's own when None; False: none, every question is asked anew
+    retry_unparsed: bool = True  # ask a second time for what cannot be read; the papers do not
+    loaded: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # models and verifiers of your own, by name
+    used: dict = field(init=False, repr=False, compare=False)  # entries of the manifest, filled while results are computed
+
+    MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}          # of the settings that are whole numbers
+
+    def __post_init__(self):
+        for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
+        self._memo: dict[tuple, object] = {}
+        self.used = {'models': {}, 'prompts': {}, 'second_asking': {}, 'failed': 0}
 
     def example_answers(self) -> Mapping[str, str]:  # by the label of a request
         "What a model answers in a dry run, where later stages need an answer. A paper's class overrides it."
@@ -142,22 +176,6 @@ class Study:
             return (own or load_verifier(name)) if dry_run_folder() is None else dry_run_verifier(name, own)
         return self.once(('verifier', name), make)
 
-    # -- what the results rest on
-
-    def note_model(self, name: str, model: Model, prompts: Iterable[Prompt] = ()) -> None:
-        "A model and the prompts that it was asked go into the manifest."
-        self.used['models'][name] = model.identity
-        self.used['prompts'] |= {prompt.id: {'source': prompt.source, 'sha256': prompt.sha256} for prompt in prompts}
-
-    def note_failed(self, statuses: pl.Series) -> None:
-        "Requests that failed for good are counted in the manifest."
-        self.used['failed'] += int((statuses == 'failed').sum())
-
-    def note_second(self, model: str, label: str, reasons: pl.Series) -> None:
-        "How many answers could be read only at the second asking goes into the manifest, under the label of the run."
-        second = int(reasons.str.contains(RETRY_NOTE, literal=True).sum())
-        if second: self.used['second_asking'].setdefault(model, {})[label] = second
-
     def run(self,
         rows: pl.DataFrame,
         method: Method,
@@ -173,18 +191,7 @@ class Study:
         self.note_second(model, label, done.predictions['reason'])
         return done
 
-    def about(self) -> dict:  # entries of the manifest beside those of `used`
-        "What else the results rest on. A paper's class overrides it."
-        return {}
-
-    def manifest(self, models: Sequence[str] = ()) -> dict:
-        "What the numbers rest on, as JSON. Nothing in it depends on when or where the study ran."
-        prompts = {id: self.used['prompts'][id] for id in sorted(self.used['prompts'])}
-        entries = {**self.used, 'prompts': prompts, **self.about()}
-        parameters = {'models': list(models), 'data': Path(self.data).name} | {name: getattr(self, name) for name in self.PARAMETERS}
-        return {'parameters': parameters, **{name: entries[name] for name in self.MANIFEST if name in entries}}
-
-# %% ../../nbs/17_studies/00_base.ipynb #c24
+# %% ../../nbs/17_studies/00_base.ipynb #c27
 def write_study(
     study: Study,
     id: str,  # of the exhibit, as 'final/table4'

@@ -54,6 +54,7 @@ def study_errors(
     return pl.concat([error_kinds.find_errors(rows, predictions(study, method, model), matches(study, method, model), model)
                       for model in models])
 
+# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c6
 def categorised(
     errors: pl.DataFrame,  # ERRORS, as sampled
     side: str,  # 'missed' or 'invented'
@@ -81,7 +82,7 @@ def categorised(
                         'take another model, or leave `assistant` out')
     return adjudicate(error_kinds.as_labels(made)), f'proposals of {assistant or "the decision questions"}, seen by nobody', unread
 
-# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c5
+# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c8
 def read_p_true(
     path: Path|str|None,  # .parquet, .csv or .jsonl with the columns run, id, unit, p_true; nothing when None
 ) -> dict[tuple[str, str, str], float]:  # by (run, id, unit)
@@ -104,7 +105,7 @@ def _read_table(path: Path) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(f'{path.name} cannot be read: {(str(error).splitlines() or ["it is empty"])[0]:.200}') from None
 
-# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c9
+# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c11
 CATEGORY_FIGURES = {'final/fig5': 'missed', 'final/fig7': 'invented'}
 
 def category_cells(
@@ -147,7 +148,7 @@ def category_chart(
     return comparison_chart(both.sort('place', maintain_order=True).select(*COMPARISON.columns), question, 'share of the sampled errors',
                             interval='95 % Wilson interval', of=SIDES[side], note=f'ours: {who}')
 
-# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c13
+# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c15
 CATEGORY_TABLES = {'final/table5': 'missed', 'final/table11': 'invented'}
 
 def sample_examples(
@@ -191,7 +192,7 @@ def _found_cells(row: str, part: pl.DataFrame) -> list[dict]:
             {'row': row, 'column': 'Proposed as labelled', 'ours': share.estimate, 'low': share.low, 'high': share.high, 'n': part.height,
              'status': 'illustrated'}]
 
-# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c15
+# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c17
 def show_examples(
     table: pl.DataFrame,  # of `category_examples`
 ) -> TableView:
@@ -214,7 +215,7 @@ def _as_markdown(heads: Sequence[str], rows: list[list[str]]) -> str:
     lines = [heads, ['---']*len(heads), *[[plain(cell) for cell in row] for row in rows]]
     return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
 
-# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c18
+# %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c20
 SAMPLE_LABELS = 'annotations.jsonl'  # the shipped sample's own, two readings
 
 def read_annotations(

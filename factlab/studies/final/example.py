@@ -59,7 +59,7 @@ def detector_answer(
     found = [error['paraphrase'] for error in errors if error['span'] in fact]
     return 'no\n' + _bullets(found) if found else 'yes'
 
-# %% ../../../nbs/17_studies/01_final/00_example.ipynb #c6
+# %% ../../../nbs/17_studies/01_final/00_example.ipynb #c7
 def judge_answer(
     documents: Sequence[Mapping],  # of the sample
     request: Request,

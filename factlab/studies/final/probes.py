@@ -90,7 +90,7 @@ def _question_id() -> pl.Expr:
     whole = pl.format('{}|{}|{}', *ERROR_ADDRESS)
     return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(whole).alias('id')
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c8
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c9
 ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong')  # of errors that are added facts
 
 def _drafts(study: Study, errors: pl.DataFrame, writer: str) -> pl.DataFrame:  # DRAFTS
@@ -121,7 +121,7 @@ def missed_questions(
     truth = pl.col('category') == ADDED_CATEGORIES[0] if labels is not None else pl.lit(None, pl.Boolean)
     return QUESTIONS.check(address.join(drafts, on='id', maintain_order='left').with_columns(truth=truth)), who
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c9
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c10
 def study_questions(
     study: Study,
     model: str,
@@ -134,7 +134,7 @@ def study_questions(
     rows = pl.concat([study.rows(split) for split in ('dev', 'test')])
     return sample_questions(load_sample().join(rows, on='id', how='semi', maintain_order='left')), ''
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c12
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c13
 def keep_questions(
     asked: pl.DataFrame,  # of `missed_questions`
     exact: pl.DataFrame,  # schema PROBE
@@ -147,7 +147,7 @@ def keep_questions(
     with replacing(Path(path)) as beside: both.write_parquet(beside)
     return both
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c14
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c15
 def in_turns(
     asked: pl.DataFrame,  # schema QUESTIONS
     limit: int|None,  # all when None
@@ -156,7 +156,7 @@ def in_turns(
     check_whole_number('limit', limit, 1, optional=True)
     return asked if limit is None else asked.sort(pl.int_range(pl.len()).over('category'), maintain_order=True).head(limit)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c17
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c18
 def ptrue_probes(
     study: Study,
     asked: pl.DataFrame,  # schema QUESTIONS
@@ -174,7 +174,7 @@ def ptrue_probes(
     for probe in probes.values(): study.note_failed(probe['status'])
     return probes
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c21
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c22
 MEAN = ratio([1, 0], [0, 1])  # of values and ones
 CATEGORY_TITLES = {'extrinsic_correct': 'Extrinsic Correct', 'extrinsic_wrong': 'Extrinsic Wrong'}
 
@@ -195,7 +195,7 @@ def _category_cells(name: str, category: str, values: pl.Series, seed: int) -> l
     mean = bootstrap_counts(np.column_stack([read.to_numpy(), np.ones(len(read))]), MEAN, seed=seed)
     return [facts | {'column': f'mean P(True), {name}', 'ours': mean.estimate, 'low': mean.low, 'high': mean.high}, *cells]
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c23
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c24
 def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
     "What one probe is worth over all questions."
     area = compare_probes(asked, {name: (probe, 'p_true')}).row(0, named=True)
@@ -208,7 +208,7 @@ def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int)
         cells.append({'column': f'{label}, {name}', 'ours': values.mean(), 'n': values.count(), 'unparsed': values.null_count()})
     return [{'row': 'All', 'status': 'measured'} | cell for cell in cells]
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c24
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c25
 def ptrue_cells(
     asked: pl.DataFrame,  # schema QUESTIONS
     probes: Mapping[str, pl.DataFrame],  # of `ptrue_probes`
@@ -236,7 +236,7 @@ def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
             facts | {'column': 'samples at odds with the exact value (p < 0.05)', 'ours': odd.estimate, 'low': odd.low, 'high': odd.high,
                      'n': odd.n}]
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c28
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c29
 def _subtitle(model: str, *parts: str, who: str = '', more: Sequence[str] = ()) -> list[str]:
     "The model with what is counted, who sorted, whatever else is to be known, and the caveat of the embedded model."
     read = ' · '.join([drawable(model.partition('?')[0]), *parts])
@@ -265,7 +265,7 @@ def ptrue_chart(
         tooltip=['category', 'p_true', 'density']).properties(width=WIDTH, title={
             'text': 'Did the model know the added facts?', 'subtitle': _subtitle(model, *counts, who=who, more=written)})
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c32
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c33
 def calibration_chart(
     asked: pl.DataFrame,  # schema QUESTIONS; those whose truth is not known are left out
     exact: pl.DataFrame,  # schema PROBE
@@ -289,7 +289,7 @@ def calibration_chart(
     title = {'text': 'Can P(True) be taken at its word?', 'subtitle': lines}
     return alt.layer(diagonal, spread, marks).properties(width=WIDTH, title=title)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c35
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c36
 def question_example(
     study: Study,
     model: str,
@@ -316,7 +316,7 @@ def example_text(
         lines.append('\n'.join(map(drawable, [f'[{message.role}]', *message.content.split('\n')])))
     return '\n\n'.join(lines)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c36
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c37
 def example_cells(
     example: Mapping,  # of `question_example`
 ) -> pl.DataFrame:  # schema CELLS
@@ -326,7 +326,7 @@ def example_cells(
     return make_cells('final/fig11', [{'row': label, 'column': 'probability', 'ours': value, 'n': int(value is not None),
                                        'status': 'illustrated', 'unparsed': int(value is None)} for label, value in values.items()])
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c39
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c40
 TRUE_FACTS = {'entfa': lambda: entfa_facts(load('entfa')), 'xsumfaith': lambda: xsumfaith_facts(load_xsumfaith())}
 
 def study_facts(
@@ -356,7 +356,7 @@ def counterfactual_cases(
         cases = make_counterfactuals(facts, seed=study.seed, store=study.store, model=proposer).counterfactuals
     return COUNTERFACTUALS.check(cases)
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c42
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c43
 @dataclass
 class CountingRetries:
     "A localizer that counts its answers that could be read only at the second asking."
@@ -382,7 +382,7 @@ def counterfactual_detections(
     for side in ('before', 'after'): study.note_failed(found[f'status_{side}'])
     return found
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c44
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c45
 def counterfactual_cells(
     detections: pl.DataFrame,  # schema DETECTIONS
     cases: pl.DataFrame|None = None,  # schema COUNTERFACTUALS that they are of: how many facts could be made wrong
@@ -402,7 +402,7 @@ def counterfactual_cells(
         paired | {'column': 'Difference', 'ours': every['difference'], 'low': every['low'], 'high': every['high']},
         paired | {'column': 'p (McNemar)', 'ours': every['p'] if every['n'] else None}])
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c49
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c50
 def counterfactual_manifest(
     cases: pl.DataFrame,  # schema COUNTERFACTUALS
     source: str|None,     # as for `study_facts`
@@ -414,7 +414,7 @@ def counterfactual_manifest(
             'pairs': {'facts': cases.height, 'rows': pairs.height, 'fingerprint': fingerprint(pairs)},
             'no_pair': dict(none.value_counts(sort=True).sort('count', 'reason', descending=[True, False]).iter_rows())}
 
-# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c51
+# %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c52
 def write_probe(
     study: Study,
     id: str,

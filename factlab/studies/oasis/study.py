@@ -72,7 +72,7 @@ def pair_tasks(
     passages = PASSAGES.check(passages.select(id=pl.format('p{}', 'number'), page=pl.lit(''), text='text'))
     return Tasks(texts, claims_as_texts(known), passages, texts.select('id', claims=pl.concat_list('text')))
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c5
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c6
 PAIR_SETS = ('climate-fever', 'wice', 'dialfact')  # claims with labelled evidence
 
 def load_tasks(
@@ -86,7 +86,7 @@ def load_tasks(
     asked, split = held_out(rows, data)
     return oasis_tasks(asked)._replace(passages=oasis_retrieval(rows).passages, split=split)
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c9
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c10
 @dataclass
 class Study(base.Study):
     "LLM-OASIS' experiments on one data set (§ 6)."
@@ -137,7 +137,7 @@ def limited(
     if limit is None or limit >= rows.height: return rows
     return rows.head(limit - limit % 2 if limit > 1 and rows['group'].head(limit).n_unique() < limit else limit)
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c12
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c13
 def load_part(kind: Literal['extractor', 'retriever', 'verifier'], name: str):
     "An extractor, an encoder for retrieval, or a verifier."
     from factlab.claims.extraction import load_extractor
@@ -155,7 +155,7 @@ def dated(
     made = [read_card(place)['made'] for place in whole if adapter_digest(place) in written]
     return {**identity, **({'made': made[0]} if made else {})}
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c15
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c16
 SYSTEM_ANSWERS = Schema('answers', {
     'system': pl.String, 'run': pl.Int64, 'id': pl.String, 'group': pl.String, 'factual': pl.Boolean,
     'predicted': pl.Boolean})  # null where it could not be read
@@ -186,7 +186,7 @@ def _system_answers(answers: pl.DataFrame, system: str, run: int = 0) -> pl.Data
     return SYSTEM_ANSWERS.check(answers.select(
         system=pl.lit(system), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted'))
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c20
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c21
 def corpus_of(study: Study):
     "The data's passages, encoded once into the cache."
     from factlab.retrieval.corpus import cached_corpus
@@ -212,7 +212,7 @@ def with_evidence(study: Study) -> pl.DataFrame:  # schema TEXTS, with `evidence
         return texts.with_columns(evidence=pl.Series(evidence, dtype=pl.List(pl.String)))
     return study.once(('evidence',), make)
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c23
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c24
 @dataclass(frozen=True)
 class ReferenceClaims:
     "In an extractor's place: the claims that texts are known to state."
@@ -251,7 +251,7 @@ def verifier_answers(
     chances = study.once(('verified', name), lambda: model.probabilities(pairs, study.store))
     return _system_answers(study.claims.with_columns(predicted=pl.Series(chances.argmax(1) == 0, dtype=pl.Boolean)), f'Verifier ({name})')
 
-# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c27
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c28
 def extraction_texts(
     data: str,  # 'factscore': people on whom the extractor was not trained; or data of OASIS' shape
     limit: int|None = None,  # texts at the most
