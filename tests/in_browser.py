@@ -168,7 +168,7 @@ def open_a_missed_error(opened: Opened, part) -> None:
     "The tutorial's workbench, filtered for missed errors, with a row open whose errors are matched rightly."
     part.get_by_label('Show').first.select_option('missed errors')
     opened.settle()
-    part.locator('.rows').first.locator('label:has(input)').nth(6).click()
+    part.locator('.rows').first.locator('label:has(input)').nth(5).click()
     opened.settle(5)  # the encoder's evidence comes some moments later
     part.get_by_text('What the labels and keys mean').click()
 
