@@ -32,7 +32,7 @@ def main() -> None:
     if '--update' in sys.argv:
         KNOWN.write_text(json.dumps(dict(sorted(errors.items())), indent=0) + '\n', encoding='utf-8')
         return print(f'{errors.total()} errors are known')
-    known = Counter(json.loads(KNOWN.read_text(encoding='utf-8')))
+    known = Counter(json.loads(KNOWN.read_text(encoding='utf-8')) if KNOWN.is_file() else {})
     new, mended = errors - known, known - errors
     for line in lines:
         if _key(line) in new: print(line)
