@@ -465,7 +465,7 @@ def page_pairs(rows: Sequence[Mapping], generator: PairGenerator) -> Iterator[tu
             yield other, Draft(claim, text, 'NEUT', 'page')
             yield row, Draft(claim, generator.evidence(row), 'ENT', 'plain')
 
-# %% ../../nbs/16_training/01_edited_pairs.ipynb #c52
+# %% ../../nbs/16_training/01_edited_pairs.ipynb #c53
 def _lower_first(text: str) -> str:
     "The text without the capital of a pronoun, an article or *in* at its beginning."
     opening = {'He', 'She', 'It', 'They', 'The', 'His', 'Her', 'Their', 'A', 'An', 'In'}
@@ -482,7 +482,7 @@ def joined_pairs(rows: Sequence[Mapping], generator: PairGenerator) -> Iterator[
         yield first, Draft(claim, f'{first["sentence"]} {second["sentence"]}', 'ENT', 'joined')
         yield half, Draft(claim, generator.evidence(half), 'NEUT', 'joined')
 
-# %% ../../nbs/16_training/01_edited_pairs.ipynb #c54
+# %% ../../nbs/16_training/01_edited_pairs.ipynb #c55
 def balanced(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     seed: int = 0,
@@ -504,7 +504,7 @@ def pairs_frame(
     frame = pl.DataFrame(made, schema=columns, orient='row').unique(['claim', 'evidence', 'label'], keep='first', maintain_order=True)
     return frame.filter(pl.len().over('claim', 'evidence') == 1)
 
-# %% ../../nbs/16_training/01_edited_pairs.ipynb #c55
+# %% ../../nbs/16_training/01_edited_pairs.ipynb #c56
 def make_pairs(
     statements: pl.DataFrame,  # STATEMENTS
     seed: int = 0,

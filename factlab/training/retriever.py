@@ -68,7 +68,7 @@ def _chosen(pairs: pl.DataFrame, max_pairs: int) -> pl.DataFrame:
     digests = [digest([claim, passage]) for claim, passage in zip(pairs['claim'], pairs['passage'], strict=True)]
     return pairs.with_columns(order=pl.Series(digests, dtype=pl.String)).sort('order').head(max_pairs).drop('order')
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c7
+# %% ../../nbs/16_training/05_retriever.ipynb #c8
 def sample_pairs() -> pl.DataFrame:  # RETRIEVER_PAIRS
     "The claims of the shipped sample with their passages."
     return task_pairs(oasis_retrieval(load_oasis_sample(), 'sample'))
@@ -88,7 +88,7 @@ def training_pairs(
     pairs = pl.concat([_pairs_from(source) for source in sources]).unique(['claim', 'passage'], maintain_order=True)
     return pairs.with_columns(split=split_by(pairs['group'], {'dev': held_out, 'train': 1 - held_out}))
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c9
+# %% ../../nbs/16_training/05_retriever.ipynb #c10
 def oasis_pairs(
     own: TrainingData,
 ) -> pl.DataFrame:  # RETRIEVER_PAIRS with `split` train or dev, and `kind` as 'claim/passage' or 'falsified/unfactual'
@@ -106,7 +106,7 @@ def held_out_task(
     relevance = task.relevance.join(claims, left_on='claim_id', right_on='id', how='semi')
     return RetrievalTask(f'{own.source}, held out', task.passages, claims, relevance)
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c13
+# %% ../../nbs/16_training/05_retriever.ipynb #c14
 def batches(
     pairs: pl.DataFrame,  # RETRIEVER_PAIRS
     size: int,
@@ -133,7 +133,7 @@ def batches(
         waiting = passed + waiting
         yield batch
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c16
+# %% ../../nbs/16_training/05_retriever.ipynb #c17
 @dataclass(frozen=True)
 class RetrieverSettings:
     "How to train a retriever. Defaults are those of the shipped part; the paper has batch 20, rate 1e-6, 300,000 steps, no LoRA (§ 6.1)."
@@ -165,7 +165,7 @@ class RetrieverSettings:
         warm = max(1, round(self.warmup_share*self.steps))
         return self.learning_rate*min((step + 1)/warm, (self.steps - step)/max(1, self.steps - warm))
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c18
+# %% ../../nbs/16_training/05_retriever.ipynb #c19
 def ranking_loss(
     model,  # sentence_transformers.SentenceTransformer
     settings: RetrieverSettings,
@@ -176,7 +176,7 @@ def ranking_loss(
     if settings.mini_batch: return losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=settings.mini_batch, **options)
     return losses.MultipleNegativesRankingLoss(model, **options)
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c20
+# %% ../../nbs/16_training/05_retriever.ipynb #c21
 def _in_half(transformer, device: str) -> None:
     "Let the transformer compute in bfloat16; pooling and loss stay in float32, where differences of similarities are not rounded away."
     import torch
@@ -216,7 +216,7 @@ class RetrieverInTraining:
         return self.model.encode(list(texts), batch_size=64, convert_to_numpy=True, show_progress_bar=False,
                                  normalize_embeddings=self.settings.similarity == 'cosine')
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c23
+# %% ../../nbs/16_training/05_retriever.ipynb #c24
 class DevSet(NamedTuple):
     "Held-out claims, a pool of passages, and the places of the relevant ones."
     claims: list[str]
@@ -243,7 +243,7 @@ def dev_recall(retriever: RetrieverInTraining, dev: DevSet, k: int = 10) -> floa
     hits = ExactIndex(retriever.encode(dev.pool)).search(retriever.encode(dev.claims), k)
     return float(recall_at_k(hits, dev.relevant, [k]).mean())
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c25
+# %% ../../nbs/16_training/05_retriever.ipynb #c26
 TRAINING_CURVE = Schema('training curve', {'step': pl.Int64, 'loss': pl.Float64, 'dev_recall': pl.Float64})
 
 def train_retriever(
@@ -274,7 +274,7 @@ def _measure(run: Run, retriever: RetrieverInTraining, dev: DevSet, out: Path) -
     if run.step and recall >= best: save_adapter(retriever.lora, out, retriever.settings.base)
     curve.append([run.step, float(np.mean(run.losses[curve[-1][0]:])) if run.step else None, recall])
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c30
+# %% ../../nbs/16_training/05_retriever.ipynb #c31
 BEFORE_AND_AFTER = Schema('before and after', {
     'set': pl.String, 'metric': pl.String, 'n': pl.Int64,
     'before': pl.Float64, 'before_low': pl.Float64, 'before_high': pl.Float64,
@@ -301,7 +301,7 @@ def before_and_after(
                          'difference': gain.estimate, 'difference_low': gain.low, 'difference_high': gain.high})
     return BEFORE_AND_AFTER.frame(rows)
 
-# %% ../../nbs/16_training/05_retriever.ipynb #c33
+# %% ../../nbs/16_training/05_retriever.ipynb #c34
 LIMITS = ('English only; its base reads at most 256 word pieces (about 190 words) of a passage, and the trained part was shown 96.',
           'It ranks passages by what they are about. A passage that contradicts a claim is found like one that supports it, as it should '
           'be: it verifies nothing.')

@@ -14,7 +14,7 @@ __all__ = ['WRITTEN', 'HUMAN_LABELLED', 'STRATIFIED_SOURCES', 'SYNTHETIC', 'LICE
 # %% ../../nbs/16_training/07_verifier.ipynb #c2
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
