@@ -27,7 +27,7 @@ from ...measures.stats import bootstrap_counts, proportion_interval, ratio
 from ...models.asking import RETRY_NOTE
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
-from ...probing.added_facts import ADDED_FACTS, entfa_facts, xsumfaith_facts
+from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
@@ -37,7 +37,6 @@ from factlab.probing.counterfactual import (
     make_counterfactuals,
     shipped_counterfactuals,
 )
-from ...probing.added_facts import added_facts, final_facts, sample_facts
 from factlab.probing.ptrue import (
     PTRUE,
     QUESTIONS,
@@ -52,13 +51,8 @@ from factlab.probing.ptrue import (
 )
 from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
 from ...reports.exhibits import Result, make_cells
-from ...reports.theme import PALETTE, drawable, load_altair, save_chart
-<<<<<<< HEAD
-from ...reports.theme import WIDTH, wrap
-=======
-from ...reports.plots import WIDTH, wrap
->>>>>>> main
 from ...reports.published import published_values
+from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ..base import check_whole_number, write_study
 from .errors import categorised, study_errors
 from .study import Study, load_labelled, select_variant
@@ -93,7 +87,8 @@ def load_questions(
 
 def _question_id() -> pl.Expr:
     "Run, row and unit in one; as it is where it is that already."
-    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(pl.format('{}|{}|{}', *ERROR_ADDRESS)).alias('id')
+    whole = pl.format('{}|{}|{}', *ERROR_ADDRESS)
+    return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(whole).alias('id')
 
 # %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c8
 ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong')  # of errors that are added facts
