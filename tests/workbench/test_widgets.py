@@ -17,8 +17,8 @@ from factlab.localization.matching import MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
-from factlab.runs.runs import Run, make_run
 from factlab.probing.questions import PTRUE_CAVEAT
+from factlab.runs.runs import Run, make_run
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.comparison import RunComparison
 from factlab.workbench.example_view import ExampleView, folded_html, marked_html
