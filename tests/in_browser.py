@@ -123,7 +123,7 @@ class Opened:
         if folder := os.environ.get('FACTLAB_SCREENSHOTS'): self.page.screenshot(path=f'{folder}/{name}.png')
 
     def settle(self, seconds: float = 1.0) -> None:
-        "Wait until the page has stayed the same for so long: what a kernel answers is drawn in pieces, and what is clicked meanwhile may be gone."
+        "Wait until the page has stayed the same for so long: what a kernel answers is drawn in pieces, and what is clicked meanwhile may be gone."  # noqa: E501
         seen = [time.monotonic(), '']
         def still() -> bool:
             now = self.page.locator('.jp-Notebook').first.inner_html()

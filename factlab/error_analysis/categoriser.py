@@ -24,7 +24,6 @@ import polars as pl
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.summaries import DEFACTO, ENTFA, XSumFaith, outside
-from ..text.sentences import plain_sentences
 from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
 from ..models.asking import ask_prompt, read_response
@@ -32,6 +31,7 @@ from ..models.encoder import Encoder
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
 from ..models.store import StoreChoice
+from ..text.sentences import plain_sentences
 
 # %% ../../nbs/13_error_analysis/00_categoriser.ipynb #c4
 @cache

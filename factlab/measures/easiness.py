@@ -19,12 +19,15 @@ from ..core.core import DataError, Schema, UsageError, progress
 from .stats import Interval, bootstrap_counts, difference_interval
 from ..models.encoder import Encoder
 
-if TYPE_CHECKING: import torch
+if TYPE_CHECKING:
+
+    import torch
 
 # %% ../../nbs/04_measures/08_easiness.ipynb #c4
 @lru_cache(maxsize=1)
 def _stemmer():
-    try: from nltk.stem.porter import PorterStemmer
+    try:
+        from nltk.stem.porter import PorterStemmer
     except ImportError: raise UsageError('stems need the package nltk: `pip install nltk`, or ask for ROUGE-1 without them') from None
     return PorterStemmer()
 

@@ -19,7 +19,9 @@ import numpy as np
 
 from ..core.core import ModelError, UsageError, assets_dir, canonical_json, digest, replacing, write_text
 
-if TYPE_CHECKING: import torch
+if TYPE_CHECKING:
+
+    import torch
 
 # %% ../../nbs/02_models/06_adapters.ipynb #c4
 TRAINED_PARTS = ('extractor', 'retriever', 'verifier')

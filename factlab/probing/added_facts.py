@@ -16,12 +16,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema
 from ..data.summaries import XSumFaith, locate
-from factlab.text.units import (
-    Source,
-    Unit,
-    given_names,
-    tag_units,
-)
+from ..text.units import Source, Unit, given_names, tag_units
 from ..text.words import plain_words
 
 # %% ../../nbs/12_probing/01_added_facts.ipynb #c4

@@ -25,9 +25,7 @@ from ..models.prompts import Prompt, parse_bullets
 from ..models.store import StoreChoice
 from .added_facts import TaggedFact, spot_unit, tag_facts, tagged_window
 from .replacements import refusal, rewrite, rule_proposals
-from factlab.text.units import (
-    Unit,
-)
+from ..text.units import Unit
 
 # %% ../../nbs/12_probing/04_counterfactual.ipynb #c4
 PROPOSALS = Schema('proposals', {'id': pl.String, 'unit': pl.String, 'kind': pl.String, 'proposal': pl.String,

@@ -163,7 +163,8 @@ class ExactIndex:
 FAISS_KINDS = ('flat', 'ivf', 'hnsw')
 
 def _faiss():
-    try: import faiss
+    try:
+        import faiss
     except ImportError: raise UsageError('faiss is not installed: run `pip install faiss-cpu`, or use the index `exact`') from None
     return faiss
 
@@ -221,7 +222,8 @@ class FaissIndex:
 # %% ../../nbs/07_retrieval/00_index.ipynb #c25
 def _milvus(uri: str):  # pymilvus.MilvusClient
     "A client of a file or a server; the server's token is read from `$MILVUS_TOKEN`."
-    try: from pymilvus import MilvusClient
+    try:
+        from pymilvus import MilvusClient
     except ImportError:
         raise UsageError("pymilvus is not installed: run `pip install 'pymilvus[milvus-lite]'`, or use the index `exact`") from None
     token = os.environ.get('MILVUS_TOKEN')

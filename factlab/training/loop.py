@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,9 @@ from ..core.core import DataError, ModelError, UsageError, canonical_json, progr
 from ..data.registry import REGISTRY
 from ..models.adapters import read_tensors
 
-if TYPE_CHECKING: import torch
+if TYPE_CHECKING:
+
+    import torch
 
 # %% ../../nbs/16_training/00_loop.ipynb #c4
 class Learner:

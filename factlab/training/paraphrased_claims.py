@@ -12,7 +12,7 @@ import re
 import polars as pl
 
 from ..core.core import digest
-from ..data import datasets, files, summaries
+from ..data import datasets, summaries
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from ..text.sentences import sentences
 from .edited_pairs import STATEMENTS, neighbours, parse_all

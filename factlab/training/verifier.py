@@ -48,7 +48,9 @@ from factlab.verification.tiny_verifier import (
     pair_probabilities,
 )
 
-if TYPE_CHECKING: import torch
+if TYPE_CHECKING:
+
+    import torch
 
 # %% ../../nbs/16_training/07_verifier.ipynb #c4
 WRITTEN = 'written'  # the passages of `written_passages`

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest
-from ..data import corpora
-from ..data import datasets as data, summaries, files
+from ..data import corpora, summaries
+from ..data import datasets as data
 from ..measures.stats import Interval, bootstrap_counts, paired_counts
 from ..models.encoder import Encoder
 from ..models.interface import Message, Request, ask, load_model

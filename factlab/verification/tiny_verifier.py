@@ -22,7 +22,9 @@ from ..models.adapters import WEIGHTS, adapter_digest, lora_pairs, merge_adapter
 from ..models.store import Store, StoreChoice
 from ..models.transformers_backend import TINY_SHA256, TINY_SOURCE, load_tokenizer, pick_device, pick_dtype, quiet, tiny_folder
 
-if TYPE_CHECKING: import torch
+if TYPE_CHECKING:
+
+    import torch
 
 NLI_LABELS = ('ENT', 'NEUT', 'CONTR')
 

@@ -18,14 +18,7 @@ from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..reports.theme import drawable
 from .examples import Error, cut, escaped
-from factlab.workbench.widgets import (
-    STYLE,
-    BackgroundTask,
-    html_widget,
-    label_text,
-    labelled_button,
-    labelled_field,
-)
+from .widgets import STYLE, BackgroundTask, html_widget, label_text, labelled_button, labelled_field
 
 # %% ../../nbs/18_workbench/05_probes.ipynb #c4
 @dataclass(frozen=True)
@@ -129,8 +122,7 @@ def p_true_probe(
 def _question_for(case: ProbedError, model: Model, store: object) -> dict:  # a row of DRAFTS
     "The model's question; where it writes none, the summary's sentence with a gap."
     from factlab.probing.added_facts import added_facts
-    from factlab.probing.questions import draft_questions, gap_questions
-    from factlab.probing.questions import GAP_WRITER, question_writer
+    from factlab.probing.questions import GAP_WRITER, draft_questions, gap_questions, question_writer
     error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text,
                           'span': pl.Series([case.span], dtype=pl.String)})
     draft = draft_questions(error, model, store).row(0, named=True) if question_writer(model.name) != GAP_WRITER else {'status': 'unparsed'}

@@ -1,4 +1,6 @@
-"""Kinds of errors: what is seen of a case, the trees, proposals, labels of several people, distributions; against brute force and libraries, and on bad input."""
+"""Kinds of errors: what is seen of a case, the trees, proposals, labels of several people, distributions; against brute force and
+libraries, and on bad input."""
+
 import json
 from itertools import product
 

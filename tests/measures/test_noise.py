@@ -258,7 +258,10 @@ def test_what_final_prints_follows_from_the_plain_form():
     "Table 10 from Table 4's printed precision and recall: the means, and the number of gold items behind the half-widths."
     from factlab.reports.published import published_values
     def cells(exhibit):
-        return published_values(exhibit).with_columns(key=pl.col('row').str.replace_all(' ', '') + '/' + pl.col('column').str.to_lowercase())
+        return published_values(exhibit).with_columns(
+            key=pl.col('row').str.replace_all(' ', '') + '/' + pl.col('column').str.to_lowercase()
+        )
+
     scores = dict(cells('final/table4').select('key', 'value').iter_rows())
     gaps, gold = [], []
     printed = cells('final/table10').filter(~pl.col('column').str.starts_with('Average'))

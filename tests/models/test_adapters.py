@@ -58,7 +58,10 @@ def test_peft_itself_can_read_the_folder(adapter):
     trained, folder = adapter
     tokens = torch.arange(8).reshape(1, 8)
     with torch.no_grad():
-        ours, theirs = (found(tokens).last_hidden_state for found in (merge_adapter(model(), folder), PeftModel.from_pretrained(model(), str(folder)).eval()))
+        ours, theirs = (
+            found(tokens).last_hidden_state
+            for found in (merge_adapter(model(), folder), PeftModel.from_pretrained(model(), str(folder)).eval())
+        )
     assert same_logits(ours, theirs)
 
 
@@ -162,9 +165,14 @@ def test_what_ships_is_whole_and_small(part, monkeypatch):
 def test_the_card_shows_every_number_that_a_metric_has():
     alone = {'set': 'a', 'metric': 'R@10', 'n': 3, 'estimate': .5, 'low': .25, 'high': .75}
     before = {'before': .4, 'before_low': .2, 'before_high': .6, 'difference': .1, 'difference_low': -.125, 'difference_high': .3}
-    def table(*metrics): return [line for line in card_text(CARD | {'metrics': list(metrics)}).splitlines() if line.startswith('| set') or 'R@10' in line]
+
+    def table(*metrics):
+        return [line for line in card_text(CARD | {'metrics': list(metrics)}).splitlines() if line.startswith('| set') or 'R@10' in line]
+
     assert table(alone) == ['| set | metric | n | estimate | low | high |', '| a | R@10 | 3 | 0.500 | 0.250 | 0.750 |']
     header, first, second = table(alone, alone | before)
-    assert header.split(' | ')[3:6] == ['before', 'before low', 'before high'] and header.endswith('| high | difference | difference low | difference high |')
+    assert header.split(' | ')[3:6] == ['before', 'before low', 'before high'] and header.endswith(
+        '| high | difference | difference low | difference high |'
+    )
     assert first == '| a | R@10 | 3 |  |  |  | 0.500 | 0.250 | 0.750 |  |  |  |'
     assert second == '| a | R@10 | 3 | 0.400 | 0.200 | 0.600 | 0.500 | 0.250 | 0.750 | 0.100 | -0.125 | 0.300 |'

@@ -10,7 +10,9 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.encoder import Encoder
 from factlab.models.store import Store
 
-TEXTS = [f'Sentence {i} is about {what}.' for i, what in enumerate(['rivers', 'the moon', 'a long war between two northern kingdoms', 'tea']*8)]
+TEXTS = [
+    f'Sentence {i} is about {what}.' for i, what in enumerate(['rivers', 'the moon', 'a long war between two northern kingdoms', 'tea'] * 8)
+]
 
 
 @pytest.fixture(scope='module')
@@ -80,7 +82,7 @@ def test_a_folder_is_an_encoder_too(tmp_path):
 
 
 def test_nothing_heavy_is_imported_before_the_first_text():
-    code = 'import sys; from factlab.models.encoder import Encoder; Encoder("tiny").identity; assert not {"torch", "transformers"} & set(sys.modules)'
+    code = 'import sys; from factlab.models.encoder import Encoder; Encoder("tiny").identity; assert not {"torch", "transformers"} & set(sys.modules)'  # noqa: E501
     subprocess.run([sys.executable, '-c', code], check=True)
 
 

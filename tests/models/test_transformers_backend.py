@@ -93,7 +93,9 @@ def test_choices_are_scored_as_the_sum_over_their_tokens(tiny, weights):
         for choice, found in zip(request.choices, response.choice_logprobs, strict=True):
             tokens = tokenizer.encode(choice, add_special_tokens=False)
             logprobs = model(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1:-1].log_softmax(1)
-            assert found == pytest.approx(logprobs[range(len(tokens)), tokens].sum().item(), rel=NETWORK, abs=NETWORK*logprobs.abs().max().item())
+            assert found == pytest.approx(
+                logprobs[range(len(tokens)), tokens].sum().item(), rel=NETWORK, abs=NETWORK * logprobs.abs().max().item()
+            )
         assert response.finish_reason == 'choices'
 
 

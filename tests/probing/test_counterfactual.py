@@ -241,10 +241,26 @@ def test_the_gold_of_other_errors_stays():
 
 # hostile input
 
-HOSTILE = ['', ' ', '\0', '<script>alert("Leeds")</script>', '</textarea><img src=x onerror=alert(1)>', '\x1b[31mLeeds\x1b[0m',
-           '[a](javascript:alert(1)) ![b](http://x/y.png)', 'מנצ׳סטר ניצחה 3-1 ביום שישי \u202eabc',
-           'في عام 1984 فاز الفريق', '🙂 Leeds 🙃 won 3-1 👩‍👩‍👧', '漢字 1984 年', '(?P<x>[', '\\1 \\g<0>', 'A'*200_000, 'Leeds won 3-1. '*14_000,
-           '9'*200_000, '1,'*5_000 + '1', '-'*5_000]
+HOSTILE = [
+    '',
+    ' ',
+    '\0',
+    '<script>alert("Leeds")</script>',
+    '</textarea><img src=x onerror=alert(1)>',
+    '\x1b[31mLeeds\x1b[0m',
+    '[a](javascript:alert(1)) ![b](http://x/y.png)',
+    'מנצ׳סטר ניצחה 3-1 ביום שישי \u202eabc',
+    'في عام 1984 فاز الفريق',
+    '🙂 Leeds 🙃 won 3-1 👩‍👩‍👧',
+    '漢字 1984 年',
+    '(?P<x>[',
+    '\\1 \\g<0>',
+    'A' * 200_000,
+    'Leeds won 3-1. ' * 14_000,
+    '9' * 200_000,
+    '1,' * 5_000 + '1',
+    '-' * 5_000,
+]
 
 
 @pytest.mark.parametrize('summary', HOSTILE, ids=range(len(HOSTILE)))

@@ -11,15 +11,20 @@ from factlab.data.corpora import load_oasis_sample
 from factlab.text.language import language_warning
 
 
-@pytest.mark.parametrize(('text', 'said'), [
-    ('Die Stadt liegt an der Küste und ist für ihren alten Hafen bekannt, der im Mittelalter entstanden ist.', 'German'),
-    ('La ville est connue pour son port, qui est un des plus anciens du pays, et pour les fêtes de l’été.', 'French'),
-    ('La ciudad es conocida por su puerto, que es uno de los más antiguos del país y de la región.', 'Spanish'),
-    ('Kaupunki tunnetaan satamastaan, joka kuuluu maan vanhimpiin, sekä kesäisistä juhlistaan meren rannalla.', 'Finnish'),
-    ('Ystad on kaupunki Etelä-Ruotsissa, ja siellä on suuri satama sekä vanha luostari.', 'Finnish'),
-    ('Şehir, ülkenin en eski limanlarından biri olan limanı ve deniz kıyısında süren şenlikleri ile tanınır.', 'common English'),
-    ('Город известен своим портом.', 'Cyrillic'), ('東京は日本の首都です。人口は多い。', 'Cjk'), ('المدينة معروفة بمينائها القديم.', 'Arabic'),
-])
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('Die Stadt liegt an der Küste und ist für ihren alten Hafen bekannt, der im Mittelalter entstanden ist.', 'German'),
+        ('La ville est connue pour son port, qui est un des plus anciens du pays, et pour les fêtes de l’été.', 'French'),
+        ('La ciudad es conocida por su puerto, que es uno de los más antiguos del país y de la región.', 'Spanish'),
+        ('Kaupunki tunnetaan satamastaan, joka kuuluu maan vanhimpiin, sekä kesäisistä juhlistaan meren rannalla.', 'Finnish'),
+        ('Ystad on kaupunki Etelä-Ruotsissa, ja siellä on suuri satama sekä vanha luostari.', 'Finnish'),
+        ('Şehir, ülkenin en eski limanlarından biri olan limanı ve deniz kıyısında süren şenlikleri ile tanınır.', 'common English'),
+        ('Город известен своим портом.', 'Cyrillic'),
+        ('東京は日本の首都です。人口は多い。', 'Cjk'),
+        ('المدينة معروفة بمينائها القديم.', 'Arabic'),
+    ],
+)
 def test_other_languages_are_named(text, said):
     assert said in language_warning(text)
 

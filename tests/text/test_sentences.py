@@ -44,7 +44,9 @@ def test_a_text_without_words_has_no_sentences(text):
 def test_lines_split_headings_and_lists_but_not_wrapped_text():
     assert sentences('History\nThe town is old.\n\nEconomy\n- fish\n- timber') == ['History', 'The town is old.', 'Economy', '- fish',
         '- timber']
-    wrapped = 'The town is old and lies on the coast of the sea, where\nmany ships of Sweden and of other countries used to come. It\nis small.'
+    wrapped = (
+        'The town is old and lies on the coast of the sea, where\nmany ships of Sweden and of other countries used to come. It\nis small.'
+    )
     assert len(sentences(wrapped)) == 2
 
 

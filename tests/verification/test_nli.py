@@ -277,9 +277,11 @@ def test_no_pickle_no_code(tmp_path):
     mark, given = folder/'ran', json.loads((folder/'config.json').read_text())
     (folder/'evil.py').write_text(f'open({str(mark)!r}, "w")\nfrom transformers import BertConfig as Config, '
                                   f'BertForSequenceClassification as Model\n')
-    (folder/'config.json').write_text(json.dumps(given
-                                                 | {'model_type': 'evil', 'auto_map': {'AutoConfig': 'evil.Config',
-                                                                                       'AutoModelForSequenceClassification': 'evil.Model'}}))
+    (folder / 'config.json').write_text(
+        json.dumps(
+            given | {'model_type': 'evil', 'auto_map': {'AutoConfig': 'evil.Config', 'AutoModelForSequenceClassification': 'evil.Model'}}
+        )
+    )
     with pytest.raises(ModelError): NLI(f'nli:{folder}').probabilities([('the owl', 'the owl')], False)
     assert not mark.exists()
 

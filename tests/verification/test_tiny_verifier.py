@@ -36,8 +36,18 @@ def few_pairs():
     rows = []
     for at, year in enumerate((1904, 1911, 1927, 1938, 1946, 1952)):
         for label, said in (('ENT', year), ('CONTR', year + 7)):
-            rows.append({'id': f's{at}#{label}', 'split': 'dev' if at == 5 else 'train', 'claim': f'The mill burned in {said}.', 'label': label,
-                         'evidence': f'After a storm the mill burned down in {year}.', 'group': f'g{at}', 'source': 'ours', 'kind': 'date'})
+            rows.append(
+                {
+                    'id': f's{at}#{label}',
+                    'split': 'dev' if at == 5 else 'train',
+                    'claim': f'The mill burned in {said}.',
+                    'label': label,
+                    'evidence': f'After a storm the mill burned down in {year}.',
+                    'group': f'g{at}',
+                    'source': 'ours',
+                    'kind': 'date',
+                }
+            )
     return pl.DataFrame(rows)
 
 
@@ -63,7 +73,10 @@ def trained(tmp_path_factory):
 def test_a_claim_gets_in_company_what_it_gets_alone(reader, network):
     import torch
     evidence = reader.evidences(['The mill by the river burned down in 1904.', 'Rust is iron oxide.'])
-    rows = [Row(evidence[0][0], reader.claims(['It burned.', 'The mill stands by the sea, far from any river.', 'No.'])), Row(evidence[1][0], reader.claims(['Rust.']))]
+    rows = [
+        Row(evidence[0][0], reader.claims(['It burned.', 'The mill stands by the sea, far from any river.', 'No.'])),
+        Row(evidence[1][0], reader.claims(['Rust.'])),
+    ]
     with torch.no_grad():
         together = label_logits(*network, rows)
         alone = torch.cat([label_logits(*network, [Row(row.evidence, [claim])]) for row in rows for claim in row.claims])
@@ -129,7 +142,12 @@ def test_equal_pairs_are_computed_once_and_stored(trained, tmp_path):
         first = verifier.probabilities(pairs, store)
         verifier._batch = lambda pairs: pytest.fail('was computed again')
         assert np.array_equal(verifier.probabilities(pairs, store), first)
-    assert first.dtype == np.float32 and first.shape == (3, 3) and np.allclose(first.sum(1), 1, atol=1e-5) and np.array_equal(first[0], first[2])
+    assert (
+        first.dtype == np.float32
+        and first.shape == (3, 3)
+        and np.allclose(first.sum(1), 1, atol=1e-5)
+        and np.array_equal(first[0], first[2])
+    )
 
 
 def test_no_pairs_give_no_rows(trained): assert TinyVerifier(trained[0]).probabilities([], store=False).shape == (0, 3)
@@ -149,7 +167,8 @@ def test_what_is_no_pair_is_named(trained, pair):
 
 
 def test_a_claim_of_a_thousand_words_is_refused_not_cut(trained):
-    with pytest.raises(DataError, match=f'at most {CLAIM_TOKENS}'): TinyVerifier(trained[0]).probabilities([('a', 'word '*1000)], store=False)
+    with pytest.raises(DataError, match=f'at most {CLAIM_TOKENS}'):
+        TinyVerifier(trained[0]).probabilities([('a', 'word ' * 1000)], store=False)
 
 
 def test_hostile_texts_get_probabilities(trained):
@@ -196,5 +215,9 @@ def test_the_shipped_card_tells_sources_and_measures():
     shipped_verifier()
     from factlab.models.adapters import shipped
     card = read_card(shipped('verifier'))
-    assert {row['name'] for row in card['data']} >= {'factscore', 'xquad', 'wice'} and {row['set'] for row in card['metrics']} >= {'climate-fever', 'dialfact', 'final'}
+    assert {row['name'] for row in card['data']} >= {'factscore', 'xquad', 'wice'} and {row['set'] for row in card['metrics']} >= {
+        'climate-fever',
+        'dialfact',
+        'final',
+    }
     assert not {row['name'] for row in card['data']} & {'final', 'dialfact', 'climate-fever', 'xsumfaith'}

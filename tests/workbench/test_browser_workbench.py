@@ -1,4 +1,7 @@
-"""The workbench in a real JupyterLab and a real browser: filter, open, label by keyboard, undo, reload, restart, find the labels again, probe, export."""
+"""The workbench in a real JupyterLab and a real browser: filter, open, label by keyboard, undo, reload, restart, find the labels again,
+probe, export."""
+# ruff: noqa: E501  long lines inside texts
+
 import json
 from pathlib import Path
 
@@ -249,11 +252,13 @@ def test_nothing_is_wider_than_the_page_and_all_controls_have_names(browser, lab
     page = opened.page
     wide = page.evaluate(
         """() => [...document.querySelectorAll('.jp-OutputArea-output .factlab *')].filter(e => e.getBoundingClientRect().right > 1280 && getComputedStyle(e).visibility != 'hidden'
-        && !e.closest('.rows')).map(e => e.className).slice(0, 5)""")
+        && !e.closest('.rows')).map(e => e.className).slice(0, 5)"""
+    )
     assert wide == []
     nameless = page.evaluate(
         """() => [...document.querySelectorAll('.factlab input, .factlab select, .factlab textarea')].filter(e => e.offsetParent && !(e.labels && [...e.labels].some(l => l.textContent.trim()))
-        && !e.getAttribute('aria-label') && !e.closest('label')).map(e => e.outerHTML.slice(0, 200))""")
+        && !e.getAttribute('aria-label') && !e.closest('label')).map(e => e.outerHTML.slice(0, 200))"""
+    )
     assert nameless == []
     assert pl.Series(page.locator('.factlab .pane').all_inner_texts()).str.contains('more characters').any()
     page.close()

@@ -1,4 +1,6 @@
-"""From the workbench to the exhibits: what is labelled by key and exported is what Figures 5 and 7 and the agreement count, to the last digit."""
+"""From the workbench to the exhibits: what is labelled by key and exported is what Figures 5 and 7 and the agreement count, to the last
+digit."""
+
 from collections import Counter
 
 import polars as pl

@@ -75,7 +75,8 @@ def gold_ids(
     ids: Iterable[str],  # of predictions
 ) -> tuple[str, set[str]]|None:  # name and ids of the gold set; None: it is not at hand
     "The gold set that most of these ids are of."
-    from factlab.data import datasets as data, files
+    from factlab.data import datasets as data
+    from factlab.data import files
     given = set(ids)
     at_hand = {name: set(data.load(name)['id']) for name in GOLD if files.path(name) is not None}
     best = max(at_hand, key=lambda name: len(at_hand[name] & given), default=None)

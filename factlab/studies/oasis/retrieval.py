@@ -23,7 +23,9 @@ from ...reports.plots import curve_chart
 from ...reports.theme import PALETTE, load_altair
 from ...retrieval.corpus import TextEncoder, measure, part_of, recall_table
 
-if TYPE_CHECKING: import altair as alt
+if TYPE_CHECKING:
+
+    import altair as alt
 
 # %% ../../../nbs/17_studies/00_oasis/01_retrieval.ipynb #c4
 def study_task(

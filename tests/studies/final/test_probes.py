@@ -171,7 +171,16 @@ def test_a_chart_without_any_value_can_be_written(models, tmp_path):
     models['mute'] = ScriptedModel('mute', lambda request: Response.failed('gone'), revision='1')
     study, asked = Study(), load_questions().head(3)
     exact = ptrue_probes(study, asked, 'mute', samples=0)['exact']
-    result = write_probe(study, 'final/fig6', ptrue_cells(asked, {'exact': exact}), model='mute', parameters={}, data=asked, chart=ptrue_chart(asked, exact, 'mute'), out=tmp_path)
+    result = write_probe(
+        study,
+        'final/fig6',
+        ptrue_cells(asked, {'exact': exact}),
+        model='mute',
+        parameters={},
+        data=asked,
+        chart=ptrue_chart(asked, exact, 'mute'),
+        out=tmp_path,
+    )
     assert 'n = 0' in (tmp_path/'final/fig6.svg').read_text() and len(result.files) >= 3
 
 
@@ -186,8 +195,17 @@ def test_the_calibration_chart_holds_the_reliability_table(models):
     with pytest.raises(DataError, match='known'): calibration_chart(asked.with_columns(truth=pl.lit(None, pl.Boolean)), exact, 'believer')
 
 
-MISSING = [{'id': f'{split} {n}', 'split': split, 'text': f'The mill number {n} closed.', 'summary': f'The mill number {n} in Oslo closed.', 'gold': ['The source does not mention "Oslo".']}
-           for split in ('dev', 'test') for n in range(3)]
+MISSING = [
+    {
+        'id': f'{split} {n}',
+        'split': split,
+        'text': f'The mill number {n} closed.',
+        'summary': f'The mill number {n} in Oslo closed.',
+        'gold': ['The source does not mention "Oslo".'],
+    }
+    for split in ('dev', 'test')
+    for n in range(3)
+]
 
 
 def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp_path):
@@ -203,7 +221,9 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'seen by nobody' in who
     probes = ptrue_probes(study, asked, 'blind', samples=0)
     cells = by_cell(ptrue_cells(asked, probes))
-    assert sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Questions') == 3 and cells['All', 'AUROC, exact']['n'] == 0
+    assert (
+        sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Questions') == 3 and cells['All', 'AUROC, exact']['n'] == 0
+    )
     assert any('seen by nobody' in line for line in ptrue_chart(asked, probes['exact'], 'blind', who).to_dict()['title']['subtitle'])
     kept = keep_questions(asked, probes['exact'], tmp_path/'kept.parquet')
     assert load_questions(tmp_path/'kept.parquet')['id'].to_list() == asked['id'].to_list()
@@ -212,7 +232,9 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     loaded = load_questions(tmp_path/'kept.parquet')  # reviewed in the workbench, and given back
     review = Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path/'review.jsonl', 'Ann')
     review.keyboard.value = '132'
-    Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path/'review.jsonl', 'Ben').label('2')  # does not agree about the first
+    Annotator(question_items(loaded), (QUESTION_USE, QUESTION_TRUTH), tmp_path / 'review.jsonl', 'Ben').label(
+        '2'
+    )  # does not agree about the first
     done = reviewed_questions(loaded, review.file.labels())
     assert done.columns == loaded.columns and done.select('review', 'truth').rows() == [('open', True), ('dropped', None), ('open', None)]
     done.write_parquet(tmp_path/'reviewed.parquet')
@@ -225,21 +247,46 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     asked, who = study_questions(study, 'blind', method='zero_shot', labels=tmp_path/'labels.csv')
     assert asked.select('row', 'truth').rows() == [('test 0', True), ('test 1', False)] and who == 'labels of 1 annotator'
     probes = ptrue_probes(study, asked, 'blind', samples=0)
-    result = write_ptrue(study, ptrue_cells(asked, probes), asked, who, model='blind', parameters={'samples': 0}, calibration=calibration_chart(asked, probes['exact'], 'blind'), out=tmp_path/'out')
+    result = write_ptrue(
+        study,
+        ptrue_cells(asked, probes),
+        asked,
+        who,
+        model='blind',
+        parameters={'samples': 0},
+        calibration=calibration_chart(asked, probes['exact'], 'blind'),
+        out=tmp_path / 'out',
+    )
     assert result.manifest['questions']['rows'] == 2 and result.manifest['decided_by'] == who and result.manifest['judge'] is not None
-    assert {file.name for file in result.files} >= {'fig6.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(file.is_file() for file in result.files)
+    assert {file.name for file in result.files} >= {'fig6.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(
+        file.is_file() for file in result.files
+    )
 
 
 def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
     pl.DataFrame(MISSING).write_parquet(tmp_path/'mine.parquet')
-    models['tiny'] = ScriptedModel('tiny', lambda request: believing()(request) if 'This answer is' in request.messages[-1].content else 'None', revision='1')
+    models['tiny'] = ScriptedModel(
+        'tiny', lambda request: believing()(request) if 'This answer is' in request.messages[-1].content else 'None', revision='1'
+    )
     study = Study(data=str(tmp_path/'mine.parquet'))
     asked, who = study_questions(study, 'tiny', method='zero_shot')
     assert question_writer('tiny') == 'gaps' and question_writer('tiny', 'a model') == 'a model' and question_writer('a model') == 'a model'
     written = asked.filter(pl.col('question').is_not_null())
-    assert written.height and written['question'].str.contains('____', literal=True).all() and not [r for r in models['tiny'].asked if 'Write one question' in r.messages[-1].content]
-    lines = ' '.join(ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, question_writer('tiny')).to_dict()['title']['subtitle'])
-    assert 'gaps in the sentences' in lines and f'none for {asked.height - written.height} of {asked.height} facts' in lines and PTRUE_CAVEAT in lines
+    assert (
+        written.height
+        and written['question'].str.contains('____', literal=True).all()
+        and not [r for r in models['tiny'].asked if 'Write one question' in r.messages[-1].content]
+    )
+    lines = ' '.join(
+        ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, question_writer('tiny')).to_dict()['title'][
+            'subtitle'
+        ]
+    )
+    assert (
+        'gaps in the sentences' in lines
+        and f'none for {asked.height - written.height} of {asked.height} facts' in lines
+        and PTRUE_CAVEAT in lines
+    )
 
 
 # ---- one question -----------------------------------------------------------------------------------------------------------------
@@ -338,7 +385,11 @@ def test_facts_and_who_made_them_wrong(models, cases):
     lost = counterfactual_cases(study, none)
     asked = len(models['knowing'].asked)
     cells = by_cell(counterfactual_cells(counterfactual_detections(study, lost, 'knowing'), lost))
-    assert len(models['knowing'].asked) == asked and cells['All facts, true', 'made wrong']['ours'] == 0 and cells['All facts, true', 'Facts']['ours'] == len(none)
+    assert (
+        len(models['knowing'].asked) == asked
+        and cells['All facts, true', 'made wrong']['ours'] == 0
+        and cells['All facts, true', 'Facts']['ours'] == len(none)
+    )
     assert (cells['Counterfactual errors', 'Detected']['ours'], cells['Counterfactual errors', 'Detected']['n']) == (None, 0)
     assert sum(counterfactual_manifest(lost, None, 'rules')['no_pair'].values()) == len(none)
 

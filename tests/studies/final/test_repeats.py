@@ -75,13 +75,20 @@ def test_five_runs_are_what_they_are_by_hand(models):
     for style, title in (('zero_shot', 'Zero-Shot'), ('cot', 'CoT')):
         runs = [[counted_by_hand('moody', style, run, row) for row in rows] for run in range(5)]
         totals = [np.sum([row for row in run if row is not None], axis=0) for run in runs]
-        for metric, value in (('Recall', lambda tp, found, gold: tp/gold), ('Precision', lambda tp, found, gold: tp/found), ('F1', lambda tp, found, gold: 2*tp/(found + gold))):
+        for metric, value in (
+            ('Recall', lambda tp, found, gold: tp / gold),
+            ('Precision', lambda tp, found, gold: tp / found),
+            ('F1', lambda tp, found, gold: 2 * tp / (found + gold)),
+        ):
             values = [value(*total) for total in totals]
             low, high = t.interval(.95, 4, np.mean(values), np.std(values, ddof=1)/5**.5)
             cell = cells[title, f'moody {metric}']
             assert (cell['ours'], cell['low'], cell['high']) == pytest.approx((np.mean(values), low, high))
             assert cells[title, f'moody ±{metric}']['ours'] == pytest.approx((high - low)/2) and len(set(values)) > 1
-            assert cell['n'] == min(sum(row is not None for row in run) for run in runs) and cell['unparsed'] == sum(row is None for run in runs for row in run) > 0
+            assert (
+                cell['n'] == min(sum(row is not None for row in run) for run in runs)
+                and cell['unparsed'] == sum(row is None for run in runs for row in run) > 0
+            )
             assert cells[title, f'steady ±{metric}']['ours'] == pytest.approx(0)
     assert cells['All', 'moody Runs']['ours'] == 5 and cells['All', 'steady Runs']['ours'] == 5
 
@@ -113,15 +120,36 @@ def test_the_first_run_is_the_study_itself(models):
 
 def test_runs_that_lack_a_score():
     def run(number: int, found: int) -> pl.DataFrame:
-        return pl.DataFrame({'run': number, 'model': 'm', 'method': 'CoT', 'id': ['a', 'b'], 'tp': [min(found, 1), 0], 'n_predicted': [found, 0], 'n_gold': [1, 1]})
-    cells = {column: cell for cell in run_cells(pl.concat([run(1, 2), run(2, 0), run(3, 1)])).iter_rows(named=True) for column in [cell['column'] + '/' + cell['row']]}
-    assert cells['m Precision/CoT']['ours'] == .75 and cells['m Recall/CoT']['ours'] == pytest.approx(1/3) and cells['m Runs/All']['ours'] == 3
+        return pl.DataFrame(
+            {
+                'run': number,
+                'model': 'm',
+                'method': 'CoT',
+                'id': ['a', 'b'],
+                'tp': [min(found, 1), 0],
+                'n_predicted': [found, 0],
+                'n_gold': [1, 1],
+            }
+        )
+
+    cells = {
+        column: cell
+        for cell in run_cells(pl.concat([run(1, 2), run(2, 0), run(3, 1)])).iter_rows(named=True)
+        for column in [cell['column'] + '/' + cell['row']]
+    }
+    assert (
+        cells['m Precision/CoT']['ours'] == 0.75
+        and cells['m Recall/CoT']['ours'] == pytest.approx(1 / 3)
+        and cells['m Runs/All']['ours'] == 3
+    )
     silent = run_cells(pl.concat([run(1, 0), run(2, 0)])).filter(column='m Precision')
     assert silent['ours'].to_list() == [None] and silent['low'].to_list() == [None]
     assert 'm Runs' in run_cells(pl.concat([run(1, 2), run(2, 0)])).filter(row='CoT')['column'].to_list()
 
 
-@pytest.mark.parametrize('wrong, said', [({'runs': 0}, 'runs'), ({'runs': True}, 'runs'), ({'methods': []}, 'methods'), ({'methods': ['zeroshot']}, 'zeroshot')])
+@pytest.mark.parametrize(
+    'wrong, said', [({'runs': 0}, 'runs'), ({'runs': True}, 'runs'), ({'methods': []}, 'methods'), ({'methods': ['zeroshot']}, 'zeroshot')]
+)
 def test_parameters_that_make_no_sense(models, wrong, said):
     with pytest.raises(UsageError, match=said): repeat_counts(Study(judge='judge', limit=2), ['moody'], **{'methods': 'cot', **wrong})
     assert not models['moody'].asked and check_methods('cot') == ['cot']
@@ -152,7 +180,18 @@ def made(n: int = 60, methods: tuple = (('Zero-Shot', .4), ('CoT', .62), ('Few-S
     gold, parts = generator.integers(1, 5, n), []
     for method, chance in methods:
         found = generator.integers(1, 6, n)
-        parts.append(pl.DataFrame({'model': 'm', 'method': method, 'id': range(n), 'tp': np.minimum(generator.binomial(gold, chance), found), 'n_predicted': found, 'n_gold': gold}))
+        parts.append(
+            pl.DataFrame(
+                {
+                    'model': 'm',
+                    'method': method,
+                    'id': range(n),
+                    'tp': np.minimum(generator.binomial(gold, chance), found),
+                    'n_predicted': found,
+                    'n_gold': gold,
+                }
+            )
+        )
     return pl.concat(parts).with_columns(tp=pl.when((pl.col('id') != 7) | (pl.col('method') != 'CoT')).then('tp'))
 
 
@@ -168,17 +207,26 @@ def flipped(frame: pl.DataFrame, sensitivity: float, specificity: float, draws: 
 @pytest.mark.parametrize('rates', [(.95, .9), (.8, .99)])
 def test_judge_noise_is_that_of_flipping_every_decision(rates):
     frame, generator = made(), np.random.default_rng(5)
-    cells = {(cell['row'], cell['column']): cell for cell in noise_cells(frame, sensitivity=rates[0], specificity=rates[1], draws=4000).iter_rows(named=True)}
+    cells = {
+        (cell['row'], cell['column']): cell
+        for cell in noise_cells(frame, sensitivity=rates[0], specificity=rates[1], draws=4000).iter_rows(named=True)
+    }
     drawn = {}
     for (method,), part in frame.group_by('method', maintain_order=True):
         drawn[method] = values = flipped(part, *rates, 4000, generator)
         cell, judged_f1 = cells[method, 'm F1'], matching_scores(part)['f1'][0]
-        assert cell['ours'] == pytest.approx(values.mean(), abs=.002) and (cell['low'], cell['high']) == pytest.approx(tuple(np.quantile(values, [.025, .975])), abs=.0085)  # one decision is .0065
-        assert cells[method, 'm ±F1']['ours'] == pytest.approx((cell['high'] - cell['low'])/2) and cells[method, 'm Judged']['ours'] == pytest.approx(judged_f1)
+        assert cell['ours'] == pytest.approx(values.mean(), abs=0.002) and (cell['low'], cell['high']) == pytest.approx(
+            tuple(np.quantile(values, [0.025, 0.975])), abs=0.0085
+        )  # one decision is .0065
+        assert cells[method, 'm ±F1']['ours'] == pytest.approx((cell['high'] - cell['low']) / 2) and cells[method, 'm Judged'][
+            'ours'
+        ] == pytest.approx(judged_f1)
         totals = part.drop_nulls('tp').select('tp', 'n_predicted', 'n_gold').sum().row(0)
         expected = 2*(totals[0]*rates[0] + (totals[1] - totals[0])*(1 - rates[1]))/(totals[1] + totals[2])
         corrected = 2*np.clip((totals[0] - (1 - rates[1])*totals[1])/(sum(rates) - 1), 0, min(totals[1:]))/(totals[1] + totals[2])
-        assert cells[method, 'm Expected']['ours'] == pytest.approx(expected) and cells[method, 'm Corrected']['ours'] == pytest.approx(corrected)
+        assert cells[method, 'm Expected']['ours'] == pytest.approx(expected) and cells[method, 'm Corrected']['ours'] == pytest.approx(
+            corrected
+        )
         assert cells[method, 'm Corrected']['low'] < corrected < cells[method, 'm Corrected']['high'] and cell['n'] == totals_n(part)
     table = np.array(list(drawn.values()))
     ranks = 1 + (table[None] > table[:, None]).sum(1)  # [methods, draws]
@@ -199,7 +247,9 @@ def test_methods_without_a_score_and_judges_that_know_nothing():
     assert cells.filter(row='FactScore', column='m F1').select('ours', 'low', 'n').row(0) == (None, None, 0)
     assert cells.filter(column='m Rank')['row'].to_list() == ['Zero-Shot', 'CoT', 'Few-Shot']
     perfect = noise_cells(frame, sensitivity=1, specificity=1, draws=20).filter(row='CoT')
-    values = dict(perfect.filter(pl.col('column').is_in(['m F1', 'm Judged', 'm Expected', 'm Corrected'])).select('column', 'ours').iter_rows())
+    values = dict(
+        perfect.filter(pl.col('column').is_in(['m F1', 'm Judged', 'm Expected', 'm Corrected'])).select('column', 'ours').iter_rows()
+    )
     assert len(values) == 4 and max(values.values()) == pytest.approx(min(values.values()))
     with pytest.raises(UsageError, match='sum to 1'): noise_cells(frame, sensitivity=.5, specificity=.5)
 
@@ -214,13 +264,22 @@ def test_what_the_papers_table_4_implies_for_its_table_10():
         found = recall/precision  # for one gold item
         expected = 2*(.95*recall + .1*(found - recall))/(1 + found)
         cell = cells.filter(row=row, column=f'{model} Expected').row(0, named=True)
-        assert cell['ours'] == pytest.approx(expected) == pytest.approx(expected_f1(precision, recall)) and cell['low'] < expected < cell['high']
-        grid = [expected_f1(p, r) for p in np.linspace(precision - .005, precision + .005, 7) for r in np.linspace(recall - .005, recall + .005, 7)]
+        assert (
+            cell['ours'] == pytest.approx(expected) == pytest.approx(expected_f1(precision, recall))
+            and cell['low'] < expected < cell['high']
+        )
+        grid = [
+            expected_f1(p, r)
+            for p in np.linspace(precision - 0.005, precision + 0.005, 7)
+            for r in np.linspace(recall - 0.005, recall + 0.005, 7)
+        ]
         assert cell['low'] == pytest.approx(min(grid)) and cell['high'] == pytest.approx(max(grid))
         gaps.setdefault(model, []).append(mean - expected)
     for model, each in gaps.items():
         shown = dict(cells.filter(column=f'{model} F1').select('row', 'ours').iter_rows())
-        assert shown['Mean gap'] == pytest.approx(np.mean(each)) and abs(shown['Largest gap to what Table 4 implies']) == pytest.approx(np.abs(each).max())
+        assert shown['Mean gap'] == pytest.approx(np.mean(each)) and abs(shown['Largest gap to what Table 4 implies']) == pytest.approx(
+            np.abs(each).max()
+        )
         assert np.abs(each).max() < .015
     assert sum(map(len, gaps.values())) == 40 and published_noise_cells().filter(status='finding').is_empty()
 
@@ -235,14 +294,22 @@ def test_tables_of_methods_mark_what_is_behind_their_best(models):
         counts = localization_counts(study, model, methods)
         scores = {method: matching_scores(part)['f1'][0] for (method,), part in counts.group_by('method', maintain_order=True)}
         best = max(scores, key=scores.get)
-        found = {row: cell for cell in cells.filter(column=f'{model} F1 difference to the best').iter_rows(named=True) for row in [cell['row']]}
+        found = {
+            row: cell for cell in cells.filter(column=f'{model} F1 difference to the best').iter_rows(named=True) for row in [cell['row']]
+        }
         assert set(found) == set(scores) and found[best]['ours'] == 0 and found[best]['low'] is None
         assert dict(cells.filter(column=f'{model} F1').select('row', 'ours').iter_rows()) == pytest.approx(scores)
         for method in set(scores) - {best}:
             both = counts.filter(method=method).join(counts.filter(method=best), on='id', suffix='_best').drop_nulls(['tp', 'tp_best'])
-            first, second = both.select('tp', 'n_predicted', 'n_gold').to_numpy(), both.select('tp_best', 'n_predicted_best', 'n_gold_best').to_numpy()
+            first, second = (
+                both.select('tp', 'n_predicted', 'n_gold').to_numpy(),
+                both.select('tp_best', 'n_predicted_best', 'n_gold_best').to_numpy(),
+            )
             interval = difference_interval(first, second)
-            assert (found[method]['ours'], found[method]['n']) == (pytest.approx(float(F1(first.sum(0)) - F1(second.sum(0)))), len(both)) and len(both) < 38
+            assert (found[method]['ours'], found[method]['n']) == (
+                pytest.approx(float(F1(first.sum(0)) - F1(second.sum(0)))),
+                len(both),
+            ) and len(both) < 38
             assert (found[method]['low'], found[method]['high']) == pytest.approx((interval.low, interval.high), abs=.02)
             assert cells.filter(row=method, column=f'{model} F1 p against the best')['ours'].count() == 1
 
@@ -251,15 +318,24 @@ def test_verdicts_of_two_models_and_of_one(models):
     study = Study(judge='judge')
     two, one = consistency_cells(study, ['moody', 'steady']), consistency_cells(study, ['moody'])
     marked = two.filter(column='F1 difference to the best')
-    assert set(marked['row']) == {'moody', 'steady'} and marked['ours'].min() < 0 == marked['ours'].max() and two.filter(column='F1 p against the best').height == 1
+    assert (
+        set(marked['row']) == {'moody', 'steady'}
+        and marked['ours'].min() < 0 == marked['ours'].max()
+        and two.filter(column='F1 p against the best').height == 1
+    )
     assert one.filter(pl.col('column').str.contains('best')).is_empty()
     counts = consistency_counts(study, 'moody')
     apart = kind_differences(counts).row(0, named=True)
     both = counts.filter(method='Binary').join(counts.filter(method='Binarized'), on='id', suffix='_listed').drop_nulls(['tp', 'tp_listed'])
-    listed, asked = (matching_scores(both.select(tp=f'tp{end}', n_predicted=f'n_predicted{end}', n_gold=f'n_gold{end}'))['f1'][0] for end in ('_listed', ''))
+    listed, asked = (
+        matching_scores(both.select(tp=f'tp{end}', n_predicted=f'n_predicted{end}', n_gold=f'n_gold{end}'))['f1'][0]
+        for end in ('_listed', '')
+    )
     assert (apart['ours'], apart['n']) == (pytest.approx(listed - asked), len(both)) and apart['low'] < apart['ours'] < apart['high']
     figure = binarized_cells(study, ['moody', 'steady'])
-    assert {'Binary F1 difference to the best', 'Binarized F1 difference to the best', 'F1, Binarized minus Binary'} <= set(figure['column'])
+    assert {'Binary F1 difference to the best', 'Binarized F1 difference to the best', 'F1, Binarized minus Binary'} <= set(
+        figure['column']
+    )
 
 
 # ---- the notebooks ----------------------------------------------------------------------------------------------------------------
@@ -268,15 +344,31 @@ def test_the_notebooks_on_a_server(tmp_path, tiny_t5):  # noqa: F811
     "Tables 9 and 10 through `factlab reproduce`; Table 10 asks nothing once Table 4 is there."
     home, out = tmp_path/'home', tmp_path/'out'
     with MisbehavingServer(world) as server:
-        options = ['--model', name_of(server), '--judge', name_of(server, 'judge'), '--limit', '4', '--classifier', f't5:{tiny_t5}', '--out', out]
+        options = [
+            '--model',
+            name_of(server),
+            '--judge',
+            name_of(server, 'judge'),
+            '--limit',
+            '4',
+            '--classifier',
+            f't5:{tiny_t5}',
+            '--out',
+            out,
+        ]
         code, output, errors = reproduce(home, 'final/table4', 'final/table9', *options)
         before, asked = len(server.calls), [kind_of(call) for call in server.calls]
-        assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5*4, errors  # both variants on dev, one in five runs
+        assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5 * 4, (
+            errors
+        )  # both variants on dev, one in five runs
         code, _, errors = reproduce(home, 'final/table10', *options)
         assert code == 0 and len(server.calls) == before, errors
     name = name_of(server)
     judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
-    assert judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'} and len(judged_cells) == 11
+    assert (
+        judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'}
+        and len(judged_cells) == 11
+    )
     halves = [float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1']
     assert halves == [0]  # a server that answers alike
     assert any(cell['column'].endswith('difference to the best') for cell in cells_of(out, 'final/table4'))

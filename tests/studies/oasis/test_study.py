@@ -50,34 +50,64 @@ from factlab.studies.oasis.tables import (
 from factlab.verification.judges import TEXT_EXAMPLES, format_examples
 
 
-def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True) if cell['ours'] is not None}
+def by_cell(cells: pl.DataFrame) -> dict:
+    return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True) if cell['ours'] is not None}
 
 
 def answers(predicted, factual=None, system='a', run=0, group=2) -> pl.DataFrame:
     factual = factual or [i % 2 == 0 for i in range(len(predicted))]
-    return SYSTEM_ANSWERS.frame({'system': [system]*len(predicted), 'run': [run]*len(predicted), 'id': [f't{i}' for i in range(len(predicted))],
-                          'group': [f'g{i//group}' for i in range(len(predicted))], 'factual': factual, 'predicted': predicted})
+    return SYSTEM_ANSWERS.frame(
+        {
+            'system': [system] * len(predicted),
+            'run': [run] * len(predicted),
+            'id': [f't{i}' for i in range(len(predicted))],
+            'group': [f'g{i // group}' for i in range(len(predicted))],
+            'factual': factual,
+            'predicted': predicted,
+        }
+    )
 
 
 # ---- tasks ------------------------------------------------------------------------------------------------------------------------
 
 def test_the_sample_gives_two_texts_and_two_claims_of_every_page():
     sample, tasks = load_oasis_sample(), load_tasks('sample')
-    assert tasks.texts.height == tasks.claims.height == 2*sample.height and tasks.texts['factual'].mean() == tasks.claims['factual'].mean() == .5
+    assert (
+        tasks.texts.height == tasks.claims.height == 2 * sample.height
+        and tasks.texts['factual'].mean() == tasks.claims['factual'].mean() == 0.5
+    )
     assert set(tasks.texts['text']) == set(sample['factual']) | set(sample['unfactual'])
     right = tasks.claims.filter('factual').join(sample, left_on='group', right_on='id')
-    assert (right['text'] == right.select(pl.col('claims').list.get(pl.col('altered'))).to_series()).all() and (right['evidence'] == right['factual_right']).all()
+    assert (right['text'] == right.select(pl.col('claims').list.get(pl.col('altered'))).to_series()).all() and (
+        right['evidence'] == right['factual_right']
+    ).all()
     assert not set(tasks.passages['text']) & set(tasks.texts['text'])  # a text is never evidence for itself
     assert set(sample['passage']) <= set(tasks.passages['text'])
 
 
 def pairs(*rows) -> pl.DataFrame:
-    return LABELLED.frame([{'id': f'p{i}', 'split': 'test', 'claim': claim, 'evidence': evidence, 'label': label, 'group': claim, 'source': 'mine',
-                            'supported': None if label is None else label == 'ENT', 'label_original': label} for i, (claim, evidence, label) in enumerate(rows)])
+    return LABELLED.frame(
+        [
+            {
+                'id': f'p{i}',
+                'split': 'test',
+                'claim': claim,
+                'evidence': evidence,
+                'label': label,
+                'group': claim,
+                'source': 'mine',
+                'supported': None if label is None else label == 'ENT',
+                'label_original': label,
+            }
+            for i, (claim, evidence, label) in enumerate(rows)
+        ]
+    )
 
 
 def test_claims_with_evidence_become_texts_when_their_evidence_agrees():
-    tasks = pair_tasks(pairs(('a', 'x', 'ENT'), ('a', 'y', 'NEUT'), ('b', 'x', 'CONTR'), ('c', 'x', 'ENT'), ('c', 'z', 'CONTR'), ('d', 'w', 'NEUT')))
+    tasks = pair_tasks(
+        pairs(('a', 'x', 'ENT'), ('a', 'y', 'NEUT'), ('b', 'x', 'CONTR'), ('c', 'x', 'ENT'), ('c', 'z', 'CONTR'), ('d', 'w', 'NEUT'))
+    )
     assert dict(tasks.texts.select('text', 'factual').iter_rows()) == {'a': True, 'b': False}
     assert tasks.claims.height == 4 and tasks.passages['text'].to_list() == ['x', 'y', 'z', 'w']
     tasks = pair_tasks(pairs(('a', 'x', 'ENT'), ('b', 'y', 'NEUT')))  # nothing is contradicted: supported against not
@@ -89,7 +119,11 @@ def test_of_wice_the_half_that_trained_nothing():
     tasks, rows = load_tasks('wice'), data.load('wice')
     trained = set(rows.filter(split='dev')['group'])
     assert tasks.split == 'test' and set(tasks.texts['split']) == set(tasks.claims['split']) == {'test'}
-    assert tasks.texts.height == rows.filter(split='test')['group'].n_unique() and not trained & set(tasks.claims['group']) and not trained & set(tasks.texts['group'])
+    assert (
+        tasks.texts.height == rows.filter(split='test')['group'].n_unique()
+        and not trained & set(tasks.claims['group'])
+        and not trained & set(tasks.texts['group'])
+    )
     assert study_task('wice', 5).split == 'test' and set(study_task('wice').claims['split']) == {'test'}
 
 
@@ -107,7 +141,9 @@ def test_of_a_file_the_rows_that_train_nothing(tmp_path):
         tasks, task = load_tasks(str(place)), study_task(str(place))
         assert set(tasks.texts['group']) == set(tasks.claims['group']) == asked and tasks.split == task.split == 'test, validation'
         assert set(task.claims['split']) == {'test', 'validation'} and set(tasks.references['id']) == set(tasks.texts['id'])
-        assert set(tasks.passages['text']) == set(task.passages['text']) == set(load_tasks('sample').passages['text'])  # the corpus is whole
+        assert (
+            set(tasks.passages['text']) == set(task.passages['text']) == set(load_tasks('sample').passages['text'])
+        )  # the corpus is whole
         assert extraction_texts(str(place))[0]['id'].to_list() == sample.filter(pl.col('id').is_in(asked))['id'].to_list()
     sample.filter(split='train').write_parquet(tmp_path/'train.parquet')
     tasks = load_tasks(str(tmp_path/'train.parquet'))
@@ -198,9 +234,16 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
         study = Study(limit=20)
         cells = by_cell(setting_cells(exhibit, study, task, ['knower', 'yes'], 2))
         for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'):
-            assert cells['knower', f'{setting} (%)']['ours'] == 100 and cells['yes', f'{setting} (%)']['ours'] == 50 and cells['yes', f'{setting} (%)']['n'] == 20
+            assert (
+                cells['knower', f'{setting} (%)']['ours'] == 100
+                and cells['yes', f'{setting} (%)']['ours'] == 50
+                and cells['yes', f'{setting} (%)']['n'] == 20
+            )
             assert cells['yes', f'±{setting} (%)']['ours'] == 0
-            assert cells['yes', f'{setting} (%) difference to the best']['ours'] == -50 and cells['yes', f'{setting} (%) p against the best']['ours'] < .01
+            assert (
+                cells['yes', f'{setting} (%) difference to the best']['ours'] == -50
+                and cells['yes', f'{setting} (%) p against the best']['ours'] < 0.01
+            )
         asked = {request.messages for request in models['yes'].asked}
         assert len(asked) == len(models['yes'].asked)  # no question twice, although two runs were counted
         for model in models.values(): model.asked.clear()
@@ -234,15 +277,23 @@ def test_the_verifier_alone(monkeypatch):
     for name in ('tiny', 'cosine'):
         assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['ours'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
         assert study.used['parts']['verifier'][name] == {'script': 1}
-    assert verifier_answers(Study(limit=4))['predicted'].to_list() == [True, False]*2 and by_cell(verifier_cells(Study(limit=4))).keys() == {('Verifier (tiny)', 'B-Accuracy (%)')}
+    assert verifier_answers(Study(limit=4))['predicted'].to_list() == [True, False] * 2 and by_cell(
+        verifier_cells(Study(limit=4))
+    ).keys() == {('Verifier (tiny)', 'B-Accuracy (%)')}
 
 
 def test_a_part_is_told_with_its_weights_and_its_day():
     parts = Study()
     retriever, verifier = parts.part('retriever', 'retriever'), parts.part('verifier', 'tiny')
     told = parts.used['parts']
-    assert told['retriever'] == {'retriever': retriever.identity | {'made': read_card(shipped('retriever'))['made']}} and len(retriever.identity['adapter']) == 64
-    assert told['verifier'] == {'tiny': verifier.identity | {'made': read_card(shipped('verifier'))['made']}} and len(verifier.identity['adapter']) == 64
+    assert (
+        told['retriever'] == {'retriever': retriever.identity | {'made': read_card(shipped('retriever'))['made']}}
+        and len(retriever.identity['adapter']) == 64
+    )
+    assert (
+        told['verifier'] == {'tiny': verifier.identity | {'made': read_card(shipped('verifier'))['made']}}
+        and len(verifier.identity['adapter']) == 64
+    )
     assert dated({'verifier': 'other', 'adapter': '0'*64}) == {'verifier': 'other', 'adapter': '0'*64}  # nobody knows its day
 
 
@@ -260,9 +311,18 @@ def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
     assert cells['Pipeline', 'RAG (%)']['ours'] == 50 and cells['knower', 'RAG (%)']['ours'] == cells['knower', 'ZS (%)']['ours'] == 100
     rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
     assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in texts['evidence'][0])
-    assert {kind: [*names] for kind, names in study.used['parts'].items()} == {'retriever': ['tiny'], 'extractor': ['sentences'], 'verifier': ['tiny']}
-    assert all('weights' in part or 'extractor' in part or 'script' in part for names in study.used['parts'].values() for part in names.values())
-    assert cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50 and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
+    assert {kind: [*names] for kind, names in study.used['parts'].items()} == {
+        'retriever': ['tiny'],
+        'extractor': ['sentences'],
+        'verifier': ['tiny'],
+    }
+    assert all(
+        'weights' in part or 'extractor' in part or 'script' in part for names in study.used['parts'].values() for part in names.values()
+    )
+    assert (
+        cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50
+        and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
+    )
     only = first_runs(systems(study, ['yes'], zero_shot=False))
     assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
 
@@ -282,7 +342,9 @@ def test_figure_5_cuts_evidence_at_each_length(models):
     cells, curves = length_cells(study, ['yes'], [40, 5])
     assert [c for _, c in by_cell(cells)] == ['At 5 tokens (%)', 'At 40 tokens (%)'] and curves['x'].to_list() == [5, 40]
     assert (curves['low'] <= curves['ours']).all() and (curves['ours'] <= curves['high']).all()
-    shown = [len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split()) for request in models['yes'].asked]
+    shown = [
+        len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split()) for request in models['yes'].asked
+    ]
     assert max(shown[:4]) == 5 and max(shown[4:]) == 40
     with pytest.raises(UsageError, match='lengths'): length_cells(study, ['yes'], [0])
 
@@ -296,7 +358,11 @@ def test_figure_3_is_mcnemar_of_all_pairs():
     right = {name: (part['predicted'] == part['factual']).to_numpy() for (name,), part in three.group_by('system')}
     for (a, b), test in zip(itertools.combinations('abc', 2), tests.iter_rows(named=True), strict=True):
         p = mcnemar([(right[a] & ~right[b]).sum()], [(~right[a] & right[b]).sum()], 'mid-p')[0]
-        assert (test['first'], test['second']) == (a, b) and test['p'] == pytest.approx(p) and by_cell(cells)[a, f'p against {b}']['ours'] == pytest.approx(p)
+        assert (
+            (test['first'], test['second']) == (a, b)
+            and test['p'] == pytest.approx(p)
+            and by_cell(cells)[a, f'p against {b}']['ours'] == pytest.approx(p)
+        )
 
 
 def test_figure_4_counts_every_answer():
@@ -323,7 +389,12 @@ def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
     study = Study(limit=4)
     cells = setting_cells('oasis/table5', study, 'text', ['yes'], 1)
     result = write_study(study, 'oasis/table5', cells, models=['yes'], runs=1, out=tmp_path)
-    assert json.loads((tmp_path/'oasis'/'table5.json').read_text())['data']['split'] == 'all' and result.manifest['data']['texts'] == 4 and result.manifest['runs'] == 1 and 'oasis/text_fs@1' in result.manifest['prompts']
+    assert (
+        json.loads((tmp_path / 'oasis' / 'table5.json').read_text())['data']['split'] == 'all'
+        and result.manifest['data']['texts'] == 4
+        and result.manifest['runs'] == 1
+        and 'oasis/text_fs@1' in result.manifest['prompts']
+    )
     assert str(tmp_path) not in (tmp_path/'oasis'/'table5.json').read_text()
 
 
