@@ -138,7 +138,7 @@ def write_text(
 class Schema:
     "The columns that a frame must have: a name, polars types, and whether other columns may stand beside them."
     name: str
-    columns: Mapping[str, pl.DataType]
+    columns: Mapping[str, pl.DataType|type[pl.DataType]]
     open: bool = False  # other columns are allowed
 
     def check(self,

@@ -121,7 +121,7 @@ ANSWERS = Schema('answers', {'id': pl.String, 'status': pl.String, 'reason': pl.
 def answer_schema(
     name: str,
     value: str,  # the method's own column; null unless the status is `ok`
-    dtype: pl.DataType,
+    dtype: pl.DataType|type[pl.DataType],
 ) -> Schema:
     "The schema of a method's answers: id, status, reason, its value, what the model wrote last, and what it took."
     columns = list(ANSWERS.columns.items())
