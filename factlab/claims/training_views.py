@@ -92,8 +92,8 @@ def mine_neutral(
                                                                                          descending=[False, False, True, False])
     best = best.unique(['id', 'at'], keep='first', maintain_order=True)
     ids = pl.format('{}#claim {}|page {}', 'id', pl.col('at') + 1, pl.col('place') + 1)
-    return CLAIM_EVIDENCE_PAIRS.check(best.select(id=ids, split='split',
-                                                  claim='claim', evidence='evidence', label=pl.lit('NEUT'), group='page', source=pl.lit('oasis')))
+    return CLAIM_EVIDENCE_PAIRS.check(best.select(id=ids, split='split', claim='claim', evidence='evidence',
+                                                  label=pl.lit('NEUT'), group='page', source=pl.lit('oasis')))
 
 # %% ../../nbs/06_claims/03_training_views.ipynb #c16
 OPEN = 'open'

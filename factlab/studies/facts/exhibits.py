@@ -19,11 +19,3 @@ EXHIBITS = (
             ('Gemini 2.0 Flash Experimental', 'Fused rank'), chart=True, digits=1),
     Exhibit('facts/selfpreference', 'Do judges prefer their own answers?', 'exact', ('Own judge less', 'Table 5 both'), chart=True),
 )
-
-# %
-import polars as pl
-
-pl.DataFrame([{'id': each.id, 'title': each.title, 'status': each.status, 'chart': each.chart} for each in EXHIBITS])
-
-# %
-assert all(each.paper == 'facts' for each in EXHIBITS) and len({each.id for each in EXHIBITS}) == len(EXHIBITS)

@@ -22,11 +22,3 @@ EXHIBITS = (
     Exhibit('fhsum/table7', 'Accuracy per category and model size', 'exact', ('', 'FHSumBench F1')),
     Exhibit('fhsum/fig5', 'F1 against model size', 'exact', ('', 'FHSumBench F1'), chart=True),
 )
-
-# %
-import polars as pl
-
-pl.DataFrame([{'id': each.id, 'title': each.title, 'status': each.status, 'chart': each.chart} for each in EXHIBITS])
-
-# %
-assert all(each.paper == 'fhsum' for each in EXHIBITS) and len({each.id for each in EXHIBITS}) == len(EXHIBITS)

@@ -36,11 +36,3 @@ EXHIBITS = (
     Exhibit('final/table11', 'Kinds of false positives', 'illustrated', ('All', 'Proposed as labelled')),
     Exhibit('final/agreement', 'Do two annotators agree?', 'measured', ('Annotators', 'Cohen κ')),
 )
-
-# %
-import polars as pl
-
-pl.DataFrame([{'id': each.id, 'title': each.title, 'status': each.status, 'chart': each.chart} for each in EXHIBITS])
-
-# %
-assert all(each.paper == 'final' for each in EXHIBITS) and len({each.id for each in EXHIBITS}) == len(EXHIBITS)

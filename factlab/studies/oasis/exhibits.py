@@ -32,11 +32,3 @@ EXHIBITS = (
     Exhibit('oasis/fig4', 'What do systems answer?', 'measured', ('Pipeline', 'Factual, correct'), chart=True),
     Exhibit('oasis/fig5', 'Does more context help?', 'measured', ('', 'tokens (%)'), chart=True, digits=1),
 )
-
-# %
-import polars as pl
-
-pl.DataFrame([{'id': each.id, 'title': each.title, 'status': each.status, 'chart': each.chart} for each in EXHIBITS])
-
-# %
-assert all(each.paper == 'oasis' for each in EXHIBITS) and len({each.id for each in EXHIBITS}) == len(EXHIBITS)
