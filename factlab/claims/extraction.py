@@ -23,7 +23,7 @@ from ..models.interface import Message, Model, Request, Response, ask, load_mode
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
 from ..models.store import StoreChoice
 from ..text.language import language_warning
-from ..text.sentences import sentences, short_sentences
+from ..text.sentences import short_sentences, split_sentences
 
 # %% ../../nbs/06_claims/00_extraction.ipynb #c4
 MAX_WORDS = 15   # of a claim (LLM-OASIS, Table 1)
@@ -37,7 +37,7 @@ def extractor_prompts(
     text: str|Sequence[str],  # a text, or its sentences
 ) -> list[tuple[Message, ...]]:  # one conversation for each sentence
     "What the trained extractor is asked about each sentence of a text."
-    split = sentences(text) if isinstance(text, str) else list(text)
+    split = split_sentences(text) if isinstance(text, str) else list(text)
     def before(at: int) -> list[str]: return split[:min(at, 1)] + split[max(1, at - 1):at]  # the first, and the one directly before
     return [EXTRACTOR_PROMPT.render(before=' '.join(before(at)) or '-', sentence=sentence) for at, sentence in enumerate(split)]
 
@@ -95,7 +95,7 @@ def windows(
     pages = PAGES.check(pages, 'the pages').select('page', 'text')
     if bad := pages['page'].null_count() + int(pages['page'].is_duplicated().sum()):
         raise DataError(f'{bad} pages have no name or one that comes twice: give each page its own')
-    split = [sentences(text or '') for text in progress(pages['text'], label='sentences', unit='page')]
+    split = [split_sentences(text or '') for text in progress(pages['text'], label='sentences', unit='page')]
     starts = [window_starts(len(found), size, stride) for found in split]
     cut = pages.select('page', sentences=pl.Series(split, dtype=pl.List(pl.String)), start=pl.Series(starts, dtype=pl.List(pl.Int64)),
                        number=pl.int_ranges(pl.Series([len(s) for s in starts], dtype=pl.Int64)))
@@ -144,7 +144,7 @@ class SentenceExtractor:
     name, identity = 'sentences', {'extractor': 'sentences', 'version': 1}
 
     def extract(self, texts: Sequence[str], store: 'StoreChoice' = None) -> list[Parsed[list[str]]]:
-        return [Parsed(distinct_claims(sentences(text))) for text in texts]
+        return [Parsed(distinct_claims(split_sentences(text))) for text in texts]
 
 # %% ../../nbs/06_claims/00_extraction.ipynb #c20
 @dataclass(frozen=True)

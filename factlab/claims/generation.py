@@ -30,7 +30,7 @@ from ..data.datasets import fingerprint, read_frame
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
-from ..text.sentences import sentences
+from ..text.sentences import split_sentences
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c4
 _FALSIFY_RULES = ('Change one claim, the one that matters most to the text, so that it becomes false. The change is subtle and the error '
@@ -263,7 +263,7 @@ def draw_passage(
     stride: int = 1,
 ) -> tuple[int, str, list[str]]:  # number of the window, the passage ('' where the page has none), the page's other passages
     "One window of a page, and up to 30 others that share no sentence with it, spread evenly over the page."
-    split = sentences(text)
+    split = split_sentences(text)
     starts = window_starts(len(split), size, stride)
     if not starts: return 0, '', []
     number = int(digest([seed, page])[:12], 16) % len(starts)
@@ -432,7 +432,7 @@ def save_build(folder: Path, drafts: Sequence[Draft], spec: dict) -> Build:
 def placeholder(request: Request) -> str:
     "In a dry run the answer to a request: sentences for claims, so that what follows differs from passage to passage."
     text = request.messages[-1].content.rpartition('Text:\n')[2].removesuffix('Claims:\n')
-    if request.label == EXTRACT.name: return _listed(sentences(text))
+    if request.label == EXTRACT.name: return _listed(split_sentences(text))
     return next(prompt.example_answer for prompts in VARIANTS.values() for prompt in prompts if prompt.name == request.label)
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c38

@@ -20,7 +20,7 @@ import polars as pl
 from .extraction import MAX_WORDS, distinct_claims
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
-from ..text.sentences import sentences
+from ..text.sentences import split_sentences
 from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS
 
 # %% ../../nbs/06_claims/01_rules.ipynb #c4
@@ -211,7 +211,7 @@ def touched_sentences(
     unfactual: str,
 ) -> int:
     "How many sentences of the longer text are not, word for word, in the other."
-    before, after = ({' '.join(_words(sentence)) for sentence in sentences(text)} for text in (factual, unfactual))
+    before, after = ({' '.join(_words(sentence)) for sentence in split_sentences(text)} for text in (factual, unfactual))
     return max(len(before - after), len(after - before))
 
 def text_faults(passage: str, factual: str, unfactual: str) -> list[Fault]:

@@ -14,7 +14,7 @@ from .categoriser import category_quality as category_quality
 from .categoriser import extract_features as extract_features
 from .categoriser import make_cases as make_cases
 from .categoriser import shipped_models as shipped_models
+from .human_evaluation import evaluation_cells as evaluation_cells
 from .human_evaluation import guidelines as guidelines
 from .human_evaluation import read_human_evaluation as read_human_evaluation
-from .human_evaluation import submission as submission
 from .human_evaluation import write_forms as write_forms

@@ -19,8 +19,7 @@ from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice
-from ..text.sentences import sentences as split_sentences
-from ..text.sentences import short_sentences
+from ..text.sentences import short_sentences, split_sentences
 from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/09_localization/02_classifiers.ipynb #c4

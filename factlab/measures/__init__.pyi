@@ -18,6 +18,7 @@ from .comparison import mcnemar as mcnemar
 from .comparison import smallest_difference as smallest_difference
 from .easiness import BertScore as BertScore
 from .easiness import easiness_means as easiness_means
+from .easiness import easiness_scores as easiness_scores
 from .easiness import rouge1 as rouge1
 from .metrics import binary_scores as binary_scores
 from .metrics import classification_scores as classification_scores

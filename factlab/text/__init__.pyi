@@ -1,6 +1,7 @@
 from .language import language_warning as language_warning
 from .parsing import load_pipeline as load_pipeline
 from .sentences import short_sentences as short_sentences
+from .sentences import split_sentences as split_sentences
 from .units import Unit as Unit
 from .units import number_units as number_units
 from .units import number_value as number_value

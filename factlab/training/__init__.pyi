@@ -1,5 +1,6 @@
 from .edited_pairs import make_pairs as make_pairs
 from .extractor import train_extractor as train_extractor
+from .loop import Learner as Learner
 from .paraphrased_claims import question_statements as question_statements
 from .paraphrased_claims import summary_statements as summary_statements
 from .retriever import train_retriever as train_retriever

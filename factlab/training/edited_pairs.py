@@ -135,8 +135,8 @@ def passage_statements(
     seed: int = 0,
 ) -> pl.DataFrame:  # STATEMENTS; sentences that give no claim are left out
     "Sentences of passages with the claims that can be cut out of them."
-    from factlab.text.sentences import sentences
-    split = [(row, sentences(row['text'])) for row in PASSAGES.check(passages).iter_rows(named=True)]
+    from factlab.text.sentences import split_sentences
+    split = [(row, split_sentences(row['text'])) for row in PASSAGES.check(passages).iter_rows(named=True)]
     fit = lambda text: 7 <= len(text.split()) <= 45 and text[-1] in '.!?"' and text[0].isupper()
     docs = parse_all(text for _, texts in split for text in texts if fit(text))
     rows = []

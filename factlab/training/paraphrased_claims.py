@@ -14,7 +14,7 @@ import polars as pl
 from ..core.core import digest
 from ..data import datasets, summaries
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
-from ..text.sentences import sentences
+from ..text.sentences import split_sentences
 from .edited_pairs import STATEMENTS, neighbours, parse_all
 
 # %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c4
@@ -89,7 +89,7 @@ def sentence_at(
     start: int,  # a character of it
 ) -> tuple[str, str, str]|None:  # None where the splitter's sentences are not found in the passage as they are
     "The sentence that holds a character, and up to two sentences on either side."
-    place, parts = 0, sentences(passage)
+    place, parts = 0, split_sentences(passage)
     for at, part in enumerate(parts):
         place = passage.find(part, place)
         if place < 0: return None
@@ -123,7 +123,7 @@ def evidence_window(
     words: int = 150,
 ) -> str:
     "The marked sentence in its surroundings and the first sentences of the text, in order, of about so many words."
-    parts = sentences(text)
+    parts = split_sentences(text)
     at = next((i for i, part in enumerate(parts) if marked.strip()[:60] in part or part in marked), None)
     kept, total = [], 0
     near = [] if at is None else [at, at - 1, at + 1, at - 2, at + 2]

@@ -19,7 +19,7 @@ from ..data import datasets as data
 from ..measures.stats import Interval, bootstrap_counts, paired_counts
 from ..models.encoder import Encoder
 from ..models.interface import Message, Request, ask, load_model
-from ..text.sentences import sentences
+from ..text.sentences import split_sentences
 
 # %% ../../nbs/16_training/06_verifier_evaluation.ipynb #c4
 MEASURED_PAIRS = Schema('measured pairs', {
@@ -84,7 +84,7 @@ def cosines(
 ) -> np.ndarray:  # float [n]
     "Cosine of claim and evidence, or of its most similar sentence."
     encoder = Encoder('tiny')
-    parts = {evidence: [evidence, *sentences(evidence)] for evidence, _ in pairs}
+    parts = {evidence: [evidence, *split_sentences(evidence)] for evidence, _ in pairs}
     texts = list(dict.fromkeys([claim for _, claim in pairs] + [part for found in parts.values() for part in found]))
     at, vectors = {text: row for row, text in enumerate(texts)}, encoder.encode(texts, store)
     return np.array([(vectors[[at[part] for part in parts[evidence]]] @ vectors[at[claim]]).max() for evidence, claim in pairs])

@@ -27,7 +27,7 @@ from ..localization.methods import PREDICTIONS
 from ..models.encoder import Encoder
 from ..reports.theme import drawable
 from ..runs.runs import Run
-from ..text.sentences import sentences
+from ..text.sentences import split_sentences
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c4
 EXAMPLES = Schema('examples', {
@@ -338,7 +338,7 @@ def best_sentences(
     max_encoded: int = 64,  # sentences that the encoder sees at most
 ) -> list[tuple[int, int]]:  # places in the source, the best first
     "The sentences that speak of an error. Raises `ModelError` when the encoder cannot be loaded."
-    parts = sentences(source)
+    parts = split_sentences(source)
     scores = word_scores(query, parts)
     if encoder is not None and len(parts) > 1:
         seen = np.sort(np.argsort(-scores, kind='stable')[:max_encoded])

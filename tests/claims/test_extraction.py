@@ -24,7 +24,7 @@ from factlab.claims.extraction import (
 from factlab.core.core import DataError, UsageError
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.models.prompts import Parsed
-from factlab.text.sentences import sentences, short_sentences
+from factlab.text.sentences import short_sentences, split_sentences
 
 # ---- passages ----------------------------------------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ def echo(request):
     "One claim for each sentence that was asked about."
     asked = request.messages[-1].content
     return (asked.rpartition('Sentence: ')[2] if 'Sentence: ' in asked else '- '
-            + '\n- '.join(sentences(asked.rpartition('Text:\n')[2].removesuffix('Claims:\n'))))
+            + '\n- '.join(split_sentences(asked.rpartition('Text:\n')[2].removesuffix('Claims:\n'))))
 
 
 @pytest.mark.parametrize('form', [BY_PASSAGE, BY_SENTENCE])

@@ -27,7 +27,7 @@ from factlab.claims.training_views import (
 from factlab.core.core import DataError, ModelError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
-from factlab.text.sentences import sentences
+from factlab.text.sentences import split_sentences
 
 GOOD = {
     'id': 'Lund/0', 'page': 'Lund', 'split': 'train',
@@ -153,8 +153,8 @@ def test_other_passages_of_the_page_share_no_sentence():
     text = ' '.join(f'Sentence {n} is here.' for n in range(200))
     for seed in range(20):
         _, passage, others = draw_passage('page', text, seed)
-        assert len(sentences(passage)) == 5 and len(others) == 30
-        assert not {*sentences(passage)} & {sentence for other in others for sentence in sentences(other)}
+        assert len(split_sentences(passage)) == 5 and len(others) == 30
+        assert not {*split_sentences(passage)} & {sentence for other in others for sentence in split_sentences(other)}
     assert len({draw_passage('page', text, seed)[0] for seed in range(20)}) > 10
 
 

@@ -29,7 +29,7 @@ from factlab.studies import base
 from factlab.studies.base import dry_run_verifier
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
-from factlab.text.sentences import sentences
+from factlab.text.sentences import split_sentences
 from factlab.verification.nli import AskedVerifier, load_verifier
 
 
@@ -66,7 +66,7 @@ def extractor(otherwise=None) -> ScriptedModel:
 def test_windows_hold_every_sentence_of_the_text(n):
     text = ' '.join(f'Sentence number {i} ends here.' for i in range(n))
     joined = ' '.join(text_windows(text))
-    assert all(sentence in joined for sentence in sentences(text)) and len(text_windows(text)) >= 1
+    assert all(sentence in joined for sentence in split_sentences(text)) and len(text_windows(text)) >= 1
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,7 +15,7 @@ from factlab.data.registry import REGISTRY
 from factlab.models.adapters import WEIGHTS, adapter_place, put_part, read_card
 from factlab.models.prompts import Parsed
 from factlab.models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer
-from factlab.text.sentences import sentences
+from factlab.text.sentences import split_sentences
 from factlab.training import extractor as training
 from factlab.training.extractor import (
     ExtractorSettings,
@@ -56,7 +56,7 @@ def test_our_own_sentences_keep_the_rules_that_they_teach():
 def test_our_own_sentences_are_sentences_to_the_splitter():
     for line in (training.assets_dir('training')/'extraction.jsonl').read_text().splitlines():
         page = json.loads(line)
-        assert sentences(' '.join(page['sentences'])) == page['sentences']
+        assert split_sentences(' '.join(page['sentences'])) == page['sentences']
 
 
 def test_nothing_of_the_sample_is_trained_on():

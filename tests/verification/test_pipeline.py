@@ -17,7 +17,7 @@ from factlab.models.store import Store
 from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
 from factlab.text.language import language_warning
-from factlab.text.sentences import sentences
+from factlab.text.sentences import split_sentences
 from factlab.verification.nli import VERIFIER_ANSWERS, AskedVerifier, cached_probabilities
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
@@ -289,7 +289,7 @@ def test_the_sample_is_a_corpus_for_search_by_words(name, monkeypatch, tmp_path)
     expected = retrieval_task('sample').passages
     assert passages['id'].to_list() == expected['id'].to_list()
     assert search.search([expected['text'][3]], 1, False).ids.tolist() == [[3]]
-    found = verify_text(sentences(expected['text'][3])[0], 'sample', **{**BY_WORDS, 'retriever': name}, k=3)
+    found = verify_text(split_sentences(expected['text'][3])[0], 'sample', **{**BY_WORDS, 'retriever': name}, k=3)
     assert found.settings['passages'] == expected.height and found.evidence['passage_id'][0] == expected['id'][3]
 
 
@@ -402,7 +402,8 @@ def test_a_language_that_the_parts_do_not_know():
     assert one(text).texts['warning'].item() is None  # none of these parts is embedded
     class Noting:
         name, identity = 'tiny', {}
-        def extract(self, texts, store=None): return [Parsed(sentences(text), 'ok', f'{language_warning(text)}; cut off') for text in texts]
+        def extract(self, texts, store=None):
+            return [Parsed(split_sentences(text), 'ok', f'{language_warning(text)}; cut off') for text in texts]
     told = one(text, extractor=Noting(), verifier='cosine').texts['warning'].item()
     assert told.count('German') == 1 and told.endswith('cut off')
 
