@@ -21,7 +21,8 @@ def made() -> str:
     exporter = MarkdownExporter(config=Config({'NbConvertBase': {'display_data_priority': ['text/markdown', 'text/plain']}}))
     text, _ = exporter.from_notebook_node(notebook)
     text = re.sub(r'^#\|.*\n', '', text, flags=re.MULTILINE)
-    text = re.sub(r'^```python\n!(.*?)^```', r'```sh\n\1```', text, flags=re.MULTILINE|re.DOTALL)  # a command, with what it printed below it
+    # a cell of `!command` becomes a shell block, with what it printed below it
+    text = re.sub(r'^```python\n!(.*?)^```', r'```sh\n\1```', text, flags=re.MULTILINE|re.DOTALL)
     text = re.sub(r'\]\((?!https?:|#)(?:\.\./)?([^)]+)\)', lambda found: f']({_from_root(found[1])})', text)
     return re.sub(r'\n{3,}', '\n\n', text).strip() + '\n'
 
