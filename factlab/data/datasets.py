@@ -68,7 +68,7 @@ def _objects(read: Rows) -> Rows:
 
 def _is_csv(read: Rows) -> bool: return Path(read.source).suffix.lower() == '.csv'
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c9
+# %% ../../nbs/01_data/02_datasets.ipynb #c11
 def _read_json_lines(path: Path) -> Rows:
     lines = [(number, line) for number, line in enumerate(read_text(path).split('\n'), 1) if line.strip()]
     rows = [parse_json(line, f'{path}: line {number}') for number, line in lines]
@@ -95,7 +95,7 @@ READERS: dict[str, Callable[[Path], Rows]] = {'.jsonl': _read_json_lines, '.ndjs
     '.csv': _read_table,
     '.parquet': _read_table}
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c11
+# %% ../../nbs/01_data/02_datasets.ipynb #c13
 TABLES: dict[str, Callable[[Path], pl.DataFrame]] = {'.parquet': partial(pl.read_parquet, glob=False),
     '.jsonl': lambda path: pl.read_ndjson(path.read_bytes(), infer_schema_length=None),  # a name would be taken for a pattern
     '.csv': partial(pl.read_csv, infer_schema=False, glob=False)}
@@ -111,7 +111,7 @@ def read_frame(
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f'{path} cannot be read ({str(error)[:200]}). Write it again: it may be damaged or cut') from None
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c14
+# %% ../../nbs/01_data/02_datasets.ipynb #c16
 def _check_columns(read: Rows) -> str|None:  # the column with the gold descriptions, if there is one
     found = list(dict.fromkeys(column for row in read.rows for column in row))
     form = (f'Expected text and summary; optionally id, split (dev or test), one of {" | ".join(GOLD_COLUMNS)} (a list of strings), '
@@ -125,7 +125,7 @@ def _check_columns(read: Rows) -> str|None:  # the column with the gold descript
     if {'origin_label', 'DeFacto_label'} <= set(found): raise DataError(f'{read.source} has origin_label and DeFacto_label. Keep one')
     return gold[0] if gold else None
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c15
+# %% ../../nbs/01_data/02_datasets.ipynb #c17
 def _text_fault(value: object, column: str, needed: bool = True) -> str|None:
     if value is None: return f'{column} is null' if needed else None
     if not isinstance(value, str): return f'{column} is {type(value).__name__}, expected text'
@@ -139,7 +139,7 @@ def _texts(read: Rows, column: str, needed: bool = True) -> list[str|None]:
     read.refuse([(i, fault) for i, value in enumerate(values) if (fault := _text_fault(value, column, needed))])
     return values
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c16
+# %% ../../nbs/01_data/02_datasets.ipynb #c18
 def _descriptions(read: Rows, column: str|None) -> list[list[str]|None]:
     values = [row.get(column) if column else None for row in read.rows]
     if column and _is_csv(read):  # a cell cannot hold a list: it holds one in JSON
@@ -153,7 +153,7 @@ def _descriptions(read: Rows, column: str|None) -> list[list[str]|None]:
         if (fault := _text_fault(item, f'{column}, description {k},'))])
     return values
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c17
+# %% ../../nbs/01_data/02_datasets.ipynb #c21
 def _identifiers(read: Rows, name: str) -> list[str]:
     if not any('id' in row for row in read.rows): return [f'{name}-{number:04d}' for number in range(1, len(read.rows) + 1)]
     values = [row.get('id') for row in read.rows]
@@ -171,7 +171,7 @@ def _numbers(read: Rows, column: str) -> list[int|None]:
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63)])
     return values
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c18
+# %% ../../nbs/01_data/02_datasets.ipynb #c22
 def localization_frame(
     read: Rows,
     name: str,  # the beginning of ids where the rows have none
@@ -186,7 +186,7 @@ def localization_frame(
                                     'summary': _texts(read, 'summary'),
         'gold': _descriptions(read, gold), 'origin_label': _texts(read, label, needed=False), 'doc_id': _numbers(read, 'doc_id')})
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c20
+# %% ../../nbs/01_data/02_datasets.ipynb #c24
 def load_file(
     path: Path|str,  # .jsonl (an object a line), .json (a list of objects), .csv or .parquet
 ) -> pl.DataFrame:  # schema LOCALIZATION_DATA
@@ -198,7 +198,7 @@ def load_file(
     if not path.is_file(): raise DataError(f'there is no file {path}: check its name, or list the data sets with `factlab data list`')
     return localization_frame(READERS[path.suffix.lower()](path), path.stem)
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c24
+# %% ../../nbs/01_data/02_datasets.ipynb #c28
 CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong', 'intrinsic_alteration', 'intrinsic_composition')
 FALSE_ALARMS = ('overlooked_info', 'missed_deduction', 'omission', 'overly_literal', 'invented')
 SAMPLE = Schema('sample', {'id': pl.String, 'split': pl.String, 'topic': pl.String, 'text': pl.String, 'summary': pl.String,
@@ -218,7 +218,7 @@ def load_sample(
     if not files: raise DataError(f'there is no {part}_*.jsonl in {folder}: expected the sample of the package. Install factlab again')
     return SAMPLE.frame(row for file in files for row in _read_json_lines(file).rows)
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c25
+# %% ../../nbs/01_data/02_datasets.ipynb #c29
 def sample_localization(
     sample: pl.DataFrame,  # schema SAMPLE
 ) -> pl.DataFrame:  # schema LOCALIZATION_DATA
@@ -228,7 +228,7 @@ def sample_localization(
     columns = dict(gold=gold, origin_label=label, doc_id=pl.lit(None, pl.Int64))
     return LOCALIZATION_DATA.check(sample.select('id', 'split', 'text', 'summary', **columns), 'the sample')
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c30
+# %% ../../nbs/01_data/02_datasets.ipynb #c34
 def load_sample_pairs(download: bool = True) -> pl.DataFrame:  # schema LOCALIZATION_DATA
     "The shipped sample for localization. Nothing is ever downloaded."
     return sample_localization(load_sample())
@@ -242,7 +242,7 @@ def _load_all(name: str|Path, download: bool) -> pl.DataFrame:
     if isinstance(name, Path) or Path(name).suffix.lower() in READERS or Path(name).is_file(): return load_file(name)
     raise UsageError(f'no data set is called {name!r}: {suggest(name, known)}, or the path of a file that ends in {", ".join(READERS)}')
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c31
+# %% ../../nbs/01_data/02_datasets.ipynb #c35
 def load(
     name_or_path: str|Path,  # one of `loaders()`: 'sample', 'final', 'xsumfaith/factuality', 'wice' …; or a file of your own
     *,
@@ -261,7 +261,7 @@ def load(
         frame = frame.filter(pl.col('split') == split)
     return frame if limit is None else frame.head(limit)
 
-# %% ../../nbs/01_data/02_datasets.ipynb #c35
+# %% ../../nbs/01_data/02_datasets.ipynb #c39
 def fingerprint(
     frame: pl.DataFrame,
 ) -> str:  # 64 hexadecimal digits

@@ -163,7 +163,7 @@ def announce(entry: Entry) -> None:
     "Say on stderr what is about to be fetched, and under which licence."
     print(f'{entry.name}: from {entry.source}\nlicence: {entry.licence}', file=sys.stderr)
 
-# %% ../../nbs/01_data/01_files.ipynb #c20
+# %% ../../nbs/01_data/01_files.ipynb #c22
 def path(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it; its first when None
@@ -178,19 +178,19 @@ def path(
     place = _at_hand(entry, one)
     return place if file or not place else place.parents[one.path.count('/')]
 
-# %% ../../nbs/01_data/01_files.ipynb #c22
+# %% ../../nbs/01_data/01_files.ipynb #c24
 def hub_place(entry: Entry, hub: Hub) -> Path|None:
     "The folder with the Parquet files of a set of the hub: in `$FACTLAB_DATA/<data set>/<set>/data` or in the cache; None when in neither."
     shared, own = data_dir(), cache_dir()/'data'/entry.name/hub.name
     if shared and any((place := shared/entry.name/hub.name/'data').glob('*.parquet')): return place
     return own/'data' if (own/'hub.json').is_file() else None
 
-# %% ../../nbs/01_data/01_files.ipynb #c29
+# %% ../../nbs/01_data/01_files.ipynb #c31
 REGISTRY_FRAME = Schema('registry', {'name': pl.String, 'purpose': pl.String, 'rows': pl.String, 'licence': pl.String,
     'citation': pl.String,
     'source': pl.String, 'revision': pl.String, 'files': pl.Int64, 'bytes': pl.Int64, 'where': pl.String})
 
-# %% ../../nbs/01_data/01_files.ipynb #c30
+# %% ../../nbs/01_data/01_files.ipynb #c32
 def _where_hub(entry: Entry) -> str:
     places = [place for hub in entry.hub if (place := hub_place(entry, hub))]
     if len(places) < len(entry.hub): return f'{len(places)} of {len(entry.hub)} sets' if places else 'to download'
@@ -211,7 +211,7 @@ def registry() -> pl.DataFrame:  # schema REGISTRY_FRAME, a row for each data se
     return REGISTRY_FRAME.frame([dict(name=e.name, purpose=e.purpose, rows=e.rows, licence=e.licence, citation=e.citation, source=e.source,
         revision=e.revision, files=len(e.files), bytes=sum(file.size for file in e.files), where=_where(e)) for e in entries().values()])
 
-# %% ../../nbs/01_data/01_files.ipynb #c31
+# %% ../../nbs/01_data/01_files.ipynb #c33
 def listing() -> str:
     "All data sets as a text table for the terminal: name, size, where it is, licence, purpose."
     heads = ('name', 'size', 'where', 'licence', 'purpose')

@@ -199,12 +199,11 @@ def _placements(truth: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.n
     return ((ranks[:, truth] - rankdata(true, axis=1))/max(1, false.shape[1]),
             1 - (ranks[:, ~truth] - rankdata(false, axis=1))/max(1, true.shape[1]))
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c37
 def _delong_covariance(of_true: np.ndarray, of_false: np.ndarray) -> np.ndarray:  # [m, m]
     "Covariance of the AUROCs of m scores; needs two true and two false items."
     return np.atleast_2d(np.cov(of_true))/of_true.shape[1] + np.atleast_2d(np.cov(of_false))/of_false.shape[1]
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c39
+# %% ../../nbs/04_measures/04_calibration.ipynb #c38
 @dataclass(frozen=True)
 class AUROC:
     "Area under the ROC curve with DeLong's interval; None where undefined."
@@ -216,7 +215,7 @@ class AUROC:
     n_false: int
     level: float
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c40
+# %% ../../nbs/04_measures/04_calibration.ipynb #c39
 def auroc(
     truth: Column,  # Boolean, or 0 and 1
     score: Column,  # higher for true; any numbers, infinite ones too
@@ -239,7 +238,7 @@ def _normal_width(level: float) -> float:
     if not 0 < level < 1: raise UsageError(f'level must lie between 0 and 1, as 0.95; found {level}')
     return float(norm.ppf((1 + level)/2))
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c44
+# %% ../../nbs/04_measures/04_calibration.ipynb #c43
 def paired_scores(
     first: pl.DataFrame,  # id, truth, score: one row for each item
     second: pl.DataFrame,  # the same
@@ -262,7 +261,7 @@ def paired_scores(
     if differ: raise DataError(f'{differ} items are true in one run and false in the other: the runs had different gold labels')
     return both.drop('_truth')
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c46
+# %% ../../nbs/04_measures/04_calibration.ipynb #c45
 @dataclass(frozen=True)
 class DeLong:
     "DeLong's paired test of two AUROCs; None where undefined."
@@ -277,7 +276,7 @@ class DeLong:
     n_false: int
     level: float
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c48
+# %% ../../nbs/04_measures/04_calibration.ipynb #c47
 def delong_test(
     truth: Column,  # Boolean, or 0 and 1
     first: Column,  # one model's scores
@@ -306,21 +305,20 @@ def _tested(difference: float, error: float|None, same: bool, width: float) -> d
     z = difference/error
     return {'low': difference - width*error, 'high': difference + width*error, 'z': z, 'p_value': float(2*norm.sf(abs(z)))}
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c52
+# %% ../../nbs/04_measures/04_calibration.ipynb #c51
 def _average_precisions(true: np.ndarray, every: np.ndarray) -> np.ndarray:
     "Of weights [..., distinct scores], highest first: true items and all items at each score. NaN without a true item."
     found, listed = np.cumsum(true, -1, dtype=float), np.cumsum(every, -1, dtype=float)
     precision = np.divide(found, listed, out=np.zeros_like(found), where=listed > 0)
     return _mean((true*precision).sum(-1), found[..., -1])
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c53
 def _reweighted(counts: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:  # blocks [b, 2, distinct scores]
     "How often each kind of item comes up in bootstrap resamples, in blocks of 32 MB at most."
     generator, n, step = np.random.default_rng(seed), int(counts.sum()), max(1, 4_000_000//counts.size)
     for start in range(0, resamples, step):
         yield generator.multinomial(n, counts.ravel()/n, size=min(step, resamples - start)).reshape(-1, *counts.shape)
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c54
+# %% ../../nbs/04_measures/04_calibration.ipynb #c52
 def average_precision(
     truth: Column, score: Column, *, resamples: int = 2_000, level: float = .95, seed: int = 0,
 ) -> Interval:  # estimate None without a true item; no bounds for one row, or where all resamples agree
@@ -339,7 +337,7 @@ def average_precision(
     return _with_width(Interval(estimate=None if np.isnan(estimate) else estimate, low=low, high=high, n=len(truth), level=level,
                                 resamples=resamples, undefined=int(resamples - len(defined))))
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c57
+# %% ../../nbs/04_measures/04_calibration.ipynb #c55
 CALIBRATION_COLUMNS = {'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}
 
 def calibration_scores(
@@ -365,7 +363,7 @@ def calibration_scores(
                                                        'n': len(read), 'unparsed': len(part) - len(read)})
     return pl.DataFrame(rows, schema={c: frame.schema[c] for c in by} | CALIBRATION_COLUMNS, orient='row')
 
-# %% ../../nbs/04_measures/04_calibration.ipynb #c58
+# %% ../../nbs/04_measures/04_calibration.ipynb #c56
 def _all_metrics(truth: Column, probability: Column, bins: int, binning: Binning, resamples: int, level: float, seed: int) -> dict:
     options = {'resamples': resamples, 'level': level, 'seed': seed}
     return {'brier score': brier_score(truth, probability, **options), 'log loss': log_loss(truth, probability, **options),

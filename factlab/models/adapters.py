@@ -210,7 +210,7 @@ def read_card(
     "A part's card. Raises `ModelError` when it is missing or not complete."
     return dict(check_card(_read_json(Path(folder)/CARD, 'card of the part')))
 
-# %% ../../nbs/02_models/06_adapters.ipynb #c27
+# %% ../../nbs/02_models/06_adapters.ipynb #c29
 def _cell(value: object) -> str:
     text = f'{value:.3f}' if isinstance(value, float) else f'{value:,}' if isinstance(value, int) else str('' if value is None else value)
     return text.replace('|', '\\|').replace('\n', ' ')
@@ -254,7 +254,7 @@ def put_part(
         with replacing(Path(out)/name) as beside: beside.write_bytes((work/name).read_bytes())
     return write_card(out, card)
 
-# %% ../../nbs/02_models/06_adapters.ipynb #c32
+# %% ../../nbs/02_models/06_adapters.ipynb #c34
 def parts() -> list[dict]:  # one for each part: part, folder, megabytes, base, made; None where it is not there
     "What is installed of the trained parts."
     rows = []

@@ -303,7 +303,7 @@ class _Arrivals:
                 if standing.get(key, row.response) != row.response: self.answers[key] = _response_from(key, standing[key])
             self.waiting = {}
 
-# %% ../../nbs/02_models/03_interface.ipynb #c39
+# %% ../../nbs/02_models/03_interface.ipynb #c41
 @contextmanager
 def _keeping(arrivals: _Arrivals, owner: str) -> Iterator[None]:
     "Flush and renew the leases of `owner` in the background; at the end, whatever ended it, flush and release."
@@ -324,7 +324,7 @@ def _keeping(arrivals: _Arrivals, owner: str) -> Iterator[None]:
         try: arrivals.flush()
         finally: arrivals.store.release(arrivals.keys, owner)
 
-# %% ../../nbs/02_models/03_interface.ipynb #c41
+# %% ../../nbs/02_models/03_interface.ipynb #c43
 def _ask_model(wanted: Mapping[str, Request], model: Model, store: Store|None, owner: str) -> dict[str, Response]:
     label = next(iter(wanted.values())).label or model.name.partition('?')[0]
     with progress(total=len(wanted), label=label, unit='answer') as bar:
@@ -339,14 +339,14 @@ def _ask_model(wanted: Mapping[str, Request], model: Model, store: Store|None, o
     silent = Response.failed(f'{model.name} gave no answer to this request')
     return {key: arrivals.answers.get(key, silent) for key in wanted}
 
-# %% ../../nbs/02_models/03_interface.ipynb #c42
+# %% ../../nbs/02_models/03_interface.ipynb #c44
 def _response_from(key: str, stored: Mapping) -> Response:
     try: return Response.model_validate(stored)
     except ValidationError as error:
         raise StoreError(f'the stored response {key[:12]}… is not one that this version of factlab reads '
                          f'({error.error_count()} faults): upgrade factlab, or remove it with `factlab store prune`') from error
 
-# %% ../../nbs/02_models/03_interface.ipynb #c43
+# %% ../../nbs/02_models/03_interface.ipynb #c47
 def _ask_stored(wanted: Mapping[str, Request], model: Model, store: Store) -> dict[str, Response]:
     owner = f'{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}'
     answers: dict[str, Response] = {}
@@ -361,7 +361,7 @@ def _ask_stored(wanted: Mapping[str, Request], model: Model, store: Store) -> di
         else: time.sleep(pause)
         pause = 0.05 if mine else min(1.0, 2*pause)
 
-# %% ../../nbs/02_models/03_interface.ipynb #c44
+# %% ../../nbs/02_models/03_interface.ipynb #c48
 def ask(
     requests: Sequence[Request],
     model: Model,  # from `load_model`; or a `DryRun`, which counts instead of asking
@@ -385,7 +385,7 @@ def ask(
         with nullcontext(store) if store is not None else Store() as store: answers = _ask_stored(wanted, model, store)
     return [answers[key] for key in keys]
 
-# %% ../../nbs/02_models/03_interface.ipynb #c50
+# %% ../../nbs/02_models/03_interface.ipynb #c54
 ESTIMATE = Schema('estimate', {'label': pl.String, 'calls': pl.Int64, 'in_store': pl.Int64, 'prompt_tokens': pl.Int64,
                                'completion_tokens': pl.Int64, 'cost': pl.Float64})
 
@@ -398,14 +398,14 @@ def cost(
     prompt_price, completion_price = price or (0.0, 0.0)
     return (prompt_tokens*prompt_price + completion_tokens*completion_price)/1e6
 
-# %% ../../nbs/02_models/03_interface.ipynb #c51
+# %% ../../nbs/02_models/03_interface.ipynb #c56
 def _at_hand(store: 'StoreChoice', keys: Sequence[str]) -> dict[str, Response]:
     "What the store holds of these keys."
     if store is False: return {}
     with nullcontext(store) if store is not None else Store() as store:
         return {key: _response_from(key, stored) for key, stored in store.get_many(keys).items()}
 
-# %% ../../nbs/02_models/03_interface.ipynb #c52
+# %% ../../nbs/02_models/03_interface.ipynb #c57
 class DryRun:
     "Stands in for a model: counts calls and tokens for each label, and calls nothing. It reads the store and never writes to it."
     dry = True  # by which `ask` knows it

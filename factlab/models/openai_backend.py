@@ -54,7 +54,6 @@ def _object(text: str) -> dict:
     if not isinstance(value := json.loads(text), dict): raise ValueError
     return value
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c6
 ENDPOINT_OPTIONS = {
     'base_url': Option(str, None, 'address of the server up to /v1; OPENAI_BASE_URL when not given, else the vendor'),
     'concurrency': Option(_lines, 32, 'requests on their way at once, 1000 at most'),
@@ -107,7 +106,6 @@ class _Known:
     scores_prompts: bool = True           # gives log-probabilities of a prompt's tokens, as vLLM does
     alternatives: int = 20                # top log-probabilities that it gives
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c12
 class _Habits(_Known):
     def learn(self, body: Mapping[str, Any], refusal: str, schema: str|None) -> bool:
         "Change what the refusal names. True when the request should be tried again, in its new form."
@@ -125,7 +123,7 @@ class _Habits(_Known):
         else: return False
         return True
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c15
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c14
 def _response_format(schema: str, step: int) -> dict:
     if step == 0:
         named = {'name': 'answer', 'schema': json.loads(schema), 'strict': True}
@@ -144,7 +142,7 @@ def _body(request: Request, model: str, habits: _Habits, omit: Sequence[str] = (
     if request.json_schema is not None: body |= _response_format(request.json_schema, habits.schema_step.get(request.json_schema, 0))
     return {name: value for name, value in body.items() if name not in omit} | dict(extra)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c18
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c17
 class _Again(Exception):
     "A call that failed in a way that may pass."
     def __init__(self, why: str,
@@ -157,7 +155,6 @@ class _Again(Exception):
 class _Refused(Exception):
     "A request that the server will not answer, however often it is asked."
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c19
 def _seconds_to_wait(headers: Mapping[str, str]) -> float|None:
     "What Retry-After says, in seconds or as a date; None when it says nothing that can be read."
     try:
@@ -169,7 +166,7 @@ def _seconds_to_wait(headers: Mapping[str, str]) -> float|None:
         return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     except ValueError: return None
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c22
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c20
 def _payload(content: bytes) -> dict:
     try: payload = json.loads(content)
     except ValueError: raise _Again(f'the answer is not JSON: {content[:80].decode("utf-8", "replace")!r}') from None
@@ -179,7 +176,6 @@ def _payload(content: bytes) -> dict:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict): raise _Again('the answer holds no choices')
     return payload
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c23
 def _text_of(message: Mapping) -> str|None:
     content = message.get('content')
     if isinstance(content, list): return ''.join(part.get('text') or '' for part in content if isinstance(part, dict))
@@ -195,7 +191,6 @@ def _usage_of(payload: Mapping) -> dict:
     usage = payload.get('usage') or {}
     return {name: int(usage.get(name) or 0) for name in ('prompt_tokens', 'completion_tokens')}
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c24
 def _answer(payload: Mapping, request: Request, json_mode: str|None, folded: bool) -> Response:
     "The response that a payload holds. Raises `_Again` when there is none in it."
     choice = payload['choices'][0]
@@ -212,7 +207,7 @@ def _answer(payload: Mapping, request: Request, json_mode: str|None, folded: boo
     return Response(text=text, finish_reason='length' if ended == 'length' else 'stop', logprobs=logprobs, json_mode=json_mode,
                     meta={name: value for name, value in meta.items() if value}, **counts)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c27
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c23
 class _Patience:
     "How long one request goes on. `wait` and `stop` are what tenacity asks for."
 
@@ -230,7 +225,7 @@ class _Patience:
         self.faults += state.outcome.exception().counts
         return self.faults >= self.settings.attempts or state.upcoming_sleep >= self.left()
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c30
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c26
 class _Health:
     "What the batch knows about the server. Its methods raise `ModelError` when nothing can go on."
     grace = 5.0  # seconds for a server that has never answered
@@ -267,7 +262,7 @@ class _Health:
             raise ModelError(f'{self.base_url} failed {self.failed_in_row} requests in a row, the last with: {why}. '
                              'See what ails the server, then run again')
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c33
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c29
 async def _verdict(line: '_Line', error) -> Exception:
     "The exception that an `openai.APIStatusError` stands for."
     status, where = error.status_code, line.endpoint.base_url
@@ -290,7 +285,7 @@ async def _models_there(line: '_Line') -> str:
     except (openai.OpenAIError, TimeoutError, AttributeError, TypeError): names = []
     return f'it has {", ".join(map(str, names[:10]))}{" …" if len(names) > 10 else ""}' if names else 'see that base_url ends in /v1'
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c34
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c31
 class _Line:
     "Calls to one server for one batch. Lives in one event loop."
 
@@ -335,7 +330,7 @@ class _Line:
         self.health.misses(why)
         return _Again(f'no connection ({why})', counts=False)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c36
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c34
 class _Learning(_Line):
     "Calls whose form follows what is known of the server."
 
@@ -351,13 +346,13 @@ class _Learning(_Line):
             except _Refused as refusal:
                 if not habits.learn(body, str(refusal), request.json_schema): raise
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c38
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c36
 def _advice(refusal: str) -> str:
     "What to do about a refusal of a field that changes the answer."
     named = next((name for name in ('temperature', 'top_p', 'seed', 'stop') if f"'{name}'" in refusal or f'`{name}`' in refusal), None)
     return f'. To do without it add omit={named} to the model name' if named else ''
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c40
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c38
 class _Session(_Learning):
     "Answers the requests of one batch."
 
@@ -380,7 +375,7 @@ class _Session(_Learning):
         self.health.succeeds()
         return response
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c42
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c40
 Tokens = list[tuple[str, float]]  # id and log-probability of each token
 
 def _prompt_tokens(payload: Mapping) -> Tokens|None:
@@ -401,7 +396,7 @@ def _continuation(prompt: Tokens, whole: Tokens) -> tuple[float, bool]:
     if shared == len(whole): raise _Refused('the server did not put the choice after the prompt')
     return sum(logprob for _, logprob in whole[shared:]), shared == len(prompt)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c45
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c43
 def _first_token_scores(
     choices: Sequence[str],
     top: Sequence[tuple[str, float]],  # the reported alternatives for the first token
@@ -424,7 +419,7 @@ def _first_token_scores(
                        f'{list(choices)}: ask for single letters, or use vllm:, hf: or a vLLM server, which score whole answers')
     return tuple(scores[choice] for choice in choices), bounds
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c47
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c45
 def _whole(payload: dict, folded: bool) -> dict: return payload
 
 async def _scored_by_prompt(session: _Session, plain: Request, choices: Sequence[str], first: dict, patience: _Patience) -> Response:
@@ -443,7 +438,6 @@ async def _scored_by_prompt(session: _Session, plain: Request, choices: Sequence
         usage = {name: usage[name] + count for name, count in _usage_of(payload).items()}
     return Response(finish_reason='choices', choice_logprobs=tuple(scores), meta=meta, **usage)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c48
 def _scored_by_first_token(payload: dict, request: Request) -> Response:
     try: tokens = _logprobs_of(payload['choices'][0])
     except (KeyError, TypeError, ValueError, AttributeError) as error: raise _Again(f'malformed logprobs: {error!r}') from None
@@ -463,7 +457,7 @@ async def _score(session: _Session, request: Request, patience: _Patience) -> Re
     if _prompt_tokens(payload) is None: return _scored_by_first_token(payload, request)
     return await _scored_by_prompt(session, plain, request.choices, payload, patience)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c50
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c48
 @contextmanager
 def _loop_beside() -> Iterator[Callable]:
     "An event loop in a thread of its own; yields what starts a coroutine there. At the end what still runs there is cancelled."
@@ -487,7 +481,7 @@ def _next(bell: SimpleQueue) -> bool:
     while True:
         with suppress(Empty): return bell.get(timeout=0.1)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c51
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c50
 class _Server:
     "Name, address and manners of a server."
 
@@ -522,7 +516,7 @@ class _Server:
         timeout = httpx2.Timeout(self.settings.timeout, connect=min(10.0, self.settings.timeout))
         return AsyncOpenAI(api_key=key or 'none', base_url=self.base_url, max_retries=0, timeout=timeout)
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c52
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c53
 class Endpoint(_Server):
     "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
 
@@ -557,7 +551,6 @@ class Endpoint(_Server):
 
     def close(self) -> None: pass
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c53
 def load_openai(
     name: str,     # the whole name, for messages
     target: str,   # the model, as the server knows it

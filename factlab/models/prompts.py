@@ -234,7 +234,6 @@ def _in_turn(
     notes += [f'{_count(passed, "line")} like a label read as text'] * (passed > 0)
     return opened, notes
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c27
 def _out_of_turn(mark: _Mark, start: _Mark, last: _Mark, places: Mapping[int, list[int]]) -> bool:
     "Does a label that was not due open an item all the same?"
     if mark.style != start.style or _INITIAL.match(mark.rest): return False
@@ -247,7 +246,7 @@ def _after(places: Sequence[int], line: int) -> int|None:
     at = bisect_right(places, line)
     return places[at] if at < len(places) else None
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c29
+# %% ../../nbs/02_models/04_prompts.ipynb #c28
 def _item(
     mark: _Mark,
     body: list[_Line],  # the lines up to the next item
@@ -285,7 +284,6 @@ _NOTHING = re.compile(
 _EXCEPTION = re.compile(r'\b(?:but|however|except|although|though|whereas|while|only|other than|apart from|incorrect|inaccurate|wrong|'
                         r'contradicts?|not (?:mentioned|stated|supported|verifiable)|cannot be verified)\b', re.IGNORECASE)
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c32
 def _is_none(text: str) -> bool:
     "The word None and nothing else."
     return len(text) < 100 and _NONE.fullmatch(text.strip(_WRAPPING).lower()) is not None
@@ -296,7 +294,7 @@ def _says_none(text: str) -> bool:
     if _is_none(first): return not _EXCEPTION.search(rest)
     return len(first) < 200 and _NOTHING.fullmatch(first.strip(_WRAPPING).lower()) is not None and not _EXCEPTION.search(rest)
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c35
+# %% ../../nbs/02_models/04_prompts.ipynb #c34
 def parse_lettered(
     text: str,  # the answer, or the part of it that holds the list
 ) -> Parsed[list[str]]:  # the items' texts, in order, repeated ones included; empty for None
@@ -311,7 +309,7 @@ def parse_lettered(
     if lettered[0] and not sub_items: return _read(lines, *lettered)
     return _unlettered(lines, numbered)
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c36
+# %% ../../nbs/02_models/04_prompts.ipynb #c35
 def parse_bullets(
     text: str,
 ) -> Parsed[list[str]]:  # the items' texts, in order; empty for None
@@ -322,7 +320,7 @@ def parse_bullets(
     opened, notes = _in_turn(_marks(lines, 'lettered'), lines)
     return _read(lines, opened, ['the list is lettered', *notes]) if opened and not numbered else _unlettered(lines, numbered)
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c37
+# %% ../../nbs/02_models/04_prompts.ipynb #c36
 def _outer(bullets: list[_Mark], lines: list[_Line]) -> list[_Mark]:
     "Bullets that are not set deeper than the first."
     return [mark for mark in bullets if lines[mark.line].indent <= lines[bullets[0].line].indent + 1]
@@ -341,7 +339,7 @@ def _unlettered(lines: list[_Line], numbered: list[_Mark]) -> Parsed[list[str]]:
     if _says_none(said[-1]) and not _EXCEPTION.search(whole): return _ok([])
     return unparsed(f'no list found, and not None: {whole[:80]!r}')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c38
+# %% ../../nbs/02_models/04_prompts.ipynb #c37
 def _read(lines: list[_Line], opened: list[_Mark], notes: list[str]) -> Parsed[list[str]]:
     "The items that these marks open."
     ends = [mark.line for mark in opened[1:]] + [len(lines)]
@@ -357,13 +355,13 @@ def _read(lines: list[_Line], opened: list[_Mark], notes: list[str]) -> Parsed[l
              f'{_count(left, "line")} after the list left out' if left else '']
     return _ok(items, notes)
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c42
+# %% ../../nbs/02_models/04_prompts.ipynb #c41
 def _under(rest: str, lines: list[str], marker: str, note: str = '') -> Parsed[str]:
     "What stands behind a heading, on its line and below."
     said = '\n'.join([rest, *lines]).strip()
     return _ok(said, [note]) if said.strip(_WRAPPING + '\n') else unparsed(f'nothing follows "{marker}"')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c43
+# %% ../../nbs/02_models/04_prompts.ipynb #c42
 _SOFT = r'\s*_"“”‘’\'`'  # what decorates a heading, inside a character class
 
 def parse_final_output(
@@ -383,7 +381,7 @@ def parse_final_output(
     ends = [match.end() for match in inside.finditer(text)]
     return _under(text[ends[-1]:], [], marker, f'"{marker}" stands inside a line') if ends else unparsed(f'no line begins with "{marker}"')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c46
+# %% ../../nbs/02_models/04_prompts.ipynb #c45
 _YES_NO = (r'(?P<word>yes|no)\b(?P<echo>[\s*_"”’\'`]{0,4}(?:or|/|\|)[\s*_"“‘\'`]{0,4}(?:yes|no)\b)?'
            r'(?![*_"”’\'`]{0,3}[ \t]{1,3}\w)')  # 'no inconsistencies' is not the answer no
 _VERDICT = re.compile(rf'\W{{0,8}}(?:(?:final|my|the|so|therefore|thus|hence)\W{{1,3}}){{0,3}}'
@@ -407,7 +405,7 @@ def parse_yes_no(
     if match and not match['echo']: return _ok(match['word'].lower() == 'yes', [f'without "{marker}"'])
     return unparsed(f'no yes or no after "{marker}", nor as the last line')
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c49
+# %% ../../nbs/02_models/04_prompts.ipynb #c48
 _TOKEN = re.compile(r'''(?P<escape>\\.)|(?P<open>\{(?=\s*["'}]))|(?P<close>\})|(?P<double>")'''
                     r'''|(?P<last>'(?=\s*(?:[,:}\]]|$)))|(?P<single>')|[^\s\\"'{}]+|\{''', re.DOTALL)
 MAX_DEPTH = 64  # objects inside objects; a judge needs one or two
@@ -465,7 +463,6 @@ def _load(text: str) -> dict:
     if not isinstance(value, dict): raise ValueError('it is a set, not an object')
     return value
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c53
 def parse_json_object(
     text: str,  # an answer with a JSON object somewhere in it
 ) -> Parsed[dict]:
@@ -482,7 +479,7 @@ def parse_json_object(
     except ValueError as error: return unparsed(f'not a JSON object: {error}')
     return _ok(value, [f'{len(found)} objects, the last non-empty one was taken'] * (len(found) > 1))
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c56
+# %% ../../nbs/02_models/04_prompts.ipynb #c55
 @dataclass(frozen=True)
 class Matching:
     "Which gold item each predicted item was matched to (indices from 0), and what the judge got wrong."
@@ -500,7 +497,7 @@ def _named(label: Any, n: int) -> int|None:
 
 def _brief(value: Any) -> str: return json.dumps(value, ensure_ascii=False)[:60]
 
-# %% ../../nbs/02_models/04_prompts.ipynb #c57
+# %% ../../nbs/02_models/04_prompts.ipynb #c56
 def parse_matching(
     text: str,       # the judge's answer
     predicted: int,  # number of predicted items that it was shown

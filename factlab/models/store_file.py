@@ -193,7 +193,7 @@ def _after_fork() -> None:
 if hasattr(os, 'register_at_fork'):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
-# %% ../../nbs/02_models/00_store_file.ipynb #c26
+# %% ../../nbs/02_models/00_store_file.ipynb #c27
 class Connections:
     "A store's file, and a connection to it for each thread that uses it. The file is opened when it is first used."
     def __init__(self,
