@@ -91,7 +91,7 @@ def _encoder_support(rows: pl.DataFrame, name: str, store: StoreChoice) -> np.nd
     return np.array([(stacked('summary', claim) @ stacked('text', source).T).max(axis=1).min()
                      for source, claim in zip(parts['text'], parts['summary'], strict=True)], dtype=float)
 
-# %% ../../nbs/09_localization/02_classifiers.ipynb #c12
+# %% ../../nbs/09_localization/02_classifiers.ipynb #c13
 T5_LIMIT = 2048  # tokens of text and summary together
 
 def _t5_support(rows: pl.DataFrame, target: str, batch: str, dtype: str) -> np.ndarray:
@@ -131,7 +131,7 @@ def _load_t5(target: str, dtype: str):
         raise ModelError(f'cannot load the classifier {target!r} ({str(error).strip()[:300]}): name a T5 model of the hub or a folder, '
                          f'with safetensors weights') from None
 
-# %% ../../nbs/09_localization/02_classifiers.ipynb #c13
+# %% ../../nbs/09_localization/02_classifiers.ipynb #c17
 def best_f1_threshold(
     support: np.ndarray,       # float [n], higher is better supported
     inconsistent: np.ndarray,  # bool [n], the truth

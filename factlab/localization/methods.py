@@ -67,7 +67,7 @@ LIST_RETRY = RetryPrompt(Prompt(name='final/again', version=2, fields=(), exampl
          'word None.\n\n'
          'Inconsistencies:\n'), read_retried_list)
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c10
+# %% ../../nbs/09_localization/00_methods.ipynb #c11
 _DEFINITION = ('An inconsistency is any piece of information in the summary that the text contradicts, or that cannot be verified from the '
                'text alone, even if it may be true.')
 _PAIR = '\n\nText:\n{text}\n\nSummary:\n{summary}\n'
@@ -86,7 +86,7 @@ ZERO_SHOT = (
              'on, in one short sentence that names the detail. Say nothing about omissions or style. If there is none, write '
              'None.\n\nInconsistencies:\n'))
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c11
+# %% ../../nbs/09_localization/00_methods.ipynb #c12
 _EXAMPLES = (
     ('The footbridge over the Arle reopened on Friday after eleven weeks of repairs. Engineers replaced two wooden beams which an '
      'inspection in March had found to be rotten. The council paid 40,000 pounds for the work. Cyclists are asked to dismount, because '
@@ -121,7 +121,7 @@ FEW_SHOT = (
              'times, events and relations all count.\nWhat does not: omissions, wording, order, style.\n\n' + _shown[1]
              + 'Your turn, in the form of the examples.' + _PAIR + '\nInconsistencies:\n'))
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c14
+# %% ../../nbs/09_localization/00_methods.ipynb #c15
 def cot_prompt(
     variant: int,       # 1 or 2
     hint: bool = False,  # tell the model that the summary is inconsistent
@@ -146,7 +146,7 @@ def cot_prompt(
 
 COT = (cot_prompt(1), cot_prompt(2))
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c17
+# %% ../../nbs/09_localization/00_methods.ipynb #c18
 @dataclass(frozen=True)
 class Localizer:
     "One prompt, one answer, one list of descriptions (FINAL § 4.1, end to end)."
@@ -174,7 +174,7 @@ class Localizer:
                                   max_tokens=self.max_tokens, retry=LIST_RETRY if self.retry_unparsed else None, seed=seed, repeat=repeat)
         return answers_frame(PREDICTIONS, rows, states, asked)
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c22
+# %% ../../nbs/09_localization/00_methods.ipynb #c23
 DECOMPOSE = Prompt(name='final/decompose', version=1, fields=('summary',), example_answer='- A fact.\n- Another fact.\n- A third fact.',
     user='Break a summary into atomic facts: short sentences that each state one thing, and that can be understood alone. Write one fact '
          'a line, '
@@ -198,7 +198,7 @@ MERGE = Prompt(name='final/merge', version=1, fields=('summary', 'descriptions')
          'wording, and drop nothing that has no twin. Answer with the remaining list alone, lettered A., B., C., ...\n\n'
          'Summary:\n{summary}\n\nInconsistencies:\n{descriptions}\n')
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c23
+# %% ../../nbs/09_localization/00_methods.ipynb #c24
 def read_detection(
     text: str,  # the answer about one atomic fact
 ) -> Parsed[list[str]]:  # descriptions; empty when the fact is consistent
@@ -209,7 +209,7 @@ def read_detection(
     listed = parse_bullets(re.sub(r'^\W*no\b[.,:;]?[*_]{0,2}[.,:;]?\s*', '', text, flags=re.IGNORECASE))
     return listed if listed.value else Parsed(value=None, status='unparsed', reason='says no, but lists no inconsistency')
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c24
+# %% ../../nbs/09_localization/00_methods.ipynb #c27
 FACTS_RETRY = RetryPrompt(Prompt(name='final/facts_again', version=1, fields=('summary',),
                                  example_answer='{"items": ["The date is 1999."]}',
     user='Summary:\n{summary}\n\nWrite the facts that the summary states as a JSON object {{"items": [...]}}, in one short sentence each.'),
@@ -244,7 +244,13 @@ def detection_retry(
     "A verdict *no* stands, and only its reasons are asked for; else both are."
     return REASONS_RETRY if parse_yes_no(answer, marker='').value is False else DETECTION_RETRY
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c26
+# %% ../../nbs/09_localization/00_methods.ipynb #c30
+def _joined(state: tuple, where: str, new: tuple) -> tuple:
+    "The state of a row after one more of its facts was read: the first fault stays."
+    if state[0] != 'ok': return state
+    return (new[0], where + new[1], None) if new[0] != 'ok' else ('ok', state[1] or new[1], state[2] + new[2])
+
+# %% ../../nbs/09_localization/00_methods.ipynb #c32
 @dataclass(frozen=True)
 class FactScore:
     "Decomposition, detection for each fact, deduplication (FINAL App. C.2, H.2.5)."
@@ -303,12 +309,7 @@ class FactScore:
             state[i] = (new[0], new[1] or state[i][1], new[2])
         return answers_frame(PREDICTIONS, rows, state, asked)
 
-def _joined(state: tuple, where: str, new: tuple) -> tuple:
-    "The state of a row after one more of its facts was read: the first fault stays."
-    if state[0] != 'ok': return state
-    return (new[0], where + new[1], None) if new[0] != 'ok' else ('ok', state[1] or new[1], state[2] + new[2])
-
-# %% ../../nbs/09_localization/00_methods.ipynb #c31
+# %% ../../nbs/09_localization/00_methods.ipynb #c37
 BINARY = Prompt(name='final/binary', version=1, fields=('text', 'summary'), example_answer='The date is not in the text. Final answer: no',
     user='Is a summary factually consistent with its text? It is consistent only if the text supports every piece of information in it.'
          + _PAIR + '\nReason step by step, and close with a line "Final answer: yes" (consistent) or "Final answer: no" (inconsistent).')
@@ -350,7 +351,7 @@ def binarize(
     "A summary is inconsistent if at least one inconsistency was found (FINAL § 5)."
     return VERDICTS.check(predictions.with_columns(inconsistent=pl.col('predicted').list.len() > 0).drop('predicted'))
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c34
+# %% ../../nbs/09_localization/00_methods.ipynb #c40
 def two_step(
     verdicts: pl.DataFrame,     # schema VERDICTS: step 1
     predictions: pl.DataFrame,  # schema PREDICTIONS: step 2, at least for the rows that step 1 flags
@@ -378,7 +379,7 @@ def oracle(
         'inconsistent': (rows['gold'].list.len() > 0).to_list(), 'answer': ['']*rows.height,
         **{column: [0]*rows.height for column in ('calls', 'prompt_tokens', 'completion_tokens')}})
 
-# %% ../../nbs/09_localization/00_methods.ipynb #c38
+# %% ../../nbs/09_localization/00_methods.ipynb #c44
 @dataclass(frozen=True)
 class PromptSet:
     "The prompts of one experiment: two variants each of the three styles, and the source of the wording."

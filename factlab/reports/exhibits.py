@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Exhibit', 'catalog', 'find_exhibits', 'make_cells', 'published_cells', 'dry_run_folder', 'record_estimate',
-           'figures_dir', 'Result', 'recomputed', 'headline', 'write_exhibit', 'write_gallery', 'summary_of']
+           'figures_dir', 'Result', 'recomputed', 'headline', 'summary_of', 'write_exhibit', 'write_gallery']
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c2
 import json
@@ -175,6 +175,25 @@ def _unlike(cell: Mapping, other: Mapping) -> str:
     return ' '.join(cell[part] for part in ('row', 'column') if cell[part] != other[part])
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c25
+def summary_of(
+    manifest: Mapping,  # of a result
+) -> dict[str, str]:  # n, published, ours: as text
+    "The headline of a result as short texts, for the gallery and the closing table."
+    cell = manifest.get('headline') or {}
+    shown = [value for value in (cell.get('published'), cell.get('ours')) if value is not None]
+    whole = cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown)
+    differing = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1]
+    digits = 0 if whole else differing[0] if differing and manifest.get('status') == 'finding' else 2
+    def number(value): return '–' if value is None else f'{value:,.{digits}f}'
+    def with_interval(cell, name):
+        low, high = (number(cell.get(end)) for end in ('low', 'high'))
+        return number(cell.get('ours')) + (f' [{low}, {high}]' if low != high else '') + (f' ({name})' if name else '')
+    ours = with_interval(cell, ' '.join(part for part in (cell.get('row'), cell.get('column')) if part))
+    if also := cell.get('measured'): ours += f'; measured {with_interval(also, _unlike(also, cell))}, n = {also["n"]}'
+    return {'n': '–' if cell.get('n') is None else str(cell['n']), 'ours': ours,
+            'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else '')}
+
+# %% ../../nbs/14_reports/05_exhibits.ipynb #c28
 def write_exhibit(
     id: str,
     cells: pl.DataFrame,  # schema CELLS
@@ -199,7 +218,7 @@ def write_exhibit(
     write_gallery(figures_dir(out))
     return Result(exhibit, cells, tuple(files), manifest)
 
-# %% ../../nbs/14_reports/05_exhibits.ipynb #c27
+# %% ../../nbs/14_reports/05_exhibits.ipynb #c30
 _GALLERY_HEAD = ('# Results', '',
     'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`. *Ours* is what the models '
     'and data of the manifest gave: it is not meant to equal a number that another model got. A *published* number is of the same '
@@ -232,22 +251,3 @@ def _entry(folder: Path, exhibit: Exhibit) -> list[str]:
     status = manifest['status']
     if count := manifest.get('recomputed'): status += f' ({count["as_printed"]} of {count["cells"]} cells as printed)'
     return [f'| {exhibit.id}: {exhibit.title} | {status} | {summary["n"]} | {summary["published"]} | {summary["ours"]} | {links} |']
-
-# %% ../../nbs/14_reports/05_exhibits.ipynb #c29
-def summary_of(
-    manifest: Mapping,  # of a result
-) -> dict[str, str]:  # n, published, ours: as text
-    "The headline of a result as short texts, for the gallery and the closing table."
-    cell = manifest.get('headline') or {}
-    shown = [value for value in (cell.get('published'), cell.get('ours')) if value is not None]
-    whole = cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown)
-    differing = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1]
-    digits = 0 if whole else differing[0] if differing and manifest.get('status') == 'finding' else 2
-    def number(value): return '–' if value is None else f'{value:,.{digits}f}'
-    def with_interval(cell, name):
-        low, high = (number(cell.get(end)) for end in ('low', 'high'))
-        return number(cell.get('ours')) + (f' [{low}, {high}]' if low != high else '') + (f' ({name})' if name else '')
-    ours = with_interval(cell, ' '.join(part for part in (cell.get('row'), cell.get('column')) if part))
-    if also := cell.get('measured'): ours += f'; measured {with_interval(also, _unlike(also, cell))}, n = {also["n"]}'
-    return {'n': '–' if cell.get('n') is None else str(cell['n']), 'ours': ours,
-            'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else '')}

@@ -434,7 +434,7 @@ def _link_layers(alt, placed: list[dict], links: pl.DataFrame, x, y) -> list:
     )
     return [*frames, *joined, headings, texts]
 
-# %% ../../nbs/14_reports/02_plots.ipynb #c36
+# %% ../../nbs/14_reports/02_plots.ipynb #c38
 def link_chart(
     boxes: pl.DataFrame,  # BOXES
     links: pl.DataFrame,  # LINKS

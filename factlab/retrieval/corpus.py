@@ -219,7 +219,7 @@ class Corpus:
 
     def __repr__(self) -> str: return f'Corpus({self.notes}; {self.encoder.name}, {self.index_name})'
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c26
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c28
 def _read_manifest(folder: Path) -> dict:
     try: manifest = json.loads((folder/MANIFEST).read_text(encoding='utf-8'))
     except OSError:
@@ -254,7 +254,7 @@ def open_encoded(
                         f'expected {manifest["rows"]} × {manifest["dimension"]}: encode it again')
     return Corpus(folder, passages, vectors, encoder, manifest, index)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c28
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c30
 def create_corpus(
     folder: Path|str,  # of its own; goes on with what is there when it was interrupted
     passages: pl.DataFrame,  # schema PASSAGES
@@ -290,7 +290,7 @@ def create_corpus(
 
 Corpus.create, Corpus.open = staticmethod(create_corpus), staticmethod(open_encoded)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c35
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c37
 def read_passages(
     path: Path|str,  # folder of .txt and .md files; .parquet, .jsonl or .csv with a column `text`, perhaps `id` and `page`; or `sample`
 ) -> pl.DataFrame:  # schema PASSAGES
@@ -338,7 +338,7 @@ def cached_corpus(
     key = digest({'identity': encoder.identity, 'content': content_digest(PASSAGES.check(passages)), 'long': long})
     return create_corpus(cache_dir()/'corpora'/key[:32], passages, encoder, long=long, index=index)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c39
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c41
 def recall_at_k(
     hits: Hits,
     relevant: Sequence[set[int]],  # of each query, row numbers
@@ -356,7 +356,7 @@ def recall_at_k(
     found = (hits.ids >= 0) & np.isin(hits.ids + width*queries[:, None], wanted + width*np.repeat(queries, size))
     return np.divide(found.cumsum(1)[:, ks - 1], size[:, None], out=np.full((len(size), len(ks)), np.nan), where=size[:, None] > 0)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c43
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c45
 RECALL = Schema('recall', {'k': pl.Int64, 'recall': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64}, open=True)
 
 def recall_table(
@@ -374,7 +374,7 @@ def recall_table(
         rows.append(dict(k=k, recall=interval.estimate, low=interval.low, high=interval.high, n=interval.n))
     return RECALL.frame(rows)
 
-# %% ../../nbs/07_retrieval/01_corpus.ipynb #c46
+# %% ../../nbs/07_retrieval/01_corpus.ipynb #c48
 def load_text_search(
     name: str,  # 'bm25', 'fusion', 'fusion:ENCODER' or an encoder
     passages: pl.DataFrame,  # schema PASSAGES; row numbers of the hits are its rows

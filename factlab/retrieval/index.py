@@ -110,7 +110,7 @@ class _Best:
         self.threshold = hits.scores[:, -1:].copy()
         return hits
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c15
+# %% ../../nbs/07_retrieval/00_index.ipynb #c17
 class ExactIndex:
     """Every vector compared with every query by their inner product: cosine for vectors of length 1.
 
@@ -159,7 +159,7 @@ class ExactIndex:
         rows, places = np.nonzero(hits.ids >= 0)
         return gather(rows, hits.ids[rows, places], exact[rows, places], len(queries), k)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c21
+# %% ../../nbs/07_retrieval/00_index.ipynb #c23
 FAISS_KINDS = ('flat', 'ivf', 'hnsw')
 
 def _faiss():
@@ -219,7 +219,7 @@ class FaissIndex:
         with replacing(path) as beside: _faiss().write_index(self.engine, str(beside))
         return Path(path)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c25
+# %% ../../nbs/07_retrieval/00_index.ipynb #c27
 def _milvus(uri: str):  # pymilvus.MilvusClient
     "A client of a file or a server; the server's token is read from `$MILVUS_TOKEN`."
     try:
@@ -243,7 +243,7 @@ def _ask_milvus(client, uri: str, name: str, *values, **options) -> Any:
     except _milvus_errors() as error:
         raise DataError(f'Milvus at {uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c27
+# %% ../../nbs/07_retrieval/00_index.ipynb #c29
 class MilvusIndex:
     """Vectors in a collection of Milvus: `uri` is a file that ends in .db, or the address of a server.
 
@@ -282,7 +282,7 @@ class MilvusIndex:
 
     def close(self) -> None: self.client.close()
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c29
+# %% ../../nbs/07_retrieval/00_index.ipynb #c33
 def _new_collection(client, uri: str, collection: str, dimension: int, index: str) -> None:
     from pymilvus import DataType
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -314,7 +314,7 @@ def fill_milvus(
             filled._call('upsert', collection, [{'id': start + i, 'vector': vector} for i, vector in enumerate(part)])
     return filled
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c32
+# %% ../../nbs/07_retrieval/00_index.ipynb #c36
 def load_index(
     name: str,  # 'exact', 'faiss:flat', 'faiss:ivf', 'faiss:hnsw', 'milvus:FILE.db', 'milvus:http://…'
     vectors: np.ndarray,
@@ -328,7 +328,7 @@ def load_index(
     raise UsageError(f'there is no index {name!r}: choose exact, faiss:flat, faiss:ivf, faiss:hnsw, or milvus: with a file that ends in '
                      f'.db or an address')
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c35
+# %% ../../nbs/07_retrieval/00_index.ipynb #c39
 class TextSearch(Protocol):
     "Texts that can be searched by a text: BM25, an encoded corpus, a fusion of both."
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits: ...  # store: for vectors of `texts`
@@ -365,7 +365,7 @@ class BM25:
         scores = self.engine.get_scores(known) if known else np.zeros(self.rows, np.float32)
         return np.where(scores > 0, scores, -np.inf).astype(np.float32)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c39
+# %% ../../nbs/07_retrieval/00_index.ipynb #c43
 def fuse(
     rankings: Sequence[Hits],  # of the same queries over the same rows
     k: int,

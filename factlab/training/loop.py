@@ -154,7 +154,7 @@ def save_checkpoint(
     with replacing(Path(folder)/CHECKPOINT) as beside: save_file(tensors, str(beside), metadata=header)
     return Path(folder)/CHECKPOINT
 
-# %% ../../nbs/16_training/00_loop.ipynb #c12
+# %% ../../nbs/16_training/00_loop.ipynb #c15
 def _read_header(file: Path) -> tuple[dict[str, Any], Run]:
     "The identity that a checkpoint carries, and where its run stood."
     from safetensors import SafetensorError, safe_open
@@ -186,7 +186,7 @@ def load_checkpoint(
     except (ModelError, KeyError, RuntimeError) as error: raise _unreadable(file, error) from None
     return run
 
-# %% ../../nbs/16_training/00_loop.ipynb #c17
+# %% ../../nbs/16_training/00_loop.ipynb #c20
 LOSSES = 'training.json'
 
 def write_losses(
@@ -208,7 +208,7 @@ def read_losses(
         raise ModelError(f'{file} holds something other than numbers under "losses": train the part anew')
     return losses
 
-# %% ../../nbs/16_training/00_loop.ipynb #c18
+# %% ../../nbs/16_training/00_loop.ipynb #c21
 def loss_chart(
     losses: Sequence[float],  # of every step
     window: int = 20,         # steps that are averaged
@@ -226,7 +226,7 @@ def loss_chart(
     shown = alt.TitleParams(title, subtitle=f'points: each of {len(losses)} steps; line: mean of the last {window}')
     return (points + line).properties(width=420, height=220, title=shown)
 
-# %% ../../nbs/16_training/00_loop.ipynb #c21
+# %% ../../nbs/16_training/00_loop.ipynb #c24
 def train(
     folder: Path|str,  # of the checkpoint; a run that was stopped goes on there
     learner: Learner,
@@ -270,7 +270,7 @@ def _one_step(learner: Learner, loss: 'torch.Tensor', run: Run, learning_rate: f
     learner.update(learning_rate)
     run.step, run.losses = run.step + 1, [*run.losses, value]
 
-# %% ../../nbs/16_training/00_loop.ipynb #c26
+# %% ../../nbs/16_training/00_loop.ipynb #c29
 def data_licence(
     name: str,  # of the registry; 'sample' for what was written for factlab
 ) -> str:

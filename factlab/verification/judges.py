@@ -178,6 +178,18 @@ def _first_words(text: str, budget: int, count: Callable) -> str:
 LABEL_RETRY = Prompt(name='oasis/say', version=1, fields=(), user='Give the label alone: Factual or Not Factual.', example_answer='Factual')
 FACTUALITY_LABELS = ('Factual', 'Not Factual')
 
+def _compare(prompt: Prompt, items: list[tuple[dict, str]], model: Model, store: StoreChoice, repeat: int) -> list[Response]:
+    "Log-probabilities of the two labels after answers that could not be read; items are values of the prompt, and the answer."
+    return ask([Request(messages=(*prompt.render(**value), Message(role='assistant', content=answer), *LABEL_RETRY.render()),
+                        choices=FACTUALITY_LABELS,
+                        repeat=repeat, label=LABEL_RETRY.name) for value, answer in items], model, store)
+
+def _passage_lists(rows: pl.DataFrame) -> list[list[str]]:
+    "The column `evidence` as lists of passages, also where it holds one passage for each row."
+    evidence = rows['evidence'] if rows.schema['evidence'] == pl.List(pl.String) else rows.select(pl.concat_list('evidence')).to_series()
+    return evidence.to_list()
+
+# %% ../../nbs/08_verification/05_judges.ipynb #c20
 @dataclass(frozen=True)
 class FactualityJudge:
     "A language model that labels texts or claims (§ 6.3). `name` says task and setting, as `rag_zs`."
@@ -212,7 +224,8 @@ class FactualityJudge:
         asked = [[r] for r in self._ask(values, model, store, self.max_tokens if self.explain else 12, seed, repeat)]
         states = [read_response(responses[0], parse_factual) for responses in asked]
         unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
-        for i, response in zip(unread, self._compare([(values[i], asked[i][0].text) for i in unread], model, store, repeat), strict=True):
+        compared = _compare(self.prompt, [(values[i], asked[i][0].text) for i in unread], model, store, repeat)
+        for i, response in zip(unread, compared, strict=True):
             asked[i].append(response)
             states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed',
                 response.error, None)
@@ -224,9 +237,7 @@ class FactualityJudge:
             raise DataError(f'the judge {self.name} needs the columns {needed}: {missing} are missing')
         values = [{'text': text} for text in rows['text']]
         if self.task != 'text':
-            evidence = (rows['evidence'] if rows.schema['evidence'] == pl.List(pl.String)
-                        else rows.select(pl.concat_list('evidence')).to_series())
-            fitted = fit_evidence(evidence.to_list(), self.tokens, token_counter(model))
+            fitted = fit_evidence(_passage_lists(rows), self.tokens, token_counter(model))
             values = [value | {'evidence': text} for value, text in zip(values, fitted, strict=True)]
         if not self.few_shot: return values
         examples = format_examples(CLAIM_EXAMPLES if self.task == 'claim' else TEXT_EXAMPLES, self.explain, seed)
@@ -238,13 +249,7 @@ class FactualityJudge:
         return ask([Request(messages=self.prompt.render(**value), max_tokens=limit, temperature=self.temperature, seed=seed, repeat=repeat,
                             label=self.prompt.name) for value in values], model, store)
 
-    def _compare(self, items: list[tuple[dict, str]], model: Model, store, repeat: int) -> list[Response]:
-        "Log-probabilities of the two labels after answers that could not be read."
-        return ask([Request(messages=(*self.prompt.render(**value), Message(role='assistant', content=answer), *LABEL_RETRY.render()),
-                            choices=FACTUALITY_LABELS,
-                            repeat=repeat, label=LABEL_RETRY.name) for value, answer in items], model, store)
-
-# %% ../../nbs/08_verification/05_judges.ipynb #c19
+# %% ../../nbs/08_verification/05_judges.ipynb #c22
 def _verdicts(rows: pl.DataFrame, states: list[tuple], asked: list[list[Response]]) -> pl.DataFrame:
     status, reason, factual = (list(column) for column in zip(*states, strict=True)) if states else ([], [], [])
     return VERDICTS.frame({'id': rows['id'], 'status': status, 'reason': [text or '' for text in reason],

@@ -241,7 +241,22 @@ def _runs(rows: np.ndarray, owner: Sequence[int], n: int) -> list[np.ndarray]:
     "Rows by their owner, 0 to n - 1; owners are in order."
     return np.split(rows, np.searchsorted(owner, np.arange(1, n)))
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c30
+def _fast_tokenizer(name: str, source: Source):  # of transformers
+    "The tokenizer of a model. Raises `ModelError` when it is not a fast one."
+    tokenizer = load_tokenizer(name, source)
+    if not tokenizer.is_fast:
+        raise ModelError(f'{name} has no fast tokenizer (tokenizer.json), which windows need: convert it with '
+                         'transformers and save it anew')
+    return tokenizer
+
+def _windows(tokenizer, rows: Sequence[Pair], size: int) -> tuple[list[dict], list[int]]:
+    "The model's inputs for each window of `size` tokens, and the row that it belongs to."
+    found = tokenizer([evidence for evidence, _ in rows], [claim for _, claim in rows], truncation='only_first', max_length=size,
+                      stride=min(_OVERLAP, size//4), return_overflowing_tokens=True)
+    row_of = found.pop('overflow_to_sample_mapping')
+    return [{key: found[key][at] for key in found} for at in range(len(row_of))], row_of
+
+# %% ../../nbs/08_verification/01_nli.ipynb #c32
 class NLI:
     """A sequence classification model as a verifier: hub id or folder, as `nli:org/name?labels=ENT,NEUT,CONTR`.
 
@@ -269,12 +284,7 @@ class NLI:
         return int(min(limits))
 
     @cached_property
-    def tokenizer(self):  # of transformers
-        tokenizer = load_tokenizer(self.name, self.source)
-        if not tokenizer.is_fast:
-            raise ModelError(f'{self.name} has no fast tokenizer (tokenizer.json), which windows need: convert it with '
-                             'transformers and save it anew')
-        return tokenizer
+    def tokenizer(self): return _fast_tokenizer(self.name, self.source)
 
     @property
     def model(self):
@@ -288,16 +298,8 @@ class NLI:
 
     def _short(self, pairs: Sequence[Pair]) -> np.ndarray:
         "Probabilities of pairs whose claims leave room for a premise: those of the most decided windows."
-        windows, pair_of = self._windows([(_readable(evidence), claim) for evidence, claim in pairs])
+        windows, pair_of = _windows(self.tokenizer, [(_readable(evidence), claim) for evidence, claim in pairs], self.window)
         return np.stack([most_decided(part) for part in _runs(self._scores(windows), pair_of, len(pairs))])
-
-    def _windows(self, rows: Sequence[Pair]) -> tuple[list[dict], list[int]]:
-        "The model's inputs for each window, and the row that it belongs to."
-        found = self.tokenizer([evidence for evidence, _ in rows], [claim for _, claim in rows], truncation='only_first',
-                               max_length=self.window,
-                               stride=min(_OVERLAP, self.window//4), return_overflowing_tokens=True)
-        row_of = found.pop('overflow_to_sample_mapping')
-        return [{key: found[key][at] for key in found} for at in range(len(row_of))], row_of
 
     def _scores(self, windows: Sequence[dict]) -> np.ndarray:  # [windows, 3] in the order of NLI_LABELS
         import torch
@@ -313,7 +315,7 @@ class NLI:
             scores[batch[:, None], columns] = logits.softmax(1).cpu().numpy()
         return scores
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c40
+# %% ../../nbs/08_verification/01_nli.ipynb #c42
 VERIFIER_ANSWERS = ('Supported', 'Not enough information', 'Refuted')  # in the order of NLI_LABELS
 
 ASK_VERIFIER = Prompt(name='oasis/ask_verifier', version=1, fields=('options', 'evidence', 'claim'), example_answer='Supported',
@@ -331,7 +333,7 @@ def halves(
     middle, shared = len(text)//2, min(overlap, len(text)//4)//2
     return halves(text[:middle + shared], fits, overlap) + halves(text[middle - shared:], fits, overlap)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c42
+# %% ../../nbs/08_verification/01_nli.ipynb #c44
 class AskedVerifier:
     "A language model as a verifier: `prompt:<model>` or a model's own name. Each pair is one question, each answer is scored."
     spare = 16  # tokens kept free for the answer
@@ -379,7 +381,7 @@ class AskedVerifier:
                             f'{self.name}: divide it')
         return halves(evidence, fits)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c46
+# %% ../../nbs/08_verification/01_nli.ipynb #c48
 class CosineVerifier:
     "Likeness of passage and claim as a baseline: P(ENT) = max(cosine, 0), P(CONTR) = 0. `cosine`, or `cosine:<encoder>`."
     characters = 600  # of a premise that are encoded at once, within 256 tokens for all but the densest texts
@@ -402,7 +404,7 @@ class CosineVerifier:
         entailed = np.clip(likeness, 0, 1).astype(np.float32)
         return np.stack([entailed, 1 - entailed, np.zeros_like(entailed)], 1)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c49
+# %% ../../nbs/08_verification/01_nli.ipynb #c51
 class InPieces:
     "A verifier that is given long claims in pieces."
     def __init__(self,
@@ -433,7 +435,7 @@ def _tiny(name: str) -> Verifier:
     verifier = TinyVerifier(options.pop('adapter', None), **options)
     return InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)
 
-# %% ../../nbs/08_verification/01_nli.ipynb #c51
+# %% ../../nbs/08_verification/01_nli.ipynb #c53
 def load_verifier(
     name: str|Verifier = 'tiny',  # 'tiny', 'nli:<hub id or folder>', 'cosine', 'prompt:<model>', or the name of a language model
 ) -> Verifier:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NLI_LABELS', 'EVIDENCE_TOKENS', 'CLAIM_TOKENS', 'HEAD', 'LABEL_WORDS', 'CLAIMS_IN_ROW', 'Row', 'Reader', 'collate',
-           'batches', 'load_trunk', 'new_head', 'label_logits', 'layers_of', 'load_head', 'TinyVerifier',
-           'checked_pair', 'make_rows', 'pair_probabilities']
+           'batches', 'load_trunk', 'new_head', 'label_logits', 'layers_of', 'load_head', 'make_rows',
+           'pair_probabilities', 'checked_pair', 'TinyVerifier']
 
 # %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c2
 import re
@@ -173,6 +173,52 @@ def _loaded(folder: str, mark: str, dtype: str, device: str) -> tuple:  # `mark`
     return Reader(tokenizer), trunk, load_head(folder, trunk.config.hidden_size).to(device)
 
 # %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c17
+CLAIMS_IN_ROW = 8
+
+def make_rows(
+    reader: Reader,
+    pairs: Sequence[tuple[str, str]],  # evidence and claim
+) -> tuple[list[Row], list[list[int]]]:  # rows; for each its pairs' indices, in the order of its claims
+    "Rows for pairs; a pair stands in several where its evidence has several windows."
+    by_evidence: dict[str, list[int]] = {}
+    for at, (evidence, _) in enumerate(pairs): by_evidence.setdefault(evidence, []).append(at)
+    claims, rows, places = reader.claims([claim for _, claim in pairs]), [], []
+    for windows, indices in zip(reader.evidences(list(by_evidence)), by_evidence.values(), strict=True):
+        for start in range(0, len(indices), CLAIMS_IN_ROW):
+            part = indices[start:start + CLAIMS_IN_ROW]
+            for window in windows:
+                rows.append(Row(window, [claims[at] for at in part]))
+                places.append(part)
+    return rows, places
+
+def pair_probabilities(
+    reader: Reader, trunk, head,
+    pairs: Sequence[tuple[str, str]],  # evidence and claim
+    batch_tokens: int = 2048,
+) -> np.ndarray:  # float32 [pairs, 3]
+    """Probabilities from a trunk and a head; of several windows the one with the highest probability of ENT.
+
+    Raises `ModelError` on numbers that are not finite, which half precision can give."""
+    import torch
+    rows, places = make_rows(reader, pairs)
+    found = np.full((len(pairs), len(NLI_LABELS)), -1, np.float32)
+    for part in batches([row.length for row in rows], batch_tokens):
+        with torch.no_grad(): new = label_logits(trunk, head, [rows[at] for at in part]).softmax(-1).cpu().numpy()
+        if not np.isfinite(new).all():
+            raise ModelError('the verifier gave numbers that are not finite: use dtype=float32; if that does not help its weights are '
+                             'damaged, train it again')
+        for at, values in zip((pair for row in part for pair in places[row]), new, strict=True):
+            if values[0] > found[at, 0]: found[at] = values
+    return found
+
+# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c20
+def checked_pair(at: int, pair: object) -> tuple[str, str]:
+    "The pair as a tuple. Raises `DataError` when it is not two texts."
+    if not isinstance(pair, tuple|list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+        raise DataError(f'pair {at} is {pair!r:.80}: expected two texts, evidence and claim')
+    return tuple(pair)
+
+# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c22
 class TinyVerifier:
     """The trained verifier: evidence and claim to probabilities of ENT, NEUT and CONTR.
 
@@ -230,48 +276,3 @@ class TinyVerifier:
     def _batch(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         dtype = self.identity['dtype']
         return pair_probabilities(*_loaded(str(self.folder), self.identity['adapter'], dtype, self.device), pairs, self.batch_tokens)
-
-def checked_pair(at: int, pair: object) -> tuple[str, str]:
-    "The pair as a tuple. Raises `DataError` when it is not two texts."
-    if not isinstance(pair, tuple|list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-        raise DataError(f'pair {at} is {pair!r:.80}: expected two texts, evidence and claim')
-    return tuple(pair)
-
-# %% ../../nbs/08_verification/00_tiny_verifier.ipynb #c20
-CLAIMS_IN_ROW = 8
-
-def make_rows(
-    reader: Reader,
-    pairs: Sequence[tuple[str, str]],  # evidence and claim
-) -> tuple[list[Row], list[list[int]]]:  # rows; for each its pairs' indices, in the order of its claims
-    "Rows for pairs; a pair stands in several where its evidence has several windows."
-    by_evidence: dict[str, list[int]] = {}
-    for at, (evidence, _) in enumerate(pairs): by_evidence.setdefault(evidence, []).append(at)
-    claims, rows, places = reader.claims([claim for _, claim in pairs]), [], []
-    for windows, indices in zip(reader.evidences(list(by_evidence)), by_evidence.values(), strict=True):
-        for start in range(0, len(indices), CLAIMS_IN_ROW):
-            part = indices[start:start + CLAIMS_IN_ROW]
-            for window in windows:
-                rows.append(Row(window, [claims[at] for at in part]))
-                places.append(part)
-    return rows, places
-
-def pair_probabilities(
-    reader: Reader, trunk, head,
-    pairs: Sequence[tuple[str, str]],  # evidence and claim
-    batch_tokens: int = 2048,
-) -> np.ndarray:  # float32 [pairs, 3]
-    """Probabilities from a trunk and a head; of several windows the one with the highest probability of ENT.
-
-    Raises `ModelError` on numbers that are not finite, which half precision can give."""
-    import torch
-    rows, places = make_rows(reader, pairs)
-    found = np.full((len(pairs), len(NLI_LABELS)), -1, np.float32)
-    for part in batches([row.length for row in rows], batch_tokens):
-        with torch.no_grad(): new = label_logits(trunk, head, [rows[at] for at in part]).softmax(-1).cpu().numpy()
-        if not np.isfinite(new).all():
-            raise ModelError('the verifier gave numbers that are not finite: use dtype=float32; if that does not help its weights are '
-                             'damaged, train it again')
-        for at, values in zip((pair for row in part for pair in places[row]), new, strict=True):
-            if values[0] > found[at, 0]: found[at] = values
-    return found
