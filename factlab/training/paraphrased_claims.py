@@ -45,7 +45,7 @@ def _placed(answer: str, before: str, word: str, phrase: str) -> str:
     if word in ('when', 'where') and answer.split()[0].lower() not in _PREPOSITIONS and last in _PREPOSITIONS: return f'{last} {answer}'
     return answer
 
-# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c5
+# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c8
 def past_forms(
     passage,  # spacy Doc
 ) -> dict[str, str]:
@@ -83,7 +83,7 @@ def _sentence(text: str) -> str|None:
     words = text.replace(' ,', ',').split()
     return ' '.join([words[0][:1].upper() + words[0][1:], *words[1:]]) + '.' if 4 <= len(words) <= 35 and 'did' not in words else None
 
-# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c8
+# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c11
 def sentence_at(
     passage: str,
     start: int,  # a character of it
@@ -116,7 +116,7 @@ def question_statements(
                      'after': found[2], 'claims': [claim]})
     return STATEMENTS.frame(rows)
 
-# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c11
+# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c14
 def evidence_window(
     text: str,
     marked: str,  # the sentence that people marked
@@ -158,7 +158,7 @@ def summary_pairs(
     both = both.with_columns(claim=pl.col('claim').str.strip_chars(), split=pl.lit('train'), source=pl.lit('defacto'), group=article)
     return both.select(*CLAIM_EVIDENCE_PAIRS.columns, 'kind').unique(['claim', 'evidence'], keep='none', maintain_order=True)
 
-# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c13
+# %% ../../nbs/16_training/02_paraphrased_claims.ipynb #c16
 def summary_statements(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, from `summary_pairs`
 ) -> pl.DataFrame:  # STATEMENTS with one claim each
