@@ -106,7 +106,6 @@ def _attend_many(
         result = result.view(rows, heads*groups, new, value.shape[3])
     return result.transpose(1, 2)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c13
 def _attend_one(
     layer: _Layer,
     query: Tensor,   # [rows, query heads, 1, size]
@@ -129,7 +128,19 @@ def _attend_one(
         result = result + flat.view(heads, rows, groups, -1).transpose(0, 1)
     return result.reshape(rows, 1, heads*groups, -1)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c17
+def _causal_mask(
+    known: Tensor,  # boolean [rows, before]: what is real of what was read before
+    valid: Tensor,  # boolean [rows, new]
+    shared: int,    # columns before all others that every row sees
+    dtype: torch.dtype,
+) -> Tensor:  # [rows, 1, new, shared + before + new]: 0 where a new token may look, -inf elsewhere
+    rows, new = valid.shape
+    within = torch.ones(new, new, dtype=torch.bool, device=valid.device).tril() & valid[:, None]
+    within |= torch.eye(new, dtype=torch.bool, device=valid.device)  # padding sees itself: a softmax over nothing would be NaN
+    seen = torch.cat((valid.new_ones(rows, new, shared), known[:, None].expand(-1, new, -1), within), 2)
+    return torch.zeros(seen.shape, dtype=dtype, device=valid.device).masked_fill_(~seen, float('-inf'))[:, None]
+
+# %% ../../nbs/02_models/07_decoding.ipynb #c16
 ATTENTION = 'factlab_blocks'
 
 def _attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, factlab_cache=None, **others):
@@ -147,7 +158,7 @@ def _register() -> None:
     AttentionInterface.register(ATTENTION, _attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c20
+# %% ../../nbs/02_models/07_decoding.ipynb #c19
 class _BlockRows:
     "The rows of a batch: their keys and values in blocks."
     joins = True
@@ -201,7 +212,7 @@ class _BlockRows:
         branch.valid = self.valid.index_select(0, index)
         return branch
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c23
+# %% ../../nbs/02_models/07_decoding.ipynb #c22
 class BlockCache(_BlockRows):
     "Keys and values of a batch in blocks, for models whose every layer attends to everything before."
     def __init__(self, model, shared: 'BlockCache|None' = None):  # `shared`: a cache of one row, read by every row of this one
@@ -260,20 +271,7 @@ class BlockCache(_BlockRows):
         # rows that are finished and not yet dropped go on counting: a learned position must exist for them too
         self.last_position = (getattr(self.model.config, 'max_position_embeddings', None) or 2**31) - 1
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c24
-def _causal_mask(
-    known: Tensor,  # boolean [rows, before]: what is real of what was read before
-    valid: Tensor,  # boolean [rows, new]
-    shared: int,    # columns before all others that every row sees
-    dtype: torch.dtype,
-) -> Tensor:  # [rows, 1, new, shared + before + new]: 0 where a new token may look, -inf elsewhere
-    rows, new = valid.shape
-    within = torch.ones(new, new, dtype=torch.bool, device=valid.device).tril() & valid[:, None]
-    within |= torch.eye(new, dtype=torch.bool, device=valid.device)  # padding sees itself: a softmax over nothing would be NaN
-    seen = torch.cat((valid.new_ones(rows, new, shared), known[:, None].expand(-1, new, -1), within), 2)
-    return torch.zeros(seen.shape, dtype=dtype, device=valid.device).masked_fill_(~seen, float('-inf'))[:, None]
-
-# %% ../../nbs/02_models/07_decoding.ipynb #c29
+# %% ../../nbs/02_models/07_decoding.ipynb #c26
 class PlainCache:
     "transformers' own cache of a batch, for every model that `BlockCache` does not fit."
     joins = False
@@ -310,7 +308,7 @@ class PlainCache:
         branch.select(rows)
         return branch
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c31
+# %% ../../nbs/02_models/07_decoding.ipynb #c29
 def _may_use_blocks(model) -> bool:
     config = model.config.get_text_config()
     kinds = getattr(config, 'layer_types', None) or []
@@ -348,7 +346,7 @@ def choose_cache(
     model.set_attn_implementation(before)
     return PlainCache
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c34
+# %% ../../nbs/02_models/07_decoding.ipynb #c32
 def sample(
     logits: Tensor,  # float32 [rows, vocabulary]; -inf where a token is forbidden
     temperatures: Sequence[float],  # above 0
@@ -370,7 +368,7 @@ def sample(
     index = index.clamp_max((probabilities > 0).long().mul(places).argmax(1, keepdim=True))
     return (index if order is None else order.gather(1, index))[:, 0]
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c37
+# %% ../../nbs/02_models/07_decoding.ipynb #c35
 class _Seat:
     "A job that is being answered."
     def __init__(self, index: int, job: Job):
@@ -418,7 +416,7 @@ def _report(seats: Sequence[_Seat], logits: Tensor) -> dict[int, tuple[Tensor, T
     best, tokens = logprobs.topk(min(max(seats[row].job.top_logprobs for row in rows), logprobs.shape[1]), 1)
     return dict(zip(rows, zip(logprobs, best, tokens, strict=True), strict=True))
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c40
+# %% ../../nbs/02_models/07_decoding.ipynb #c38
 KIN = 32  # tokens that prompts must share, beyond what all share, to be read together
 
 def common_prefix(
@@ -441,24 +439,15 @@ def order_jobs(
     for family in families.values(): family.sort(key=lambda index: (-jobs[index].cost, index))
     return sorted(families.values(), key=lambda family: (-jobs[family[0]].cost, family[0]))
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c43
+# %% ../../nbs/02_models/07_decoding.ipynb #c41
 @dataclass
-class Reader:
-    "Reads prompts into a cache."
+class _Groups:
+    "Which prompts are read together, and into what."
     model: object
     cache: type[BlockCache]|type[PlainCache]
     chunk_tokens: int = 4096      # tokens in one pass of the model
     opening: BlockCache|None = None   # what all prompts share, read once
     skip: int = 0                 # its number of tokens
-
-    def open(self, jobs: Sequence[Job]) -> None:
-        "Read what all jobs share, where that is worth it."
-        shared = common_prefix([job.tokens for job in jobs]) if self.cache.joins and len(jobs) > 1 else 0
-        self.opening, self.skip = None, 0
-        if shared < 8: return
-        opening = self.cache(self.model)
-        self._extend(opening, [list(jobs[0].tokens[:shared])])
-        self.opening, self.skip = opening, shared
 
     def _families(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
         "Positions of prompts by what they begin with after the opening; kin stand in one list."
@@ -480,6 +469,19 @@ class Reader:
                 group, width = [*group, row], max(width, own)
             if group: groups.append(group)
         return groups
+
+# %% ../../nbs/02_models/07_decoding.ipynb #c43
+@dataclass
+class Reader(_Groups):
+    "Reads prompts into a cache."
+    def open(self, jobs: Sequence[Job]) -> None:
+        "Read what all jobs share, where that is worth it."
+        shared = common_prefix([job.tokens for job in jobs]) if self.cache.joins and len(jobs) > 1 else 0
+        self.opening, self.skip = None, 0
+        if shared < 8: return
+        opening = self.cache(self.model)
+        self._extend(opening, [list(jobs[0].tokens[:shared])])
+        self.opening, self.skip = opening, shared
 
     def read(self, prompts: Sequence[Sequence[int]]) -> tuple[BlockCache|PlainCache, Tensor]:
         "A cache that has read these prompts, and the logits [rows, vocabulary] of their next tokens."
@@ -593,7 +595,36 @@ def memory_budget(
     memory = torch.cuda.mem_get_info()[0]//2 if model.device.type == 'cuda' else 2**31
     return max(1024, min(65536, memory//token_bytes))
 
-# %% ../../nbs/02_models/07_decoding.ipynb #c52
+def _too_large(job: Job) -> Outcome:
+    return Outcome(finish='error', error=f'out of memory with this request alone ({job.cost:,} tokens of prompt and answer): shorten it, '
+                                         'or use a smaller model or dtype')
+
+def _free(model) -> None:
+    gc.collect()
+    if model.device.type == 'cuda': torch.cuda.empty_cache()
+
+def _open(reader: Reader, jobs: Sequence[Job]) -> None:
+    "Read what all jobs share, unless memory runs out."
+    try: reader.open(jobs)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error): raise
+        reader.opening, reader.skip = None, 0
+
+def _score_all(reader: Reader, jobs: Sequence[Job], order: Sequence[int], done: Callable[[int, Outcome], None]) -> None:
+    "Score the choices of these jobs; a group that does not fit is halved."
+    groups = [[order[row] for row in group] for group in reader.groups([jobs[index].tokens for index in order])]
+    while groups:
+        group = groups.pop(0)
+        try: scores = _score(reader, [jobs[index] for index in group])
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error): raise
+            _free(reader.model)
+            if len(group) > 1: groups[:0] = [group[:len(group)//2], group[len(group)//2:]]
+            else: done(group[0], _too_large(jobs[group[0]]))
+            continue
+        for index, row in zip(group, scores, strict=True): done(index, Outcome(finish='choices', choice_logprobs=row))
+
+# %% ../../nbs/02_models/07_decoding.ipynb #c53
 class Decoder:
     "Answers jobs with a model of transformers. One call at a time: a second thread waits."
     rows = 256  # in a batch, at most
@@ -617,30 +648,11 @@ class Decoder:
         if not jobs: return
         with self.lock, torch.inference_mode():
             try:
-                self._open(jobs)
+                _open(self.reader, jobs)
                 order = [index for family in order_jobs(jobs, self.reader.skip) for index in family]
-                self._score_all(jobs, [index for index in order if jobs[index].choices], done)
+                _score_all(self.reader, jobs, [index for index in order if jobs[index].choices], done)
                 self._generate_all(jobs, deque(index for index in order if not jobs[index].choices), done)
             finally: self.reader.opening, self.reader.skip = None, 0
-
-    def _open(self, jobs: Sequence[Job]) -> None:
-        try: self.reader.open(jobs)
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error): raise
-            self.reader.opening, self.reader.skip = None, 0
-
-    def _score_all(self, jobs: Sequence[Job], order: Sequence[int], done: Callable[[int, Outcome], None]) -> None:
-        groups = [[order[row] for row in group] for group in self.reader.groups([jobs[index].tokens for index in order])]
-        while groups:
-            group = groups.pop(0)
-            try: scores = _score(self.reader, [jobs[index] for index in group])
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error): raise
-                _free(self.reader.model)
-                if len(group) > 1: groups[:0] = [group[:len(group)//2], group[len(group)//2:]]
-                else: done(group[0], _too_large(jobs[group[0]]))
-                continue
-            for index, row in zip(group, scores, strict=True): done(index, Outcome(finish='choices', choice_logprobs=row))
 
     def _generate_all(self, jobs: Sequence[Job], waiting: deque[int], done: Callable[[int, Outcome], None]) -> None:
         batch, taken = _Batch(self.reader, self.endings), []
@@ -664,20 +676,11 @@ class Decoder:
 
     def _take(self, jobs: Sequence[Job], waiting: deque[int], batch: _Batch) -> list[int]:
         "Indices of the jobs to be seated now, taken out of `waiting`."
-        active = batch.active
+        active, taken = batch.active, []
         own = lambda index: jobs[index].cost - self.reader.skip
         tokens, rows = self.batch_tokens - sum(own(seat.index) for seat in active), self.rows - len(active)
         if active and (not self.reader.cache.joins or 4*tokens < self.batch_tokens or 4*rows < self.rows): return []
-        taken = []
         while waiting and rows > 0 and (own(waiting[0]) <= tokens or not (active or taken)):
             tokens, rows = tokens - own(waiting[0]), rows - 1
             taken.append(waiting.popleft())
         return taken
-
-def _too_large(job: Job) -> Outcome:
-    return Outcome(finish='error', error=f'out of memory with this request alone ({job.cost:,} tokens of prompt and answer): shorten it, '
-                                         'or use a smaller model or dtype')
-
-def _free(model) -> None:
-    gc.collect()
-    if model.device.type == 'cuda': torch.cuda.empty_cache()

@@ -58,15 +58,16 @@ def _loaded(source: Source, dtype: str, device: str, adapter: Adapter|None):
     return model
 
 # %% ../../nbs/02_models/11_encoder.ipynb #c7
-class Encoder:
-    """A sentence encoder: `tiny`, `retriever` (tiny, trained to find evidence), or the hub id or folder of a sentence-transformers
-    model, as `intfloat/e5-base-v2?dtype=bfloat16`.
+def _hashable(source: Source) -> Source: return source._replace(config=None)  # a dictionary has no hash
 
-    Options: `dtype` (float32; auto, bfloat16, float16), `device` (auto; cpu, cuda, mps), `revision`, `adapter` (a trained part or
-    a folder), `similarity` (cosine; dot). The model loads at the first text that is not in the store. Raises `UsageError` on an unknown
-    option, `ModelError` when there is no such model or adapter."""
-    share = 512  # texts between two visits to the store
-    _lock = threading.Lock()
+def _unit(
+    vectors: np.ndarray,  # [n, dimension]
+) -> np.ndarray:  # float32, rows of length 1; a row of zeros stays one
+    vectors = np.asarray(vectors, np.float32)
+    return vectors/np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+class _Named:
+    "What the name of an encoder says. Nothing is loaded for it."
 
     def __init__(self, name: str = 'tiny'):
         self.name = name
@@ -89,6 +90,17 @@ class Encoder:
         length = {'similarity': 'dot'} if self.options['similarity'] == 'dot' else {}
         return {'backend': 'local', 'engine': 'sentence-transformers', 'weights': self.source.weights, 'dtype': dtype, 'answer_version': 1,
                 **trained, **length}
+
+# %% ../../nbs/02_models/11_encoder.ipynb #c10
+class Encoder(_Named):
+    """A sentence encoder: `tiny`, `retriever` (tiny, trained to find evidence), or the hub id or folder of a sentence-transformers
+    model, as `intfloat/e5-base-v2?dtype=bfloat16`.
+
+    Options: `dtype` (float32; auto, bfloat16, float16), `device` (auto; cpu, cuda, mps), `revision`, `adapter` (a trained part or
+    a folder), `similarity` (cosine; dot). The model loads at the first text that is not in the store. Raises `UsageError` on an unknown
+    option, `ModelError` when there is no such model or adapter."""
+    share = 512  # texts between two visits to the store
+    _lock = threading.Lock()
 
     @property
     def model(self):
@@ -134,12 +146,3 @@ class Encoder:
     def _batch(self, texts: Sequence[str]) -> np.ndarray:
         readable = [text.encode('utf-8', 'replace').decode() for text in texts]  # half a surrogate pair has no word pieces
         return self.model.encode(readable, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
-
-# %% ../../nbs/02_models/11_encoder.ipynb #c8
-def _hashable(source: Source) -> Source: return source._replace(config=None)  # a dictionary has no hash
-
-def _unit(
-    vectors: np.ndarray,  # [n, dimension]
-) -> np.ndarray:  # float32, rows of length 1; a row of zeros stays one
-    vectors = np.asarray(vectors, np.float32)
-    return vectors/np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

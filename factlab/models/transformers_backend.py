@@ -331,15 +331,13 @@ class LocalModel:
     def device(self) -> str: return pick_device(self._asked_device)
 
     @cached_property
-    def dtype(self) -> str:
-        return pick_dtype(self._asked_dtype, self.source.dtype, lambda: self.device)
+    def dtype(self) -> str: return pick_dtype(self._asked_dtype, self.source.dtype, lambda: self.device)
 
     @cached_property
     def identity(self) -> dict:
-        # answer_version grows when this backend's answers to the same question change
         trained = {'adapter': self.adapter.digest} if self.adapter else {}
         return {'backend': 'local', 'engine': 'transformers', 'weights': self.source.weights, 'dtype': self.dtype,
-                'answer_version': 1} | trained
+                'answer_version': 1} | trained  # answer_version grows when this backend's answers to the same question change
 
     @property
     def context(self) -> int|None: return context_of(self.source)
@@ -368,7 +366,7 @@ class LocalModel:
     def close(self) -> None:
         with self._loading: self._decoder = None
 
-# %% ../../nbs/02_models/08_transformers_backend.ipynb #c33
+# %% ../../nbs/02_models/08_transformers_backend.ipynb #c34
 def _loaded(name: str, source: Source, kind: type, **options):
     "`kind.from_pretrained` of the source, or a `ModelError` that can be read."
     from safetensors import SafetensorError
@@ -405,7 +403,7 @@ def _decoder(model: LocalModel) -> 'Decoder':
     model.grammars = Grammars(tokenizer, sorted(endings))
     return Decoder(weights, endings, model.batch_tokens, trial=trial[:24])
 
-# %% ../../nbs/02_models/08_transformers_backend.ipynb #c35
+# %% ../../nbs/02_models/08_transformers_backend.ipynb #c37
 def _jobs(model: LocalModel, requests: Sequence[Request], deliver: Deliver) -> tuple[dict[int, 'Job'], Callable]:
     "Jobs by the index of their request, and the function that makes a response of their outcome."
     from factlab.models.decoding import Job
@@ -443,7 +441,7 @@ def _stopper(tokenizer, stops: Sequence[str]) -> Callable[[list[int]], bool]|Non
         return any(stop in text for stop in stops)
     return ended
 
-# %% ../../nbs/02_models/08_transformers_backend.ipynb #c36
+# %% ../../nbs/02_models/08_transformers_backend.ipynb #c40
 def cut_at_stop(
     text: str,
     stops: Sequence[str],
@@ -464,7 +462,7 @@ def _response(tokenizer, request: Request, job: 'Job', outcome: 'Outcome') -> Re
     return Response(text=text, finish_reason=outcome.finish, prompt_tokens=len(job.tokens),
                     completion_tokens=len(outcome.tokens) + outcome.ended_by_token, logprobs=logprobs, json_mode=mode)
 
-# %% ../../nbs/02_models/08_transformers_backend.ipynb #c39
+# %% ../../nbs/02_models/08_transformers_backend.ipynb #c43
 def _one_of(*values: str) -> Callable[[str], str]:
     return lambda text: {value: value for value in values}[text]
 
