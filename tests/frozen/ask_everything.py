@@ -327,7 +327,7 @@ def final_study(store, folder, model) -> dict:
     out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')},
             'scores': localization_scores(study, NAME), 'counts': localization_counts(study, NAME)}
     out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
-    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, look=2),
+    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, max_summaries=2),
             'representations': representations(study, NAME)}
     out['repeats'] = repeat_counts(study, [NAME], ['zero_shot'], runs=2)
     by_encoder = FinalStudy('sample', judge='encoder', limit=1, verifier=TINY, classifier='encoder', store=store, retry_unparsed=False)

@@ -31,7 +31,7 @@ class Leaderboard(NamedTuple):
 
     def draws(self, draws: int, seed: int) -> np.ndarray:  # [draws, systems, SCORE_COLUMNS]
         "Scores drawn around the printed ones, the judges of a split together."
-        return normal_draws(self.scores, self.half, draws, seed=seed, together=[split for split in SPLITS for _ in JUDGES])
+        return normal_draws(self.scores, self.half, draws, seed=seed, blocks=[split for split in SPLITS for _ in JUDGES])
 
 def leaderboard(
     exhibit: str,  # one of LEADERBOARDS
