@@ -100,6 +100,6 @@ def test_statements_of_both_kinds_make_pairs():
 def test_final_shares_no_article_with_what_trains():
     for name in ('defacto', 'final'): real_data(name)
     from factlab.data import datasets as data
-    rows, final = unseen_by_final(download=False), data.load_final(download=False)
+    rows, final = unseen_by_final(download=False), data.load('final', download=False)
     squeezed = lambda frame: set(frame['text'].str.replace_all(r'\W', '').str.slice(0, 120))
     assert len(rows) == 1156 and not squeezed(rows) & squeezed(final)
