@@ -383,7 +383,7 @@ def judging(store, folder, model) -> dict:
     study = OasisStudy('sample', limit=2, verifier=TINY, store=store)
     answers = {task: judge_answers(study, FactualityJudge(task), NAME, runs=2) for task in ('text', 'claim')}
     out |= {'answers': answers, 'accuracy': {task: score_answers(found) for task, found in answers.items()},
-            'used': study.used['models'], 'verifier_answers': verifier_answers(study)}
+            'used': study.used['models'], 'verified': verifier_answers(study)}
     return out
 
 def verifying(store, folder, model) -> dict:
