@@ -90,6 +90,7 @@ def test_every_internal_link_and_anchor_leads_somewhere(built, page):
 def test_the_search_finds_a_function_by_its_name(built, page):
     folder, _ = built
     page.asked.clear(), page.said.clear()
+    page.set_default_timeout(120_000)  # a busy machine
     page.goto((folder/'index.html').as_uri())
     field = page.locator('input[name="q"]').first
     field.fill('verify_texts')
@@ -98,7 +99,8 @@ def test_the_search_finds_a_function_by_its_name(built, page):
     page.wait_for_function("document.querySelector('#search-results').innerText.includes('found')")
     first = page.locator('#search-results li').first
     assert 'verify_texts' in first.inner_text() and 'Python function' in first.inner_text()
-    assert page.locator('#search-results p.context').first.inner_text().strip()
+    page.wait_for_function("document.querySelector('#search-results p.context')?.innerText.trim()")
     first.locator('a').click()
-    assert page.url.endswith('verify_texts') and page.locator('dt[id$=".verify_texts"]').is_visible()
+    page.wait_for_url('**#*verify_texts')
+    assert page.locator('dt[id$=".verify_texts"]').is_visible()
     assert not page.said and all(url.startswith(folder.as_uri()) for url in page.asked if not url.startswith('data:'))
