@@ -20,6 +20,7 @@ def made() -> str:
     notebook.metadata['language_info'] = {'name': 'python'}
     exporter = MarkdownExporter(config=Config({'NbConvertBase': {'display_data_priority': ['text/markdown', 'text/plain']}}))
     text, _ = exporter.from_notebook_node(notebook)
+    text = text.replace('\r\n', '\n')  # as a terminal ends its lines
     text = re.sub(r'^#\|.*\n', '', text, flags=re.MULTILINE)
     # a cell of `!command` becomes a shell block, with what it printed below it
     text = re.sub(r'^```python\n!(.*?)^```', r'```sh\n\1```', text, flags=re.MULTILINE|re.DOTALL)
