@@ -102,5 +102,5 @@ def test_the_search_finds_a_function_by_its_name(built, page):
     page.wait_for_function("document.querySelector('#search-results p.context')?.innerText.trim()")
     first.locator('a').click()
     page.wait_for_url('**#*verify_texts')
-    assert page.locator('dt[id$=".verify_texts"]').is_visible()
+    page.locator('dt[id$=".verify_texts"]').first.wait_for(state='visible')
     assert not page.said and all(url.startswith(folder.as_uri()) for url in page.asked if not url.startswith('data:'))
