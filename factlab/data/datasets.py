@@ -44,6 +44,7 @@ class Rows(NamedTuple):
 
 # %% ../../nbs/01_data/02_datasets.ipynb #c8
 def read_text(path: Path) -> str:
+    "The text of a UTF-8 file. Raises `DataError` for one that cannot be read, is not UTF-8 or is empty."
     try: raw = path.read_bytes()
     except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): expected a file that you may read') from None
     try: text = raw.decode('utf-8-sig')
@@ -54,6 +55,7 @@ def read_text(path: Path) -> str:
     return text
 
 def parse_json(text: str, place: str) -> object:
+    "The value of a JSON text. Raises `DataError` that names the place."
     try: return json.loads(text)
     except json.JSONDecodeError as error:
         where = f'column {error.colno}' if '\n' not in text else f'line {error.lineno}, column {error.colno}'

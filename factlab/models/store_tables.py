@@ -66,6 +66,7 @@ def shown_key(key: object) -> str:
     return key.decode(errors='replace') if isinstance(key, bytes) else repr(key)
 
 def damaged_row(path: Path, table: str, key: object) -> DamagedStoreError:
+    "The error for a row whose checksum does not fit."
     return DamagedStoreError(f'the store {path}: the row {shown_key(key)} of {table} is damaged (its checksum does not fit) and is not '
                              'answered from. List all damage with `factlab store verify`; remove such rows, so that they are asked again, '
                              'with Store(path).verify(repair=True)')

@@ -154,7 +154,9 @@ NAMES_WITH_ARTICLE = frozenset((  # names that take *the*
     'eu', 'imf', 'world bank', 'world health organization', 'red cross', 'premier league', 'championship', 'national league',
     'scottish premiership'))
 
-def plain_key(name: str) -> str: return ' '.join(plain_words(name))
+def plain_key(name: str) -> str:
+    "A name's plain words, to look it up by."
+    return ' '.join(plain_words(name))
 
 def same_meaning(first: str, second: str) -> bool:
     "Equal words, equal numbers, or listed as synonyms."
