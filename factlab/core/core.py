@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['FactlabError', 'UsageError', 'DataError', 'StoreError', 'ModelError', 'RunError', 'home_dir', 'cache_dir',
            'project_dir', 'package_dir', 'assets_dir', 'split_options', 'canonical_json', 'digest', 'replacing',
-           'write_text', 'Schema', 'progress']
+           'write_text', 'write_if_changed', 'Schema', 'progress']
 
 # %% ../../nbs/00_core/00_core.ipynb #c2
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -133,6 +134,16 @@ def write_text(
     with replacing(path) as beside: beside.write_text(text, encoding='utf-8', newline='\n')
     return Path(path)
 
+def write_if_changed(
+    path: Path|str,
+    content: bytes,
+) -> bool:  # was there anything to write?
+    "Write a whole file in one step unless it is what lies there. Raises `DataError` when the disk refuses."
+    path = Path(path)
+    if path.is_file() and path.read_bytes() == content: return False
+    with replacing(path) as beside: beside.write_bytes(content)
+    return True
+
 # %% ../../nbs/00_core/00_core.ipynb #c19
 @dataclass(frozen=True)
 class Schema:
@@ -169,7 +180,17 @@ def progress(
     label: str = '',
     unit: str = 'it',
 ):
-    "A tqdm bar that appears after two seconds and clears itself: iterate over it, or call `.update(n)`."
+    """A tqdm bar that appears after two seconds and clears itself: iterate over it, or call `.update(n)`. With `FACTLAB_PROGRESS=lines`,
+    for a log, a line every ten seconds."""
     from tqdm import tqdm
-    silent = os.environ.get('FACTLAB_PROGRESS') == '0'
-    return tqdm(iterable, total=total, desc=label, unit=unit, delay=2, leave=False, disable=silent, dynamic_ncols=True, smoothing=0.1)
+    shown = os.environ.get('FACTLAB_PROGRESS')
+    options = dict(iterable=iterable, total=total, desc=label, unit=unit, leave=False, disable=shown == '0', smoothing=0.1)
+    if shown != 'lines': return tqdm(**options, delay=2, dynamic_ncols=True)
+    line = '{desc}: {n_fmt} of {total_fmt} {unit}s, {elapsed} so far, {remaining} left'
+    return tqdm(**options, delay=10, mininterval=10, maxinterval=10, file=_Lines(), bar_format=line)
+
+class _Lines:
+    "Standard error for a bar that is to leave lines behind."
+    def write(self, text: str) -> None:
+        if text := text.strip(): print(text, file=sys.stderr, flush=True)
+    def flush(self) -> None: pass
