@@ -16,7 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 import polars as pl
@@ -123,6 +123,10 @@ def _download(entry: Entry, file: File, timeout: float) -> Path:
     return target
 
 # %% ../../nbs/01_data/01_files.ipynb #c18
+def _shipped(entry: Entry) -> Path:
+    "The folder of a data set that ships inside the package: its source names it."
+    return assets_dir('data')/PurePosixPath(entry.source).name
+
 def get(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it, for example 'data.jsonl'; all when None
@@ -135,17 +139,20 @@ def get(
     Raises `UsageError` on an unknown name or file, `DataError` when a file differs or cannot be had."""
     entry = entry_of(name)
     if entry.hub: return pkgutil.resolve_name('factlab.data.hub:fetch_hub')(entry, download)
-    if not entry.files: return assets_dir('data')/'sample'
+    if not entry.files: return _shipped(entry)
     if file is not None: return _get_file(entry, file_of(entry, file), download, timeout)
-    found, faults = [], []
+    found: list[tuple[File, Path]] = []
+    faults: list[str] = []
+    unpublished: list[str] = []
     for one in entry.files:
         try: found.append((one, _get_file(entry, one, download, timeout, quiet=bool(found or faults))))
         except _Unreachable: raise
         except DataError as error:
-            if _address(entry, one): faults.append(str(error))
+            (faults if _address(entry, one) else unpublished).append(str(error))
     if faults:
         heading = f'{name}: {len(faults)} of {len(entry.files)} files could not be had (the others are in place):'
         raise DataError('\n- '.join([heading, *faults]))
+    if not found: raise DataError(unpublished[0])
     first, place = found[0]
     return place.parents[first.path.count('/')]
 
@@ -173,7 +180,7 @@ def path(
     if entry.hub:
         places = [hub_place(entry, hub) for hub in entry.hub]
         return places[0].parents[1] if all(places) else None
-    if not entry.files: return assets_dir('data')/'sample'
+    if not entry.files: return _shipped(entry)
     one = file_of(entry, file) if file else entry.files[0]
     place = _at_hand(entry, one)
     return place if file or not place else place.parents[one.path.count('/')]
@@ -199,11 +206,12 @@ def _where_hub(entry: Entry) -> str:
 def _where(entry: Entry) -> str:
     if entry.hub: return _where_hub(entry)
     if not entry.files: return 'in the package'
-    needed = [file for file in entry.files if file.url]
+    needed = [file for file in entry.files if file.url] or list(entry.files)
+    missing = 'to download' if any(file.url for file in needed) else 'not at hand'
     places = [next((place for place in _places(entry, file) if place.is_file()), None) for file in needed]
     wrong = sum(place is not None and place.stat().st_size != file.size for place, file in zip(places, needed, strict=True))
     if wrong: return f'{wrong} of {len(needed)} files differ'
-    if None in places: return 'to download' if not any(places) else f'{sum(place is not None for place in places)} of {len(needed)} files'
+    if None in places: return missing if not any(places) else f'{sum(place is not None for place in places)} of {len(needed)} files'
     return 'in the cache' if all(place.is_relative_to(cache_dir()) for place in places) else 'in FACTLAB_DATA'
 
 def registry() -> pl.DataFrame:  # schema REGISTRY_FRAME, a row for each data set

@@ -78,7 +78,7 @@ def github(
 ) -> tuple[File, ...]:
     "Files of a GitHub repository at one commit, addressed as raw.githubusercontent.com serves them."
     base = f'https://raw.githubusercontent.com/{repository}/{commit}/'
-    lines = [line.split() for line in listing.strip().splitlines()]
+    lines = [line.split(maxsplit=3) for line in listing.strip().splitlines()]
     return tuple(File(within + path, int(size), sha256, base + quote(folder + within + (there[0] if there else path)))
                  for path, size, sha256, *there in lines)
 
@@ -208,7 +208,7 @@ def suggest(
     "The nearest of the names that there are, for an error's message."
     known = list(known)
     near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
-    return ''.join(f'did you mean {name!r}? ' for name in near) + f'There are: {", ".join(known)}'
+    return ''.join(f'did you mean {name!r}? ' for name in near) + f'Known: {", ".join(known)}'
 
 def entry_of(
     name: str,  # of a data set

@@ -1,4 +1,5 @@
 """Data sets: files and downloads that go wrong, rows of one's own, the published sets, the shipped sample."""
+import hashlib
 import json
 import os
 import resource
@@ -230,7 +231,7 @@ def test_unknown_names(toy):
     with pytest.raises(UsageError, match="did you mean 'a.jsonl'"): files.get('toy', 'a.json')
     with pytest.raises(UsageError, match="did you mean 'sample'"): data.load('smaple')
     for call in (files.path, data.load, files.describe):
-        with pytest.raises(UsageError, match="is called '': There are"): call('')
+        with pytest.raises(UsageError, match="is called '': Known: "): call('')
     with pytest.raises(DataError, match='is not at hand .* Run `factlab data get toy`'):
         files.get('toy', 'a.jsonl', download=False)
 
@@ -243,7 +244,7 @@ def test_every_entry_is_pinned():
         assert len({file.path for file in entry.files}) == len(entry.files)
         for file in entry.files:
             assert len(file.sha256) == 64 and file.size > 0 and (file.url or file.note)
-            assert file.url is None or file.url.startswith('https://raw.githubusercontent.com/')
+            assert file.url is None or file.url.startswith(('https://raw.githubusercontent.com/', 'https://huggingface.co/datasets/'))
             assert file.url is None or len(file.url.split('/')[5]) == 40 or 'could not be tried' in file.note
     assert set(files.registry().columns) == set(files.REGISTRY_FRAME.columns) and files.registry()['name'].is_unique().all()
     assert all(name in files.listing() for name in registry_module.entries()) and 'no official download' in files.describe('xsumfaith')
@@ -556,7 +557,8 @@ def test_a_sample_that_is_missing(tmp_path):
 def test_papers_bring_their_data_sets():
     "Generic entries and those of the papers are one registry, in the order of their topics; a registered entry replaces a paper's."
     found = registry_module.entries()
-    assert list(found)[0] == 'final' and list(found)[-2:] == ['sample', 'oasis-sample'] and 'final' not in registry_module.REGISTRY
+    of_papers = {'final', 'oasis-sample', 'facts-sample'}
+    assert of_papers <= set(found) and not of_papers & set(registry_module.REGISTRY)
     topics = [registry_module.TOPICS.index(entry.topic) for entry in found.values()]
     assert topics == sorted(topics)
     assert set(data.loaders()) >= set(found) and data.loaders()['xsumfaith'] == data.loaders()['xsumfaith/spans']
@@ -568,3 +570,23 @@ def test_a_registered_entry_with_a_loader_is_loaded_by_name(monkeypatch):
     monkeypatch.setitem(registry_module.REGISTRY, 'mine', entry)
     assert data.load('mine', limit=1).equals(data.load('sample', limit=1)) and list(registry_module.entries())[-1] == 'mine'
     with pytest.raises(UsageError, match='take one of localization'): registry_module.register(registry_module.replace(entry, topic='odd'))
+
+
+def test_a_set_that_was_never_published_says_so(monkeypatch, tmp_path):
+    "Its files have no address: they are in the shared folder, or they are not at hand."
+    content = b'{"text": "A.", "summary": "A.", "gold": []}\n'
+    file = registry_module.File('own.jsonl', len(content), hashlib.sha256(content).hexdigest(), note='Ask a colleague for it.')
+    entry = registry_module.Entry('own', 'of ours', '1 pair', 'CC0', 'our own', 'https://example.org', '1', files=(file,), topic='own')
+    monkeypatch.setitem(registry_module.REGISTRY, 'own', entry)
+    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
+    def where(): return files.registry().filter(name='own')['where'].item()
+    assert where() == 'not at hand' and files.path('own') is None
+    with pytest.raises(DataError, match='own.jsonl is not at hand.*Ask a colleague'): files.get('own')
+    (tmp_path/'own').mkdir()
+    (tmp_path/'own'/'own.jsonl').write_bytes(content)
+    assert where() == 'in FACTLAB_DATA' and files.get('own') == files.path('own') == tmp_path/'own'
+
+
+def test_a_path_in_the_repository_may_hold_spaces():
+    file, = registry_module.github('somebody/data', 'abc123', 'test.jsonl 40 11ee held out/test.jsonl', 'data/')
+    assert file.path == 'test.jsonl' and file.url.endswith('/abc123/data/held%20out/test.jsonl')
