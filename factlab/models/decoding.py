@@ -431,7 +431,7 @@ def order_jobs(
     jobs: Sequence[Job],
     opening: int,  # tokens that all of them share
 ) -> list[list[int]]:  # families of indices
-    "Families of kin, the one with the longest prompt first, longest first within."
+    "Groups of prompts that share a prefix: the group with the longest prompt first, longest first within."
     families: dict[tuple, list[int]] = {}
     for index, job in enumerate(jobs):
         head = tuple(job.tokens[opening:opening + KIN])
@@ -450,7 +450,7 @@ class _Groups:
     skip: int = 0                 # its number of tokens
 
     def _families(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-        "Positions of prompts by what they begin with after the opening; kin stand in one list."
+        "Positions of prompts by their prefix after the common one; prompts that share it are in one list."
         heads: dict[tuple, list[int]] = {}
         for row, prompt in enumerate(prompts):
             head = tuple(prompt[self.skip:self.skip + KIN])
@@ -458,7 +458,7 @@ class _Groups:
         return list(heads.values())
 
     def groups(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-        "Positions of prompts in groups that are read in one pass each: in their order, kin apart from the others."
+        "Positions of prompts in groups that are read in one pass each, in order; prompts that share a prefix are a group of their own."
         families = self._families(prompts)
         groups = []
         for together in (False, True):
@@ -527,7 +527,7 @@ class _Batch:
     def active(self) -> list[_Seat]: return [seat for seat in self.seats if not seat.outcome.finish]
 
     def admit(self, jobs: Sequence[Job], indices: Sequence[int]) -> None:
-        "Read these jobs' prompts and seat them. On an error nothing has changed."
+        "Read these jobs' prompts and put them into the batch. On an error nothing has changed."
         prompts = [jobs[index].tokens for index in indices]
         groups = self.reader.groups(prompts) if self.reader.cache.joins else [list(range(len(prompts)))]
         read = [self.reader.read([prompts[row] for row in group]) for group in groups]
@@ -675,7 +675,7 @@ class Decoder:
                     waiting.extendleft(reversed(again))
 
     def _take(self, jobs: Sequence[Job], waiting: deque[int], batch: _Batch) -> list[int]:
-        "Indices of the jobs to be seated now, taken out of `waiting`."
+        "Indices of the jobs that enter the batch now, taken out of `waiting`."
         active, taken = batch.active, []
         own = lambda index: jobs[index].cost - self.reader.skip
         tokens, rows = self.batch_tokens - sum(own(seat.index) for seat in active), self.rows - len(active)

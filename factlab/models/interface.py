@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LOWEST', 'Logprob', 'Deliver', 'BACKENDS', 'ESTIMATE', 'Message', 'Request', 'fold_system', 'TokenLogprob',
-           'Response', 'Model', 'load_model', 'unload_models', 'Option', 'read_options', 'ScriptedModel', 'ask', 'cost',
-           'DryRun']
+           'Response', 'Model', 'load_model', 'unload_models', 'Option', 'read_options', 'code_parts', 'ScriptedModel',
+           'ask', 'cost', 'DryRun']
 
 # %% ../../nbs/02_models/03_interface.ipynb #c2
 import json
@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from types import CodeType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import polars as pl
@@ -112,7 +113,6 @@ def _finite(logprob: float) -> float:
 
 Logprob = Annotated[float, AfterValidator(_finite)]
 
-# %% ../../nbs/02_models/03_interface.ipynb #c17
 class TokenLogprob(BaseModel):
     "A new token with its natural log-probability, and the likeliest alternatives at its place."
     model_config = ConfigDict(frozen=True)
@@ -166,7 +166,6 @@ BACKENDS = {'tiny': 'factlab.models.transformers_backend:load_tiny', 'hf': 'fact
 _loaded: dict[str, Model] = {}
 _loading = threading.Lock()
 
-# %% ../../nbs/02_models/03_interface.ipynb #c23
 def load_model(
     name: str|Model,  # `prefix:target?option=value&…`; a model is given back as it is
 ) -> Model:
@@ -201,7 +200,6 @@ class Option(NamedTuple):
     default: Any
     help: str
 
-# %% ../../nbs/02_models/03_interface.ipynb #c28
 def read_options(
     name: str,  # the model's full name, for messages
     options: Mapping[str, str],  # as `split_options` gives them
@@ -219,16 +217,25 @@ def read_options(
     return values
 
 # %% ../../nbs/02_models/03_interface.ipynb #c31
+def code_parts(
+    code: CodeType,  # as a function's `__code__`
+    docstring: str|None = None,  # left out where it is the first constant
+) -> list:  # JSON-able
+    "Instructions, constants and names of compiled code: neither comments and line numbers nor the names of its variables."
+    def constant(value): return code_parts(value) if isinstance(value, CodeType) else \
+        sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)  # the order of a set differs between processes
+    constants = [constant(value) for value in code.co_consts]
+    if docstring is not None and code.co_consts[:1] == (docstring,): constants[0] = 'None'
+    return [code.co_code.hex(), constants, list(code.co_names)]
+
 def _code_digest(answer: Callable) -> str:
     "A digest of a function's code, its constants, and the texts that are bound to it; of a callable object, its class's name."
-    def parts(code) -> list:
-        return [code.co_code.hex(), [parts(c) if hasattr(c, 'co_code') else repr(c) for c in code.co_consts], code.co_names]
     code = getattr(answer, '__code__', None)
     if code is None: return type(answer).__qualname__
     bound = list(answer.__defaults__ or ())
     for cell in answer.__closure__ or ():
         with suppress(ValueError): bound.append(cell.cell_contents)  # empty as long as the name has no value
-    return digest([parts(code), [value for value in bound if isinstance(value, str)]])[:16]
+    return digest([code_parts(code), [value for value in bound if isinstance(value, str)]])[:16]
 
 # %% ../../nbs/02_models/03_interface.ipynb #c33
 def _words(request: Request) -> int: return sum(len(message.content.split()) for message in request.messages)
@@ -346,8 +353,23 @@ def _response_from(key: str, stored: Mapping) -> Response:
         raise StoreError(f'the stored response {key[:12]}… is not one that this version of factlab reads '
                          f'({error.error_count()} faults): upgrade factlab, or remove it with `factlab store prune`') from error
 
+# %% ../../nbs/02_models/03_interface.ipynb #c46b
+def _earlier(wanted: Mapping[str, Request], model: Model, store: Store) -> list[Row]:  # to be stored under the keys of today
+    "Responses that the store holds only under a key of an earlier version of factlab."
+    identities = getattr(model, 'earlier_identities', ())
+    if not identities: return []
+    missing, rows = wanted.keys() - store.get_many(wanted).keys(), []
+    for identity in identities:
+        keys = {wanted[key].key(identity): key for key in wanted if key in missing}
+        for old, response in store.get_many(keys).items():
+            asked = {**wanted[keys[old]].asked(), 'label': wanted[keys[old]].label, 'identity': dict(identity)}
+            rows.append(Row(keys[old], model.name.partition('?')[0], wanted[keys[old]].kind, asked, response))
+            missing.discard(keys[old])
+    return rows
+
 # %% ../../nbs/02_models/03_interface.ipynb #c47
 def _ask_stored(wanted: Mapping[str, Request], model: Model, store: Store) -> dict[str, Response]:
+    if earlier := _earlier(wanted, model, store): store.put_many(earlier)
     owner = f'{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}'
     answers: dict[str, Response] = {}
     pause = 0.05
@@ -399,11 +421,12 @@ def cost(
     return (prompt_tokens*prompt_price + completion_tokens*completion_price)/1e6
 
 # %% ../../nbs/02_models/03_interface.ipynb #c56
-def _at_hand(store: 'StoreChoice', keys: Sequence[str]) -> dict[str, Response]:
-    "What the store holds of these keys."
+def _at_hand(store: 'StoreChoice', wanted: Mapping[str, Request], model: Model) -> dict[str, Response]:
+    "What the store holds of these requests, by their key."
     if store is False: return {}
     with nullcontext(store) if store is not None else Store() as store:
-        return {key: _response_from(key, stored) for key, stored in store.get_many(keys).items()}
+        found = store.get_many(wanted) | {row.key: row.response for row in _earlier(wanted, model, store)}
+    return {key: _response_from(key, stored) for key, stored in found.items()}
 
 # %% ../../nbs/02_models/03_interface.ipynb #c57
 class DryRun:
@@ -421,7 +444,7 @@ class DryRun:
     def answer(self, requests: Sequence[Request], store: 'StoreChoice' = None) -> list[Response]:
         "What `ask` would return, with placeholders for what is not in the store."
         wanted = {request.key(self.identity): request for request in requests}
-        stored = _at_hand(store, list(wanted))
+        stored = _at_hand(store, wanted, self.model)
         new = {key: request for key, request in wanted.items() if key not in self.counted}
         calls = {key: request for key, request in new.items() if key not in stored}
         tokens = dict(zip(calls, self.count_tokens(list(calls.values())), strict=True))

@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..core.core import FactlabError, ModelError, UsageError
+from ..core.core import FactlabError, ModelError, UsageError, canonical_json, digest, home_dir, write_text
 from .interface import Deliver, Option, Request, Response, TokenLogprob, fold_system, read_options
 
 # %% ../../nbs/02_models/10_openai_backend.ipynb #c5
@@ -50,12 +50,18 @@ def _fields(text: str) -> tuple[str, ...]:
     if not set(fields) <= {'temperature', 'top_p', 'seed', 'stop'}: raise ValueError
     return fields
 
+def _label(text: str) -> str:
+    if not text.strip(): raise ValueError
+    return text.strip()
+
 def _object(text: str) -> dict:
     if not isinstance(value := json.loads(text), dict): raise ValueError
     return value
 
 ENDPOINT_OPTIONS = {
     'base_url': Option(str, None, 'address of the server up to /v1; OPENAI_BASE_URL when not given, else the vendor'),
+    'revision': Option(_label, None, 'your name for the weights behind the model name; other revisions have other answers'),
+    'server': Option(_label, None, 'your name for the server, which stands for its address in the keys of answers'),
     'concurrency': Option(_lines, 32, 'requests on their way at once, 1000 at most'),
     'timeout': Option(_positive, 300.0, 'seconds for one call'),
     'deadline': Option(_positive, 1200.0, 'seconds for one request with all its calls and waits'),
@@ -346,7 +352,6 @@ class _Learning(_Line):
             except _Refused as refusal:
                 if not habits.learn(body, str(refusal), request.json_schema): raise
 
-# %% ../../nbs/02_models/10_openai_backend.ipynb #c36
 def _advice(refusal: str) -> str:
     "What to do about a refusal of a field that changes the answer."
     named = next((name for name in ('temperature', 'top_p', 'seed', 'stop') if f"'{name}'" in refusal or f'`{name}`' in refusal), None)
@@ -477,13 +482,13 @@ def _loop_beside() -> Iterator[Callable]:
         if not thread.is_alive(): loop.close()
 
 def _next(bell: SimpleQueue) -> bool:
-    "Wait for the bell. In short turns: polars' signal handler makes a wait without end deaf to Ctrl-C."
+    "Wait for the next signal. In short turns: under polars' signal handler, Ctrl-C does not interrupt a wait without a time-out."
     while True:
         with suppress(Empty): return bell.get(timeout=0.1)
 
 # %% ../../nbs/02_models/10_openai_backend.ipynb #c50
 class _Server:
-    "Name, address and manners of a server."
+    "Name, address and options of a server."
 
     def __init__(self,
         name: str,       # as the user wrote it
@@ -494,8 +499,6 @@ class _Server:
         self.name, self.model, self.base_url, self.settings = name, model, base_url, settings
         self.context, self.price = settings.context, settings.price
         self.habits = _Habits(fold=settings.system)
-        told = {'system': 'fold' if settings.system else None, 'omit': list(settings.omit), 'extra': settings.extra}
-        self.identity = {'backend': 'openai', 'model': model, 'base_url': base_url} | {key: value for key, value in told.items() if value}
 
     def clean(self, text: str) -> str:
         "A server's words on one short line, without the key, should it repeat it."
@@ -507,17 +510,77 @@ class _Server:
         "An estimate, for the server's tokenizer is not here: four bytes of UTF-8 a token, four more for each message."
         return [3 + sum(4 + math.ceil(len(message.content.encode())/4) for message in request.messages) for request in requests]
 
-    def _client(self):
+    def _access(self, seconds: float, connect: float) -> dict:
+        "What the client needs to reach the server."
         import httpx2
+        return {'api_key': os.environ.get('OPENAI_API_KEY') or 'none', 'base_url': self.base_url, 'max_retries': 0,
+                'timeout': httpx2.Timeout(seconds, connect=connect)}
+
+    def _client(self):
         from openai import AsyncOpenAI
-        key = os.environ.get('OPENAI_API_KEY')
-        if not key and self.base_url == VENDOR:
+        if self.base_url == VENDOR and not os.environ.get('OPENAI_API_KEY'):
             raise ModelError(f'{VENDOR} needs a key: set the environment variable OPENAI_API_KEY, or name another server with base_url')
-        timeout = httpx2.Timeout(self.settings.timeout, connect=min(10.0, self.settings.timeout))
-        return AsyncOpenAI(api_key=key or 'none', base_url=self.base_url, max_retries=0, timeout=timeout)
+        return AsyncOpenAI(**self._access(self.settings.timeout, connect=min(10.0, self.settings.timeout)))
+
+# %% ../../nbs/02_models/10_openai_backend.ipynb #c49b
+def _weights(listed: Any, model: str) -> dict[str, str]:
+    "What a list of models in the form of OpenAI says about the weights of one; nothing unless vLLM says it."
+    entries = listed.get('data') if isinstance(listed, Mapping) else None
+    entries = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    entry: Mapping = next((entry for entry in entries if entry.get('id') == model and entry.get('owned_by') == 'vllm'), {})
+    found = {field: entry[field] for field in ('root', 'parent') if isinstance(entry.get(field), str) and entry[field]}
+    return found if 'root' in found else {}
+
+class _Identified(_Server):
+    "A server with a name for its weights."
+
+    def __init__(self, *server):
+        super().__init__(*server)
+        self._identity: dict|None = None
+        self._identifying = threading.Lock()
+
+    @property
+    def identity(self) -> dict:
+        "What the answers of this model are stored under. It stays as it was at first for as long as the process lives."
+        with self._identifying:
+            if self._identity is None:
+                labels = {name: value for name in ('revision', 'server') if (value := getattr(self.settings, name))}
+                self._identity = self._named(labels or self._served() or {'base_url': self.base_url})
+            return self._identity
+
+    @property
+    def earlier_identities(self) -> tuple[dict, ...]:
+        "What earlier versions of factlab called it; nothing when a revision is named."
+        if self.settings.revision or 'base_url' in self.identity: return ()
+        return (self._named({'base_url': self.base_url}),)
+
+    def _named(self, told: Mapping[str, str]) -> dict:
+        settings = self.settings
+        sent = {'system': 'fold' if settings.system else None, 'omit': list(settings.omit), 'extra': settings.extra}
+        return {'backend': 'openai', 'model': self.model, **told} | {key: value for key, value in sent.items() if value}
+
+    def _served(self) -> dict[str, str]:
+        "The weights that the server names; of a server that does not answer, those that it named last."
+        if self.base_url == VENDOR: return {}
+        kept = home_dir()/'endpoints'/f'{digest([self.base_url, self.model])[:16]}.json'
+        try: last = json.loads(kept.read_text(encoding='utf-8'))
+        except (OSError, ValueError): last = {}
+        from openai import OpenAIError
+        try: found = _weights(self._listed(), self.model)
+        except (OpenAIError, ValueError): return last
+        if found != last: write_text(kept, canonical_json(found))
+        return found
+
+    def _listed(self) -> Any:
+        "The server's list of models."
+        import httpx2
+        from openai import OpenAI
+        seconds = min(5.0, self.settings.timeout)
+        with OpenAI(**self._access(seconds, connect=min(2.0, seconds))) as client:
+            return client.get('/models', cast_to=httpx2.Response).json()
 
 # %% ../../nbs/02_models/10_openai_backend.ipynb #c53
-class Endpoint(_Server):
+class Endpoint(_Identified):
     "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
 
     async def _answer_all(self, requests: Sequence[Request], arrive: Callable[[int, Response], None]) -> None:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['T', 'MAX_DEPTH', 'Prompt', 'read_template', 'paper_prompt', 'Parsed', 'unparsed', 'letters', 'format_lettered',
-           'parse_lettered', 'parse_bullets', 'parse_final_output', 'parse_yes_no', 'parse_json_object', 'Matching',
-           'parse_matching']
+           'parse_lettered', 'parse_bullets', 'parse_final_output', 'parse_yes_no', 'parse_json_object', 'json_objects',
+           'Matching', 'parse_matching']
 
 # %% ../../nbs/02_models/04_prompts.ipynb #c2
 import ast
@@ -463,6 +463,13 @@ def _load(text: str) -> dict:
     if not isinstance(value, dict): raise ValueError('it is a set, not an object')
     return value
 
+def _read_object(source: str) -> Parsed[dict]:
+    "One object from its text."
+    try: return Parsed(_load(source))
+    except (RecursionError, MemoryError): return unparsed('the object is nested too deep')
+    except SyntaxError: return unparsed(f'not a JSON object: {source[:80]!r}')
+    except ValueError as error: return unparsed(f'not a JSON object: {error}')
+
 def parse_json_object(
     text: str,  # an answer with a JSON object somewhere in it
 ) -> Parsed[dict]:
@@ -472,12 +479,16 @@ def parse_json_object(
     found, fault = _objects(text)
     if fault: return unparsed(fault)
     if not found: return unparsed('no JSON object found')
-    chosen = next((source for source in reversed(found) if source[1:-1].strip()), found[-1])
-    try: value = _load(chosen)
-    except (RecursionError, MemoryError): return unparsed('the object is nested too deep')
-    except SyntaxError: return unparsed(f'not a JSON object: {chosen[:80]!r}')
-    except ValueError as error: return unparsed(f'not a JSON object: {error}')
-    return _ok(value, [f'{len(found)} objects, the last non-empty one was taken'] * (len(found) > 1))
+    chosen = _read_object(next((source for source in reversed(found) if source[1:-1].strip()), found[-1]))
+    return _ok(chosen.value, [f'{len(found)} objects, the last non-empty one was taken'] * (len(found) > 1)) if chosen.ok else chosen
+
+def json_objects(
+    text: str,  # an answer with JSON objects somewhere in it
+) -> tuple[list[dict], str]:  # those that can be read, in order; what is wrong with the others, '' when nothing
+    "Every outermost object of an answer, read as `parse_json_object` reads one."
+    sources, fault = _objects(text)
+    read = [_read_object(source) for source in sources]
+    return [each.value for each in read if each.ok], '; '.join([fault]*bool(fault) + [each.reason for each in read if not each.ok])
 
 # %% ../../nbs/02_models/04_prompts.ipynb #c55
 @dataclass(frozen=True)

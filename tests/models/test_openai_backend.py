@@ -30,9 +30,9 @@ from misbehaving_server import (
 )
 
 from factlab.core.core import ModelError, UsageError, split_options
-from factlab.models.interface import Request, ask, load_model, unload_models
+from factlab.models.interface import DryRun, Request, ask, load_model, unload_models
 from factlab.models.openai_backend import ENDPOINT_OPTIONS, load_openai
-from factlab.models.store import Store
+from factlab.models.store import Row, Store
 
 KEY = 'sk-very-secret-0123456789'
 
@@ -327,6 +327,97 @@ def test_a_refused_field_names_the_option_that_leaves_it_out():
         assert 'omit=temperature' in one(server).error
         assert one(server, omit='temperature').ok
     assert model_at(server.url, omit='temperature').identity != model_at(server.url).identity
+
+
+# ---- what a model behind a server is called in the store -----------------------------------------------------------------------------
+
+def weights(root, name='any', **more):
+    "One entry of vLLM's list of models."
+    return {'id': name, 'object': 'model', 'created': int(time.time()*1e6), 'owned_by': 'vllm', 'root': root, 'parent': None,
+            'max_model_len': 4096} | more
+
+
+def at_base_url(url, name='any'): return {'backend': 'openai', 'model': name, 'base_url': url}
+
+
+def test_the_same_weights_at_another_port_are_not_paid_for_again(tmp_path):
+    with Store(tmp_path/'store.sqlite') as store:
+        for calls in (3, 0):
+            with MisbehavingServer(models=(weights('org/model', max_model_len=calls),)) as server:
+                model = model_at(server.url)
+                assert [response.text for response in ask(questions(3), model, store)] == ['QUESTION 0', 'QUESTION 1', 'QUESTION 2']
+                assert len(server.calls) == calls
+    assert model.identity == {'backend': 'openai', 'model': 'any', 'root': 'org/model'}
+
+
+def test_other_weights_under_the_same_name_and_address_answer_for_themselves(tmp_path):
+    with Store(tmp_path/'store.sqlite') as store, MisbehavingServer(lambda call: answer('first'), (weights('org/first'),)) as server:
+        assert ask(questions(1), model_at(server.url), store)[0].text == 'first'
+        server.models, server.script = (weights('org/second'),), lambda call: answer('second')
+        assert ask(questions(1), model_at(server.url), store)[0].text == 'second'
+        server.models, server.script = (weights('adapter', parent='org/first'),), lambda call: answer('third')
+        assert ask(questions(1), model_at(server.url), store)[0].text == 'third'
+        server.models = (weights('org/first'),)
+        assert ask(questions(1), model_at(server.url), store)[0].text == 'first' and len(server.calls) == 3
+
+
+def test_a_server_that_is_off_keeps_its_name_and_its_answers(tmp_path):
+    with Store(tmp_path/'store.sqlite') as store:
+        with MisbehavingServer(models=(weights('org/model'),)) as server:
+            first = model_at(server.url)
+            ask(questions(2), first, store)
+        later = model_at(server.url)
+        assert later.identity == first.identity
+        assert [response.text for response in ask(questions(2), later, store)] == ['QUESTION 0', 'QUESTION 1']
+    assert 'base_url' in model_at(f'http://127.0.0.1:{free_port()}/v1').identity  # never heard of
+
+
+@pytest.mark.parametrize('models', [('any',), (weights('org/model', name='other'),), (weights('any', owned_by='a vendor'),),
+                                    (weights(None),), (weights(''),), ('any', 7, None)])
+def test_a_server_that_does_not_name_its_weights_is_known_by_its_address(models):
+    with MisbehavingServer(models=models) as server:
+        assert model_at(server.url).identity == at_base_url(server.url) and model_at(server.url).earlier_identities == ()
+
+
+@pytest.mark.parametrize('options, kept', [({'revision': 'v2'}, False), ({'server': 'cluster'}, True),
+                                           ({'revision': 'v2', 'server': 'cluster'}, False)])
+def test_what_the_user_calls_it_takes_the_place_of_the_address(options, kept):
+    with MisbehavingServer(models=(weights('org/model'),)) as server:
+        model = model_at(server.url, **options)
+        assert model.identity == {'backend': 'openai', 'model': 'any'} | options
+        assert model.earlier_identities == ((at_base_url(server.url),) if kept else ())
+        assert model.identity == model_at('http://elsewhere:1/v1', **options).identity
+    with pytest.raises(UsageError, match='revision'): model_at(server.url, revision=' ')
+
+
+def test_answers_under_the_address_are_found_and_kept_under_the_weights(tmp_path):
+    with Store(tmp_path/'store.sqlite') as store, MisbehavingServer(models=(weights('org/model'),)) as server:
+        old = [Row(each.key(at_base_url(server.url)), 'any', 'generate', {}, {'text': f'paid for {n}'})
+               for n, each in enumerate(questions(2))]
+        store.put_many(old)
+        trial = DryRun(model_at(server.url))
+        ask(questions(3), trial, store)
+        assert trial.estimate()['calls'].sum() == 1 and trial.estimate()['in_store'].sum() == 2 and store.stats()['responses'].sum() == 2
+        assert ask(questions(2), model_at(server.url, revision='v2'), store)[0].text == 'QUESTION 0'  # a revision takes nothing over
+        assert [response.text for response in ask(questions(3), model_at(server.url), store)] == ['paid for 0', 'paid for 1', 'QUESTION 2']
+        assert len(server.calls) == 3
+        moved = MisbehavingServer(models=(weights('org/model'),))
+        with moved: assert ask(questions(2), model_at(moved.url), store)[1].text == 'paid for 1' and not moved.calls
+        assert store.verify().is_empty()
+
+
+def test_options_that_change_answers_are_in_both_names(tmp_path):
+    with MisbehavingServer(models=(weights('org/model'),)) as server:
+        model = model_at(server.url, omit='temperature')
+        assert model.identity['omit'] == model.earlier_identities[0]['omit'] == ['temperature']
+
+
+def test_the_list_of_models_is_asked_with_the_key_and_keeps_it_nowhere(tmp_path, monkeypatch):
+    monkeypatch.setenv('OPENAI_API_KEY', 'sk-secret-0123456789')
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    with MisbehavingServer(models=(weights('org/model'),)) as server: assert model_at(server.url).identity['root'] == 'org/model'
+    kept = [path.read_text() for path in tmp_path.rglob('*') if path.is_file()]
+    assert kept == ['{"root":"org/model"}']
 
 
 # ---- choices -----------------------------------------------------------------------------------------------------------------------
