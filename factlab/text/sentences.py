@@ -36,18 +36,27 @@ def _before(text: str, start: int, at: int) -> str:
     while at > start and text[at - 1].isspace(): at -= 1
     return text[at - 1:at] if at > start else ''
 
-def _stop_ends(text: str, start: int, stop: str, at: int, after: int) -> bool:
-    "Does the full stop at `at` end the sentence that began at `start`? What follows begins at `after`."
+def _small_may_follow(text: str, start: int, stop: str, at: int, lower: bool) -> bool:
+    "May a small letter begin a sentence here? In a text with capitals only after a stop between spaces; never after an ellipsis."
+    ellipsis = stop[0] in '.…' and (len(stop) > 1 or _before(text, start, at) in ('', *'.…'))
+    return not ellipsis and (lower or text[at - 1:at] == ' ')
+
+def _stop_ends(text: str, start: int, stop: str, at: int, after: int, lower: bool = False) -> bool:
+    """Does the full stop at `at` end the sentence that began at `start`? What follows begins at `after`.
+
+    `lower`: the text has no capitals, so a small letter may begin a sentence."""
     following = _next_word(text, after)
     if not following: return True
-    if following[0].islower() or following[0] in '.,;:': return False
+    if following[0] in '.,;:': return False
+    if following[0].islower() and not _small_may_follow(text, start, stop, at, lower): return False
     if stop != '.': return True
-    word = re.search(r'[^\s“‘«"\'(\[]*$', text[max(start, at - 30):at])[0]
+    word = re.search(r'[^\s“‘«"\'(\[]*$', text[max(start, at - 30):at].rstrip(' ' if following[0].islower() else ''))[0]
     bare, first = word.casefold(), re.sub(r'\W+$', '', following).casefold()
     if re.fullmatch(r'\d{1,3}|[A-Za-z]', word) and _before(text, start, at - len(word)) in ('', *':,;'):
         return False  # 1. or A. before an item of a list
     if bare in _BEFORE_NUMBERS: return not following[0].isdigit() and not (len(bare) == 1 and word.isupper())
-    if bare in _LEANING: return bare == 'st' and first in _STARTERS
+    if bare in _LEANING: return bare == 'st' and first in _STARTERS and not following[0].islower()
+    if following[0].islower() and (bare in _MAY_END or re.fullmatch(r'[a-z]|(?:[a-z]\.)+[a-z]', bare)): return False
     if bare in _MAY_END or re.fullmatch(r'[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]', word): return first in _STARTERS or bare == 'etc'
     return True
 
@@ -62,10 +71,10 @@ def split_sentences(
     text: str,
 ) -> list[str]:  # in order, with single spaces; empty for a text without words
     "Split a text into sentences by rule, in time proportional to its length."
-    found, start = [], 0
+    found, start, lower = [], 0, not any(map(str.isupper, text))
     for match in _ENDING.finditer(text):
         kind = match.lastgroup
-        if kind == 'stop' and not _stop_ends(text, start, match['stop'], match.start(), match.end()): continue
+        if kind == 'stop' and not _stop_ends(text, start, match['stop'], match.start(), match.end(), lower): continue
         if kind == 'line' and not _line_ends(text, start, match.start(), match.end()): continue
         found.append(text[start:match.end()])
         start = match.end()

@@ -108,3 +108,19 @@ def test_boundaries_agree_with_spacys_parser_on_wikipedia():
     theirs = [ends([sent.text for sent in doc.sents]) for doc in load_pipeline().pipe(texts)]
     both = sum(len(a & b) for a, b in zip(ours, theirs, strict=True))
     assert both/sum(map(len, ours)) > .97 and both/sum(map(len, theirs)) > .9  # the parser splits at brackets and colons as well
+
+
+def test_lower_cased_and_tokenized_text_is_split():
+    tokenized = ('the mill , built in 1871 , burned down . mr. voss , of acme inc. of ohio , paid ! '
+                 'it stands at no. 5 , high st. in the u.s. today .')
+    assert len(split_sentences(tokenized)) == 3
+    assert split_sentences('the mill burned. it was rebuilt, e.g. with steel. j. k. smith paid.') == [
+        'the mill burned.', 'it was rebuilt, e.g. with steel.', 'j. k. smith paid.']
+    assert len(split_sentences('she waited . . . and waited . then it came .')) == 2
+
+
+@pytest.mark.parametrize('text', ['He wrote to e. e. cummings. It was late.', 'The firm, acme.com, is gone. So is its site.',
+                                  'He said . . . nothing. It costs 3.5 euros.', '"Was it worth it?" he asked. It was.'])
+def test_plain_english_is_split_as_before(text):
+    "A small letter after a stop that touches its word begins no sentence where the text has capitals."
+    assert all(not sentence[0].islower() for sentence in split_sentences(text)[1:])
