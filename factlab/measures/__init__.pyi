@@ -3,6 +3,16 @@ from .agreement import cohen_kappa as cohen_kappa
 from .agreement import fleiss_kappa as fleiss_kappa
 from .agreement import krippendorff_alpha as krippendorff_alpha
 from .agreement import raw_agreement as raw_agreement
+from .baselines import BASELINE_ROW as BASELINE_ROW
+from .baselines import OVER_BASELINE as OVER_BASELINE
+from .baselines import baseline_rows as baseline_rows
+from .baselines import chance_counts as chance_counts
+from .baselines import class_counts as class_counts
+from .baselines import compare_with_baselines as compare_with_baselines
+from .baselines import constant_counts as constant_counts
+from .baselines import crossed_thresholds as crossed_thresholds
+from .baselines import length_scores as length_scores
+from .baselines import majority_class as majority_class
 from .calibration import auroc as auroc
 from .calibration import brier_score as brier_score
 from .calibration import calibration_scores as calibration_scores
@@ -15,6 +25,7 @@ from .comparison import compare_systems as compare_systems
 from .comparison import examples_needed as examples_needed
 from .comparison import holm as holm
 from .comparison import mcnemar as mcnemar
+from .comparison import paired_contrasts as paired_contrasts
 from .comparison import smallest_difference as smallest_difference
 from .easiness import BertScore as BertScore
 from .easiness import easiness_means as easiness_means
@@ -41,3 +52,4 @@ from .stats import mean_interval as mean_interval
 from .stats import proportion_interval as proportion_interval
 from .stats import run_means as run_means
 from .stats import score_intervals as score_intervals
+from .stats import share_interval as share_interval

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['BOOTSTRAP_METHODS', 'PRECISION', 'RECALL', 'F1', 'PROPORTION_METHODS', 'RUN_MEANS', 'count_matrix',
-           'resampled_totals', 'Interval', 'check_level', 'bootstrap_counts', 'ratio', 'average', 'paired_counts',
-           'difference', 'difference_interval', 'proportion_bounds', 'proportion_interval', 'mean_interval',
-           'run_means', 'score_intervals']
+           'resampled_totals', 'Interval', 'check_level', 'cluster_totals', 'cluster_numbers', 'bootstrap_counts',
+           'ratio', 'average', 'paired_counts', 'difference', 'difference_interval', 'proportion_bounds',
+           'proportion_interval', 'share_interval', 'cluster_weights', 'mean_interval', 'run_means', 'score_intervals']
 
 # %% ../../nbs/04_measures/01_stats.ipynb #c2
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -111,6 +111,25 @@ def _bca_levels(values: np.ndarray, estimate: float, acceleration: float, level:
     moved = bias + ndtri([(1 - level)/2, (1 + level)/2])
     return ndtr(bias + moved/(1 - acceleration*moved))
 
+# %% ../../nbs/04_measures/01_stats.ipynb #clu2
+def cluster_totals(
+    counts: np.ndarray,  # [n, k]
+    clusters: Sequence|np.ndarray|pl.Series,  # which cluster each row is of: the id of its summary
+) -> np.ndarray:  # float64 [clusters, k], in the order of the clusters' names
+    "Sums of counts within clusters. Raises `UsageError` when lengths differ or a row has no cluster."
+    counts = count_matrix(counts)
+    which = cluster_numbers(clusters, len(counts))
+    totals = np.zeros((int(which.max(initial=-1)) + 1, counts.shape[1]))
+    np.add.at(totals, which, counts)
+    return totals
+
+def cluster_numbers(clusters: Sequence|np.ndarray|pl.Series, n: int) -> np.ndarray:  # int [n], from 0
+    "The clusters as numbers. Raises `UsageError` unless each of the n rows names its own."
+    names = list(clusters)
+    if len(names) != n: raise UsageError(f'{n} rows but {len(names)} clusters: give each row the id of its summary')
+    if any(name is None or name != name for name in names): raise UsageError('a row has no cluster (null or NaN): name it')
+    return np.unique(np.asarray(names), return_inverse=True)[1] if names else np.zeros(0, int)
+
 # %% ../../nbs/04_measures/01_stats.ipynb #c15
 BOOTSTRAP_METHODS = ('percentile', 'bca')
 
@@ -123,11 +142,16 @@ def bootstrap_counts(
     seed: int|np.random.Generator = 0,  # equal seeds give equal resamples, so several statistics of one matrix are drawn jointly
     method: str = 'percentile',  # or 'bca'
     strata: Sequence|None = None,  # the stratum of each example
-) -> Interval:
+    clusters: Sequence|np.ndarray|pl.Series|None = None,  # the summary of each example: resampled whole. Not together with strata
+) -> Interval:  # n counts the examples, whether or not they come in clusters
     "Interval by resampling examples (Efron and Tibshirani 1993, § 13.3 and 14.3). Raises `UsageError` on what is out of range."
     check_level(level)
     if method not in BOOTSTRAP_METHODS: raise UsageError(f'unknown bootstrap interval {method!r}: choose one of {BOOTSTRAP_METHODS}')
+    if clusters is not None and strata is not None: raise UsageError('give clusters or strata, not both')
     counts = count_matrix(counts)
+    if clusters is not None:
+        whole = bootstrap_counts(cluster_totals(counts, clusters), statistic, resamples=resamples, level=level, seed=seed, method=method)
+        return replace(whole, n=len(counts))
     values = np.asarray(statistic(resampled_totals(counts, resamples, seed, strata)), dtype=float)
     if values.shape != (resamples,):
         raise UsageError(f'the statistic must give one value for each row of sums, found the shape {values.shape}')
@@ -186,7 +210,7 @@ def difference_interval(
     first: np.ndarray,   # [n, k]: counts of one system
     second: np.ndarray,  # [n, k]: counts of the other, the same examples in the same order
     statistic: Callable[[np.ndarray], np.ndarray] = F1,
-    **options,  # as for `bootstrap_counts`: resamples, level, seed, method, strata
+    **options,  # as for `bootstrap_counts`: resamples, level, seed, method, strata, clusters
 ) -> Interval:
     "First minus second with its paired bootstrap interval. Raises `UsageError` when the counts differ in shape."
     return bootstrap_counts(paired_counts(first, second), difference(statistic), **options)
@@ -221,6 +245,38 @@ def proportion_interval(
     low, high = proportion_bounds([successes], [n], level, method)
     return Interval(successes/n, float(low[0]), float(high[0]), n, level, method=method) if n \
         else Interval(None, None, None, 0, level, method=method)
+
+# %% ../../nbs/04_measures/01_stats.ipynb #clu5
+def share_interval(
+    hits: Sequence[bool]|np.ndarray|pl.Series,  # of each thing
+    clusters: Sequence|np.ndarray|pl.Series,    # the summary of each thing
+    *,
+    resamples: int = 10_000,
+    level: float = .95,
+    seed: int = 0,
+) -> Interval:  # n counts the things; no bounds where there is one cluster, no estimate where there is nothing
+    "A share with an interval by cluster. Raises `UsageError` when lengths differ or a thing has no cluster."
+    right = np.asarray(list(hits), dtype=float)
+    counts = np.column_stack([right, np.ones(len(right))])
+    found = bootstrap_counts(counts, ratio([1, 0], [0, 1]), resamples=resamples, level=level, seed=seed, clusters=clusters)
+    if found.estimate not in (0, 1): return found
+    n = len(cluster_totals(counts, clusters))
+    by_cluster = proportion_interval(n if found.estimate else 0, n, level)
+    return replace(by_cluster, n=len(right))
+
+# %% ../../nbs/04_measures/01_stats.ipynb #clu8
+def cluster_weights(
+    clusters: Sequence|np.ndarray|pl.Series,  # the summary of each thing
+    resamples: int = 2000,
+    seed: int = 0,
+) -> np.ndarray:  # float64 [resamples, things]
+    "How often each thing comes up when whole clusters are drawn with replacement. Raises `UsageError` when a thing has no cluster."
+    if resamples < 1: raise UsageError(f'resamples must be 1 or more, found {resamples}')
+    names = list(clusters)
+    which = cluster_numbers(names, len(names))
+    n = int(which.max(initial=-1)) + 1
+    if not n: return np.zeros((resamples, 0))
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1/n), size=resamples).astype(float)[:, which]
 
 # %% ../../nbs/04_measures/01_stats.ipynb #c35
 def mean_interval(

@@ -272,3 +272,28 @@ def test_what_final_prints_follows_from_the_plain_form():
         gold.append((1.96*2*spread/(1 + recall/precision)/half)**2)
     assert len(gaps) == 40 and np.abs(gaps).max() < .015 and 0 < np.mean(gaps) < .007
     assert np.median(gold) == pytest.approx(2131*1265/1405, rel=.03)
+
+
+def test_counted_rates_widen_the_draws_as_the_closed_form_says():
+    counts = np.array([[3., 6, 5]]*200)
+    rates = Rate(83, 100), Rate(140, 200)
+    drawn = judge_draws(counts, *rates, draws=40_000, seed=1)[:, 0]
+    mean, spread = expected_matches(counts, *rates)
+    assert abs(drawn.mean() - mean) < 5*spread/40_000**.5 and abs(drawn.std()/spread - 1) < .02
+    generator = np.random.default_rng(2)  # literally: rates from their Beta distributions, then every finding flipped
+    sens, spec = generator.beta(83.5, 17.5, 4000), generator.beta(140.5, 60.5, 4000)
+    literal = [(generator.random(600) < a).sum() + (generator.random(600) > b).sum() for a, b in zip(sens, spec, strict=True)]
+    assert abs(np.mean(literal) - mean) < 5*spread/4000**.5 and abs(np.std(literal)/spread - 1) < .06
+    assert spread > 2*expected_matches(counts, .83, .7)[1]
+
+
+def test_counted_rates_are_drawn_once_for_all_groups():
+    frame = pl.DataFrame({'method': ['a']*300 + ['b']*300, 'tp': [3]*600, 'n_predicted': [6]*600, 'n_gold': [5]*600})
+    known = noise_draws(frame, ['method'], sensitivity=.83, specificity=.7, draws=2000).totals[..., 0]
+    counted = noise_draws(frame, ['method'], sensitivity=Rate(83, 100), specificity=Rate(140, 200), draws=2000).totals[..., 0]
+    assert abs(np.corrcoef(known)[0, 1]) < .1 and np.corrcoef(counted)[0, 1] > .7
+
+
+def test_the_capped_form_refuses_counted_rates():
+    with pytest.raises(UsageError, match='known rates'): judge_draws([[1, 2, 1]], Rate(9, 10), .9, capped=True)
+    with pytest.raises(UsageError, match='known rates'): expected_matches([[1, 2, 1]], .9, Rate(9, 10), capped=True)

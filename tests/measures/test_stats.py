@@ -16,6 +16,8 @@ from factlab.measures.stats import (
     Interval,
     average,
     bootstrap_counts,
+    cluster_totals,
+    cluster_weights,
     difference,
     difference_interval,
     mean_interval,
@@ -26,6 +28,7 @@ from factlab.measures.stats import (
     resampled_totals,
     run_means,
     score_intervals,
+    share_interval,
 )
 
 
@@ -250,3 +253,63 @@ def test_score_intervals_bca():
     for row, statistic in zip(score_intervals(frame, method='bca').to_dicts(), (PRECISION, RECALL, F1), strict=True):
         expected = bootstrap_counts(frame.to_numpy(), statistic, method='bca')
         assert (row['value'], row['low'], row['high']) == (expected.estimate, expected.low, expected.high)
+
+
+def clustered(clusters: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    "Hits that are alike within a cluster, and their clusters; clusters differ in size."
+    generator = np.random.default_rng(seed)
+    which = np.repeat(np.arange(clusters), generator.integers(1, 6, clusters))
+    return generator.random(len(which)) < np.where(generator.random(clusters) < .5, .15, .85)[which], which
+
+
+def test_clusters_are_resampled_whole():
+    hits, which = clustered(40)
+    counts = np.column_stack([hits, np.ones(len(hits))])
+    ours = bootstrap_counts(counts, ratio([1, 0], [0, 1]), clusters=which, seed=1)
+    generator, drawn = np.random.default_rng(7), []
+    parts = [counts[which == number] for number in range(40)]
+    for _ in range(20_000):
+        sums = sum(parts[number].sum(0) for number in generator.integers(0, 40, 40))
+        drawn.append(sums[0]/sums[1])
+    assert (ours.low, ours.high) == pytest.approx(tuple(np.quantile(drawn, [.025, .975])), abs=.01)
+    assert ours.estimate == pytest.approx(hits.mean()) and ours.n == len(hits)
+    apart = bootstrap_counts(counts, ratio([1, 0], [0, 1]), seed=1)
+    assert ours.high - ours.low > 1.2*(apart.high - apart.low)
+    single = bootstrap_counts(counts, ratio([1, 0], [0, 1]), clusters=np.arange(len(hits)), seed=1)
+    assert (single.low, single.high) == (apart.low, apart.high)  # a cluster each: the ordinary bootstrap
+    weights = cluster_weights(which, 20_000, seed=3)
+    assert tuple(np.quantile(weights@hits/weights.sum(1), [.025, .975])) == pytest.approx((ours.low, ours.high), abs=.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from('abcd'), st.integers(0, 3), st.integers(0, 3)), max_size=20))
+def test_cluster_totals_are_those_of_a_loop(rows):
+    totals = cluster_totals([row[1:] for row in rows] or np.zeros((0, 2)), [row[0] for row in rows])
+    names = sorted({row[0] for row in rows})
+    assert totals.tolist() == [[sum(row[i] for row in rows if row[0] == name) for i in (1, 2)] for name in names]
+
+
+def test_a_share_by_cluster_keeps_its_promise():
+    "Of 300 samples of 30 clusters about 95 % give intervals that hold the share. Wilson's, of independent things, hold it less often."
+    from statsmodels.stats.proportion import proportion_confint
+    ours, theirs = 0, 0
+    for seed in range(300):
+        hits, which = clustered(30, seed)
+        found = share_interval(hits, which, resamples=400)
+        ours += found.low <= .5 <= found.high
+        low, high = proportion_confint(hits.sum(), len(hits), method='wilson')
+        theirs += low <= .5 <= high
+    assert .9 <= ours/300 <= .985 and theirs/300 < ours/300 - .04
+
+
+def test_shares_at_the_ends_and_bad_clusters():
+    from statsmodels.stats.proportion import proportion_confint
+    all_hit = share_interval([True]*6, list('aabbcc'))
+    assert (all_hit.estimate, all_hit.n) == (1, 6)
+    assert (all_hit.low, all_hit.high) == pytest.approx(proportion_confint(3, 3, method='wilson'))
+    none = share_interval([False]*6, list('aabbcc'))
+    assert (none.low, none.high) == pytest.approx(proportion_confint(0, 3, method='wilson'))
+    assert share_interval([], []).estimate is None and share_interval([True, False], ['a', 'a']).low is None
+    for hits, clusters in (([True], []), ([True], [None]), ([True], [float('nan')])):
+        with pytest.raises(UsageError, match='cluster'): share_interval(hits, clusters)
+    with pytest.raises(UsageError, match='not both'): bootstrap_counts([[1, 1]], ratio([1, 0], [0, 1]), strata=['a'], clusters=['a'])
