@@ -1,3 +1,7 @@
+from .identity import NO_PREDICTION as NO_PREDICTION
+from .identity import code_digest as code_digest
+from .identity import method_fields as method_fields
+from .identity import method_spec as method_spec
 from .runs import Method as Method
 from .runs import Run as Run
 from .runs import list_runs as list_runs
@@ -6,5 +10,6 @@ from .runs import make_run as make_run
 from .runs import read_manifest as read_manifest
 from .runs import remove_run as remove_run
 from .runs import run_id as run_id
+from .runs import run_note as run_note
 from .runs import run_spec as run_spec
 from .runs import runs_dir as runs_dir

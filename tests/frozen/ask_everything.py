@@ -4,6 +4,9 @@
 The store, the runs and the build beside this file were made by factlab at commit fb7755f, before its modules moved into packages. What a user
 paid for then must answer now: names of modules and of functions change below, the data never does.
 
+Since then a run is also named by its method's code and by all of its fields. So the runs in this folder can be read, and say what they lack; what is
+asked below makes runs of its own, from the answers in the store, and their predictions are byte by byte those of the old runs.
+
 `python ask_everything.py make FOLDER`: ask (a scripted model, and the embedded ones a little) and write store.sqlite, runs/, build/ and expected.json.
 `python ask_everything.py check FOLDER`: the same from a copy of that folder, where any new call is an error, and compare.
 
@@ -272,9 +275,12 @@ def plain(value):
     if hasattr(value, '__dataclass_fields__'): return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     raise TypeError(f'{type(value)} is not for JSON')
 
+# of a manifest: when and how long, what the run is named after, and what was not recorded when the runs here were made
+NOT_TOLD = {'versions', 'started', 'seconds', 'pid', 'id', 'method', 'columns'}
+
 def told(run) -> dict:
-    "What a run is, without when and how long."
-    manifest = {name: value for name, value in run.manifest.items() if name not in ('versions', 'started', 'seconds', 'pid')}
+    "What a run is."
+    manifest = {name: value for name, value in run.manifest.items() if name not in NOT_TOLD}
     return {'manifest': manifest, 'predictions': run.predictions}
 
 def vectors_told(vectors) -> list:  # a vector is told by its length, its first four numbers and its sum
@@ -327,7 +333,7 @@ def final_study(store, folder, model) -> dict:
     out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')},
             'scores': localization_scores(study, NAME), 'counts': localization_counts(study, NAME)}
     out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
-    out |= {'known': known_example(study), 'pipeline': pipeline_example(study, NAME, max_summaries=2),
+    out |= {'known': {key: value for key, value in known_example(study).items() if key != 'right'}, 'pipeline': pipeline_example(study, NAME, max_summaries=2),
             'representations': representations(study, NAME)}
     out['repeats'] = repeat_counts(study, [NAME], ['zero_shot'], runs=2)
     by_encoder = FinalStudy('sample', judge='encoder', limit=1, verifier=TINY, classifier='encoder', store=store, retry_unparsed=False)
@@ -382,8 +388,10 @@ def judging(store, folder, model) -> dict:
                    for judge in (judges[0], judges[5], judges[10], judges[13])]
     study = OasisStudy('sample', limit=2, verifier=TINY, store=store)
     answers = {task: judge_answers(study, FactualityJudge(task), NAME, runs=2) for task in ('text', 'claim')}
-    out |= {'answers': answers, 'accuracy': {task: score_answers(found) for task, found in answers.items()},
-            'used': study.used['models'], 'verified': verifier_answers(study)}
+    scores = {task: score_answers(found)._asdict() for task, found in answers.items()}
+    for score in scores.values(): score.pop('forced')  # told since: how many answers were replaced by the likelier label
+    out |= {'answers': {task: found.drop('forced') for task, found in answers.items()}, 'accuracy': scores,
+            'used': study.used['models'], 'verified': verifier_answers(study).drop('forced')}
     return out
 
 def verifying(store, folder, model) -> dict:
@@ -478,7 +486,9 @@ def names(store, folder, model) -> dict:
     out['key'] = Request(messages=(Message(role='user', content='Häé\u2028?'),), max_tokens=3, json_schema='{"type": "object"}',
                          temperature=.5, seed=1, repeat=2, stop=('\n',)).key(endpoint.identity)
     out['data'] = {'sample': fingerprint(load('sample')), 'oasis sample': fingerprint(load_oasis_data('sample'))}
-    found = list_runs(folder).drop('seconds', 'started').sort('id')
+    listed = list_runs(folder)
+    found = listed.filter(pl.col('note') != '').drop('seconds', 'started', 'note').sort('id')
+    assert found.height and listed.height > found.height, 'the runs of old say what they lack, those of today lack nothing'
     return out | {'runs': found, 'loaded': {id: load_run(id, folder).predictions.height for id in found['id']}}
 
 PARTS = (localizing, final_study, probing, judging, verifying, building, embedded, names)
@@ -565,7 +575,12 @@ def check(folder: Path) -> list[str]:  # differences; none when all is as it was
     expected = json.loads((folder/'expected.json').read_text(encoding='utf-8'))
     parameters = expected['final_study']['manifest']['parameters']  # told to readers of a result, read by nothing: this name changed
     parameters['retry_unparsed'] = parameters.pop('repair')
-    changed = [f'file changed, lost or new: {name}' for name in sorted({name for name, _ in files ^ after})]
+    for part in ('localizing', 'embedded', 'judging'):
+        for run in expected[part]['runs']:
+            for name in NOT_TOLD & run['manifest'].keys(): del run['manifest'][name]
+    changed = [f'file changed or lost: {name}' for name in sorted({name for name, _ in files - after})]
+    changed += [f'new file: {name}' for name in sorted({name for name, _ in after - files if name.startswith('build')})]
+    changed += [f'new predictions: {name}' for name, sha in sorted(after - files) if name.endswith('.parquet') and sha not in {old for _, old in files}]
     return [f'store, {line}' for line in differences(held, now)] + changed + differences(expected, json.loads(json.dumps(found)))
 
 if __name__ == '__main__':

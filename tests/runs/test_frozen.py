@@ -1,4 +1,4 @@
-"A store and runs that an older factlab made (commit fb7755f) answer everything: no key, no run id and no result has changed."
+"A store and runs that an older factlab made (commit fb7755f): every answer is found, every run is read, every prediction is the same."
 from pathlib import Path
 
 import pytest
@@ -10,4 +10,6 @@ FROZEN = Path(__file__).parents[1]/'frozen'
 def test_what_was_paid_for_answers_still(monkeypatch):
     from frozen import ask_everything
     monkeypatch.setenv('FACTLAB_PROGRESS', '0')
+    # that factlab's verifier read whole evidence, as tiny?evidence=whole still does
+    monkeypatch.setattr('factlab.verification.nli.read_decision', lambda folder: None)
     assert ask_everything.check(FROZEN) == []

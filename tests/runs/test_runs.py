@@ -162,6 +162,16 @@ def test_a_run_with_failed_rows_stays_readable_while_the_endpoint_is_down(make, 
     assert load_run(run.id, tmp_path/'runs').predictions.equals(run.predictions)
 
 
+def test_a_run_is_read_back_at_another_port_and_when_the_server_is_off(make):
+    def serving(root): return {'id': 'any', 'owned_by': 'vllm', 'root': root}
+    with MisbehavingServer(lambda call: answer('A. wrong'), (serving('org/model'),)) as server: first = make(model_at(server.url))
+    assert make(model_at(server.url)).manifest == first.manifest and len(server.calls) == 6  # off
+    with MisbehavingServer(models=(serving('org/model'),)) as moved:
+        assert make(model_at(moved.url)).manifest == first.manifest and not moved.calls
+    with MisbehavingServer(lambda call: answer('None'), (serving('org/other'),)) as other:
+        assert make(model_at(other.url)).predictions['predicted'].to_list() == [[]]*6 and len(other.calls) == 6
+
+
 def test_an_endpoint_that_is_down_leaves_an_unfinished_run_and_says_so(make, tmp_path):
     with pytest.raises(ModelError) as error: make(model_at(f'http://127.0.0.1:{free_port()}/v1', attempts=1))
     assert '127.0.0.1' in str(error.value) and files_of(tmp_path/'runs') == ['manifest.json']
@@ -257,7 +267,7 @@ def test_answers_of_any_schema_are_a_run(make, tmp_path, column, dtype, read, sc
     assert found.manifest['file'].startswith(schema.replace(' ', '_') + '-')
     assert list(found.manifest['columns']) == found.predictions.columns
     assert make(model, method=method).manifest == run.manifest and len(model.asked) == 6
-    assert run.manifest['method']['version'] == {'threshold': .5}
+    assert run.manifest['method']['settings'] == {'threshold': .5}
 
 
 def test_settings_are_part_of_what_a_run_is():

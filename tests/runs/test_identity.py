@@ -1,0 +1,236 @@
+"""What a run is named after: every field of every shipped method, and the code that reads the answers."""
+import ast
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import factlab
+from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, Form
+from factlab.core.core import UsageError
+from factlab.grounding.judges import GroundingJudge, Template
+from factlab.localization.baselines import RandomClaims, SummaryBaseline
+from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
+from factlab.localization.rejected_claims import RejectedClaims
+from factlab.models import prompts
+from factlab.models.interface import Message, ScriptedModel
+from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
+from factlab.models.store import Store
+from factlab.runs.identity import NO_PREDICTION, code_digest, method_fields, method_spec
+from factlab.runs.runs import list_runs, load_run, make_run, run_id, run_spec
+from factlab.verification.judges import FactualityJudge
+
+ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The mill closed in 1931.', 'Ten ships sailed.'],
+                     'summary': ['The mill closed in 1913.', 'A ship sailed.'], 'gold': [['The year.'], []]})
+
+
+def id_of(method, model=None) -> str: return run_id(run_spec(ROWS, method, model or ScriptedModel('m', str, revision='1'), dataset='mine'))
+
+
+# ---- fields ------------------------------------------------------------------------------------------------------------------------
+
+class Known:
+    "Stands in for a verifier."
+    def __init__(self, salt): self.identity = {'verifier': 'known', 'salt': salt}
+
+
+EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaims': lambda: RejectedClaims(Known('a')),
+            'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
+            'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered))}
+OTHERS = {('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
+          ('EligibilityJudge', 'prompt'): ZERO_SHOT[1]}
+
+
+def shipped_methods() -> dict[str, type]:
+    "Every class of the library that predicts and has prompts, found in the source."
+    root, found = Path(factlab.__file__).parent, {}
+    for path in root.rglob('*.py'):
+        text = path.read_text()
+        if 'def predict(' not in text: continue
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.ClassDef) or node.name == 'Method': continue
+            names = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+            names |= {part.target.id for part in node.body if isinstance(part, ast.AnnAssign)}
+            if {'predict', 'prompts'} <= names:
+                module = '.'.join(['factlab', *path.relative_to(root).with_suffix('').parts])
+                found[node.name] = getattr(importlib.import_module(module), node.name)
+    return found
+
+
+def other(value):
+    "Another value of the same kind."
+    match value:
+        case bool(): return not value
+        case int() | float(): return value + 1
+        case str(): return value + '_other'
+        case Prompt(): return replace(value, user='Other words. ' + value.user)
+        case (): return (ZERO_SHOT[0],)
+        case Known(): return Known('b')
+        case Form(): return BY_PASSAGE
+        case Template(): return replace(value, read=parse_bullets)
+        case RejectedClaims(): return replace(value, threshold=.4)
+    if callable(value): return parse_bullets
+    raise AssertionError(f'say in OTHERS what another value than {value!r} would be')
+
+
+def test_the_shipped_methods_are_found():
+    assert {Localizer, FactScore, Binary, RejectedClaims, FactualityJudge} <= set(shipped_methods().values())
+
+
+@pytest.mark.parametrize('name', sorted(shipped_methods()))
+def test_no_field_of_a_method_can_be_changed_without_another_run(name):
+    method = EXAMPLES.get(name, shipped_methods()[name])()
+    ids = {'': id_of(method)}
+    for each in fields(method):
+        if not each.metadata.get('changes_predictions', True): continue
+        changed = OTHERS[name, each.name] if (name, each.name) in OTHERS else other(getattr(method, each.name))
+        ids[each.name] = id_of(replace(method, **{each.name: changed}))
+    assert len({found[-10:] for found in ids.values()}) == len(ids) > 2, ids
+    assert id_of(EXAMPLES.get(name, shipped_methods()[name])()) == ids['']
+
+
+def test_a_field_that_changes_no_prediction_says_so():
+    @dataclass(frozen=True)
+    class Quick(FactScore):
+        batch: int = field(default=32, metadata=NO_PREDICTION)
+        depth: int = 1
+    assert id_of(Quick()) == id_of(Quick(batch=1)) != id_of(Quick(depth=2))
+
+
+def test_the_longest_answer_that_a_model_gives_is_part_of_the_run():
+    short, long = (ScriptedModel('m', str, revision='1') for _ in range(2))
+    short.answer_limit = 64
+    assert id_of(FactScore(), short) != id_of(FactScore(), long)
+
+
+@pytest.mark.parametrize('value', [object(), [object()], {'a': object()}])
+def test_what_cannot_be_recorded_is_refused(value):
+    method = replace(EXAMPLES['RejectedClaims'](), threshold=value)
+    with pytest.raises(UsageError, match="'threshold' of the method 'rejected_claims' holds a object.*identity"): method_fields(method)
+
+
+def test_values_of_many_kinds_are_told_apart():
+    values = [None, True, 1, 1.5, 'x', float('inf'), float('-inf'), b'x', (1, 2), [2, 1], {1, 2}, {'a': 1}, {'a': 2}, re.compile('x'),
+              re.compile('x', re.I), Path('x/y'), pl.DataFrame({'x': [1]}), pl.DataFrame({'x': [2]}), pl.String, pl.List(pl.String),
+              Parsed('x'), Parsed('y'), ZERO_SHOT[0], ZERO_SHOT[1], BY_SENTENCE, BY_PASSAGE,
+              parse_lettered, parse_bullets, str.strip, str.lower,
+              partial(int, base=2), partial(int, base=3), (Message(role='user', content='x'),), lambda text: text, lambda text: text + 'x']
+    found = [str(method_fields(replace(EXAMPLES['RejectedClaims'](), threshold=value))['threshold']) for value in values]
+    assert len(set(found)) == len(values), sorted(each for each in found if found.count(each) > 1)
+
+
+# ---- code --------------------------------------------------------------------------------------------------------------------------
+
+def module_of(source: str, name: str = 'mymethods'):
+    module = types.ModuleType(name)
+    exec(compile(source, f'{name}.py', 'exec'), vars(module))
+    return module
+
+
+READER = '''
+import re, functools
+MARK = re.compile('no')
+LIMIT = 3
+cache = {}
+def helper(text): return MARK.split(text)[:LIMIT]
+class Item:
+    "An item."
+    size = 1
+    def text(self): return 'x'
+    @property
+    def more(self): return self.text()*2
+@functools.lru_cache
+def cached(text): return text
+def read(text, sep=','):
+    "Reads."
+    cache[text] = 1
+    return [Item().more + cached(part) for part in helper(text) if (lambda each: each != sep)(part)]
+'''
+
+
+@pytest.mark.parametrize('old, new', [
+    ("re.compile('no')", "re.compile('none')"), ('LIMIT = 3', 'LIMIT = 4'), ('[:LIMIT]', '[1:LIMIT]'), ('size = 1', 'size = 2'),
+    ("return 'x'", "return 'y'"), ('self.text()*2', 'self.text()*3'), ('return text\n', 'return text.strip()\n'), ("sep=','", "sep=';'"),
+    ('each != sep', 'each == sep')])
+def test_a_change_anywhere_below_a_reader_is_seen(old, new):
+    assert READER.count(old) == 1
+    assert code_digest(module_of(READER).read) != code_digest(module_of(READER.replace(old, new)).read)
+
+
+@pytest.mark.parametrize('old, new', [
+    ('"Reads."', '"Reads a text."'), ('"An item."', '"One item."'), ('cache = {}', 'cache = {1: 2}'),
+    ('LIMIT = 3', 'LIMIT = 3  # of parts\n\n'), ('cache = {}', 'cache = {}\ndef unused(): pass'),
+    ('def helper(text): return MARK.split(text)', 'def helper(words: str): return MARK.split(words)')])
+def test_what_changes_no_prediction_is_not_seen(old, new):
+    assert old in READER and code_digest(module_of(READER).read) == code_digest(module_of(READER.replace(old, new)).read)
+
+
+def test_a_state_that_grows_does_not_rename_a_run():
+    module = module_of(READER)
+    before = code_digest(module.read)
+    module.read('yes no yes')
+    assert module.cache and code_digest(module.read) == before
+
+
+def test_a_change_in_factlab_is_seen(monkeypatch):
+    before = {type(method): code_digest(type(method)) for method in (FactScore(), Binary(), FactualityJudge())}
+    monkeypatch.setattr(prompts, '_is_none', lambda text: False)
+    assert code_digest(FactScore) != before[FactScore] and code_digest(Binary) == before[Binary]
+
+
+def test_digests_are_the_same_in_every_process():
+    program = ('from factlab.runs.identity import code_digest; from factlab.localization.methods import FactScore; '
+               'from factlab.verification.judges import FactualityJudge; print(code_digest(FactScore), code_digest(FactualityJudge))')
+    said = {subprocess.run([sys.executable, '-c', program], env=os.environ | {'PYTHONHASHSEED': seed}, capture_output=True, text=True,
+                           check=True).stdout for seed in ('1', '2')}
+    assert said == {f'{code_digest(FactScore)} {code_digest(FactualityJudge)}\n'}
+
+
+def test_functions_that_call_each_other_end():
+    @lru_cache
+    def even(n): return n == 0 or odd(n - 1)
+    def odd(n): return n != 0 and even(n - 1)
+    assert len(code_digest(even)) == 16
+
+
+# ---- runs --------------------------------------------------------------------------------------------------------------------------
+
+def test_another_reader_gets_predictions_of_its_own(tmp_path):
+    model = ScriptedModel('m', lambda request: 'A. one\nB. two', revision='1')
+    def first_only(text): return Parsed(parse_lettered(text).value[:1])
+    with Store(tmp_path/'store.sqlite') as store:
+        runs = [make_run(ROWS, Localizer('mine', ZERO_SHOT[0], read), model, dataset='mine', store=store, folder=tmp_path/'runs')
+                for read in (parse_lettered, first_only, parse_lettered)]
+    assert runs[0].predictions['predicted'].to_list() == [['one', 'two']]*2 and runs[1].predictions['predicted'].to_list() == [['one']]*2
+    assert runs[0].id == runs[2].id != runs[1].id and len(model.asked) == ROWS.height
+
+
+def test_a_run_of_an_older_factlab_is_read_and_not_taken_for_one_of_today(tmp_path):
+    model, method, folder = ScriptedModel('m', lambda request: 'A. one', revision='1'), Localizer('mine', ZERO_SHOT[0]), tmp_path/'runs'
+    with Store(tmp_path/'store.sqlite') as store:
+        run = make_run(ROWS, method, model, dataset='mine', store=store, folder=folder)
+        older = run.manifest | {'id': 'mine-mine-m-0123456789', 'method': {name: value for name, value in run.manifest['method'].items()
+                                                                           if name in ('name', 'version', 'max_tokens', 'prompts')}}
+        run.folder.rename(folder/older['id'])
+        (folder/older['id']/'manifest.json').write_text(json.dumps(older))
+        read = load_run(older['id'], folder)
+        assert read.predictions.equals(run.predictions) and 'made before parser and limits were recorded' in repr(read)
+        again = make_run(ROWS, method, model, dataset='mine', store=store, folder=folder)
+    assert again.id == run.id and again.predictions.equals(run.predictions) and len(model.asked) == ROWS.height and again.note == ''
+    notes = dict(list_runs(folder).select('id', 'note').iter_rows())
+    assert notes == {run.id: '', older['id']: 'made before parser and limits were recorded'}
+
+
+def test_what_a_manifest_says_of_a_method_can_be_read():
+    spec = method_spec(Localizer('mine', ZERO_SHOT[0]), 64)
+    assert spec['fields']['read']['value'] == 'parse_lettered' and len(spec['fields']['read']['code']) == 16
+    assert spec['fields']['max_tokens'] == 512 and spec['answer_limit'] == 64 and spec['prompts'][0]['id'] == ZERO_SHOT[0].id
