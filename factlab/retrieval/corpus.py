@@ -233,7 +233,7 @@ def _read_manifest(folder: Path) -> dict:
 def open_encoded(
     folder: Path|str,
     encoder: 'str|Encoder|TextEncoder|None' = None,  # None: the one it was made with
-    index: str = 'exact',  # as for `search.load_index`
+    index: str = 'exact',  # as for `retrieval.index.load_index`
 ) -> Corpus:
     "Open an encoded corpus. Raises `DataError` when it is unfinished, damaged, or was encoded by another encoder."
     folder = Path(folder).expanduser()
@@ -319,7 +319,7 @@ def open_corpus(
     path: Path|str,
     encoder: 'str|Encoder|TextEncoder' = 'retriever',
     *,
-    index: str = 'exact',  # as for `search.load_index`
+    index: str = 'exact',  # as for `retrieval.index.load_index`
 ) -> Corpus:
     "A corpus from a folder of texts, a file of passages, an encoded folder, or the shipped `sample`; encoded in the cache where need be."
     folder = Path(path).expanduser()

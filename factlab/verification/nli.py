@@ -36,7 +36,7 @@ from factlab.models.transformers_backend import (
     pick_dtype,
     quiet,
 )
-from .tiny_verifier import CLAIM_TOKENS, NLI_LABELS, TinyVerifier
+from .tiny_verifier import CLAIM_TOKENS, DECISION, NLI_LABELS, SentenceVerifier, TinyVerifier, read_decision
 
 # %% ../../nbs/08_verification/01_nli.ipynb #c4
 Pair = tuple[str, str]  # evidence (premise), claim (hypothesis)
@@ -428,12 +428,19 @@ class InPieces:
 
 def _tiny(name: str) -> Verifier:
     _, options = split_options(name)
-    if unknown := {*options} - {'adapter', 'dtype', 'device'}:
+    if unknown := {*options} - {'adapter', 'dtype', 'device', 'evidence'}:
         raise UsageError(f'{name!r}: the trained verifier has no option {", ".join(sorted(unknown))}; there are adapter (a folder), '
-                         f'dtype and device. '
+                         f'dtype, device and evidence (sentences or whole). '
                          'The language model asked directly is prompt:tiny')
+    if (evidence := options.pop('evidence', None)) not in (None, 'sentences', 'whole'):
+        raise UsageError(f'evidence={evidence} in {name!r}: expected sentences (the nearest ones are read) or whole')
     verifier = TinyVerifier(options.pop('adapter', None), **options)
-    return InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)
+    decision = read_decision(verifier.folder) if evidence != 'whole' else None
+    if evidence == 'sentences' and decision is None:
+        raise ModelError(f'{verifier.folder} has no {DECISION}: train the verifier anew, or leave evidence=sentences out')
+    if evidence: verifier.name = f'{verifier.name}{"&" if "?" in verifier.name else "?"}evidence={evidence}'
+    whole = InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)
+    return whole if decision is None else SentenceVerifier(whole, decision)
 
 # %% ../../nbs/08_verification/01_nli.ipynb #c53
 def load_verifier(

@@ -9,15 +9,20 @@ from tolerance import same_logits, same_probabilities
 
 from factlab.core.core import DataError, ModelError
 from factlab.models.adapters import WEIGHTS, read_card
+from factlab.models.encoder import Encoder
 from factlab.models.store import Store
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
+from factlab.text.words import content_overlap
 from factlab.training.verifier import Calibration, VerifierSettings, save_verifier, train_steps
 from factlab.verification.tiny_verifier import (
     CLAIM_TOKENS,
+    DECISION,
     EVIDENCE_TOKENS,
     HEAD,
+    Decision,
     Reader,
     Row,
+    SentenceVerifier,
     TinyVerifier,
     batches,
     collate,
@@ -27,6 +32,7 @@ from factlab.verification.tiny_verifier import (
     make_rows,
     new_head,
     pair_probabilities,
+    read_decision,
 )
 
 SMALL = VerifierSettings(steps=3, layers=2, rank=2, batch_tokens=90, dtype='float32')
@@ -221,3 +227,88 @@ def test_the_shipped_card_tells_sources_and_measures():
         'final',
     }
     assert not {row['name'] for row in card['data']} & {'final', 'dialfact', 'climate-fever', 'xsumfaith'}
+
+
+# --- sentences of long evidence
+
+RULE = Decision(3, {'supported': 1, 'uncontradicted': .5, 'verbatim': .2, 'overlap': 1}, -.5, {'lowest': .5, 'mean': .25, 'intercept': .1})
+
+
+class Counting:
+    "Says by the claim's words what the evidence has of them, and remembers what it was asked."
+    name, identity = 'counting', {'verifier': 'counting'}
+    def __init__(self): self.asked = []
+
+    def probabilities(self, pairs, store=None):
+        self.asked += pairs
+        shares = np.clip([content_overlap(claim, evidence) for evidence, claim in pairs], .1, .9)
+        return np.stack([shares, (1 - shares)*.8, (1 - shares)*.2], 1).astype(np.float32)
+
+
+FILLER = [f'The {name} of the town has {number} rooms.' for number, name in enumerate(('school', 'bank', 'inn', 'harbour', 'library'), 3)]
+
+
+def test_only_the_nearest_sentences_are_read():
+    verifier = Counting()
+    evidence = ' '.join([*FILLER[:3], 'A mill stands by the river.', 'It burned down in 1904.', *FILLER[3:]])
+    found = SentenceVerifier(verifier, RULE._replace(sentences=1), Encoder('tiny')).probabilities(
+        [(evidence, 'It burned down in 1904.')], store=False)
+    assert verifier.asked == [('A mill stands by the river. It burned down in 1904.', 'It burned down in 1904.')]
+    assert found.shape == (1, 3) and np.isclose(found.sum(), 1) and found[0, 0] > .5
+
+
+def test_the_decision_is_the_sum_that_it_says_it_is():
+    "By hand, for a claim of two sentences."
+    pair = ('A mill stands by the river. The harbour froze.', 'A mill stands. A ship sank in 1904.')
+    found = SentenceVerifier(Counting(), RULE, Encoder('tiny')).probabilities([pair], store=False)[0]
+    log_odds = lambda share: np.log(share/(1 - share))
+    def part(overlap):
+        share = np.clip(overlap, .1, .9)
+        return log_odds(share) - .5*log_odds((1 - share)*.2) + overlap - .5
+    parts = np.array([part(content_overlap(claim, pair[0])) for claim in ('A mill stands.', 'A ship sank in 1904.')])
+    expected = .5*parts.min() + .25*parts.mean() + .1
+    assert found[0] == pytest.approx(1/(1 + np.exp(-expected)), abs=1e-4)
+    assert found[1]/found[2] == pytest.approx(4, rel=1e-3)  # what is not supported is divided as the verifier does
+
+
+def test_short_evidence_keeps_the_keys_of_old_answers(tmp_path):
+    "A pair of one sentence each is asked as it always was, so an old store answers it."
+    verifier, pair = TinyVerifier(dtype='float32'), ('The mill burned down in 1904.', 'It burned in 1904.')
+    with Store(tmp_path/'store.sqlite') as store:
+        old = verifier.probabilities([pair], store)
+        verifier._batch = lambda pairs: pytest.fail(f'asked again: {pairs}')
+        found = SentenceVerifier(verifier, RULE).probabilities([pair], store)
+    assert np.isfinite(found).all() and np.isfinite(old).all()
+
+
+@pytest.mark.parametrize('pair', [('', 'It burned.'), ('…', 'It burned.'), ('The mill burned.', '12'), ('x '*5_000, 'It burned. '*40)])
+def test_awkward_pairs_have_probabilities(pair):
+    found = SentenceVerifier(Counting(), RULE, Encoder('tiny')).probabilities([pair, pair], store=False)
+    assert np.allclose(found.sum(1), 1, atol=1e-5) and (found[0] == found[1]).all()
+
+
+def test_the_decision_is_a_part_of_the_identity():
+    one, other = (SentenceVerifier(Counting(), rule, Encoder('tiny')) for rule in (RULE, RULE._replace(intercept=0)))
+    assert one.identity != other.identity and one.identity['reads'] == Counting.identity
+
+
+@pytest.mark.parametrize('text', ['{', '[]', '{"sentences": 3}', json.dumps(RULE._asdict() | {'weights': {'supported': 1}}),
+                                  json.dumps(RULE._asdict() | {'intercept': float('nan')})])
+def test_a_damaged_decision_is_refused(tmp_path, text):
+    (tmp_path/DECISION).write_text(text)
+    with pytest.raises(ModelError, match='decision'): read_decision(tmp_path)
+
+
+def test_by_name_the_shipped_verifier_reads_sentences():
+    from factlab.core.core import UsageError
+    from factlab.verification.nli import load_verifier
+    whole, default = load_verifier('tiny?evidence=whole'), load_verifier('tiny')
+    assert isinstance(default, SentenceVerifier) and not isinstance(whole, SentenceVerifier)
+    assert default.identity['reads'] == whole.identity and default.name == 'tiny' != whole.name
+    with pytest.raises(UsageError, match='sentences'): load_verifier('tiny?evidence=half')
+
+
+def test_a_verifier_without_a_decision_reads_whole_evidence(trained):
+    from factlab.verification.nli import load_verifier
+    assert read_decision(trained[0]) is None and not isinstance(load_verifier(f'tiny?adapter={trained[0]}'), SentenceVerifier)
+    with pytest.raises(ModelError, match='decision'): load_verifier(f'tiny?adapter={trained[0]}&evidence=sentences')
