@@ -1,3 +1,10 @@
+from .baselines import EVERY_SENTENCE as EVERY_SENTENCE
+from .baselines import EveryClaim as EveryClaim
+from .baselines import NOTHING_FOUND as NOTHING_FOUND
+from .baselines import OtherGold as OtherGold
+from .baselines import RandomClaims as RandomClaims
+from .baselines import SummaryBaseline as SummaryBaseline
+from .baselines import VAGUE_CONSTANT as VAGUE_CONSTANT
 from .classifiers import classify as classify
 from .classifiers import support_scores as support_scores
 from .matching import EncoderJudge as EncoderJudge
@@ -16,4 +23,5 @@ from .methods import hinted as hinted
 from .methods import oracle as oracle
 from .methods import prompt_set as prompt_set
 from .methods import two_step as two_step
+from .offline_judge import OfflineJudge as OfflineJudge
 from .rejected_claims import RejectedClaims as RejectedClaims

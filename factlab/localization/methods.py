@@ -6,8 +6,8 @@
 __all__ = ['PREDICTIONS', 'LIST_RETRY', 'ZERO_SHOT', 'FEW_SHOT', 'COT', 'DECOMPOSE', 'DETECT', 'MERGE', 'FACTS_RETRY',
            'DETECTION_RETRY', 'REASONS_RETRY', 'BINARY', 'VERDICT_RETRY', 'STYLES', 'read_final_list',
            'read_retried_list', 'cot_prompt', 'Localizer', 'read_detection', 'read_retried_detection',
-           'detection_retry', 'FactScore', 'Binary', 'binarize', 'two_step', 'oracle', 'PromptSet', 'prompt_set',
-           'hinted']
+           'detection_retry', 'FactScore', 'Binary', 'binarize', 'forced_verdicts', 'unforced', 'two_step', 'oracle',
+           'PromptSet', 'prompt_set', 'hinted']
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c2
 import re
@@ -350,6 +350,23 @@ def binarize(
 ) -> pl.DataFrame:  # schema VERDICTS
     "A summary is inconsistent if at least one inconsistency was found (FINAL § 5)."
     return VERDICTS.check(predictions.with_columns(inconsistent=pl.col('predicted').list.len() > 0).drop('predicted'))
+
+# %% ../../nbs/09_localization/00_methods.ipynb #c38b
+_FORCED = (pl.col('status') == 'ok') & (pl.col('reason') == RETRY_NOTE)
+
+def forced_verdicts(
+    verdicts: pl.DataFrame,  # schema VERDICTS, of `Binary`
+) -> pl.Series:  # Boolean
+    "Which verdicts are the likelier label of an answer that could not be read."
+    return verdicts.select(forced=_FORCED)['forced']
+
+def unforced(
+    verdicts: pl.DataFrame,  # schema VERDICTS, of `Binary`
+) -> pl.DataFrame:  # schema VERDICTS
+    "The verdicts with the forced ones unparsed."
+    def unless(column: str, value) -> pl.Expr: return pl.when(_FORCED).then(value).otherwise(pl.col(column)).alias(column)
+    return VERDICTS.check(verdicts.with_columns(unless('status', pl.lit('unparsed')), unless('inconsistent', None),
+                                                unless('reason', pl.lit('no verdict could be read'))))
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c40
 def two_step(

@@ -186,7 +186,7 @@ def test_a_run_is_named_after_the_verifier_and_the_threshold(tmp_path):
     runs = [make_run(rows, method, model, dataset='x', store=False, folder=tmp_path) for method in methods]
     assert len({run.id for run in runs}) == 5
     assert run_spec(rows, RejectedClaims(Dice()), model, dataset='y')['method'] == runs[0].manifest['method']
-    assert runs[1].manifest['method']['version']['verifier'] == {'verifier': 'dice', 'salt': 'b'}
+    assert runs[1].manifest['method']['settings']['verifier'] == {'verifier': 'dice', 'salt': 'b'}
     again = RejectedClaims(Dice())
     assert make_run(rows, again, model, dataset='x', store=False, folder=tmp_path).predictions.equals(runs[0].predictions)
     assert not again.verifier.asked

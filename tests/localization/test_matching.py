@@ -1,0 +1,172 @@
+"""The offline judge: what points at nothing matches nothing, and lists, order, batches and odd texts change no answer."""
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from factlab.core.core import ModelError, UsageError, assets_dir, digest
+from factlab.data.datasets import load_sample
+from factlab.localization.matching import EncoderJudge, ModelJudge, known_matchings, load_judge, matching_quality
+from factlab.localization.offline_judge import FEATURES, OfflineJudge, pair_features, pointing_words, read_matcher, residual_cosine
+from factlab.measures.noise import Rate
+from factlab.models.store import Store
+from factlab.training.matcher import auroc, choose_threshold, constant_f1, fit_regression, sample_pairs, triples_of
+
+SUMMARY = 'Scotland full-back Stuart Hogg says the memories of the defeat by Australia have returned ahead of the Six Nations.'
+POSITION = ['The summary adds that Hogg is a full-back, which the source does not say.',
+            'Remove the information about full-back from the summary.']
+OPPONENT = 'The source text does not mention that the defeat was by Australia.'
+SUMMARIES = load_sample()['summary'].to_list()
+GOLD = [[error['description'] for error in errors] for errors in load_sample()['inconsistencies'].to_list()]
+
+# Sentences that could be said of any summary.
+SUBJECTS = ('The summary', 'This text', 'It', 'The original summary', 'A claim', 'Some information', 'The article')
+VERBS = ('is not supported by', 'is inconsistent with', 'cannot be found in', 'is wrong according to',
+         'was added to', 'misstates')
+OBJECTS = ('the source text', 'the article', 'the original document', 'the passage', 'the information',
+           'the source, which states it differently')
+vague = st.builds(lambda subject, verb, thing: f'{subject} {verb} {thing}.', *map(st.sampled_from, (SUBJECTS, VERBS, OBJECTS)))
+some = 'Porto river 1901 bridge Ada Lark opened seven red market lost from of the'.split()
+words = st.lists(st.sampled_from(some), min_size=1, max_size=30)
+
+
+@pytest.fixture(scope='module')
+def store(tmp_path_factory):
+    with Store(tmp_path_factory.mktemp('store')/'store.sqlite') as opened: yield opened
+
+
+@settings(max_examples=25, deadline=None)
+@given(vague, words.map(' '.join), st.lists(words.map(' '.join), min_size=1, max_size=3))
+def test_vague_sentences_match_nothing(sentence, summary, gold):
+    assert not pointing_words(sentence)
+    assert OfflineJudge().match([summary], [gold], [[sentence]], False)[0]['matched'] == [None]
+
+
+def test_constants_and_other_summaries_score_nothing(store):
+    rows = pl.DataFrame({'summary': SUMMARIES, 'gold': GOLD}, schema_overrides={'gold': pl.List(pl.String)})
+    found, before = (constant_f1(judge, rows, store) for judge in (OfflineJudge(), EncoderJudge()))
+    assert max(found.values()) <= .05, found
+    assert max(before.values()) > .2  # the judge before it was fooled by the same lists
+
+
+def test_one_error_in_two_wordings_and_another_error_of_the_same_summary():
+    judge = OfflineJudge()
+    same, other, _ = judge.probabilities([(SUMMARY, *POSITION), (SUMMARY, POSITION[1], OPPONENT), (SUMMARY, POSITION[0], OPPONENT)], False)
+    assert same >= judge.least > other
+    assert judge.match([SUMMARY], [[OPPONENT, POSITION[0]]], [[POSITION[1], OPPONENT]], False)[0]['matched'] == [1, 0]
+
+
+def test_what_else_is_listed_changes_nothing():
+    judge = OfflineJudge()
+    alone = [judge.match([SUMMARY], [[POSITION[0]]], [[text]], False)[0]['matched'][0] for text in (POSITION[1], OPPONENT)]
+    assert judge.match([SUMMARY], [[POSITION[0]]], [[POSITION[1], OPPONENT]], False)[0]['matched'] == alone
+
+
+def test_batches_give_what_single_calls_give_and_every_call_gives_the_same():
+    known = known_matchings('dev').head(6)
+    lists = [known[column].to_list() for column in ('summary', 'gold', 'predicted')]
+    judge = OfflineJudge()
+    together = judge.match(*lists, False)
+    assert together == judge.match(*lists, False)
+    assert together == [judge.match(*[[part] for part in row], False)[0] for row in zip(*lists, strict=True)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(SUMMARIES), st.text(max_size=80), st.text(max_size=80))
+def test_order_does_not_matter(summary, first, second):
+    forth, back = OfflineJudge().probabilities([(summary, first, second), (summary, second, first)], False)
+    assert forth == back and 0 <= forth <= 1
+
+
+def test_empty_lists():
+    judge = OfflineJudge()
+    assert judge.match([], [], [], False) == []
+    found = judge.match([SUMMARY]*3, [[], [OPPONENT], []], [[OPPONENT], [], []], False)
+    assert [each['matched'] for each in found] == [[None], [], []]
+    assert [(each['n_gold'], each['n_predicted']) for each in found] == [(0, 1), (1, 0), (0, 0)]
+
+
+ODD = ['Storm.', '1901', 'the', '', ' ', '\ud800', '🜚🜚', '<script>alert(1)</script>', 'ß'*20_000, 'river '*20_000]
+
+
+@pytest.mark.parametrize('summary', ODD)
+def test_odd_summaries_and_descriptions(summary):
+    odd = ['', 'x', '\x00', '\ud800', '“', '"" “”', '中文文本', "''''", 'a"b"c', 'river '*20_000, '‮abc', SUMMARY]
+    found, = OfflineJudge().match([summary], [odd], [odd], False)
+    assert found['status'] == 'ok' and len(found['matched']) == len(odd)
+    assert all(m is None or 0 <= m < len(odd) for m in found['matched'])
+    assert [found['matched'][i] for i in (0, 2, 4, 5)] == [None]*4
+
+
+def test_one_word_summary_can_be_matched():
+    gold, predicted = ['There was no storm in the source.'], ['The storm is not mentioned.', 'Nothing is mentioned.']
+    found, = OfflineJudge().match(['Storm.'], [gold], [predicted], False)
+    assert found['matched'] == [0, None]
+
+
+def test_sample_matchings_keep_their_precision(store):
+    known = known_matchings('test')
+    lists = [known[column].to_list() for column in ('summary', 'gold', 'predicted')]
+    said = [each['matched'] for each in OfflineJudge().match(*lists, store)]
+    quality = matching_quality(said, known['right'].to_list())
+    rows = [row for row in read_matcher()['metrics'] if row['set'] == 'sample test' and row['system'] == 'offline']
+    card = {row['measure']: row['estimate'] for row in rows}
+    assert quality['precision'] == pytest.approx(card['precision'], abs=.03)
+    assert quality['recall'] == pytest.approx(card['recall'], abs=.03)
+
+
+def test_regression_is_that_of_scikit_learn(store):
+    pairs = sample_pairs('dev')
+    found, features = fit_regression(pairs, .5, store), pair_features(triples_of(pairs), store)
+    same = pairs['same'].to_numpy()
+    scaled = (features - features.mean(0))/np.maximum(features.std(0), 1e-6)
+    theirs = LogisticRegression(C=.5).fit(scaled, same, sample_weight=len(same)/4/np.where(same, same.sum(), (~same).sum()))
+    assert np.allclose(found['weights'], theirs.coef_[0], atol=1e-3)
+    assert auroc(same, features[:, FEATURES.index('meaning')]) > .85
+
+
+def test_threshold_is_chosen_by_balanced_accuracy_where_precision_is_kept():
+    values, same = np.array([.1, .2, .3, .8, .9]), np.array([False, False, False, True, True])
+    assert choose_threshold(values, same, [np.array([[.9]])], [[0]]) == .31
+    assert choose_threshold(values, same, [np.array([[.5]]), np.array([[.9]])], [[None], [0]]) == .51  # a wrong match at 0.5 counts
+    assert choose_threshold(values, same, [np.array([[.999]])], [[None]]) == .99
+
+
+def test_judges_by_name():
+    offline, encoder = load_judge('offline'), load_judge('encoder')
+    assert (offline.name, encoder.name) == ('offline', 'encoder') and load_judge().name == 'offline'
+    assert encoder == EncoderJudge() and encoder.identity['matcher'] == 'residual cosine'
+    assert offline.identity['weights'] == digest(read_matcher()['regression']) and json.dumps(offline.identity)
+    assert load_judge('offline?threshold=0.9').least == .9 and load_judge('encoder?threshold=0.3').threshold == .3
+    assert isinstance(load_judge('tiny'), ModelJudge)
+    for wrong in ('offline?threshold=x', 'offline?weights=a', 'encoder?threshold=x'):
+        with pytest.raises(UsageError): load_judge(wrong)
+
+
+def test_error_rates_are_counts_and_belong_to_the_shipped_threshold():
+    rates = OfflineJudge().error_rates
+    assert all(isinstance(rate, Rate) and 0 < rate.right < rate.n for rate in rates)
+    assert OfflineJudge(threshold=.2).error_rates is None
+
+
+def test_damaged_files(tmp_path):
+    for content in ('{', '[]', '{}', '{"regression": {"mean": [0]}}'):
+        file = tmp_path/f'{len(content)}.json'
+        file.write_text(content)
+        with pytest.raises(ModelError): read_matcher(str(file))
+    with pytest.raises(ModelError, match='there is no'): OfflineJudge(str(tmp_path/'none.json')).match(['a'], [['b']], [['c']], False)
+    assert (assets_dir('localization')/'matcher.json').stat().st_size < 50_000
+
+
+def test_residual_cosine_against_its_definition():
+    generator = np.random.default_rng(0)
+    unit = lambda x: x/np.linalg.norm(x, axis=-1, keepdims=True)
+    topic, first, second = unit(generator.normal(size=8)), unit(generator.normal(size=(3, 8))), unit(generator.normal(size=(2, 8)))
+    for i, one in enumerate(first):
+        for j, two in enumerate(second):
+            a, b = one - one@topic*topic, two - two@topic*topic
+            assert residual_cosine(topic, first, second)[i, j] == pytest.approx(a@b/np.linalg.norm(a)/np.linalg.norm(b))
