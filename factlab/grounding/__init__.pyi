@@ -1,0 +1,14 @@
+from .parsing import Grounding as Grounding
+from .parsing import LabelledSentence as LabelledSentence
+from .parsing import accurate_by_labels as accurate_by_labels
+from .parsing import parse_accurate as parse_accurate
+from .parsing import parse_entailed as parse_entailed
+from .parsing import parse_grade as parse_grade
+from .parsing import parse_issues as parse_issues
+from .parsing import parse_json_labels as parse_json_labels
+from .parsing import parse_labelled_lines as parse_labelled_lines
+from .judges import TEMPLATES as TEMPLATES
+from .judges import EligibilityJudge as EligibilityJudge
+from .judges import GroundingJudge as GroundingJudge
+from .judges import paper_templates as paper_templates
+from .judges import read_paper_prompts as read_paper_prompts
