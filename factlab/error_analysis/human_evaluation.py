@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['EVALUATION_TASKS', 'INSTANCES', 'GUIDELINE_RULES', 'TEXT_LINES', 'HEADINGS', 'HUMAN_MARKS', 'Faults',
-           'MAJORITY_MARKS', 'QUESTION_ROWS', 'instance_key', 'evaluation_instances', 'assign_rows', 'write_forms',
-           'guidelines', 'read_form', 'read_human_evaluation', 'majority_marks', 'accuracy', 'shared_marks',
-           'evaluation_cells', 'faultless_parts', 'gold_sets', 'submission']
+           'MAJORITY_MARKS', 'QUESTION_ROWS', 'SAMPLE_READERS', 'instance_key', 'evaluation_instances', 'assign_rows',
+           'write_forms', 'guidelines', 'read_form', 'read_human_evaluation', 'majority_marks', 'accuracy',
+           'shared_marks', 'evaluation_cells', 'faultless_parts', 'gold_sets', 'submission']
 
 # %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c2
 import csv
@@ -296,9 +296,12 @@ QUESTION_ROWS = {'claims': EVALUATION_TASKS['claims'], 'falsification': EVALUATI
                  'factual_text/wording': f'{EVALUATION_TASKS["factual_text"]}: wording',
                  'unfactual_text': EVALUATION_TASKS['unfactual_text']}
 
+SAMPLE_READERS = 'two language models'  # who filled in the forms that ship with the sample
+
 def evaluation_cells(
     judged: pl.DataFrame,  # schema HUMAN_MARKS
     seed: int = 0,
+    readers: str = '',  # who filled in the forms, when they are not people
 ) -> tuple[list[dict], list[str]]:  # cells (row, column, ours, low, high, n, status), and notes on what has no value
     "Accuracy (%) and Fleiss' κ of each question (Table 3); how many instances were read, and how many of them by everybody."
     cells, notes, found = [], [], majority_marks(judged)
@@ -315,6 +318,7 @@ def evaluation_cells(
             cells.append({'row': row, 'column': column, 'ours': float(read['instance'].n_unique()), 'n': read.height, 'status': 'measured'})
         undecided = found.filter(pl.col('question') == question, pl.col('verdict').is_null() | (pl.col('verdict') == 'd')).height
         if undecided: notes.append(f'{row}: {undecided} undecided or left out, and not among the n')
+    if readers: cells = [cell | {'row': f'{cell["row"]}, as read by {readers}', 'status': 'illustrated'} for cell in cells]
     return cells, notes
 
 # %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c36

@@ -7,6 +7,7 @@ from .counterfactual import model_proposals as model_proposals
 from .ptrue import answer_likelihood as answer_likelihood
 from .ptrue import compare_probes as compare_probes
 from .ptrue import probe_calibration as probe_calibration
+from .ptrue import probe_over_baselines as probe_over_baselines
 from .ptrue import ptrue_exact as ptrue_exact
 from .ptrue import ptrue_sampled as ptrue_sampled
 from .ptrue import sample_questions as sample_questions

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from ..core.core import Schema, UsageError, digest
@@ -19,7 +20,7 @@ from ..data.summaries import locate
 from ..localization.matching import MatchingJudge, match_predictions
 from ..localization.methods import Localizer
 from ..measures.comparison import holm, mcnemar, paired_bounds
-from ..measures.stats import proportion_interval
+from ..measures.stats import bootstrap_counts, ratio, share_interval
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt, parse_bullets
 from ..models.store import StoreChoice
@@ -197,11 +198,12 @@ def compare_detection(
 
 # %% ../../nbs/12_probing/04_counterfactual.ipynb #c24
 CHANGES = Schema('changes', {'group': pl.String, 'n': pl.Int64, 'unread': pl.Int64,
-    'before': pl.Float64, 'before_low': pl.Float64, 'before_high': pl.Float64,  # share detected, Wilson
+    'before': pl.Float64, 'before_low': pl.Float64, 'before_high': pl.Float64,  # share detected, intervals by summary
     'after': pl.Float64, 'after_low': pl.Float64, 'after_high': pl.Float64,
     'gained': pl.Int64, 'lost': pl.Int64,  # detected only after, only before
-    'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # after minus before, paired
-    'p': pl.Float64, 'p_holm': pl.Float64,  # McNemar, mid-p; adjusted over the rows but for the first, which holds all
+    'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # after minus before, paired, by summary
+    'p': pl.Float64, 'p_holm': pl.Float64,
+    # McNemar, mid-p, of pairs taken as independent; adjusted over the rows but for the first, which holds all
     # of those missed before, the share detected after
     'missed': pl.Int64, 'woken': pl.Float64, 'woken_low': pl.Float64, 'woken_high': pl.Float64})
 
@@ -212,7 +214,7 @@ def detection_changes(
 ) -> pl.DataFrame:  # CHANGES: a row for all, then one for each group
     """How detection changes when true facts become wrong, pairwise.
 
-    `woken` is FINAL's number: the share of *missed* facts whose counterfactual was detected.
+    `woken` is FINAL's number: the share of *missed* facts whose counterfactual was detected. Intervals resample summaries (`row`).
 
     Shares are null where there is nothing to share."""
     if by is not None and by not in ('category', 'kind'): raise UsageError(f"changes are grouped by 'category' or 'kind', not {by!r}")
@@ -227,11 +229,21 @@ def _change(part: pl.DataFrame, level: float) -> dict:
     read = part.drop_nulls(['before', 'after'])
     before, after = read['before'].to_numpy().astype(bool), read['after'].to_numpy().astype(bool)
     gained, lost, n = int((after & ~before).sum()), int((before & ~after).sum()), len(read)
-    low, high = paired_bounds([gained], [lost], [n], level)
+    low, high = _difference_bounds(before, after, read['row'], level)
     row = {'n': n, 'unread': len(part) - n, 'gained': gained, 'lost': lost, 'p': float(mcnemar([gained], [lost])[0]),
            'missed': int((~before).sum()),
-           'difference': (gained - lost)/n if n else None, 'low': float(low[0]) if n else None, 'high': float(high[0]) if n else None}
-    for name, hits, of in (('before', before.sum(), n), ('after', after.sum(), n), ('woken', gained, (~before).sum())):
-        share = proportion_interval(int(hits), int(of), level)
+           'difference': (gained - lost)/n if n else None, 'low': low, 'high': high}
+    for name, hits, among in (('before', before, read), ('after', after, read), ('woken', after[~before], read.filter(~pl.col('before')))):
+        share = share_interval(hits, among['row'], level=level)
         row |= {name: share.estimate, f'{name}_low': share.low, f'{name}_high': share.high}
     return row
+
+def _difference_bounds(before: np.ndarray, after: np.ndarray, rows: pl.Series, level: float) -> tuple[float|None, float|None]:
+    "By summary; where all pairs agree, as many pairs as there are summaries give Agresti and Min's bounds."
+    if not len(rows): return None, None
+    change = after.astype(float) - before
+    found = bootstrap_counts(np.column_stack([change, np.ones(len(change))]), ratio([1, 0], [0, 1]), level=level, clusters=rows)
+    if change.any() and found.low != found.high: return found.low, found.high
+    same, n = int(np.sign(change.sum())), rows.n_unique()
+    low, high = paired_bounds([n*(same > 0)], [n*(same < 0)], [n], level)
+    return float(low[0]), float(high[0])

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['QUESTIONS', 'PTRUE', 'TRUTH_OPTIONS', 'LETTERS', 'SPELLINGS', 'PROBE', 'PROBE_STATUSES', 'Reading', 'SAMPLED',
-           'SAMPLING_CHECK', 'ANSWER_QUESTION', 'LIKELIHOOD', 'CONSISTENCY', 'PROBE_SCORES', 'DENSITY',
+           'SAMPLING_CHECK', 'ANSWER_QUESTION', 'LIKELIHOOD', 'CONSISTENCY', 'PROBE_SCORES', 'KNOWS_NOTHING', 'DENSITY',
            'sample_questions', 'order_messages', 'share_bounds', 'choice_masses', 'top_masses', 'ptrue_exact',
            'read_letter', 'ptrue_sampled', 'sampling_check', 'answer_likelihood', 'same_answer', 'self_consistency',
-           'compare_probes', 'probe_calibration', 'reflected_density', 'density_by_category']
+           'compare_probes', 'probe_calibration', 'documents_of', 'probe_over_baselines', 'reflected_density',
+           'density_by_category']
 
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c2
 import math
@@ -19,8 +20,9 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
+from ..measures.baselines import COMPARED, compare_with_baselines
 from ..measures.calibration import AUROC, auroc, calibration_scores
-from ..measures.stats import proportion_bounds, proportion_interval
+from ..measures.stats import cluster_weights, proportion_bounds, proportion_interval
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
@@ -331,10 +333,10 @@ def self_consistency(
 PROBE_SCORES = Schema('probe scores', {'probe': pl.String, 'auroc': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
     'n_right': pl.Int64, 'n_wrong': pl.Int64, 'unparsed': pl.Int64})  # unparsed: rows without a score
 
-def _with_truth(questions: pl.DataFrame, probe: pl.DataFrame) -> pl.DataFrame:
+def _with_truth(questions: pl.DataFrame, probe: pl.DataFrame, *more: str) -> pl.DataFrame:
     if 'truth' not in questions.columns:
         raise DataError(f'these questions have no column truth, found {questions.columns}: say which answers are right')
-    return questions.select('id', 'truth').join(probe, on='id', maintain_order='left').drop_nulls('truth')
+    return questions.select('id', 'truth', *more).join(probe, on='id', maintain_order='left').drop_nulls('truth')
 
 def compare_probes(
     questions: pl.DataFrame,  # QUESTIONS; rows whose truth is null are left out
@@ -361,8 +363,37 @@ def probe_calibration(
     "Is P(True) the share of facts that are true? All scores of `calibration`."
     return calibration_scores(_with_truth(questions, probe), probability='p_true', **options)
 
+def documents_of(
+    questions: pl.DataFrame,  # QUESTIONS
+) -> pl.Series:  # what each question's fact was added to
+    "The column `row` where there is one, else what stands before the / of an id, as s01 in 's01/0'."
+    named = pl.col('id').str.replace('/[^/]*$', '')
+    return questions.select(pl.coalesce('row', named) if 'row' in questions.columns else named).to_series()
+
+KNOWS_NOTHING = ('always A', 'longer answer', 'shorter answer')
+
+def probe_over_baselines(
+    questions: pl.DataFrame,  # QUESTIONS; rows whose truth is null are left out
+    probe: pl.DataFrame,      # PROBE or SAMPLED; rows without a score are left out, for the baselines too
+    name: str = 'P(True)',
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pl.DataFrame:  # baselines.COMPARED, with AUROC as score; no rows where right or wrong facts are missing
+    "AUROC of P(True) with its interval by summary, that of the baselines, and the paired difference from the best of them."
+    told = _with_truth(questions.with_columns(document=documents_of(questions)), probe.select('id', 'p_true'), 'answer', 'document')
+    told = told.drop_nulls('p_true')
+    if told['truth'].n_unique() < 2: return COMPARED.frame()
+    words = told['answer'].str.count_matches(r'\S+') + told['answer'].str.len_chars()/1000  # of as many words, the one with more letters
+    scores = {name: told['p_true'], 'always A': pl.repeat(.5, told.height, eager=True), 'longer answer': words, 'shorter answer': -words}
+    truth = told['truth'].cast(pl.Float64).to_numpy()
+    outcomes = {each: np.column_stack([truth, score.cast(pl.Float64).to_numpy()]) for each, score in scores.items()}
+    return compare_with_baselines(outcomes, KNOWS_NOTHING, 'auroc', clusters=told['document'], resamples=resamples, seed=seed)
+
 # %% ../../nbs/12_probing/00_ptrue.ipynb #c55
-DENSITY = Schema('density', {'category': pl.String, 'p_true': pl.Float64, 'density': pl.Float64, 'n': pl.Int64})
+DENSITY = Schema('density', {'category': pl.String, 'p_true': pl.Float64, 'density': pl.Float64,
+                             'low': pl.Float64, 'high': pl.Float64,  # 95 % at each point, by summary; null for a single one
+                             'n': pl.Int64})
 
 def reflected_density(
     values: np.ndarray,  # [n], from 0 to 1
@@ -370,8 +401,19 @@ def reflected_density(
     bandwidth: float,
 ) -> np.ndarray:  # [m]
     "Gaussian kernel density on [0, 1], reflected at both ends."
-    images = np.concatenate([values, -values, 2 - values])
-    return np.exp(-((at[:, None] - images)/bandwidth)**2/2).sum(1)/(len(values)*bandwidth*math.sqrt(2*math.pi))
+    return _kernels(values, at, bandwidth).mean(1)
+
+def _kernels(values: np.ndarray, at: np.ndarray, bandwidth: float) -> np.ndarray:  # [m, n]
+    "What each value contributes at each place."
+    images = np.stack([values, -values, 2 - values])
+    return np.exp(-((at[:, None, None] - images)/bandwidth)**2/2).sum(1)/(bandwidth*math.sqrt(2*math.pi))
+
+def _density_band(kernels: np.ndarray, documents: pl.Series, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    "Quantiles of the density at each place over resamples of the documents; NaN for a single document."
+    if documents.n_unique() < 2: return (np.full(len(kernels), np.nan),)*2
+    often = cluster_weights(documents, resamples, seed)
+    drawn = often @ kernels.T/often.sum(1, keepdims=True)
+    return tuple(np.quantile(drawn, [.025, .975], axis=0))
 
 def density_by_category(
     questions: pl.DataFrame,  # QUESTIONS
@@ -379,12 +421,17 @@ def density_by_category(
     *,
     points: int = 101,
     bandwidth: float = .06,   # one for all categories, so that their curves can be compared
+    resamples: int = 1000,    # for the bands
+    seed: int = 0,
 ) -> pl.DataFrame:  # DENSITY: `points` rows for each category that has a score
     "Density of P(True) in each category (FINAL Fig. 6). Rows without a score are left out; n says how many remain."
     if not 0 < bandwidth <= .5: raise UsageError(f'bandwidth must lie between 0 and 0.5, found {bandwidth}')
-    at, rows = np.linspace(0, 1, points), []
-    both = questions.select('id', 'category').join(probe, on='id', maintain_order='left').drop_nulls(['category', 'p_true'])
+    at, parts = np.linspace(0, 1, points), [DENSITY.frame()]
+    asked = questions.select('id', 'category', document=documents_of(questions))
+    both = asked.join(probe.select('id', 'p_true'), on='id', maintain_order='left').drop_nulls(['category', 'p_true'])
     for (category,), part in both.group_by('category', maintain_order=True):
-        density = reflected_density(part['p_true'].to_numpy(), at, bandwidth)
-        rows += [{'category': category, 'p_true': float(x), 'density': float(y), 'n': len(part)} for x, y in zip(at, density, strict=True)]
-    return DENSITY.frame(rows)
+        kernels = _kernels(part['p_true'].to_numpy(), at, bandwidth)
+        low, high = _density_band(kernels, part['document'], resamples, seed)
+        one = pl.DataFrame({'p_true': at, 'density': kernels.mean(1), 'low': low, 'high': high}).fill_nan(None)
+        parts.append(one.with_columns(category=pl.lit(category), n=pl.lit(len(part), pl.Int64)).select(*DENSITY.columns))
+    return DENSITY.check(pl.concat(parts))

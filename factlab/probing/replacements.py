@@ -66,7 +66,8 @@ def number_proposals(
     else: values = _scaled(value, unit.text)
     if re.match(r'\s?(?:%|per ?cent)', after): values = [other for other in values if other < 100]
     return [text for text in dict.fromkeys(_written(other, unit.text)
-                                           for other in values if other >= (0 if value == 0 else 1) or 0 < other < 1 and '.' in unit.text)
+                                           for other in values if other != value
+                                           and (other >= (0 if value == 0 else 1) or 0 < other < 1 and '.' in unit.text))
                                            if text]
 
 def _plausible_age(old: float, new: float, after: str) -> bool:

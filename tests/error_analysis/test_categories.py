@@ -28,6 +28,7 @@ from factlab.error_analysis.categories import (
     names_of,
     propose,
     propose_by_model,
+    proposed_names,
     sample_errors,
 )
 from factlab.error_analysis.categoriser import (
@@ -41,7 +42,9 @@ from factlab.error_analysis.categoriser import (
     parse_choice,
     shipped_models,
 )
+from factlab.measures.stats import share_interval
 from factlab.models.interface import ScriptedModel
+from factlab.reports.exhibits import find_exhibits, headline
 from factlab.reports.tables import show_table
 from factlab.studies.final import errors as final_errors
 
@@ -108,8 +111,22 @@ def test_quality_resamples_groups():
     assert alone['value'].to_list() == tied['value'].to_list() and tied['groups'][0] == 10
     assert tied['high'][0] - tied['low'][0] > 2*(alone['high'][0] - alone['low'][0])
     unread = category_quality(make_cases(frame), [None]*200)
-    assert unread['value'].null_count() == 3 and unread['unparsed'].to_list() == [200]*3
+    assert unread['value'].to_list() == [None]*3 + [0, .75, -.75] and unread['unparsed'].to_list() == [200]*6
+    assert category_quality(make_cases(frame.head(0)), [])['value'].null_count() == 6
     with pytest.raises(DataError, match='no label'): category_quality(make_cases(frame.drop('label')), guess)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from('xyz'), st.sampled_from(['x', 'y', 'z', None])), min_size=1, max_size=30))
+def test_undecided_answers_are_left_out_and_counted_as_wrong(pairs):
+    frame = pl.DataFrame({'text': 'a', 'summary': 'b', 'span': 'c', 'label': [label for label, _ in pairs]})
+    found = dict(category_quality(make_cases(frame), [said for _, said in pairs], resamples=5).select('metric', 'value').iter_rows())
+    answered = [(label, said) for label, said in pairs if said]
+    labels = [label for label, _ in pairs]
+    right, most = sum(label == said for label, said in answered), max(map(labels.count, labels))
+    assert found['accuracy'] == (pytest.approx(right/len(answered)) if answered else None)
+    assert found['accuracy of all'] == pytest.approx(right/len(pairs)) and found['majority of all'] == pytest.approx(most/len(pairs))
+    assert found['accuracy of all over the majority'] == pytest.approx((right - most)/len(pairs))
 
 
 def test_nothing_of_final_trains(final_data):
@@ -172,7 +189,10 @@ def test_samples_are_seeded_nested_and_do_not_depend_on_order():
 def test_every_error_gets_a_category_of_its_side_with_evidence():
     found = made_errors([('r', str(i), f'{side}:0', side, text) for i, text in enumerate(HOSTILE) for side in CATEGORIES])
     proposed = propose(found, encoder=None)
-    assert all(category in names_of(side) for side, category in proposed.select('side', 'category').iter_rows())
+    assert all(category in proposed_names(side) for side, category in proposed.select('side', 'category').iter_rows())
+    undecided = proposed['category'].str.ends_with('undecided')
+    assert (proposed['status'] == 'undecided').equals(undecided) and undecided.any()
+    assert errors.as_labels(proposed).height == proposed.height - undecided.sum()  # no label says undecided
     assert (proposed['annotator'] == DECISION_QUESTIONS).all() and (proposed['reason'].str.len_chars() > 10).all()
     assert proposed.select(*ERROR_ADDRESS).equals(found.select(*ERROR_ADDRESS))
     assert propose(ERRORS.frame(), encoder=None).is_empty()
@@ -183,6 +203,18 @@ def test_a_probe_decides_what_is_true():
     found = made_errors([('r', str(i), 'gold:0', 'missed', 'Lisbon is not in the source.') for i in range(2)])
     assert propose(found, {('r', '0', 'gold:0'): .9, ('r', '1', 'gold:0'): .1}, encoder=None)['category'].to_list() == ['extrinsic_correct',
         'extrinsic_wrong']
+
+
+def test_nothing_is_called_true_or_deduced_without_evidence():
+    "The paper's findings are that missed additions are true and that alarms miss deductions: no default may say so."
+    sample = final_errors.sample_examples('missed').drop('category')
+    kinds = propose(sample, encoder=None)['category']
+    assert not kinds.is_in(['extrinsic_correct', 'extrinsic_wrong']).any() and (kinds == 'extrinsic_undecided').sum() > 30
+    silent = errors.decide_false_alarm(errors.Objection(False, False, 1., 0., 0., 's'))
+    assert silent[0] == 'undecided' and [decision.answer for decision in silent[1]] == ['no']*5
+    assert errors.decide_false_alarm(errors.Objection(False, False, 1., .2, .8, 's'))[0] == 'missed_deduction'
+    nothing = propose(made_errors([('r', '0', 'gold:0', 'missed', '???')]), encoder=None)
+    assert nothing.select('category', 'status').row(0) == ('undecided', 'undecided')
 
 
 # labels
@@ -199,8 +231,12 @@ def test_adjudication_is_the_majority_and_distributions_add_up(table):
     shares = distribution(decided)
     assert shares['count'].sum() == shares['n'][0] == decided['category'].count()
     assert shares['undecided'][0] == decided['category'].null_count()
-    for count, n, low, high in shares.select('count', 'n', 'low', 'high').iter_rows():
-        if n: assert np.allclose((low, high), proportion_confint(count, n, method='wilson'))
+    for category, count, n, low, high in shares.select('category', 'count', 'n', 'low', 'high').iter_rows():
+        if not n: continue
+        hits, ids = (decided.drop_nulls('category')['category'] == category), decided.drop_nulls('category')['id']
+        expected = share_interval(hits, ids)
+        assert (low, high) == (expected.low, expected.high)
+        if count in (0, n): assert np.allclose((low, high), proportion_confint(count, n, method='wilson'))  # one error a summary here
 
 
 def test_agreement_of_two_is_sklearns():
@@ -232,9 +268,9 @@ def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path):
     for ending in ('.jsonl', '.csv', '.tsv', '.parquet'):
         read = errors.read_labels(write_labels(store.labels(), tmp_path/f'labels{ending}'))
         assert read.equals(check_labels(error_labels(store.labels())))
-        decided, who, _ = final_errors.categorised(ERRORS.frame(), 'missed', None, tmp_path/f'labels{ending}')
-        cells = final_errors.category_cells('final/fig5', decided)
-        assert who == 'labels of 1 annotator'
+        sorted_errors = final_errors.categorised(ERRORS.frame(), 'missed', None, tmp_path/f'labels{ending}')
+        cells = final_errors.category_cells('final/fig5', sorted_errors)
+        assert (sorted_errors.who, sorted_errors.status) == ('labels of 1 annotator', 'measured')
         assert [cells.filter(row=errors.title_of(name), column='run-1 Count')['ours'].item()
                 for name in names_of('missed')] == [categories.count(n) for n in names_of('missed')]
 
@@ -278,13 +314,101 @@ def test_association_finds_what_is_there_and_not_what_is_not():
 
 def test_agreement_of_the_shipped_readings_can_be_shown_and_hostile_text_too(tmp_path):
     annotations = final_errors.read_annotations()
-    cells, notes = final_errors.agreement_cells(annotations)
-    assert not notes and 'Cohen' in show_table(cells).text and cells.filter(row='Annotators', column='Raw agreement')['n'].item() > 60
+    cells, notes = final_errors.agreement_cells(annotations, readings=final_errors.SAMPLE_READINGS)
+    shown = cells.filter(row=final_errors.SAMPLE_READINGS, column='Raw agreement')
+    assert not notes and 'Cohen' in show_table(cells).text and shown['n'].item() > 60 and shown['status'].item() == 'illustrated'
+    assert cells.filter(pl.col('published').is_not_null() & pl.col('ours').is_not_null()).is_empty()
+    assert headline(find_exhibits(['final/agreement'])[0], cells) is None  # no κ of theirs in the gallery
     assert set(annotations['annotator']) == {'first reading', 'second reading'}
     with pytest.raises(DataError, match='right, wrong or unclear'):
         final_errors.agreement_cells(annotations.with_columns(label=pl.lit('<script>')))
     with pytest.raises(DataError, match='twice'):
         final_errors.read_annotations([data.assets_dir('data')/'sample'/final_errors.SAMPLE_LABELS]*2)
+
+
+def test_only_labels_of_two_people_are_measured():
+    annotations = final_errors.read_annotations()
+    names = {'first reading': 'Ann', 'second reading': 'Ben'}
+    for people, row, status in ((names, 'Annotators', 'measured'), (names | {'second reading': 'Ann 2'}, 'Annotators', 'measured'),
+                                (names | {'second reading': DECISION_QUESTIONS}, None, 'illustrated')):
+        cells = final_errors.agreement_cells(annotations.with_columns(pl.col('annotator').replace(people)))[0].drop_nulls('ours')
+        assert set(cells['status']) == {status} and (cells['row'] == 'Annotators').any() == (row is not None)
+    alone = final_errors.agreement_cells(annotations.filter(pl.col('annotator') == 'first reading'))[0].drop_nulls('ours')
+    assert set(alone['status']) == {'illustrated'} and set(alone['row']) == {'One annotator'}
+
+
+# whose categories
+
+def gold_of_sample() -> dict:
+    return {(row['id'], f'gold:{i}'): error['category'] for row in data.load_sample().iter_rows(named=True)
+            for i, error in enumerate(row['inconsistencies'])}
+
+
+def test_the_samples_errors_have_the_samples_categories():
+    from factlab.studies.final.study import Study
+    missed = final_errors.sample_examples('missed').drop('category').with_columns(run=pl.lit('m'))
+    found = final_errors.categorised(missed, 'missed', Study(store=False))
+    assert found.status == 'measured' and found.errors.height == missed.height
+    for id, unit, category in found.errors.select('id', 'unit', 'category').iter_rows(): assert category == gold_of_sample()[id, unit]
+    alarms = final_errors.sample_examples('invented').drop('category').with_columns(run=pl.lit('m'))
+    assert final_errors.categorised(alarms, 'invented', Study(store=False)).status == 'proposed'  # a detector's own: nobody sorted them
+    elsewhere = Study(store=False, data='final')
+    assert final_errors.categorised(missed, 'missed', elsewhere).status == 'proposed' and final_errors.gold_categories('final') is None
+
+
+def test_proposals_are_counted_and_never_measured_or_shares():
+    from factlab.studies.final.study import Study
+    study = Study(store=False, data='final')
+    for exhibit, side in final_errors.CATEGORY_FIGURES.items():
+        rows = final_errors.sample_examples(side).drop('category').with_columns(run=pl.lit('m'))
+        found = final_errors.categorised(rows, side, study)
+        cells = final_errors.category_cells(exhibit, found).drop_nulls('ours')
+        assert set(cells['status']) == {'proposed'} and set(cells['column']) == {'m Proposed count'}
+        assert cells['low'].null_count() == len(cells)
+        counts = dict(cells.select('row', 'ours').iter_rows())
+        assert counts.pop('All') == rows.height == sum(counts.values())
+        title = final_errors.category_chart(exhibit, final_errors.category_cells(exhibit, found), found, 'final').to_dict()['title']
+        assert 'proposed' in ' '.join(title['text']) and 'confirmed by nobody' in ' '.join(title['subtitle'])
+        proposals = final_errors.sample_proposals(side)
+        assert sum(map(sum, proposals.confusion.drop('gold').rows())) == rows.height
+
+
+def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop():
+    generator = np.random.default_rng(5)
+    names = names_of('missed')
+    rows = [{'run': 'm', 'id': str(i), 'unit': f'gold:{j}', 'category': names[generator.integers(4)], 'read': i % 3 > 0,
+             'missed': bool(i % 3 and generator.random() < .6)} for i in range(30) for j in range(generator.integers(1, 4))]
+    every = pl.DataFrame(rows)
+    one = {'side': pl.lit('missed'), 'description': pl.lit('d'), 'votes': 1, 'annotators': 1, 'said': pl.concat_list('category')}
+    missed = every.filter('missed').with_columns(**one).select(*errors.ADJUDICATED.columns)
+    cells = final_errors.category_cells('final/fig5', final_errors.SortedErrors(missed, 'w', 'measured', {}), every)
+    value = {(row, column): (ours, low, high, status) for row, column, ours, low, high, status in
+             cells.select('row', 'column', 'ours', 'low', 'high', 'status').iter_rows()}
+    read = [row for row in rows if row['read']]
+    for name in names:
+        share = np.mean([row['category'] == name for row in rows if row['missed']])
+        random = np.mean([row['category'] == name for row in read])
+        title = errors.title_of(name)
+        assert value[title, 'm Share'][0] == pytest.approx(share)
+        assert value[title, f'm {final_errors.AT_RANDOM}'][0] == pytest.approx(random)
+        assert value[title, f'm {final_errors.AT_RANDOM}'][3] == 'baseline'
+        over = value[title, 'm Share over best baseline']
+        assert over[0] == pytest.approx(share - random) and over[1] < over[0] < over[2]
+        unread = np.mean([row['category'] == name for row in rows if row['missed'] or not row['read']])
+        assert value[title, 'm Share, unread as missed'][0] == pytest.approx(unread)
+    assert value['Summaries not read', 'm Count'][0] == 10
+
+
+def test_proposers_stand_beside_constant_answers():
+    for exhibit, side in final_errors.CATEGORY_TABLES.items():
+        both, cells = final_errors.sample_proposals(side).both, final_errors.category_examples(exhibit, store=False)[1]
+        rivals = cells.filter(pl.col('row').str.starts_with('Baseline'), pl.col('column') == 'Proposed as labelled')
+        constant = {errors.title_of(name): (both['category'] == name).mean() for name in names_of(side)}
+        for row, ours, status in rivals.select('row', 'ours', 'status').iter_rows():
+            assert ours == pytest.approx(constant[row.removeprefix('Baseline: always ').partition(' (')[0]]) and status == 'baseline'
+        right = (both['category'] == both['proposal']).mean()
+        over = cells.filter(row='All', column='Proposed as labelled over best baseline')['ours'].item()
+        assert over == pytest.approx(right - max(constant.values()))
 
 
 def test_the_shipped_readings_are_about_the_sample():
@@ -320,8 +444,11 @@ def test_answers_that_could_not_be_read_are_counted_for_each_run(monkeypatch):
                             else 'hm')
     study = Study(store=False)
     monkeypatch.setattr(study, 'model', lambda name: answers)
-    decided, who, unread = final_errors.categorised(found, 'missed', study, assistant='m')
-    assert unread == {'alpha': 0, 'beta': 4} and decided['category'].to_list() == ['extrinsic_wrong']*4 and 'm' in who
+    sorted_errors = final_errors.categorised(found, 'missed', study, assistant='m')
+    assert sorted_errors.unparsed == {'alpha': 0, 'beta': 4} and sorted_errors.errors['category'].to_list() == ['extrinsic_wrong']*4
+    assert 'm' in sorted_errors.who and sorted_errors.status == 'proposed'
+    cells = final_errors.category_cells('final/fig5', sorted_errors)
+    assert cells.filter(row='All', column='beta Proposed count').select('ours', 'unparsed').row(0) == (0, 4)
     monkeypatch.setattr(study, 'model', lambda name: ScriptedModel('m', lambda request: ''))
     with pytest.raises(DataError, match='none of 8'): final_errors.categorised(found, 'missed', study, assistant='m')
 

@@ -294,6 +294,9 @@ def test_the_readings_that_ship():
     known = he.evaluation_instances(load_oasis_sample())
     keys = ['task', 'instance', 'unit']
     assert judged.join(known, on=keys, how='anti').is_empty()  # forms and sample hold the same texts
+    named, _ = he.evaluation_cells(judged, readers=he.SAMPLE_READERS)
+    assert {cell['status'] for cell in named} == {'illustrated'}  # language models read them: never in the annotators' rows
+    assert not {cell['row'] for cell in named} & set(published_values('oasis/table3')['row'])
     cells, _ = he.evaluation_cells(judged)
     printed = set(published_values('oasis/table3').select('row', 'column').rows())
     ours = {(cell['row'], cell['column']) for cell in cells}

@@ -15,6 +15,7 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.data import summaries
 from factlab.localization.methods import ZERO_SHOT, Localizer
+from factlab.measures.stats import share_interval
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.added_facts import (
     ADDED_FACTS,
@@ -380,6 +381,18 @@ def test_changes_against_brute_force(rows):
     if read:
         assert row['low'] <= row['difference'] <= row['high']
         assert row['difference'] == pytest.approx(np.mean([a for _, a in read]) - np.mean([b for b, _ in read]))
+
+
+def test_facts_of_one_summary_are_resampled_together():
+    def frame(rows): return DETECTIONS.frame([{'id': str(i), 'row': row, 'category': 'x', 'kind': 'place', 'before': False, 'after': after,
+                                               'status_before': 'ok', 'status_after': 'ok'} for i, (row, after) in enumerate(rows)])
+    apart = detection_changes(frame([(str(i), i % 2 == 0) for i in range(40)]), None).row(0, named=True)
+    together = detection_changes(frame([(str(i//8), i//8 % 2 == 0) for i in range(40)]), None).row(0, named=True)
+    for low, high in (('low', 'high'), ('woken_low', 'woken_high'), ('after_low', 'after_high')):
+        assert together[high] - together[low] > 2*(apart[high] - apart[low])
+    same = detection_changes(frame([('a', True), ('a', True), ('b', True)]), None).row(0, named=True)
+    assert same['difference'] == 1 and same['low'] < 1  # no interval without width
+    assert same['woken_low'] == share_interval([True]*3, ['a', 'a', 'b']).low
 
 
 def test_groups_are_known():

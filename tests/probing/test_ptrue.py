@@ -23,7 +23,9 @@ from factlab.probing.ptrue import (
     choice_masses,
     compare_probes,
     density_by_category,
+    documents_of,
     probe_calibration,
+    probe_over_baselines,
     ptrue_exact,
     ptrue_sampled,
     read_letter,
@@ -243,6 +245,41 @@ def test_density_against_brute_force_integral():
     grid = np.linspace(0, 1, 20_001)
     assert np.trapezoid(reflected_density(values, grid, .06), grid) == pytest.approx(1, abs=1e-6)
     assert reflected_density(values, np.array([1.0]), .06)[0] > reflected_density(values, np.array([.75]), .06)[0]
+
+
+def test_density_bands_take_documents_whole():
+    generator = np.random.default_rng(2)
+    asked = questions(*[(f'Who is {i}?', 'Ada', True) for i in range(40)]).with_columns(category=pl.lit('c'))
+    probe = pl.DataFrame({'id': asked['id'], 'p_true': np.repeat(generator.random(8), 5)})
+    apart, together = (density_by_category(asked.with_columns(row=pl.Series([str(i//size) for i in range(40)])), probe) for size in (1, 5))
+    assert apart['density'].to_list() == together['density'].to_list()
+    assert ((together['low'] <= together['density']) & (together['density'] <= together['high'])).mean() > .95
+    widths = [(frame['high'] - frame['low']).mean() for frame in (apart, together)]
+    assert widths[1] > 1.6*widths[0]
+    alone = density_by_category(asked.with_columns(row=pl.lit('a')), probe)
+    assert alone['low'].null_count() == len(alone) and alone['density'].to_list() == apart['density'].to_list()
+
+
+def test_documents_are_those_of_the_questions():
+    frame = pl.DataFrame({'id': ['s01/0', 's01/1', 'm|a/b|gold:0', 'x']})
+    assert documents_of(frame).to_list() == ['s01', 's01', 'm|a', 'x']
+    assert documents_of(frame.with_columns(row=pl.Series(['1', None, '1', '2']))).to_list() == ['1', 's01', '1', '2']
+
+
+def test_probes_stand_beside_what_knows_nothing():
+    from sklearn.metrics import roc_auc_score
+    generator = np.random.default_rng(4)
+    asked = questions(*[(f'Who is {i}?', 'Ada '*int(generator.integers(1, 6)), bool(i % 3)) for i in range(60)])
+    asked = asked.with_columns(row=pl.Series([str(i//4) for i in range(60)]))
+    p = np.round(generator.random(60), 2)
+    found = probe_over_baselines(asked, pl.DataFrame({'id': asked['id'], 'p_true': p}), resamples=400)
+    score = dict(found.select('name', 'score').iter_rows())
+    assert score['P(True)'] == pytest.approx(roc_auc_score(asked['truth'], p)) and score['always A'] == .5
+    assert score['longer answer'] + score['shorter answer'] == pytest.approx(1)
+    row = found.row(0, named=True)
+    assert row['difference'] == pytest.approx(score['P(True)'] - max(value for name, value in score.items() if name != 'P(True)'))
+    assert row['clusters'] == 15 and row['difference_low'] < row['difference'] < row['difference_high']
+    assert probe_over_baselines(asked.filter('truth'), pl.DataFrame({'id': asked['id'], 'p_true': p})).is_empty()
 
 
 def test_probe_scores_count_what_has_no_score():
