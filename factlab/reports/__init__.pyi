@@ -18,6 +18,7 @@ from .published import read_published as read_published
 from .reproduce import estimate as estimate
 from .reproduce import outcome_table as outcome_table
 from .reproduce import run_exhibits as run_exhibits
+from .reproduce import stale_results as stale_results
 from .significance import against_best as against_best
 from .significance import mark_cells as mark_cells
 from .tables import CELLS as CELLS

@@ -4,21 +4,25 @@
 
 # %% auto #0
 __all__ = ['Exhibit', 'catalog', 'find_exhibits', 'make_cells', 'published_cells', 'dry_run_folder', 'record_estimate',
-           'figures_dir', 'Result', 'recomputed', 'headline', 'summary_of', 'write_exhibit', 'write_gallery']
+           'figures_dir', 'notebook_of', 'data_of', 'result_stem', 'manifests_of', 'Result', 'recomputed', 'headline',
+           'summary_of', 'provenance', 'write_exhibit', 'write_gallery']
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c2
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ..core.core import DataError, UsageError, canonical_json, digest, project_dir, replacing, write_text
+from ..core.core import DataError, RunError, UsageError, canonical_json, digest, project_dir, write_if_changed, write_text
 from ..core.papers import contributed
+from ..core.provenance import code_digest, notebook_code, processor_family
+from ..measures.baselines import OVER_BASELINE
 from .published import published_values
 from .tables import CELLS
 
@@ -38,6 +42,8 @@ class Exhibit:
     counterpart: tuple[str, str]|None = None  # the printed cell that is set beside it where the paper prints none for its row and column
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
+    # parameters that make it a short one of the tour (`make reproduce`), {} for the defaults; None: left out, unless its status is 'exact'
+    tour: Mapping|None = field(default=None, hash=False)
 
     @property
     def paper(self) -> str: return self.id.partition('/')[0]
@@ -55,6 +61,7 @@ def find_exhibits(
     ids: Iterable[str] = (),  # 'final/table4' …; all when empty
     paper: str|None = None,
     status: str|None = None,  # 'exact', 'measured' or 'illustrated'
+    tour: bool = False,       # those of the tour alone: all that is exact, and what papers name
 ) -> list[Exhibit]:
     "Exhibits of the catalog, in its order. Raises `UsageError` for an id, a paper or a status that it does not have."
     import difflib
@@ -65,11 +72,12 @@ def find_exhibits(
         near = difflib.get_close_matches(id, known, 3, .4)
         hint = f': did you mean {" or ".join(near)}?' if near else f'; there are {", ".join(known)}'
         raise UsageError(f'there is no exhibit {id!r}{hint}')
-    for value, field in ((paper, 'paper'), (status, 'status')):
-        there = sorted({getattr(exhibit, field) for exhibit in catalog()})
+    for value, kind in ((paper, 'paper'), (status, 'status')):
+        there = sorted({getattr(exhibit, kind) for exhibit in catalog()})
         if value is not None and value not in there:
-            raise UsageError(f'there are no exhibits with {field} {value!r}; there are {", ".join(there)}')
+            raise UsageError(f'there are no exhibits with {kind} {value!r}; there are {", ".join(there)}')
     chosen = [exhibit for exhibit in catalog() if paper in (None, exhibit.paper) and status in (None, exhibit.status)]
+    chosen = [exhibit for exhibit in chosen if not tour or exhibit.tour is not None or exhibit.status == 'exact']
     return [exhibit for exhibit in chosen if not wanted or exhibit.id in wanted]
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c10
@@ -91,7 +99,8 @@ def published_cells(
     values = published_values(exhibit) if frame is None else frame.filter(pl.col('exhibit') == exhibit)
     return CELLS.check(values.filter(pl.col('value').is_not_null()).select(
         'exhibit', 'row', 'column', published='value', ours=pl.lit(None, pl.Float64), n=pl.lit(None, pl.Int64),
-        low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64)), exhibit)
+        low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64),
+        forced=pl.lit(None, pl.Int64)), exhibit)
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c13
 def dry_run_folder() -> Path|None:
@@ -112,6 +121,51 @@ def figures_dir(
     "Where results go: `out`, else `figures` in the checkout, else `figures` in the working directory."
     return Path(out).expanduser().resolve() if out else (project_dir() or Path.cwd())/'figures'
 
+# %% ../../nbs/14_reports/05_exhibits.ipynb #e2
+def notebook_of(
+    exhibit: Exhibit,
+) -> Path:
+    "The notebook of an exhibit in the checkout. Raises `RunError` outside one."
+    project = project_dir()
+    if project is None:
+        raise RunError("the exhibits' notebooks are not in the installed package: run this inside a checkout of factlab (the folder with "
+                       "settings.ini)")
+    path = project/'nbs'/'papers'/exhibit.paper/f'{exhibit.name}.ipynb'
+    if not path.is_file(): raise RunError(f'the notebook of {exhibit.id} is missing: expected {path}')
+    return path
+
+def _has_notebook(exhibit: Exhibit) -> bool:
+    "Is there a checkout with the exhibit's notebook? Not where a library user writes an exhibit, or in a checkout of other notebooks."
+    try: return notebook_of(exhibit).is_file()
+    except RunError: return False
+
+# %% ../../nbs/14_reports/05_exhibits.ipynb #e5
+def data_of(manifest: Mapping) -> str:
+    "The data set that a result is of, as it stands in file names; '' for the sample and for a result without data."
+    data = (manifest.get('parameters') or {}).get('data')
+    names = [Path(str(name)).stem for name in (data if isinstance(data, list) else [data]) if name not in (None, 'sample')]
+    return re.sub(r'[^\w-]+', '_', '+'.join(names))
+
+def result_stem(
+    folder: Path,  # of all results
+    exhibit: Exhibit,
+    data: str = '',  # as `data_of` gives it
+) -> Path:  # without '.csv' or another ending
+    "Where the files of a result lie."
+    return folder/exhibit.paper/'.'.join(part for part in (exhibit.name, data) if part)
+
+def manifests_of(
+    folder: Path,  # of all results
+    exhibit: Exhibit,
+) -> dict[str, dict]:  # by data set, the sample's first
+    "The manifests of an exhibit's results that lie in a folder. One that cannot be read is left out."
+    found = {}
+    for path in sorted((folder/exhibit.paper).glob(f'{exhibit.name}.*json')):
+        data = path.name.removeprefix(exhibit.name).removesuffix('.json').removeprefix('.')
+        try: found[data] = json.loads(path.read_text(encoding='utf-8'))
+        except (OSError, ValueError): continue
+    return {data: found[data] for data in sorted(found)}
+
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c16
 @dataclass(frozen=True)
 class Result:
@@ -123,15 +177,30 @@ class Result:
 
     @property
     def note(self) -> str|None:
-        "What the table's reader must know of its answers: how many were read only at the second asking."
+        "What the table's reader must know of its answers: how many rows there are at the most, how many were read at the second asking."
+        limit = (self.manifest.get('parameters') or {}).get('limit')
+        few = f'at most {limit} rows of each split' if limit else ''
         counts = [f'{method.removeprefix("test/")} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
                   for method, count in methods.items() if method.startswith('test/')]
-        return f'{self.manifest.get("rows_are", "summaries")} read only at the second asking: {", ".join(counts)}' if counts else None
+        second = f'{self.manifest.get("rows_are", "summaries")} read only at the second asking: {", ".join(counts)}' if counts else ''
+        return ' · '.join(part for part in (few, second) if part) or None
+
+    def with_other_data(self) -> pl.DataFrame:  # CELLS
+        "The cells, and below them what was measured or counted on other data, in rows that name these data."
+        own, folder = data_of(self.manifest), self.files[0].parent.parent if self.files else None
+        others = [data for data in manifests_of(folder, self.exhibit) if data != own] if folder else []
+        parts, keys = [self.cells], ['row', 'column', 'ours']
+        for data in others:
+            stem = result_stem(folder, self.exhibit, data)
+            cells = pl.read_csv(stem.with_name(f'{stem.name}.csv'), schema=dict(CELLS.columns))
+            ours = cells.filter(pl.col('ours').is_not_null()).join(self.cells.select(keys), on=keys, how='anti', maintain_order='left')
+            parts.append(ours.with_columns(pl.col('row') + f' · on {data or "sample"}'))
+        return pl.concat(parts)
 
     def table(self) -> 'TableView':
         "Published beside ours, as `tables.show_table` shows it."
         from factlab.reports.tables import show_table
-        return show_table(self.cells, digits=self.exhibit.digits, note=self.note)
+        return show_table(self.with_other_data(), digits=self.exhibit.digits, note=self.note)
     def _repr_html_(self) -> str: return self.table()._repr_html_()
     def _repr_markdown_(self) -> str: return self.table()._repr_markdown_()
     def __repr__(self) -> str: return f'Result({self.exhibit.id}: {self.cells.height} cells, {", ".join(file.name for file in self.files)})'
@@ -151,13 +220,15 @@ def recomputed(exhibit: Exhibit, cells: pl.DataFrame) -> dict:
     return {'recomputed': {'cells': len(both), 'as_printed': len(both) - len(findings), 'findings': findings}}
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c22
-_SHOWN = ('row', 'column', 'published', 'ours', 'n', 'low', 'high', 'unparsed')
+_SHOWN = ('row', 'column', 'published', 'ours', 'n', 'low', 'high', 'unparsed', 'forced')
 
 def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     """The first cell of ours whose row and column fit. Of an exact exhibit it is a recomputed one, a finding before all, with what was
-    `measured` under the same name; `counterpart` says whose number the published one is, where it is not of this very row and column."""
+    `measured` under the same name; `counterpart` says whose number the published one is, where it is not of this very row and column;
+    `baseline` is the best baseline of the same column, `over_baseline` the difference to it."""
     row, column = exhibit.headline
-    fitting = cells.filter(pl.col('ours').is_not_null() & pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column))
+    named = pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column)
+    fitting = cells.filter(pl.col('ours').is_not_null() & (pl.col('status') != 'baseline') & named)
     fitting = fitting.sort(pl.col('row') != row, pl.col('status') == 'exact', maintain_order=True)
     kinds = [fitting.filter(pl.col('status').is_in(['finding', 'exact']) == exact) for exact in (True, False)]
     if exhibit.status != 'exact': kinds.reverse()
@@ -168,7 +239,14 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         where = dict(zip(('row', 'column'), exhibit.counterpart, strict=True))
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
-    return cell | ({'measured': others[0]} if others and exhibit.status == 'exact' else {})
+    return cell | _best_baseline(cells, cell) | ({'measured': others[0]} if others and exhibit.status == 'exact' else {})
+
+def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
+    "The best baseline of a cell's column, and the difference to it with its interval, as far as they are there."
+    rivals = cells.filter(pl.col('ours').is_not_null(), status='baseline', column=cell['column']).sort('ours', descending=True)
+    over = cells.filter(pl.col('ours').is_not_null(), row=cell['row'], column=cell['column'] + OVER_BASELINE)
+    parts = {'baseline': (rivals, ['row', 'ours']), 'over_baseline': (over, ['ours', 'low', 'high', 'n'])}
+    return {name: frame.select(columns).row(0, named=True) for name, (frame, columns) in parts.items() if frame.height}
 
 def _unlike(cell: Mapping, other: Mapping) -> str:
     "What names a cell beside another one: its row and column, as far as they are not the other's."
@@ -177,23 +255,51 @@ def _unlike(cell: Mapping, other: Mapping) -> str:
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c25
 def summary_of(
     manifest: Mapping,  # of a result
-) -> dict[str, str]:  # n, published, ours: as text
+) -> dict[str, str]:  # n, published, ours, baseline, difference: as text
     "The headline of a result as short texts, for the gallery and the closing table."
     cell = manifest.get('headline') or {}
+    best, over, also = (cell.get(name) or {} for name in ('baseline', 'over_baseline', 'measured'))
     shown = [value for value in (cell.get('published'), cell.get('ours')) if value is not None]
     whole = cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown)
     differing = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1]
     digits = 0 if whole else differing[0] if differing and manifest.get('status') == 'finding' else 2
-    def number(value): return '–' if value is None else f'{value:,.{digits}f}'
-    def with_interval(cell, name):
-        low, high = (number(cell.get(end)) for end in ('low', 'high'))
-        return number(cell.get('ours')) + (f' [{low}, {high}]' if low != high else '') + (f' ({name})' if name else '')
-    ours = with_interval(cell, ' '.join(part for part in (cell.get('row'), cell.get('column')) if part))
-    if also := cell.get('measured'): ours += f'; measured {with_interval(also, _unlike(also, cell))}, n = {also["n"]}'
-    return {'n': '–' if cell.get('n') is None else str(cell['n']), 'ours': ours,
-            'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else '')}
+    def number(value, sign: str = ''): return '–' if value is None else f'{value:{sign},.{digits}f}'
+    def with_interval(cell, name, sign: str = ''):
+        low, high = (number(cell.get(end), sign) for end in ('low', 'high'))
+        return number(cell.get('ours'), sign) + (f' [{low}, {high}]' if low != high else '') + (f' ({name})' if name else '')
+    def size(cell):
+        counts = [f'{cell[kind]} of {cell["n"]} {kind}' if kind == 'forced' else f'{cell[kind]} {kind}'
+                  for kind in ('forced', 'unparsed') if cell.get(kind)]
+        return '–' if cell.get('n') is None else ', '.join([str(cell['n']), *counts])
+    name = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
+    ours = with_interval(cell, f'{name}, on {_data_name(manifest)}' if name and _data_name(manifest) and cell.get('n') else name)
+    if also: ours += f'; measured {with_interval(also, _unlike(also, cell))}, n = {size(also)}'
+    return {'n': size(cell), 'ours': ours,
+            'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
+            'baseline': number(best.get('ours')) + (f' ({best["row"]})' if best else ''),
+            'difference': with_interval(over, '', '+') if over else '–'}
+
+def _data_name(manifest: Mapping) -> str:
+    "The data set that a manifest names; '' where it names none."
+    data = (manifest.get('parameters') or {}).get('data')
+    return ' + '.join(data) if isinstance(data, list) else data or ''
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c28
+def _computed_here(entry) -> bool:
+    "Does a part of a manifest tell of a model that was run on this machine, rather than asked over a network?"
+    parts = entry.values() if isinstance(entry, Mapping) else entry if isinstance(entry, list) else ()
+    return isinstance(entry, Mapping) and 'dtype' in entry or any(_computed_here(part) for part in parts)
+
+def provenance(
+    exhibit: Exhibit,
+    about: Mapping,  # the other entries of the manifest
+) -> dict[str, str]:  # code, processor
+    """Entries of a manifest on where its numbers come from: a digest of the code, and the kind of processor where a model ran on it.
+    Outside a checkout there is no notebook, and so no digest."""
+    code = {'code': code_digest(notebook_code(notebook_of(exhibit)))} if _has_notebook(exhibit) else {}
+    return code | ({'processor': processor_family()} if _computed_here(about) else {})
+
+# %% ../../nbs/14_reports/05_exhibits.ipynb #h3
 def write_exhibit(
     id: str,
     cells: pl.DataFrame,  # schema CELLS
@@ -202,52 +308,68 @@ def write_exhibit(
     chart: 'alt.TopLevelMixin|None' = None,
     out: str|Path|None = None,
 ) -> Result:
-    "Write an exhibit's table, chart and manifest, each in one step, and bring the gallery up to date."
+    "Write an exhibit's table, chart and manifest, as far as they changed, each in one step, and bring the gallery up to date."
     exhibit, = find_exhibits([id])
     cells = CELLS.check(cells.with_columns(pl.col('published', 'ours', 'low', 'high').cast(pl.Float64).round(6)), id)
     manifest = {'exhibit': id, 'title': exhibit.title, 'status': _status(exhibit, cells), 'headline': headline(exhibit, cells),
                 **recomputed(exhibit, cells), **(about or {})}
     if dry_run_folder(): return Result(exhibit, cells, (), manifest)
-    stem = figures_dir(out)/exhibit.paper/exhibit.name
-    files = [stem.with_suffix('.csv')]
-    with replacing(files[0]) as beside: cells.write_csv(beside)
+    manifest |= provenance(exhibit, about or {})
+    stem = result_stem(figures_dir(out), exhibit, data_of(manifest))
+    files = [stem.with_name(f'{stem.name}.csv')]
+    write_if_changed(files[0], cells.write_csv().encode())
     if chart is not None:
         from factlab.reports.theme import save_chart
         files += save_chart(chart, stem)
-    files.append(write_text(stem.with_suffix('.json'), json.dumps(manifest, indent=1, ensure_ascii=False) + '\n'))
+    files.append(stem.with_name(f'{stem.name}.json'))
+    write_if_changed(files[-1], (json.dumps(manifest, indent=1, ensure_ascii=False) + '\n').encode())
+    files[-1].touch()  # so that a runner finds what was written last
     write_gallery(figures_dir(out))
     return Result(exhibit, cells, tuple(files), manifest)
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c30
 _GALLERY_HEAD = ('# Results', '',
-    'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`. *Ours* is what the models '
-    'and data of the manifest gave: it is not meant to equal a number that another model got. A *published* number is of the same '
-    'row and column; where it is of another system or setting, that is named beside it. '
-    'What is `exact` was recomputed from printed numbers, within what their rounding allows, or counted in published data; a `finding` '
-    'holds cells that come out otherwise: `factlab audit` says why.')
+    'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`.', '',
+    "- *Printed* is the paper's number, of its own systems and data. In brackets: which one, where it is not of the row and column of "
+    'ours.',
+    '- *Ours* is what the models and data in the manifest (json) gave, with a 95 % interval. It is not meant to equal a number that '
+    'another system got on other data, and the two are not a comparison.',
+    '- *Best baseline* is what a trivial rival gets on the same rows, such as a constant; *over it* is the difference, paired, with its '
+    'interval. Ours says something only where that interval is above zero.',
+    '- `exact`: recomputed from printed numbers by arithmetic, as printed within what their rounding allows; or counted in published data. '
+    'A `finding` holds cells that come out otherwise: `factlab audit` says why.',
+    '- `measured` by a model or counted in the data named; `illustrated` on an example; `simulated` by drawing; `proposed` by a program, '
+    'and confirmed by no one.')
+_GALLERY_COLUMNS = ('exhibit', 'status', 'n', 'printed', 'ours', 'best baseline', 'over it', 'files')
 
+# %% ../../nbs/14_reports/05_exhibits.ipynb #h5
 def write_gallery(
     folder: Path,  # of all results
 ) -> Path:
-    "Write `README.md` in the folder of results: one section for each paper, one entry for each exhibit."
+    "Write `README.md` in the folder of results: one section for each paper, one entry for each exhibit and data set."
     lines = [*_GALLERY_HEAD, '']
     for paper in dict.fromkeys(exhibit.paper for exhibit in catalog()):
-        exhibits = find_exhibits(paper=paper)
-        entries = [line for exhibit in exhibits for line in _entry(folder, exhibit)]
-        if entries:
-            lines += [f'## {paper}', '', '| exhibit | status | n | published | ours | files |', '|---|---|---|---|---|---|', *entries, '']
-        for exhibit in exhibits:
-            if not (folder/paper/f'{exhibit.name}.svg').is_file(): continue
-            lines += [f'### {exhibit.id}: {exhibit.title}', '', f'![{exhibit.title}]({paper}/{exhibit.name}.svg)', '']
-    return write_text(folder/'README.md', '\n'.join(lines).rstrip() + '\n')
+        found = [(exhibit, data, manifest) for exhibit in find_exhibits(paper=paper)
+                 for data, manifest in manifests_of(folder, exhibit).items()]
+        if found:
+            head = [f'| {" | ".join(cells)} |' for cells in (_GALLERY_COLUMNS, ['---']*len(_GALLERY_COLUMNS))]
+            lines += [f'## {paper}', '', *head, *[_entry(folder, *each) for each in found], '']
+        for exhibit, data, _ in found:
+            chart = f'{result_stem(folder, exhibit, data).name}.svg'
+            if not (folder/paper/chart).is_file(): continue
+            title = exhibit.title + (f' · on {data}' if data else '')
+            lines += [f'### {exhibit.id}: {title}', '', f'![{title}]({paper}/{chart})', '']
+    path = folder/'README.md'
+    write_if_changed(path, ('\n'.join(lines).rstrip() + '\n').encode())
+    return path
 
-def _entry(folder: Path, exhibit: Exhibit) -> list[str]:
-    path = folder/exhibit.paper/f'{exhibit.name}.json'
-    try: manifest = json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError): return []
-    summary = summary_of(manifest)
-    links = ' · '.join(f'[{kind}]({exhibit.paper}/{exhibit.name}.{kind})' for kind in ('csv', 'png', 'json')
-                       if (folder/exhibit.paper/f'{exhibit.name}.{kind}').is_file())
+def _entry(folder: Path, exhibit: Exhibit, data: str, manifest: Mapping) -> str:
+    "A line of the gallery."
+    summary, name = summary_of(manifest), result_stem(folder, exhibit, data).name
+    links = ' · '.join(f'[{kind}]({exhibit.paper}/{name}.{kind})' for kind in ('csv', 'png', 'json')
+                       if (folder/exhibit.paper/f'{name}.{kind}').is_file())
     status = manifest['status']
     if count := manifest.get('recomputed'): status += f' ({count["as_printed"]} of {count["cells"]} cells as printed)'
-    return [f'| {exhibit.id}: {exhibit.title} | {status} | {summary["n"]} | {summary["published"]} | {summary["ours"]} | {links} |']
+    shown = [f'{exhibit.id}: {exhibit.title}' + (f' · on {data}' if data else ''), status,
+             *(summary[name] for name in ('n', 'published', 'ours', 'baseline', 'difference')), links]
+    return f'| {" | ".join(shown)} |'

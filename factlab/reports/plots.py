@@ -358,7 +358,7 @@ BOXES = Schema('boxes', {
     'text': pl.String,
     'tag': pl.String,    # a word beside the label: 'missed', 'true positive'; null: none
 }, open=True)
-LINKS = Schema('links', {'left': pl.String, 'right': pl.String}, open=True)  # labels
+LINKS = Schema('links', {'left': pl.String, 'right': pl.String}, open=True)  # labels; optional `wrong`: the link is known to be false
 
 _BOX, _GAP, _MARGIN, _LINE, _SIZE = 262, 96, 10, 16, 12.5  # widths of a box and of the gap, inner margin, line height, font: pixels
 
@@ -395,13 +395,30 @@ def _placeholders(boxes: pl.DataFrame) -> list[str]:
     "What stands in place of each column's boxes: `none` where there are no boxes."
     return ['' if (boxes['side'] == side).any() else 'none' for side in ('left', 'right')]
 
+# %% ../../nbs/14_reports/02_plots.ipynb #curves
+def _curves(alt, ends: list[dict], wrong: bool, x, y) -> list:
+    "Layers of the links whose ends these are, two for each: right ones solid, wrong ones dashed and labelled near their left end."
+    if not ends: return []
+    colour = PALETTE[1 if wrong else 0]
+    curves = alt.Chart(alt.Data(values=ends)).encode(x('px'), y('py'), detail='link:N', description=alt.value(''))
+    layers = [curves.mark_line(color=colour, strokeWidth=1.8, strokeDash=[5, 3] if wrong else [1, 0]),
+              curves.mark_point(color=colour, size=34, filled=True, opacity=1)]
+    if not wrong: return layers
+    labels = [dict(px=left['px']*.72 + right['px']*.28, py=left['py']*.72 + right['py']*.28, said='wrong')
+              for left, right in zip(ends[::2], ends[1::2], strict=True)]
+    words = alt.Chart(alt.Data(values=labels)).encode(x('px'), y('py'), text='said:N', description=alt.value(''))
+    halo = words.mark_text(fontSize=_SIZE, fontWeight='bold', stroke='white', strokeWidth=5, color='white')
+    return [*layers, halo, words.mark_text(fontSize=_SIZE, fontWeight='bold', color=colour)]
+
 # %% ../../nbs/14_reports/02_plots.ipynb #c34
 def _link_layers(alt, placed: list[dict], links: pl.DataFrame, x, y) -> list:
     "The layers of the diagram: frames, links with their ends, labels and texts."
-    linked = {('left', label) for label in links['left']} | {('right', label) for label in links['right']}
+    if 'wrong' not in links.columns: links = links.with_columns(wrong=pl.lit(False))
+    sound = links.filter(~pl.col('wrong'))
+    linked = {('left', label) for label in sound['left']} | {('right', label) for label in sound['right']}
     for box in placed: box['state'] = 'linked' if (box['side'], box['label']) in linked else 'alone'
     at = {(box['side'], box['label']): box for box in placed}
-    ends = [dict(link=str(i), px=at[side, row[side]]['x2' if side == 'left' else 'x'], py=at[side, row[side]]['middle'])
+    ends = [dict(link=str(i), wrong=row['wrong'], px=at[side, row[side]]['x2' if side == 'left' else 'x'], py=at[side, row[side]]['middle'])
             for i, row in enumerate(links.iter_rows(named=True)) for side in ('left', 'right')]
     state = alt.Scale(domain=['linked', 'alone'], range=[PALETTE[0], PALETTE[1]])
     base = alt.Chart(alt.Data(values=placed))
@@ -426,12 +443,7 @@ def _link_layers(alt, placed: list[dict], links: pl.DataFrame, x, y) -> list:
         x('inner'), y('first'), text='heading:N', color=alt.Color('state:N', scale=state, legend=None), description=alt.value('')
     )
     texts = base.mark_text(**words, color=INK).encode(x('inner'), y('second'), text='wrapped:N', description=alt.value(''))
-    curves = alt.Chart(alt.Data(values=ends)).encode(x('px'), y('py'), detail='link:N', description=alt.value(''))
-    joined = (
-        [curves.mark_line(color=PALETTE[0], strokeWidth=1.8), curves.mark_point(color=PALETTE[0], size=34, filled=True, opacity=1)]
-        if ends
-        else []
-    )
+    joined = [layer for wrong in (False, True) for layer in _curves(alt, [end for end in ends if end['wrong'] is wrong], wrong, x, y)]
     return [*frames, *joined, headings, texts]
 
 # %% ../../nbs/14_reports/02_plots.ipynb #c38

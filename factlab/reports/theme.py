@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.core import DataError, replacing
+from ..core.core import DataError, write_if_changed
 
 if TYPE_CHECKING:
     import altair
@@ -206,14 +206,13 @@ def save_chart(
     stem: Path|str,  # the files' path without suffix: figures/final/fig8
     scale: float = 2,  # pixels of the PNG for each pixel of the chart
 ) -> tuple[Path, Path]:  # the SVG and the PNG
-    "Write `stem.svg` and `stem.png`, each whole or not at all. Raises `DataError` when the chart cannot be drawn or the disk refuses."
+    """Write `stem.svg` and `stem.png`, each whole or not at all, and nothing when this very chart lies there. Raises `DataError` when the
+    chart cannot be drawn or the disk refuses."""
     stem = Path(stem)
     with load_altair().theme.enable('factlab'): spec = chart.to_dict()
+    paths = stem.with_name(f'{stem.name}.svg'), stem.with_name(f'{stem.name}.png')
     try:
         svg = _render(spec)
-        png = _png(svg, scale)
+        if write_if_changed(paths[0], svg.encode()) or not paths[1].is_file(): write_if_changed(paths[1], _png(svg, scale))
     except ValueError as error: raise DataError(f'cannot draw {stem.name}: {str(error).strip()[:400]}') from error
-    paths = stem.with_name(f'{stem.name}.svg'), stem.with_name(f'{stem.name}.png')
-    for path, content in zip(paths, (svg.encode(), png), strict=True):
-        with replacing(path) as beside: beside.write_bytes(content)
     return paths

@@ -1,15 +1,16 @@
 """Cells beside what the others give: intervals that touch, and the kinds of check that determine a cell."""
 import subprocess
 import sys
-from fractions import Fraction
 
+import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from printed_tables import finding_cells, tampered
 
-from factlab.audit.recomputed import DETERMINING_KINDS, compared, recomputed_cells
+from factlab.audit.recomputed import DETERMINING_KINDS, TESTING_KINDS, compared, recomputed_cells
 from factlab.audit.relations import run_checks
-from factlab.reports.published import cell
+from factlab.reports.published import cell, published_values
 
 
 def test_the_kinds_of_check_exist():
@@ -17,14 +18,47 @@ def test_the_kinds_of_check_exist():
     assert set(DETERMINING_KINDS) < kinds and 'the same number twice' in kinds and 'rate from a count' in kinds
 
 
-@given(st.fractions(0, 1), st.fractions(0, 1), st.fractions(0, 1), st.fractions(0, 1))
-def test_compared_is_exact_when_the_intervals_touch(a, b, c, d):
+@given(st.fractions(0, 1), st.fractions(0, 1), st.fractions(0, 1), st.fractions(0, 1), st.fractions(0, 1))
+def test_compared_is_exact_when_the_intervals_touch_and_ours_does_not_move_towards_what_is_printed(a, b, c, d, ours):
     printed, allowed = tuple(sorted((a, b))), tuple(sorted((c, d)))
-    found = compared(printed, allowed)
+    found = compared(printed, allowed, ours)
     touch = max(printed[0], allowed[0]) <= min(printed[1], allowed[1])
-    assert (found['status'] == 'exact') == touch
-    close = Fraction(1, 10**9)
-    if touch: assert max(printed[0], allowed[0]) - close <= Fraction(found['ours']) <= min(printed[1], allowed[1]) + close
+    assert (found['status'] == 'exact') == touch and found['ours'] == float(ours)
+    assert compared(printed, allowed)['ours'] == compared(None, allowed)['ours'] == float(sum(allowed)/2)
+    ends = (None, None) if allowed[0] == allowed[1] else tuple(map(float, allowed))
+    assert (found['low'], found['high']) == ends
+
+
+F1_TABLES = ('oasis/table4', 'final/table4', 'final/table7', 'final/table8', 'fhsum/table1', 'fhsum/table2', 'fhsum/table3', 'fhsum/table7')
+
+@pytest.mark.parametrize('exhibit', F1_TABLES)
+def test_every_f1_is_that_of_the_printed_precision_and_recall_and_its_interval_that_of_their_rounding(exhibit):
+    cells = recomputed_cells(exhibit)
+    printed = dict(published_values(exhibit).select(pl.concat_list('row', 'column').list.join('|'), 'printed').iter_rows())
+    ours = cells.filter(pl.col('column').str.ends_with('F1') & pl.col('ours').is_not_null() & ~pl.col('column').str.starts_with('Average'))
+    assert len(ours)
+    for row, column, value, low, high in ours.select('row', 'column', 'ours', 'low', 'high').iter_rows():
+        texts = [printed[f'{row}|{column.removesuffix("F1")}{name}'] for name in ('Precision', 'Recall')]
+        p, r = map(float, texts)
+        half = [.5*10.0**-len(text.partition('.')[2]) for text in texts]
+        assert value == pytest.approx(2*p*r/(p + r), abs=1e-12)
+        ends = [2*a*b/(a + b) for a, b in ((p - half[0], r - half[1]), (p + half[0], r + half[1]))]
+        assert (low, high) == pytest.approx(ends, abs=1e-12)
+
+
+def test_twelve_of_forty_f1_of_final_need_the_rounding_of_their_inputs():
+    "Two printed digits of precision and recall need not give the second digit of the printed F1: that is no finding."
+    cells = recomputed_cells('final/table4').filter(pl.col('column').str.ends_with('F1') & ~pl.col('column').str.starts_with('Average'))
+    other = cells.filter(pl.col('ours').round(2) != pl.col('published'))
+    assert (len(cells), len(other)) == (40, 12) and set(cells['status']) == {'exact'}
+    cell, = other.filter((pl.col('row') == 'Zero-Shot') & pl.col('column').str.starts_with('Claude')).to_dicts()
+    assert (cell['ours'], cell['published']) == (.39, .40) and cell['low'] < .395 < cell['high']
+
+
+def test_a_rate_that_some_count_gives_is_not_recomputed_from_itself():
+    tested = recomputed_cells('fhsum/table6', TESTING_KINDS).filter(pl.col('column').str.ends_with('accuracy'))
+    assert set(tested['status']) == {'published', 'finding'}
+    assert (tested['ours'].is_null() == (tested['status'] == 'published')).all()
 
 
 @given(st.integers(0, 10_000))

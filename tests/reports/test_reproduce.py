@@ -21,12 +21,13 @@ from misbehaving_server import MisbehavingServer, answer, free_port, never, stat
 
 from factlab.claims.extraction import EXTRACT
 from factlab.cli.reproduce import _exit_code
+from factlab.core.provenance import code_digest, notebook_code, processor_family
 from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
-from factlab.reports.exhibits import Exhibit, catalog, headline, make_cells, published_cells, summary_of
-from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, run_notebook
+from factlab.reports.exhibits import Exhibit, catalog, find_exhibits, headline, make_cells, published_cells, summary_of, write_exhibit
+from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 
 BIN = Path(sys.executable).parent
@@ -183,10 +184,10 @@ def test_files_and_the_closing_table(made):
                                                                            for kind in ('svg', 'png')} | {'README.md'}
     assert set(made['files']) == names
     lines = made['output'].strip().splitlines()
-    assert lines[0].split() == ['exhibit', 'status', 'n', 'published', 'ours', 'seconds', 'file']
-    assert [line.split()[0] for line in lines[2:]] == list(SOME)
+    assert lines[0].split() == ['exhibit', 'status', 'n', 'published', 'ours', 'baseline', 'difference', 'seconds']
+    assert [line.split()[0] for line in lines[2:5]] == list(SOME) and 'manifests: out (' in lines[-1]
     header = made['files']['final/table8.csv'].decode().splitlines()[0]
-    assert header == 'exhibit,row,column,published,ours,n,low,high,status,unparsed'
+    assert header == 'exhibit,row,column,published,ours,n,low,high,status,unparsed,forced'
 
 
 def test_nothing_volatile_is_in_the_results(made):
@@ -294,24 +295,24 @@ def by_hand(method: str, row: dict) -> list[str]|None:
 def test_scores_of_a_judge_that_errs_are_what_they_are_by_hand(table4, method, title):
     code, _, errors = table4['real']
     assert code == 0, errors
-    hits = found = due = n = invalid = 0
+    hits = found = due = unread = invalid = 0
     for row in load('sample').filter(split='test').head(4).iter_rows(named=True):
         predicted = by_hand(method, row)
-        if predicted is None: continue
+        if predicted is None: predicted, unread = [], unread + 1
         matched = set()
         if predicted and row['gold']:
             text = judged(format_lettered(predicted), len(row['gold']))
-            if not text.startswith('{'): continue
+            if not text.startswith('{'): text, unread = '{}', unread + 1
             for key, value in json.loads(text).items():
                 if key not in letters(len(predicted)): invalid += 1
                 elif value is not None and value not in letters(len(row['gold'])): invalid += 1
                 elif value is not None: matched.add(value)
-        hits, found, due, n = hits + len(matched), found + len(predicted), due + len(row['gold']), n + 1
+        hits, found, due = hits + len(matched), found + len(predicted), due + len(row['gold'])
     cells = {cell['column'].removeprefix(table4['name']).strip(): cell for cell in cells_of(table4['out'], 'final/table4')
              if cell['row'] == title and cell['column'].startswith(table4['name'])}
     for column, top, bottom in (('Recall', hits, due), ('Precision', hits, found), ('F1', 2*hits, found + due)):
         assert cells[column]['ours'] == '' if not bottom else float(cells[column]['ours']) == pytest.approx(top/bottom, abs=1e-5), column
-        assert int(cells[column]['n']) == n and int(cells[column]['unparsed']) == 4 - n
+        assert int(cells[column]['n']) == 4 and int(cells[column]['unparsed']) == unread
     assert float(cells['invalid judge labels']['ours']) == invalid if invalid else 'invalid judge labels' not in cells
 
 
@@ -319,8 +320,8 @@ def test_the_scripted_judge_really_errs(table4):
     texts = [told(call) for call in table4['calls'] if kind_of(call) == 'match']
     assert any('"Z"' in text for text in texts) and any(not text.startswith('{') for text in texts)
     assert len({question_of(call) for call in table4['calls']}) == len(table4['calls'])  # nothing is asked twice
-    rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'].startswith(table4['name'])}
-    assert len(rows) == 11
+    rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'] == f'{table4["name"]} F1'}
+    assert len(rows) == 11 + 6  # methods and baselines
 
 
 # ---- notebooks that fail -----------------------------------------------------------------------------------------------------------
@@ -358,7 +359,7 @@ def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
                        fig8=['import sys; sys.exit(3)'], fig9=['write'])
     ids = ['table1', 'table3', 'table4', 'table7', 'table8', 'fig3', 'fig4', 'fig8', 'fig9']
     code, output, errors = reproduce(tmp_path/'home', *(f'final/{name}' for name in ids), '--out', tmp_path/'out', cwd=project)
-    status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:]}
+    status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:] if line.startswith('final/')}
     good = ('table3', 'table7', 'fig4', 'fig9')
     assert code == 1 and status == {f'final/{name}': 'exact' if name in good else 'error' for name in ids}
     assert set(files_of(tmp_path/'out')) == {f'final/{name}.{kind}' for name in good for kind in ('csv', 'json')}
@@ -590,7 +591,7 @@ def test_a_file_of_ones_own_without_a_dev_split_or_smaller_than_the_limit_works(
     parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows), 'limit': limit}
     outcome = run_notebook(EXHIBITS['final/table8'], parameters, kernel, out=tmp_path/'out')
     assert outcome.status == 'measured', outcome.error
-    manifest = json.loads((tmp_path/'out'/'final'/'table8.json').read_text())
+    manifest = json.loads((tmp_path/'out'/'final'/'table8.mine.json').read_text())
     assert manifest['data']['test']['rows'] == sum(row.get('split', 'test') == 'test' for row in rows)
     assert str(tmp_path) not in json.dumps(manifest)
 
@@ -652,3 +653,108 @@ def test_scripted_rows_exist():
     "The scripted world tells summaries apart by their first line."
     rows = load('sample')
     assert rows['summary'].str.strip_chars().str.split('\n').list.first().n_unique() == rows.height
+
+
+# ---- results that stay -------------------------------------------------------------------------------------------------------------
+
+def test_results_of_two_data_sets_are_two_files_and_one_table(tmp_path):
+    def write(data, *rows): return write_exhibit('final/table8', make_cells('final/table8', rows), about={'parameters': {'data': data}},
+                                                 out=tmp_path)
+    printed = {'row': 'GPT-4o', 'column': 'F1', 'published': .7, 'status': 'published'}
+    write('final', printed, {'row': 'tiny', 'column': 'F1', 'ours': .3, 'n': 1000, 'status': 'measured'})
+    result = write('sample', printed, {'row': 'tiny', 'column': 'F1', 'ours': .2, 'n': 38, 'status': 'measured'})
+    names = {f'table8{data}.{kind}' for data in ('', '.final') for kind in ('csv', 'json')}
+    assert {path.name for path in (tmp_path/'final').iterdir()} == names
+    table = result.table().text
+    assert re.search(r'^tiny +● 0.20', table, re.MULTILINE) and re.search(r'^tiny · on final +● 0.30', table, re.MULTILINE)
+    assert table.count('○ 0.70') == 1
+    gallery = (tmp_path/'README.md').read_text()
+    assert gallery.count('| final/table8: Binary consistency | measured | 38 |') == 1
+    assert gallery.count('| final/table8: Binary consistency · on final | measured | 1000 |') == 1
+
+
+def test_what_does_not_change_is_not_written(tmp_path):
+    import altair as alt
+    chart = alt.Chart(load('sample').select('id').head(3)).mark_bar().encode(x='count()')
+    cell = {'row': 'tiny', 'column': 'Binarized F1', 'status': 'measured', 'n': 3}
+    def write(ours): return write_exhibit('final/fig4', make_cells('final/fig4', [cell | {'ours': ours}]), chart=chart, out=tmp_path)
+    result = write(.2)
+    inodes = {path: path.stat().st_ino for path in (*result.files, tmp_path/'README.md')}
+    write(.2 + 1e-9)  # below what a file holds
+    assert {path: path.stat().st_ino for path in inodes} == inodes
+    write(.3)
+    assert {path.name for path in inodes if path.stat().st_ino != inodes[path]} == {'fig4.csv', 'fig4.json', 'README.md'}
+
+
+def test_a_manifest_says_which_code_and_which_processor(tmp_path):
+    cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'ours': .2, 'n': 38, 'status': 'measured'}])
+    here, far = ({'models': {'m': {'backend': backend, **more}}} for backend, more in (('local', {'dtype': 'float32'}), ('openai', {})))
+    local, remote = (write_exhibit('final/table8', cells, about=about, out=tmp_path).manifest for about in (here, far))
+    assert local['processor'] == processor_family() and 'processor' not in remote
+    assert local['code'] == remote['code'] == code_digest(notebook_code(notebook_of(EXHIBITS['final/table8'])))
+    stale = {id: wrong for id, data, wrong in stale_results(tmp_path)}
+    assert 'final/table8' not in stale and stale['final/table4'] == 'no result' and len(stale) == len(EXHIBITS) - 1
+    path = tmp_path/'final'/'table8.json'
+    path.write_text(path.read_text().replace(local['code'], '0'*16))
+    assert ('final/table8', '', f'made by code {"0"*16}, now {local["code"]}') in stale_results(tmp_path)
+    assert remaking([('final/table8', '', ''), ('final/fig4', 'final', '')]) == ['factlab reproduce final/table8',
+                                                                                 'factlab reproduce final/fig4 --data final']
+
+
+def test_the_best_baseline_stands_beside_ours():
+    def row(name, ours, status='measured', column='tiny F1', **more):
+        return {'row': name, 'column': column, 'ours': ours, 'status': status, 'n': 38} | more
+    rows = [row('CoT', .24, forced=3), row('Every sentence', .2, 'baseline'), row('Chance', .1, 'baseline'),
+            row('Other', .9, 'baseline', 'other F1'), row('CoT', .04, column='tiny F1 over best baseline', low=-.05, high=.12)]
+    exhibit = EXHIBITS['final/table4']
+    said = summary_of({'status': 'measured', 'headline': headline(exhibit, make_cells(exhibit.id, rows))})
+    assert (said['baseline'], said['difference'], said['n']) == ('0.20 (Every sentence)', '+0.04 [-0.05, +0.12]', '38, 3 of 38 forced')
+    alone = summary_of({'status': 'measured', 'headline': headline(exhibit, make_cells(exhibit.id, rows[:1]))})
+    assert (alone['baseline'], alone['difference']) == ('–', '–')
+    assert headline(exhibit, make_cells(exhibit.id, rows[1:4])) is None  # a baseline is nobody's headline
+
+
+# ---- the tour ----------------------------------------------------------------------------------------------------------------------
+
+def test_the_tour_has_all_that_is_exact_and_parts_of_every_paper_that_measures():
+    tour = {exhibit.id: exhibit for exhibit in find_exhibits(tour=True)}
+    assert {exhibit.id for exhibit in find_exhibits(status='exact')} <= set(tour)
+    named = [exhibit for exhibit in tour.values() if exhibit.tour is not None]
+    assert {'oasis', 'final'} <= {exhibit.paper for exhibit in named} and {exhibit.paper for exhibit in tour.values()} >= {'facts', 'fhsum'}
+    for exhibit in named:
+        assert not [name for name in exhibit.tour if name not in parameters_of(exhibit)], exhibit.id
+
+
+def test_a_tour_passes_its_parameters_and_keeps_its_results_apart(tmp_path):
+    "Parameters given by hand come before those of the tour."
+    asked = [f'assert limit == {EXHIBITS["final/table4"].tour["limit"]}, limit', 'write']
+    project = checkout(tmp_path/'project', table4=asked, table6=['write'])
+    code, output, errors = reproduce(tmp_path/'home', '--tour', 'final/table4', 'final/table6', cwd=project)
+    assert code == 0, errors
+    assert set(files_of(project/'figures')) == {f'tour/final/{name}.{kind}' for name in ('table4', 'table6') for kind in ('csv', 'json')}
+    assert 'figures/tour' in output and 'factlab reproduce' in output.splitlines()[-1]
+    code, _, errors = reproduce(tmp_path/'home', '--tour', 'final/table4', '--limit', '31', '--out', tmp_path/'out', cwd=project)
+    assert code == 1 and 'AssertionError: 31' in errors
+    assert reproduce(tmp_path/'home', '--tour', 'final/table9', cwd=project)[0] == 2
+
+
+def test_exact_exhibits_load_no_model(tmp_path):
+    "Their notebooks run without the libraries that models need."
+    for exhibit in find_exhibits(status='exact'):
+        cells = [cell.source for cell in nbformat.read(notebook_of(exhibit), 4).cells if cell.cell_type == 'code']
+        block = "import sys\nfor name in ('torch', 'transformers', 'openai', 'sentence_transformers'): sys.modules[name] = None"
+        code = '\n'.join([block, *cells]).replace('out = None ', f'out = {str(tmp_path)!r} ')
+        done = subprocess.run([sys.executable, '-c', code], cwd=notebook_of(exhibit).parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (exhibit.id, done.stderr[-500:])
+
+
+def test_a_log_gets_lines_that_name_the_exhibit(tmp_path):
+    slow = ['import time\nfrom factlab.core.core import progress\nfor _ in progress(range(24), label="asking", unit="row"): time.sleep(.5)',
+            'write']
+    project, home = checkout(tmp_path/'project', table4=slow), tmp_path/'home'
+    with_weights(home)
+    environment = {name: value for name, value in os.environ.items() if name != 'FACTLAB_PROGRESS'} | {'FACTLAB_HOME': str(home)}
+    done = subprocess.run([str(BIN/'factlab'), 'reproduce', 'final/table4', '--out', str(tmp_path/'out')], cwd=project, env=environment,
+                          capture_output=True, text=True, check=True)
+    assert re.search(r'^final/table4: asking: \d+ of 24 rows, 00:1\d so far, 00:0\d left$', done.stderr, re.MULTILINE), done.stderr
+    assert '\r' not in done.stderr
