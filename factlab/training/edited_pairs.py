@@ -6,9 +6,9 @@
 __all__ = ['STATEMENTS', 'neighbours', 'factscore_statements', 'parse_all', 'monotone', 'removable_spans', 'drop_spans',
            'clauses', 'cut_claims', 'passage_statements', 'seeded', 'exclusive', 'Edit', 'Pools', 'make_pools',
            'entity_edits', 'word_edits', 'other_number', 'number_edits', 'applied', 'negated', 'Draft', 'edited',
-           'four_pairs', 'compatible_edits', 'negation_pairs', 'number_between', 'bound_pairs', 'content_words',
-           'content_overlap', 'cut_evidence', 'evidence_around', 'ordered_edits', 'PairGenerator', 'edit_pairs',
-           'cut_pairs', 'page_pairs', 'joined_pairs', 'balanced', 'pairs_frame', 'make_pairs']
+           'four_pairs', 'compatible_edits', 'negation_pairs', 'number_between', 'bound_pairs', 'cut_evidence',
+           'evidence_around', 'ordered_edits', 'PairGenerator', 'edit_pairs', 'cut_pairs', 'page_pairs', 'joined_pairs',
+           'balanced', 'pairs_frame', 'make_pairs']
 
 # %% ../../nbs/16_training/01_edited_pairs.ipynb #c2
 import random
@@ -23,7 +23,7 @@ import polars as pl
 from ..core.core import Schema, UsageError, assets_dir, digest, progress
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, PASSAGES
 from ..text.parsing import load_pipeline
-from ..text.words import MONTHS, WEEKDAYS
+from ..text.words import MONTHS, WEEKDAYS, content_overlap, content_words
 
 # %% ../../nbs/16_training/01_edited_pairs.ipynb #c4
 STATEMENTS = Schema('statements', {
@@ -367,18 +367,6 @@ def bound_pairs(
     return [Draft(fitting[c], (evidence, changed)[e], 'ENT' if c == e else 'CONTR', 'bound') for e in (0, 1) for c in (0, 1)]
 
 # %% ../../nbs/16_training/01_edited_pairs.ipynb #c44
-_FUNCTION_WORDS = frozenset('the a an of in on at to and or is was were are be been by for with from as that this his her its their '
-                            'he she it they who which has had have'.split())
-
-def content_words(text: str) -> set[str]:
-    "Words that carry meaning, in lower case, without endings."
-    return {re.sub(r'(ing|ed|es|s)$', '', word) for word in re.findall(r'\w+', text.lower()) if word not in _FUNCTION_WORDS}
-
-def content_overlap(claim: str, evidence: str) -> float:
-    "Share of the claim's content words that occur in the evidence; 1 for a claim without any."
-    words = content_words(claim)
-    return len(words & content_words(evidence))/len(words) if words else 1.0
-
 def cut_evidence(sentence, claim: str, rng: random.Random) -> str|None:  # `sentence`: spacy Doc
     "The sentence without a span that has words of the claim which do not occur elsewhere in it; None where there is no such span."
     wanted = content_words(claim)

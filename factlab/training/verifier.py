@@ -36,6 +36,7 @@ from .paraphrased_claims import question_statements, summary_pairs, summary_stat
 from .verifier_evaluation import EVALUATION, grouped_auroc, grouped_balanced_accuracy
 from .written_passages import ELSEWHERE, load_written, written_pairs
 from factlab.verification.tiny_verifier import (
+    DECISION,
     HEAD,
     NLI_LABELS,
     Reader,
@@ -419,7 +420,8 @@ def neutral_elsewhere(
 # %% ../../nbs/16_training/07_verifier.ipynb #c48
 LIMITS = ('English only.',
           'It compares what is said; it does not calculate, count, or resolve "the year before".',
-          'Evidence of more than 384 tokens is read in windows: what follows only from two distant places is not found.')
+          'By default it reads the three sentences of the evidence that are nearest to each sentence of the claim, with '
+          'tiny?evidence=whole windows of 384 tokens: what follows only from distant places is not found.')
 OPEN_LIMITS = ('Trained on encyclopedic, web and news text, some of it written for the purpose, on short claims and evidence of up to 150 '
                'words.',
                'On long abstractive summaries it is a weak signal: see the measured AUROC before relying on it.',
@@ -473,9 +475,10 @@ def train_verifier(
     made = save_verifier(model, work/'part', calibration)
     write_losses(made, losses)
     verifier = TinyVerifier(made)
-    verifier.name = 'tiny'  # the card goes with the part wherever it lies
+    verifier.name = 'tiny?evidence=whole'  # as it is called wherever the part lies; its decision is fitted afterwards
     if measure is not None: metrics += EVALUATION.check(measure(verifier, dev_sample(pairs))).to_dicts()
     card = verifier_card(pairs, settings, calibration, metrics, notes, own)
+    (Path(out)/DECISION).unlink(missing_ok=True)  # it was fitted to other weights
     return put_part(made, out, card, (WEIGHTS, CONFIG, HEAD, LOSSES)), losses
 
 def _calibrate(model: VerifierInTraining, pairs: pl.DataFrame, names: Mapping[str, str]) -> tuple[Calibration, list[dict]]:
