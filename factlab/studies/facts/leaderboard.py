@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ...audit.checks import PublishedCells, interval_checks, judge
-from ...audit.recomputed import compared, paper_cells, recomputed_cells
+from ...audit.checks import PublishedCells, interval_checks, judge, rank_checks
+from ...audit.recomputed import compared, paper_cells, recompute_cell, recomputed_cells
 from ...core.core import DataError
 from ...measures.ranking import condorcet_ranks, normal_draws, rank_probabilities, rank_ranges
 from ...reports.exhibits import make_cells
@@ -51,16 +51,15 @@ def leaderboard(
 
 # %% ../../../nbs/17_studies/02_facts/03_leaderboard.ipynb #c7
 def half_width_cells(exhibit: str, source: PublishedCells) -> list[dict]:
-    "A cell for each printed ±, with what score and n give."
+    "A cell for each printed ±, with what score and n give, and what the rounding of the score leaves open."
     sizes = {split: int(source.value((exhibit, 'All', f'{split} N'))) for split in SPLITS}
     cells = []
     for check in interval_checks(source):
         e, row, column = check.target
         if e != exhibit: continue
         n = sizes.get(column.partition(' ')[0], sum(sizes.values()))
-        printed = source.half_width(check.target)
-        said = {'row': row, 'column': column.replace('(%)', '±'), 'published': float(sum(printed)/2)}
-        cells.append(said | compared(printed, judge(check, source)[2]) | {'n': n, 'low': None, 'high': None})
+        said = {'row': row, 'column': column.replace('(%)', '±'), 'published': float(sum(source.half_width(check.target))/2)}
+        cells.append(said | recompute_cell(check, source) | {'n': n})
     return cells
 
 # %% ../../../nbs/17_studies/02_facts/03_leaderboard.ipynb #c9
@@ -69,23 +68,26 @@ def leaderboard_cells(
     seed: int = 0,
     draws: int = 10_000,
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
-) -> pl.DataFrame:  # CELLS: scores, their ±, the average, the rank with the range of 95 % of the draws, and each rank's probability in %
-    "A leaderboard recomputed from its scores."
+) -> pl.DataFrame:  # CELLS: scores, their ±, the average, the rank; and what is `simulated`
+    "A leaderboard recomputed from its scores; then, by drawing, the ranks that hold 95 % of the draws and each rank's probability in %."
     source, board = paper_cells(exhibit, frame), leaderboard(exhibit, frame)
     drawn, ranks = board.draws(draws, seed), condorcet_ranks(board.scores, 'mean')
-    ranges = {row['system']: row for row in rank_ranges(board.systems, ranks, drawn, ties='mean').iter_rows(named=True)}
+    rounding = {check.target[1]: judge(check, source)[2] for check in rank_checks(source) if check.target[0] == exhibit}
     widths = half_width_cells(exhibit, source)
     cells = []
     for cell in recomputed_cells(exhibit, frame=frame).to_dicts():
         if cell['column'] == 'Fused rank':
-            rank = ranges[cell['row']]
-            status = 'exact' if rank['rank'] == cell['published'] else 'finding'
-            cell |= {'ours': rank['rank'], 'low': rank['low'], 'high': rank['high'], 'status': status}
+            rank = int(ranks[board.systems.index(cell['row'])])
+            low, high = rounding.get(cell['row'], (rank, rank))
+            given = compared(None, (min(low, rank), max(high, rank)), rank)  # what rounding of the scores leaves open
+            cell |= given | {'status': 'exact' if rank == cell['published'] else 'finding'}
         place = (cell['row'], cell['column'].replace('(%)', '±'))
         cells += [cell, *[width for width in widths if (width['row'], width['column']) == place]]
-    chances = [{'row': row['system'], 'column': f'Rank {row["rank"]} (%)', 'ours': 100*row['probability'], 'status': 'exact'}
-               for row in rank_probabilities(board.systems, drawn, ties='mean').iter_rows(named=True)]
-    return make_cells(exhibit, [*cells, *chances])
+    simulated = [{'row': row['system'], 'column': 'Rank in 95 % of draws', 'ours': row['rank'], 'low': row['low'], 'high': row['high'],
+                  'status': 'simulated'} for row in rank_ranges(board.systems, ranks.tolist(), drawn, ties='mean').iter_rows(named=True)]
+    simulated += [{'row': row['system'], 'column': f'Rank {row["rank"]} (%)', 'ours': 100*row['probability'], 'status': 'simulated'}
+                  for row in rank_probabilities(board.systems, drawn, ties='mean').iter_rows(named=True)]
+    return make_cells(exhibit, [*cells, *simulated])
 
 # %% ../../../nbs/17_studies/02_facts/03_leaderboard.ipynb #c12
 def rank_grid(

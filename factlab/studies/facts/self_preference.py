@@ -81,7 +81,7 @@ def _preferences(table: str, board: Leaderboard, seed: int, draws: int) -> list[
             cells.append({'row': name, 'column': table + part, 'ours': of_scores(board.scores), 'low': low, 'high': high,
                           'status': 'exact'})
         low, high = np.quantile(way(drawn), (.025, .975))
-        cells.append(cells[-1] | {'column': f'{table} resampled', 'low': float(low), 'high': float(high)})
+        cells.append(cells[-1] | {'column': f'{table} resampled', 'low': float(low), 'high': float(high), 'status': 'simulated'})
     return cells
 
 def preference_cells(

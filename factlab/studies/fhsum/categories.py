@@ -44,7 +44,8 @@ def category_cells(
     exhibit: str,  # 'fhsum/table6' or 'fhsum/table7'
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CELLS
-    "The printed cells, recomputed where others determine them; then for each row the macro recall and the number of categories it is over."
+    """The printed cells, recomputed where others determine them, and a finding where no count gives an accuracy; then for each row the
+    macro recall and the number of categories it is over."""
     source = paper_cells(exhibit, frame)
     extra = []
     for link in recall_links(exhibit, source):

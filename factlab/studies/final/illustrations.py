@@ -50,22 +50,31 @@ def match_boxes(
     predicted: Sequence[str]|None,
     gold: Sequence[str],
     matched: Sequence[int|None]|None,  # for each prediction the number of the gold item, counted from 0
+    right: Sequence[int|None]|None = None,  # the matching that is right, where it is known
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # boxes and links for `plots.link_chart`
-    "Predicted on the left, gold on the right, each with its letter, and a line for each match."
+    """Predicted on the left, gold on the right, each with its letter, and a line for each match. Where the right matching is known, wrong
+    lines are marked, and a prediction that should have had one says so."""
     predicted, matched = list(predicted or []), list(matched or [None]*len(predicted or []))
-    left, right = letters(len(predicted)), letters(len(gold))
-    boxes = [{'side': 'left', 'label': label, 'text': text, 'tag': 'false alarm' if m is None else 'match'}
-             for label, text, m in zip(left, predicted, matched, strict=True)]
-    boxes += [{'side': 'right', 'label': label, 'text': text, 'tag': 'found' if i in matched else 'missed'}
-              for i, (label, text) in enumerate(zip(right, gold, strict=True))]
-    links = [{'left': left[p], 'right': right[g]} for p, g in enumerate(matched) if g is not None]
-    return BOXES.frame(boxes), LINKS.frame(links)
+    truth = matched if right is None else list(right)
+    left, side = letters(len(predicted)), letters(len(gold))
+    def tag(said: int|None, true: int|None) -> str:
+        if said is not None: return 'match' if said == true else 'wrong match'
+        return 'false alarm' if true is None else 'match not seen'
+    boxes = [{'side': 'left', 'label': label, 'text': text, 'tag': tag(*pair)}
+             for label, text, pair in zip(left, predicted, zip(matched, truth, strict=True), strict=True)]
+    found = {said for said, true in zip(matched, truth, strict=True) if said == true}
+    boxes += [{'side': 'right', 'label': label, 'text': text, 'tag': 'found' if i in found else 'missed'}
+              for i, (label, text) in enumerate(zip(side, gold, strict=True))]
+    links = [{'left': left[p], 'right': side[g]} | ({} if right is None else {'wrong': g != truth[p]})
+             for p, g in enumerate(matched) if g is not None]
+    known = dict(LINKS.columns) | ({} if right is None else {'wrong': pl.Boolean})
+    return BOXES.frame(boxes), pl.DataFrame(links, schema=known) if links else pl.DataFrame(schema=known)
 
 # %% ../../../nbs/17_studies/01_final/04_illustrations.ipynb #c10
 def known_example(
     study: Study,
     min_errors: int = 3,  # in the summary
-) -> dict:  # id, summary, gold, predicted, matched, reason
+) -> dict:  # id, summary, gold, predicted, matched, right, reason
     "A summary of the sample whose second descriptions and false alarm are the predictions, matched by the study's judge (Fig. 10)."
     row = load_sample().filter((pl.col('split') == 'test') & (pl.col('inconsistencies').list.len() >= min_errors)).row(0, named=True)
     gold = [each['description'] for each in row['inconsistencies']]
@@ -73,7 +82,7 @@ def known_example(
     predicted = [*second[1:], row['false_alarm']['description'], second[0]]
     judged, = study.matcher.match([row['summary']], [gold], [predicted], study.store)
     return {'id': row['id'], 'summary': row['summary'], 'gold': gold, 'predicted': predicted,
-            'matched': judged['matched'], 'reason': judged['reason']}
+            'matched': judged['matched'], 'right': [*range(1, len(gold)), None, 0], 'reason': judged['reason']}
 
 def illustrated_cells(exhibit: str, counts: Mapping[str, int|None], n: int = 1, unparsed: int = 0) -> pl.DataFrame:  # schema CELLS
     "What can be counted in an illustration."

@@ -98,7 +98,7 @@ def _submission(arguments: argparse.Namespace) -> str:
 # %% ../../../nbs/17_studies/00_oasis/02_commands.ipynb #c12
 def add_oasis(commands) -> None:
     "The commands `oasis …`."
-    summary = 'LLM-OASIS: files that its authors take'
+    summary = 'LLM-OASIS: the files of predictions that its authors accept'
     actions = commands.add_parser('oasis', help=summary, description=summary).add_subparsers(dest='action', required=True, metavar='ACTION')
     summary = 'write the JSON Lines file (id, factual) for the gold texts, whose labels are withheld'
     parser = actions.add_parser('submission', help=summary, description=summary)

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PAIR_SETS', 'SYSTEM_ANSWERS', 'PIPELINES', 'Tasks', 'oasis_tasks', 'reference_claims', 'claims_as_texts',
            'pair_tasks', 'load_tasks', 'Study', 'limited', 'load_part', 'dated', 'judge_answers', 'judge_run',
-           'corpus_of', 'by_rank', 'with_evidence', 'ReferenceClaims', 'pipeline_answers', 'verifier_answers',
-           'extraction_texts']
+           'system_answers', 'corpus_of', 'by_rank', 'with_evidence', 'ReferenceClaims', 'pipeline_answers',
+           'verifier_answers', 'extraction_texts']
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from ...core.core import DataError, Schema, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
 from ...data.datasets import fingerprint, load
 from ...models.adapters import CARD, TRAINED_PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
+from ...models.asking import RETRY_NOTE
 from ...models.prompts import Parsed
 from ...runs.runs import Run
 from .. import base
@@ -98,7 +99,7 @@ class Study(base.Study):
 
     MINIMUM = base.Study.MINIMUM | {'k': 1}
     PARAMETERS = ('limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed')
-    MANIFEST = ('data', 'models', 'parts', 'prompts', 'rows_are', 'second_asking', 'failed')
+    MANIFEST = ('data', 'models', 'parts', 'baselines', 'prompts', 'rows_are', 'second_asking', 'failed')
 
     def __post_init__(self):
         super().__post_init__()
@@ -158,7 +159,8 @@ def dated(
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c16
 SYSTEM_ANSWERS = Schema('answers', {
     'system': pl.String, 'run': pl.Int64, 'id': pl.String, 'group': pl.String, 'factual': pl.Boolean,
-    'predicted': pl.Boolean})  # null where it could not be read
+    'predicted': pl.Boolean,  # null where it could not be read
+    'forced': pl.Boolean})    # it could not be read, and is the likelier of the two labels
 
 def judge_answers(
     study: Study,
@@ -172,8 +174,9 @@ def judge_answers(
     parts = []
     for run in range(runs):
         found = judge_run(study, judge, model, rows, study.seed + run).predictions
-        answers = rows.join(found.select('id', predicted=~pl.col('inconsistent')), on='id', maintain_order='left')
-        parts.append(_system_answers(answers, system or model, run))
+        forced = pl.col('inconsistent').is_not_null() & pl.col('reason').str.contains(RETRY_NOTE, literal=True)
+        answers = rows.join(found.select('id', predicted=~pl.col('inconsistent'), forced=forced), on='id', maintain_order='left')
+        parts.append(system_answers(answers, system or model, run))
     return pl.concat(parts)
 
 def judge_run(study: Study, judge: FactualityJudge, model: str, rows: pl.DataFrame, seed: int) -> Run:
@@ -181,10 +184,11 @@ def judge_run(study: Study, judge: FactualityJudge, model: str, rows: pl.DataFra
     label = f'test/{judge.name} of seed {seed}'
     return study.once(('run', judge.name, model, seed), lambda: study.run(rows, judge, model, label, seed=seed))
 
-def _system_answers(answers: pl.DataFrame, system: str, run: int = 0) -> pl.DataFrame:
+def system_answers(answers: pl.DataFrame, system: str, run: int = 0) -> pl.DataFrame:
     "Rows with a prediction as answers of a system."
+    forced = pl.col('forced').fill_null(False) if 'forced' in answers.columns else pl.lit(False)
     return SYSTEM_ANSWERS.check(answers.select(
-        system=pl.lit(system), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted'))
+        system=pl.lit(system), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted', forced=forced))
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c21
 def corpus_of(study: Study):
@@ -238,7 +242,7 @@ def pipeline_answers(
                              verifier=study.part('verifier', study.verifier), k=study.k, store=study.store, stop_at_text_verdict=True)
         return found.texts.select('id', predicted='verdict')
     found = study.once(('pipeline', reference), make)
-    return _system_answers(study.texts.join(found, on='id', maintain_order='left'), PIPELINES[reference])
+    return system_answers(study.texts.join(found, on='id', maintain_order='left'), PIPELINES[reference])
 
 def verifier_answers(
     study: Study,
@@ -249,7 +253,7 @@ def verifier_answers(
     model = study.part('verifier', name)
     pairs = list(study.claims.select('evidence', 'text').iter_rows())
     chances = study.once(('verified', name), lambda: model.probabilities(pairs, study.store))
-    return _system_answers(study.claims.with_columns(predicted=pl.Series(chances.argmax(1) == 0, dtype=pl.Boolean)), f'Verifier ({name})')
+    return system_answers(study.claims.with_columns(predicted=pl.Series(chances.argmax(1) == 0, dtype=pl.Boolean)), f'Verifier ({name})')
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c28
 def extraction_texts(

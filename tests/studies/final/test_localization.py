@@ -1,12 +1,34 @@
 """The cells of FINAL's main table against a computation by hand, on a scripted detector whose faults are known."""
+from dataclasses import replace
+
 import polars as pl
 import pytest
+from sklearn.metrics import f1_score
 
 from factlab.data.datasets import load_sample
+from factlab.localization.matching import match_predictions
+from factlab.localization.methods import BINARY, COT, DETECT, PREDICTIONS, ZERO_SHOT
+from factlab.localization.rejected_claims import as_clause
+from factlab.measures.baselines import OVER_BASELINE
+from factlab.measures.metrics import matching_counts, matching_scores
+from factlab.models.asking import answers_frame
+from factlab.models.interface import ScriptedModel
 from factlab.reports.published import published_values
-from factlab.studies.final.example import UNREADABLE, scripted_parts
-from factlab.studies.final.localization import METHOD_SCORES, localization_cells, localization_counts, score_cells
-from factlab.studies.final.study import METHODS, Study
+from factlab.studies.final import localization
+from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_chart
+from factlab.studies.final.example import UNREADABLE, clauses, detector_answer, scripted_parts
+from factlab.studies.final.localization import (
+    LEFT_OUT,
+    METHOD_SCORES,
+    PAPER_CONTRASTS,
+    is_contrast,
+    localization_cells,
+    localization_counts,
+    score_cells,
+    unread_as_missed,
+    wording_cells,
+)
+from factlab.studies.final.study import BASELINES, METHODS, Study
 
 
 @pytest.fixture
@@ -15,19 +37,22 @@ def study(monkeypatch, tmp_path):
     return Study(judge='judge', verifier='overlap', limit=6, store=False, loaded=scripted_parts())
 
 
-def by_hand(method: str) -> tuple[dict[str, float|None], int, int]:
-    "Recall, precision and F1 of a method that asks for lists; how many summaries could be read, and how many could not."
-    tp = predicted = gold = read = 0
+def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None], int, int]:
+    """Recall, precision and F1 of a method that asks for lists; how many summaries were scored, and how many could not be read.
+    These find nothing, or are left out."""
+    tp = predicted = gold = scored = unread = 0
     documents = load_sample().filter(split='test').head(6).to_dicts()
     for document in documents:
         errors = len(document['inconsistencies'])
         flagged = {'self': errors > 1, 'oracle': errors > 0}.get(method.split('_')[0], True)
         if not flagged: found, right = 0, 0
         elif method == 'factscore' or method.endswith('_hint'): found = right = errors
-        elif 'cot' in method and document['id'] in UNREADABLE: continue
+        elif 'cot' in method and document['id'] in UNREADABLE:
+            found, right, unread = 0, 0, unread + 1
+            if leave_out: continue
         else: found, right = errors + 1, errors
-        tp, predicted, gold, read = tp + right, predicted + found, gold + errors, read + 1
-    return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, read, len(documents) - read
+        tp, predicted, gold, scored = tp + right, predicted + found, gold + errors, scored + 1
+    return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, scored, unread
 
 
 ASKED = [method for method in METHODS if method != 'rejected_claims' and not method.startswith('classifier')]
@@ -35,12 +60,108 @@ ASKED = [method for method in METHODS if method != 'rejected_claims' and not met
 def test_the_cells_are_those_by_hand(study):
     cells = {(cell['row'], cell['column']): cell for cell in localization_cells('final/table4', study, ['detector'], ASKED).to_dicts()}
     for method in ASKED:
-        expected, read, unread = by_hand(method)
+        expected, scored, unread = by_hand(method)
         for metric, value in expected.items():
             cell = cells[METHODS[method], f'detector {metric}']
             assert cell['ours'] == pytest.approx(value), (method, metric)
-            assert (cell['n'], cell['unparsed'], cell['status']) == (read, unread, 'measured')
+            assert (cell['n'], cell['unparsed'], cell['status']) == (scored, unread, 'measured') and scored == 6
             assert cell['low'] - 1e-9 <= value <= cell['high'] + 1e-9
+            assert cell['forced'] == (0 if method.startswith('self') else None)
+        expected, scored, unread = by_hand(method, leave_out=True)
+        cell = cells[METHODS[method], f'detector F1{LEFT_OUT}']
+        assert cell['ours'] == pytest.approx(expected['F1']) and (cell['n'], cell['unparsed']) == (scored, unread)
+
+
+def test_every_row_of_a_column_stands_on_all_summaries(study):
+    cells = localization_cells('final/table4', study, ['detector'])
+    own = cells.filter(pl.col('column').str.starts_with('detector'), pl.col('n').is_not_null())
+    assert set(own.filter(~pl.col('column').str.ends_with(LEFT_OUT))['n']) == {6}
+    assert own.filter(column='detector F1').height == len(METHODS) + len(BASELINES)
+    assert set(own.filter(column='detector F1', status='baseline')['row']) == set(BASELINES.values())
+
+
+def test_the_reading_that_leaves_out_is_the_score_of_what_was_read(study):
+    cells = localization_cells('final/table4', study, ['detector'])
+    counts = localization_counts(study, 'detector', METHODS | BASELINES)
+    read = matching_scores(counts, ['method'])
+    shown = cells.filter(pl.col('column').str.ends_with(LEFT_OUT)).select('row', 'ours', 'n', 'unparsed')
+    assert shown.rows() == read.select('method', pl.col('f1').cast(pl.Float64), 'n', 'unparsed').rows()
+    whole = unread_as_missed(counts)
+    assert whole['tp'].null_count() == 0 and whole.drop('tp').equals(counts.drop('tp')) and whole['tp'].sum() == counts['tp'].sum()
+
+
+def test_baselines_are_what_the_judge_says_of_them(study):
+    cells = localization_cells('final/table4', study, ['detector'])
+    f1 = dict(cells.filter(column='detector F1').select('row', 'ours').iter_rows())
+    rows, judge = study.rows('test'), study.matcher
+    def scored(lists) -> float:
+        given = answers_frame(PREDICTIONS, rows, [('ok', '', found) for found in lists], [[]]*rows.height)
+        return matching_scores(matching_counts(match_predictions(rows, given, judge, False)))['f1'][0]
+    assert f1['Baseline: nothing found'] == 0
+    claims = [[f'The text does not say that {as_clause(claim)}.' for claim in clauses(summary)] for summary in rows['summary']]
+    assert f1['Baseline: every claim'] == pytest.approx(scored(claims)) and scored(claims) > 0
+    assert f1['Baseline: one vague sentence'] == pytest.approx(scored([['The text is inconsistent.']]*6))
+    over = {cell['row']: cell for cell in cells.filter(column=f'detector F1{OVER_BASELINE}').to_dicts()}
+    best = max(f1[name] for name in BASELINES.values())
+    assert over.keys() == set(METHODS.values()) and all(cell['status'] == 'measured' for cell in over.values())
+    for name, cell in over.items(): assert cell['ours'] == pytest.approx(f1[name] - best) and cell['n'] == 6
+
+
+def test_contrasts_are_differences_of_the_table(study):
+    cells = localization_cells('final/table4', study, ['detector'])
+    f1 = dict(cells.filter(column='detector F1').select('row', 'ours').iter_rows())
+    found = {cell['row']: cell for cell in cells.filter(column='detector F1 contrast').to_dicts()}
+    assert list(found) == [f'{METHODS[first]} – {METHODS[second]}' for first, second in PAPER_CONTRASTS]
+    for row, cell in found.items():
+        first, _, second = row.partition(' – ')
+        assert cell['ours'] == pytest.approx(f1[first] - f1[second]) and cell['low'] <= cell['ours'] + 1e-9 and cell['n'] == 6
+    p = cells.filter(column='detector F1 contrast p')
+    assert p.height == len(found) and p['ours'].is_between(0, 1).all()
+    fewer = localization_cells('final/table4', study, ['detector'], ['cot', 'factscore'])
+    assert fewer.filter(is_contrast())['row'].unique().to_list() == ['CoT – FactScore']
+
+
+class Undecided:
+    "The scripted detector, which never says whether a summary is consistent; *no* is the likelier word for the first three."
+    def __init__(self, parts):
+        first = set(load_sample().filter(split='test').head(3)['summary'])
+        def answer(request):
+            if request.choices: return 'no' if any(summary in request.messages[0].content for summary in first) else 'yes'
+            return 'Hard to say.' if request.label == 'final/binary' else detector_answer(load_sample().to_dicts(), request)
+        self.parts = parts | {'undecided': ScriptedModel('undecided', answer, revision='1')}
+
+
+def test_forced_verdicts_are_counted_and_scored_apart(study):
+    parts = Undecided(study.loaded).parts
+    unsure = replace(study, loaded=parts)
+    cells = {(cell['row'], cell['column']): cell for cell in localization_cells('final/table4', unsure, ['undecided'], ASKED).to_dicts()}
+    assert {cells[METHODS[method], 'undecided F1']['forced'] for method in ('self_cot', 'self_cot_hint')} == {6}
+    assert cells['CoT', 'undecided F1']['forced'] is None
+    table8 = {(cell['row'], cell['column']): cell for cell in consistency_cells(unsure, ['undecided', 'detector']).to_dicts()}
+    truth = [len(document['inconsistencies']) > 0 for document in load_sample().filter(split='test').head(6).to_dicts()]
+    forced = f1_score(truth, [True]*3 + [False]*3)
+    said, taken = table8['undecided', 'F1'], table8['undecided', 'F1, forced']
+    assert (said['ours'], said['n'], said['unparsed'], said['forced']) == (0, 6, 6, 0)
+    assert taken['ours'] == pytest.approx(forced) and (taken['n'], taken['unparsed'], taken['forced']) == (6, 0, 6)
+    assert table8['undecided', f'F1{LEFT_OUT}']['n'] == 0 and ('detector', 'F1, forced') not in table8
+    always = f1_score(truth, [True]*6)
+    assert table8['Baseline: always inconsistent', 'F1']['ours'] == pytest.approx(always)
+    assert table8['undecided', f'F1, forced{OVER_BASELINE}']['ours'] == pytest.approx(forced - always)
+    off = replace(unsure, retry_unparsed=False)
+    assert not any('forced' in column for column in consistency_cells(off, ['undecided'])['column'])
+    said = ' '.join(consistency_chart(binarized_cells(unsure, ['undecided'])).to_dict()['title']['subtitle'])
+    assert 'undecided Binary: 6 unread' in said and 'undecided Binary, forced: 6 taken by likelihood' in said
+
+
+def test_rows_in_our_wording_are_named(study, monkeypatch):
+    prompts = {name: replace(prompt, source='paper') for name, prompt in (('cot', COT[0]), ('zero_shot', ZERO_SHOT[0]))}
+    asked = {'cot': (prompts['cot'],), 'zero_shot': (prompts['zero_shot'],), 'self_cot': (BINARY, prompts['cot']), 'factscore': (DETECT,)*3}
+    monkeypatch.setattr(localization, 'asked_prompts', lambda study, method, model: asked[method])
+    assert wording_cells('final/table4', study, 'detector', ['cot']).is_empty()
+    study.prompts = 'paper'
+    found = wording_cells('final/table4', study, 'detector', ['cot', 'zero_shot', 'self_cot', 'factscore'])
+    assert found.select('row', 'ours').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
+    assert set(found['column']) == {'detector prompts in our wording'}
 
 
 def test_printed_cells_stand_beside_ours(study):
@@ -58,7 +179,7 @@ def test_counts_name_what_could_not_be_read(study):
 
 
 def test_labels_that_name_nothing_have_a_column():
-    row = {'model': 'm', 'method': 'CoT', 'value': .2, 'low': .1, 'high': .3, 'n': 38, 'unparsed': 2, 'failed': 1}
+    row = {'model': 'm', 'method': 'CoT', 'value': .2, 'low': .1, 'high': .3, 'n': 38, 'unparsed': 2, 'failed': 1, 'forced': None}
     scores = METHOD_SCORES.frame([row | {'metric': metric, 'invalid': invalid} for metric, invalid in (('Recall', 3), ('F1', 3))])
     cells = score_cells('final/table4', scores)
     assert cells['column'].to_list() == ['m Recall', 'm F1', 'm invalid judge labels'] and cells['ours'].to_list() == [.2, .2, 3]

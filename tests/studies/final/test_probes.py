@@ -91,8 +91,17 @@ def test_the_cells_of_figure_6_are_those_of_the_script(models):
         mean, high = cells[title, 'mean P(True), exact'], cells[title, 'share above 0.9, exact']
         assert mean['ours'] == pytest.approx(part.mean()) and mean['low'] < part.mean() < mean['high'] and mean['n'] == len(part)
         assert high['ours'] == pytest.approx((part > .9).mean()) and high['low'] <= high['ours'] <= high['high']
-        assert (cells[title, 'Questions']['ours'], cells[title, 'Questions']['published']) == (len(part), published)
+        assert (cells[title, 'Facts asked about']['ours'], cells[title, 'Facts asked about']['published']) == (len(part), None)
+        assert (cells[title, 'Questions']['ours'], cells[title, 'Questions']['published']) == (None, published)
         assert cells[title, 'mean P(True), sampled']['n'] == 5
+    best = -1.
+    for name, score in (('always A', np.zeros(60)), ('longer answer', np.array([len(a.split()) + len(a)/1000 for a in asked['answer']])),
+                        ('shorter answer', -np.array([len(a.split()) + len(a)/1000 for a in asked['answer']]))):
+        rival = cells[f'Baseline: {name}', 'AUROC, exact']
+        assert rival['ours'] == pytest.approx(roc_auc_score(asked['truth'], score)) and (rival['status'], rival['n']) == ('baseline', 60)
+        best = max(best, rival['ours'])
+    over = cells['All', 'AUROC, exact over best baseline']
+    assert over['ours'] == pytest.approx(area['ours'] - best) and over['low'] < over['ours'] < over['high']
     assert cells['All', 'mass of the letters, exact']['ours'] == pytest.approx(.8)
     assert cells['All', 'move by order, exact']['ours'] == pytest.approx(0)
     bins = np.minimum((expected*10).astype(int), 9)
@@ -118,7 +127,7 @@ def test_answers_that_are_no_letter_are_counted_and_break_nothing(models):
     for name in ('exact', 'sampled'):
         area = cells['All', f'AUROC, {name}']
         assert (area['ours'], area['unparsed']) == (None, 6)
-        assert all(cells[row, f'mean P(True), {name}']['n'] == 0 for row, column in cells if column == 'Questions')
+        assert all(cells[row, f'mean P(True), {name}']['n'] == 0 for row, column in cells if column == 'Facts asked about')
     assert study.used['failed'] == 6
     assert ptrue_chart(asked, probes['exact'], 'mute').to_dict()
 
@@ -218,13 +227,13 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     models['blind'] = ScriptedModel('blind', answer, revision='1')
     study = Study(data=str(tmp_path/'mine.parquet'))
     asked, who = study_questions(study, 'blind', method='zero_shot')
-    assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'seen by nobody' in who
+    assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'confirmed by nobody' in who
     probes = ptrue_probes(study, asked, 'blind', samples=0)
     cells = by_cell(ptrue_cells(asked, probes))
-    assert (
-        sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Questions') == 3 and cells['All', 'AUROC, exact']['n'] == 0
-    )
-    assert any('seen by nobody' in line for line in ptrue_chart(asked, probes['exact'], 'blind', who).to_dict()['title']['subtitle'])
+    assert sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Facts asked about') == 3
+    assert cells['All', 'AUROC, exact']['n'] == 0
+    assert {row for row, column in cells if column == 'Facts asked about'} == {'Extrinsic, truth not known'}
+    assert any('confirmed by nobody' in line for line in ptrue_chart(asked, probes['exact'], 'blind', who).to_dict()['title']['subtitle'])
     kept = keep_questions(asked, probes['exact'], tmp_path/'kept.parquet')
     assert load_questions(tmp_path/'kept.parquet')['id'].to_list() == asked['id'].to_list()
     assert read_p_true(tmp_path/'kept.parquet') == {('blind', f'test {n}', 'gold:0'): kept['p_true'][n] for n in range(3)}
@@ -258,7 +267,7 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
         out=tmp_path / 'out',
     )
     assert result.manifest['questions']['rows'] == 2 and result.manifest['decided_by'] == who and result.manifest['judge'] is not None
-    assert {file.name for file in result.files} >= {'fig6.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(
+    assert {file.name for file in result.files} >= {'fig6.mine.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(
         file.is_file() for file in result.files
     )
 

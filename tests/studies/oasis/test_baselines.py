@@ -1,0 +1,213 @@
+"""Baselines of LLM-OASIS' tables: no page answers for itself, forced answers are counted, differences are those of the scores."""
+import numpy as np
+import polars as pl
+import pytest
+
+from factlab.core.core import DataError, UsageError
+from factlab.measures.comparison import mcnemar
+from factlab.models.interface import Response, ScriptedModel
+from factlab.studies.oasis.baselines import (
+    BASELINES,
+    answer_counts,
+    answers_by_words,
+    baseline_answers,
+    baseline_cells,
+    compared_answers,
+    task_rows,
+    word_overlap,
+)
+from factlab.studies.oasis.retrieval import claim_pages, is_baseline, recall_cells, study_task, system_recalls, with_distractors
+from factlab.studies.oasis.study import Study, judge_answers, system_answers
+from factlab.studies.oasis.tables import length_cells, pair_cells, prediction_cells, read_only, score_answers, score_rows, setting_cells
+from factlab.verification.judges import FactualityJudge
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+
+
+@pytest.fixture
+def study(home): return Study(limit=40, store=False)
+
+
+# ---- rivals -----------------------------------------------------------------------------------------------------------------------
+
+def test_a_page_does_not_answer_for_itself():
+    "Turning all labels of a page changes nothing that is said of it."
+    texts = [f'word{at % 7} word{at % 5} other' for at in range(40)]
+    truth, pages = [at % 3 == 0 for at in range(40)], [f'p{at//2}' for at in range(40)]
+    before = answers_by_words(texts, truth, pages)
+    turned = [not label if page == 'p4' else label for label, page in zip(truth, pages, strict=True)]
+    assert (answers_by_words(texts, turned, pages)[8:10] == before[8:10]).all()
+    assert answers_by_words(['', ' '], [True, False], ['a', 'b']).tolist() == [False, True]  # no words at all: the other page's label
+
+
+def test_overlap_by_hand():
+    assert word_overlap(['A b, a!', '', 'x'], ['b c', 'b', 'X']).tolist() == [.5, 0, 1]
+
+
+def test_rivals_of_each_task(study):
+    texts = baseline_answers(study, 'text')
+    assert list(texts) == ['majority', 'length', 'text words'] and set(study.used['baselines']) == {'chance', *texts}
+    rows = task_rows(study, 'text')
+    for name, part in texts.items():
+        assert part['id'].equals(rows['id']) and part['system'][0] == f'Baseline: {name}' and not part['forced'].any()
+    assert set(study.manifest()['baselines']) <= set(BASELINES)
+
+
+class Guesser:
+    "A verifier whose probabilities hang on the letters."
+    name, identity = 'guesser', {'verifier': 'guesser'}
+
+    def probabilities(self, pairs, store=None):
+        return np.array([[len(evidence + claim) % 7/10, .1, .2] for evidence, claim in pairs], np.float32)
+
+
+def test_the_label_does_not_reach_its_own_threshold():
+    "The labels of a page turned: its own answers stay as they are."
+    parts = {'tiny': Guesser(), 'cosine': Guesser()}
+    study, other = Study(limit=40, store=False, loaded=parts), Study(limit=40, store=False, loaded=parts)
+    claims, page = study.claims, study.claims['group'][0]
+    before = baseline_answers(study, 'claim')
+    turned = claims.with_columns(factual=pl.when(pl.col('group') == page).then(~pl.col('factual')).otherwise('factual'))
+    other._memo[('tasks',)] = study.tasks._replace(claims=turned)
+    after = baseline_answers(other, 'claim')
+    for name in ('length', 'word overlap', 'cosine', 'claim words', 'evidence words', 'verifier without evidence'):
+        same = before[name].filter(group=page)['predicted'].equals(after[name].filter(group=page)['predicted'])
+        assert same, name
+
+
+# ---- differences ------------------------------------------------------------------------------------------------------------------
+
+def made(study, predicted, system='made', run=0, forced=None) -> pl.DataFrame:
+    rows = study.texts.with_columns(predicted=pl.Series(predicted, dtype=pl.Boolean))
+    return system_answers(rows if forced is None else rows.with_columns(forced=pl.Series(forced)), system, run)
+
+
+def test_differences_are_those_of_the_scores(study):
+    truth = study.texts['factual']
+    right = [t if at % 4 else not t for at, t in enumerate(truth)]
+    runs = pl.concat([made(study, right), made(study, truth.to_list(), run=1)])
+    table = compared_answers(study, 'text', {'made': runs})
+    ours = table.row(0, named=True)
+    assert ours['score'] == pytest.approx(score_answers(runs).value/100) == pytest.approx(.875)
+    assert (ours['low'], ours['high']) == pytest.approx((score_answers(runs).low/100, score_answers(runs).high/100), abs=.02)
+    assert table.filter(name='chance')['score'].item() == .5 and table['clusters'][0] == 20
+    scores = {name: score_answers(part).value for name, part in baseline_answers(study, 'text').items()}
+    assert ours['difference'] == pytest.approx(.875 - max([50, *scores.values()])/100)
+
+
+def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(study):
+    truth = study.texts['factual'].to_list()
+    half = made(study, [t if at < 20 else None for at, t in enumerate(truth)])
+    assert compared_answers(study, 'text', {'half': half})['score'][0] == .5
+    nothing = made(study, [None]*40, 'down')
+    cells = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'down': nothing, 'half': half})
+    assert cells.filter(row='down').is_empty() and cells.filter(row='half')['column'].to_list() == ['ZS (%) over best baseline']
+    with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), study.texts['id'])
+
+
+# ---- forced answers ---------------------------------------------------------------------------------------------------------------
+
+def test_forced_answers_are_counted_and_left_out(study):
+    truth = study.texts['factual'].to_list()
+    answers = made(study, truth, forced=[at < 10 for at in range(40)])
+    whole, without = score_answers(answers), score_answers(read_only(answers))
+    assert (whole.n, whole.forced, whole.unparsed) == (40, 10, 0) and (without.n, without.forced, without.unparsed) == (30, 0, 10)
+    rows = {row['column']: row for row in score_rows('made', 'ZS (%)', answers)}
+    assert set(rows) == {'ZS (%)', 'ZS (%) read only'} and rows['ZS (%)']['forced'] == 10 and rows['ZS (%) read only']['n'] == 30
+    every = {row['column']: row for row in score_rows('made', 'ZS (%)', made(study, truth, forced=[True]*40))}
+    assert every['ZS (%) read only']['ours'] is None and every['ZS (%) read only']['n'] == 0 and every['ZS (%)']['ours'] == 100
+    assert [row['column'] for row in score_rows('made', 'ZS (%)', made(study, truth))] == ['ZS (%)']
+
+
+def test_a_judge_that_mumbles(home):
+    "Every second answer names no label, so the likelier label is taken: by the choices' probabilities, which say Factual."
+    def mumble(request):
+        if request.choices: return Response(text='Factual', choice_logprobs=(-.1, -2.0))
+        return 'Hard to say.' if request.messages[-1].content.endswith(tuple(odd)) else 'Not Factual'
+    study = Study(limit=8, store=False, loaded={'mumbler': ScriptedModel('mumbler', mumble, revision='1')})
+    odd = study.texts['text'].to_list()[1::2]
+    found = judge_answers(study, FactualityJudge('text'), 'mumbler')
+    assert found['forced'].to_list() == [False, True]*4 and found['predicted'].to_list() == [False, True]*4
+    cells = setting_cells('oasis/table5', study, 'text', ['mumbler'], 1)
+    cell = cells.filter(row='mumbler', column='ZS (%)').row(0, named=True)
+    assert (cell['n'], cell['forced'], cell['unparsed']) == (8, 4, 0)
+    assert cells.filter(row='mumbler', column='ZS (%) read only').select('n', 'unparsed').row(0) == (4, 4)
+    assert cells.filter(row='mumbler', column='ZS (%) over best baseline')['forced'].item() == 4
+    silent = Study(limit=8, store=False, retry_unparsed=False, loaded=study.loaded)
+    assert judge_answers(silent, FactualityJudge('text', retry_unparsed=False), 'mumbler')['forced'].any() is False
+
+
+def test_figures_3_and_4_have_both_counts(study):
+    truth = study.texts['factual'].to_list()
+    first = made(study, [True]*40, 'yes · RAG', forced=[at % 4 != 0 for at in range(40)])
+    both = pl.concat([first, made(study, truth, 'Pipeline')])
+    rivals = baseline_answers(study, 'text')
+    cells, tests = pair_cells(both, rivals)
+    assert tests.height == 1 and cells.filter(pl.col('ours').is_not_null())['row'][0] == 'yes · RAG'
+    cell = cells.filter(row='yes · RAG', column='p against Pipeline').row(0, named=True)
+    assert (cell['n'], cell['forced']) == (40, 30) and cell['ours'] == pytest.approx(mcnemar([0], [20])[0])
+    assert cells.filter(row='yes · RAG', column='p against Pipeline read only')['n'].item() == 10
+    against = cells.filter(row='Baseline: majority', column='p against Pipeline').row(0, named=True)
+    assert against['ours'] == pytest.approx(mcnemar([0], [20])[0]) and against['status'] == 'baseline' and against['forced'] == 0
+    assert not cells['column'].str.contains('p against Baseline').any()
+    counted, _ = prediction_cells(both, rivals)
+    assert counted.filter(row='yes · RAG', column='Factual, wrong')['ours'].item() == 20
+    only = counted.filter(pl.col('column').str.ends_with(' read only'), row='yes · RAG')
+    assert only['ours'].sum() == 10 and only['unparsed'].to_list() == [30]*4
+    assert counted.filter(row='Baseline: majority')['ours'].to_list() == [0, 0, 20, 20]
+
+
+def test_one_page_has_the_majority_alone(home):
+    yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
+    yes.count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
+    study = Study(limit=2, k=2, extractor='sentences', retriever='tiny', store=False, loaded={'yes': yes})
+    cells, curves = length_cells(study, ['yes'], [9])
+    rivals = cells.filter(pl.col('status') == 'baseline')
+    assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['ours'].to_list() == [50, 50]
+    assert curves.height == 2
+
+
+# ---- retrieval --------------------------------------------------------------------------------------------------------------------
+
+def test_recalls_against_the_best_baseline():
+    task = study_task('sample', 60)
+    recalls = system_recalls(['bm25', 'fusion:tiny'], task, [1, 5])
+    assert recalls['name'].to_list() == ['BM25 + MiniLM without fine-tuning']*2 + ['BM25']*2 + ['random']*2
+    for k in (1, 5):
+        part = {row['name']: row for row in recalls.filter(k=k).to_dicts()}
+        assert part['random']['score'] == pytest.approx(k/task.passages.height)
+        ours = part['BM25 + MiniLM without fine-tuning']
+        assert ours['best'] == 'BM25' and ours['difference'] == pytest.approx(ours['score'] - part['BM25']['score'])
+        assert ours['clusters'] == len(set(claim_pages(task))) < ours['n'] == 60
+    cells = recall_cells('oasis/tablec1', recalls, task.passages.height)
+    assert cells.filter(row='Passages', column='count')['ours'].item() == 388
+    assert cells.filter(row='Baseline: BM25')['status'].to_list() == ['baseline']*2
+    assert [is_baseline(name) for name in ('bm25', 'tiny', 'retriever', 'fusion', 'intfloat/e5-base-v2', 'tiny?adapter=/a')] == [
+        True, True, False, False, True, False]
+
+
+def test_a_random_draw_finds_its_share():
+    "k of N passages drawn at random hold k/N of the relevant ones, by drawing."
+    task = study_task('sample', 40)
+    rng, n = np.random.default_rng(0), task.passages.height
+    found = [np.mean([len(set(rng.permutation(n)[:30].tolist()) & wanted)/len(wanted) for wanted in task.relevant()]) for _ in range(60)]
+    assert np.mean(found) == pytest.approx(30/n, abs=.012)
+
+
+def test_further_passages_come_from_what_is_at_hand(monkeypatch, tmp_path):
+    task = study_task('sample', 5)
+    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    assert with_distractors(task, 100).passages.height == task.passages.height
+    from factlab.studies.oasis import retrieval
+    own = pl.Series([f'This is passage {at} of another source, and it has more than twelve words.' for at in range(30)])
+    both = pl.concat([own, task.passages['text'].head(3)])
+    monkeypatch.setattr(retrieval, '_texts_of', lambda source: both if source == 'wice' else own[:0])
+    larger = with_distractors(task, 20)
+    assert larger.passages.height == task.passages.height + 20 and larger.passages['id'].n_unique() == larger.passages.height
+    assert larger.passages.equals(with_distractors(task, 20).passages) and not larger.passages['text'].is_duplicated().any()
+    assert with_distractors(task, 99).passages.height == task.passages.height + 30
+    with pytest.raises(UsageError, match='distractors'): with_distractors(task, -1)
