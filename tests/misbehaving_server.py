@@ -143,7 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_): pass
 
     def do_GET(self):
-        send(self, {'object': 'list', 'data': [{'id': name, 'object': 'model'} for name in self.server.owner.models]})
+        entries = [{'id': model, 'object': 'model'} if isinstance(model, str) else model for model in self.server.owner.models]
+        send(self, {'object': 'list', 'data': entries})
 
     def do_POST(self):
         owner = self.server.owner
@@ -163,7 +164,7 @@ class _Server(ThreadingHTTPServer):
 class MisbehavingServer:
     "The server, from entering the `with` block to leaving it."
 
-    def __init__(self, script: Callable[[Call], Callable] = lambda call: answer(), models: tuple[str, ...] = ('any',)):
+    def __init__(self, script: Callable[[Call], Callable] = lambda call: answer(), models: tuple[str|dict, ...] = ('any',)):
         self.script, self.models = script, models
         self.calls: list[Call] = []
         self.now, self.most_at_once = 0, 0

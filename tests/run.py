@@ -97,7 +97,7 @@ def papers() -> None:
             str(BIN / 'factlab'), 'reproduce', '--limit', '4', '--jobs', '2', '--out', str(out), FACTLAB_HOME=home, OMP_NUM_THREADS='1'
         )  # two at once, as below
         exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
-        missing = [str(path.relative_to(ROOT)) for path in exhibits if not (out/path.parent.name/f'{path.stem}.csv').is_file()]
+        missing = [str(path.relative_to(ROOT)) for path in exhibits if not any((out/path.parent.name).glob(f'{path.stem}.*csv'))]
         if missing: raise AssertionError(f'no results of {missing}')
 
 
@@ -148,12 +148,33 @@ def audit() -> None:
         call('diff', '-u', str(ROOT/'figures'/'audit.md'), str(page))
 
 
+def results() -> None:
+    "Every exact result is what its notebook writes, the gallery is that of the files; measured results of older code are named."
+    with tempfile.TemporaryDirectory() as home:
+        out = Path(home)/'figures'
+        call(str(BIN/'factlab'), 'reproduce', '--status', 'exact', '--out', str(out), FACTLAB_HOME=home, FACTLAB_PROGRESS='0')
+        made = [path.relative_to(out) for path in sorted(out.rglob('*')) if path.suffix in ('.csv', '.json', '.svg')]
+        differing = [str(path) for path in made if not _same(ROOT/'figures'/path, out/path)]
+    if differing:
+        raise AssertionError(f'figures has other {", ".join(differing)}: make them again with factlab reproduce --status exact')
+    call(sys.executable, '-c', 'from pathlib import Path; from factlab.reports.exhibits import write_gallery; before = '
+         'Path("figures/README.md").read_bytes(); write_gallery(Path("figures")); assert before == Path("figures/README.md").read_bytes(), '
+         '"figures/README.md was not that of its files: it is now"')
+    subprocess.run([str(BIN/'factlab'), 'reproduce', '--stale'], cwd=ROOT, check=False)  # named, not refused
+
+
+def _same(committed: Path, made: Path) -> bool:
+    "Are two files the same? What was counted on a sample is not committed where the paper's own data are."
+    if not committed.is_file(): return not made.name.count('.') > 1 and committed.with_name(f'{made.stem}.final{made.suffix}').is_file()
+    return committed.read_bytes() == made.read_bytes()
+
+
 def readme() -> None:
     "README is what index.ipynb says, and its snippets run."
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, types, exported, clean, units, library, papers, training, audit, readme)
+STEPS = (lint, types, exported, clean, units, library, papers, training, audit, results, readme)
 
 
 def main(names: list[str]) -> int:

@@ -75,10 +75,30 @@ def _exit_code(outcomes) -> int:
               file=sys.stderr)
     return int(any(not outcome.done for outcome in outcomes))
 
+# %% ../../nbs/19_cli/04_reproduce.ipynb #g1
+def _closing_lines(outcomes, tour: bool) -> str:
+    "Where the results lie, and after a tour what it left out."
+    from pathlib import Path
+    files = [Path(outcome.file) for outcome in outcomes if outcome.status != 'error' and outcome.file]
+    lines = [f'{sum(outcome.seconds for outcome in outcomes)/60:.1f} minutes']
+    if files: lines.append(f'tables, charts and manifests: {files[0].parent.parent} (README.md shows all of them)')
+    if tour: lines.append('a tour: language models were asked few rows. In full, and the other exhibits: factlab reproduce')
+    return '\n'.join(lines)
+
+def _stale(out: str|None) -> int:
+    "Name the results that today's code did not make, and the commands that make them again; 1 when there are some."
+    from factlab.reports.reproduce import remaking, stale_results
+    found = stale_results(out)
+    for id, data, wrong in found: print(f'{id:18} {f"on {data}: " if data else ""}{wrong}')
+    if found: print('\nmake them again:', *remaking(found), sep='\n  ')
+    else: print("every result is of today's code")
+    return int(bool(found))
+
 # %% ../../nbs/19_cli/04_reproduce.ipynb #c14
 def _reproduce(arguments: argparse.Namespace) -> int:
     from factlab.reports.reproduce import estimate, outcome_table, plain_table, run_exhibits
-    chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, parameters=_parameters(arguments))
+    if arguments.stale: return _stale(arguments.out)
+    chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, tour=arguments.tour, parameters=_parameters(arguments))
     def report(outcome):
         line = f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip()
         print(line, file=sys.stderr, flush=True)
@@ -87,7 +107,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         print(_estimate_text(table))
     else:
         outcomes = run_exhibits(**chosen, out=arguments.out, jobs=arguments.jobs, report=report)
-        print('\n' + plain_table(outcome_table(outcomes)))
+        print('\n' + plain_table(outcome_table(outcomes).drop('file')))
+        print('\n' + _closing_lines(outcomes, arguments.tour))
     return _exit_code(outcomes)
 
 # %% ../../nbs/19_cli/04_reproduce.ipynb #c15
@@ -101,6 +122,9 @@ def add_reproduce(commands) -> None:
     add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4; all when none is named')
     add('--paper', help='all exhibits of this paper')
     add('--status', help='only exact, measured or illustrated ones')
+    add('--tour', action='store_true',
+        help='a tour in minutes (`make reproduce`): what is exact, and part of what is measured, on few rows, into figures/tour')
+    add('--stale', action='store_true', help="run nothing; name the results that today's code did not make")
     add('--model', nargs='+', action='extend', metavar='M', help='models, one column each: tiny, hf:…, vllm:…, openai:…?base_url=…')
     add('--judge', metavar='J', help='encoder (the offline matcher) or a model')
     add('--data', metavar='D',

@@ -1,4 +1,4 @@
-"""The rules on items that break one each; builds that are answered well, badly, or killed; views counted by formula and by loop."""
+"""The rules on items that break one each; builds that are answered well, badly, or killed."""
 import json
 import os
 import subprocess
@@ -13,18 +13,8 @@ from misbehaving_server import MisbehavingServer, answer, slow, status, wait_unt
 
 from factlab.claims.generation import EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIFIED, build, draw_passage, read_build, read_pages
 from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
-from factlab.claims.training_views import (
-    STATED_ELSEWHERE,
-    built_shares,
-    extraction_pairs,
-    mine_neutral,
-    nli_triplets,
-    resource_sizes,
-    retriever_pairs,
-    token_counts,
-    training_data,
-)
-from factlab.core.core import DataError, ModelError, RunError, UsageError
+from factlab.claims.training_views import STATED_ELSEWHERE, built_shares, training_data
+from factlab.core.core import DataError, RunError, UsageError
 from factlab.data.corpora import OASIS
 from factlab.models.interface import Response, ScriptedModel
 from factlab.text.sentences import split_sentences
@@ -315,61 +305,6 @@ def test_our_prompts_say_every_rule_that_is_checked():
 
 # ---- views -------------------------------------------------------------------------------------------------------------------------
 
-def test_extraction_and_retriever_pairs_are_what_loops_give():
-    assert extraction_pairs(DATA).select('text', 'claims').rows() == [(GOOD['passage'], GOOD['claims'])]*2
-    loop = [(row['id'], f'{kind}/{text}', claim, row[text]) for row in (GOOD, ALONE) for text in ('passage', 'factual', 'unfactual')
-            for kind, claims in (('claim', row['claims']), ('falsified', [row['falsified']])) for claim in claims]
-    assert sorted(retriever_pairs(DATA).select('id', 'kind', 'claim', 'passage').iter_rows()) == sorted(loop) and len(loop) == 2*(3*4 + 3)
-
-
-def test_triplets_are_what_a_loop_gives():
-    loop = []
-    for row in (GOOD, ALONE):
-        for claim in row['claims']: loop += [(claim, row['passage'], 'ENT'), (claim, row['factual'], 'ENT')]
-        loop += [(row['falsified'], row['passage'], 'CONTR'), (row['falsified'], row['factual'], 'CONTR'),
-                 (row['falsified'], row['unfactual'], 'ENT'),
-                 (row['claims'][row['altered']], row['unfactual'], 'CONTR')]
-    found = nli_triplets(DATA)
-    assert sorted(found.select('claim', 'evidence', 'label').iter_rows()) == sorted(loop) and len(loop) == 2*(2*4 + 4)
-    assert found['id'].is_unique().all() and set(found['group']) == {'Lund', 'Mora'}
-
-
-class Seeded:
-    "A verifier with an opinion on every pair that depends on nothing but the pair."
-    def probabilities(self, pairs, store=None):
-        raw = np.array([[len(evidence)*7 % 5 + 1, (len(evidence)*len(claim)) % 4 + 1, 2] for evidence, claim in pairs], dtype=float)
-        return raw/raw.sum(1, keepdims=True)
-
-
-def test_neutral_evidence_is_the_argmax_and_the_first_of_equals():
-    neutral = mine_neutral(DATA, Seeded())
-    expected = []
-    for claim in GOOD['claims']:
-        scores = Seeded().probabilities([(evidence, claim) for evidence in GOOD['page_passages']])[:, 1]
-        expected.append((claim, GOOD['page_passages'][int(np.argmax(scores))], 'NEUT'))
-    assert neutral.select('claim', 'evidence', 'label').rows() == expected
-    assert nli_triplets(DATA, neutral).height == 2*12 + 4 and mine_neutral(DATA.tail(1), Seeded()).is_empty()
-
-
-def test_a_verifier_that_gives_no_numbers_is_refused():
-    class Broken:
-        def probabilities(self, pairs, store=None): return np.full((len(pairs), 3), np.nan)
-    with pytest.raises(ModelError): mine_neutral(DATA, Broken())
-
-
-def test_views_of_nothing_are_empty():
-    nothing = DATA.head(0)
-    assert extraction_pairs(nothing).is_empty() and retriever_pairs(nothing).is_empty() and nli_triplets(nothing).is_empty()
-    assert mine_neutral(nothing, Seeded()).is_empty()
-
-
-def test_sizes_are_what_loops_count():
-    sizes = {cell['column']: cell for cell in resource_sizes(DATA)}
-    assert sizes['Claims']['ours'] == 8 and sizes['Avg. Claims per Passage']['ours'] == 4 and sizes['Pages']['ours'] == 2
-    assert token_counts(pl.Series(['It is 3.5, no?', ''])).tolist() == [8, 0]
-    assert sizes['Avg. Tokens per Claim']['ours'] == pytest.approx(np.mean(token_counts(pl.Series(GOOD['claims']))))
-
-
 def test_rules_are_asked_of_what_could_be_read(tmp_path):
     bad = {'00': Response(text='{"step.1"', finish_reason='length'), '01': Response(finish_reason='error', error='down'), '02': 'Sorry.',
            '03': {'falsified': "Lund03's cathedral is not built of sandstone."}}
@@ -423,11 +358,6 @@ def test_a_page_with_a_row_that_is_held_out_trains_nothing(tmp_path):
     assert [split for _, split in cut].count('dev') == 4 and len({page for page, split in cut if split == 'dev'}) == 2
     for rows in ([('A', 'train'), ('B', 'train')], [('A', 'test'), ('B', 'validation')], [('A', 'train'), ('A', 'test')]):
         with pytest.raises(DataError, match='3 or more'): splits(*rows)
-
-
-def test_triplets_of_an_item_are_known_by_their_ids():
-    found = nli_triplets(DATA)
-    assert {id.split('#')[0] for id in found['id']} == {*DATA['id']} and found['id'].is_unique().all()
 
 
 def test_shares_are_of_what_could_break_the_rule(tmp_path):

@@ -179,7 +179,7 @@ def started(home, monkeypatch) -> list:
     "What would have been run: exhibits, parameters. Nothing is."
     runs = []
     monkeypatch.setattr('factlab.reports.reproduce._run_all',
-                        lambda ids, parameters, out, jobs: iter(runs.append((ids, dict(parameters))) or ()))
+                        lambda given, out, jobs: iter(runs.append((list(given), dict(next(iter(given.values()))))) or ()))
     return runs
 
 
