@@ -86,6 +86,7 @@ class TakesApart:
         "Stage 1: status, reason and claims of each row's summary, and the responses."
         return stated_claims(rows['summary'].to_list(), self.form, model, store, **sampling)
 
+# %% ../../nbs/09_localization/04_rejected_claims.ipynb #3c573820
 @dataclass(frozen=True)
 class RejectedClaims(TakesApart):
     "Claims of the summary that the verifier does not find supported by any part of the text, each described."
