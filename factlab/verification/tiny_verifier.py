@@ -353,7 +353,7 @@ def decision_features(
     cosine, short = np.array([one.cosine for one in near]), [one.n_sentences <= sentences for one in near]
     few = [(evidence if whole else one.text, claim) for one, whole, (evidence, claim) in zip(near, short, pairs, strict=True)]
     twice = np.flatnonzero((cosine < TOLD) & ~np.array(short, bool))
-    read = verifier.probabilities([*few, *(pairs[at] for at in twice)], store)
+    read = verifier.probabilities([*few, *(pairs[at] for at in twice.tolist())], store)
     reading, both = read[:len(pairs)], _log_odds(read)*[1, 1, -1]
     seen = both[:len(pairs)].copy()
     seen[twice] = (seen[twice] + both[len(pairs):])/2
