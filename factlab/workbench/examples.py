@@ -22,7 +22,7 @@ from ..core.core import DataError, FactlabError, Schema, UsageError
 from ..data.datasets import fingerprint, load, load_sample
 from ..error_analysis.annotations import ITEMS
 from ..error_analysis.categoriser import find_focus
-from ..localization.matching import MATCHES, MatchingJudge, load_judge, match_predictions
+from ..localization.matching import DEFAULT_JUDGE, MATCHES, MatchingJudge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS
 from ..models.encoder import Encoder
 from ..reports.theme import drawable
@@ -127,7 +127,7 @@ def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None, judge: str|Match
     nothing = pl.DataFrame(schema={'id': pl.String, 'matched': pl.List(pl.Int64)})
     ready = joined.filter(pl.col('gold').is_not_null() & pl.col('predicted').is_not_null() & (pl.col('status') == 'ok'))
     if ready.is_empty(): return nothing, []
-    if matches is None and judge is None: return nothing, ['Nothing is matched yet: pass matches=, or a judge= such as "encoder".']
+    if matches is None and judge is None: return nothing, [f'Nothing is matched yet: pass matches=, or a judge= such as {DEFAULT_JUDGE!r}.']
     if matches is None:
         blank = {name: pl.lit(None, kind).alias(name) for name, kind in PREDICTIONS.columns.items() if name not in ready.columns}
         predictions = ready.with_columns(*blank.values()).select(*PREDICTIONS.columns)

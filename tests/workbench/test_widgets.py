@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
-from factlab.localization.matching import MATCHES
+from factlab.localization.matching import DEFAULT_JUDGE, MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
@@ -180,7 +180,7 @@ def test_a_run_made_here_finds_its_own_rows(tmp_path):
     assert 'not exactly those' in rows_of(changed)[1][0]
     with pytest.raises(DataError, match='rows='):
         rows_of(Run(run.manifest | {'dataset': {'name': 'gone.jsonl'}}, run.folder, run.predictions))
-    examples = read_examples(run, judge='encoder')
+    examples = read_examples(run, judge=DEFAULT_JUDGE)
     assert rows['id'].to_list() == sample['id'].to_list() and examples.model == 'scripted' and examples.frame['matched'].null_count() == 0
     assert examples.frame['categories'].to_list() == sample['categories'].to_list()
 
