@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -173,9 +174,26 @@ class Error:
     span: str|None = None  # the words in the summary, where the data has them
     category: str|None = None
     evidence: str|None = None
+    doubts: tuple[str, ...] = ()  # of each prediction: 'wrong match' or 'match not seen' where the right match is known, else ''
 
     @property
     def text(self) -> str: return self.gold if self.gold is not None else self.predicted[0]
+
+@cache
+def _known_matches() -> dict[tuple[str, str], str|None]:
+    "Which annotated error of the sample a description names, by summary and description; None: no error."
+    known: dict[tuple[str, str], str|None] = {}
+    for row in load_sample().iter_rows(named=True):
+        known[row['summary'], row['false_alarm']['description']] = None
+        for error in row['inconsistencies']:
+            for said in ('description', 'paraphrase'): known[row['summary'], error[said]] = error['description']
+    return known
+
+def _doubt(example: dict, prediction: str, match: str|None) -> str:
+    "What is wrong with a match, where the right one is known."
+    right = _known_matches().get((example['summary'], prediction), match)
+    if right not in (example['gold'] or []): right = None
+    return '' if right == match else 'match not seen' if match is None else 'wrong match'
 
 def errors_of(
     example: dict,  # a row of EXAMPLES
@@ -186,11 +204,15 @@ def errors_of(
     errors = []
     for g, description in enumerate(gold):
         mine = tuple(predicted[p] for p, to in enumerate(matched or []) if to == g)
+        doubts = tuple(_doubt(example, text, description) for text in mine)
         kind = 'gold' if matched is None else 'matched' if mine else 'missed'
-        errors.append(Error(g + 1, kind, f'gold:{g}', description, mine, known('spans', g), known('categories', g), known('evidence', g)))
+        errors.append(Error(g + 1, kind, f'gold:{g}', description, mine, known('spans', g), known('categories', g), known('evidence', g),
+                            doubts))
     alone = [p for p in range(len(predicted)) if matched is None or matched[p] is None]
     kind = 'predicted' if matched is None else 'invented'
-    return errors + [Error(len(gold) + n, kind, f'predicted:{p}', None, (predicted[p],)) for n, p in enumerate(alone, 1)]
+    def unseen(text: str) -> tuple[str, ...]: return () if matched is None else (_doubt(example, text, None),)
+    return errors + [Error(len(gold) + n, kind, f'predicted:{p}', None, (predicted[p],), doubts=unseen(predicted[p]))
+                     for n, p in enumerate(alone, 1)]
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c23
 def error_items(
