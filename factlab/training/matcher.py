@@ -252,9 +252,9 @@ def constant_f1(
     "F1 of predictions that name no error of their summary."
     found = {}
     for name, cases in constant_predictions(rows).items():
-        lists = [cases[column].to_list() for column in ('summary', 'gold', 'predicted')]
-        matched = [{m for m in each['matched'] if m is not None} for each in judge.match(*lists, store)]
-        found[name] = 2*sum(map(len, matched))/sum(cases[column].list.len().sum() for column in ('gold', 'predicted'))
+        summaries, gold, predicted = (cases[column].to_list() for column in ('summary', 'gold', 'predicted'))
+        matched = [{m for m in each['matched'] if m is not None} for each in judge.match(summaries, gold, predicted, store)]
+        found[name] = 2*sum(map(len, matched))/(sum(map(len, gold)) + sum(map(len, predicted)))
     return found
 
 # %% ../../nbs/16_training/08_matcher.ipynb #mt19
@@ -312,7 +312,7 @@ def held_out_counts(
         findings = sample_findings('dev').filter(pl.col('summary').is_in(held['summary'].implode()))
         with TemporaryDirectory() as folder:
             judge = OfflineJudge(str(fit_matcher(folder, store, held['id'].to_list())))
-            total += list(finding_counts(judge, findings, store).values())
+            total += np.array(list(finding_counts(judge, findings, store).values()))
     return dict(zip(ErrorRates._fields, total.tolist(), strict=False))
 
 # %% ../../nbs/16_training/08_matcher.ipynb #mt20

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -224,7 +224,8 @@ def noise_cells(
     if sensitivity is None or specificity is None:
         judged = noise_cells(counts, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
         return judged.filter(pl.col('column').str.contains(' Judged'))
-    by, rates = ['model', 'method'], {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed, 'unparsed': 'wrong'}
+    by = ['model', 'method']
+    rates: dict[str, Any] = {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed, 'unparsed': 'wrong'}
     noisy = judge_noise(counts, by, draws=draws, **rates).filter(metric='f1')
     right = corrected_scores(counts, by, **rates).filter(metric='f1').select(*by, 'corrected', corrected_low='low', corrected_high='high')
     cells = []

@@ -153,7 +153,7 @@ def test_what_all_runs_ask_together_is_what_each_would_ask(models, monkeypatch, 
 
 def test_a_local_model_that_decodes_greedily_is_run_once(models):
     models['steady'].identity = models['steady'].identity | {'engine': 'transformers'}
-    study = Study(limit=4)
+    study = Study(judge='encoder', limit=4)  # a judge that asks no model, and sees matches in these scripted answers
     assert repeats_itself(study, 'steady') and not repeats_itself(study, 'moody')
     assert not repeats_itself(another_run(study, 0, .7), 'steady') and not repeats_itself(Study(judge='judge', limit=4), 'steady')
     cells = run_cells(repeat_counts(study, ['steady', 'moody'], ['zero_shot'], 3))
