@@ -299,7 +299,7 @@ def test_judge_noise_is_that_of_flipping_every_decision(rates):
 
 
 def test_methods_without_a_score_and_judges_that_know_nothing():
-    frame = pl.concat([made(), made(methods=(('FactScore', .5),)).with_columns(tp=pl.lit(None, pl.Int64), n_predicted=pl.lit(0))])
+    frame = pl.concat([made(), made(methods=(('FactScore', .5),)).with_columns(tp=pl.lit(None, pl.Int64), n_predicted=pl.lit(0, pl.Int64))])
     cells = noise_cells(frame, draws=50)
     silent, size = cells.filter(row='FactScore'), frame.filter(method='FactScore').height
     assert silent.filter(column='m F1').select('ours', 'low', 'n', 'unparsed').row(0) == (0, 0, size, size)  # finds nothing, as in Table 4
