@@ -7,7 +7,7 @@ __all__ = ['JUDGED', 'VERDICTS', 'SIMILAR', 'SHOW_RESPONSES', 'SORT_RESPONSES', 
            'JudgedResponses', 'like_sentences', 'read_responses', 'sample_judged', 'ResponseQuery', 'select_responses',
            'JudgedSentence', 'sentences_of', 'find_quoted', 'sentence_places', 'sentence_items', 'gold_of_labels']
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #82292bf6
+# %% ../../nbs/18_workbench/10_responses.ipynb #2a9b3ae8
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from ..studies.facts.data_sets import load_facts_sample
 from ..text.sentences import split_sentences
 from .examples import word_scores
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #6d68e422
+# %% ../../nbs/18_workbench/10_responses.ipynb #c6406f0d
 _TEXTS = ('id', 'responder', 'request', 'document', 'response')
 _MORE = ('request_id', 'system', 'status', 'reason')  # columns of responses that may be missing
 _LABELLED = pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpt': pl.String}))
@@ -57,7 +57,7 @@ class JudgedResponses(NamedTuple):
     run: str = 'responses'  # names the file of labels
     notes: tuple[str, ...] = ()  # what is missing or does not fit
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #de5673df
+# %% ../../nbs/18_workbench/10_responses.ipynb #8160899f
 SIMILAR = .6  # F1 of words from which a judge's sentence is taken for one of the response
 
 def _keyed(text: pl.Expr) -> pl.Expr:
@@ -76,7 +76,7 @@ def like_sentences(
     scores = [2*len(words & other)/max(len(words) + len(other), 1) for other in others]
     return [int(np.argmax(scores))] if scores and max(scores) >= SIMILAR else []
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #c391275d
+# %% ../../nbs/18_workbench/10_responses.ipynb #6f904e09
 def _own_sentences(responses: pl.DataFrame) -> pl.DataFrame:
     "Sentences, gold labels and passages of each response; `gold` is null where nothing is known."
     split = pl.Series([split_sentences(text or '') for text in responses['response']], dtype=pl.List(pl.String))
@@ -96,7 +96,7 @@ def _aligned(own: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     rest = rest.with_columns(at=pl.Series(places, dtype=pl.List(pl.Int64))).explode('at')
     return pl.concat([exact.select(rest.columns), rest]).sort('verdict', 'order', 'at')
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #10fb3190
+# %% ../../nbs/18_workbench/10_responses.ipynb #c5f0ae31
 _RANK = ('contradictory', 'unsupported', 'unread', 'supported', 'no_rad')  # the worst first
 _BOTH = ('place', 'at')
 
@@ -125,7 +125,37 @@ def _compared(verdicts: pl.DataFrame) -> pl.DataFrame:
     return verdicts.with_columns(against_judges=other, against_sentences=pl.col('verdict').is_in(split.implode()),
                                  against_gold=(accurate != pl.col('gold_accurate')).fill_null(False))
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #b800508d
+# %% ../../nbs/18_workbench/10_responses.ipynb #0d065cc2
+def _checked(responses: pl.DataFrame) -> pl.DataFrame:
+    "The responses with all columns of texts, missing ones blank. Raises `DataError` for what cannot be shown."
+    if lacking := [name for name in _TEXTS if responses.schema.get(name) not in (pl.String, pl.Null)]:
+        raise DataError(f'the responses lack the text columns {", ".join(lacking)}: expected {", ".join(_TEXTS)}')
+    twice = responses['id'].filter(responses['id'].is_duplicated())
+    if len(twice): raise DataError(f'two responses have the id {twice[0]!r}: an id names one response')
+    blank = [pl.lit('').alias(name) for name in _MORE if name not in responses.columns]
+    return responses.with_columns(blank).select(pl.col(*_TEXTS, *_MORE).cast(pl.String).fill_null(''))
+
+def _with_gold(responses: pl.DataFrame, gold: pl.DataFrame|None) -> pl.DataFrame:
+    "The responses with their sentences, and the gold labels of these where there are any."
+    if gold is None: gold = pl.DataFrame(schema={'id': pl.String, 'sentences': _GOLD})
+    if gold.schema.get('id') != pl.String or gold.schema.get('sentences') != _GOLD:
+        raise DataError(f'the gold labels have the columns {dict(gold.schema)}: expected id and sentences, {_GOLD}')
+    twice = gold['id'].filter(gold['id'].is_duplicated())
+    if len(twice): raise DataError(f'two rows of gold have the id {twice[0]!r}: an id names one response')
+    accurate = pl.col('accurate') if 'accurate' in gold.columns else pl.lit(None, pl.Boolean)
+    joined = responses.join(gold.select('id', _gold='sentences', _accurate=accurate), on='id', how='left', maintain_order='left')
+    bad = pl.col('gold').list.eval(pl.element().is_in(UNGROUNDED)).list.any()
+    complete = pl.col('gold').list.len() == pl.col('gold').list.drop_nulls().list.len()
+    rule = pl.when(bad).then(False).when(complete & (pl.col('gold').list.len() > 0)).then(True)
+    return _own_sentences(joined).with_columns(gold_accurate=pl.coalesce('_accurate', rule))
+
+def _notes(frame: pl.DataFrame, judgements: pl.DataFrame) -> tuple[str, ...]:
+    lost = judgements.join(frame, on='id', how='anti')['id'].unique(maintain_order=True)
+    alone = frame.join(judgements, on='id', how='anti')['id']
+    notes = [f'{len(lost):,} judged responses are not among those given ({lost[0]!r} is one): left out.'] if len(lost) else []
+    return (*notes, *([f'{len(alone):,} of {frame.height:,} responses have no verdict ({alone[0]!r} is one).'] if len(alone) else []))
+
+# %% ../../nbs/18_workbench/10_responses.ipynb #0bb905bb
 def read_responses(
     responses: pl.DataFrame,  # id, responder, request, document, response; where known request_id, system, status, reason
     judgements: pl.DataFrame|None = None,  # schema JUDGEMENTS of `grounding.scores`; None: only to label
@@ -162,37 +192,7 @@ def _disputes(verdicts: pl.DataFrame) -> pl.DataFrame:
     both = each.group_by(*_BOTH).agg(split=pl.col('bad').any() & ~pl.col('bad').all())
     return both.group_by('place').agg(disputed=pl.col('split').sum())
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #3a45ea34
-def _checked(responses: pl.DataFrame) -> pl.DataFrame:
-    "The responses with all columns of texts, missing ones blank. Raises `DataError` for what cannot be shown."
-    if lacking := [name for name in _TEXTS if responses.schema.get(name) not in (pl.String, pl.Null)]:
-        raise DataError(f'the responses lack the text columns {", ".join(lacking)}: expected {", ".join(_TEXTS)}')
-    twice = responses['id'].filter(responses['id'].is_duplicated())
-    if len(twice): raise DataError(f'two responses have the id {twice[0]!r}: an id names one response')
-    blank = [pl.lit('').alias(name) for name in _MORE if name not in responses.columns]
-    return responses.with_columns(blank).select(pl.col(*_TEXTS, *_MORE).cast(pl.String).fill_null(''))
-
-def _with_gold(responses: pl.DataFrame, gold: pl.DataFrame|None) -> pl.DataFrame:
-    "The responses with their sentences, and the gold labels of these where there are any."
-    if gold is None: gold = pl.DataFrame(schema={'id': pl.String, 'sentences': _GOLD})
-    if gold.schema.get('id') != pl.String or gold.schema.get('sentences') != _GOLD:
-        raise DataError(f'the gold labels have the columns {dict(gold.schema)}: expected id and sentences, {_GOLD}')
-    twice = gold['id'].filter(gold['id'].is_duplicated())
-    if len(twice): raise DataError(f'two rows of gold have the id {twice[0]!r}: an id names one response')
-    accurate = pl.col('accurate') if 'accurate' in gold.columns else pl.lit(None, pl.Boolean)
-    joined = responses.join(gold.select('id', _gold='sentences', _accurate=accurate), on='id', how='left', maintain_order='left')
-    bad = pl.col('gold').list.eval(pl.element().is_in(UNGROUNDED)).list.any()
-    complete = pl.col('gold').list.len() == pl.col('gold').list.drop_nulls().list.len()
-    rule = pl.when(bad).then(False).when(complete & (pl.col('gold').list.len() > 0)).then(True)
-    return _own_sentences(joined).with_columns(gold_accurate=pl.coalesce('_accurate', rule))
-
-def _notes(frame: pl.DataFrame, judgements: pl.DataFrame) -> tuple[str, ...]:
-    lost = judgements.join(frame, on='id', how='anti')['id'].unique(maintain_order=True)
-    alone = frame.join(judgements, on='id', how='anti')['id']
-    notes = [f'{len(lost):,} judged responses are not among those given ({lost[0]!r} is one): left out.'] if len(lost) else []
-    return (*notes, *([f'{len(alone):,} of {frame.height:,} responses have no verdict ({alone[0]!r} is one).'] if len(alone) else []))
-
-# %% ../../nbs/18_workbench/10_responses.ipynb #708b00ed
+# %% ../../nbs/18_workbench/10_responses.ipynb #d4758e1c
 def sample_judged(
     limit: int|None = None,  # documents
 ) -> JudgedResponses:
@@ -213,7 +213,7 @@ def sample_judged(
     responses = sample.rename({'document_id': 'request_id', 'kind': 'responder'})
     return read_responses(responses, _JUDGED_BY.frame(verdicts), sample, 'word-rules')
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #ff0d36cf
+# %% ../../nbs/18_workbench/10_responses.ipynb #0723dd40
 SHOW_RESPONSES: dict[str, pl.Expr|None] = {
     'all responses': None, 'judges disagree': pl.col('against_judges'), 'a sentence is disputed': pl.col('against_sentences'),
     'a verdict is unparsed': pl.col('accurate').is_null(), 'judged inaccurate': ~pl.col('accurate'), 'judged accurate': pl.col('accurate'),
@@ -252,7 +252,7 @@ def select_responses(
         kept = kept.sort(pl.nth(1), descending=descending, nulls_last=True, maintain_order=True)
     return kept.select('place').collect()['place'].to_numpy().astype(np.int64)
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #5caa685e
+# %% ../../nbs/18_workbench/10_responses.ipynb #ecef9538
 SENTENCE_KINDS = {'grounded': '✓ grounded', 'ungrounded': '✗ not grounded', 'disputed': '≠ judges differ', 'unread': '‡ unreadable',
                   'unlabelled': '– no label'}
 
@@ -290,7 +290,7 @@ def sentences_of(
         found.append(JudgedSentence(at + 1, _kind(labels), text, labels, excerpts, gold, passages))
     return found
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #8416e824
+# %% ../../nbs/18_workbench/10_responses.ipynb #94bf6ca9
 _DOTS = re.compile(r'\s*(?:\[\s*)?(?:\.\.\.|…)(?:\s*\])?\s*')
 MAX_QUOTED = 5_000  # characters of a quotation that are looked for
 
@@ -320,7 +320,7 @@ def sentence_places(sentences: Sequence[str], text: str) -> list[tuple[int, int]
         if found: at = found[1]
     return places
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #c79d8b52
+# %% ../../nbs/18_workbench/10_responses.ipynb #5ff97834
 SENTENCE_SCHEME = LabelScheme('grounding/sentence', on=('sentence',), labels=(
     Label('1', 'supported', 'The document says so.'), Label('2', 'unsupported', 'The document does not say it.'),
     Label('3', 'contradictory', 'The document says otherwise.'),
