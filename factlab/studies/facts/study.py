@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'responses', 'all_judgements', 'gold', 'template_scores',
-           'judgements', 'eligibilities', 'study_scores', 'study_leaderboard', 'estimate', 'planted_order']
+           'judgements', 'eligibilities', 'study_scores', 'study_leaderboard', 'estimate', 'judge_pairs',
+           'own_preference', 'without_errors', 'planted_order']
 
-# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #e6042508
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,15 +18,23 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
 from ...grounding.embedded_judge import GROUNDING_JUDGES, load_eligibility_judge, load_grounding_judge
-from ...grounding.judges import ELIGIBILITY_PROMPTS, TEMPLATES, EligibilityJudge, GroundingJudge, Template, paper_templates, read_paper_prompts
-from ...grounding.judge_quality import TEMPLATE_SCORES, choose_templates, compare_judges, corrected_scores, self_preference
+from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
+from factlab.grounding.judges import (
+    ELIGIBILITY_PROMPTS,
+    TEMPLATES,
+    EligibilityJudge,
+    GroundingJudge,
+    Template,
+    paper_templates,
+    read_paper_prompts,
+)
 from ...grounding.responses import baseline_responses, labelled_responses, read_responses, requests_of, respond
 from ...grounding.scores import ScoreSums, judge_eligibility, judge_responses, leaderboard, score_difference, score_responses
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
 from .. import base
 
-# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #02008b6e
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #8ac1e9ca
 _PROMPTS = ('ours', 'paper')
 
 @dataclass
@@ -77,7 +86,13 @@ class FactsStudy(base.Study):
         "A grounding template in the wording that was asked for."
         return (paper_templates(self.paper_prompts()) if self.prompts == 'paper' else TEMPLATES)[name]
 
-# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #c34e72d9
+    def responses(self) -> pl.DataFrame: return responses(self)
+    def judgements(self) -> pl.DataFrame: return judgements(self)
+    def eligibilities(self) -> pl.DataFrame|None: return eligibilities(self)
+    def scores(self, **options) -> pl.DataFrame: return study_scores(self, **options)
+    def leaderboard(self, **options) -> pl.DataFrame: return study_leaderboard(self, **options)
+
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #3cf90d36
 def load_requests(
     study: FactsStudy,
 ) -> pl.DataFrame:  # the data set's rows, of its split, of the first `limit` requests
@@ -86,7 +101,8 @@ def load_requests(
         rows = load(study.data) if not _is_request_file(study.data) else _request_file(study.data)
         splits = rows['split'].unique(maintain_order=True).to_list() if 'split' in rows.columns else []
         split = study.split or ('test' if 'test' in splits else None)
-        if study.split and split not in splits: raise UsageError(f'{study.data} has no split {split!r}: it has {", ".join(splits) or "none"}')
+        if study.split and split not in splits: raise UsageError(f'{study.data} has no split {split!r}: '
+                                                                           f'it has {", ".join(splits) or "none"}')
         if split: rows = rows.filter(pl.col('split') == split)
         ids = requests_of(rows)['id'].head(study.limit or rows.height).to_list()
         name = 'document_id' if 'document_id' in rows.columns else 'id'
@@ -136,7 +152,7 @@ def _from_model(study: FactsStudy, requests: pl.DataFrame, name: str) -> pl.Data
     study.note_failed(found['status'])
     return found
 
-# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #b61292e6
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #2e867798
 def all_judgements(
     study: FactsStudy,
 ) -> pl.DataFrame:  # schema JUDGEMENTS: each judge with each of its templates
@@ -207,7 +223,7 @@ def eligibilities(
         return pl.concat(parts)
     return None if study.eligibility == 'none' else study.once(('eligibilities',), make)
 
-# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #287f8bfd
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #fbe62a00
 def study_scores(study: FactsStudy, **options) -> pl.DataFrame:  # SCORES
     "Scores of each responder by each judge. Options as of `score_responses`."
     return score_responses(judgements(study), eligibilities(study), **({'seed': study.seed} | options))
@@ -227,7 +243,26 @@ def estimate(
              'completion_tokens': pl.Int64, 'cost': pl.Float64}
     return pl.concat([pl.DataFrame(schema=shape), *(each.select(list(shape)) for each in told)])
 
-# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #e02521f2
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #76b8bc05
+def judge_pairs(study: FactsStudy, **options) -> pl.DataFrame:  # JUDGE_PAIRS
+    "How far the judges agree. Options as of `compare_judges`."
+    return compare_judges(judgements(study), **({'seed': study.seed} | options))
+
+def own_preference(study: FactsStudy, **options) -> pl.DataFrame:  # SELF_PREFERENCE
+    "By how much judges that are responders prefer their own answers (§ 4). Options as of `self_preference`."
+    return self_preference(judgements(study), **({'seed': study.seed} | options))
+
+def without_errors(
+    study: FactsStudy,
+    known: FactsStudy,  # with the same judges, on labelled responses
+    **options,  # of `grounding.judge_quality.corrected_scores`
+) -> pl.DataFrame:  # CORRECTED_SCORES
+    "Scores with the judges' error rates taken back. Raises `DataError` when nothing is labelled there."
+    labels = gold(known)
+    if labels is None: raise DataError(f'{known.data} has no labels for its responses: count the rates on facts-sample')
+    return corrected_scores(judgements(study), counted_rates(judgements(known), labels), **options)
+
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #2c670c4f
 PLANTED = (('grounded', 'one_error'), ('grounded', 'several_errors'), ('one_error', 'several_errors'), ('grounded', 'evasive'),
            ('grounded', 'refusal'), ('grounded', 'copying'))
 EVADING = ('evasive', 'refusal')  # grounded as well: worse by the final score alone
@@ -242,6 +277,7 @@ def planted_order(
     score = score or ('final' if eligibilities(study) is not None else 'unadjusted')
     rows = [(better, worse, *score_difference(sums, better, worse, score)) for better, worse in PLANTED
             if {better, worse} <= set(sums.responders) and not (score == 'unadjusted' and worse in EVADING)]
-    columns = {'better': pl.String, 'worse': pl.String, 'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'requests': pl.Int64}
+    columns = {'better': pl.String, 'worse': pl.String, 'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
+        'requests': pl.Int64}
     found = pl.DataFrame(rows, schema=columns, orient='row')
     return found.with_columns(found=pl.col('difference') > 0, clear=(pl.col('low') > 0).fill_null(False))
