@@ -12,6 +12,10 @@ from ...reports.exhibits import Exhibit
 ORDER = 2  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
+    Exhibit('facts/fig1', 'Domains and tasks of the requests', 'measured', ('Technology', 'Domain share (%)'), chart=True, digits=1,
+            tour={}),
+    Exhibit('facts/table1', 'Requests, one of each domain', 'illustrated', ('Finance', 'Words of the document')),
+    Exhibit('facts/table3', 'Responses that evade the request', 'illustrated', ('Found by the offline judge', 'count')),
     Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', ('', 'N')),
     Exhibit('facts/table4', 'Eligibility judges and their prompts', 'exact', ('', 'N')),
     Exhibit('facts/table5', 'Leaderboard by the unadjusted score', 'exact', ('Gemini 1.5 Flash', 'Fused rank'), chart=True, digits=1),
