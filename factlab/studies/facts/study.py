@@ -178,6 +178,7 @@ def _embedded(study: FactsStudy, name: str) -> pl.DataFrame:
     rows = responses(study)
     return judge_responses(rows.head(0) if study.dry else rows, judge, None, study.store, judge=name)
 
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #359b3e24
 def gold(
     study: FactsStudy,
 ) -> pl.DataFrame|None:  # id, request_id, accurate, eligible; None where the data has no labels
@@ -204,6 +205,7 @@ def judgements(
     study.used['chosen'] = dict(chosen.iter_rows())
     return found.join(chosen, on=['judge', 'template'], how='semi', maintain_order='left')
 
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #bb6c317b
 def eligibilities(
     study: FactsStudy,
 ) -> pl.DataFrame|None:  # schema ELIGIBILITIES; None where it is not judged
