@@ -4,4 +4,4 @@ from .examples import sample_rows as sample_rows
 from .page import Workbench as Workbench
 from .response_view import ResponseWorkbench as ResponseWorkbench
 from .responses import gold_of_labels as gold_of_labels
-from .responses import read_responses as read_responses
+from .responses import judged_responses as judged_responses

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['KIND_LOOKS', 'MAX_SENTENCES', 'MAX_NAMED', 'FILTERED_SENTENCES', 'said_by', 'SentenceCards', 'verdict_text',
            'verdict_oddities', 'verdicts_html', 'heading_html', 'passages_html', 'quoted_passages', 'ResponseView',
-           'ResponseFilters', 'ResponseTable', 'ResponseWorkbench']
+           'ResponseFilters', 'ResponseTable', 'judged_study', 'ResponseWorkbench']
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #818b3fb5
+# %% ../../nbs/18_workbench/11_response_view.ipynb #b1f925e2
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +16,9 @@ import numpy as np
 import polars as pl
 import traitlets
 
+from ..measures.baselines import BASELINE_ROW
 from ..reports.theme import drawable
+from ..studies.facts.study import FactsStudy, all_judgements, gold, load_requests, responses
 from .annotator import Annotator
 from .example_view import ErrorCards, PartsView, folded_html, pane_html
 from .examples import Mark, cut, escaped
@@ -31,7 +33,7 @@ from factlab.workbench.responses import (
     ResponseQuery,
     find_quoted,
     gold_of_labels,
-    read_responses,
+    judged_responses,
     select_responses,
     sentence_items,
     sentence_places,
@@ -40,7 +42,7 @@ from factlab.workbench.responses import (
 from .table import Filters, RunTable
 from .widgets import STYLE, colour_of, html_widget, label_text
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #dc4cab5a
+# %% ../../nbs/18_workbench/11_response_view.ipynb #cdf478c8
 KIND_LOOKS = {'grounded': colour_of(3), 'ungrounded': f'{colour_of(2)} e1', 'disputed': f'{colour_of(5)} e2',
               'unread': f'{colour_of(7)} e3', 'unlabelled': 'plain'}  # CSS classes by a key of SENTENCE_KINDS
 MAX_SENTENCES, MAX_NAMED = 120, 4  # sentences of a response that get a card; judges that a card names
@@ -71,7 +73,7 @@ class SentenceCards(ErrorCards):
 
     def look(self, sentence: JudgedSentence, blind: bool) -> str: return 'plain' if blind else KIND_LOOKS[sentence.kind]
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #7be50f3f
+# %% ../../nbs/18_workbench/11_response_view.ipynb #15bbf51e
 def verdict_text(verdict: dict) -> str:  # of VERDICTS
     "A verdict in words, with its sign."
     if verdict['accurate'] is not None: return '✓ accurate' if verdict['accurate'] else '✗ inaccurate'
@@ -111,7 +113,7 @@ def heading_html(row: dict, verdicts: Sequence[dict], blind: bool) -> str:
     head = f'<p><b>{escaped(cut(row["id"], 120))}</b> · {escaped(cut(row["responder"], 80))}{gold}{state}</p>'
     return head + asked + verdicts_html(verdicts, row['document'])
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #2479b89b
+# %% ../../nbs/18_workbench/11_response_view.ipynb #2a53ad14
 def passages_html(
     marks: Sequence[Mark],  # number 0: gold, or what resembles the sentence
     document: str,
@@ -142,7 +144,7 @@ def quoted_passages(
     found = [(n, find_quoted(text, document)) for n, text in named]
     return [Mark(a, b, n) for n, places in found for a, b in places], [str(n or 'gold') for n, places in found if not places]
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #2d10c022
+# %% ../../nbs/18_workbench/11_response_view.ipynb #801f1950
 class ResponseView(PartsView):
     """One response with its sentences, beside its document. `number` is the chosen sentence's number, or None; observe it.
 
@@ -199,7 +201,7 @@ class ResponseView(PartsView):
         passages = passages_html(marks, document, f'Passages for sentence {self.number}', note, zero) if marks or lost else ''
         self.source.value = passages + pane_html('Document', '', document, marks)
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #c1a6db2f
+# %% ../../nbs/18_workbench/11_response_view.ipynb #354c361d
 def _choice(options: Sequence, label: str, width: str) -> widgets.Dropdown:
     return widgets.Dropdown(options=options, description=label, layout=widgets.Layout(width=width), style={'description_width': 'initial'})
 
@@ -222,7 +224,7 @@ class ResponseFilters(Filters):
     def query(self) -> ResponseQuery:
         return ResponseQuery(self.show_.value, self.responder.value or None, self.judge.value or None, self.search.value, self.sort.value)
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #0c1714ed
+# %% ../../nbs/18_workbench/11_response_view.ipynb #8138da26
 class ResponseTable(RunTable):
     """Judged responses: filter, sort, choose. `selected` is the chosen position in `examples.frame`, `places` the rows shown, in order.
 
@@ -243,7 +245,8 @@ class ResponseTable(RunTable):
         frame, verdicts = self.examples.frame, self.examples.verdicts
         split = frame.filter((pl.col('accurate') > 0) & (pl.col('inaccurate') > 0)).height
         parts = [f'<b>{frame.height:,}</b> responses of {frame["responder"].n_unique():,} responders',
-                 f'{verdicts.height:,} verdicts of {len(self.examples.judges):,} judges', f'✓ {verdicts["accurate"].sum() or 0:,} accurate',
+                 f'{verdicts.height:,} verdicts of {len(self.examples.judges):,} judge{"s"*(len(self.examples.judges) != 1)}',
+                 f'✓ {verdicts["accurate"].sum() or 0:,} accurate',
                  f'✗ {(~verdicts["accurate"]).sum() or 0:,} inaccurate', f'‡ {verdicts["accurate"].null_count():,} unparsed',
                  f'≠ judges disagree on {split:,} responses and {frame["disputed"].sum() or 0:,} sentences']
         return f'<p>{" · ".join(parts)}</p>'
@@ -252,16 +255,24 @@ class ResponseTable(RunTable):
         drawn = []
         shown = self.examples.frame[list(places)].select('id', 'responder', 'accurate', 'inaccurate', 'unread', 'disputed', 'gold_accurate',
                                                          pl.col('response').str.slice(0, 400))
-        for place, (id, responder, *counts, gold, response) in zip(places, shown.iter_rows(), strict=True):
+        for place, (id, responder, *counts, truth, response) in zip(places, shown.iter_rows(), strict=True):
             verdicts, response = [f'{n:,}' for n in counts], cut(response, 160)
-            names = [cut(id, 80), cut(responder, 40), {True: 'accurate', False: 'inaccurate', None: '–'}[gold]]
+            names = [cut(id, 80), cut(responder, 40), {True: 'accurate', False: 'inaccurate', None: '–'}[truth]]
             if self.blind: names, verdicts = [f'response {place + 1:,}', '·', '·'], ['·']*len(verdicts)
             told = f' of {names[1]}, {verdicts[0]} accurate, {verdicts[1]} inaccurate, {verdicts[2]} unparsed, gold {names[2]}'
             spoken = f'{names[0]}{"" if self.blind else told}: {response}'
             drawn.append(([escaped(names[0]), escaped(names[1]), *verdicts, names[2], f'<bdi>{escaped(response)}</bdi>'], spoken))
         return drawn
 
-# %% ../../nbs/18_workbench/11_response_view.ipynb #d1b3ae32
+# %% ../../nbs/18_workbench/11_response_view.ipynb #306b813e
+def judged_study(study: FactsStudy) -> JudgedResponses:
+    "A study's responses with the verdicts of every judge and template, and gold where there is any; without those that read nothing."
+    shown = responses(study).filter(~pl.col('responder').str.starts_with(BASELINE_ROW))
+    verdicts = all_judgements(study).filter(pl.col('id').is_in(shown['id'].implode()))
+    known = load_requests(study) if gold(study) is not None else None
+    labelled = known is not None and 'sentences' in known.columns
+    return judged_responses(shown, verdicts, known if labelled else None, Path(study.responses_file or study.data).stem)
+
 # as FILTERED_KINDS of the page of a run
 FILTERED_SENTENCES = {'judges disagree': 'disputed', 'a sentence is disputed': 'disputed', 'judged inaccurate': 'ungrounded'}
 
@@ -271,7 +282,7 @@ class ResponseWorkbench(widgets.VBox):
     Parts: `table`, `view`, `annotator`."""
 
     def __init__(self,
-        responses: pl.DataFrame|JudgedResponses,  # id, responder, request, document, response
+        responses: pl.DataFrame|JudgedResponses|FactsStudy,  # id, responder, request, document, response; or all that a study has judged
         judgements: pl.DataFrame|None = None,  # schema JUDGEMENTS of `grounding.scores`; None: only to label
         gold: pl.DataFrame|None = None,  # id, sentences and perhaps accurate, as in the sample
         run: str = 'responses',  # names the file of labels
@@ -280,7 +291,8 @@ class ResponseWorkbench(widgets.VBox):
         blind: bool = False,  # hide verdicts, gold and responders
         encoder: str|None = 'tiny',  # that looks for similar sentences; None: by words alone
     ):
-        judged = responses if isinstance(responses, JudgedResponses) else read_responses(responses, judgements, gold, run)
+        if isinstance(responses, FactsStudy): judged = judged_study(responses)
+        else: judged = responses if isinstance(responses, JudgedResponses) else judged_responses(responses, judgements, gold, run)
         self.judged, self.table, self.view = judged, ResponseTable(judged), ResponseView(judged, encoder)
         self.annotator = Annotator(sentence_items(judged), [SENTENCE_SCHEME], labels or labels_path(judged.run), annotator, '', blind,
                                    alone=False)
@@ -292,7 +304,7 @@ class ResponseWorkbench(widgets.VBox):
         self.selection.start()
 
     def gold(self) -> pl.DataFrame:  # id, sentences, accurate
-        "The gold labels that people have given so far, as `read_responses` and the scores take them."
+        "The gold labels that people have given so far, as `judged_responses` and the scores take them."
         return gold_of_labels(self.annotator.file.labels(), self.judged)
 
     def __repr__(self) -> str: return f'ResponseWorkbench({self.judged.frame.height:,} responses, {len(self.judged.judges):,} judges)'

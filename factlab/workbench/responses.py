@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['JUDGED', 'VERDICTS', 'SIMILAR', 'SHOW_RESPONSES', 'SORT_RESPONSES', 'SENTENCE_KINDS', 'MAX_QUOTED', 'SENTENCE_SCHEME',
-           'JudgedResponses', 'like_sentences', 'read_responses', 'sample_judged', 'ResponseQuery', 'select_responses',
-           'JudgedSentence', 'sentences_of', 'find_quoted', 'sentence_places', 'sentence_items', 'gold_of_labels']
+           'JudgedResponses', 'like_sentences', 'judged_responses', 'sample_judged', 'ResponseQuery',
+           'select_responses', 'JudgedSentence', 'sentences_of', 'find_quoted', 'sentence_places', 'sentence_items',
+           'gold_of_labels']
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #2a9b3ae8
+# %% ../../nbs/18_workbench/10_responses.ipynb #c4189c25
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +20,17 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError
 from ..error_analysis.annotations import ITEM_LABELS, ITEMS, Label, LabelScheme
 from ..grounding.parsing import LABELS, UNGROUNDED
+from ..grounding.scores import JUDGEMENTS
 from ..studies.facts.data_sets import load_facts_sample
 from ..text.sentences import split_sentences
 from .examples import word_scores
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #c6406f0d
+# %% ../../nbs/18_workbench/10_responses.ipynb #3ccee0e2
 _TEXTS = ('id', 'responder', 'request', 'document', 'response')
 _MORE = ('request_id', 'system', 'status', 'reason')  # columns of responses that may be missing
-_LABELLED = pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpt': pl.String}))
-_JUDGED_BY = Schema('judgements', {'id': pl.String, 'judge': pl.String, 'template': pl.String, 'accurate': pl.Boolean, 'status': pl.String,
-                                   'reason': pl.String, 'sentences': _LABELLED}, open=True)
+# what is read of JUDGEMENTS; the rest may be missing
+_JUDGED_BY = Schema('judgements', {name: JUDGEMENTS.columns[name] for name in ('id', 'judge', 'template', 'accurate', 'status', 'reason',
+                                                                               'sentences')}, open=True)
 _GOLD = pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpts': pl.List(pl.String)}))
 
 JUDGED = Schema('judged', {
@@ -57,7 +59,7 @@ class JudgedResponses(NamedTuple):
     run: str = 'responses'  # names the file of labels
     notes: tuple[str, ...] = ()  # what is missing or does not fit
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #8160899f
+# %% ../../nbs/18_workbench/10_responses.ipynb #a71c02c2
 SIMILAR = .6  # F1 of words from which a judge's sentence is taken for one of the response
 
 def _keyed(text: pl.Expr) -> pl.Expr:
@@ -76,7 +78,7 @@ def like_sentences(
     scores = [2*len(words & other)/max(len(words) + len(other), 1) for other in others]
     return [int(np.argmax(scores))] if scores and max(scores) >= SIMILAR else []
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #6f904e09
+# %% ../../nbs/18_workbench/10_responses.ipynb #8b99daee
 def _own_sentences(responses: pl.DataFrame) -> pl.DataFrame:
     "Sentences, gold labels and passages of each response; `gold` is null where nothing is known."
     split = pl.Series([split_sentences(text or '') for text in responses['response']], dtype=pl.List(pl.String))
@@ -96,7 +98,7 @@ def _aligned(own: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     rest = rest.with_columns(at=pl.Series(places, dtype=pl.List(pl.Int64))).explode('at')
     return pl.concat([exact.select(rest.columns), rest]).sort('verdict', 'order', 'at')
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #c5f0ae31
+# %% ../../nbs/18_workbench/10_responses.ipynb #fe90100f
 _RANK = ('contradictory', 'unsupported', 'unread', 'supported', 'no_rad')  # the worst first
 _BOTH = ('place', 'at')
 
@@ -125,7 +127,7 @@ def _compared(verdicts: pl.DataFrame) -> pl.DataFrame:
     return verdicts.with_columns(against_judges=other, against_sentences=pl.col('verdict').is_in(split.implode()),
                                  against_gold=(accurate != pl.col('gold_accurate')).fill_null(False))
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #0d065cc2
+# %% ../../nbs/18_workbench/10_responses.ipynb #541bf247
 def _checked(responses: pl.DataFrame) -> pl.DataFrame:
     "The responses with all columns of texts, missing ones blank. Raises `DataError` for what cannot be shown."
     if lacking := [name for name in _TEXTS if responses.schema.get(name) not in (pl.String, pl.Null)]:
@@ -155,8 +157,8 @@ def _notes(frame: pl.DataFrame, judgements: pl.DataFrame) -> tuple[str, ...]:
     notes = [f'{len(lost):,} judged responses are not among those given ({lost[0]!r} is one): left out.'] if len(lost) else []
     return (*notes, *([f'{len(alone):,} of {frame.height:,} responses have no verdict ({alone[0]!r} is one).'] if len(alone) else []))
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #0bb905bb
-def read_responses(
+# %% ../../nbs/18_workbench/10_responses.ipynb #884cba45
+def judged_responses(
     responses: pl.DataFrame,  # id, responder, request, document, response; where known request_id, system, status, reason
     judgements: pl.DataFrame|None = None,  # schema JUDGEMENTS of `grounding.scores`; None: only to label
     gold: pl.DataFrame|None = None,  # id, sentences (with label and excerpts) and perhaps accurate, as in the sample or of `gold_of_labels`
@@ -168,7 +170,8 @@ def read_responses(
     notes = _notes(frame, judgements)
     own = frame.select('place', 'sentences', at=pl.int_ranges(pl.col('sentences').list.len()))
     own = own.explode('sentences', 'at', empty_as_null=True).drop_nulls('at').rename({'sentences': 'sentence'})
-    named = judgements.with_columns(judge=pl.format('{} · {}', 'judge', 'template'))
+    alone = pl.col('judge') == pl.col('template')
+    named = judgements.with_columns(judge=pl.when(alone).then('judge').otherwise(pl.format('{} · {}', 'judge', 'template')))
     twice = named.filter(pl.struct('id', 'judge').is_duplicated())
     if twice.height: raise DataError(f'{twice["judge"][0]} judges the response {twice["id"][0]!r} twice: keep one verdict of each judge')
     known = named.join(frame.select('id', 'place', 'gold_accurate', 'sentences'), on='id', suffix='_own')
@@ -192,7 +195,7 @@ def _disputes(verdicts: pl.DataFrame) -> pl.DataFrame:
     both = each.group_by(*_BOTH).agg(split=pl.col('bad').any() & ~pl.col('bad').all())
     return both.group_by('place').agg(disputed=pl.col('split').sum())
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #d4758e1c
+# %% ../../nbs/18_workbench/10_responses.ipynb #74a581f6
 def sample_judged(
     limit: int|None = None,  # documents
 ) -> JudgedResponses:
@@ -211,9 +214,9 @@ def sample_judged(
             verdicts.append({'id': row['id'], 'judge': judge, 'template': 'words', 'status': 'ok', 'reason': '',
                              'accurate': all(each['label'] == 'supported' for each in labels), 'sentences': labels})
     responses = sample.rename({'document_id': 'request_id', 'kind': 'responder'})
-    return read_responses(responses, _JUDGED_BY.frame(verdicts), sample, 'word-rules')
+    return judged_responses(responses, _JUDGED_BY.frame(verdicts), sample, 'word-rules')
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #0723dd40
+# %% ../../nbs/18_workbench/10_responses.ipynb #1be3ca70
 SHOW_RESPONSES: dict[str, pl.Expr|None] = {
     'all responses': None, 'judges disagree': pl.col('against_judges'), 'a sentence is disputed': pl.col('against_sentences'),
     'a verdict is unparsed': pl.col('accurate').is_null(), 'judged inaccurate': ~pl.col('accurate'), 'judged accurate': pl.col('accurate'),
@@ -252,7 +255,7 @@ def select_responses(
         kept = kept.sort(pl.nth(1), descending=descending, nulls_last=True, maintain_order=True)
     return kept.select('place').collect()['place'].to_numpy().astype(np.int64)
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #ecef9538
+# %% ../../nbs/18_workbench/10_responses.ipynb #49ebf6d1
 SENTENCE_KINDS = {'grounded': '✓ grounded', 'ungrounded': '✗ not grounded', 'disputed': '≠ judges differ', 'unread': '‡ unreadable',
                   'unlabelled': '– no label'}
 
@@ -290,7 +293,7 @@ def sentences_of(
         found.append(JudgedSentence(at + 1, _kind(labels), text, labels, excerpts, gold, passages))
     return found
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #94bf6ca9
+# %% ../../nbs/18_workbench/10_responses.ipynb #1d0ac64a
 _DOTS = re.compile(r'\s*(?:\[\s*)?(?:\.\.\.|…)(?:\s*\])?\s*')
 MAX_QUOTED = 5_000  # characters of a quotation that are looked for
 
@@ -320,7 +323,7 @@ def sentence_places(sentences: Sequence[str], text: str) -> list[tuple[int, int]
         if found: at = found[1]
     return places
 
-# %% ../../nbs/18_workbench/10_responses.ipynb #5ff97834
+# %% ../../nbs/18_workbench/10_responses.ipynb #ec0444d6
 SENTENCE_SCHEME = LabelScheme('grounding/sentence', on=('sentence',), labels=(
     Label('1', 'supported', 'The document says so.'), Label('2', 'unsupported', 'The document does not say it.'),
     Label('3', 'contradictory', 'The document says otherwise.'),

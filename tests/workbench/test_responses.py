@@ -16,8 +16,8 @@ from factlab.workbench.responses import (
     SORT_RESPONSES,
     ResponseQuery,
     find_quoted,
+    judged_responses,
     like_sentences,
-    read_responses,
     sample_judged,
     select_responses,
     sentence_places,
@@ -55,7 +55,7 @@ def test_counts_disputes_and_filters_are_what_a_loop_finds(drawn):
                     for n, (word, label) in enumerate(zip(WORDS[:size], labels or [], strict=False))]
             rows.append({'id': str(place), 'judge': f'J{judge}', 'accurate': accurate_by_labels([each['label'] for each in said]),
                          'sentences': said})
-    judged = read_responses(responses_of(texts), judgements_of(rows))
+    judged = judged_responses(responses_of(texts), judgements_of(rows))
     disputed, disagree = [], []
     for place, (size, _) in enumerate(drawn):
         mine = [row for row in rows if row['id'] == str(place)]
@@ -99,20 +99,20 @@ def test_what_does_not_fit_is_refused_or_noted():
     responses, one = responses_of(['The mill opened in 1901.', '']), judgements_of([{'accurate': True}])
     for wrong in ((responses.drop('document'), one), (pl.concat([responses, responses]), one), (responses, pl.concat([one, one])),
                   (responses, one.drop('accurate')), (responses, one, pl.DataFrame({'id': ['0'], 'sentences': [['a']]}))):
-        with pytest.raises(DataError): read_responses(*wrong)
-    with pytest.raises(UsageError): select_responses(read_responses(responses, one), ResponseQuery('nonsense'))
-    judged = read_responses(responses, judgements_of([{'accurate': True}, {'id': 'gone'}]))
+        with pytest.raises(DataError): judged_responses(*wrong)
+    with pytest.raises(UsageError): select_responses(judged_responses(responses, one), ResponseQuery('nonsense'))
+    judged = judged_responses(responses, judgements_of([{'accurate': True}, {'id': 'gone'}]))
     assert len(judged.notes) == 2 and 'gone' in judged.notes[0]
     assert judged.frame['sentences'].to_list() == [['The mill opened in 1901.'], []]
-    assert read_responses(responses.clear()).frame.is_empty() and read_responses(responses).judges == ()
+    assert judged_responses(responses.clear()).frame.is_empty() and judged_responses(responses).judges == ()
     nulls = responses.with_columns(document=pl.lit(None, pl.String), response=pl.lit(None))
-    assert read_responses(nulls, one).frame['response'].to_list() == ['', '']
+    assert judged_responses(nulls, one).frame['response'].to_list() == ['', '']
 
 def test_gold_marks_verdicts_that_differ_from_it():
     labelled = {'sentence': 'The mill opened in 1902.', 'label': 'contradictory', 'excerpts': ['opened in 1901']}
     gold = pl.DataFrame([{'id': '0', 'sentences': [labelled]}], schema=GOLD)
     verdicts = judgements_of([{'accurate': True}, {'judge': 'K', 'accurate': False}])
-    judged = read_responses(responses_of([labelled['sentence']]), verdicts, gold)
+    judged = judged_responses(responses_of([labelled['sentence']]), verdicts, gold)
     assert judged.frame['gold_accurate'].to_list() == [False] and judged.verdicts['against_gold'].to_list() == [True, False]
     assert select_responses(judged, ResponseQuery('against gold', judge='K · json')).tolist() == []
     view = ResponseView(judged, encoder=None)
@@ -122,7 +122,7 @@ def test_gold_marks_verdicts_that_differ_from_it():
 def test_what_a_judge_invents_is_counted():
     odd = {'accurate': False, 'sentences': [{'sentence': 'The king spoke.', 'label': 'unsupported', 'excerpt': 'The king'},
                                             {'sentence': 'The mill opened in 1901.', 'label': 'supported', 'excerpt': 'The queen said so'}]}
-    view = ResponseView(read_responses(responses_of(['The mill opened in 1901.']), judgements_of([odd])), encoder=None)
+    view = ResponseView(judged_responses(responses_of(['The mill opened in 1901.']), judgements_of([odd])), encoder=None)
     view.show(view.judged.frame.row(0, named=True))
     assert '1 quotations not in the document' in view.head.value and 'The king spoke.' in view.head.value
     assert 'not in the document: a quotation of 1' in view.source.value
@@ -165,7 +165,7 @@ def test_parts_follow_and_labels_make_gold(tmp_path):
 
 def test_a_long_response_and_a_long_document_are_shown(tmp_path):
     text = ' '.join(f'The mill number {n} closed in {1500 + n}.' for n in range(400))
-    judged = read_responses(responses_of([text], document=[text*40]), judgements_of([{'accurate': True}]))
+    judged = judged_responses(responses_of([text], document=[text*40]), judgements_of([{'accurate': True}]))
     bench = ResponseWorkbench(judged, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
     assert len(bench.view.cards.children) == 120 and 'of 400 sentences' in bench.view.summary.value
     bench.annotator.at = 399
