@@ -131,6 +131,43 @@ def training() -> None:
     with ThreadPoolExecutor(2) as pool: list(pool.map(train, TRAINING.keys(), TRAINING.values()))
 
 
+BENCHES = {  # sizes at which nothing is timed well
+    'categoriser': 'max_cases: 40\nask: 0',
+    'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
+    'ptrue': 'questions: 8\nsampled: 1',
+    'runs': '',
+    'search': 'queries: 50\npassages: 5000\nrepeats: 1',
+    'stats': 'repeats: 1',
+    'store': 'sizes: [50, 100]\nrepeats: 1',
+    'waves': 'claims: 4\npages: 1\nk: 5\nstretches: 1\nlength: 32',
+    'widgets': 'size: 5000\nrepeats: 1',
+}
+
+
+def measure(name: str) -> None:
+    "One notebook of nbs/bench at a small size: that it runs, not how fast."
+    with tempfile.TemporaryDirectory() as home:
+        call(
+            str(BIN / 'papermill'),
+            str(ROOT / 'nbs' / 'bench' / f'{name}.ipynb'),
+            str(Path(home) / f'{name}.ipynb'),
+            '--no-progress-bar',
+            *(('-y', BENCHES[name]) if BENCHES[name] else ()),
+            cwd=ROOT / 'nbs' / 'bench',
+            FACTLAB_HOME=home,
+            FACTLAB_DATA='',  # the sample will do
+            FACTLAB_PROGRESS='0',
+            OMP_NUM_THREADS='1',
+        )
+
+
+def bench() -> None:
+    "Every notebook of nbs/bench runs at a small size."
+    there = {path.stem for path in (ROOT/'nbs'/'bench').glob('*.ipynb')}
+    if there != set(BENCHES): raise AssertionError(f'sizes are given for {sorted(BENCHES)}, there are {sorted(there)}')
+    with ThreadPoolExecutor(2) as pool: list(pool.map(measure, BENCHES))
+
+
 def audit() -> None:
     "The audit notebook runs, its cells by hand agree, and the committed page is what it writes."
     with tempfile.TemporaryDirectory() as home:
@@ -174,7 +211,7 @@ def readme() -> None:
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, types, exported, clean, units, library, papers, training, audit, results, readme)
+STEPS = (lint, types, exported, clean, units, library, papers, training, bench, audit, results, readme)
 
 
 def main(names: list[str]) -> int:

@@ -120,9 +120,13 @@ def load_xsumfaith(
     return XSumFaith(joined(spans.rename({'hallucination_type': 'category'}), XSUM_SPANS), joined(factuality, XSUM_FACTUALITY))
 
 # %% ../../nbs/01_data/03_summaries.ipynb #c14
-def load_xsum_spans(download: bool = True) -> pl.DataFrame: return load_xsumfaith(download=download).spans  # schema XSUM_SPANS
-# schema XSUM_FACTUALITY
-def load_xsum_factuality(download: bool = True) -> pl.DataFrame: return load_xsumfaith(download=download).factuality
+def load_xsum_spans(download: bool = True) -> pl.DataFrame:  # schema XSUM_SPANS
+    "XSumFaith's annotated spans, as `load_xsumfaith` has them."
+    return load_xsumfaith(download=download).spans
+
+def load_xsum_factuality(download: bool = True) -> pl.DataFrame:  # schema XSUM_FACTUALITY
+    "XSumFaith's judgements of whether a summary is true in the world, as `load_xsumfaith` has them."
+    return load_xsumfaith(download=download).factuality
 
 # %% ../../nbs/01_data/03_summaries.ipynb #c16
 ENTFA = Schema('entfa', {'id': pl.String, 'split': pl.String, 'text': pl.String, 'summary': pl.String, 'reference': pl.String,

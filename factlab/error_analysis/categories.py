@@ -92,7 +92,9 @@ def proposed_names(side: str) -> list[str]:
 # proposals without evidence; people's labels have none of these
 UNDECIDED_KINDS = {'missed': (f'extrinsic_{UNDECIDED}', f'intrinsic_{UNDECIDED}', UNDECIDED), 'invented': (UNDECIDED,)}
 
-def is_undecided(column: str = 'category') -> pl.Expr: return pl.col(column).str.ends_with(UNDECIDED)
+def is_undecided(column: str = 'category') -> pl.Expr:  # Boolean
+    "Whether a category is a proposal that the evidence does not decide."
+    return pl.col(column).str.ends_with(UNDECIDED)
 
 def title_of(category: str) -> str:
     "A category's name as the paper's tables write it."

@@ -7,6 +7,7 @@ from .baselines import SummaryBaseline as SummaryBaseline
 from .baselines import VAGUE_CONSTANT as VAGUE_CONSTANT
 from .classifiers import classify as classify
 from .classifiers import support_scores as support_scores
+from .matching import DEFAULT_JUDGE as DEFAULT_JUDGE
 from .matching import EncoderJudge as EncoderJudge
 from .matching import MatchingJudge as MatchingJudge
 from .matching import ModelJudge as ModelJudge

@@ -18,7 +18,7 @@ from ..claims.extraction import BY_SENTENCE, Form
 from ..core.core import Schema
 from .classifiers import claim_support
 from .methods import PREDICTIONS
-from .rejected_claims import RejectedClaims, as_clause, stated_claims
+from .rejected_claims import RejectedClaims, TakesApart, as_clause
 from ..models.asking import answers_frame
 from ..models.interface import Model
 from ..models.prompts import Prompt
@@ -74,24 +74,15 @@ class OtherGold:
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #c12
 @dataclass(frozen=True)
-class EveryClaim:
+class EveryClaim(TakesApart):
     "Reports every claim of the summary."
-    form: Form|None = BY_SENTENCE  # how the run's model is asked for claims; None: sentences are the claims
+    form: Form|None = BY_SENTENCE
     name: str = 'every_claim'
     schema: ClassVar[Schema] = PREDICTIONS
 
-    @property
-    def prompts(self) -> tuple[Prompt, ...]: return (self.form.prompt,) if self.form else ()
-
-    @property
-    def max_tokens(self) -> int: return self.form.max_tokens if self.form else 1
-
-    @property
-    def settings(self) -> dict: return {'stages': 1, 'form': self.form.name if self.form else 'sentences'}
-
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema PREDICTIONS, in the order of the rows."
-        stated, asked = stated_claims(rows['summary'].to_list(), self.form, model, store, seed=seed, repeat=repeat)
+        stated, asked = self.claims(rows, model, store, seed=seed, repeat=repeat)
         read = [(status, reason, None if claims is None else [describe_unsupported(claim) for claim in claims])
                 for status, reason, claims in stated]
         return answers_frame(PREDICTIONS, rows, read, asked)

@@ -420,8 +420,8 @@ def neutral_elsewhere(
 # %% ../../nbs/16_training/07_verifier.ipynb #c48
 LIMITS = ('English only.',
           'It compares what is said; it does not calculate, count, or resolve "the year before".',
-          'By default it reads the three sentences of the evidence that are nearest to each sentence of the claim, with '
-          'tiny?evidence=whole windows of 384 tokens: what follows only from distant places is not found.')
+          'By default it reads the three sentences of the evidence that are nearest to each sentence of the claim, and windows '
+          'of 384 tokens of all of it (tiny?evidence=whole: these alone): what follows only from distant places is not found.')
 OPEN_LIMITS = ('Trained on encyclopedic, web and news text, some of it written for the purpose, on short claims and evidence of up to 150 '
                'words.',
                'On long abstractive summaries it is a weak signal: see the measured AUROC before relying on it.',

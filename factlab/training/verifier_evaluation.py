@@ -120,14 +120,17 @@ def _weighted_auroc(truth: np.ndarray, place: np.ndarray, weights: np.ndarray) -
 def grouped_auroc(
     supported: np.ndarray, score: np.ndarray, group: np.ndarray,
     resamples: int = 2_000, seed: int = 0,
+    other: np.ndarray|None = None,  # another system's scores: then the difference to its AUROC, paired
 ) -> Interval:
     "Probability that a supported pair outscores another one, with an interval over groups."
-    _, place = np.unique(score, return_inverse=True)
+    places = [np.unique(scores, return_inverse=True)[1] for scores in (score, other) if scores is not None]
     _, at = np.unique(group, return_inverse=True)
     n, rng = int(at.max()) + 1, np.random.default_rng(seed)
-    values = np.array([_weighted_auroc(supported, place, rng.multinomial(n, np.full(n, 1/n))[at]) for _ in range(resamples)])
-    known = values[np.isfinite(values)]
-    estimate = _weighted_auroc(supported, place, np.ones(len(score)))
+    def value(weights: np.ndarray) -> float:
+        each = [_weighted_auroc(supported, place, weights) for place in places]
+        return each[0] - sum(each[1:])
+    values = np.array([value(rng.multinomial(n, np.full(n, 1/n))[at]) for _ in range(resamples)])
+    known, estimate = values[np.isfinite(values)], value(np.ones(len(score)))
     if not np.isfinite(estimate): return Interval(None, None, None, n, .95)
     return Interval(estimate, *np.quantile(known, [.025, .975]).tolist(), n, .95, resamples, resamples - len(known))
 
@@ -148,16 +151,18 @@ def balanced_accuracy_threshold(
 def evaluation_rows(
     pairs: pl.DataFrame,  # MEASURED_PAIRS, of one set
     scores: Mapping[str, np.ndarray],   # of each system, the first is compared with the others
-    thresholds: Mapping[str, float],
+    thresholds: Mapping[str, float],    # of systems whose answers count too; the first has one
 ) -> list[dict]:
     "Rows of EVALUATION: AUROC and balanced accuracy of each system, and the paired differences of the first to the others."
     supported, group = pairs['supported'].to_numpy().astype(bool), pairs['group'].to_numpy()
-    said = {name: score >= thresholds[name] for name, score in scores.items()}
+    said = {name: score >= thresholds[name] for name, score in scores.items() if name in thresholds}
     first = next(iter(scores))
     found = [(name, 'AUROC', grouped_auroc(supported, score, group)) for name, score in scores.items()]
     found += [(name, 'balanced accuracy', grouped_balanced_accuracy(supported, answer, group)) for name, answer in said.items()]
-    found += [(f'{first} − {name}', 'balanced accuracy', grouped_balanced_accuracy(supported, said[first], group, said[name]))
+    found += [(f'{first} − {name}', 'AUROC', grouped_auroc(supported, scores[first], group, other=scores[name]))
               for name in scores if name != first]
+    found += [(f'{first} − {name}', 'balanced accuracy', grouped_balanced_accuracy(supported, said[first], group, said[name]))
+              for name in said if name != first]
     return [{'set': pairs['set'][0], 'system': name, 'metric': metric, 'n': len(pairs), 'groups': interval.n, 'estimate': interval.estimate,
              'low': interval.low, 'high': interval.high} for name, metric, interval in found]
 

@@ -430,14 +430,14 @@ def _tiny(name: str) -> Verifier:
     _, options = split_options(name)
     if unknown := {*options} - {'adapter', 'dtype', 'device', 'evidence'}:
         raise UsageError(f'{name!r}: the trained verifier has no option {", ".join(sorted(unknown))}; there are adapter (a folder), '
-                         f'dtype, device and evidence (sentences or whole). '
+                         f'dtype, device and evidence (both or whole). '
                          'The language model asked directly is prompt:tiny')
-    if (evidence := options.pop('evidence', None)) not in (None, 'sentences', 'whole'):
-        raise UsageError(f'evidence={evidence} in {name!r}: expected sentences (the nearest ones are read) or whole')
+    if (evidence := options.pop('evidence', None)) not in (None, 'both', 'whole'):
+        raise UsageError(f'evidence={evidence} in {name!r}: expected both (the nearest sentences, and all of it) or whole')
     verifier = TinyVerifier(options.pop('adapter', None), **options)
     decision = read_decision(verifier.folder) if evidence != 'whole' else None
-    if evidence == 'sentences' and decision is None:
-        raise ModelError(f'{verifier.folder} has no {DECISION}: train the verifier anew, or leave evidence=sentences out')
+    if evidence == 'both' and decision is None:
+        raise ModelError(f'{verifier.folder} has no {DECISION}: train the verifier anew, or leave evidence=both out')
     if evidence: verifier.name = f'{verifier.name}{"&" if "?" in verifier.name else "?"}evidence={evidence}'
     whole = InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)
     return whole if decision is None else SentenceVerifier(whole, decision)

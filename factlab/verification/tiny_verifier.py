@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NLI_LABELS', 'EVIDENCE_TOKENS', 'CLAIM_TOKENS', 'HEAD', 'LABEL_WORDS', 'CLAIMS_IN_ROW', 'DECISION',
-           'DECISION_FEATURES', 'SEVERAL', 'Row', 'Reader', 'collate', 'batches', 'load_trunk', 'new_head',
+           'DECISION_FEATURES', 'SEVERAL', 'TOLD', 'Row', 'Reader', 'collate', 'batches', 'load_trunk', 'new_head',
            'label_logits', 'layers_of', 'load_head', 'make_rows', 'pair_probabilities', 'checked_pair', 'TinyVerifier',
            'Decision', 'read_decision', 'claim_parts', 'decision_features', 'SentenceVerifier']
 
@@ -290,7 +290,7 @@ SEVERAL = ('lowest', 'mean', 'intercept')
 
 class Decision(NamedTuple):
     "From what is seen of evidence and a claim's sentences to log-odds that the evidence supports the claim."
-    sentences: int              # nearest sentences that the verifier reads
+    sentences: int              # nearest sentences that the verifier reads, beside the whole evidence
     weights: dict[str, float]   # of DECISION_FEATURES
     intercept: float
     several: dict[str, float]   # SEVERAL: of the sentences' log-odds, where a claim has more than one
@@ -325,6 +325,7 @@ def read_decision(
     return found
 
 # %% ../../nbs/08_verification/00_tiny_verifier.ipynb #d5
+TOLD = 0.8       # cosine from which on a sentence all but says the claim: only it and its neighbours are read
 _VERBATIM = 3.0  # −log(1 − cosine) of a cosine of .95, from which on a sentence counts as copied
 
 def _log_odds(probability: np.ndarray) -> np.ndarray:  # within ± 14
@@ -344,17 +345,25 @@ def decision_features(
     encoder: Encoder,
     sentences: int = 3,  # nearest ones that are read
     store: StoreChoice = None,
-) -> tuple[np.ndarray, np.ndarray]:  # [n, DECISION_FEATURES]; [n, 3]: what the verifier said
-    "What a decision is made from."
+) -> tuple[np.ndarray, np.ndarray]:  # [n, DECISION_FEATURES]; [n, 3]: what the verifier said of the nearest sentences
+    """What a decision is made from: the mean log-odds of two readings, of the nearest sentences and of all evidence, and two similarities.
+
+    Where the nearest sentence's cosine reaches `TOLD`, or so few sentences are all there are, there is one reading."""
     near = nearest_sentences(pairs, encoder, sentences, store)
-    reading = verifier.probabilities([(one.text, claim) for one, (_, claim) in zip(near, pairs, strict=True)], store)
-    verbatim = np.maximum(-np.log(1.001 - np.clip([one.cosine for one in near], -1, .999)) - _VERBATIM, 0)
+    cosine, short = np.array([one.cosine for one in near]), [one.n_sentences <= sentences for one in near]
+    few = [(evidence if whole else one.text, claim) for one, whole, (evidence, claim) in zip(near, short, pairs, strict=True)]
+    twice = np.flatnonzero((cosine < TOLD) & ~np.array(short, bool))
+    read = verifier.probabilities([*few, *(pairs[at] for at in twice.tolist())], store)
+    reading, both = read[:len(pairs)], _log_odds(read)*[1, 1, -1]
+    seen = both[:len(pairs)].copy()
+    seen[twice] = (seen[twice] + both[len(pairs):])/2
+    verbatim = np.maximum(-np.log(1.001 - np.clip(cosine, -1, .999)) - _VERBATIM, 0)
     overlap = np.array([content_overlap(claim, evidence) for evidence, claim in pairs])
-    return np.stack([_log_odds(reading[:, 0]), -_log_odds(reading[:, 2]), verbatim, overlap], 1), reading
+    return np.stack([seen[:, 0], seen[:, 2], verbatim, overlap], 1), reading
 
 # %% ../../nbs/08_verification/00_tiny_verifier.ipynb #d7
 class SentenceVerifier:
-    "A verifier that reads the sentences of the evidence which are nearest to each sentence of a claim, and decides by a `Decision`."
+    "A verifier that reads the sentences nearest to each sentence of a claim, and all evidence, and decides by a `Decision`."
     def __init__(self,
         verifier,  # with `name`, `identity` and `probabilities`
         decision: Decision,
@@ -373,7 +382,7 @@ class SentenceVerifier:
     def identity(self) -> dict:  # JSON-able
         "Everything that changes a probability."
         return {'verifier': 'sentences', 'reads': self.verifier.identity, 'encoder': self.encoder.identity,
-                'decision': digest(self.decision._asdict()), 'answer_version': 1}
+                'decision': digest(self.decision._asdict()), 'answer_version': 2}
 
     def probabilities(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> np.ndarray:
         "As `TinyVerifier`; a claim may be long."

@@ -9,6 +9,7 @@ __all__ = ['OPEN_START', 'OPEN_AROUND', 'MAX_SHOWN', 'MAX_CARDS', 'marked_html',
 # %% ../../nbs/18_workbench/03_example_view.ipynb #c2
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import zip_longest
 from typing import Any
 
 import ipywidgets as widgets
@@ -110,7 +111,9 @@ MAX_CARDS = 40  # errors of one example that get a card
 
 def _card_text(error: Error, blind: bool) -> str:
     head = f'{error.number}  {ERROR_KINDS[error.kind]}' + (f' · {error.category.replace("_", " ")}' if error.category and not blind else '')
-    lines = [f'Gold: {cut(error.gold, 400)}'] * (error.gold is not None) + [f'Model: {cut(text, 400)}' for text in error.predicted[:5]]
+    lines = [f'Gold: {cut(error.gold, 400)}'] * (error.gold is not None)
+    for text, doubt in zip_longest(error.predicted[:5], error.doubts[:5], fillvalue=''):
+        lines.append(f'Model{f" (✗ {doubt})" if doubt and not blind else ""}: {cut(text, 400)}')
     return '\n'.join([drawable(head), *lines])
 
 class ErrorCards(widgets.VBox):

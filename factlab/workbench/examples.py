@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..core.core import DataError, FactlabError, Schema, UsageError
 from ..data.datasets import fingerprint, load, load_sample
 from ..error_analysis.annotations import ITEMS
 from ..error_analysis.categoriser import find_focus
-from ..localization.matching import MATCHES, MatchingJudge, load_judge, match_predictions
+from ..localization.matching import DEFAULT_JUDGE, MATCHES, MatchingJudge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS
 from ..models.encoder import Encoder
 from ..reports.theme import drawable
@@ -127,7 +128,7 @@ def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None, judge: str|Match
     nothing = pl.DataFrame(schema={'id': pl.String, 'matched': pl.List(pl.Int64)})
     ready = joined.filter(pl.col('gold').is_not_null() & pl.col('predicted').is_not_null() & (pl.col('status') == 'ok'))
     if ready.is_empty(): return nothing, []
-    if matches is None and judge is None: return nothing, ['Nothing is matched yet: pass matches=, or a judge= such as "encoder".']
+    if matches is None and judge is None: return nothing, [f'Nothing is matched yet: pass matches=, or a judge= such as {DEFAULT_JUDGE!r}.']
     if matches is None:
         blank = {name: pl.lit(None, kind).alias(name) for name, kind in PREDICTIONS.columns.items() if name not in ready.columns}
         predictions = ready.with_columns(*blank.values()).select(*PREDICTIONS.columns)
@@ -173,9 +174,26 @@ class Error:
     span: str|None = None  # the words in the summary, where the data has them
     category: str|None = None
     evidence: str|None = None
+    doubts: tuple[str, ...] = ()  # of each prediction: 'wrong match' or 'match not seen' where the right match is known, else ''
 
     @property
     def text(self) -> str: return self.gold if self.gold is not None else self.predicted[0]
+
+@cache
+def _known_matches() -> dict[tuple[str, str], str|None]:
+    "Which annotated error of the sample a description names, by summary and description; None: no error."
+    known: dict[tuple[str, str], str|None] = {}
+    for row in load_sample().iter_rows(named=True):
+        known[row['summary'], row['false_alarm']['description']] = None
+        for error in row['inconsistencies']:
+            for said in ('description', 'paraphrase'): known[row['summary'], error[said]] = error['description']
+    return known
+
+def _doubt(example: dict, prediction: str, match: str|None) -> str:
+    "What is wrong with a match, where the right one is known."
+    right = _known_matches().get((example['summary'], prediction), match)
+    if right not in (example['gold'] or []): right = None
+    return '' if right == match else 'match not seen' if match is None else 'wrong match'
 
 def errors_of(
     example: dict,  # a row of EXAMPLES
@@ -186,11 +204,15 @@ def errors_of(
     errors = []
     for g, description in enumerate(gold):
         mine = tuple(predicted[p] for p, to in enumerate(matched or []) if to == g)
+        doubts = tuple(_doubt(example, text, description) for text in mine)
         kind = 'gold' if matched is None else 'matched' if mine else 'missed'
-        errors.append(Error(g + 1, kind, f'gold:{g}', description, mine, known('spans', g), known('categories', g), known('evidence', g)))
+        errors.append(Error(g + 1, kind, f'gold:{g}', description, mine, known('spans', g), known('categories', g), known('evidence', g),
+                            doubts))
     alone = [p for p in range(len(predicted)) if matched is None or matched[p] is None]
     kind = 'predicted' if matched is None else 'invented'
-    return errors + [Error(len(gold) + n, kind, f'predicted:{p}', None, (predicted[p],)) for n, p in enumerate(alone, 1)]
+    def unseen(text: str) -> tuple[str, ...]: return () if matched is None else (_doubt(example, text, None),)
+    return errors + [Error(len(gold) + n, kind, f'predicted:{p}', None, (predicted[p],), doubts=unseen(predicted[p]))
+                     for n, p in enumerate(alone, 1)]
 
 # %% ../../nbs/18_workbench/00_examples.ipynb #c23
 def error_items(

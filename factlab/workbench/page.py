@@ -17,7 +17,7 @@ import traitlets
 
 from ..core.core import home_dir
 from ..error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
-from ..localization.matching import MatchingJudge
+from ..localization.matching import DEFAULT_JUDGE, MatchingJudge
 from ..models.interface import Model
 from ..runs.runs import Run
 from .annotator import AnnotationQueue, Annotator
@@ -148,7 +148,7 @@ class Workbench(widgets.VBox):
         run: Run|pl.DataFrame|Examples,  # a run, or predictions (schema PREDICTIONS)
         rows: pl.DataFrame|None = None,  # id, text, summary, gold; the run's own data set when None
         matches: pl.DataFrame|None = None,  # schema MATCHES
-        judge: str|MatchingJudge|None = 'encoder',  # matches where none are given; its answers are kept in the store
+        judge: str|MatchingJudge|None = DEFAULT_JUDGE,  # matches where none are given; its answers are kept in the store
         other: Run|pl.DataFrame|Examples|None = None,  # a second run to compare with
         other_matches: pl.DataFrame|None = None,
         schemes: Sequence[LabelScheme]|None = None,  # `default_schemes` when None

@@ -55,7 +55,8 @@ def contains(text: str, pattern: str) -> bool: return re.search(pattern, text, r
 
 def letters(text: str) -> str:
     "The text's letters alone, with JSON's escapes read: what a label in any dress still has."
-    return re.sub(r'[\W_]', '', re.sub(r'\\u([0-9a-fA-F]{4})', lambda found: chr(int(found[1], 16)), text)).lower()
+    plain = re.sub(r'\\[nrtbf]', ' ', re.sub(r'\\u([0-9a-fA-F]{4})', lambda found: chr(int(found[1], 16)), text))
+    return re.sub(r'[\W_]', '', plain).lower()
 
 
 def check_labels(text: str, found: Parsed) -> None:

@@ -10,11 +10,21 @@ from sklearn.linear_model import LogisticRegression
 
 from factlab.core.core import ModelError, UsageError, assets_dir, digest
 from factlab.data.datasets import load_sample
-from factlab.localization.matching import EncoderJudge, ModelJudge, known_matchings, load_judge, matching_quality
+from factlab.localization.matching import DEFAULT_JUDGE, EncoderJudge, ModelJudge, known_matchings, load_judge, matching_quality
 from factlab.localization.offline_judge import FEATURES, OfflineJudge, pair_features, pointing_words, read_matcher, residual_cosine
 from factlab.measures.noise import Rate
 from factlab.models.store import Store
-from factlab.training.matcher import auroc, choose_threshold, constant_f1, fit_regression, sample_pairs, triples_of
+from factlab.training.matcher import (
+    FINDINGS,
+    auroc,
+    choose_threshold,
+    constant_f1,
+    finding_counts,
+    fit_regression,
+    sample_findings,
+    sample_pairs,
+    triples_of,
+)
 
 SUMMARY = 'Scotland full-back Stuart Hogg says the memories of the defeat by Australia have returned ahead of the Six Nations.'
 POSITION = ['The summary adds that Hogg is a full-back, which the source does not say.',
@@ -134,10 +144,22 @@ def test_threshold_is_chosen_by_balanced_accuracy_where_precision_is_kept():
     assert choose_threshold(values, same, [np.array([[.9]])], [[0]]) == .31
     assert choose_threshold(values, same, [np.array([[.5]]), np.array([[.9]])], [[None], [0]]) == .51  # a wrong match at 0.5 counts
     assert choose_threshold(values, same, [np.array([[.999]])], [[None]]) == .99
+    assert choose_threshold(values, same, [np.array([[.9]])], [[0]], [[np.array([[.6]])]]) == .61  # a constant must not be matched
+
+
+def test_descriptions_of_one_piece_in_other_words_are_aligned(store):
+    summary = 'Cassini, launched from Cape Canaveral in 1997, entered orbit around Saturn in 2004.'
+    base, cape, year = ('It is not said where the spacecraft took off; the Florida base was added.',
+                        'Cape Canaveral appears only in the summary.', 'The arrival at Saturn is dated wrongly.')
+    at = FEATURES.index('aligned')
+    features = pair_features([(summary, base, cape), (summary, cape, base), (summary, base, year), (summary, 'Two people sing.', base),
+                              ('', base, cape)], store)
+    assert features[0, at] == pytest.approx(features[1, at]) and features[0, at] > .1 > max(features[2, at], features[3, at])
+    assert features[4, at] == 0  # one piece alone aligns nothing
 
 
 def test_judges_by_name():
-    offline, encoder = load_judge('offline'), load_judge('encoder')
+    offline, encoder = load_judge(DEFAULT_JUDGE), load_judge('encoder')
     assert (offline.name, encoder.name) == ('offline', 'encoder') and load_judge().name == 'offline'
     assert encoder == EncoderJudge() and encoder.identity['matcher'] == 'residual cosine'
     assert offline.identity['weights'] == digest(read_matcher()['regression']) and json.dumps(offline.identity)
@@ -148,9 +170,27 @@ def test_judges_by_name():
 
 
 def test_error_rates_are_counts_and_belong_to_the_shipped_threshold():
-    rates = OfflineJudge().error_rates
-    assert all(isinstance(rate, Rate) and 0 < rate.right < rate.n for rate in rates)
-    assert OfflineJudge(threshold=.2).error_rates is None
+    final, sample, other = (OfflineJudge().error_rates(data) for data in ('final', 'sample', 'files/mine.jsonl'))
+    assert all(isinstance(rate, Rate) and 0 < rate.right < rate.n for found in (final, sample) for rate in found[:2])
+    assert other[:2] == final[:2] != sample[:2] and 'no matchings of mine.jsonl are known' in other.source
+    assert 'test' in final.source and 'development' in sample.source
+    assert OfflineJudge(threshold=.2).error_rates() is None
+
+
+def test_error_rates_of_the_sample_are_not_counted_on_the_rows_that_exhibits_score(store):
+    found = finding_counts(OfflineJudge(), sample_findings('dev'), store)
+    rates = OfflineJudge().error_rates('sample')
+    assert [rate.n for rate in rates[:2]] == [counts[1] for counts in found.values()]  # each finding once
+    assert all(abs(rate.right - counts[0]) <= 4 for rate, counts in zip(rates, found.values(), strict=False))  # held out against fitted
+
+
+def test_finding_counts_on_matchings_made_up():
+    class Scripted:
+        def match(self, summaries, gold, predicted, store=None):
+            return [{'matched': [0 if one == ['b'] else None]} for one in predicted]
+    findings = FINDINGS.frame([{'summary': 's', 'gold': ['x', 'y'], 'finding': finding, 'right': right}
+                               for finding, right in (('b', 0), ('b', 1), ('c', 0), ('b', None), ('c', None), ('c', None))])
+    assert finding_counts(Scripted(), findings) == {'sensitivity': [1, 3], 'specificity': [2, 3]}
 
 
 def test_damaged_files(tmp_path):

@@ -51,7 +51,9 @@ def test_differences_are_paired():
     rows = evaluation_rows(pairs, {'ours': truth*.8, 'same': truth*.8, 'wrong': ~truth*.8}, {'ours': .5, 'same': .5, 'wrong': .5})
     found = {row['system']: row for row in rows if row['metric'] == 'balanced accuracy'}
     assert found['ours − same']['low'] == found['ours − same']['high'] == 0 and found['ours − wrong']['estimate'] == 1
-    assert EVALUATION.frame(rows).height == 8
+    assert EVALUATION.frame(rows).height == 10
+    orders = {row['system']: row for row in rows if row['metric'] == 'AUROC'}
+    assert orders['ours − same']['low'] == orders['ours − same']['high'] == 0 and orders['ours − wrong']['estimate'] == 1
 
 
 @pytest.mark.parametrize('name', MEASURED_SETS)

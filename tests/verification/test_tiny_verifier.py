@@ -26,6 +26,7 @@ from factlab.verification.tiny_verifier import (
     TinyVerifier,
     batches,
     collate,
+    decision_features,
     label_logits,
     layers_of,
     load_trunk,
@@ -248,13 +249,31 @@ class Counting:
 FILLER = [f'The {name} of the town has {number} rooms.' for number, name in enumerate(('school', 'bank', 'inn', 'harbour', 'library'), 3)]
 
 
-def test_only_the_nearest_sentences_are_read():
+def test_only_the_nearest_sentences_are_read_where_one_says_the_claim():
     verifier = Counting()
     evidence = ' '.join([*FILLER[:3], 'A mill stands by the river.', 'It burned down in 1904.', *FILLER[3:]])
     found = SentenceVerifier(verifier, RULE._replace(sentences=1), Encoder('tiny')).probabilities(
         [(evidence, 'It burned down in 1904.')], store=False)
     assert verifier.asked == [('A mill stands by the river. It burned down in 1904.', 'It burned down in 1904.')]
     assert found.shape == (1, 3) and np.isclose(found.sum(), 1) and found[0, 0] > .5
+
+
+def test_a_claim_in_other_words_is_looked_for_in_all_of_the_evidence_too():
+    verifier, evidence = Counting(), ' '.join([*FILLER, 'A mill stands by the river.', 'It burned down in 1904.'])
+    pair = (evidence, 'Fire destroyed an old building near the harbour.')
+    features, reading = decision_features([pair], verifier, Encoder('tiny'), 1, store=False)
+    few, whole = verifier.asked
+    assert few[0] in evidence and len(few[0]) < len(evidence)/2 and whole == pair
+    shares = np.clip([content_overlap(pair[1], few[0]), content_overlap(pair[1], evidence)], .1, .9)
+    odds = np.log(shares/(1 - shares))
+    assert odds[0] < odds[1] and features[0, 0] == pytest.approx(odds.mean(), abs=1e-5)
+    assert reading.shape == (1, 3)
+
+
+def test_short_evidence_is_read_once_and_as_it_is():
+    verifier, evidence = Counting(), 'A mill stands by the river.\n\nThe harbour froze.'
+    SentenceVerifier(verifier, RULE, Encoder('tiny')).probabilities([(evidence, 'A ship sank.')], store=False)
+    assert verifier.asked == [(evidence, 'A ship sank.')]
 
 
 def test_the_decision_is_the_sum_that_it_says_it_is():
@@ -311,4 +330,4 @@ def test_by_name_the_shipped_verifier_reads_sentences():
 def test_a_verifier_without_a_decision_reads_whole_evidence(trained):
     from factlab.verification.nli import load_verifier
     assert read_decision(trained[0]) is None and not isinstance(load_verifier(f'tiny?adapter={trained[0]}'), SentenceVerifier)
-    with pytest.raises(ModelError, match='decision'): load_verifier(f'tiny?adapter={trained[0]}&evidence=sentences')
+    with pytest.raises(ModelError, match='decision'): load_verifier(f'tiny?adapter={trained[0]}&evidence=both')

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
-from factlab.localization.matching import MATCHES
+from factlab.localization.matching import DEFAULT_JUDGE, MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
@@ -21,7 +21,7 @@ from factlab.probing.questions import PTRUE_CAVEAT
 from factlab.runs.runs import Run, make_run
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.comparison import RunComparison
-from factlab.workbench.example_view import ExampleView, folded_html, marked_html
+from factlab.workbench.example_view import ErrorCards, ExampleView, folded_html, marked_html
 from factlab.workbench.examples import (
     ERROR_KINDS,
     SHOW,
@@ -180,7 +180,7 @@ def test_a_run_made_here_finds_its_own_rows(tmp_path):
     assert 'not exactly those' in rows_of(changed)[1][0]
     with pytest.raises(DataError, match='rows='):
         rows_of(Run(run.manifest | {'dataset': {'name': 'gone.jsonl'}}, run.folder, run.predictions))
-    examples = read_examples(run, judge='encoder')
+    examples = read_examples(run, judge=DEFAULT_JUDGE)
     assert rows['id'].to_list() == sample['id'].to_list() and examples.model == 'scripted' and examples.frame['matched'].null_count() == 0
     assert examples.frame['categories'].to_list() == sample['categories'].to_list()
 
@@ -471,3 +471,21 @@ def test_marks_and_short_forms():
     assert marked_html('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…'
     assert cut(None, 5) == ''
     assert cut('x' + ' '*1000 + 'y', 10) == 'x…'
+
+
+def test_wrong_matches_are_called_wrong_where_the_right_one_is_known():
+    row = data.load_sample().filter(pl.col('inconsistencies').list.len() > 1).row(0, named=True)
+    first, second = ({key: error[key] for key in ('description', 'paraphrase')} for error in row['inconsistencies'][:2])
+    example = {'summary': row['summary'], 'gold': [first['description'], second['description']], 'spans': None, 'categories': None,
+               'evidence': None, 'predicted': [first['paraphrase'], second['paraphrase'], row['false_alarm']['description'], 'Of our own.']}
+    def doubts(matched, **changes): return [(error.kind, error.doubts) for error in errors_of(example | {'matched': matched} | changes)]
+    assert doubts([0, 1, None, None]) == [('matched', ('',)), ('matched', ('',)), ('invented', ('',)), ('invented', ('',))]
+    assert doubts([1, None, 0, 0])[:2] == [('matched', ('wrong match', '')), ('matched', ('wrong match',))]
+    assert doubts([1, None, 0, 0])[2] == ('invented', ('match not seen',))
+    assert doubts([None, 0, None, None], gold=[second['description']])[1] == ('invented', ('',))  # its error is not on the list
+    assert doubts(None)[-1] == ('predicted', ())
+    cards = ErrorCards(lambda number: None)
+    cards.deal(errors_of(example | {'matched': [1, None, 0, 0]}))
+    assert 'Model (✗ wrong match): ' in cards.children[0].description and '(✗ match not seen)' in cards.children[2].description
+    cards.deal(errors_of(example | {'matched': [1, None, 0, 0]}), blind=True)
+    assert not any('✗ wrong' in button.description or 'not seen' in button.description for button in cards.children)

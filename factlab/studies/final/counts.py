@@ -51,7 +51,11 @@ def counted_cells(
     cells.sort(key=lambda cell: order.index((cell['row'], cell['column'])) if (cell['row'], cell['column']) in counts else -1)
     return make_cells(exhibit, cells)
 
-def name_of_data(data: str) -> str: return {'final': 'FINAL', 'sample': 'the sample'}.get(data, Path(data).name)
+def name_of_data(
+    data: str,  # a data set's name, or a file of one's own
+) -> str:
+    "How a table's header calls the data."
+    return {'final': 'FINAL', 'sample': 'the sample'}.get(data, Path(data).name)
 
 def own_cells(
     exhibit: str,

@@ -4,13 +4,15 @@
 
 # %% auto #0
 __all__ = ['METRIC_TITLES', 'PAPER_RATES', 'another_run', 'repeats_itself', 'check_methods', 'repeat_counts', 'with_plus_minus',
-           'run_cells', 'noise_rates', 'noise_cells', 'rank_cells', 'expected_f1', 'implied_cells',
+           'run_cells', 'NoiseRates', 'noise_rates', 'noise_cells', 'rank_cells', 'expected_f1', 'implied_cells',
            'published_noise_cells']
 
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c2
 import math
+import re
 from collections.abc import Sequence
 from itertools import product
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -185,30 +187,45 @@ def _compared_over_runs(counts: pl.DataFrame, seed: int) -> list[pl.DataFrame]:
     return found
 
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #judge-rates
-PAPER_RATES = {'sensitivity': .95, 'specificity': .90}  # of the paper's judge, a language model (App. F)
+class NoiseRates(NamedTuple):
+    "The error rates of a judge, and where they come from."
+    sensitivity: float|Rate|None  # None: nobody counted it
+    specificity: float|Rate|None
+    source: str
+
+PAPER_RATES = NoiseRates(.95, .90, "App. F: the paper's judge on FINAL's development rows")
+_PAPER_JUDGE = re.compile(r'(^|[:/])gpt-4o(-2024-\d\d-\d\d)?([?:]|$)')  # § 4.2
 
 def noise_rates(
     judge: MatchingJudge,
-    sensitivity: float|None = None,  # None: the judge's own, else the paper's
+    data: str = 'final',  # that is scored
+    sensitivity: float|None = None,  # None: the judge's own
     specificity: float|None = None,
-) -> dict[str, float|Rate]:  # sensitivity, specificity
-    "The error rates to simulate a judge with: those given, else those it was measured with, else those of the paper's judge."
-    own = getattr(judge, 'error_rates', None)
-    measured = own._asdict() if own else PAPER_RATES
-    given = {'sensitivity': sensitivity, 'specificity': specificity}
-    return {name: measured[name] if rate is None else rate for name, rate in given.items()}
+) -> NoiseRates:
+    """The error rates of a judge on such data: those given, else those counted for the judge, else the paper's if the judge is the
+    paper's, else none."""
+    counted = judge.error_rates(data) if hasattr(judge, 'error_rates') else None
+    known = NoiseRates(*counted) if counted else NoiseRates(None, None, f'nobody counted the errors of {judge.name}')
+    if isinstance(judge, ModelJudge) and _PAPER_JUDGE.search(judge.name): known = PAPER_RATES
+    given = {name: rate for name, rate in (('sensitivity', sensitivity), ('specificity', specificity)) if rate is not None}
+    return known._replace(**given, source=f'given: {", ".join(given)}' + f'; {known.source}'*(len(given) < 2)) if given else known
 
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c16
 def noise_cells(
     counts: pl.DataFrame,  # of `localization_counts`, of any number of models
     *,
-    sensitivity: float|Rate = .95,
-    specificity: float|Rate = .90,
+    sensitivity: float|Rate|None = .95,  # None: unknown
+    specificity: float|Rate|None = .90,
     draws: int = 1000,
     seed: int = 0,
 ) -> pl.DataFrame:  # CELLS; columns '<model> F1', ±F1, Expected, Judged, Corrected, Rank, First
-    "F1 under the judge's errors and without them, for each model and method (App. F, Table 10)."
-    by, rates = ['model', 'method'], {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed}
+    """F1 under the judge's errors and without them, for each model and method (App. F, Table 10). What could not be read matches nothing.
+    F1 as judged alone where a rate is unknown."""
+    if sensitivity is None or specificity is None:
+        judged = noise_cells(counts, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
+        return judged.filter(pl.col('column').str.contains(' Judged'))
+    by = ['model', 'method']
+    rates: dict[str, Any] = {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed, 'unparsed': 'wrong'}
     noisy = judge_noise(counts, by, draws=draws, **rates).filter(metric='f1')
     right = corrected_scores(counts, by, **rates).filter(metric='f1').select(*by, 'corrected', corrected_low='low', corrected_high='high')
     cells = []
@@ -220,14 +237,14 @@ def noise_cells(
         cells += [cell('F1', row['mean'], row['low'], row['high']) | {'unparsed': row['unparsed']}, cell('±F1', half),
                   cell('Expected', row['expected']), cell('Judged', row['value']) | {'status': 'measured'},
                   cell('Corrected', row['corrected'], row['corrected_low'], row['corrected_high'])]
-    models = counts.group_by('model', maintain_order=True)
+    models = unread_as_missed(counts).group_by('model', maintain_order=True)
     marks = [mark_cells('final/table10', f'{model} Judged', part, seed=seed) for (model,), part in models]
     return pl.concat([make_cells('final/table10', cells), rank_cells(counts, draws=draws, **rates), *marks])
 
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c17
 def rank_cells(
     counts: pl.DataFrame,  # of `localization_counts`
-    **options,  # as for `noise.noise_draws`: sensitivity, specificity, draws, seed
+    **options,  # as for `noise.noise_draws`: sensitivity, specificity, draws, seed, unparsed
 ) -> pl.DataFrame:  # CELLS; columns '<model> Rank' and '<model> First'
     """Each method's rank by F1 as judged, with the 95 % range of its ranks under the judge's errors, and how often it comes first.
     Ties share a rank."""

@@ -29,7 +29,7 @@ from factlab.localization.baselines import (
     SummaryBaseline,
 )
 from ...localization.classifiers import best_f1_threshold, classify, support_scores
-from ...localization.matching import MATCH, ModelJudge, load_judge, match_predictions
+from ...localization.matching import DEFAULT_JUDGE, MATCH, ModelJudge, load_judge, match_predictions
 from factlab.localization.methods import (
     PREDICTIONS,
     STYLES,
@@ -97,7 +97,7 @@ class SampledModel:
 @dataclass
 class Study(base.Study):
     "FINAL's experiment on one data set with one judge (§ 4)."
-    judge: str = 'encoder'        # 'encoder', or the name of a model
+    judge: str = DEFAULT_JUDGE    # as for `load_judge`: 'offline', or the name of a model
     prompts: str = 'ours'         # 'ours', or 'paper' for the authors' published files
     classifier: str = 'verifier'  # of the two-step forms; 'encoder', or the paper's 't5:google/t5_11b_trueteacher_and_anli'
     verifier: str = 'tiny'        # of that classifier and of the rejected claims, as for `nli.load_verifier`

@@ -19,6 +19,7 @@ def knowing(name: str, share: float = 1.0) -> ScriptedModel:
         'eligible').iter_rows()}
     def answer(request: Request) -> str:
         text = request.messages[-1].content
+        if 'Response:\n' not in text: return 'It is in the document.'
         shown = text.split('Response:\n', 1)[1].split('\n\n', 1)[0]
         accurate, eligible = known.get(shown, (False, False))
         if 'Instruction Following' in text: return json.dumps({'Instruction Following': 'No Issues' if eligible else 'Major Issue(s)'})
@@ -42,11 +43,6 @@ def test_judges_that_know_find_the_planted_order():
     scores = found.scores(resamples=100).filter(pl.col('judge') == 'sage', pl.col('responder') == 'evasive')
     assert dict(scores.select('score', 'value').rows()) == {'unadjusted': 1, 'final': 0}
     assert board.filter(pl.col('status') == 'baseline')['final'].max() == 0
-
-
-def test_the_offline_judge_finds_the_errors_order():
-    order = planted_order(FactsStudy(limit=10, eligibility='none', baselines=False), resamples=500)
-    assert order.filter(pl.col('worse') == 'several_errors')['found'].all()
 
 
 def test_one_template_is_chosen_for_each_judge():
