@@ -74,7 +74,8 @@ def _passages(sentences: Sequence[str], cosines: np.ndarray) -> tuple[str, str, 
     nearest = np.argsort(-cosines, kind='stable')[:5].tolist()
     one, five = (with_predecessors(sentences, nearest[:k]) for k in (1, 5))
     around = range(max(0, nearest[0] - 1), min(len(sentences), nearest[0] + 2))
-    return tuple(' '.join(sentences[at] for at in chosen) for chosen in (one, five, around))
+    first, some, between = (' '.join(sentences[at] for at in chosen) for chosen in (one, five, around))
+    return first, some, between
 
 def read_sentences(
     pairs: Sequence[tuple[str, str]],  # document, sentence
@@ -121,8 +122,9 @@ def read_grounding_decision(
     path = path or assets_dir('grounding')/DECISION_FILE
     try:
         told = json.loads(Path(path).read_text(encoding='utf-8'))
-        lists = [tuple(float(each) for each in told[name]) for name in ('mean', 'scale', 'weights')]
-        found = GroundingDecision(*lists, *(float(told[name]) for name in GroundingDecision._fields[3:7]), dict(told['fitted_on']))
+        lists = mean, scale, weights = [tuple(float(each) for each in told[name]) for name in ('mean', 'scale', 'weights')]
+        bias, sentences, responses, relevance = (float(told[name]) for name in ('bias', 'sentences', 'responses', 'relevance'))
+        found = GroundingDecision(mean, scale, weights, bias, sentences, responses, relevance, dict(told['fitted_on']))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f'{path} holds no decision of the embedded judge: {error!r}. Install factlab again, or fit one') from error
     sizes = {len(each) for each in lists}
@@ -196,7 +198,8 @@ def fit_grounding_decision(
     about = {'rows': rows.height, 'sentences': int(open_.sum()), 'digest': fingerprint(rows.select('id', 'document', 'response',
         'sentences')),
              'verifier': verifier.identity, 'encoder': encoder.identity, 'strength': strength}
-    return GroundingDecision(*(tuple(each.round(5).tolist()) for each in (mean, scale, weights)), round(bias, 5),
+    centre, spread, factors = (tuple(each.round(5).tolist()) for each in (mean, scale, weights))
+    return GroundingDecision(centre, spread, factors, round(bias, 5),
                              round(best_cut(truth[open_], scores[open_])[0], 4), round(best_cut(verdicts, lowest, 'accuracy')[0], 4),
                              round(relevance, 4), about)
 
@@ -329,7 +332,7 @@ def sentence_answers(
     rivals = {'cosine': [each.cosines for each in seen], 'word overlap': [each.features[:, -1] for each in seen],
               'length': [length_scores(part['sentence'].to_list()) for part in parts]}
     return new, {judge.name: said | ~new['open'].to_numpy(), ALWAYS: np.ones(new.height, bool)} | {
-        name: _fitted_answers(truth, *values) for name, values in rivals.items()}
+        name: _fitted_answers(truth, known, found) for name, (known, found) in rivals.items()}
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #04e201ab
 def response_answers(

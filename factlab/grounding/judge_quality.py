@@ -96,7 +96,7 @@ def compare_judges(
         long = pl.concat([read.select(item='id', annotator=pl.lit(name), label=column) for name,
             column in ((first, 'said'), (second, 'said_other'))])
         kappa = cohen_kappa(long, resamples=resamples, seed=seed) if read.height else None
-        same = float((read['said'] == read['said_other']).mean()) if read.height else None
+        same = float((read['said'] == read['said_other']).to_numpy().mean()) if read.height else None
         told = {'kappa': kappa.estimate, 'low': kappa.low, 'high': kappa.high} if kappa else {}
         note = ('no response that both judged' if kappa is None else 'they agree no more than by chance' if (kappa.estimate or 0) <= 0
             and same < 1

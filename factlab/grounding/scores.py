@@ -165,12 +165,12 @@ class ScoreSums:
     def of(cls, judgements: pl.DataFrame, eligibilities: pl.DataFrame|None = None, **options) -> 'ScoreSums':
         "From verdicts. Raises `DataError` for two verdicts of a judge on one response, or judges with different rows."
         rows = _counted(_check_judgements(judgements), None if eligibilities is None else eligibility_consensus(eligibilities))
-        names = [rows[name].unique(maintain_order=True).to_list() for name in _RESPONSE[1:] + ('judge',)]
+        axes = {name: rows[name].unique(maintain_order=True).to_list() for name in ('request_id', 'responder', 'judge')}
         places = [rows[name].replace_strict(dict(zip(each, range(len(each)), strict=True)), return_dtype=pl.Int64).to_numpy()
-                  for name, each in zip(_RESPONSE[1:] + ('judge',), names, strict=True)]
-        sums = np.zeros((*map(len, names), 5))
+                  for name, each in axes.items()]
+        sums = np.zeros((*map(len, axes.values()), 5))
         np.add.at(sums, tuple(places), rows.select('unadjusted_yes', 'unadjusted_unread', 'final_yes', 'final_unread', 'all').to_numpy())
-        return cls(*map(tuple, names), sums, **options)
+        return cls(tuple(axes['request_id']), tuple(axes['responder']), tuple(axes['judge']), sums, **options)
 
     @cached_property
     def drawn(self) -> np.ndarray:  # [resamples, responders, judges, 5]
@@ -281,7 +281,7 @@ def score_difference(
 ) -> tuple[float|None, float|None, float|None, int]:  # difference of the means over judges, its bounds, requests
     "First less second on the requests that both have. No bounds where all resamples agree."
     i, k = sums.responders.index(first), sums.responders.index(second)
-    common = sums.only((sums.sums[:, [i, k], 0, 4] > 0).all(1))
+    common = sums.only(np.asarray((sums.sums[:, [i, k], 0, 4] > 0).all(1)))
     if not len(common.requests): return None, None, None, 0
     def apart(values): return values[..., i, :].mean(-1) - values[..., k, :].mean(-1)
     drawn = apart(common.values(score, common.drawn))

@@ -34,8 +34,10 @@ MATCHES = Schema('matches', {
 
 class MatchingJudge(Protocol):
     "Whatever can match predicted with gold descriptions of one summary, for many summaries at once."
-    name: str
-    identity: dict  # all that changes its answers
+    @property
+    def name(self) -> str: ...
+    @property
+    def identity(self) -> dict: ...  # all that changes its answers
     def match(self, summaries: Sequence[str], gold: Sequence[list[str]], predicted: Sequence[list[str]],
               store: StoreChoice = None) -> list[dict]: ...
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
-from .stats import F1, check_level, count_matrix, ratio, resampled_totals
+from .stats import F1, bootstrap_p, check_level, count_matrix, ratio, resampled_totals
 
 # %% ../../nbs/04_measures/09_baselines.ipynb #c4
 Classes = Sequence|np.ndarray|pl.Series  # a class for each row: text, Booleans or integers
@@ -142,13 +142,6 @@ def _bounds(values: np.ndarray, level: float) -> tuple[float|None, float|None]:
     if len(values) < 2 or np.ptp(values) < 1e-12: return None, None
     return tuple(np.quantile(values, [(1 - level)/2, (1 + level)/2]).tolist())
 
-def _p_value(values: np.ndarray) -> float|None:
-    "Two-sided, of resampled differences."
-    values = values[np.isfinite(values)]
-    if not len(values): return None
-    rarer = min((values <= 1e-12).sum(), (values >= -1e-12).sum())
-    return float(min(1, 2*(rarer + 1)/(len(values) + 1)))
-
 def compare_with_baselines(
     outcomes: Mapping[str, np.ndarray],  # for each system and baseline an array [n, k] of what its score is computed from, on the same rows
     baselines: Sequence[str],            # which of them are baselines
@@ -183,7 +176,7 @@ def compare_with_baselines(
                'clusters': int(groups.max()) + 1, 'undefined': int((~np.isfinite(drawn[:, at])).sum())}
         if best is not None and name not in baselines and np.isfinite(estimates[at]):
             apart = drawn[:, at] - drawn[:, best]
-            row |= {'best': names[best], 'difference': _known(estimates[at] - estimates[best]), 'p': _p_value(apart)}
+            row |= {'best': names[best], 'difference': _known(estimates[at] - estimates[best]), 'p': bootstrap_p(apart, row['clusters'])}
             row |= dict(zip(('difference_low', 'difference_high'), _bounds(apart, level), strict=True))
         rows.append(dict.fromkeys(COMPARED.columns) | row)
     return COMPARED.frame(rows)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
-from .stats import F1, check_level, paired_counts, resampled_totals
+from .stats import F1, bootstrap_p, check_level, paired_counts, resampled_totals
 from .stats import difference as difference_of
 
 # %% ../../nbs/04_measures/05_comparison.ipynb #c4
@@ -252,13 +252,12 @@ CONTRASTS = Schema('contrasts', {
     'p': pl.Float64, 'p_holm': pl.Float64,
 })
 
-def _contrast(drawn: np.ndarray, shown: float, level: float) -> dict:
+def _contrast(drawn: np.ndarray, shown: float, n: int, level: float) -> dict:
     "A difference with its percentile interval and p; nothing where it is undefined."
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(shown) or not len(drawn): return {}
     low, high = np.quantile(drawn, [(1 - level)/2, (1 + level)/2])
-    rarer = min((drawn <= 1e-12).sum(), (drawn >= -1e-12).sum())
-    return {'difference': float(shown), 'low': float(low), 'high': float(high), 'p': min(1.0, 2*(1 + int(rarer))/(1 + len(drawn)))}
+    return {'difference': float(shown), 'low': float(low), 'high': float(high), 'p': bootstrap_p(drawn, n)}
 
 def paired_contrasts(
     counts: Mapping[str, np.ndarray],  # each system's counts [n, k], the same examples in the same order
@@ -281,7 +280,7 @@ def paired_contrasts(
     apart = difference_of(statistic)
     drawn = apart(resampled_totals(np.hstack(both), resamples, seed).reshape(resamples, len(pairs), width))
     shown = apart(np.stack(both).sum(1))
-    rows = [{'first': first, 'second': second, 'n': n} | _contrast(drawn[:, i], shown[i], level)
+    rows = [{'first': first, 'second': second, 'n': n} | _contrast(drawn[:, i], shown[i], n, level)
             for i, (first, second) in enumerate(pairs)]
     tested = [row for row in rows if 'p' in row]
     for row, adjusted in zip(tested, holm([row['p'] for row in tested]), strict=True): row['p_holm'] = float(adjusted)

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['BOOTSTRAP_METHODS', 'PRECISION', 'RECALL', 'F1', 'PROPORTION_METHODS', 'RUN_MEANS', 'count_matrix',
-           'resampled_totals', 'Interval', 'check_level', 'cluster_totals', 'cluster_numbers', 'bootstrap_counts',
-           'ratio', 'average', 'paired_counts', 'difference', 'difference_interval', 'proportion_bounds',
-           'proportion_interval', 'share_interval', 'cluster_weights', 'mean_interval', 'run_means', 'score_intervals']
+           'resampled_totals', 'bootstrap_p', 'Interval', 'check_level', 'cluster_totals', 'cluster_numbers',
+           'bootstrap_counts', 'ratio', 'average', 'paired_counts', 'difference', 'difference_interval',
+           'proportion_bounds', 'proportion_interval', 'share_interval', 'cluster_weights', 'mean_interval',
+           'run_means', 'score_intervals']
 
 # %% ../../nbs/04_measures/01_stats.ipynb #c2
 from collections.abc import Callable, Sequence
@@ -66,6 +67,17 @@ def _parts(counts: np.ndarray, strata: Sequence|None) -> list[np.ndarray]:
     if any(name is None or name != name for name in strata): raise UsageError('an example has no stratum (null or NaN): name it')
     _, which = np.unique(np.asarray(strata), return_inverse=True)
     return [counts[which == number] for number in range(which.max() + 1)]
+
+# %% ../../nbs/04_measures/01_stats.ipynb #78ac00e6
+def bootstrap_p(
+    differences: np.ndarray,  # [resamples], of two systems; those that are not finite are left out
+    units: int,               # that were drawn: examples, or clusters of them
+) -> float|None:  # None where no difference is defined
+    "Two-sided p of a resampled difference: twice the smaller share on either side of 0, one draw added, and never below 2^(1 - units)."
+    differences = differences[np.isfinite(differences)]
+    if not len(differences): return None
+    rarer = min((differences <= 1e-12).sum(), (differences >= -1e-12).sum())
+    return float(min(1, max(2*(rarer + 1)/(len(differences) + 1), 2.0**(1 - units))))
 
 # %% ../../nbs/04_measures/01_stats.ipynb #c10
 @dataclass(frozen=True)

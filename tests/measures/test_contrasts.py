@@ -2,11 +2,13 @@
 from itertools import product
 
 import numpy as np
+import polars as pl
 import pytest
-from scipy.stats import bootstrap
+from scipy.stats import binomtest, bootstrap
 from statsmodels.stats.multitest import multipletests
 
 from factlab.core.core import UsageError
+from factlab.measures.baselines import compare_with_baselines
 from factlab.measures.comparison import CONTRASTS, paired_contrasts
 from factlab.measures.stats import F1, RECALL
 
@@ -80,3 +82,13 @@ def test_where_nothing_can_be_said():
     ({'a': np.ones((3, 3)), 'b': np.ones((3, 3)), 'c': np.ones((4, 3)), 'd': np.ones((4, 3))}, [('a', 'b'), ('c', 'd')], 'differ')])
 def test_what_cannot_be_compared(counts, pairs, said):
     with pytest.raises(UsageError, match=said): paired_contrasts(counts, pairs)
+
+
+@pytest.mark.parametrize('n', [2, 3, 5, 8])
+def test_a_few_examples_are_never_surer_than_the_sign_test(n):
+    "All examples on one side: the exact two-sided sign test of scipy is the least p; resampling alone would give 2/10,001."
+    least = binomtest(n, n).pvalue
+    found = paired_contrasts({'a': np.tile([2, 2, 2], (n, 1)), 'b': np.tile([0, 2, 2], (n, 1))}, [('a', 'b')])
+    assert found['p'][0] == pytest.approx(max(least, 2/10_001))
+    rows = compare_with_baselines({'a': np.ones((n, 2)), 'b': np.tile([0, 1], (n, 1))}, ['b'], 'mean').filter(pl.col('name') == 'a')
+    assert rows['p'][0] == pytest.approx(max(least, 2/10_001))

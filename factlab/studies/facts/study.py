@@ -8,9 +8,10 @@ __all__ = ['PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'responses', 'al
            'own_preference', 'without_errors', 'planted_order']
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #9ddd39f6
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -46,15 +47,16 @@ class FactsStudy(base.Study):
     responses_file: str|Path|None = None  # answers that exist already
     judges: Sequence[str] = ('embedded',)  # 'embedded', or names of models
     templates: Sequence[str] = ('response',)  # of the judges that are models
-    eligibility: str = 'request'         # what they are shown: 'request', or 'request_and_document'; 'none' for no final score
+    eligibility: Literal['request', 'request_and_document', 'none'] = 'request'  # what is shown; none: no final score
     prompts: str = 'ours'                # or 'paper': the authors' published templates
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
     baselines: bool = True               # responders that read nothing, beside the others
     dry: bool = False                    # count calls and tokens, ask nothing
     stand_ins: dict[str, DryRun] = field(default_factory=dict, init=False, repr=False, compare=False)
+    examples: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)  # their answers, by label
 
-    MINIMUM = base.Study.MINIMUM | {'max_tokens': 1}
+    MINIMUM = {**base.Study.MINIMUM, 'max_tokens': 1}
     PARAMETERS = ('split', 'limit', 'seed', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'truncate', 'max_tokens')
     MANIFEST = ('data', 'models', 'prompts', 'embedded', 'chosen', 'failed')
 
@@ -69,13 +71,11 @@ class FactsStudy(base.Study):
         if unknown := [name for name in self.templates if name not in TEMPLATES] or not self.templates:
             raise UsageError(f'no template is called {unknown}: there are {", ".join(TEMPLATES)}')
 
-    def model(self, name: str, prompts: Sequence[Prompt] = ()) -> Model:
+    def model(self, name: str, prompts: Iterable[Prompt] = ()) -> Model:
         "The model of that name; in a dry run one that counts instead."
         if not self.dry: return super().model(name, prompts)
-        if name not in self.stand_ins:
-            self.stand_ins[name] = DryRun(self.loaded.get(name) or base.load_model(name), {'grounding/respond': 'It is in the document.'})
-            self.stand_ins[name].answer_limit = getattr(self.stand_ins[name].model, 'answer_limit', None)
-        self.stand_ins[name].placeholders |= base.example_answers_of(prompts)
+        if name not in self.stand_ins: self.stand_ins[name] = DryRun(super().model(name), self.examples)
+        self.examples |= {'grounding/respond': 'It is in the document.'} | base.example_answers_of(prompts)
         return self.stand_ins[name]
 
     def paper_prompts(self) -> dict[str, Prompt]:
@@ -210,6 +210,8 @@ def eligibilities(
     study: FactsStudy,
 ) -> pl.DataFrame|None:  # schema ELIGIBILITIES; None where it is not judged
     "Every judge's verdict on whether a response does what was asked."
+    shown = study.eligibility
+    if shown == 'none': return None
     def make():
         parts = []
         for name in study.judges:
@@ -217,13 +219,13 @@ def eligibilities(
                 rows = responses(study).head(0) if study.dry else responses(study)
                 parts.append(judge_eligibility(rows, load_eligibility_judge(name), None, study.store, judge=name))
                 continue
-            prompt = study.paper_prompts()[study.eligibility] if study.prompts == 'paper' else None
-            method = EligibilityJudge(study.eligibility, prompt)
+            prompt = study.paper_prompts()[shown] if study.prompts == 'paper' else None
+            method = EligibilityJudge(shown, prompt)
             model = study.model(name, method.prompts)
             parts.append(judge_eligibility(responses(study), method, model, study.store, judge=name, seed=study.seed))
             study.note_model(name, model, method.prompts)
         return pl.concat(parts)
-    return None if study.eligibility == 'none' else study.once(('eligibilities',), make)
+    return study.once(('eligibilities',), make)
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #fbe62a00
 def study_scores(study: FactsStudy, **options) -> pl.DataFrame:  # SCORES

@@ -475,7 +475,7 @@ def _against_baselines(detections: pl.DataFrame, baselines: Mapping[str, pl.Data
     "Of the missed facts: each baseline's share on the same ones, and the paired difference from the best."
     both = detections.drop_nulls(['before', 'after']).filter(~pl.col('before'))
     for name, found in baselines.items(): both = both.join(found.select('id', pl.col('after').alias(name)), on='id').drop_nulls(name)
-    rows = [{'row': name, 'column': 'Detected', 'ours': None, 'n': 0, 'status': 'baseline'} for name in baselines]
+    rows: list[dict] = [{'row': name, 'column': 'Detected', 'ours': None, 'n': 0, 'status': 'baseline'} for name in baselines]
     if both.is_empty() or not rows: return rows
     outcomes = {name: np.column_stack([both[name].cast(pl.Float64).to_numpy(), np.ones(both.height)]) for name in ('after', *baselines)}
     over = compare_with_baselines(outcomes, list(baselines), 'mean', clusters=both['row']).row(0, named=True)
