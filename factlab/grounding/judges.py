@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['OUR_PROMPTS', 'DOUBLE_CHECK', 'TEMPLATES', 'GROUNDING', 'NEEDED', 'ELIGIBILITY_PROMPTS', 'ELIGIBILITY', 'Template',
-           'read_paper_prompts', 'paper_templates', 'GroundingJudge', 'EligibilityJudge']
+           'read_paper_prompts', 'paper_templates', 'check_rows', 'GroundingJudge', 'EligibilityJudge']
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n2x2
 from collections.abc import Callable, Sequence
@@ -138,7 +138,7 @@ _VERDICT = answer_schema('grounding', 'accurate', pl.Boolean)
 GROUNDING = Schema('grounding', dict(_VERDICT.columns) | {'sentences': pl.List(_SENTENCE)})  # empty where none is labelled
 NEEDED = ('id', 'document', 'request', 'response')
 
-def _checked(rows: pl.DataFrame) -> pl.DataFrame:
+def check_rows(rows: pl.DataFrame) -> pl.DataFrame:
     "The rows, when they have what a judge needs. Raises `DataError` otherwise."
     if missing := [name for name in NEEDED if rows.schema.get(name) != pl.String]:
         raise DataError(f'a judge needs the text columns {", ".join(NEEDED)}: {", ".join(missing)} missing or of another type')
@@ -179,7 +179,7 @@ class GroundingJudge:
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema GROUNDING, in the order of the rows. Raises `DataError` for rows without id, document, request or response."
         how = {'store': store, 'max_tokens': self.max_tokens, 'seed': seed, 'repeat': repeat}
-        answered = [i for i, text in enumerate(_checked(rows)['response']) if text.strip()]
+        answered = [i for i, text in enumerate(check_rows(rows)['response']) if text.strip()]
         states: list[tuple] = [('unparsed', 'the response is empty', None)]*rows.height
         asked: list[list[Response]] = [[] for _ in states]
         ask_some = self._by_sentence if self.template.by_sentence else self._at_once
@@ -254,7 +254,7 @@ class EligibilityJudge:
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema ELIGIBILITY, in the order of the rows, which need a column `baseline` as well: another response to the same request."
-        rows = _checked(rows)
+        rows = check_rows(rows)
         if rows.schema.get('baseline') != pl.String:
             raise DataError('eligibility is judged beside another response: the text column baseline is missing')
         prompt, = self.prompts

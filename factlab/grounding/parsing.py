@@ -44,7 +44,8 @@ def accurate_by_labels(
 _WRAP = r'[\s*_`"\'“”‘’(\[:.]{0,12}'
 _WORD = r'(?P<not>\b(?:not|isn.t|in)[\s-]{1,3})?(?P<word>\b(?:in)?accurate)\b'
 _QUOTED = r'''['"“”‘’*`<>\[\]]{0,4}\b(?:in)?accurate\b['"“”‘’*`<>\[\]]{0,4}'''
-_ECHO = re.compile(rf'{_QUOTED}\s{{0,3}}(?:/|\||or)\s{{0,3}}{_QUOTED}', re.IGNORECASE)
+_AGAIN = r'(?:(?:final\s)?(?:verdict|answer|label)\s?:\s?)?'  # announced a second time, as our own prompts do
+_ECHO = re.compile(rf'{_AGAIN}{_QUOTED}\s{{0,3}}(?:/|\||,?\s?or)\s{{0,3}}{_AGAIN}{_QUOTED}', re.IGNORECASE)
 _HEDGE = (r'(?:(?:not\s(?:entirely|fully|completely|wholly|necessarily)|partially|partly|mostly|largely|somewhat|nearly|almost|possibly|'
           r'probably|generally)\s)')
 _HEDGED = re.compile(rf'\b{_HEDGE}(?:in)?accurate\b', re.IGNORECASE)

@@ -439,6 +439,7 @@ class DryRun:
     ):
         self.model, self.placeholders = model, placeholders
         self.name, self.identity, self.context, self.price = model.name, model.identity, model.context, model.price
+        self.answer_limit = getattr(model, 'answer_limit', None)  # methods ask for no more
         self.counted: dict[str, dict] = {}   # one row for each different question, by its key
 
     def answer(self, requests: Sequence[Request], store: 'StoreChoice' = None) -> list[Response]:

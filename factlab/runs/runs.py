@@ -35,10 +35,14 @@ from .identity import method_spec
 # %% ../../nbs/05_runs/01_runs.ipynb #c4
 class Method(Protocol):
     "Whatever turns rows and a model into one row of answers each. May also have `settings` and `version`."
-    name: str
-    prompts: tuple[Prompt, ...]
-    max_tokens: int
-    schema: Schema  # of what it predicts; see `answer_schema`
+    @property
+    def name(self) -> str: ...
+    @property
+    def prompts(self) -> tuple[Prompt, ...]: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def schema(self) -> Schema: ...  # of what it predicts; see `answer_schema`
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame: ...
 
 # %% ../../nbs/05_runs/01_runs.ipynb #c6

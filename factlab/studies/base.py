@@ -58,7 +58,6 @@ def dry_run_model(
         model = model or load_model(name)
         _stand_ins[name] = DryRun(model)
         _stand_ins[name].dry_run = True  # by which `make_run` knows it
-        _stand_ins[name].answer_limit = getattr(model, 'answer_limit', None)
     _stand_ins[name].placeholders = {**_stand_ins[name].placeholders, **example_answers}
     return _stand_ins[name]
 

@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['OPEN_START', 'OPEN_AROUND', 'MAX_SHOWN', 'MAX_CARDS', 'marked_html', 'folded_html', 'EvidenceFinder', 'ErrorCards',
-           'ExampleView']
+           'pane_html', 'PartsView', 'ExampleView']
 
 # %% ../../nbs/18_workbench/03_example_view.ipynb #c2
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import zip_longest
+from typing import Any
 
 import ipywidgets as widgets
 import traitlets
@@ -24,6 +25,7 @@ def marked_html(
     text: str,
     marks: Sequence[Mark],  # number 0: evidence
     chosen: int|None = None,  # number of the chosen error
+    look: Callable[[int], str] = colour_of,  # CSS classes of a number
 ) -> str:
     "The text as HTML with its marks."
     ends = {(mark.end, mark.number) for mark in marks}
@@ -33,8 +35,8 @@ def marked_html(
         inner = escaped(piece)
         for number in sorted(numbers, key=lambda number: number == chosen):
             closing = f'<sup>{number}</sup>' if number and (at, number) in ends else ''
-            look = f'{colour_of(number)}{" on" if number == chosen else ""}' if number else 'evidence'
-            inner = f'<mark class="{look}">{inner}{closing}</mark>'
+            classes = f'{look(number)}{" on" if number == chosen else ""}' if number else 'evidence'
+            inner = f'<mark class="{classes}">{inner}{closing}</mark>'
         parts.append(inner)
     return ''.join(parts)
 
@@ -46,13 +48,13 @@ def _open_ranges(text: str, marks: Sequence[Mark]) -> list[tuple[int, int]]:
     around = ((max(0, mark.start - OPEN_AROUND), min(len(text), mark.end + OPEN_AROUND)) for mark in marks if mark.start < MAX_SHOWN)
     return [*sorted([(0, OPEN_START), *around]), (min(len(text), MAX_SHOWN),)*2]
 
-def folded_html(text: str, marks: Sequence[Mark] = (), chosen: int|None = None) -> str:
+def folded_html(text: str, marks: Sequence[Mark] = (), chosen: int|None = None, look: Callable[[int], str] = colour_of) -> str:
     "The text as HTML, folded where it is long and nothing is marked."
-    if len(text) <= OPEN_START + 2*OPEN_AROUND: return f'<div class="text" dir="auto">{marked_html(text, marks, chosen)}</div>'
+    if len(text) <= OPEN_START + 2*OPEN_AROUND: return f'<div class="text" dir="auto">{marked_html(text, marks, chosen, look)}</div>'
     html, at = '', 0
     def stretch(to: int) -> str:
         inside = [Mark(max(m.start, at) - at, min(m.end, to) - at, m.number) for m in marks]
-        return marked_html(text[at:to], inside, chosen)
+        return marked_html(text[at:to], inside, chosen, look)
     for a, b in _open_ranges(text, marks):
         if a > at:
             html += f'<details><summary>… {a - at:,} more characters …</summary>{stretch(a)}</details>'
@@ -79,10 +81,10 @@ class EvidenceFinder:
         self._waiting: Future|None = None
 
     @staticmethod
-    def key(example: dict, error: Error) -> tuple: return example['id'], error.text, len(example['text'])
+    def key(example: dict, error: Any) -> tuple: return example['id'], error.text, len(example['text'])
 
-    def places(self, example: dict, error: Error|None) -> list[Mark]:
-        "The evidence as marks in the source, as far as it is known now."
+    def places(self, example: dict, error: Any) -> list[Mark]:
+        "The evidence of an error, or of what has `text` and `evidence` as it has, as marks in the source, as far as it is known now."
         text = example['text']
         if error is None or not text: return []
         if error.evidence and (at := text.find(error.evidence)) >= 0: return [Mark(at, at + len(error.evidence), 0)]
@@ -115,23 +117,39 @@ def _card_text(error: Error, blind: bool) -> str:
     return '\n'.join([drawable(head), *lines])
 
 class ErrorCards(widgets.VBox):
-    "Buttons for errors; `choose` is called with the number of the one that is clicked. Buttons are kept and used again."
+    """Buttons for errors; `choose` is called with the number of the one that is clicked. Buttons are kept and used again.
+
+    Cards of other things say in `say` and `look` what they show."""
+    most = MAX_CARDS
 
     def __init__(self, choose: Callable[[int], None]):
-        self.choose, self._pool = choose, []
+        self.choose, self._pool, self._looks = choose, [], []
         super().__init__([])
 
-    def deal(self, errors: Sequence[Error], blind: bool = False) -> None:
-        "A card for each of these errors, up to MAX_CARDS; `blind` hides their categories."
-        errors = errors[:MAX_CARDS]
+    def say(self, error: Any, blind: bool) -> tuple[str, str]:
+        "What a card says, and what it says when the pointer rests on it."
+        return _card_text(error, blind), f'error {error.number}, {ERROR_KINDS[error.kind]}'
+
+    def look(self, error: Any, blind: bool) -> str:
+        "CSS classes of a card."
+        return colour_of(error.number)
+
+    def deal(self, errors: Sequence, blind: bool = False) -> None:
+        "A card for each of these errors, up to `most`; `blind` hides their categories."
+        errors = errors[:self.most]
         while len(self._pool) < len(errors):
             button, number = widgets.Button(), len(self._pool) + 1
             button.on_click(lambda _, number=number: self.choose(number))
-            for name in ('card', *colour_of(number).split()): button.add_class(name)
+            button.add_class('card')
             self._pool.append(button)
+            self._looks.append('')
         dealt = tuple(self._pool[:len(errors)])
-        for button, error in zip(dealt, errors, strict=True):
-            button.description, button.tooltip = _card_text(error, blind), f'error {error.number}, {ERROR_KINDS[error.kind]}'
+        for at, (button, error) in enumerate(zip(dealt, errors, strict=True)):
+            button.description, button.tooltip = self.say(error, blind)
+            if (look := self.look(error, blind)) == self._looks[at]: continue
+            for name in self._looks[at].split(): button.remove_class(name)
+            for name in look.split(): button.add_class(name)
+            self._looks[at] = look
         if self.children != dealt: self.children = dealt
 
     def mark(self, chosen: int|None) -> None:
@@ -147,67 +165,108 @@ def _heading(row: dict, errors: Sequence[Error]) -> str:
     more = f' · the first {MAX_CARDS} of {len(errors):,} errors' if len(errors) > MAX_CARDS else ''
     return f'<p><b>{escaped(cut(row["id"], 120))}</b>{state}{none}{more}</p>'
 
-def _pane(title: str, note: str, text: str, marks: Sequence[Mark], chosen: int|None = None) -> str:
+def pane_html(
+    title: str,
+    note: str,  # beside the title; escaped already
+    text: str,
+    marks: Sequence[Mark],
+    chosen: int|None = None,
+    look: Callable[[int], str] = colour_of,
+) -> str:
+    "A text with its marks under a title, in a box that scrolls."
     head = f'<h4>{title} <span class="quiet">({note})</span></h4>' if note else f'<h4>{title}</h4>'
-    return f'<div class="pane" role="region" aria-label="{title}">{head}{folded_html(text, marks, chosen)}</div>'
+    return f'<div class="pane" role="region" aria-label="{title}">{head}{folded_html(text, marks, chosen, look)}</div>'
 
 # %% ../../nbs/18_workbench/03_example_view.ipynb #c18
-class ExampleView(widgets.VBox):
-    """One example with its errors. `number` is the chosen error's number, or None; observe it.
+class PartsView(widgets.VBox):
+    """A row's source beside what was made of it, with a card for each part of this. `number` is the chosen part's, or None.
 
-    `encoder=None` looks for evidence by words alone. `blind` hides the data set's categories from those who are about to label."""
+    A view of its own says in `parts` what the parts are, and draws in `_draw` and `_draw_source`."""
     number = traitlets.Int(None, allow_none=True)
     blind = traitlets.Bool(False)
 
-    def __init__(self, encoder: str|None = 'tiny', source: bool = True):
-        self.example, self.errors, self.spans = None, [], {}
+    def __init__(self, cards: type[ErrorCards], encoder: str|None, source: bool = True):
+        self.example: Any = None
+        self.found: list[Any] = []
         self.evidence = EvidenceFinder(encoder, self._redraw_source, self._without_encoder)
         self.head, self.source, self.summary, self.note = html_widget(), html_widget(), html_widget(), html_widget()
-        self.cards = ErrorCards(lambda number: setattr(self, 'number', number))
+        self.cards = cards(lambda number: setattr(self, 'number', number))
         right = widgets.VBox([self.summary, self.cards, self.note])
         self.columns = widgets.Box([self.source, right] if source else [right])
         if source: self.columns.add_class('columns')
         super().__init__([html_widget(STYLE), self.head, self.columns])
         self.add_class('factlab')
         self.observe(lambda _: self._draw(), 'number')
-        self.observe(lambda _: self.cards.deal(self.errors, self.blind), 'blind')
+        self.observe(lambda _: self._blinded(), 'blind')
+
+    def parts(self, row: dict) -> list: raise NotImplementedError
 
     @property
-    def error(self) -> Error|None: return next((error for error in self.errors if error.number == self.number), None)
+    def part(self) -> Any: return next((part for part in self.found if part.number == self.number), None)
 
     def show(self, example: dict|None, number: int|None = None) -> None:
-        "Show a row of EXAMPLES, with an error chosen: the first one when None. None shows nothing."
-        self.example, self.errors = example, errors_of(example) if example else []
-        texts = (example['summary'][:MAX_SHOWN], example['text'][:MAX_SHOWN]) if example else ()
-        self.spans = {error.number: find_span(error, *texts) for error in self.errors[:MAX_CARDS]}
-        self.cards.deal(self.errors, self.blind)
-        number = number if number is not None else self.errors[0].number if self.errors else None
+        "Show a row, with a part chosen: the first one when None. None shows nothing."
+        self.example, self.found = example, self.parts(example) if example else []
+        self._opened()
+        self.cards.deal(self.found, self.blind)
+        number = number if number is not None else self.found[0].number if self.found else None
         if number != self.number: self.number = number
         else: self._draw()
 
     def step(self, by: int) -> None:
-        "Choose the next or the previous error."
-        if self.errors: self.number = min(max((self.number or 1) + by, 1), len(self.errors))
+        "Choose the next or the previous part."
+        if self.found: self.number = min(max((self.number or 1) + by, 1), len(self.found))
 
     def wait(self, seconds: float = 60) -> None: self.evidence.wait(seconds)
 
+    def _opened(self) -> None: "Get ready for a row; done by who needs it."
+
+    def _blinded(self) -> None: self.cards.deal(self.found, self.blind)
+
     def _draw(self) -> None:
         if self.example is None:
-            for part in (self.head, self.source, self.summary): part.value = ''
-            return
+            for pane in (self.head, self.source, self.summary): pane.value = ''
+
+    def _draw_source(self) -> None: "Draw the source; done by who displays it."
+
+    def _redraw_source(self, key: tuple) -> None:
+        if self.example and self.part and key == self.evidence.key(self.example, self.part): self._draw_source()
+
+    def _without_encoder(self, reason: str) -> None:
+        self.note.value = f'<p class="quiet">Evidence is looked for by words alone: {escaped(cut(reason, 200))}</p>'
+
+# %% ../../nbs/18_workbench/03_example_view.ipynb #pv1
+class ExampleView(PartsView):
+    """One example with its errors. `number` is the chosen error's number, or None; observe it.
+
+    `encoder=None` looks for evidence by words alone. `blind` hides the data set's categories from those who are about to label."""
+
+    def __init__(self, encoder: str|None = 'tiny', source: bool = True):
+        self.spans: dict[int, list[tuple[int, int]]] = {}
+        super().__init__(ErrorCards, encoder, source)
+
+    @property
+    def errors(self) -> list[Error]: return self.found
+    @property
+    def error(self) -> Error|None: return self.part
+
+    def parts(self, row: dict) -> list[Error]: return errors_of(row)  # of EXAMPLES
+
+    def _opened(self) -> None:
+        summary, text = (self.example['summary'][:MAX_SHOWN], self.example['text'][:MAX_SHOWN]) if self.example else ('', '')
+        self.spans = {error.number: find_span(error, summary, text) for error in self.errors[:MAX_CARDS]}
+
+    def _draw(self) -> None:
+        super()._draw()
+        if self.example is None: return
         self.head.value = _heading(self.example, self.errors)
         marks = [Mark(a, b, number) for number, places in self.spans.items() for a, b in places]
         lost = f'error {self.number} could not be placed by its words' if self.error and not self.spans.get(self.number) else ''
-        self.summary.value = _pane('Summary', lost, self.example['summary'], marks, self.number)
+        self.summary.value = pane_html('Summary', lost, self.example['summary'], marks, self.number)
         self.cards.mark(self.number)
         self._draw_source()
 
     def _draw_source(self) -> None:
         places = self.evidence.places(self.example, self.error)
-        self.source.value = _pane('Source', f'marked: evidence for error {self.number}' if places else '', self.example['text'], places)
-
-    def _redraw_source(self, key: tuple) -> None:
-        if self.example and self.error and key == self.evidence.key(self.example, self.error): self._draw_source()
-
-    def _without_encoder(self, reason: str) -> None:
-        self.note.value = f'<p class="quiet">Evidence is looked for by words alone: {escaped(cut(reason, 200))}</p>'
+        note = f'marked: evidence for error {self.number}' if places else ''
+        self.source.value = pane_html('Source', note, self.example['text'], places)

@@ -7,6 +7,7 @@ __all__ = ['totals', 'Filters', 'RunTable']
 
 # %% ../../nbs/18_workbench/02_table.ipynb #c2
 from collections.abc import Sequence
+from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
@@ -14,7 +15,7 @@ import polars as pl
 import traitlets
 
 from ..reports.theme import drawable
-from .examples import SHOW, SORTS, Examples, Query, cut, escaped, select_examples
+from .examples import SHOW, SORTS, Query, cut, escaped, select_examples
 from .widgets import STYLE, PagedTable, html_widget
 
 # %% ../../nbs/18_workbench/02_table.ipynb #c4
@@ -35,6 +36,7 @@ def _sized(width: str) -> dict: return {'layout': widgets.Layout(width=width), '
 
 class Filters(widgets.HBox):
     "The controls of a `Query`: `show_`, `status`, `category`, `min_errors`, `search`, `sort`. Setting a value works like a click."
+    names: tuple[str, ...] = ('show_', 'status', 'category', 'min_errors', 'search', 'sort')
 
     def __init__(self, frame: pl.DataFrame):  # schema EXAMPLES
         statuses = sorted(frame['status'].unique().to_list())
@@ -51,7 +53,7 @@ class Filters(widgets.HBox):
         self.add_class('wrap')
 
     @property
-    def query(self) -> Query:
+    def query(self) -> Any:
         return Query(self.show_.value, self.status.value or None, self.category.value or None, self.min_errors.value, self.search.value,
                      self.sort.value)
 
@@ -62,29 +64,36 @@ class RunTable(widgets.VBox):
     The controls of `Filters` are attributes: `show_`, `status`, `category`, `min_errors`, `search`, `sort`."""
     selected = traitlets.Int(None, allow_none=True)
     places = traitlets.Instance(np.ndarray, allow_none=True)
+    columns: Sequence[tuple[str, str]] = (('id', '16%'), ('status', '10%'), ('✓ found#', '70px'), ('○ missed#', '80px'),
+                                          ('✗ false alarms#', '130px'), ('summary', '60%'))
 
-    def __init__(self, examples: Examples, size: int = 25, height: str = '290px'):
-        self.examples, self.filters = examples, Filters(examples.frame)
-        for name in ('show_', 'status', 'category', 'min_errors', 'search', 'sort'): setattr(self, name, getattr(self.filters, name))
-        columns = [('id', '16%'), ('status', '10%'), ('✓ found#', '70px'), ('○ missed#', '80px'), ('✗ false alarms#', '130px'),
-                   ('summary', '60%')]
-        self.paged = PagedTable(columns, self._cells, size, height)
+    def __init__(self, examples: Any, size: int = 25, height: str = '290px'):  # Examples
+        self.examples = examples
+        self.filters = self._filters()
+        for name in self.filters.names: setattr(self, name, getattr(self.filters, name))
+        self.paged = PagedTable(self.columns, self._cells, size, height)
         for control in self.filters.children: control.observe(lambda _: self.refresh(), 'value')
         traitlets.link((self, 'selected'), (self.paged, 'selected'))
-        super().__init__([html_widget(STYLE + totals(examples.frame)), self.filters, self.paged])
+        super().__init__([html_widget(STYLE + self._totals()), self.filters, self.paged])
         self.add_class('factlab')
         self.refresh()
 
     @property
-    def query(self) -> Query: return self.filters.query
+    def query(self) -> Any: return self.filters.query
 
     def refresh(self) -> None:
         "Show what fits the filters now."
-        places = select_examples(self.examples.frame, self.query)
+        places = self._select()
         self.paged.show(places)
         self.places = places
 
     def step(self, by: int) -> None: self.paged.step(by)
+
+    def _filters(self) -> Filters: return Filters(self.examples.frame)
+
+    def _totals(self) -> str: return totals(self.examples.frame)
+
+    def _select(self) -> np.ndarray: return select_examples(self.examples.frame, self.query)
 
     def _cells(self, places: Sequence[int]) -> list[tuple[list[str], str]]:
         if not len(places): return []

@@ -12,10 +12,17 @@ from ...reports.exhibits import Exhibit
 ORDER = 2  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
-    Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', ('', 'N')),
-    Exhibit('facts/table4', 'Eligibility judges and their prompts', 'exact', ('', 'N')),
+    Exhibit('facts/fig1', 'Domains and tasks of the requests', 'measured', ('Technology', 'Domain share (%)'), chart=True, digits=1,
+            tour={}),
+    Exhibit('facts/table1', 'Requests, one of each domain', 'illustrated', ('Finance', 'Words of the document')),
+    Exhibit('facts/table3', 'Responses that evade the request', 'illustrated', ('Found by the offline judge', 'count')),
+    Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', ('', 'N'), chart=True),
+    Exhibit('facts/table4', 'Eligibility judges and their prompts', 'exact', ('', 'N'), chart=True),
     Exhibit('facts/table5', 'Leaderboard by the unadjusted score', 'exact', ('Gemini 1.5 Flash', 'Fused rank'), chart=True, digits=1),
     Exhibit('facts/table6', 'Leaderboard by the final score', 'exact',
             ('Gemini 2.0 Flash Experimental', 'Fused rank'), chart=True, digits=1),
     Exhibit('facts/selfpreference', 'Do judges prefer their own answers?', 'exact', ('Own judge less', 'Table 5 both'), chart=True),
+    Exhibit('facts/judges', 'The offline judge against labels', 'measured', ('Embedded judge', 'Sentences: balanced accuracy (%)'),
+            digits=1, tour={}),
+    Exhibit('facts/leaderboard', 'Leaderboard of the sample', 'measured', ('grounded', 'Final score (%)'), chart=True, digits=1, tour={}),
 )

@@ -1,0 +1,53 @@
+"""`factlab facts`: what it prints on the sample, of a user's file, and what it refuses."""
+import json
+
+import polars as pl
+import pytest
+
+from factlab.cli.main import parser
+from factlab.cli.output import run_command
+from factlab.core.core import DataError, UsageError
+
+
+def run(*arguments) -> int: return run_command(parser(), ['facts', *map(str, arguments)])
+
+
+def test_the_demonstration_prints_the_planted_order(capsys):
+    assert run('--limit', 4) == 0
+    shown = capsys.readouterr().out
+    assert 'grounded' in shown and 'Planted order by the unadjusted score' in shown and 'Planted order by the final score' in shown
+
+
+def test_a_file_of_ones_own(tmp_path, capsys):
+    rows = [{'request_id': 'a', 'responder': 'mine', 'document': 'The mill opened in 1901.', 'request': 'When did it open?',
+        'response': text,
+             'id': f'r{at}'} for at, text in enumerate(['The mill opened in 1901.', ''])]
+    (tmp_path/'mine.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
+    assert run('--responses', tmp_path/'mine.jsonl', '--no-baselines') == 0
+    shown = capsys.readouterr().out
+    assert '1 responses are not there (empty): they count as inaccurate' in shown and 'mine' in shown and '50.0' in shown
+    run('--responses', tmp_path/'mine.jsonl', '--out', tmp_path/'board.csv')
+    assert pl.read_csv(tmp_path/'board.csv').filter(pl.col('responder') == 'mine')['final'].item() == .5
+
+
+def test_answers_to_the_sample_are_joined_and_missing_rows_named(tmp_path, capsys):
+    from factlab.data.datasets import load
+    first = load('facts-sample', split='test')['document_id'][0]
+    (tmp_path/'mine.jsonl').write_text(json.dumps({'request_id': first, 'model': 'm', 'response': 'It is so.'}), encoding='utf-8')
+    assert run('--responses', tmp_path/'mine.jsonl', '--limit', 3, '--no-baselines') == 0
+    assert '2 responses are not there (missing)' in capsys.readouterr().out
+
+
+def test_a_dry_run_counts(capsys):
+    model = 'openai:some-model?base_url=http://127.0.0.1:9/v1'  # nobody answers there
+    assert run('--responders', model, '--judges', model, 'embedded', '--limit', 2, '--dry-run') == 0
+    shown = capsys.readouterr().out
+    assert 'grounding/respond' in shown and 'grounding/eligible_by_request' in shown
+
+
+def test_what_it_refuses(tmp_path):
+    (tmp_path/'half.jsonl').write_text('{"request_id": "a", "resp', encoding='utf-8')
+    with pytest.raises(DataError, match='line 1 is not whole JSON'): run('--responses', tmp_path/'half.jsonl')
+    with pytest.raises(DataError, match='no file'): run('--responses', tmp_path/'none.jsonl')
+    with pytest.raises(UsageError): run('--judges', 'nobody', '--limit', 1)
+    with pytest.raises(UsageError): run('--templates', 'poem')

@@ -1,0 +1,90 @@
+"""The study: who answers and judges, what a dry run counts, and that the sample's better responses come out better."""
+import json
+
+import polars as pl
+import pytest
+
+from factlab.core.core import DataError, UsageError
+from factlab.grounding.scores import EVERY_JUDGE
+from factlab.models.interface import Request, Response, ScriptedModel
+from factlab.studies.facts.study import FactsStudy, all_judgements, estimate, gold, planted_order, template_scores, without_errors
+
+LABELLED = ('grounded', 'evasive', 'refusal')
+
+
+def knowing(name: str, share: float = 1.0) -> ScriptedModel:
+    "A judge that knows the sample's labels, and is right about a share of the responses."
+    from factlab.data.datasets import load
+    known = {response: (accurate, eligible) for response, accurate, eligible in load('facts-sample').select('response', 'accurate',
+        'eligible').iter_rows()}
+    def answer(request: Request) -> str:
+        text = request.messages[-1].content
+        if 'Response:\n' not in text: return 'It is in the document.'
+        shown = text.split('Response:\n', 1)[1].split('\n\n', 1)[0]
+        accurate, eligible = known.get(shown, (False, False))
+        if 'Instruction Following' in text: return json.dumps({'Instruction Following': 'No Issues' if eligible else 'Major Issue(s)'})
+        right = sum(map(ord, shown)) % 100 < 100*share
+        return f'Verdict: {"Accurate" if accurate == right else "Inaccurate"}'
+    return ScriptedModel(name, answer, f'{name}{share}')
+
+
+def study(**settings) -> FactsStudy:
+    models = {each.name: each for each in (knowing('sage'), knowing('oracle', .9))}
+    return FactsStudy(**({'store': False, 'judges': ['sage', 'oracle'], 'loaded': models} | settings))
+
+
+def test_judges_that_know_find_the_planted_order():
+    found = study()
+    order = planted_order(found, resamples=500)
+    clear = order.filter(pl.col('worse').is_in(['one_error', 'several_errors', 'evasive']) & (pl.col('better') == 'grounded'))
+    assert clear.height == 3 and clear['clear'].all()
+    board = found.leaderboard(resamples=500)
+    assert board['responder'][0] == 'grounded' and board['rank'][0] == 1 and board['first'][0] > .9
+    scores = found.scores(resamples=100).filter(pl.col('judge') == 'sage', pl.col('responder') == 'evasive')
+    assert dict(scores.select('score', 'value').rows()) == {'unadjusted': 1, 'final': 0}
+    assert board.filter(pl.col('status') == 'baseline')['final'].max() == 0
+
+
+def test_one_template_is_chosen_for_each_judge():
+    found = study(templates=['response', 'json'], limit=6, eligibility='none')
+    assert all_judgements(found)['template'].n_unique() == 2
+    chosen = template_scores(found).filter('chosen')
+    assert chosen['template'].to_list() == ['response']*2 and found.judgements()['template'].unique().to_list() == ['response']
+    assert found.used['chosen'] == {'oracle': 'response', 'sage': 'response'} and found.eligibilities() is None
+    with pytest.raises(DataError, match='no labels'): study(templates=['response', 'json'], limit=2, responders=['sage']).judgements()
+
+
+def test_errors_counted_on_one_split_are_taken_back_on_another():
+    corrected = without_errors(study(judges=['oracle']), study(judges=['oracle'], split='dev'))
+    assert corrected.filter(pl.col('responder') == 'grounded')['corrected'].item() > .9
+
+
+def test_models_answer_and_judge_themselves():
+    def answer(request: Request) -> str|Response:
+        if 'Instruction Following' in request.messages[-1].content: return '{"Instruction Following": "No Issues"}'
+        if 'Verdict' in request.messages[-1].content: return 'Verdict: Accurate'
+        return 'It says so.' if len(request.messages[-1].content) % 2 else Response.failed('down')
+    both = {name: ScriptedModel(name, answer, name) for name in ('one', 'two')}
+    found = FactsStudy(responders=['one', 'two'], judges=['one', 'two'], limit=5, store=False, loaded=both)
+    failed = found.responses().filter(pl.col('status') == 'failed').height
+    scores = found.scores(resamples=50)
+    assert gold(found) is None and failed == found.used['failed'] and scores.filter('own').height == 4
+    one = scores.row(by_predicate=(pl.col('responder') == 'one') & (pl.col('judge') == EVERY_JUDGE) & (pl.col('score') == 'final'),
+        named=True)
+    assert one['value'] == pytest.approx(1 - failed/10) and one['unanswered'] == failed/2
+    assert set(found.manifest()) >= {'parameters', 'data', 'models', 'prompts'} and 'store' not in json.dumps(found.manifest())
+
+
+def test_a_dry_run_asks_nothing():
+    model = knowing('sage')
+    found = FactsStudy(responders=['sage'], judges=['sage', 'embedded'], limit=3, store=False, loaded={'sage': model}, dry=True)
+    told = estimate(found)
+    assert not model.asked and told.filter(pl.col('label') == 'grounding/respond')['calls'].item() == 3
+    assert told['label'].n_unique() == 3
+    with pytest.raises(UsageError, match='dry'): estimate(study())
+
+
+@pytest.mark.parametrize('settings', [{'split': 'blind'}, {'data': 'nothing'}, {'judges': ['none:x']}, {'limit': 0}, {'max_tokens': 0},
+                                      {'responders': ['a'], 'responses_file': 'b'}, {'templates': []}, {'prompts': 'theirs'}])
+def test_settings_that_do_not_fit(settings):
+    with pytest.raises(UsageError): FactsStudy(**({'store': False} | settings)).judgements()
