@@ -335,7 +335,7 @@ def score_grid_chart(
     if frame.is_empty(): raise DataError('no scores to draw: the frame is empty')
     if not frame['score'].is_finite().fill_null(False).all(): raise DataError('a score is missing or not finite: give each square one')
     rows, columns = (frame[name].unique(maintain_order=True).to_list() for name in ('row', 'column'))
-    low, high = frame['score'].min(), frame['score'].max()
+    low, high = (float(end) for end in frame.select(low=pl.col('score').min(), high=pl.col('score').max()).row(0))
     label = pl.col('score').map_elements(f'{{:.{digits}f}}'.format, return_dtype=pl.String)
     dark = (pl.col('score') - low) > .7*(high - low)
     data = frame.with_columns(label=label, hover=pl.format('{} · {}: {}', 'row', 'column', label),
