@@ -138,6 +138,7 @@ def responses(
         return pl.concat(parts)
     return study.once(('responses',), make)
 
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #f11eown5
 def _from_file(study: FactsStudy, requests: pl.DataFrame) -> pl.DataFrame:
     "A file that has its own documents needs no data set."
     try: return read_responses(study.responses_file, requests)
