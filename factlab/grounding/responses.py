@@ -240,6 +240,7 @@ def read_responses(
     path = Path(path).expanduser()
     if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
     if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
+    if not path.stat().st_size: raise DataError(f'{path} is empty: expected a response in each row')
     read = READERS[path.suffix.lower()](path)
     if not read.rows: raise DataError(f'{path} has no rows: expected a response in each')
     if requests is not None: requests = requests_of(requests)

@@ -138,12 +138,16 @@ def responses(
         return pl.concat(parts)
     return study.once(('responses',), make)
 
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #f11eown5
 def _from_file(study: FactsStudy, requests: pl.DataFrame) -> pl.DataFrame:
     "A file that has its own documents needs no data set."
     try: return read_responses(study.responses_file, requests)
     except DataError as joined:
-        try: return read_responses(study.responses_file)
+        try: own = read_responses(study.responses_file)
         except DataError: raise joined from None
+    study.used['data'] = {'rows': own.height, 'requests': own['request_id'].n_unique(), 'digest': fingerprint(requests_of(own)),
+                          'own_documents': True}
+    return read_responses(study.responses_file, requests_of(own))  # again, with a row for what a responder did not answer
 
 def _from_model(study: FactsStudy, requests: pl.DataFrame, name: str) -> pl.DataFrame:
     model = study.model(name)

@@ -13,19 +13,20 @@ def run(*arguments) -> int: return run_command(parser(), ['facts', *map(str, arg
 
 
 def test_the_demonstration_prints_the_planted_order(capsys):
-    assert run('--limit', 4) == 0
+    assert run('--limit', 2) == 0
     shown = capsys.readouterr().out
     assert 'grounded' in shown and 'Planted order by the unadjusted score' in shown and 'Planted order by the final score' in shown
 
 
 def test_a_file_of_ones_own(tmp_path, capsys):
-    rows = [{'request_id': 'a', 'responder': 'mine', 'document': 'The mill opened in 1901.', 'request': 'When did it open?',
-        'response': text,
-             'id': f'r{at}'} for at, text in enumerate(['The mill opened in 1901.', ''])]
+    document = 'The mill opened in 1901. It has two stones and a wooden wheel.'
+    rows = [{'request_id': request, 'responder': name, 'document': document, 'request': 'When did it open?', 'response': text}
+            for request, name, text in (('a', 'mine', 'The mill opened in 1901.'), ('b', 'mine', ''), ('a', 'copier', document))]
     (tmp_path/'mine.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
     assert run('--responses', tmp_path/'mine.jsonl', '--no-baselines') == 0
     shown = capsys.readouterr().out
-    assert '1 responses are not there (empty): they count as inaccurate' in shown and 'mine' in shown and '50.0' in shown
+    for status in ('empty', 'the document itself', 'missing'): assert f'1 responses cannot be judged ({status})' in shown
+    assert shown.startswith(str(tmp_path)) and 'mine' in shown and '50.0' in shown
     run('--responses', tmp_path/'mine.jsonl', '--out', tmp_path/'board.csv')
     assert pl.read_csv(tmp_path/'board.csv').filter(pl.col('responder') == 'mine')['final'].item() == .5
 
@@ -35,7 +36,7 @@ def test_answers_to_the_sample_are_joined_and_missing_rows_named(tmp_path, capsy
     first = load('facts-sample', split='test')['document_id'][0]
     (tmp_path/'mine.jsonl').write_text(json.dumps({'request_id': first, 'model': 'm', 'response': 'It is so.'}), encoding='utf-8')
     assert run('--responses', tmp_path/'mine.jsonl', '--limit', 3, '--no-baselines') == 0
-    assert '2 responses are not there (missing)' in capsys.readouterr().out
+    assert '2 responses cannot be judged (missing)' in capsys.readouterr().out
 
 
 def test_a_dry_run_counts(capsys):
