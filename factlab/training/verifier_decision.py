@@ -127,6 +127,7 @@ def defacto_articles(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, from `verifier_pairs`
     download: bool = True,
 ) -> dict[str, str]:  # group: text of the articles that trained nothing
+    "DeFacto's articles that the verifier's training held out, and that FINAL does not have."
     held = set(pairs.filter((pl.col('source') == 'defacto') & (pl.col('split') == 'dev'))['group'])
     texts = unseen_by_final(download)['text'].unique(maintain_order=True)
     return {group: text for text in texts if (group := 'defacto/' + digest(text)[:12]) in held}

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
+from in_browser import CHROMIUM, NEEDED, Opened, running_lab
 from misbehaving_server import MisbehavingServer, answer
 from reports.test_reproduce import kind_of
 
@@ -29,11 +29,6 @@ def checkout(tmp_path_factory) -> Path:
 def lab(checkout):
     "JupyterLab on a free port; gives its address and its token."
     with running_lab(checkout) as lab: yield lab
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as browser: yield browser
 
 
 def seen_charts(page) -> list[dict]:

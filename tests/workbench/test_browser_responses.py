@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from hostile_texts import hostile
-from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
+from in_browser import CHROMIUM, NEEDED, Opened
 from misbehaving_server import MisbehavingServer
 from workbench.test_browser_workbench import Bench
 
@@ -34,23 +34,6 @@ judgements = _JUDGED_BY.frame({{'id': text, 'judge': texts[0], 'template': text,
                                'sentences': said}} for text in texts)
 ResponseWorkbench(responses, judgements, labels={labels!r}, annotator='Ann', encoder=None)
 '''
-
-
-@pytest.fixture(scope='module')
-def root(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp('responses')/'root'
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope='module')
-def lab(root):
-    with running_lab(root) as lab: yield lab
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as browser: yield browser
 
 
 def notebook(root: Path, name: str, code: str, labels: Path) -> str:

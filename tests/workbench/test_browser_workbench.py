@@ -9,7 +9,7 @@ import nbformat
 import polars as pl
 import pytest
 from hostile_texts import hostile
-from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab
+from in_browser import CHROMIUM, NEEDED, Opened
 from misbehaving_server import MisbehavingServer
 
 from factlab.error_analysis.annotations import LabelFile, read_labels
@@ -43,23 +43,6 @@ def case(n: int) -> dict:
     return base | {'gold': ['The year "1913" is wrong.', f'Nothing says that mill {n} is old.'],
                    'categories': ['intrinsic_alteration', 'extrinsic_wrong'],
                    'predicted': ['It was "1931", not "1913".', 'The river is left out.'], 'matched': [0, None]}
-
-
-@pytest.fixture(scope='module')
-def root(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp('workbench')/'root'
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(scope='module')
-def lab(root):
-    with running_lab(root) as lab: yield lab
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as browser: yield browser
 
 
 def notebook(root: Path, name: str, cases: list[dict], labels: Path) -> str:
