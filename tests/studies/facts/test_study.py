@@ -1,10 +1,13 @@
 """The study: who answers and judges, what a dry run counts, and that the sample's better responses come out better."""
 import json
+import os
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from factlab.core.core import DataError, UsageError
+from factlab.grounding.judges import TEMPLATES
 from factlab.grounding.scores import EVERY_JUDGE
 from factlab.models.interface import Request, Response, ScriptedModel
 from factlab.studies.facts.study import FactsStudy, all_judgements, estimate, gold, planted_order, template_scores, without_errors
@@ -73,6 +76,32 @@ def test_models_answer_and_judge_themselves():
         named=True)
     assert one['value'] == pytest.approx(1 - failed/10) and one['unanswered'] == failed/2
     assert set(found.manifest()) >= {'parameters', 'data', 'models', 'prompts'} and 'store' not in json.dumps(found.manifest())
+
+
+PAPER_ANSWERS = {  # by the authors' names of their templates, each in the form that it asks for
+    'response_level': 'All of it is there.\nAccurate', 'span_level': 'Accurate',
+    'json': '{"sentence": "S.", "label": "supported", "excerpt": "E."}',
+    'implicit_span_level': 'Sentence 1: S.\nSentence 1 label: Inaccurate\nFinal Answer: Inaccurate',
+    'json_alt': '{"sentence": "S.", "label": "contradictory", "excerpt": "E."}', 'json_with_double_check': 'NO', 'simpleqa': 'A',
+    'ineligible_responses_filter_no_context': '{"Instruction Following": "Major Issue(s)"}'}
+
+
+def test_the_authors_templates_through_the_study():
+    "All seven, and eligibility, in the published wording; the double check takes back what the first asking supported."
+    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
+    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
+    model = ScriptedModel('script', lambda request: PAPER_ANSWERS[request.label.partition('/')[2]], 'paper')
+    found = FactsStudy(prompts='paper', judges=['script'], templates=list(TEMPLATES), limit=2, store=False, loaded={'script': model},
+                       baselines=False)
+    judged = all_judgements(found)
+    assert (judged['status'] == 'ok').all() and judged['template'].n_unique() == len(TEMPLATES) == 7
+    said = dict(judged.group_by('template').agg(pl.col('accurate').unique().sort()).rows())
+    assert said == {'response_paper': [True], 'span_paper': [True], 'implicit_span_paper': [False], 'json_paper': [True],
+                    'json_alt_paper': [False], 'json_double_check_paper': [False], 'simpleqa': [True]}
+    verdicts = found.eligibilities()
+    assert verdicts['template'].unique().to_list() == ['eligible_by_request_paper'] and not verdicts['eligible'].any()
+    sources = {name.partition('/')[2].partition('@')[0]: each['source'] for name, each in found.manifest()['prompts'].items()}
+    assert sources and {source for name, source in sources.items() if not name.startswith('simpleqa')} == {'paper'}, sources
 
 
 def test_a_dry_run_asks_nothing():
