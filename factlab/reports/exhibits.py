@@ -42,6 +42,7 @@ class Exhibit:
     counterpart: tuple[str, str]|None = None  # the printed cell that is set beside it where the paper prints none for its row and column
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
+    wider: tuple[str, str]|None = None  # stands for the whole instead where it has more examples than `headline`
     # parameters that make it a short one of the tour (`make reproduce`), {} for the defaults; None: left out, unless its status is 'exact'
     tour: Mapping|None = field(default=None, hash=False)
 
@@ -226,10 +227,11 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     """The first cell of ours whose row and column fit. Of an exact exhibit it is a recomputed one, a finding before all, with what was
     `measured` under the same name; `counterpart` says whose number the published one is, where it is not of this very row and column;
     `baseline` is the best baseline of the same column, `over_baseline` the difference to it."""
-    row, column = exhibit.headline
-    named = pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column)
-    fitting = cells.filter(pl.col('ours').is_not_null() & (pl.col('status') != 'baseline') & named)
-    fitting = fitting.sort(pl.col('row') != row, pl.col('status') == 'exact', maintain_order=True)
+    fitting = _fitting(cells, *exhibit.headline)
+    if exhibit.wider:
+        more = _fitting(cells, *exhibit.wider).sort('n', descending=True, nulls_last=True, maintain_order=True)
+        sizes = [max(frame['n'].drop_nulls().to_list(), default=0) for frame in (more, fitting)]
+        if sizes[0] > sizes[1]: fitting = more
     kinds = [fitting.filter(pl.col('status').is_in(['finding', 'exact']) == exact) for exact in (True, False)]
     if exhibit.status != 'exact': kinds.reverse()
     found = [{name: kind.row(0, named=True)[name] for name in _SHOWN} for kind in kinds if kind.height]
@@ -240,6 +242,12 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
     return cell | _best_baseline(cells, cell) | ({'measured': others[0]} if others and exhibit.status == 'exact' else {})
+
+def _fitting(cells: pl.DataFrame, row: str, column: str) -> pl.DataFrame:
+    "Cells of ours whose row begins and whose column ends so; the row of that very name first."
+    named = pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column)
+    found = cells.filter(pl.col('ours').is_not_null() & (pl.col('status') != 'baseline') & named)
+    return found.sort(pl.col('row') != row, pl.col('status') == 'exact', maintain_order=True)
 
 def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
     "The best baseline of a cell's column, and the difference to it with its interval, as far as they are there."

@@ -712,6 +712,10 @@ def test_the_best_baseline_stands_beside_ours():
     alone = summary_of({'status': 'measured', 'headline': headline(exhibit, make_cells(exhibit.id, rows[:1]))})
     assert (alone['baseline'], alone['difference']) == ('–', '–')
     assert headline(exhibit, make_cells(exhibit.id, rows[1:4])) is None  # a baseline is nobody's headline
+    many = [row('Rejected claims', .34, column='all F1') | {'n': 300}, row('Every claim', .32, 'baseline', 'all F1') | {'n': 300}]
+    wide = headline(exhibit, make_cells(exhibit.id, rows + many))
+    assert (wide['row'], wide['n'], wide['baseline']['row']) == ('Rejected claims', 300, 'Every claim')  # the other rows stand on few
+    assert headline(exhibit, make_cells(exhibit.id, rows + [many[0] | {'n': 38}, many[1]]))['row'] == 'CoT'
 
 
 # ---- the tour ----------------------------------------------------------------------------------------------------------------------
