@@ -250,9 +250,11 @@ def _fitting(cells: pl.DataFrame, row: str, column: str) -> pl.DataFrame:
     return found.sort(pl.col('row') != row, pl.col('status') == 'exact', maintain_order=True)
 
 def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
-    "The best baseline of a cell's column, and the difference to it with its interval, as far as they are there."
+    """The best baseline of a cell's column, and the difference to it with its interval, as far as they are there. Where a column holds
+    several measures, the baseline is that which the difference was taken from."""
     rivals = cells.filter(pl.col('ours').is_not_null(), status='baseline', column=cell['column']).sort('ours', descending=True)
     over = cells.filter(pl.col('ours').is_not_null(), row=cell['row'], column=cell['column'] + OVER_BASELINE)
+    if over.height: rivals = rivals.sort((pl.col('ours') - (cell['ours'] - over['ours'][0])).abs().round(9), maintain_order=True)
     parts = {'baseline': (rivals, ['row', 'ours']), 'over_baseline': (over, ['ours', 'low', 'high', 'n'])}
     return {name: frame.select(columns).row(0, named=True) for name, (frame, columns) in parts.items() if frame.height}
 

@@ -712,6 +712,8 @@ def test_the_best_baseline_stands_beside_ours():
     alone = summary_of({'status': 'measured', 'headline': headline(exhibit, make_cells(exhibit.id, rows[:1]))})
     assert (alone['baseline'], alone['difference']) == ('–', '–')
     assert headline(exhibit, make_cells(exhibit.id, rows[1:4])) is None  # a baseline is nobody's headline
+    other = rows[:3] + [row('Another measure of every sentence', .7, 'baseline')] + rows[4:]
+    assert headline(exhibit, make_cells(exhibit.id, other))['baseline'] == {'row': 'Every sentence', 'ours': .2}  # .24 is .04 above it
     many = [row('Rejected claims', .34, column='all F1') | {'n': 300}, row('Every claim', .32, 'baseline', 'all F1') | {'n': 300}]
     wide = headline(exhibit, make_cells(exhibit.id, rows + many))
     assert (wide['row'], wide['n'], wide['baseline']['row']) == ('Rejected claims', 300, 'Every claim')  # the other rows stand on few
