@@ -17,6 +17,7 @@ import pytest
 import factlab
 from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, Form
 from factlab.core.core import UsageError
+from factlab.grounding.embedded_judge import RelevanceJudge, VerifierJudge, read_grounding_decision
 from factlab.grounding.judges import GroundingJudge, Template
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
@@ -45,9 +46,11 @@ class Known:
 
 EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaims': lambda: RejectedClaims(Known('a')),
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
-            'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered))}
+            'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
+            'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), Known('a'), Known('a')),
+            'RelevanceJudge': lambda: RelevanceJudge(.1, Known('a'))}
 OTHERS = {('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
-          ('EligibilityJudge', 'prompt'): ZERO_SHOT[1]}
+          ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.)}
 
 
 def shipped_methods() -> dict[str, type]:
@@ -59,10 +62,10 @@ def shipped_methods() -> dict[str, type]:
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.ClassDef) or node.name == 'Method': continue
             names = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
-            names |= {part.target.id for part in node.body if isinstance(part, ast.AnnAssign)}
-            if {'predict', 'prompts'} <= names:
-                module = '.'.join(['factlab', *path.relative_to(root).with_suffix('').parts])
-                found[node.name] = getattr(importlib.import_module(module), node.name)
+            if 'predict' not in names: continue
+            module = '.'.join(['factlab', *path.relative_to(root).with_suffix('').parts])
+            method = getattr(importlib.import_module(module), node.name)
+            if hasattr(method, 'prompts'): found[node.name] = method  # its own, or inherited
     return found
 
 
