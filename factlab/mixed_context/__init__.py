@@ -1,0 +1,4 @@
+"""Hallucinations that may be true."""
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

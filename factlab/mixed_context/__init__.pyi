@@ -1,0 +1,11 @@
+from .labels import FACTUAL as FACTUAL
+from .labels import LABELS as LABELS
+from .labels import MIXED as MIXED
+from .labels import MIXED_PREDICTIONS as MIXED_PREDICTIONS
+from .labels import NON_FACTUAL as NON_FACTUAL
+from .labels import NONE as NONE
+from .labels import TRACES as TRACES
+from .labels import UNNAMED as UNNAMED
+from .labels import check_mixed as check_mixed
+from .labels import label_of as label_of
+from .labels import label_of_claims as label_of_claims
