@@ -9,3 +9,5 @@ from .labels import UNNAMED as UNNAMED
 from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
+from .judges import DirectJudge as DirectJudge
+from .judges import parse_verdicts as parse_verdicts
