@@ -9,3 +9,12 @@ from .labels import UNNAMED as UNNAMED
 from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
+from .knowledge import KNOWLEDGE as KNOWLEDGE
+from .knowledge import KnowledgeIndex as KnowledgeIndex
+from .knowledge import Mention as Mention
+from .knowledge import knowledge_row as knowledge_row
+from .knowledge import mentions as mentions
+from .knowledge import name_key as name_key
+from .knowledge import read_knowledge as read_knowledge
+from .knowledge import wikidata_row as wikidata_row
+from .knowledge import write_knowledge as write_knowledge
