@@ -20,3 +20,16 @@ from .labels import UNNAMED as UNNAMED
 from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
+from .scores import ANSWERS as ANSWERS
+from .scores import BASELINES as BASELINES
+from .scores import EXPECTED as EXPECTED
+from .scores import LABEL_CONTRASTS as LABEL_CONTRASTS
+from .scores import LABEL_SCORES as LABEL_SCORES
+from .scores import LABEL_SHARES as LABEL_SHARES
+from .scores import fit_baselines as fit_baselines
+from .scores import label_contrasts as label_contrasts
+from .scores import label_predictions as label_predictions
+from .scores import label_rates as label_rates
+from .scores import label_scores as label_scores
+from .scores import label_shares as label_shares
+from .scores import over_baselines as over_baselines
