@@ -20,3 +20,8 @@ from .labels import UNNAMED as UNNAMED
 from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
+from .evidence import AppositionExtractor as AppositionExtractor
+from .evidence import claim_label as claim_label
+from .evidence import parse_relation as parse_relation
+from .retrieval_judges import RetrievalJudge as RetrievalJudge
+from .retrieval_judges import verifier_judge as verifier_judge

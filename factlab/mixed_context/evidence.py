@@ -7,7 +7,7 @@ __all__ = ['SUPPORT', 'CONTRADICT', 'RELATIONS', 'RELATION_PROMPT', 'RELATION_TO
            'AppositionExtractor', 'Piece', 'document_pieces', 'knowledge_pieces', 'Hit', 'retrieve', 'Finding',
            'parse_relation', 'asked_relations', 'verified_relations', 'source_verdict', 'claim_label']
 
-# %% ../../nbs/11_mixed_context/05_evidence.ipynb #0a4e6a32
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #2794d131
 import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ from ..models.store import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.units import load_tagger
 from ..verification.nli import Verifier
+from ..verification.tiny_verifier import NLI_LABELS
 from ..verification.verdict_rules import CONTR, ENT, labels_of
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #dabde732
@@ -175,7 +176,7 @@ def parse_relation(
     if relevant is None and relation is None: return Parsed(Finding(False, None, why), reason='no line on relevance, and no relation')
     return Parsed(Finding(True, relation, why), reason='no line on relevance'*(relevant is None))
 
-# %% ../../nbs/11_mixed_context/05_evidence.ipynb #c01e7bc7
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #a456eeab
 Pair = tuple[str, str]  # evidence, claim
 
 def asked_relations(
@@ -197,12 +198,15 @@ def verified_relations(
     pairs: Sequence[Pair],
     verifier: Verifier,
     store: StoreChoice = None,
+    threshold: float = .5,  # least probability of a relation
 ) -> list[Finding]:
-    "What a verifier says of each pair: entailed is supported, neutral is not relevant."
+    "What a verifier says of each pair: entailed is supported; evidence that is neutral, or likely neither, is not relevant."
     said = verifier.probabilities(pairs, store)
     relations = {ENT: SUPPORT, CONTR: CONTRADICT}
-    return [Finding(label in relations, relations.get(label), f'P = {row.max():.2f} by {verifier.name}')
-            for label, row in zip(labels_of(said).tolist(), said, strict=True)]
+    labels = labels_of(said).tolist()
+    found = [relations.get(label) if row.max() >= threshold else None for label, row in zip(labels, said, strict=True)]
+    return [Finding(relation is not None, relation, f'P({NLI_LABELS[label]}) = {row.max():.2f}')
+            for relation, label, row in zip(found, labels, said, strict=True)]
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #37582b9f
 SILENT, UNREAD = 'silent', 'unread'
