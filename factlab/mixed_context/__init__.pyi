@@ -18,3 +18,15 @@ from .knowledge import name_key as name_key
 from .knowledge import read_knowledge as read_knowledge
 from .knowledge import wikidata_row as wikidata_row
 from .knowledge import write_knowledge as write_knowledge
+from .injection import DROPS as DROPS
+from .injection import INJECTED as INJECTED
+from .injection import Built as Built
+from .injection import WrongDescriptions as WrongDescriptions
+from .injection import build_mixed as build_mixed
+from .injection import correct_summaries as correct_summaries
+from .injection import find_place as find_place
+from .injection import insert_description as insert_description
+from .injection import locate_span as locate_span
+from .injection import moved_span as moved_span
+from .injection import remove_spans as remove_spans
+from .injection import states as states
