@@ -30,3 +30,7 @@ from .injection import locate_span as locate_span
 from .injection import moved_span as moved_span
 from .injection import remove_spans as remove_spans
 from .injection import states as states
+from .wikidata import WIKIDATA as WIKIDATA
+from .wikidata import Patience as Patience
+from .wikidata import describe_entities as describe_entities
+from .wikidata import look_up_wikidata as look_up_wikidata

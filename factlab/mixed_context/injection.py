@@ -187,7 +187,7 @@ def states(
     near = (lower[max(0, found.start() - window):found.end() + window] for found in re.finditer(re.escape(entity.casefold()), lower))
     return any(words <= content_words(part) for part in near)
 
-# %% ../../nbs/11_mixed_context/03_injection.ipynb #57ad7c56
+# %% ../../nbs/11_mixed_context/03_injection.ipynb #15b0c128
 STATED = 'the document states it'
 DESCRIBED = ('PERSON', 'FAC', 'ORG', 'GPE', 'LOC', 'PRODUCT', 'EVENT', 'WORK_OF_ART', 'LAW')  # spaCy's types that are tried
 
@@ -202,8 +202,8 @@ def _row_of(index: KnowledgeIndex, name: str) -> tuple[int, str]:
     rows = index.rows_of(name)
     if len(rows) > 1: return -1, 'ambiguous name'
     if not rows or not (description := index.knowledge['description'][rows[0]]): return -1, 'no description'
-    said = name_key(description)
-    return (-1, 'description equals the entity') if said in (name_key(name), name_key(index.knowledge['entity'][rows[0]])) else (rows[0], '')
+    same = name_key(description) in (name_key(name), name_key(index.knowledge['entity'][rows[0]]))
+    return (-1, 'description equals the entity') if same else (rows[0], '')
 
 def usable_entities(
     document: str,
