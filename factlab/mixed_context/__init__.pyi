@@ -1,3 +1,18 @@
+from .evidence import AppositionExtractor as AppositionExtractor
+from .evidence import claim_label as claim_label
+from .evidence import parse_relation as parse_relation
+from .injection import Built as Built
+from .injection import DROPS as DROPS
+from .injection import INJECTED as INJECTED
+from .injection import WrongDescriptions as WrongDescriptions
+from .injection import build_mixed as build_mixed
+from .injection import correct_summaries as correct_summaries
+from .injection import find_place as find_place
+from .injection import insert_description as insert_description
+from .injection import locate_span as locate_span
+from .injection import moved_span as moved_span
+from .injection import remove_spans as remove_spans
+from .injection import states as states
 from .judges import DirectJudge as DirectJudge
 from .judges import parse_verdicts as parse_verdicts
 from .knowledge import KNOWLEDGE as KNOWLEDGE
@@ -20,6 +35,8 @@ from .labels import UNNAMED as UNNAMED
 from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
+from .retrieval_judges import RetrievalJudge as RetrievalJudge
+from .retrieval_judges import verifier_judge as verifier_judge
 from .scores import ANSWERS as ANSWERS
 from .scores import BASELINES as BASELINES
 from .scores import EXPECTED as EXPECTED
@@ -33,3 +50,7 @@ from .scores import label_rates as label_rates
 from .scores import label_scores as label_scores
 from .scores import label_shares as label_shares
 from .scores import over_baselines as over_baselines
+from .wikidata import Patience as Patience
+from .wikidata import WIKIDATA as WIKIDATA
+from .wikidata import describe_entities as describe_entities
+from .wikidata import look_up_wikidata as look_up_wikidata

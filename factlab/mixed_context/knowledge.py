@@ -96,8 +96,10 @@ def write_knowledge(
     "Write a knowledge base as JSON Lines. Raises `DataError` for another schema, and when the disk refuses."
     return write_text(path, KNOWLEDGE.check(knowledge, 'the knowledge base').write_ndjson())
 
-# %% ../../nbs/11_mixed_context/02_knowledge.ipynb #6179bb4a
+# %% ../../nbs/11_mixed_context/02_knowledge.ipynb #2a7728ef
 NAMED = ('PERSON', 'NORP', 'FAC', 'ORG', 'GPE', 'LOC', 'PRODUCT', 'EVENT', 'WORK_OF_ART', 'LAW', 'LANGUAGE')  # spaCy's types of names
+
+_TIMES = ('last', 'next', 'late', 'early', 'earlier', 'later', 'more', 'most', 'many', 'such', 'due')  # begin no noun phrase with a name
 
 class Mention(NamedTuple):
     "An entity in a text; offsets are characters of the text as it was given."
@@ -121,7 +123,7 @@ def _mentions_of(doc: Any, types: Collection[str]) -> list[Mention]:
         if not re.search(r'\w', name) or start < at: continue
         after = doc[entity.end] if entity.end < len(doc) else None
         attributive = after is not None and after.tag_ in ('NN', 'NNS', 'NNP', 'NNPS', 'JJ', 'VBN', 'VBG') and after.text.isalpha() \
-            and after.idx == start + len(name) + 1 and _before_noun(doc, entity.end)
+            and after.idx == start + len(name) + 1 and after.lower_ not in _TIMES and _before_noun(doc, entity.end)
         found.append(Mention(start, at := start + len(name), name, entity.label_, attributive))
     return found
 
