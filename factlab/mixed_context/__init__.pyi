@@ -1,3 +1,15 @@
+from .injection import Built as Built
+from .injection import DROPS as DROPS
+from .injection import INJECTED as INJECTED
+from .injection import WrongDescriptions as WrongDescriptions
+from .injection import build_mixed as build_mixed
+from .injection import correct_summaries as correct_summaries
+from .injection import find_place as find_place
+from .injection import insert_description as insert_description
+from .injection import locate_span as locate_span
+from .injection import moved_span as moved_span
+from .injection import remove_spans as remove_spans
+from .injection import states as states
 from .knowledge import KNOWLEDGE as KNOWLEDGE
 from .knowledge import KnowledgeIndex as KnowledgeIndex
 from .knowledge import Mention as Mention
