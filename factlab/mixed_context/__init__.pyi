@@ -10,6 +10,8 @@ from .injection import locate_span as locate_span
 from .injection import moved_span as moved_span
 from .injection import remove_spans as remove_spans
 from .injection import states as states
+from .judges import DirectJudge as DirectJudge
+from .judges import parse_verdicts as parse_verdicts
 from .knowledge import KNOWLEDGE as KNOWLEDGE
 from .knowledge import KnowledgeIndex as KnowledgeIndex
 from .knowledge import Mention as Mention
