@@ -30,3 +30,6 @@ from .injection import locate_span as locate_span
 from .injection import moved_span as moved_span
 from .injection import remove_spans as remove_spans
 from .injection import states as states
+from .files import find_columns as find_columns
+from .files import read_label as read_label
+from .files import read_mixed as read_mixed
