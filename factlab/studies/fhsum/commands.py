@@ -6,7 +6,7 @@
 __all__ = ['COMMANDS', 'read_summaries', 'wanted_names', 'Source', 'Construction', 'sample_sources', 'construct', 'drop_counts',
            'add_build_fhsum']
 
-# %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #2217a47e
+# %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #1d80eb95
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.core import DataError, UsageError
 
-if TYPE_CHECKING: import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 # %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #c8cb28bc
 def _located(row: dict) -> list[dict]:
@@ -95,7 +96,7 @@ def _from_wikidata(names: Sequence[str], out: Path, endpoint: str|None, dry: boo
               'calls': sum(name not in kept for name in names)}
     return Source(KNOWLEDGE.frame(), DROPS.frame(), pl.DataFrame([counts]))
 
-# %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #f3858240
+# %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #5fa0c6be
 class Construction(NamedTuple):
     "A benchmark that was built, or, of a dry run, what it would cost."
     rows: 'pl.DataFrame|None'      # INJECTED
@@ -137,7 +138,7 @@ def construct(
     rows, failed = read_summaries(summaries) if summaries else sample_sources(), {}
     if knowledge is None: base = load('fhsum-knowledge')
     elif Path(knowledge).expanduser().is_file(): base = read_knowledge(knowledge)
-    elif knowledge.endswith(('.jsonl', '.json')): raise DataError(f'there is no file {knowledge}: give a knowledge base, wikidata, or a model')
+    elif knowledge.endswith(('.jsonl', '.json')): raise DataError(f'there is no file {knowledge}: give one, wikidata, or a model')
     else:
         names = wanted_names(rows)
         source = _from_wikidata(names, out, endpoint, dry_run) if knowledge == 'wikidata' else _from_model(knowledge, names, dry_run)
