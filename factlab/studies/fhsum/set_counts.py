@@ -42,7 +42,7 @@ def load_sets(
     read = lambda name: load(SETS[name], download=download) if name in SETS else read_mixed(name)
     return {ROWS.get(name) or Path(name).stem: read(name) for name in set_names(data)}
 
-# %% ../../../nbs/17_studies/03_fhsum/08_set_counts.ipynb #2cb577e7
+# %% ../../../nbs/17_studies/03_fhsum/08_set_counts.ipynb #7dc26d36
 def _of_paper(name: str, rows: pl.DataFrame) -> pl.DataFrame:
     "The rows that the paper counts: of XEnt the test split."
     return rows.filter(split='test') if name == 'XEnt' else rows
@@ -80,9 +80,12 @@ def share_rows(
     "The shares that are known, for `plots.share_chart`."
     size = pl.coalesce('ours', 'published')
     sizes = dict(cells.filter(column='Samples').select('row', size).iter_rows())
-    shares = cells.filter(pl.col('column').str.ends_with(' share')).select('row', 'column', 'ours').iter_rows()
-    return SHARES.frame([{'row': f'{row} ({sizes[row]:,.0f})', 'part': column.removesuffix(' share'), 'share': ours}
-                         for row, column, ours in shares])
+    part = pl.col('column').str.strip_suffix(' share')
+    shares = cells.filter(pl.col('column').str.ends_with(' share') & (pl.col('ours') > 0)).select('row', 'ours', part=part)
+    rows, order = shares['row'].unique(maintain_order=True).to_list(), [*LABELS, *set(shares['part']) - set(LABELS)]
+    shares = sorted(shares.iter_rows(named=True), key=lambda share: (rows.index(share['row']), order.index(share['part'])))
+    return SHARES.frame([{'row': f'{share["row"]} ({sizes[share["row"]]:,.0f})', 'part': share['part'], 'share': share['ours']}
+                         for share in shares])
 
 # %% ../../../nbs/17_studies/03_fhsum/08_set_counts.ipynb #ac609d34
 def hallucinated_texts(
