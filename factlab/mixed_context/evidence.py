@@ -29,15 +29,16 @@ from ..verification.nli import Verifier
 from ..verification.tiny_verifier import NLI_LABELS
 from ..verification.verdict_rules import CONTR, ENT, labels_of
 
-# %% ../../nbs/11_mixed_context/05_evidence.ipynb #dabde732
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #fe0dc911
 _BESIDE = {'NN': 'is', 'NNS': 'are'}  # tags of what may stand beside a name, and the verb of its claim
+_MARKS, _FINITE = (',', ')', '.', ';'), ('VBD', 'VBZ', 'VBP', 'MD')
 
 def _apposition(token: Any) -> tuple[str, int, int]|None:
     "The claim of an apposition, and the characters that the sentence does without; None where it does not stand between marks."
     doc, name = token.doc, token.head
-    if token.tag_ not in _BESIDE or name.tag_ not in ('NNP', 'NNPS') or token.i < name.i: return None
-    start, end = token.left_edge.i, token.right_edge.i + 1
-    if doc[end - 1].text in (',', ')', '.', ';'): end -= 1
+    if token.tag_ not in _BESIDE or name.tag_ not in ('NNP', 'NNPS') or token.i < name.i or not token.left_edge.i: return None
+    start, end = token.left_edge.i, token.i + 1
+    while end < len(doc) and doc[end].text not in _MARKS and doc[end].tag_ not in _FINITE: end += 1  # to the next mark or verb
     before, after = doc[start - 1].text, doc[end].text if end < len(doc) else '.'
     if (before, after) not in ((',', ','), (',', '.'), (',', ';'), ('(', ')')) or end <= token.i: return None
     named = doc[name.left_edge.i:start - 1].text

@@ -181,7 +181,7 @@ class ClaimSteps:
             status, reason, query = read_response(response, parse_query)
             case.query, case.problem = query or '', f'no {name}: {reason}' if status != 'ok' else ''
 
-# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #aa861052
+# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #12983e26
 class RetrievalSteps(ClaimSteps):
     "The searches for claims, and what is said of what they find."
 
@@ -205,9 +205,12 @@ class RetrievalSteps(ClaimSteps):
         return [self.documents[self.rows['document'][case.row]] for case in cases]
 
     def known(self, cases: Sequence[ClaimCase]) -> list[list[Piece]]:
-        "What the knowledge base has of the names in each claim, and in its query."
-        named = mentions([text for case in cases for text in (case.text, case.query)])
-        return [knowledge_pieces([each.text for each in (*named[2*at], *named[2*at + 1])], self.judge.index) for at in range(len(cases))]
+        "What the knowledge base has of the names in each claim and its query; the claim's are also those that the summary shows better."
+        texts = [(case.text, case.query, self.rows['summary'][case.row]) for case in cases]
+        found = iter(mentions([text for three in texts for text in three]))
+        names = [[each.text for each in (*next(found), *next(found))] + [each.text for each in next(found) if each.text in claim]
+                 for claim, *_ in texts]
+        return [knowledge_pieces(some, self.judge.index) for some in names]
 
     def relations(self, pairs: Sequence[Pair], owners: Sequence[int]) -> list[Finding]:
         if self.judge.relation != 'asked': \
