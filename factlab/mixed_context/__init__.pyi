@@ -1,3 +1,6 @@
+from .files import find_columns as find_columns
+from .files import read_label as read_label
+from .files import read_mixed as read_mixed
 from .injection import Built as Built
 from .injection import DROPS as DROPS
 from .injection import INJECTED as INJECTED
