@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['NO_EVIDENCE', 'SummaryClaim', 'described_entities', 'summary_claims', 'Scorer', 'ConstantScorer', 'OverlapScorer',
            'Reading', 'probabilities_of', 'best_of_claims', 'DocumentScorer', 'chunks_of', 'AlignedScorer',
-           'KnowledgeScorer', 'SupportedShareScorer', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds',
-           'fit_hybrid', 'default_hybrids']
+           'known_names', 'entries_of', 'KnownWordsScorer', 'KnowledgeScorer', 'SupportedShareScorer',
+           'hybrid_predictions', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds', 'fit_hybrid',
+           'default_hybrids']
 
-# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #ee088db6
+# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #78f46612
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +21,12 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from .knowledge import KnowledgeIndex, Mention, mentions
-from .labels import LABELS, MIXED_PREDICTIONS, NONE, TRACES, check_mixed, label_of
+from .labels import LABELS, MIXED_PREDICTIONS, TRACES, check_mixed, label_of
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice
 from ..retrieval.evidence_sentences import nearest_sentences
 from ..text.sentences import split_sentences
-from ..text.words import content_overlap
+from ..text.words import content_overlap, content_words
 from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/11_mixed_context/06_hybrid.ipynb #daba4ab0
@@ -196,7 +197,51 @@ class AlignedScorer:
         found = best_of_claims(readings, said[:, 0])
         return np.array([np.mean([value for value, _ in found[at].values()]) if at in found else NO_EVIDENCE for at in range(rows.height)])
 
-# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #24a65ba7
+# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #0b0f5d90
+_WORD = re.compile(r"[^\W_]+(?:[’'-][^\W_]+)*")
+_ARTICLES = frozenset(('the', 'a', 'an'))
+
+def known_names(
+    text: str,
+    index: KnowledgeIndex,
+    longest: int = 6,  # words of a name
+) -> list[str]:  # in the order of the text; none within another
+    "Names of a knowledge base that stand in a text, longest first at each place."
+    words, found, at = list(_WORD.finditer(text)), [], 0
+    while at < len(words):
+        ends = [end for end in range(min(at + longest, len(words)), at, -1)
+                if not {words[at][0].lower(), words[end - 1][0].lower()} & _ARTICLES
+                and index.rows_of(text[words[at].start():words[end - 1].end()])]
+        if ends: found.append(text[words[at].start():words[ends[0] - 1].end()])
+        at = ends[0] if ends else at + 1
+    return list(dict.fromkeys(found))
+
+def entries_of(
+    names: Sequence[str],
+    index: KnowledgeIndex,
+) -> list[str]:
+    "All that is known under the names: description and text of each row, one text each."
+    numbers = dict.fromkeys(number for name in names for number in index.rows_of(name))
+    rows = index.knowledge[list(numbers)] if numbers else index.knowledge.clear()
+    return [f'{entity} is {description}. {text or ""}'.strip() for entity, description, text in rows.select('entity', 'description',
+                                                                                                            'text').iter_rows()]
+
+@dataclass(frozen=True, eq=False)
+class KnownWordsScorer:
+    "Share of what the document does not say (content words) that the knowledge base says of the summary's entities."
+    knowledge: pl.DataFrame  # KNOWLEDGE
+    name: str = 'known words'
+
+    def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray:
+        index = KnowledgeIndex(self.knowledge)
+        found = []
+        for document, summary in rows.select('document', 'summary').iter_rows():
+            new = content_words(summary) - content_words(document)
+            known = content_words(' '.join(entries_of(known_names(summary, index), index)))
+            found.append(len(new & known)/len(new) if new and known else NO_EVIDENCE)
+        return np.array(found, float)
+
+# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #da36794f
 @dataclass(frozen=True, eq=False)
 class KnowledgeScorer:
     "Support of the summary's worst claim by what is known of its entities."
@@ -212,7 +257,8 @@ class KnowledgeScorer:
         readings = []
         for at, claims in enumerate(summary_claims(rows['summary'].to_list())):
             for number, claim in enumerate(claims, 1):
-                entries = [(name, *found) for name in claim.entities for found in self._index.evidence(name)]
+                names = dict.fromkeys((*claim.entities, *known_names(claim.text, self._index)))
+                entries = dict.fromkeys((name, *found) for name in names for found in self._index.evidence(name))
                 readings += [Reading(at, number, claim.text, claim.described, name, 'knowledge', entity, rank, text)
                              for rank, (name, entity, text) in enumerate(entries, 1)]
         some = {each.row for each in readings if each.described}
@@ -239,7 +285,25 @@ class SupportedShareScorer(KnowledgeScorer):
     def claim_scores(self, said: np.ndarray) -> np.ndarray: return (said[:, 0] >= .5).astype(float)
     def of_summary(self, values: Sequence[float]) -> float: return float(np.mean(values))
 
-# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #419b1dee
+# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #b989b637
+def hybrid_predictions(
+    rows: pl.DataFrame,        # column id
+    faithfulness: np.ndarray,  # [n]
+    factuality: np.ndarray,    # [n]
+    thresholds: tuple[float, float],
+) -> pl.DataFrame:  # MIXED_PREDICTIONS; the reason tells both scores
+    "Labels from two scores: what is faithful has no hallucination, whatever the second score says."
+    first, second = pl.col('faithfulness'), pl.col('factuality')
+    found = pl.DataFrame({'id': rows['id'], 'faithfulness': faithfulness, 'factuality': factuality}).with_columns(
+        status=pl.lit('ok'), faithful=first >= thresholds[0], factual=second >= thresholds[1], answer=pl.lit(''), calls=pl.lit(0),
+        prompt_tokens=pl.lit(0), completion_tokens=pl.lit(0))
+    unknown = pl.when(second == NO_EVIDENCE).then(pl.lit(' (no evidence)')).otherwise(pl.lit(''))
+    found = found.with_columns(factual=pl.when(~pl.col('faithful')).then('factual'), reason=pl.format(
+        'faithfulness {}, factuality {}{}', first.round(3), second.round(3), unknown))
+    found = found.with_columns(label=label_of(pl.col('faithful'), pl.col('factual')))
+    return MIXED_PREDICTIONS.check(found.select(pl.col(name).cast(dtype) for name, dtype in MIXED_PREDICTIONS.columns.items()))
+
+# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #a74ca11a
 @dataclass(frozen=True)
 class Hybrid:
     "A scorer of faithfulness and one of factuality. It asks no model."
@@ -257,18 +321,7 @@ class Hybrid:
     def predict(self, rows: pl.DataFrame, model=None, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Labels of rows (MIXED_PREDICTIONS); the reason tells both scores. Raises `DataError` as `check_mixed`."
         check_mixed(rows)
-        return self._predicted(rows, *(scorer.scores(rows, store) for scorer in (self.faithfulness, self.factuality)))
-
-    def _predicted(self, rows: pl.DataFrame, faithfulness: np.ndarray, factuality: np.ndarray) -> pl.DataFrame:
-        found = pl.DataFrame({'id': rows['id'], 'first': faithfulness, 'second': factuality})
-        found = found.with_columns(status=pl.lit('ok'), faithful=pl.col('first') >= self.thresholds[0], factual=pl.col('second')
-                                   >= self.thresholds[1], answer=pl.lit(''), calls=pl.lit(0), prompt_tokens=pl.lit(0),
-                                   completion_tokens=pl.lit(0))
-        unknown = pl.when(pl.col('second') == NO_EVIDENCE).then(pl.lit(' (no evidence)')).otherwise(pl.lit(''))
-        found = found.with_columns(factual=pl.when(~pl.col('faithful')).then('factual'), reason=pl.format(
-            'faithfulness {}, factuality {}{}', pl.col('first').round(3), pl.col('second').round(3), unknown))
-        found = found.with_columns(label=label_of(pl.col('faithful'), pl.col('factual')))
-        return MIXED_PREDICTIONS.check(found.select(pl.col(name).cast(dtype) for name, dtype in MIXED_PREDICTIONS.columns.items()))
+        return hybrid_predictions(rows, self.faithfulness.scores(rows, store), self.factuality.scores(rows, store), self.thresholds)
 
     def trace(self, rows: pl.DataFrame, model=None, store: StoreChoice = None, *, seed: int = 0,
         repeat: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:  # MIXED_PREDICTIONS, TRACES
@@ -334,14 +387,14 @@ def fit_hybrid(
     cuts, _ = best_thresholds(rows['label'].to_list(), hybrid.faithfulness.scores(rows, store), hybrid.factuality.scores(rows, store))
     return replace(hybrid, thresholds=cuts)
 
-# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #dd762cec
+# %% ../../nbs/11_mixed_context/06_hybrid.ipynb #df3de725
 def default_hybrids(
     knowledge: pl.DataFrame,    # KNOWLEDGE; may be empty
     development: pl.DataFrame|None = None,  # MIXED with labels, for thresholds; None: one half
     store: StoreChoice = None,
     *,
     verifier: str|Verifier = 'tiny',
-) -> dict[str, Hybrid]:  # by name: four, and 'overlap alone'
+) -> dict[str, Hybrid]:  # by name: four, 'overlap alone', and the hybrid of two word overlaps
     "The hybrids of what ships (in the place of FS/FT × WC/AS, Table 2). Raises as `fit_hybrid`, `load_verifier` and `KnowledgeIndex`."
     reader = load_verifier(verifier)
     whole = getattr(reader, 'verifier', reader)
@@ -349,5 +402,5 @@ def default_hybrids(
     worlds, texts = ((KnowledgeScorer(knowledge, reader), SupportedShareScorer(knowledge, reader)),
                      (DocumentScorer(reader, encoder), AlignedScorer(whole)))
     pairs = [Hybrid(faithfulness, factuality) for factuality in worlds for faithfulness in texts]
-    pairs.append(Hybrid(OverlapScorer(), ConstantScorer(), _name='overlap alone'))
+    pairs += [Hybrid(OverlapScorer(), ConstantScorer(), _name='overlap alone'), Hybrid(OverlapScorer(), KnownWordsScorer(knowledge))]
     return {each.name: fit_hybrid(each, development, store) if development is not None else each for each in pairs}
