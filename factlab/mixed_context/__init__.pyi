@@ -41,3 +41,6 @@ from .wikidata import Patience as Patience
 from .wikidata import WIKIDATA as WIKIDATA
 from .wikidata import describe_entities as describe_entities
 from .wikidata import look_up_wikidata as look_up_wikidata
+from .files import find_columns as find_columns
+from .files import read_label as read_label
+from .files import read_mixed as read_mixed
