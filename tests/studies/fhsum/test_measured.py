@@ -1,0 +1,113 @@
+"""FHSumBench's measured cells against scikit-learn and scipy, and the printed ones on one footing."""
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kendalltau
+from sklearn.metrics import precision_recall_fscore_support
+
+from factlab.measures.baselines import BASELINE_ROW, OVER_BASELINE
+from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
+from factlab.mixed_context.scores import UNPARSED, MajorityLabel, label_predictions
+from factlab.reports.published import published_values
+from factlab.studies.fhsum.measured import (
+    ONE_FOOTING,
+    accuracy_cells,
+    footing_cells,
+    printed_shares,
+    score_cells,
+    share_cells,
+    share_marks,
+    transfer_cells,
+    transfer_marks,
+)
+from factlab.studies.fhsum.study import FhsumStudy
+
+
+@pytest.fixture(scope='module')
+def study(): return FhsumStudy(models=[])
+
+
+def drawn(rows, seed, wrong=.5):
+    "Labels, some of them drawn at random, and one in twelve unread."
+    generator = np.random.default_rng(seed)
+    labels = [label if generator.random() > wrong else LABELS[generator.integers(3)] for label in rows['label']]
+    found = label_predictions(rows, labels)
+    unread = pl.Series(generator.random(rows.height) < 1/12)
+    return found.with_columns(label=pl.when(~unread).then('label'), status=pl.when(unread).then(pl.lit('unparsed')).otherwise('status'))
+
+
+@pytest.fixture(scope='module')
+def methods(study): return {name: drawn(study.rows(), at, wrong) for at, (name, wrong) in enumerate({'good': .2, 'fair': .5, 'bad': .9}.items())}
+
+
+@pytest.fixture(scope='module')
+def majority(study): return {'majority': MajorityLabel(NONE).predict(study.rows())}
+
+
+def cell(cells, row, column): return cells.filter((pl.col('row') == row) & (pl.col('column') == column)).row(0, named=True)
+
+
+def test_scores_are_those_of_scikit_learn(study, methods, majority):
+    cells = score_cells('fhsum/table1', study, methods, majority)
+    for name, found in methods.items():
+        truth, said = study.rows()['label'].to_list(), found['label'].fill_null(UNPARSED).to_list()
+        expected = precision_recall_fscore_support(truth, said, labels=LABELS, average='macro', zero_division=0)
+        for column, value in zip(('Precision', 'Recall', 'F1'), expected, strict=False):
+            assert cell(cells, name, f'Sample {column}')['ours'] == pytest.approx(value)
+        assert cell(cells, name, 'Sample F1')['unparsed'] == found['label'].null_count()
+        assert cell(cells, name, 'Sample F1')['low'] <= cell(cells, name, 'Sample F1')['ours'] <= cell(cells, name, 'Sample F1')['high']
+
+
+def test_each_method_stands_beside_the_best_rival(study, methods, majority):
+    cells = score_cells('fhsum/table1', study, methods, majority)
+    base = cell(cells, f'{BASELINE_ROW}majority', 'Sample F1')
+    assert base['status'] == 'baseline' and base['ours'] == pytest.approx(1/6)
+    for name in methods:
+        over = cell(cells, name, f'Sample F1{OVER_BASELINE}')
+        assert over['ours'] == pytest.approx(cell(cells, name, 'Sample F1')['ours'] - base['ours'])
+    assert cell(cells, 'good', f'Sample F1{OVER_BASELINE}')['low'] > 0
+
+
+def test_accuracies_are_recalls_of_their_label(study, methods, majority):
+    cells = accuracy_cells('fhsum/table6', study, methods, majority)
+    rows = study.rows()
+    for label in LABELS:
+        right = (methods['fair']['label'] == label).fill_null(False) & (rows['label'] == label)
+        assert cell(cells, 'fair', f'Sample {label} accuracy')['ours'] == pytest.approx(right.sum()/(rows['label'] == label).sum())
+    assert cell(cells, f'{BASELINE_ROW}majority', f'Sample {NONE} accuracy')['ours'] == 1
+
+
+def test_shares_of_a_label_add_up(study, methods):
+    cells = share_cells('fhsum/fig4', study, methods)
+    for label in (FACTUAL, NON_FACTUAL, NONE):
+        of = cells.filter((pl.col('row') == 'bad') & pl.col('column').str.starts_with(f'Sample {label} predicted '))
+        assert of['ours'].sum() == pytest.approx(1) and of['n'].unique().to_list() == [28]
+    marks = share_marks(study, methods)
+    assert marks.group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
+
+
+def test_printed_accuracies_of_a_model_are_table_6(study):
+    shown, printed = printed_shares('fhsum/fig6', 'Llama3-8B'), published_values('fhsum/table6')
+    printed = printed.filter(pl.col('row').str.starts_with('Llama3-8B + ') & pl.col('value').is_not_null())
+    assert set(shown['row']) == set(printed['row']) and set(shown['exhibit']) == {'fhsum/fig6'}
+
+
+def test_one_footing_takes_four_classes_back_to_three():
+    cells = footing_cells('fhsum/table1')
+    printed = cell(cells, 'Llama3-8B + Vanilla Judge', 'FHSumBench F1')['published']
+    assert cell(cells, 'Llama3-8B + Vanilla Judge', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(printed*4/3, abs=1e-3)
+    assert cell(cells, 'Random', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(cell(cells, 'Random', 'FHSumBench F1')['published'],
+                                                                                       abs=1e-3)
+
+
+def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_path):
+    path = tmp_path/'other.jsonl'
+    study.development().select('id', 'document', 'summary', 'label').write_ndjson(path)
+    other = FhsumStudy(data=str(path), models=[])
+    again = {name: drawn(other.rows(), 10 + at, wrong) for at, (name, wrong) in enumerate({'good': .9, 'fair': .5, 'bad': .1}.items())}
+    cells = transfer_cells({'a': (study, methods, majority), 'b': (other, again, {'majority': MajorityLabel(NONE).predict(other.rows())})})
+    scores = [[cell(cells, name, f'{title} F1')['ours'] for name in methods] for title in ('Sample', 'other')]
+    tau = cells.filter(pl.col('column') == "Kendall's tau of the methods")
+    assert tau['ours'].item() == pytest.approx(kendalltau(*scores).statistic) and tau['n'].item() == 3
+    marks = transfer_marks(cells)
+    assert set(marks['series']) == {'Sample', 'other'} and set(methods) < set(marks['row'])
