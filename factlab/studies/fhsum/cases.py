@@ -7,7 +7,7 @@ __all__ = ['CAUSES', 'CORRECTED', 'RANDOM', 'ENTITIES_FOUND', 'judged', 'error_c
            'case_methods', 'predict_all', 'case_cells', 'example_case', 'table8_methods', 'method_answers', 'case_text',
            'table8_cells']
 
-# %% ../../../nbs/17_studies/03_fhsum/11_cases.ipynb #6695c354
+# %% ../../../nbs/17_studies/03_fhsum/11_cases.ipynb #e7e2554d
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +15,7 @@ import polars as pl
 
 from ...claims.extraction import SentenceExtractor
 from ...core.core import DataError
+from ...measures.baselines import OVER_BASELINE
 from ...measures.stats import proportion_interval
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, mentions
@@ -90,7 +91,7 @@ def coverage(
     index = KnowledgeIndex(knowledge)
     return _share(sum(bool(index.rows_of(name)) for name in names), len(names))
 
-# %% ../../../nbs/17_studies/03_fhsum/11_cases.ipynb #5399b9e8
+# %% ../../../nbs/17_studies/03_fhsum/11_cases.ipynb #ffcae834
 def case_methods(
     knowledge: pl.DataFrame,   # schema KNOWLEDGE
     asked: bool = False,       # of a language model; False: the verifier
@@ -112,6 +113,11 @@ def predict_all(
     "The predictions of every method on the same rows."
     return {name: method.predict(rows, model, store) for name, method in methods.items()}
 
+def _over_chance(cell: Mapping[str, Any]) -> dict[str, Any]:
+    "A share of corrections less what random labels correct, which is known exactly."
+    shifted = {name: None if cell[name] is None else cell[name] - 1/len(LABELS) for name in ('ours', 'low', 'high')}
+    return dict(cell) | shifted | {'column': CORRECTED + OVER_BASELINE}
+
 def case_cells(
     rows: pl.DataFrame,                     # MIXED, labelled
     predictions: Mapping[str, pl.DataFrame],  # the judge's first, then others' that may correct it
@@ -125,7 +131,8 @@ def case_cells(
     (name, judge), *others = predictions.items()
     unread = {name: int(frame['label'].null_count()) for name, frame in predictions.items()}
     cells += [{'row': f'Errors of {name}', 'unparsed': unread[name]} | cell for cell in error_causes(rows, judge)]
-    cells += [{'row': other, 'unparsed': unread[other]} | corrected(rows, judge, frame) for other, frame in others]
+    fixed = [{'row': other, 'unparsed': unread[other]} | corrected(rows, judge, frame) for other, frame in others]
+    cells += fixed + [_over_chance(cell) for cell in fixed]
     cells += chance_causes(rows)
     cells.append({'row': 'Knowledge base at hand', 'column': f'{data} {ENTITIES_FOUND}'} | coverage(rows['summary'].to_list(), knowledge))
     return make_cells('fhsum/casestudy', cells)

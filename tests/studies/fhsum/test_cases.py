@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError
+from factlab.measures.baselines import OVER_BASELINE
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
@@ -96,8 +97,9 @@ def test_cells_hold_the_papers_numbers_ours_and_chance():
     assert printed['Judged no hallucination'] == .633 and printed[CORRECTED] == .579 and printed['M-XSum entities found'] == .45
     ours = {(row, column): value for row, column, value in cells.filter(status='measured').select('row', 'column', 'ours').iter_rows()}
     assert ours['Errors of judge', 'Judged no hallucination'] == 1 and ours['other', CORRECTED] == .5
+    assert ours['other', CORRECTED + OVER_BASELINE] == pytest.approx(.5 - 1/3)
     assert ours['Knowledge base at hand', 'sample entities found'] == 1
-    assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1]
+    assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, 1]
 
 
 def test_the_example_is_an_injected_one_where_the_data_tell():
