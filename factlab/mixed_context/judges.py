@@ -126,8 +126,8 @@ def mixed_answers(
     frame = frame.hstack(said).with_columns(label=label_of(pl.col('faithful'), pl.col('factual')))
     return MIXED_PREDICTIONS.check(frame.select(*MIXED_PREDICTIONS.columns))
 
-# %% ../../nbs/11_mixed_context/04_judges.ipynb #9d31210c
-_LIMITS = {'vanilla': 64, 'icl': 64, 'cot': 512}  # tokens of an answer
+# %% ../../nbs/11_mixed_context/04_judges.ipynb #c75585c0
+_LIMITS = {'vanilla': 128, 'icl': 128, 'cot': 512}  # tokens of an answer
 
 def readable_rows(
     rows: pl.DataFrame,

@@ -45,7 +45,7 @@ from ..models.prompts import Parsed, Prompt, unparsed
 from ..models.store import StoreChoice
 from ..verification.nli import Verifier, load_verifier
 
-# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #b78817f3
+# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #85f51748
 _TAKEN_APART = (('The ferry company has new ships, which its passengers like.',
                  'The ferry company has new ships.\nThe passengers of the ferry company like its new ships.'),
                 ('Ida Berg, a former judge, says she will run for mayor of Lund.',
@@ -62,7 +62,7 @@ QUERY_PROMPT = Prompt('mixed_context/query', 1, fields=('claim',), example_answe
 REFLECTION_PROMPT = Prompt('mixed_context/reflection', 1, fields=('claim', 'evidence'), example_answer='The country in which Lund lies.',
     user='Which information is still needed to judge the claim, and is not in the evidence? Name the most important piece alone, as one '
          'sentence of at most 20 tokens, and write nothing else.\n\nClaim: {claim}\n\nEvidence so far:\n{evidence}\n\nMissing:')
-_TOKENS = {'claims': 256, 'query': 48, 'reflection': 48, 'verdicts': 64}
+_TOKENS = {'claims': 256, 'query': 48, 'reflection': 48, 'verdicts': 128}
 
 def parse_summary_claims(
     text: str,  # an answer to CLAIMS_PROMPT
@@ -220,87 +220,9 @@ class RetrievalSteps(ClaimSteps):
         for row, response in zip(owners, responses, strict=True): self.asked[row].append(response)
         return findings
 
-# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #73b7eb98
-@dataclass(frozen=True)
-class RetrievalSettings:
-    "What a retrieval judge does and with what. Raises `UsageError` for what does not exist or is below 1."
-    kind: Literal['knowledge', 'concurrent', 'reflection']
-    knowledge: pl.DataFrame                   # schema KNOWLEDGE; may be empty
-    claims: Any = 'asked'                     # 'asked' of the model, 'split' by rule, or an `Extractor`
-    queries: Literal['asked', 'claim'] = 'asked'     # what is searched for first: asked of the model, or the claim itself
-    reflection: Literal['asked', 'claim'] = 'asked'  # what is searched for then, in knowledge
-    relation: Any = 'asked'                   # of evidence and claim: asked of the model, or a verifier or its name
-    threshold: float = .5                     # least probability of a relation that a verifier gives
-    top_k: int = 1                            # pieces of evidence of a search
-    max_steps: int = 1                        # reflections at the most; above 1 it is the loop
-    chunk_sentences: int = 3                  # of a chunk of the document
-    silence: str|None = None                  # label of a claim about which document and knowledge are silent
-    encoder: Any = 'retriever'                # an `Encoder` or its name
-    label: str = ''                           # what is said of it beside its kind, as 'knowledge base Wikidata'
-
-    def __post_init__(self):
-        choices = {'kind': ('knowledge', 'concurrent', 'reflection'), 'queries': ('asked', 'claim'), 'reflection': ('asked', 'claim'),
-                   'silence': (None, *LABELS)}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise UsageError(f'{name} of a retrieval judge is {getattr(self, name)!r}: expected {", ".join(map(str, allowed))}')
-        low = [name for name in ('top_k', 'max_steps', 'chunk_sentences') if getattr(self, name) < 1]
-        if low: raise UsageError(f'{", ".join(low)} of a retrieval judge must be 1 or more')
-        if not (self.claims in ('asked', 'split') if isinstance(self.claims, str) else hasattr(self.claims, 'extract')):
-            raise UsageError(f"claims are 'asked', 'split', or an extractor as of `load_extractor`, not {self.claims!r}")
-        KNOWLEDGE.check(self.knowledge, 'the knowledge base')
-        if self.claims == 'split': object.__setattr__(self, 'claims', AppositionExtractor())
-        if self.relation != 'asked': object.__setattr__(self, 'relation', load_verifier(self.relation))
-        if isinstance(self.encoder, str): object.__setattr__(self, 'encoder', Encoder(self.encoder))
-
-# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #1e038723
+# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #c6e42dab
 _OF_LABEL = {NONE: Verdicts(True), FACTUAL: Verdicts(False, True), NON_FACTUAL: Verdicts(False, False)}
 
-@dataclass(frozen=True)
-class RetrievalJudge(RetrievalSettings):
-    "Judges summaries with evidence (§ 4.2): `knowledge` (KR), `concurrent` (CR) or `reflection` (RR). Errors as of its settings."
-    max_tokens: int = max(*_TOKENS.values(), RELATION_TOKENS)
-    schema: ClassVar[Schema] = MIXED_PREDICTIONS
-
-    @cached_property
-    def index(self) -> KnowledgeIndex: return KnowledgeIndex(self.knowledge)
-
-    @property
-    def name(self) -> str:
-        asks = self.kind == 'knowledge' or self.relation == 'asked'
-        verified = '' if asks else 'verifier' if self.relation.name == 'tiny' else self.relation.name
-        more = [f'top-k {self.top_k}']*(self.top_k > 1) + ['loop']*(self.max_steps > 1) + [self.label]*bool(self.label)
-        return ', '.join([f'{self.kind} ({verified})' if verified else self.kind, *more])
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        if self.kind == 'knowledge': return (KNOWLEDGE_PROMPT,)
-        ways = ((CLAIMS_PROMPT, self.claims), (QUERY_PROMPT, self.queries), (RELATION_PROMPT, self.relation),
-                (REFLECTION_PROMPT, self.reflection if self.kind == 'reflection' else ''))
-        return tuple(prompt for prompt, way in ways if way == 'asked')
-
-    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
-                repeat: int = 0) -> pl.DataFrame:
-        "Schema MIXED_PREDICTIONS, in the order of the rows. Errors as of `trace`."
-        return self.trace(rows, model, store, seed=seed, repeat=repeat)[0]
-
-    def trace(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
-              repeat: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:  # MIXED_PREDICTIONS and TRACES
-        """Predictions, and all that was asked, found and said for every claim.
-
-        Raises `DataError` for rows without id, document or summary, `UsageError` when a model is needed and none is given."""
-        if self.prompts and model is None:
-            asked = ', '.join(prompt.name for prompt in self.prompts)
-            raise UsageError(f'{self.name} asks a model ({asked}): name one, or let rules and a verifier do it with `verifier_judge`')
-        work = RetrievalSteps(self, rows, model, store, {'seed': seed, 'repeat': repeat})
-        if self.kind == 'knowledge': return _beside_the_document(work)
-        cases = work.claims()
-        queried = work.queries(cases)
-        work.search(queried, ['document', 'knowledge'] if self.kind == 'concurrent' else ['document'], 1)
-        if self.kind == 'reflection': _reflections(work, queried)
-        return _answers(work, cases)
-
-# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #4d28d046
 def _reflections(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> None:
     "Search knowledge for the claims that the document does not support, until it decides, finds nothing new, or the steps are used up."
     still = [case for case in cases if case.verdict('document') not in ('support', UNREAD)]
@@ -356,6 +278,84 @@ def _beside_the_document(work: RetrievalSteps) -> tuple[pl.DataFrame, pl.DataFra
                            'evidence': piece.text} for rank, piece in enumerate(shown.get(row, ()), 1)]
         traces += found or [shared | {'reason': 'nothing is known of the names in the summary' if row in shown else work.states[row][1]}]
     return answers, TRACES.frame(traces)
+
+# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #73b7eb98
+@dataclass(frozen=True)
+class RetrievalSettings:
+    "What a retrieval judge does and with what. Raises `UsageError` for what does not exist or is below 1."
+    kind: Literal['knowledge', 'concurrent', 'reflection']
+    knowledge: pl.DataFrame                   # schema KNOWLEDGE; may be empty
+    claims: Any = 'asked'                     # 'asked' of the model, 'split' by rule, or an `Extractor`
+    queries: Literal['asked', 'claim'] = 'asked'     # what is searched for first: asked of the model, or the claim itself
+    reflection: Literal['asked', 'claim'] = 'asked'  # what is searched for then, in knowledge
+    relation: Any = 'asked'                   # of evidence and claim: asked of the model, or a verifier or its name
+    threshold: float = .5                     # least probability of a relation that a verifier gives
+    top_k: int = 1                            # pieces of evidence of a search
+    max_steps: int = 1                        # reflections at the most; above 1 it is the loop
+    chunk_sentences: int = 3                  # of a chunk of the document
+    silence: str|None = None                  # label of a claim about which document and knowledge are silent
+    encoder: Any = 'retriever'                # an `Encoder` or its name
+    label: str = ''                           # what is said of it beside its kind, as 'knowledge base Wikidata'
+
+    def __post_init__(self):
+        choices = {'kind': ('knowledge', 'concurrent', 'reflection'), 'queries': ('asked', 'claim'), 'reflection': ('asked', 'claim'),
+                   'silence': (None, *LABELS)}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise UsageError(f'{name} of a retrieval judge is {getattr(self, name)!r}: expected {", ".join(map(str, allowed))}')
+        low = [name for name in ('top_k', 'max_steps', 'chunk_sentences') if getattr(self, name) < 1]
+        if low: raise UsageError(f'{", ".join(low)} of a retrieval judge must be 1 or more')
+        if not (self.claims in ('asked', 'split') if isinstance(self.claims, str) else hasattr(self.claims, 'extract')):
+            raise UsageError(f"claims are 'asked', 'split', or an extractor as of `load_extractor`, not {self.claims!r}")
+        KNOWLEDGE.check(self.knowledge, 'the knowledge base')
+        if self.claims == 'split': object.__setattr__(self, 'claims', AppositionExtractor())
+        if self.relation != 'asked': object.__setattr__(self, 'relation', load_verifier(self.relation))
+        if isinstance(self.encoder, str): object.__setattr__(self, 'encoder', Encoder(self.encoder))
+
+# %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #8359f969
+@dataclass(frozen=True)
+class RetrievalJudge(RetrievalSettings):
+    "Judges summaries with evidence (§ 4.2): `knowledge` (KR), `concurrent` (CR) or `reflection` (RR). Errors as of its settings."
+    max_tokens: int = max(*_TOKENS.values(), RELATION_TOKENS)
+    schema: ClassVar[Schema] = MIXED_PREDICTIONS
+
+    @cached_property
+    def index(self) -> KnowledgeIndex: return KnowledgeIndex(self.knowledge)
+
+    @property
+    def name(self) -> str:
+        asks = self.kind == 'knowledge' or self.relation == 'asked'
+        verified = '' if asks else 'verifier' if self.relation.name == 'tiny' else self.relation.name
+        more = [f'top-k {self.top_k}']*(self.top_k > 1) + ['loop']*(self.max_steps > 1) + [self.label]*bool(self.label)
+        return ', '.join([f'{self.kind} ({verified})' if verified else self.kind, *more])
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        if self.kind == 'knowledge': return (KNOWLEDGE_PROMPT,)
+        ways = ((CLAIMS_PROMPT, self.claims), (QUERY_PROMPT, self.queries), (RELATION_PROMPT, self.relation),
+                (REFLECTION_PROMPT, self.reflection if self.kind == 'reflection' else ''))
+        return tuple(prompt for prompt, way in ways if way == 'asked')
+
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
+                repeat: int = 0) -> pl.DataFrame:
+        "Schema MIXED_PREDICTIONS, in the order of the rows. Errors as of `trace`."
+        return self.trace(rows, model, store, seed=seed, repeat=repeat)[0]
+
+    def trace(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
+              repeat: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:  # MIXED_PREDICTIONS and TRACES
+        """Predictions, and all that was asked, found and said for every claim.
+
+        Raises `DataError` for rows without id, document or summary, `UsageError` when a model is needed and none is given."""
+        if self.prompts and model is None:
+            asked = ', '.join(prompt.name for prompt in self.prompts)
+            raise UsageError(f'{self.name} asks a model ({asked}): name one, or let rules and a verifier do it with `verifier_judge`')
+        work = RetrievalSteps(self, rows, model, store, {'seed': seed, 'repeat': repeat})
+        if self.kind == 'knowledge': return _beside_the_document(work)
+        cases = work.claims()
+        queried = work.queries(cases)
+        work.search(queried, ['document', 'knowledge'] if self.kind == 'concurrent' else ['document'], 1)
+        if self.kind == 'reflection': _reflections(work, queried)
+        return _answers(work, cases)
 
 # %% ../../nbs/11_mixed_context/09_retrieval_judges.ipynb #5b6ec898
 def verifier_judge(

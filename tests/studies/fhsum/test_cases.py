@@ -1,0 +1,122 @@
+"""FHSumBench's case study from frames of predictions: causes, corrections, coverage, and one example."""
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from factlab.core.core import DataError
+from factlab.measures.baselines import OVER_BASELINE
+from factlab.mixed_context.knowledge import KNOWLEDGE
+from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
+from factlab.models.interface import ScriptedModel
+from factlab.reports.published import published_values
+from factlab.studies.fhsum.cases import (
+    CAUSES,
+    CORRECTED,
+    case_cells,
+    case_text,
+    chance_causes,
+    corrected,
+    coverage,
+    error_causes,
+    example_case,
+    judged,
+    method_answers,
+    table8_cells,
+    table8_methods,
+)
+
+BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': None}])
+ANSWERS = (*LABELS, UNNAMED, None)
+
+
+def frame(labels: list, name: str = 'label') -> pl.DataFrame:
+    return pl.DataFrame({'id': [f'r{at}' for at in range(len(labels))], name: labels}, schema={'id': pl.String, name: pl.String})
+
+
+@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(ANSWERS), st.sampled_from(ANSWERS)), max_size=25))
+@settings(max_examples=100, deadline=None)
+def test_shares_are_those_of_a_count_by_hand(three):
+    rows, judge, other = (frame([each[at] for each in three]) for at in range(3))
+    causes = error_causes(rows, judge)
+    errors = [said for label, said, _ in three if said != label]
+    kinds = Counter('Judged no hallucination' if said == NONE else 'Judged non-factual hallucination' if said == NON_FACTUAL
+                    else 'Another answer or none' for said in errors)
+    assert [cell['ours'] for cell in causes] == [kinds[cause]/len(errors) if errors else None for cause in CAUSES]
+    wrong = [(label, after) for label, said, after in three if said == NONE != label]
+    fixed = sum(label == after for label, after in wrong)
+    cell = corrected(rows, judge, other)
+    assert (cell['ours'], cell['n']) == (fixed/len(wrong) if wrong else None, len(wrong))
+    if wrong: assert (cell['low'], cell['high']) == pytest.approx(proportion_confint(fixed, len(wrong), method='wilson'))
+
+
+def test_the_papers_shares_are_counts_of_its_thirty_errors():
+    "§ 6: 63.3 %, 30 % and 6.7 % of 30 errors are 19, 9 and 2; 47.3 % and 57.9 % of 19 are 9 and 11."
+    rows = frame([FACTUAL]*30)
+    judge = frame([NONE]*19 + [NON_FACTUAL]*9 + [None]*2)
+    shares = [round(100*cell['ours'], 1) for cell in error_causes(rows, judge)]
+    assert shares == [63.3, 30.0, 6.7]
+    found = [corrected(rows, judge, frame([FACTUAL]*fixed + [NONE]*(30 - fixed)))['ours'] for fixed in (9, 11)]
+    printed = published_values('fhsum/section6').filter(column=CORRECTED)['value'].to_list()
+    assert found == pytest.approx(printed, abs=.001)
+
+
+@pytest.mark.parametrize('counts', [(5, 5, 5), (9, 3, 0), (1, 0, 0)])
+def test_chance_is_what_many_random_judges_give(counts):
+    labels = np.repeat(LABELS, counts)
+    said = np.random.default_rng(0).choice(LABELS, (20_000, len(labels)))
+    wrong = said != labels
+    expected = {cell['column']: cell['ours'] for cell in chance_causes(frame(labels.tolist()))}
+    for cause, label in CAUSES.items():
+        hits = (said == (label or FACTUAL)) & wrong
+        assert hits.sum()/wrong.sum() == pytest.approx(expected[cause], abs=.01)
+    assert expected[CORRECTED] == 1/3
+
+
+def test_coverage_counts_mentions():
+    found = coverage(['The Danube flows through Hungary.', 'The Danube is long.'], BASE)
+    assert (found['ours'], found['n']) == (2/3, 3)
+    assert coverage(['Nothing here.'], BASE)['ours'] is None and coverage(['The Danube is long.'], KNOWLEDGE.frame())['ours'] == 0
+
+
+def test_rows_and_predictions_must_match():
+    with pytest.raises(DataError, match='no label'): judged(frame([None]), frame([NONE]))
+    with pytest.raises(DataError, match='no prediction'): judged(frame([NONE, NONE]), frame([NONE]))
+    with pytest.raises(DataError, match='no row'): example_case(frame([NONE]))
+
+
+def test_cells_hold_the_papers_numbers_ours_and_chance():
+    rows = frame([FACTUAL, NON_FACTUAL, NONE]).with_columns(summary=pl.lit('The Danube is long.'))
+    judge, other = frame([NONE, NONE, NONE]), frame([FACTUAL, None, NONE])
+    cells = case_cells(rows, {'judge': judge, 'other': other}, BASE)
+    printed = {cell['column']: cell['published'] for cell in cells.filter(status='published').to_dicts()}
+    assert printed['Judged no hallucination'] == .633 and printed[CORRECTED] == .579 and printed['M-XSum entities found'] == .45
+    ours = {(row, column): value for row, column, value in cells.filter(status='measured').select('row', 'column', 'ours').iter_rows()}
+    assert ours['Errors of judge', 'Judged no hallucination'] == 1 and ours['other', CORRECTED] == .5
+    assert ours['other', CORRECTED + OVER_BASELINE] == pytest.approx(.5 - 1/3)
+    assert ours['Knowledge base at hand', 'sample entities found'] == 1
+    assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, 1]
+
+
+def test_the_example_is_an_injected_one_where_the_data_tell():
+    rows = frame([FACTUAL, FACTUAL, NONE]).with_columns(kind=pl.Series(['written', 'injected', 'plain']))
+    assert example_case(rows)['id'].item() == 'r1' and example_case(rows.drop('kind'))['id'].item() == 'r0'
+    assert example_case(rows, NONE)['id'].item() == 'r2'
+
+
+def test_one_summary_through_every_method():
+    case = pl.DataFrame({'id': ['a'], 'document': ['The mill on the Danube burnt down.'], 'label': [FACTUAL],
+                         'summary': ['A mill on the Danube, a river of Europe, burnt down.']})
+    model = ScriptedModel('m', lambda request: 'I do not know.', '1')
+    methods = {name: method for name, method in table8_methods(BASE).items() if not name.endswith('(verifier)')}
+    answers = method_answers(case, methods, model, False)
+    text, cells = case_text(case, answers), table8_cells(case, answers)
+    assert list(answers) == ['Vanilla Judge', 'ICL', 'CoT', 'Knowledge Retrieval', 'Concurrent Retrieval', 'Reflection Retrieval']
+    assert text.count('unparsed') == 6 and 'Danube: a river of Europe' in text and 'I do not know.' in text
+    assert cells.filter(column='Right')['ours'].to_list() == [0]*6 and cells.filter(column='Right')['unparsed'].to_list() == [1]*6
+    assert cells.filter(column='Faithfulness')['ours'].null_count() == 6
+    assert set(cells.filter(column='Claims')['row']) == {'Concurrent Retrieval', 'Reflection Retrieval'}
