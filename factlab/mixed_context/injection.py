@@ -23,7 +23,7 @@ from ..models.encoder import Encoder
 from ..models.store import StoreChoice
 from ..text.words import content_words, plain_words
 
-# %% ../../nbs/11_mixed_context/03_injection.ipynb #97d09f14
+# %% ../../nbs/11_mixed_context/03_injection.ipynb #68427ee6
 def _unit_offset(text: str, offset: int, encoding: str, width: int) -> int:
     "Characters before an offset that counts units of an encoding; -1 within a character."
     data = text.encode(encoding, 'surrogatepass')[:offset*width]
@@ -45,7 +45,7 @@ def locate_span(
     "Where a span lies: by the first convention under which it says what it should, else where its text stands once. Raises `DataError`."
     for convention in _CONVENTIONS:
         first, last = convention(text, start, end)
-        if 0 <= first < last and text[first:last] == said: return first, last
+        if 0 <= first < last <= len(text) and text[first:last] == said: return first, last
     if said and text.count(said) == 1: return (at := text.index(said)), at + len(said)
     raise DataError(f'the span {start}–{end} does not say {said!r} in {text[:60]!r}, which has it {text.count(said) if said else 0} times')
 

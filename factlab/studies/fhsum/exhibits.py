@@ -8,13 +8,14 @@ __all__ = ['ORDER', 'EXHIBITS']
 # %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #c2
 from ...reports.exhibits import Exhibit
 
-# %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #c4
+# %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #9cf48958
 ORDER = 3  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
     Exhibit('fhsum/fig2', 'Labels of the mixed-context sets', 'exact', ('M-XSum', 'non-factual hallucination share'), chart=True),
     Exhibit('fhsum/table4', 'Sizes and lengths of FHSumBench', 'exact', ('Data size', 'overall')),
     Exhibit('fhsum/table5', 'Sizes of the test sets', 'exact', ('FHSumBench', 'Test set size')),
+    Exhibit('fhsum/construction', 'Descriptions put behind names', 'measured', ('Knowledge base', 'Entities found'), tour={}),
     Exhibit('fhsum/table1', 'Judges without retrieval', 'exact', ('Qwen2.5-14B + CoT', 'FHSumBench F1')),
     Exhibit('fhsum/table2', 'Hybrid scores and judges with retrieval', 'exact', ('', 'FHSumBench Recall')),
     Exhibit('fhsum/table3', 'Ablation of reflection retrieval', 'exact', ('', 'FHSumBench F1')),
