@@ -134,6 +134,7 @@ def training() -> None:
 BENCHES = {  # sizes at which nothing is timed well
     'categoriser': 'max_cases: 40\nask: 0',
     'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
+    'injection': 'summaries: 60\nentities: 300',
     'ptrue': 'questions: 8\nsampled: 1',
     'runs': '',
     'search': 'queries: 50\npassages: 5000\nrepeats: 1',

@@ -23,7 +23,7 @@ from ..models.encoder import Encoder
 from ..models.store import StoreChoice
 from ..text.words import content_words, plain_words
 
-# %% ../../nbs/11_mixed_context/03_injection.ipynb #97d09f14
+# %% ../../nbs/11_mixed_context/03_injection.ipynb #68427ee6
 def _unit_offset(text: str, offset: int, encoding: str, width: int) -> int:
     "Characters before an offset that counts units of an encoding; -1 within a character."
     data = text.encode(encoding, 'surrogatepass')[:offset*width]
@@ -45,11 +45,11 @@ def locate_span(
     "Where a span lies: by the first convention under which it says what it should, else where its text stands once. Raises `DataError`."
     for convention in _CONVENTIONS:
         first, last = convention(text, start, end)
-        if 0 <= first < last and text[first:last] == said: return first, last
+        if 0 <= first < last <= len(text) and text[first:last] == said: return first, last
     if said and text.count(said) == 1: return (at := text.index(said)), at + len(said)
     raise DataError(f'the span {start}–{end} does not say {said!r} in {text[:60]!r}, which has it {text.count(said) if said else 0} times')
 
-# %% ../../nbs/11_mixed_context/03_injection.ipynb #b3e9a53d
+# %% ../../nbs/11_mixed_context/03_injection.ipynb #aaeec0eb
 _GOVERNING = 'a|an|the|in|on|at|of|from|to|by|for|with|near|into|over|during|after|before|since|and|or|as'
 _ENDS_PHRASE = re.compile(r'\s*(?:$|[.,;:!?)\]]|(?:is|was|are|were|has|have|had|will|would|can|could|may|said|says|but|who|which|that|when|'
                           rf'while|{_GOVERNING})\b)', re.IGNORECASE)
@@ -71,8 +71,9 @@ def _widened(text: str, start: int, end: int) -> tuple[int, int]:
         start = lead.start()
     while start and _PAIRS.get(text[start - 1]) == text[end:end + 1] != '': start, end = start - 1, end + 1
     before, after = len(text[:start].rstrip()), end + len(text[end:]) - len(text[end:].lstrip())
-    if not before:  # the beginning of the text: nothing may stand before what follows
-        return 0, after + len(re.match(r'[,;:]*\s*', text[after:])[0])  # type: ignore[index]
+    if not before or text[before - 1] in '.!?':  # the beginning of a sentence: nothing may stand before what follows
+        after += len(re.match(r'[,;:.!?]*\s*', text[after:])[0])  # type: ignore[index]
+        return (before, after) if not before or after == len(text) else (start, after)
     if after == len(text) or text[after] in _STOPS:
         while text[before - 1] in ',;:' and before: before = len(text[:before - 1].rstrip())
         return before, after
@@ -186,7 +187,7 @@ def states(
     near = (lower[max(0, found.start() - window):found.end() + window] for found in re.finditer(re.escape(entity.casefold()), lower))
     return any(words <= content_words(part) for part in near)
 
-# %% ../../nbs/11_mixed_context/03_injection.ipynb #15b0c128
+# %% ../../nbs/11_mixed_context/03_injection.ipynb #f11bc1d9
 STATED = 'the document states it'
 DESCRIBED = ('PERSON', 'FAC', 'ORG', 'GPE', 'LOC', 'PRODUCT', 'EVENT', 'WORK_OF_ART', 'LAW')  # spaCy's types that are tried
 
@@ -211,17 +212,16 @@ def usable_entities(
     index: KnowledgeIndex,
 ) -> tuple[list[Candidate], list[tuple[str, str]]]:  # those that can be described, and the others as name and reason
     "The entities of a summary, sorted by whether a description can be put behind them."
-    usable, dropped, seen = [], [], set()
+    tried: dict[tuple[str, ...], tuple[Candidate, str]] = {}  # by name: as it is, or why it cannot be described
     for mention in found:
-        if mention.type not in DESCRIBED or name_key(mention.text) in seen: continue
-        seen.add(name_key(mention.text))
+        key, place = name_key(mention.text), find_place(summary, mention)
+        if mention.type not in DESCRIBED or key in tried and (not tried[key][1] or not tried[key][0].place.reason): continue
         row, reason = _row_of(index, mention.text)
-        place = find_place(summary, mention)
         reason = reason or place.reason
         if not reason and states(f'{document}\n{summary}', mention.text, index.knowledge['description'][row]): reason = STATED
-        if reason: dropped.append((mention.text, reason))
-        else: usable.append(Candidate(mention, row, place))
-    return usable, dropped
+        if key not in tried or not reason: tried[key] = Candidate(mention, row, place), reason
+    dropped = [(candidate.mention.text, reason) for candidate, reason in tried.values() if reason]
+    return [candidate for candidate, reason in tried.values() if not reason], dropped
 
 # %% ../../nbs/11_mixed_context/03_injection.ipynb #acb2e086
 TYPES = ('prefer', 'require', 'ignore')  # what of the same kind of entity, for a wrong description

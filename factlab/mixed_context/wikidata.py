@@ -32,7 +32,7 @@ from ..models.interface import Model, Request, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
 
-# %% ../../nbs/11_mixed_context/08_wikidata.ipynb #4e105d17
+# %% ../../nbs/11_mixed_context/08_wikidata.ipynb #a023ad33
 WIKIDATA = 'https://www.wikidata.org/w/api.php'
 
 class _Again(Exception):
@@ -60,6 +60,7 @@ def _read_answer(content: bytes, url: str) -> dict[str, Any]:
         raise _Again(said) if 'lag' in str(error) or 'ratelimit' in str(error) else DataError(f'{url}: {said}')
     return answer
 
+# %% ../../nbs/11_mixed_context/08_wikidata.ipynb #73e59bec
 def _call(url: str, timeout: float) -> dict[str, Any]:
     "One call. Raises `_Again` for what may pass, `DataError` for what will not."
     request = urllib.request.Request(url, headers={'User-Agent': 'factlab', 'Accept': 'application/json'})
@@ -106,7 +107,7 @@ def _hits(answer: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
             rows.append(knowledge_row(label, hit.get('description') or '', [*(hit.get('aliases') or ()), matched]))
     return rows
 
-# %% ../../nbs/11_mixed_context/08_wikidata.ipynb #5899d988
+# %% ../../nbs/11_mixed_context/08_wikidata.ipynb #0b717c04
 class Found(NamedTuple):
     "What is known of some names."
     knowledge: pl.DataFrame  # KNOWLEDGE; a name with several rows is ambiguous
@@ -133,6 +134,7 @@ def kept_names(
 
 def _line(name: str, rows: list[dict]) -> str: return json.dumps({'name': name, 'rows': rows}, ensure_ascii=False) + '\n'
 
+# %% ../../nbs/11_mixed_context/08_wikidata.ipynb #a49f9fd6
 def _look_up(names: Sequence[str], endpoint: str, language: str, patience: Patience):
     "Yield name, rows and failure as they come."
     query = {'action': 'wbsearchentities', 'format': 'json', 'language': language, 'uselang': language, 'type': 'item', 'limit': '20'}

@@ -1,0 +1,132 @@
+"""`factlab build fhsum`, and the exhibit of the construction."""
+
+import json
+
+import polars as pl
+import pytest
+
+from factlab.cli.main import main
+from factlab.core.core import DataError, UsageError
+from factlab.data.datasets import load
+from factlab.mixed_context import LABELS
+from factlab.studies.fhsum.commands import construct, read_summaries, sample_sources, wanted_names
+from factlab.studies.fhsum.construction import apposition_answers, construction_cells, coverage_of
+
+
+@pytest.fixture
+def files(tmp_path):
+    lines = [
+        {'document': f'A note on item {at}.', 'summary': f'{who} spoke about item {at} in Belfast.'}
+        for at in range(3)
+        for who in ('Marie Curie', 'Clara Schumann')
+    ]
+    known = {
+        'Marie Curie': 'a physicist who discovered radium',
+        'Clara Schumann': 'a German pianist',
+        'Belfast': 'the capital of Northern Ireland',
+        'Porto': 'a harbour on the Douro',
+        'Alfred Nobel': 'the inventor of dynamite',
+    }
+    (tmp_path / 'summaries.jsonl').write_text('\n'.join(map(json.dumps, lines)))
+    (tmp_path / 'known.jsonl').write_text('\n'.join(json.dumps({'entity': name, 'description': text}) for name, text in known.items()))
+    return tmp_path
+
+
+def test_the_command_writes_rows_and_drops(files, capsys):
+    arguments = [
+        'build',
+        'fhsum',
+        '--summaries',
+        files / 'summaries.jsonl',
+        '--knowledge',
+        files / 'known.jsonl',
+        '--out',
+        files / 'out' / 'bench.jsonl',
+    ]
+    assert main([*map(str, arguments)]) == 0
+    assert '2 factual hallucination, 2 no hallucination, 2 non-factual hallucination' in capsys.readouterr().out
+    rows = [json.loads(line) for line in (files / 'out' / 'bench.jsonl').read_text().splitlines()]
+    assert {row['label'] for row in rows} == set(LABELS) and (files / 'out' / 'bench.drops.jsonl').is_file()
+    assert all(
+        row['summary'][: row['start']] + row['summary'][row['end'] :] in (files / 'summaries.jsonl').read_text()
+        for row in rows
+        if row['start']
+    )
+    before = (files / 'out' / 'bench.jsonl').read_bytes()
+    assert main([*map(str, arguments)]) == 0 and (files / 'out' / 'bench.jsonl').read_bytes() == before
+
+
+def test_a_dry_run_counts_and_writes_nothing(files, capsys):
+    for knowledge, said in (('tiny', 'fhsum/describe_entity'), ('wikidata', 'wikidata.org')):
+        assert (
+            main(
+                [
+                    'build',
+                    'fhsum',
+                    '--summaries',
+                    str(files / 'summaries.jsonl'),
+                    '--knowledge',
+                    knowledge,
+                    '--out',
+                    str(files / 'x.jsonl'),
+                    '--dry-run',
+                ]
+            )
+            == 0
+        )
+        assert said in capsys.readouterr().out
+    assert not list(files.glob('x*')) and len(wanted_names(read_summaries(files / 'summaries.jsonl'))) == 3
+
+
+def test_wrong_spans_are_removed_and_bad_rows_named(tmp_path):
+    path = tmp_path / 'own.jsonl'
+    path.write_text(json.dumps({'text': 'd', 'summary': 'Ann met Bob in Oslo.', 'wrong_spans': [{'start': 15, 'end': 18, 'text': 'Oslo'}]}))
+    assert read_summaries(path)['wrong_spans'].to_list() == [[{'start': 15, 'end': 19}]]
+    path.write_text('{"text": 4, "summary": "x"}\n{"text": "d", "summary": "x", "wrong_spans": [{"start": 0, "end": 1, "text": "y"}]}')
+    with pytest.raises(DataError, match='line 1: document is int.*line 2: the span'):
+        read_summaries(path)
+    with pytest.raises(DataError, match='expected one of'):
+        read_summaries(tmp_path / 'own.doc')
+
+
+def test_refusals(files):
+    with pytest.raises(UsageError, match='ends in .jsonl'):
+        construct(files / 'x.csv', files / 'summaries.jsonl', str(files / 'known.jsonl'))
+    with pytest.raises(DataError, match='there is no file'):
+        construct(files / 'x.jsonl', files / 'summaries.jsonl', str(files / 'none.jsonl'))
+    (files / 'empty.jsonl').write_text('')
+    with pytest.raises(UsageError, match='knowledge base is empty'):
+        construct(files / 'x.jsonl', files / 'summaries.jsonl', str(files / 'empty.jsonl'))
+    assert not list(files.glob('x*'))
+
+
+def test_the_sample_is_built_from_correct_summaries_alone():
+    sample, sources = load('fhsum-sample'), sample_sources()
+    injected = sample.filter(kind='injected')
+    assert set(sources['id']) == set(sample.filter(pl.col('label') == 'no hallucination')['id']) | set(injected['id'])
+    assert sources['wrong_spans'].is_not_null().sum() == injected.height
+
+
+def test_the_exhibit_restores_every_summary_and_covers_what_it_should():
+    sources, knowledge = sample_sources(), load('fhsum-knowledge')
+    cells = construction_cells(sources, knowledge, store=False)
+    assert cells.filter(row='Rows', column='Source summary restored')['ours'].item() == 1
+    assert cells.filter(column='Entities found')['published'].item() == 0.359
+    assert (
+        0
+        < coverage_of(sources, knowledge).estimate
+        < 1
+        == coverage_of(
+            sources.head(2), knowledge.vstack(knowledge.head(1).with_columns(aliases=pl.Series([wanted_all(sources.head(2))])))
+        ).estimate
+    )
+    guess = cells.filter(row='Guess: apposition between commas', column='Macro-F1')['ours'].item()
+    assert 1 / 3 < guess < 2 / 3  # it can tell two of three labels apart
+    assert apposition_answers(pl.DataFrame({'summary': ['It fell.']})).to_list() == ['no hallucination']
+
+
+def wanted_all(rows):
+    from factlab.mixed_context import mentions
+    from factlab.mixed_context.injection import correct_summaries
+
+    return [mention.text for found in mentions(correct_summaries(rows)[0]['summary'].to_list()) for mention in found]
