@@ -111,17 +111,19 @@ def test_every_entry_of_an_ambiguous_name_is_read_and_the_best_counts():
     scorer = KnowledgeScorer(BASE, verifier)
     readings, _ = scorer.read(rows)
     assert {(each.row, each.rank) for each in readings} == {(0, 1), (0, 2), (1, 1), (1, 2)} and len(verifier.batches) == 1
-    share = SupportedShareScorer(KNOWLEDGE.frame([{'entity': 'Victoria', 'aliases': [], 'description': 'a queen of Britain', 'text': None}]),
-                                 Words())
+    queen = KNOWLEDGE.frame([{'entity': 'Victoria', 'aliases': [], 'description': 'a queen of Britain', 'text': None}])
+    share = SupportedShareScorer(queen, Words())
     assert share.scores(rows).tolist() == [1, 0, NO_EVIDENCE]
-    assert scorer.scores(rows)[2] == NO_EVIDENCE and KnowledgeScorer(KNOWLEDGE.frame(), Words()).scores(rows).tolist() == [NO_EVIDENCE]*3
+    assert scorer.scores(rows)[2] == NO_EVIDENCE
+    assert KnowledgeScorer(KNOWLEDGE.frame(), Words()).scores(rows).tolist() == [NO_EVIDENCE]*3
 
 
 def test_names_are_found_without_a_tagger():
     index = KnowledgeIndex(BASE)
     assert known_names("On the Donau's bank, Victoria met the Danube.", index) == ["Donau's", 'Victoria', 'Danube']
     assert known_names('', index) == [] and entries_of([], index) == []
-    assert entries_of(['Victoria'], index) == ['Victoria is a state of Australia.', 'Victoria is a queen of Britain. She reigned for 63 years.']
+    assert entries_of(['Victoria'], index) == ['Victoria is a state of Australia.',
+                                               'Victoria is a queen of Britain. She reigned for 63 years.']
 
 
 def test_words_that_only_knowledge_has():
@@ -150,7 +152,8 @@ def test_a_faithful_summary_asks_nothing_of_the_world():
 
 
 def test_a_hybrid_is_fitted_traced_and_recorded():
-    rows = rows_of('Nobody was hurt.', 'The Danube, a river of Europe, burnt.', 'The Danube, a tram of Perth, burnt.', labels=[NONE, FACTUAL, NON_FACTUAL])
+    rows = rows_of('Nobody was hurt.', 'The Danube, a river of Europe, burnt.', 'The Danube, a tram of Perth, burnt.',
+                   labels=[NONE, FACTUAL, NON_FACTUAL])
     hybrid = fit_hybrid(Hybrid(OverlapScorer(), SupportedShareScorer(BASE, Words())), rows)
     predictions, trace = hybrid.trace(rows)
     assert predictions['label'].to_list() == rows['label'].to_list()
