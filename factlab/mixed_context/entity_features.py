@@ -112,7 +112,7 @@ def likelihood_features(
         found[at] = prior, posterior, posterior - prior
     return found
 
-# %% ../../nbs/11_mixed_context/07_entity_features.ipynb #efc5ed51
+# %% ../../nbs/11_mixed_context/07_entity_features.ipynb #a0dc5f95
 class EntityClassifier(Protocol):
     "Probability of a class from features."
     def probabilities(self, features: np.ndarray) -> np.ndarray: ...  # [n]
@@ -152,7 +152,8 @@ def fit_classifier(
     "One classifier. Raises `DataError` unless both classes are there, `UsageError` for another kind."
     if kind not in ('logistic', 'neighbours'): raise UsageError(f'no classifier is called {kind!r}: logistic or neighbours')
     if len({*truth.tolist()}) < 2: raise DataError(f'{len(truth)} entities, all of one class: both are needed to fit')
-    mean, scale = features.mean(0), np.maximum(features.std(0), 1e-6)
+    mean, scale = features.mean(0), features.std(0)
+    scale = np.where(scale > 1e-4, scale, 1.0)
     if kind == 'neighbours': return Neighbours(mean, scale, (features - mean)/scale, truth.astype(bool), k)
     from sklearn.linear_model import LogisticRegression
     found = LogisticRegression(C=.1).fit((features - mean)/scale, truth)
@@ -269,7 +270,7 @@ def fit_entity_features(
                            name='entity features' if kind == 'logistic' else 'entity neighbours')
     return found, reached
 
-# %% ../../nbs/11_mixed_context/07_entity_features.ipynb #fadde764
+# %% ../../nbs/11_mixed_context/07_entity_features.ipynb #489c0f66
 ENTITY_FILE = 'entity_features.json'
 
 def write_entity_features(fitted: EntityFeatures, path: Path|str) -> Path:
@@ -295,7 +296,8 @@ def read_entity_features(
         raise ModelError(f'{path} holds no entity features: {error!r}. Install factlab again, or fit them') from error
     numbers = [*(value for part in parts for values in part[:3] for value in values), parts[0].bias, parts[1].bias, first, second]
     sizes = {len(values) for part in parts for values in part[:3]}
-    if not set(features) <= {*SURFACE, *LIKELIHOODS} or sizes != {len(features)} or not np.isfinite(numbers).all():
+    if not set(features) <= {*SURFACE, *LIKELIHOODS} or sizes != {len(features)} or not np.isfinite(numbers).all() or min(
+            min(part.scale) for part in parts) <= 0:
         raise ModelError(f'{path} has {sizes} numbers for the features {list(features)}, or one that is not finite: fit them anew')
     return EntityFeatures(features, *parts, (first, second), dict(told.get('fitted_on', {})))
 
