@@ -258,7 +258,7 @@ class Health:
             raise ModelError(f'{self.base_url} failed {self.failed_in_row} requests in a row, the last with: {why}. '
                              'See what ails the server, then run again')
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #15ec90d2
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #fca5ed1e
 def _key_advice(line: 'Line') -> str:
     variable = key_variable(line.endpoint.base_url, line.settings.env)
     if variable: return f'set {variable} to a key that is valid there'
@@ -284,6 +284,17 @@ async def _verdict(line: 'Line', error) -> Exception:
         return Again(f'status {status}: {said}', seconds_to_wait(error.response.headers))
     return Refused(f'status {status}: {said}', param=detail.get('param') if isinstance(detail.get('param'), str) else None)
 
+def _broken(line: 'Line', error: Exception) -> Again:
+    "What a connection error stands for. Raises `ModelError` when the server has been away for too long."
+    import httpx2
+    cause = error.__cause__ or error
+    why = line.endpoint.clean(f'{type(cause).__name__}: {cause}')
+    if not isinstance(cause, httpx2.ConnectError):
+        line.health.hears()
+        return Again(f'the connection broke ({why})')
+    line.health.misses(why)
+    return Again(f'no connection ({why})', counts=False)
+
 async def _models_there(line: 'Line') -> str:
     "A word on the models that the server has."
     import openai
@@ -292,7 +303,7 @@ async def _models_there(line: 'Line') -> str:
     except (openai.OpenAIError, TimeoutError, AttributeError, TypeError): names = []
     return f'it has {", ".join(map(str, names[:10]))}{" …" if len(names) > 10 else ""}' if names else 'see that base_url ends in /v1'
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #8fe1c110
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #1501947d
 class Line:
     "Calls to one server for one batch. Lives in one event loop."
 
@@ -336,7 +347,7 @@ class Line:
         except (openai.APITimeoutError, TimeoutError):
             self.health.hears_nothing(why := f'no answer within {seconds:.3g} s')
             raise Again(why) from None
-        except openai.APIConnectionError as error: raise self._broken(error) from None
+        except openai.APIConnectionError as error: raise _broken(self, error) from None
         self.health.hears()
         self._tell(ticket, getattr(response, 'headers', {}))
         return response
@@ -346,13 +357,3 @@ class Line:
         self.gate.told(ticket, headers, self.settings.max_wait)
         if isinstance(verdict, Again) and verdict.told: self.gate.close(ticket, verdict.after, self.settings)
         else: self.gate.passes(verdict is None)
-
-    def _broken(self, error: Exception) -> Again:
-        import httpx2
-        cause = error.__cause__ or error
-        why = self.endpoint.clean(f'{type(cause).__name__}: {cause}')
-        if not isinstance(cause, httpx2.ConnectError):
-            self.health.hears()
-            return Again(f'the connection broke ({why})')
-        self.health.misses(why)
-        return Again(f'no connection ({why})', counts=False)
