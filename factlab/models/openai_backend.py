@@ -120,7 +120,7 @@ def _first_token_scores(
                        f'{list(choices)}: ask for single letters, or use vllm:, hf: or a vLLM server, which score whole answers')
     return tuple(scores[choice] for choice in choices), bounds
 
-# %% ../../nbs/02_models/14_openai_backend.ipynb #7a23f482
+# %% ../../nbs/02_models/14_openai_backend.ipynb #cc81d0ce
 def _scorable(payload: dict) -> tuple[dict, Tokens|None, tuple, dict]:
     "A payload, its prompt's tokens, the alternatives for the first new token, and usage. Raises `Again` when it is malformed."
     try:
@@ -132,7 +132,8 @@ def _scorable(payload: dict) -> tuple[dict, Tokens|None, tuple, dict]:
 async def _scored_by_prompt(session: _Session, plain: Request, choices: Sequence[str], prompt: Tokens, usage: dict,
                             patience: Patience) -> Response:
     "Score each choice as the beginning of the assistant's turn; `prompt` are the tokens of the bare prompt."
-    scores, meta = [], {'scored': 'prompt'}
+    scores: list[float] = []
+    meta: dict[str, Any] = {'scored': 'prompt'}
     for choice in choices:
         def continued(body: dict, choice=choice) -> dict:
             messages = [*body['messages'], {'role': 'assistant', 'content': choice}]
