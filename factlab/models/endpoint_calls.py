@@ -24,7 +24,7 @@ from ..core.core import ModelError
 from .endpoint_answers import Again, Refused, read_payload, seconds_to_wait
 from .endpoint_requests import host_of, key_variable
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #42f5f385
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #dcf7b21a
 def seconds_of(
     text: str|None,  # as of a header
 ) -> float|None:  # None when it cannot be read
@@ -47,7 +47,7 @@ def limits_told(
     headers: Mapping[str, str],  # names in lower case
 ) -> dict[str, tuple[float, float]]:  # by 'requests' and 'tokens': how many are left, seconds until the limit is full again
     "What the headers of an answer tell of the host's limits."
-    found = {}
+    found: dict[str, tuple[float, float]] = {}
     for kind in ('requests', 'tokens'):
         for name in _NAMES[:2 + (kind == 'requests')]:
             left, reset = (headers.get(name.format(part=part, kind=kind)) for part in ('remaining', 'reset'))
@@ -109,7 +109,10 @@ class _Limits:
         if answered: self.answered = time.monotonic()
         self.width = self.threshold if self.width < self.threshold else self.width + 1/self.width
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #c6075952
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #e761cbd8
+def _free(place: asyncio.Future) -> None:
+    if not place.done(): place.set_result(None)
+
 class Gate:
     "Lets calls to one host through, in whichever thread and event loop they are made."
 
@@ -162,7 +165,7 @@ class Gate:
                 loop, place = self._waiting.popleft()
                 if place.done(): continue
                 free -= 1
-                with suppress(RuntimeError): loop.call_soon_threadsafe(lambda place=place: place.done() or place.set_result(None))
+                with suppress(RuntimeError): loop.call_soon_threadsafe(_free, place)
 
 # %% ../../nbs/02_models/13_endpoint_calls.ipynb #9ad4b200
 _gates: dict[str, Gate] = {}
@@ -212,14 +215,15 @@ class Patience:
         self.last_told = now
         return now - max(self.started, answered) >= self.settings.deadline or self.overtaken >= self.overtaken_at_most
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #084cc481
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #ea67329f
 class Health:
     "What the batch knows about the server. Its methods raise `ModelError` when nothing can go on."
     grace = 5.0  # seconds for a server that has never answered
 
     def __init__(self, base_url: str, settings: SimpleNamespace):
         self.base_url, self.settings = base_url, settings
-        self.heard, self.away_since, self.failed_in_row = False, None, 0
+        self.heard, self.failed_in_row = False, 0
+        self.away_since: float|None = None
         self.refused_in_row, self.words = 0, ''
 
     def hears(self) -> None: self.heard, self.away_since = True, None
@@ -258,7 +262,7 @@ class Health:
             raise ModelError(f'{self.base_url} failed {self.failed_in_row} requests in a row, the last with: {why}. '
                              'See what ails the server, then run again')
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #15ec90d2
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #fca5ed1e
 def _key_advice(line: 'Line') -> str:
     variable = key_variable(line.endpoint.base_url, line.settings.env)
     if variable: return f'set {variable} to a key that is valid there'
@@ -284,6 +288,17 @@ async def _verdict(line: 'Line', error) -> Exception:
         return Again(f'status {status}: {said}', seconds_to_wait(error.response.headers))
     return Refused(f'status {status}: {said}', param=detail.get('param') if isinstance(detail.get('param'), str) else None)
 
+def _broken(line: 'Line', error: Exception) -> Again:
+    "What a connection error stands for. Raises `ModelError` when the server has been away for too long."
+    import httpx2
+    cause = error.__cause__ or error
+    why = line.endpoint.clean(f'{type(cause).__name__}: {cause}')
+    if not isinstance(cause, httpx2.ConnectError):
+        line.health.hears()
+        return Again(f'the connection broke ({why})')
+    line.health.misses(why)
+    return Again(f'no connection ({why})', counts=False)
+
 async def _models_there(line: 'Line') -> str:
     "A word on the models that the server has."
     import openai
@@ -292,7 +307,7 @@ async def _models_there(line: 'Line') -> str:
     except (openai.OpenAIError, TimeoutError, AttributeError, TypeError): names = []
     return f'it has {", ".join(map(str, names[:10]))}{" …" if len(names) > 10 else ""}' if names else 'see that base_url ends in /v1'
 
-# %% ../../nbs/02_models/13_endpoint_calls.ipynb #8fe1c110
+# %% ../../nbs/02_models/13_endpoint_calls.ipynb #1501947d
 class Line:
     "Calls to one server for one batch. Lives in one event loop."
 
@@ -336,7 +351,7 @@ class Line:
         except (openai.APITimeoutError, TimeoutError):
             self.health.hears_nothing(why := f'no answer within {seconds:.3g} s')
             raise Again(why) from None
-        except openai.APIConnectionError as error: raise self._broken(error) from None
+        except openai.APIConnectionError as error: raise _broken(self, error) from None
         self.health.hears()
         self._tell(ticket, getattr(response, 'headers', {}))
         return response
@@ -346,13 +361,3 @@ class Line:
         self.gate.told(ticket, headers, self.settings.max_wait)
         if isinstance(verdict, Again) and verdict.told: self.gate.close(ticket, verdict.after, self.settings)
         else: self.gate.passes(verdict is None)
-
-    def _broken(self, error: Exception) -> Again:
-        import httpx2
-        cause = error.__cause__ or error
-        why = self.endpoint.clean(f'{type(cause).__name__}: {cause}')
-        if not isinstance(cause, httpx2.ConnectError):
-            self.health.hears()
-            return Again(f'the connection broke ({why})')
-        self.health.misses(why)
-        return Again(f'no connection ({why})', counts=False)

