@@ -22,6 +22,12 @@ from factlab.grounding.judges import GroundingJudge, Template
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
 from factlab.localization.rejected_claims import RejectedClaims
+from factlab.mixed_context.entity_features import EntityFeatures, Logistic
+from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
+from factlab.mixed_context.knowledge import KNOWLEDGE
+from factlab.mixed_context.labels import FACTUAL, NONE
+from factlab.mixed_context.retrieval_judges import RetrievalJudge
+from factlab.mixed_context.scores import MajorityLabel, RandomLabel, SurfaceLabel
 from factlab.models import prompts
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
@@ -41,16 +47,30 @@ def id_of(method, model=None) -> str: return run_id(run_spec(ROWS, method, model
 
 class Known:
     "Stands in for a verifier."
-    def __init__(self, salt): self.identity = {'verifier': 'known', 'salt': salt}
+    def __init__(self, salt): self.name, self.identity = 'known', {'verifier': 'known', 'salt': salt}
 
 
+WEIGHTS = Logistic((0.,), (1.,), (1.,), 0.)
 EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaims': lambda: RejectedClaims(Known('a')),
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), Known('a'), Known('a')),
-            'RelevanceJudge': lambda: RelevanceJudge(.1, Known('a'))}
+            'RelevanceJudge': lambda: RelevanceJudge(.1, Known('a')),
+            'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
+            'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()), 'MajorityLabel': lambda: MajorityLabel(NONE),
+            'RandomLabel': lambda: RandomLabel((.2, .3, .5)), 'SurfaceLabel': lambda: SurfaceLabel('length', 9., FACTUAL, NONE),
+            'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a'))}
 OTHERS = {('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
-          ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.)}
+          ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
+          ('DirectJudge', 'variant'): 'icl', ('DirectJudge', 'prompt'): ZERO_SHOT[1],
+          ('EntityFeatures', 'features'): ('quantity',), ('EntityFeatures', 'faithful'): WEIGHTS._replace(bias=1.),
+          ('EntityFeatures', 'factual'): WEIGHTS._replace(bias=1.), ('EntityFeatures', 'thresholds'): (.5, .6),
+          ('EntityFeatures', 'fitted_on'): {'rows': 3}, ('EntityFeatures', 'encoder'): Known('a'),
+          ('Hybrid', 'faithfulness'): ConstantScorer(.1), ('Hybrid', 'factuality'): ConstantScorer(.1), ('Hybrid', 'thresholds'): (.5, .6),
+          ('Hybrid', '_name'): 'mine', ('RandomLabel', 'rates'): (.3, .2, .5),
+          ('RetrievalJudge', 'kind'): 'concurrent', ('RetrievalJudge', 'claims'): 'split', ('RetrievalJudge', 'queries'): 'claim',
+          ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
+          ('RetrievalJudge', 'knowledge'): KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])}
 
 
 def shipped_methods() -> dict[str, type]:

@@ -26,7 +26,7 @@ from ...mixed_context.retrieval_judges import RetrievalJudge, verifier_judge
 from ...mixed_context.scores import fit_baselines
 from .. import base
 
-# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #3f082dde
+# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #31792926
 DIRECT = {'Vanilla Judge': 'vanilla', 'ICL': 'icl', 'CoT': 'cot'}  # § 4.1
 RETRIEVAL = {'Knowledge Retrieval': 'knowledge', 'Concurrent Retrieval': 'concurrent', 'Reflection Retrieval': 'reflection'}  # § 4.2
 SETS = {'fhsum-sample': 'Sample', 'sample': 'Sample', 'xent': 'XEnt', 'mxsum': 'M-XSum'}  # data set: its name in a table
@@ -43,8 +43,8 @@ class FhsumStudy(base.Study):
     max_steps: int = 1               # reflections at the most (RR)
 
     MINIMUM = {**base.Study.MINIMUM, 'top_k': 1, 'max_steps': 1}
-    PARAMETERS = ('split', 'limit', 'seed', 'models', 'knowledge', 'verifier', 'top_k', 'max_steps')
-    MANIFEST = ('data', 'development', 'knowledge', 'models', 'prompts', 'failed')
+    PARAMETERS = ('split', 'limit', 'seed', 'models', 'knowledge', 'verifier', 'top_k', 'max_steps', 'retry_unparsed')
+    MANIFEST = ('data', 'development', 'knowledge', 'models', 'prompts', 'second_asking', 'failed')
 
     def __post_init__(self):
         super().__post_init__()
@@ -103,7 +103,7 @@ def load_knowledge(
         return frame
     return study.once(('knowledge',), make)
 
-# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #7e5cb7b2
+# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #04ec1871
 def direct_predictions(
     study: FhsumStudy,
 ) -> dict[str, pl.DataFrame]:  # MIXED_PREDICTIONS by the table's row
@@ -112,10 +112,12 @@ def direct_predictions(
     for name in study.models:
         for label, variant in DIRECT.items():
             key = f'{name} + {label}'
-            found[key] = study.once(('direct', key), lambda name=name, variant=variant: study.run(
-                study.rows(), DirectJudge(variant), name, f'{study.title}/{variant}', seed=study.seed).predictions)
+            method = DirectJudge(variant, retry_unparsed=study.retry_unparsed)
+            found[key] = study.once(('direct', key), lambda name=name, method=method: study.run(
+                study.rows(), method, name, f'{study.title}/{method.variant}', seed=study.seed).predictions)
     return found
 
+# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #01bd1ad6
 def retrieval_judge(
     study: FhsumStudy,
     kind: str,       # a name of RETRIEVAL

@@ -37,7 +37,9 @@ def drawn(rows, seed, wrong=.5):
 
 
 @pytest.fixture(scope='module')
-def methods(study): return {name: drawn(study.rows(), at, wrong) for at, (name, wrong) in enumerate({'good': .2, 'fair': .5, 'bad': .9}.items())}
+def methods(study):
+    wrong = {'good': .2, 'fair': .5, 'bad': .9}
+    return {name: drawn(study.rows(), at, share) for at, (name, share) in enumerate(wrong.items())}
 
 
 @pytest.fixture(scope='module')
@@ -96,8 +98,8 @@ def test_one_footing_takes_four_classes_back_to_three():
     cells = footing_cells('fhsum/table1')
     printed = cell(cells, 'Llama3-8B + Vanilla Judge', 'FHSumBench F1')['published']
     assert cell(cells, 'Llama3-8B + Vanilla Judge', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(printed*4/3, abs=1e-3)
-    assert cell(cells, 'Random', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(cell(cells, 'Random', 'FHSumBench F1')['published'],
-                                                                                       abs=1e-3)
+    random = cell(cells, 'Random', 'FHSumBench F1')['published']
+    assert cell(cells, 'Random', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(random, abs=1e-3)
 
 
 def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_path):
