@@ -463,3 +463,13 @@ def test_the_command_takes_all_of_them(t5, tmp_path, capsys):
                                       '--retriever', 'bm25', '--verifier', name, '--json']) == 0
         said[name] = json.loads(capsys.readouterr().out)['settings']['verifier']
     assert said == {name: name for name in said}
+
+
+def test_a_language_model_with_code_of_its_own_is_refused(t5, tmp_path):
+    import shutil
+    shutil.copytree(t5, tmp_path/'own')
+    given = json.loads((tmp_path/'own'/'config.json').read_text())
+    own = {'model_type': 'internlm2', 'auto_map': {'AutoConfig': 'own.Config', 'AutoModelForCausalLM': 'own.Model'}}
+    (tmp_path/'own'/'config.json').write_text(json.dumps(given | own))
+    verifier = load_verifier(f'asked:bespoke-minicheck:hf:{tmp_path}/own?dtype=float32')
+    with pytest.raises(ModelError, match=r'never runs.*openai:'): verifier.probabilities([('the owl', 'the owl')], False)
