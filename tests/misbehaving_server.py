@@ -68,9 +68,9 @@ def answer(text: str|None = None, finish_reason: str = 'stop', top: dict[str, fl
     "A good answer; the prompt in capitals when no text is given."
     return lambda handler, call: send(handler, completion(call, call.prompt.upper() if text is None else text, finish_reason, top, **more))
 
-def status(http: int, message: str = 'no', retry_after: float|str|None = None, **detail) -> Callable:
+def status(http: int, message: str = 'no', retry_after: float|str|None = None, headers: dict[str, str]|None = None, **detail) -> Callable:
     "An error as OpenAI's API words it."
-    headers = {} if retry_after is None else {'Retry_After': str(retry_after)}
+    headers = (headers or {}) | ({} if retry_after is None else {'Retry_After': str(retry_after)})
     return lambda handler, call: send(handler, {'error': {'message': message, **detail}}, http, **headers)
 
 def retry_at(code: int, seconds: float) -> Callable:
@@ -88,6 +88,26 @@ def raw(body: str) -> Callable:
 def half_json() -> Callable:
     "A body whose second half is missing, though the length is right."
     return lambda handler, call: send(handler, json.dumps(completion(call, 'never read'))[:40])
+
+def redirect(target: str, http: int = 307) -> Callable:
+    "Sends the client elsewhere."
+    return lambda handler, call: send(handler, '', http, Location=target)
+
+def wrong_length() -> Callable:
+    "A body that is shorter than its length says."
+    return drop(after=60)
+
+def told(headers: dict[str, str], then: Callable|None = None) -> Callable:
+    "An answer whose headers tell of limits."
+    def act(handler, call):
+        end = handler.end_headers
+        def with_headers():
+            for name, value in headers.items(): handler.send_header(name, value)
+            handler.end_headers = end
+            end()
+        handler.end_headers = with_headers
+        (then or answer())(handler, call)
+    return act
 
 def no_choices() -> Callable: return raw('{"choices": []}')
 
@@ -119,10 +139,10 @@ def slow(seconds: float, then: Callable|None = None) -> Callable:
 
 def never() -> Callable: return slow(3600)
 
-def like_vllm(text: str = 'ok') -> Callable:
+def like_vllm(text: str = 'ok', top: dict[str, float]|None = None) -> Callable:
     "An answer with the log-probabilities of the prompt's tokens, where they were asked for, in the form of vLLM."
     def act(handler, call):
-        body = completion(call, text)
+        body = completion(call, text, top=top)
         if call.body.get('prompt_logprobs') is not None:
             tokens = tokens_of(call.body['messages'])
             places = [{str(zlib.crc32(token.encode())): {'logprob': logprob_of(token), 'rank': 1, 'decoded_token': token}}
@@ -143,6 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_): pass
 
     def do_GET(self):
+        self.server.owner.gets.append({name.lower(): value for name, value in self.headers.items()})
         entries = [{'id': model, 'object': 'model'} if isinstance(model, str) else model for model in self.server.owner.models]
         send(self, {'object': 'list', 'data': entries})
 
@@ -167,6 +188,7 @@ class MisbehavingServer:
     def __init__(self, script: Callable[[Call], Callable] = lambda call: answer(), models: tuple[str|dict, ...] = ('any',)):
         self.script, self.models = script, models
         self.calls: list[Call] = []
+        self.gets: list[dict] = []  # headers of what asked for the list of models
         self.now, self.most_at_once = 0, 0
         self.closing, self._lock, self._asked = threading.Event(), threading.Lock(), Counter()
         self._server = _Server(('127.0.0.1', 0), _Handler)

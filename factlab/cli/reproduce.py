@@ -52,7 +52,7 @@ def _parameters(arguments: argparse.Namespace) -> dict:
         raise UsageError(f'{", ".join(twice)}: given more than once; several values are one list, as models=[a, b]')
     return {name: [*map(_absolute_path, value)] if isinstance(value, list) else _absolute_path(value) for name, value in given}
 
-# %% ../../nbs/19_cli/04_reproduce.ipynb #c11
+# %% ../../nbs/19_cli/04_reproduce.ipynb #866da8a1
 def _estimate_text(table) -> str:
     "What a dry run counted for each model and label, with the sum."
     import polars as pl
@@ -61,8 +61,9 @@ def _estimate_text(table) -> str:
     if table.is_empty(): return 'nothing to ask: these exhibits call no model'
     counts = ('calls', 'in_store', 'prompt_tokens', 'completion_tokens')
     sums = table.select(pl.lit('all').alias('model'), pl.lit('').alias('label'), pl.col(*counts, 'cost').sum())
-    shown = pl.concat([table, sums]).with_columns(pl.col(counts).map_elements('{:,}'.format, return_dtype=pl.String),
-                                                  pl.col('cost').map_elements('{:.4f}'.format, return_dtype=pl.String))
+    if table['cost'].null_count(): sums = sums.with_columns(cost=pl.lit(None, pl.Float64))  # of unknown prices there is no sum
+    cost = pl.col('cost').map_elements('{:.4f}'.format, return_dtype=pl.String).fill_null('unknown')
+    shown = pl.concat([table, sums]).with_columns(pl.col(counts).map_elements('{:,}'.format, return_dtype=pl.String), cost)
     return plain_table(shown.rename({'completion_tokens': 'completion_tokens (at most)', 'in_store': 'already in store'}))
 
 def _exit_code(outcomes) -> int:

@@ -120,7 +120,7 @@ class TokenLogprob(BaseModel):
     logprob: Logprob
     top: tuple[tuple[str, Logprob], ...] = ()
 
-# %% ../../nbs/02_models/03_interface.ipynb #c18
+# %% ../../nbs/02_models/03_interface.ipynb #2480bc23
 class Response(BaseModel):
     "The answer to one request."
     model_config = ConfigDict(frozen=True)
@@ -130,7 +130,7 @@ class Response(BaseModel):
     completion_tokens: int = 0
     logprobs: tuple[TokenLogprob, ...] = ()       # one for each new token, where they were asked for
     choice_logprobs: tuple[Logprob, ...] = ()     # summed over the tokens of each choice, in the order of `Request.choices`
-    json_mode: Literal['native', 'grammar', 'lenient']|None = None  # how a JSON schema was kept to
+    json_mode: Literal['native', 'grammar', 'lenient', 'ignored']|None = None  # how a JSON schema was kept to
     meta: dict[str, Any] = {}                     # what else the backend tells, as `system_fingerprint`
     error: str|None = None                        # why there is no answer
 
@@ -142,7 +142,7 @@ class Response(BaseModel):
         "The response to a request that failed for good."
         return cls(finish_reason='error', error=why, meta=meta)
 
-# %% ../../nbs/02_models/03_interface.ipynb #c21
+# %% ../../nbs/02_models/03_interface.ipynb #9f59f824
 Deliver = Callable[[int, Response], None]  # takes the index of a request in the batch, and its response
 
 @runtime_checkable
@@ -151,7 +151,7 @@ class Model(Protocol):
     name: str                          # as the user wrote it: 'tiny', 'hf:org/name?dtype=float32'
     identity: dict                     # JSON-able: everything about the model that changes an answer; no secrets
     context: int|None                  # tokens that prompt and answer may have together, None when not known
-    price: tuple[float, float]|None    # currency units per million prompt and completion tokens, None when free
+    price: tuple[float, float]|None    # currency units per million prompt and completion tokens; None when free, or unknown where `paid`
 
     def generate(self, requests: Sequence[Request], deliver: Deliver) -> None:
         "Answer every request; one that fails for good is delivered with its error. `ModelError` only when nothing can go on."
@@ -407,7 +407,7 @@ def ask(
         with nullcontext(store) if store is not None else Store() as store: answers = _ask_stored(wanted, model, store)
     return [answers[key] for key in keys]
 
-# %% ../../nbs/02_models/03_interface.ipynb #c54
+# %% ../../nbs/02_models/03_interface.ipynb #60f76c4e
 ESTIMATE = Schema('estimate', {'label': pl.String, 'calls': pl.Int64, 'in_store': pl.Int64, 'prompt_tokens': pl.Int64,
                                'completion_tokens': pl.Int64, 'cost': pl.Float64})
 
@@ -415,8 +415,10 @@ def cost(
     price: tuple[float, float]|None,  # `Model.price`
     prompt_tokens: int,
     completion_tokens: int,
-) -> float:  # in the price's currency units; 0 for a free model
+    paid: bool = False,  # it is asked for money: without a price the cost is unknown
+) -> float|None:  # in the price's currency units; 0 for a free model, None when unknown
     "What so many tokens cost."
+    if price is None and paid and prompt_tokens + completion_tokens > 0: return None
     prompt_price, completion_price = price or (0.0, 0.0)
     return (prompt_tokens*prompt_price + completion_tokens*completion_price)/1e6
 
@@ -428,7 +430,7 @@ def _at_hand(store: 'StoreChoice', wanted: Mapping[str, Request], model: Model) 
         found = store.get_many(wanted) | {row.key: row.response for row in _earlier(wanted, model, store)}
     return {key: _response_from(key, stored) for key, stored in found.items()}
 
-# %% ../../nbs/02_models/03_interface.ipynb #c57
+# %% ../../nbs/02_models/03_interface.ipynb #159efe84
 class DryRun:
     "Stands in for a model: counts calls and tokens for each label, and calls nothing. It reads the store and never writes to it."
     dry = True  # by which `ask` knows it
@@ -440,6 +442,7 @@ class DryRun:
         self.model, self.placeholders = model, placeholders
         self.name, self.identity, self.context, self.price = model.name, model.identity, model.context, model.price
         self.answer_limit = getattr(model, 'answer_limit', None)  # methods ask for no more
+        self.paid, self._thinking = getattr(model, 'paid', False), getattr(model, 'thinking_tokens', 0)
         self.counted: dict[str, dict] = {}   # one row for each different question, by its key
 
     def answer(self, requests: Sequence[Request], store: 'StoreChoice' = None) -> list[Response]:
@@ -450,7 +453,7 @@ class DryRun:
         calls = {key: request for key, request in new.items() if key not in stored}
         tokens = dict(zip(calls, self.count_tokens(list(calls.values())), strict=True))
         for key, request in new.items():
-            most = request.max_tokens if key in calls and not request.choices else 0
+            most = request.max_tokens + self._thinking if key in calls and not request.choices else 0
             self.counted[key] = dict(label=request.label, calls=int(key in calls), in_store=int(key in stored),
                                      prompt_tokens=tokens.get(key, 0), completion_tokens=most)
         return [stored.get(request.key(self.identity)) or self._placeholder(request) for request in requests]
@@ -469,9 +472,12 @@ class DryRun:
     def close(self) -> None: pass
 
     def estimate(self) -> pl.DataFrame:  # schema ESTIMATE, one row for each label, in order of appearance
-        "What a real run would ask now: calls, answers already in the store, prompt tokens, completion tokens at most, cost."
+        """What a real run would ask now: calls, answers already in the store, prompt tokens, completion tokens at most, cost.
+
+        The cost is null where something would be asked at a price that is not known."""
         rows = pl.DataFrame(list(self.counted.values()), schema={name: kind for name, kind in ESTIMATE.columns.items() if name != 'cost'})
         prompt_price, completion_price = self.price or (0.0, 0.0)
         sums = rows.group_by('label', maintain_order=True).agg(pl.all().sum())
-        return ESTIMATE.check(sums.with_columns(
-            cost=(pl.col('prompt_tokens')*prompt_price + pl.col('completion_tokens')*completion_price)/1e6))
+        paid = (pl.col('prompt_tokens')*prompt_price + pl.col('completion_tokens')*completion_price)/1e6
+        known = pl.lit(self.price is not None or not self.paid) | (pl.col('calls') == 0)
+        return ESTIMATE.check(sums.with_columns(cost=pl.when(known).then(paid)))

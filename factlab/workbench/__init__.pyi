@@ -1,6 +1,9 @@
 from .examples import Examples as Examples
 from .examples import read_examples as read_examples
 from .examples import sample_rows as sample_rows
+from .mixed_cases import MixedCases as MixedCases
+from .mixed_cases import mixed_cases as mixed_cases
+from .mixed_context import MixedContextWorkbench as MixedContextWorkbench
 from .page import Workbench as Workbench
 from .response_view import ResponseWorkbench as ResponseWorkbench
 from .responses import gold_of_labels as gold_of_labels

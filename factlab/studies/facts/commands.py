@@ -59,15 +59,17 @@ def board_notes(study, board) -> list[str]:
     notes += [f'{judge} was asked with the template {template}' for judge, template in study.used.get('chosen', {}).items()]
     return notes
 
-# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #468b349a
+# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #89e0c573
 def _facts(arguments: argparse.Namespace) -> int|str:
+    import polars as pl
+
     from factlab.reports.reproduce import plain_table
     from factlab.studies.facts.study import FactsStudy, estimate, planted_order, study_leaderboard
     given = {name: getattr(arguments, name) for name in ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts',
         'limit',
                                                          'seed', 'truncate', 'max_tokens', 'baselines')}
     study = FactsStudy(**given, responses_file=arguments.responses, dry=arguments.dry_run)
-    if arguments.dry_run: return plain_table(estimate(study)) + '\n'
+    if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
     data = arguments.responses if study.used['data'].get('own_documents') else arguments.data

@@ -8,7 +8,7 @@ __all__ = ['ORDER', 'EXHIBITS']
 # %% ../../../nbs/17_studies/02_facts/09_exhibits.ipynb #c2
 from ...reports.exhibits import Exhibit
 
-# %% ../../../nbs/17_studies/02_facts/09_exhibits.ipynb #c4
+# %% ../../../nbs/17_studies/02_facts/09_exhibits.ipynb #71705038
 ORDER = 2  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
@@ -23,6 +23,7 @@ EXHIBITS = (
             ('Gemini 2.0 Flash Experimental', 'Fused rank'), chart=True, digits=1),
     Exhibit('facts/selfpreference', 'Do judges prefer their own answers?', 'exact', ('Own judge less', 'Table 5 both'), chart=True),
     Exhibit('facts/judges', 'The offline judge against labels', 'measured', ('Embedded judge', 'Sentences: balanced accuracy (%)'),
-            digits=1, tour={}),
-    Exhibit('facts/leaderboard', 'Leaderboard of the sample', 'measured', ('grounded', 'Final score (%)'), chart=True, digits=1, tour={}),
+            digits=1, tour={'limit': 8}),
+    Exhibit('facts/leaderboard', 'Leaderboard of the sample', 'measured', ('grounded', 'Final score (%)'), chart=True, digits=1,
+            tour={'limit': 8}),
 )

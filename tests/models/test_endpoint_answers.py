@@ -1,0 +1,164 @@
+"""What comes back: thinking, usage, JSON that is ignored, prices."""
+import json
+from datetime import date
+
+import pytest
+from asking import model_at, one, question, questions
+from hypothesis import given
+from hypothesis import strategies as st
+from misbehaving_server import MisbehavingServer, answer, in_turn, like_vllm, logprob_of, null_content, raw, status
+
+from factlab.core.core import DataError
+from factlab.models.endpoint_answers import listed_price, split_thinking
+from factlab.models.interface import DryRun, ask
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL', 'FACTLAB_PRICES'): monkeypatch.delenv(name, raising=False)
+
+
+def body(message, ended='stop', **usage):
+    usage = {'prompt_tokens': 9, 'completion_tokens': 20} | usage
+    return raw(json.dumps({'choices': [{'message': {'role': 'assistant'} | message, 'finish_reason': ended}], 'usage': usage}))
+
+
+# ---- thinking ----------------------------------------------------------------------------------------------------------------------
+
+TEXT = st.text(alphabet='ab <>/\n', max_size=30).filter(lambda text: 'think' not in text)
+
+@given(TEXT, TEXT, st.sampled_from(['think', 'thinking', 'THINK']), st.booleans())
+def test_what_is_between_the_marks_is_thinking(thought, said, tag, opened):
+    close = '</think>' if not opened else f'</{tag}>'
+    found = split_thinking((f'<{tag}>' if opened else '') + thought + close + said)
+    assert found == (said.lstrip(), thought, False)
+
+
+@given(TEXT)
+def test_text_without_marks_stays_as_it_is(text): assert split_thinking(text) == (text, '', False)
+
+
+def test_thinking_is_taken_out_and_counted():
+    with MisbehavingServer(lambda call: answer('<think>so it is yes\n</think>\n\nyes')) as server:
+        response = one(server)
+        assert response.text == 'yes' and response.meta['reasoning'] == 'estimated' and 0 < response.meta['reasoning_tokens'] <= 8
+    with MisbehavingServer(lambda call: body({'content': 'yes', 'reasoning_content': 'so it is'})) as server:
+        assert one(server).text == 'yes' and one(server).meta['reasoning_tokens'] > 0
+    with MisbehavingServer(lambda call: body({'content': 'yes'}, completion_tokens_details={'reasoning_tokens': 15})) as server:
+        assert one(server).meta == {'reasoning_tokens': 15} and one(server).completion_tokens == 20
+
+
+def test_vendors_that_count_reasoning_beside_are_priced_with_it():
+    usage = dict(total_tokens=44, completion_tokens_details={'reasoning_tokens': 15}, prompt_tokens_details={'cached_tokens': 4})
+    with MisbehavingServer(lambda call: body({'content': 'yes'}, **usage)) as server:
+        response = one(server)
+    assert response.completion_tokens == 35 and response.meta == {'reasoning_tokens': 15, 'cached_tokens': 4}
+
+
+@pytest.mark.parametrize('message, reason', [({'content': None, 'reasoning_content': 'so'}, True), ({'content': '<think>so it'}, True),
+                                             ({'content': ''}, False), ({'content': None}, False)])
+def test_an_answer_that_was_all_thinking_is_paid_for_once(message, reason):
+    with MisbehavingServer(lambda call: body(message, 'length')) as server:
+        response = one(server)
+        assert response.ok and response.text == '' and response.finish_reason == 'length' and len(server.calls) == 1
+        assert ('thinking_tokens' in response.meta.get('reason', '')) == reason
+
+
+def test_nothing_said_after_thinking_is_an_answer_and_no_content_is_not():
+    with MisbehavingServer(lambda call: body({'content': None, 'reasoning_content': 'so'})) as server:
+        assert one(server).text == '' and len(server.calls) == 1
+    with MisbehavingServer(in_turn(null_content())) as server: assert one(server).ok and len(server.calls) == 2
+
+
+def test_template_and_budget_are_sent():
+    with MisbehavingServer() as server:
+        model = model_at(server.url, template='{"enable_thinking": false}', thinking_tokens=100)
+        ask([question('x', max_tokens=7)], model, store=False)
+        assert server.calls[0].body['chat_template_kwargs'] == {'enable_thinking': False} and server.calls[0].body['max_tokens'] == 107
+        trial = DryRun(model)
+        ask([question('y', max_tokens=7)], trial, store=False)
+        assert trial.estimate()['completion_tokens'].to_list() == [107]
+
+
+def test_a_template_that_is_refused_fails_in_the_servers_words():
+    with MisbehavingServer(lambda call: status(400, 'Unknown parameter: chat_template_kwargs')) as server:
+        assert 'chat_template_kwargs' in one(server, template='{"enable_thinking": false}').error and len(server.calls) == 1
+
+
+def test_log_probabilities_are_of_the_answer():
+    def script(call):
+        tokens = ['<think>', 'hm', '</think>', 'yes']
+        places = [{'token': token, 'logprob': -0.1, 'top_logprobs': []} for token in tokens]
+        choice = {'message': {'content': ''.join(tokens)}, 'finish_reason': 'stop', 'logprobs': {'content': places}}
+        return raw(json.dumps({'choices': [choice]}))
+    with MisbehavingServer(script) as server:
+        assert [each.token for each in one(server, request=question('x', top_logprobs=1)).logprobs] == ['yes']
+
+
+# ---- JSON --------------------------------------------------------------------------------------------------------------------------
+
+SCHEMA = '{"type": "object", "properties": {"verdict": {"enum": ["yes", "no"]}}, "required": ["verdict"]}'
+
+@pytest.mark.parametrize('text, mode', [('{"verdict": "yes"}', 'native'), ('{"verdict": "maybe"}', 'ignored'), ('[]', 'ignored'),
+                                        ('```json\n{"verdict": "yes"}\n```', 'ignored'), ('Yes.', 'ignored'),
+                                        ('<think>yes?</think>{"verdict": "yes"}', 'native')])
+def test_a_layer_that_ignores_the_schema_is_told(text, mode):
+    with MisbehavingServer(lambda call: answer(text)) as server:
+        assert one(server, request=question('x', json_schema=SCHEMA)).json_mode == mode
+    with MisbehavingServer(lambda call: answer('{"verdict"', 'length')) as server:  # cut off: nothing can be said
+        assert one(server, request=question('x', json_schema=SCHEMA)).json_mode == 'native'
+
+
+# ---- choices with the fewest calls -------------------------------------------------------------------------------------------------
+
+def test_first_tokens_that_decide_take_one_call_and_give_the_same_number():
+    request = lambda text: question(text, choices=('A', 'B'))  # noqa: E731
+    top = {'A': logprob_of('A'), 'B': logprob_of('B'), 'C': -5.0}
+    with MisbehavingServer(lambda call: like_vllm('A', top)) as server:
+        model = model_at(server.url, concurrency=1)
+        quick = ask([request(f'q{i}') for i in range(5)], model, store=False)
+        assert len(server.calls) == 5 and ['prompt_logprobs' in call.body for call in server.calls] == [True] + 4*[False]
+    with MisbehavingServer(lambda call: like_vllm('A', {'The': -0.1})) as server:
+        whole = one(server, request=request('q0'))
+        assert len(server.calls) == 3
+    assert quick[0].meta['scored'] == 'first token' and whole.meta['scored'] == 'prompt'
+    assert all(each.choice_logprobs == pytest.approx(whole.choice_logprobs) for each in quick)
+
+
+def test_first_tokens_that_decide_sometimes():
+    top = {'A': -0.25, 'B': -0.25}
+    with MisbehavingServer(lambda call: like_vllm('A', top if call.prompt in ('q0', 'q1', 'q4') else {'The': -0.1})) as server:
+        model = model_at(server.url, concurrency=1)
+        responses = ask([question(f'q{i}', choices=('A', 'B')) for i in range(5)], model, store=False)
+        assert [each.meta['scored'] for each in responses] == ['first token', 'first token', 'prompt', 'prompt', 'first token']
+        assert len(server.calls) == 1 + 1 + (1 + 3) + 3 + 1
+    assert {each.choice_logprobs for each in responses} == {(-0.25, -0.25)}
+
+
+# ---- prices ------------------------------------------------------------------------------------------------------------------------
+
+def priced(tmp_path, monkeypatch, *entries):
+    path = tmp_path/'prices.json'
+    path.write_text(json.dumps({'prices': entries}))
+    monkeypatch.setenv('FACTLAB_PRICES', str(path))
+
+
+def test_an_unknown_price_is_unknown(tmp_path, monkeypatch):
+    with MisbehavingServer() as server:
+        for options, cost in (({}, None), ({'price': '1,2'}, pytest.approx((4*12 + 2*4*512)/1e6, rel=0.1)), ({'price': '0,0'}, 0.0)):
+            trial = DryRun(model_at(server.url, **options))
+            ask(questions(4), trial, store=False)
+            assert trial.estimate()['cost'].to_list() == [cost]
+        entry = {'host': server.url.removesuffix('/v1'), 'model': 'any', 'prompt': 1, 'completion': 2, 'from': '2020-01-01'}
+        priced(tmp_path, monkeypatch, entry, entry | {'from': '2999-01-01', 'prompt': 9}, entry | {'model': 'other', 'prompt': 7})
+        assert model_at(server.url).price == (1, 2) and model_at(server.url, price='3,4').price == (3, 4)
+        assert listed_price('any', server.url, date(2019, 1, 1)) is None and model_at(server.url, 'unlisted').price is None
+        assert model_at(server.url).identity == {'backend': 'openai', 'model': 'any', 'base_url': server.url}
+
+
+@pytest.mark.parametrize('text', ['', '[]', '{}', '{"prices": [{"model": "x"}]}', '{"prices": [{"host": "h", "model": "m", "from": "soon", '
+                                  '"prompt": 1, "completion": 1}]}'])
+def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path, monkeypatch, text):
+    (tmp_path/'p.json').write_text(text)
+    monkeypatch.setenv('FACTLAB_PRICES', str(tmp_path/'p.json'))
+    with pytest.raises(DataError, match='p.json.*expected'): model_at('http://host/v1')
