@@ -230,7 +230,7 @@ class AlignedVerifier:
         self.verifier, self.max_words = load_verifier(verifier), max_words
         self.name = f'align:{self.verifier.name}' if max_words == CHUNK_WORDS else f'align:{max_words}:{self.verifier.name}'
 
-    @property
+    @cached_property
     def identity(self) -> dict:
         return {'backend': 'align', 'verifier': self.verifier.identity, 'max_words': self.max_words, 'answer_version': 1}
 

@@ -561,8 +561,8 @@ def _tiny(name: str) -> Verifier:
 def _prompted(name: str) -> AskedVerifier: return AskedVerifier(name.removeprefix('prompt:'))
 
 # by prefix: what makes a verifier of its whole name, or where a later chapter has it
-VERIFIERS: dict[str, Callable[[str], Verifier]|str] = {'tiny': _tiny, 'nli': NLI, 'cosine': CosineVerifier, 'prompt': _prompted} | {
-    prefix: f'factlab.verification.named_verifiers:load_{prefix}' for prefix in ('seq2seq', 'asked', 'align')}
+VERIFIERS: dict[str, Callable|str] = {'tiny': _tiny, 'nli': NLI, 'cosine': CosineVerifier, 'prompt': _prompted}
+VERIFIERS |= {prefix: f'factlab.verification.named_verifiers:load_{prefix}' for prefix in ('seq2seq', 'asked', 'align')}
 
 def load_verifier(
     # 'tiny', 'nli:<hub id or folder>', 'seq2seq:<hub id or folder>?form=…', 'cosine', 'align:<verifier>'; 'prompt:<model>',
