@@ -10,7 +10,7 @@ __all__ = ['check_whole_number', 'check_models', 'dry_run_model', 'example_answe
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -88,7 +88,9 @@ def dry_run_verifier(
     "The stand-in of a verifier in a dry run."
     verifier = verifier or load_verifier(name)
     if isinstance(verifier, AskedVerifier): return AskedVerifier(dry_run_model(verifier.model.name), verifier.both_orders, verifier.form)
-    if isinstance(verifier, AlignedVerifier): return AlignedVerifier(dry_run_verifier(name, verifier.verifier), verifier.max_words)
+    if isinstance(verifier, AlignedVerifier):
+        aligned: Any = AlignedVerifier(dry_run_verifier(name, verifier.verifier), verifier.max_words)
+        return aligned
     return UniformVerifier(verifier.name, verifier.identity)
 
 # %% ../../nbs/17_studies/00_base.ipynb #c15
