@@ -140,6 +140,7 @@ BENCHES = {  # sizes at which nothing is timed well
     'search': 'queries: 50\npassages: 5000\nrepeats: 1',
     'stats': 'repeats: 1',
     'store': 'sizes: [50, 100]\nrepeats: 1',
+    'verifiers': 'verifiers: [cosine]\nlimit: 8\nresamples: 100',
     'waves': 'claims: 4\npages: 1\nk: 5\nstretches: 1\nlength: 32',
     'widgets': 'size: 5000\nrepeats: 1',
 }

@@ -135,7 +135,8 @@ def add_reproduce(commands) -> None:
     add('--prompts', choices=('ours', 'paper'), help="our wording, or the authors' published files")
     add('--classifier', metavar='C',
         help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
-    add('--verifier', metavar='V', help='of claims: tiny (the trained one), nli:MODEL, cosine, or prompt:MODEL')
+    add('--verifier', metavar='V', 
+        help='of claims: tiny (the trained one), nli:MODEL, seq2seq:MODEL?form=F, cosine, prompt:MODEL, asked:FORM:MODEL, align:VERIFIER')
     add('--no-retry', '--no-repair', dest='retry_unparsed', action='store_false', default=None,
         help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
     add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',

@@ -77,7 +77,8 @@ def add_verify(commands) -> None:
     add('--extractor', default='tiny', metavar='E', help='tiny (trained), sentences, prompt:MODEL or a model (default: tiny)')
     add('--retriever', default='retriever', metavar='R',
         help='retriever (trained), tiny, another encoder, bm25 or fusion:ENCODER (default: retriever)')
-    add('--verifier', default='tiny', metavar='V', help='tiny (trained), nli:MODEL, prompt:MODEL or cosine (default: tiny)')
+    add('--verifier', default='tiny', metavar='V', 
+        help='tiny (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: tiny)')
     add('--method', default='algorithm1', metavar='M',
         help='algorithm1, max-entailment, net or mean-entailment, with options as in max-entailment?threshold=0.7 (default: algorithm1)')
     add('--texts-only', dest='stop_at_text_verdict', action='store_true',

@@ -373,6 +373,9 @@ def _loaded(name: str, source: Source, kind: type, **options):
     path = str(tiny_folder()) if source == TINY_SOURCE else source.path
     try: return kind.from_pretrained(path, revision=source.revision or 'main', trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
+        if 'trust_remote_code' in str(error):
+            raise ModelError(f'{name} needs Python code of its own repository, which factlab never runs: use a model of a class that '
+                             'transformers has, or run this one in a server and name that as openai:<its name>?base_url=…') from error
         raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
 
 def load_tokenizer(

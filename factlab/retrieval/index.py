@@ -159,7 +159,7 @@ class ExactIndex:
         rows, places = np.nonzero(hits.ids >= 0)
         return gather(rows, hits.ids[rows, places], exact[rows, places], len(queries), k)
 
-# %% ../../nbs/07_retrieval/00_index.ipynb #c23
+# %% ../../nbs/07_retrieval/00_index.ipynb #069ae768
 FAISS_KINDS = ('flat', 'ivf', 'hnsw')
 
 def _faiss():
@@ -168,6 +168,18 @@ def _faiss():
     except ImportError: raise UsageError('faiss is not installed: run `pip install faiss-cpu`, or use the index `exact`') from None
     return faiss
 
+def _read_index(path: Path|str) -> tuple[Any, str]:
+    "An index of faiss from a file, and its kind."
+    faiss = _faiss()
+    try: engine = faiss.read_index(str(path))
+    except RuntimeError as error: raise DataError(f'cannot read the index {path} ({str(error).splitlines()[-1][:200]})') from None
+    kinds = {faiss.IndexFlat: 'flat', faiss.IndexHNSWFlat: 'hnsw', faiss.IndexIVFFlat: 'ivf'}
+    found = next((kind for of, kind in kinds.items() if isinstance(engine, of)), None)
+    if found is None or engine.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise DataError(f'{path} is a faiss index of another kind ({type(engine).__name__}): expected one that `save` wrote')
+    return engine, found
+
+# %% ../../nbs/07_retrieval/00_index.ipynb #c23
 class FaissIndex:
     "Vectors in a faiss index. Its parameters: `cells` and `probes` of ivf, `neighbours` and `effort` of hnsw."
 
@@ -216,8 +228,16 @@ class FaissIndex:
         return gather(rows, ids[rows, places], scores[rows, places], len(queries), k)
 
     def save(self, path: Path|str) -> Path:
+        "Write the index, trained cells and edges included; `load` reads it back."
         with replacing(path) as beside: _faiss().write_index(self.engine, str(beside))
         return Path(path)
+
+    @classmethod
+    def load(cls, path: Path|str, effort: int = 128) -> 'FaissIndex':
+        "An index as it was saved, nothing trained or added anew; `effort` is not in the file. Raises `DataError` for any other file."
+        index = cls.__new__(cls)
+        (index.engine, index.kind), index.effort = _read_index(path), effort
+        return index
 
 # %% ../../nbs/07_retrieval/00_index.ipynb #c27
 def _milvus(uri: str):  # pymilvus.MilvusClient

@@ -10,7 +10,7 @@ __all__ = ['check_whole_number', 'check_models', 'dry_run_model', 'example_answe
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,7 @@ from ..models.store import StoreChoice
 from ..reports.exhibits import Result, dry_run_folder, record_estimate, write_exhibit
 from ..reports.tables import CELLS
 from ..runs.runs import Method, Run, make_run
+from ..verification.named_verifiers import AlignedVerifier
 from ..verification.nli import AskedVerifier, Verifier, load_verifier
 
 # %% ../../nbs/17_studies/00_base.ipynb #c4
@@ -86,7 +87,10 @@ def dry_run_verifier(
 ) -> Verifier:
     "The stand-in of a verifier in a dry run."
     verifier = verifier or load_verifier(name)
-    if isinstance(verifier, AskedVerifier): return AskedVerifier(dry_run_model(verifier.model.name), verifier.both_orders)
+    if isinstance(verifier, AskedVerifier): return AskedVerifier(dry_run_model(verifier.model.name), verifier.both_orders, verifier.form)
+    if isinstance(verifier, AlignedVerifier):
+        aligned: Any = AlignedVerifier(dry_run_verifier(name, verifier.verifier), verifier.max_words)
+        return aligned
     return UniformVerifier(verifier.name, verifier.identity)
 
 # %% ../../nbs/17_studies/00_base.ipynb #c15

@@ -1,7 +1,12 @@
 from .judges import FactualityJudge as FactualityJudge
 from .judges import fit_evidence as fit_evidence
 from .judges import parse_factual as parse_factual
+from .named_verifiers import AlignedVerifier as AlignedVerifier
+from .named_verifiers import Seq2SeqVerifier as Seq2SeqVerifier
+from .named_verifiers import aligned_probabilities as aligned_probabilities
+from .named_verifiers import read_form as read_form
 from .nli import AskedVerifier as AskedVerifier
+from .nli import CheckerForm as CheckerForm
 from .nli import CosineVerifier as CosineVerifier
 from .nli import NLI as NLI
 from .nli import Verifier as Verifier

@@ -8,6 +8,7 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'Evaluation',
            'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c2
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from ..core.core import DataError, Schema, UsageError, progress
 from ..data.corpora import SAMPLE_NAME
 from ..models.prompts import Parsed
 from ..models.store import Store, StoreChoice
-from ..retrieval.corpus import MANIFEST, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
+from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..text.language import language_warning
 from .nli import Verifier, load_verifier
@@ -208,9 +209,9 @@ def open_search(
     elif isinstance(corpus, str|Path): corpus = open_corpus(corpus, retriever)
     return corpus.passages, corpus
 
-def _found(search: TextSearch, claims: Sequence[str], k: int, store) -> Hits:
+def _found(search: TextSearch|None, claims: Sequence[str], k: int, store) -> Hits:
     "At most k rows for each claim."
-    if not claims: return Hits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
+    if search is None or not claims: return Hits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
     return search.search(claims, k, store)
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c27
@@ -281,21 +282,23 @@ def verify_texts(
 ) -> Verdicts:
     """Are these texts true, as far as the corpus knows? Claims, evidence and verdicts (LLM-OASIS § 5).
 
-    Raises `DataError` for ids that are missing or come twice and for a corpus without passages, `UsageError` and `ModelError`
+    Where every text is empty, nothing is encoded. Raises `DataError` for ids that are missing or come twice and for a corpus without
+    passages, `UsageError` and `ModelError`
     for parts that do not exist. What was computed before an interruption is in the store, so running it again resumes."""
     rule, k, verifier = read_method(method), check_k(k), load_verifier(verifier)
     extractor = load_extractor(extractor) if isinstance(extractor, str) else extractor
     texts = TEXTS.check(texts, 'the texts').select('id', pl.col('text').fill_null(''))
     if bad := texts['id'].null_count() + int(texts['id'].is_duplicated().sum()):
         raise DataError(f'{bad} ids of texts are missing or come twice: give each text its own')
-    passages, search = open_search(corpus, retriever)
+    blank = (texts['text'].str.strip_chars() == '').all()  # then the corpus need not be encoded
+    passages, search = (PASSAGES.frame([]), None) if blank else open_search(corpus, retriever)
     with _one_store(store) as store:
         parsed = extractor.extract(texts['text'].to_list(), store)
         stated = pl.DataFrame({'text_id': texts['id'], 'claim': pl.Series([[*map(_whole, found.value or [])] for found in parsed],
             dtype=pl.List(pl.String))})
         stated = stated.with_columns(number=pl.int_ranges(1, pl.col('claim').list.len() + 1)).explode('claim', 'number').drop_nulls('claim')
         claims = stated['claim'].unique(maintain_order=True).to_list()
-        hits = _found(search, claims, min(k, len(passages)), store)
+        hits = _found(search, claims, min(k, max(1, len(passages))), store)
         evidence = [passages['text'].gather(row[row >= 0]).to_list() for row in hits.ids]
         found = verify_claims(claims, evidence, verifier, rule, store, _text_claims(stated, claims, rule) if stop_at_text_verdict else None)
     rows = CLAIM_VERDICTS.check(stated.join(_claim_frame(claims, found, (hits.ids >= 0).sum(1)), on='claim', how='left',
@@ -316,7 +319,8 @@ def _text_claims(stated: pl.DataFrame, claims: Sequence[str], rule: Rule) -> Tex
     return None if rule.min_verified_share is None else TextClaims(texts, np.array([numbers[claim] for claim in stated['claim']], int),
         rule.min_verified_share)
 
-def _is_embedded(name: str) -> bool: return name.removeprefix('prompt:').partition('?')[0] in ('tiny', 'retriever', 'cosine')
+def _is_embedded(name: str) -> bool:
+    return re.sub(r'^(?:align:(?:\d+:)?|prompt:|asked:[^:]*:)*', '', name).partition('?')[0] in ('tiny', 'retriever', 'cosine')
 
 # %% ../../nbs/08_verification/03_pipeline.ipynb #c32
 def verify_text(

@@ -116,6 +116,31 @@ def test_a_faiss_index_is_what_faiss_reads(tmp_path):
     assert faiss.read_index(str(path)).ntotal == 200
 
 
+@pytest.mark.parametrize('kind', ['flat', 'ivf', 'hnsw'])
+def test_a_saved_faiss_index_is_read_back_and_not_made_anew(tmp_path, kind, monkeypatch):
+    generator = np.random.default_rng(0)
+    vectors, queries = generator.standard_normal((2000, 8), dtype=np.float32), generator.standard_normal((20, 8), dtype=np.float32)
+    made = FaissIndex(vectors, kind, probes=3)
+    path = made.save(tmp_path/'index.faiss')
+    def filled(*arguments): raise AssertionError('trained anew')
+    monkeypatch.setattr(FaissIndex, '_fill', filled)
+    read = FaissIndex.load(path)
+    assert read.kind == kind and len(read) == 2000 and (kind != 'ivf' or read.engine.nprobe == 3)
+    assert (read.search(queries, 9).ids == made.search(queries, 9).ids).all()
+
+
+def test_files_that_are_no_faiss_index_of_ours(tmp_path):
+    import faiss
+    (tmp_path/'junk').write_bytes(b'x'*64)
+    (tmp_path/'empty').write_bytes(b'')
+    faiss.write_index(faiss.IndexFlatL2(4), str(tmp_path/'l2'))
+    faiss.write_index(faiss.IndexPQ(4, 2, 4), str(tmp_path/'pq'))
+    for name in ('nowhere', 'junk', 'empty'):
+        with pytest.raises(DataError, match=f'cannot read the index .*{name}'): FaissIndex.load(tmp_path/name)
+    for name in ('l2', 'pq'):
+        with pytest.raises(DataError, match='another kind'): FaissIndex.load(tmp_path/name)
+
+
 @pytest.mark.parametrize('kind', ['exact', 'faiss:flat', 'faiss:ivf', 'faiss:hnsw'])
 def test_every_index_refuses_nan_and_pads(kind):
     vectors = np.eye(6, dtype=np.float32)
