@@ -5,7 +5,9 @@
 # %% auto #0
 __all__ = ['description_questions', 'noticing_cells']
 
-# %% ../../../nbs/17_studies/03_fhsum/12_noticing.ipynb #886df2f6
+# %% ../../../nbs/17_studies/03_fhsum/12_noticing.ipynb #f96097ad
+from typing import Any
+
 import polars as pl
 
 from ...core.core import DataError
@@ -32,7 +34,7 @@ def description_questions(
                          truth=pl.col('label') == FACTUAL, document_id=group)
     return QUESTIONS.check(asked, 'the questions')
 
-# %% ../../../nbs/17_studies/03_fhsum/12_noticing.ipynb #5d432b7e
+# %% ../../../nbs/17_studies/03_fhsum/12_noticing.ipynb #c55a14d9
 def noticing_cells(
     rows: pl.DataFrame,         # as for `description_questions`
     predictions: pl.DataFrame,  # MIXED_PREDICTIONS of the judge on these rows
@@ -56,8 +58,8 @@ def noticing_cells(
                       'n': part.height, 'status': 'measured'})
     for title, truth in (('missed', ~read['noticed']), ('true', read['truth'])):
         if truth.n_unique() < 2: continue  # the judge noticed all, or nothing: there is nothing to tell apart
-        scores = {'P(True)': read['p_true'], 'words of the description': read['answer'].str.split(' ').list.len(),
-                  'a constant': pl.lit(0)}
+        scores: dict[str, Any] = {'P(True)': read['p_true'], 'words of the description': read['answer'].str.split(' ').list.len(),
+                                  'a constant': pl.lit(0)}
         outcomes = {key: pl.DataFrame({'truth': truth}).with_columns(score=value).cast(pl.Float64).to_numpy()
                     for key, value in scores.items()}
         column = f'AUROC of what is {title}'
