@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -157,8 +157,8 @@ def fit_classifier(
     if kind == 'neighbours': return Neighbours(mean, scale, (features - mean)/scale, truth.astype(bool), k)
     from sklearn.linear_model import LogisticRegression
     found = LogisticRegression(C=.1).fit((features - mean)/scale, truth)
-    rounded = (tuple(values.round(5).tolist()) for values in (mean, scale, found.coef_[0]))
-    return Logistic(*rounded, round(float(found.intercept_[0]), 5))
+    centre, spread, weights = (tuple(values.round(5).tolist()) for values in (mean, scale, found.coef_[0]))
+    return Logistic(centre, spread, weights, round(float(found.intercept_[0]), 5))
 
 # %% ../../nbs/11_mixed_context/07_entity_features.ipynb #fe128dbe
 def summary_scores(
@@ -275,11 +275,16 @@ ENTITY_FILE = 'entity_features.json'
 
 def write_entity_features(fitted: EntityFeatures, path: Path|str) -> Path:
     "Write a logistic regression as JSON. Raises `UsageError` for neighbours, which would hold the training data."
-    if not all(isinstance(each, Logistic) for each in (fitted.faithful, fitted.factual)):
+    faithful, factual = fitted.faithful, fitted.factual
+    if not (isinstance(faithful, Logistic) and isinstance(factual, Logistic)):
         raise UsageError('neighbours hold the entities that they were fitted on: fit with kind="logistic" to store')
-    told = {'features': fitted.features, 'faithful': fitted.faithful._asdict(), 'factual': fitted.factual._asdict(),
+    told = {'features': fitted.features, 'faithful': faithful._asdict(), 'factual': factual._asdict(),
             'thresholds': fitted.thresholds, 'fitted_on': fitted.fitted_on}
     return write_text(Path(path), json.dumps(told, indent=1) + '\n')
+
+def _logistic(told: Mapping[str, Any]) -> Logistic:
+    mean, scale, weights = (tuple(map(float, told[name])) for name in ('mean', 'scale', 'weights'))
+    return Logistic(mean, scale, weights, float(told['bias']))
 
 def read_entity_features(
     path: Path|str|None = None,  # what ships when None
@@ -288,8 +293,7 @@ def read_entity_features(
     path = Path(path) if path is not None else assets_dir('mixed_context')/ENTITY_FILE
     try:
         told = json.loads(path.read_text(encoding='utf-8'))
-        parts = [Logistic(*(tuple(map(float, told[name][each])) for each in ('mean', 'scale', 'weights')), float(told[name]['bias']))
-                 for name in ('faithful', 'factual')]
+        parts = faithful, factual = _logistic(told['faithful']), _logistic(told['factual'])
         first, second = map(float, told['thresholds'])
         features = tuple(told['features'])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -299,7 +303,7 @@ def read_entity_features(
     if not set(features) <= {*SURFACE, *LIKELIHOODS} or sizes != {len(features)} or not np.isfinite(numbers).all() or min(
             min(part.scale) for part in parts) <= 0:
         raise ModelError(f'{path} has {sizes} numbers for the features {list(features)}, or one that is not finite: fit them anew')
-    return EntityFeatures(features, *parts, (first, second), dict(told.get('fitted_on', {})))
+    return EntityFeatures(features, faithful, factual, (first, second), dict(told.get('fitted_on', {})))
 
 # %% ../../nbs/11_mixed_context/07_entity_features.ipynb #900a526d
 def embedded_methods(

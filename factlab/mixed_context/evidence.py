@@ -192,7 +192,8 @@ def asked_relations(
     findings = []
     for response in responses:
         status, reason, value = read_response(response, parse_relation)
-        findings.append(value._replace(reason=value.reason or reason) if value else Finding(None, None, reason, status))
+        findings.append(value._replace(reason=value.reason or reason) if isinstance(value, Finding)
+                        else Finding(None, None, reason, status))
     return findings, responses
 
 def verified_relations(

@@ -13,7 +13,7 @@ __all__ = ['NO_EVIDENCE', 'SummaryClaim', 'described_entities', 'summary_claims'
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -166,7 +166,8 @@ def chunks_of(
     words: int = 100,  # of a chunk at the most, unless a sentence has more
 ) -> list[str]:
     "Sentences of a document in chunks; of a blank document the document itself."
-    chunks, size = [], 0
+    chunks: list[str] = []
+    size = 0
     for sentence in split_sentences(document) or [document]:
         length = len(sentence.split())
         if chunks and size + length <= words: chunks[-1], size = f'{chunks[-1]} {sentence}', size + length
@@ -187,7 +188,7 @@ class AlignedScorer:
         readings = []
         for at, (document, summary) in enumerate(rows.select('document', 'summary').iter_rows()):
             for number, sentence in enumerate(split_sentences(summary), 1):
-                nearest = sorted(parts[document], key=lambda chunk, said=sentence: -content_overlap(said, chunk))[:self.chunks]
+                nearest = sorted(parts[document], key=partial(content_overlap, sentence), reverse=True)[:self.chunks]
                 readings += [Reading(at, number, sentence, False, sentence, 'document', None, rank, chunk)
                              for rank, chunk in enumerate(nearest, 1)]
         return readings, probabilities_of(readings, self.verifier, store)

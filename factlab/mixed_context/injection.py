@@ -327,7 +327,8 @@ def correct_summaries(
         raise DataError(f'summaries need the text columns id, document, summary: {", ".join(missing)} missing or of another type')
     if rows['id'].null_count() or rows['id'].is_duplicated().any():
         raise DataError('an id is missing or there twice: an id names one summary')
-    kept, dropped, seen = [], [], {}
+    kept, dropped = [], []
+    seen: dict[tuple[str, ...], str] = {}  # ids by document and summary
     for row in rows.iter_rows(named=True):
         reason = _fault(row, seen)
         if not reason and (row.get('wrong_spans') or row.get('spans')):

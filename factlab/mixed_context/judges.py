@@ -16,8 +16,8 @@ import polars as pl
 
 from ..core.core import Schema, UsageError, canonical_json
 from .labels import MIXED_PREDICTIONS, check_mixed, label_of
-from ..models.asking import RETRY_NOTE, RetryPrompt, answer_schema, answers_frame, ask_prompt, read_response
-from ..models.interface import Model, Response, ask
+from ..models.asking import RETRY_NOTE, answer_schema, answers_frame, ask_prompt, read_response
+from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
 
@@ -184,11 +184,11 @@ class DirectJudge:
                    store: StoreChoice, **sampling) -> None:
         "Ask the same once more for what could not be read, with nothing but two verdicts allowed."
         prompt, = self.prompts
-        retry = RetryPrompt(prompt, parse_verdicts, VERDICT_SCHEMA, afresh=True)
         unread = [at for at in values if states[at][0] == 'unparsed']
         limit = min(VERDICT_TOKENS, getattr(model, 'answer_limit', None) or VERDICT_TOKENS)
-        for at, response in zip(unread, ask([retry.request(prompt, values[at], '', max_tokens=limit, **sampling) for at in unread],
-                                            model, store), strict=True):
+        requests = [Request(messages=prompt.render(**values[at]), json_schema=VERDICT_SCHEMA, label=prompt.name, max_tokens=limit,
+                            **sampling) for at in unread]
+        for at, response in zip(unread, ask(requests, model, store), strict=True):
             asked[at].append(response)
             status, reason, value = read_response(response, parse_verdicts)
             states[at] = (status, '; '.join(part for part in (RETRY_NOTE, reason) if part) if status == 'ok' else reason, value)

@@ -86,7 +86,7 @@ def read_knowledge(
     for at, (_, line) in enumerate(lines):
         try: rows.append(_read_line(line, language))
         except DataError as error: faults.append((at, str(error)))
-    Rows(str(path), lines, [f'line {number}' for number, _ in lines]).refuse(faults)
+    Rows(str(path), [], [f'line {number}' for number, _ in lines]).refuse(faults)  # by their places alone
     return KNOWLEDGE.frame([row for row in rows if row]).unique(maintain_order=True)
 
 def write_knowledge(

@@ -13,7 +13,7 @@ __all__ = ['UNPARSED', 'ANSWERS', 'MACRO', 'PER_LABEL', 'PAPER', 'LABEL_SCORES',
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -208,7 +208,8 @@ def label_contrasts(
     labels, groups = np.array([name in set(rows['label']) for name in LABELS]), cluster_numbers_of(rows)
     values, drawn = resampled_scores(np.stack(list(cells.values())), lambda totals: macro_scores(totals, labels)[..., MACRO.index(metric)],
                                      groups, resamples, seed)
-    found, clusters = [], int(groups.max()) + 1
+    found: list[dict[str, Any]] = []
+    clusters = int(groups.max()) + 1
     for first, second in pairs:
         one, other = names.index(first), names.index(second)
         apart = drawn[:, one] - drawn[:, other]
@@ -331,7 +332,7 @@ def label_rates(
     "Shares of the labels. Raises `DataError` where no row has a label."
     labels = rows['label'].drop_nulls()
     if labels.is_empty(): raise DataError('no row has a label: give labelled development rows')
-    return {name: (labels == name).mean() for name in LABELS}
+    return {name: float((labels == name).sum())/labels.len() for name in LABELS}
 
 def fit_baselines(
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
@@ -344,12 +345,12 @@ def fit_baselines(
     rates = label_rates(rows)
     hallucinated = (rows['label'] != NONE).to_numpy()
     likelier = max((FACTUAL, NON_FACTUAL), key=rates.__getitem__)
-    found = {'majority': MajorityLabel(max(LABELS, key=rates.__getitem__)), 'random': RandomLabel(tuple(rates.values()))}
     inserted = surface_scores('punctuation', rows)
     cut, _ = best_cut(hallucinated, inserted)
-    sides = [_most_frequent(rows.filter(side), rates) for side in (inserted >= cut, inserted < cut)]
+    above, below = (_most_frequent(rows.filter(side), rates) for side in (inserted >= cut, inserted < cut))
     length, _ = best_cut(hallucinated, surface_scores('length', rows))
-    return found | {'punctuation': SurfaceLabel('punctuation', cut, *sides), 'length': SurfaceLabel('length', length, likelier, NONE)}
+    return {'majority': MajorityLabel(max(LABELS, key=rates.__getitem__)), 'random': RandomLabel(tuple(rates.values())),
+            'punctuation': SurfaceLabel('punctuation', cut, above, below), 'length': SurfaceLabel('length', length, likelier, NONE)}
 
 def _most_frequent(rows: pl.DataFrame, rates: Mapping[str, float]) -> str:
     return max(LABELS, key=(label_rates(rows) if rows.height else rates).__getitem__)

@@ -199,7 +199,7 @@ def read_description(
 ) -> Parsed[str]:
     "The description of an answer; '' where the name is ambiguous or not known."
     parsed = parse_json_object(text)
-    if not parsed.ok: return parsed
+    if not parsed.ok: return unparsed(parsed.reason)
     said = parsed.value
     if said.get('ambiguous') is True: return Parsed('', reason='ambiguous, says the model')
     if said.get('known') is False: return Parsed('', reason='not known to the model')
@@ -230,12 +230,12 @@ def describe_entities(
     if not wanted: return Found(KNOWLEDGE.frame(), DROPS.frame(), 0)
     read = [read_response(response, read_description) for response in ask(describe_requests(wanted, seed), model, store)]
     pairs = list(zip(read[::2], read[1::2], strict=True))
-    texts = [value or '' for pair in pairs for _, _, value in pair]
+    texts = [value if isinstance(value, str) else '' for _, _, value in read]
     vectors = Encoder(encoder).encode(texts, store)
     alike = np.einsum('ij,ij->i', vectors[::2], vectors[1::2]) >= agreement
     rows, failed = [], []
-    for name, pair, agree in zip(wanted, pairs, alike, strict=True):
+    for name, pair, first, agree in zip(wanted, pairs, texts[::2], alike, strict=True):
         reason = next((reason or status for status, reason, value in pair if not value), '') or ('' if agree else 'two askings disagree')
         if reason: failed.append({'id': '', 'entity': name, 'reason': reason})
-        else: rows.append(knowledge_row(name, pair[0][2]))
+        else: rows.append(knowledge_row(name, first))
     return Found(KNOWLEDGE.frame(rows), DROPS.frame(failed), 2*len(wanted))

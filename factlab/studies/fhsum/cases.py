@@ -20,7 +20,7 @@ from ...measures.stats import proportion_interval
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, mentions
 from ...mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
-from ...mixed_context.retrieval_judges import RetrievalJudge, verifier_judge
+from ...mixed_context.retrieval_judges import RetrievalJudge, RetrievalKind, verifier_judge
 from ...models.interface import Model
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells
@@ -152,7 +152,8 @@ def table8_methods(
     knowledge: pl.DataFrame,
 ) -> dict[str, Any]:  # methods by name; those that end in '(verifier)' ask no model
     "The methods of Table 8, and the two that run without a model."
-    kinds = {'Knowledge Retrieval': 'knowledge', 'Concurrent Retrieval': 'concurrent', 'Reflection Retrieval': 'reflection'}
+    kinds: dict[str, RetrievalKind] = {'Knowledge Retrieval': 'knowledge', 'Concurrent Retrieval': 'concurrent',
+                                       'Reflection Retrieval': 'reflection'}
     direct = {'Vanilla Judge': DirectJudge('vanilla'), 'ICL': DirectJudge('icl'), 'CoT': DirectJudge('cot')}
     asked: dict[str, Any] = direct | {name: RetrievalJudge(kind, knowledge) for name, kind in kinds.items()}
     return asked | {f'{name} (verifier)': verifier_judge(kind, knowledge) for name, kind in kinds.items() if kind != 'knowledge'}

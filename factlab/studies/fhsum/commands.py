@@ -76,9 +76,9 @@ def _from_model(name: str, names: Sequence[str], dry: bool) -> Source:
     from factlab.mixed_context.wikidata import DESCRIBE, describe_entities
     from factlab.models.interface import DryRun, load_model
     model = load_model(name)
-    used = DryRun(model, {DESCRIBE.name: DESCRIBE.example_answer}) if dry else model
-    found = describe_entities(names, used)  # the seed of the build does not matter: another build asks nothing anew
-    return Source(found.knowledge, found.failed, used.estimate() if dry else None)
+    counted = DryRun(model, {DESCRIBE.name: DESCRIBE.example_answer}) if dry else None
+    found = describe_entities(names, counted or model)  # the seed of the build does not matter: another build asks nothing anew
+    return Source(found.knowledge, found.failed, counted.estimate() if counted else None)
 
 def _from_wikidata(names: Sequence[str], out: Path, endpoint: str|None, dry: bool) -> Source:
     "Descriptions from Wikidata; of a dry run how many names would be asked for."

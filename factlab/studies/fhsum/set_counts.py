@@ -83,9 +83,9 @@ def share_rows(
     part = pl.col('column').str.strip_suffix(' share')
     shares = cells.filter(pl.col('column').str.ends_with(' share') & (pl.col('ours') > 0)).select('row', 'ours', part=part)
     rows, order = shares['row'].unique(maintain_order=True).to_list(), [*LABELS, *set(shares['part']) - set(LABELS)]
-    shares = sorted(shares.iter_rows(named=True), key=lambda share: (rows.index(share['row']), order.index(share['part'])))
+    ordered = sorted(shares.iter_rows(named=True), key=lambda share: (rows.index(share['row']), order.index(share['part'])))
     return SHARES.frame([{'row': f'{share["row"]} ({sizes[share["row"]]:,.0f})', 'part': share['part'], 'share': share['ours']}
-                         for share in shares])
+                         for share in ordered])
 
 # %% ../../../nbs/17_studies/03_fhsum/13_set_counts.ipynb #ac609d34
 def hallucinated_texts(
