@@ -148,12 +148,13 @@ def mentions(
         found = {text: _mentions_of(doc, types) for text, doc in zip(different, docs, strict=True)}
     return [found[text] for text in texts]
 
-# %% ../../nbs/11_mixed_context/02_knowledge.ipynb #09d3b977
+# %% ../../nbs/11_mixed_context/02_knowledge.ipynb #ad3238b8
 def name_key(
     name: str,
 ) -> tuple[str, ...]:
     "What two spellings of a name share: its words without case, article, punctuation and possessive ending."
-    return plain_words(re.sub(r"(?:['’]s|(?<=s)['’])\s*$", '', unicodedata.normalize('NFKC', name).strip()))
+    bare = re.sub(r"(?:['’]s|(?<=s)['’])\s*$", '', unicodedata.normalize('NFKC', name).strip())
+    return plain_words(bare.upper())  # in capitals first: a dotless ı and an i are one letter there
 
 class KnowledgeIndex:
     "Finds the rows of a knowledge base by name. Raises `DataError` for a frame of another schema."
