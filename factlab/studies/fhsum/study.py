@@ -29,7 +29,7 @@ from ...mixed_context.retrieval_judges import RetrievalJudge, verifier_judge
 from ...mixed_context.scores import fit_baselines
 from .. import base
 
-# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #f4dc29a4
+# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #f4306df8
 DIRECT: dict[str, Literal['vanilla', 'icl', 'cot']] = {'Vanilla Judge': 'vanilla', 'ICL': 'icl', 'CoT': 'cot'}  # § 4.1
 Kind = Literal['knowledge', 'concurrent', 'reflection']
 RETRIEVAL: dict[str, Kind] = {'Knowledge Retrieval': 'knowledge', 'Concurrent Retrieval': 'concurrent',
@@ -59,6 +59,12 @@ class FhsumStudy(base.Study):
     @property
     def title(self) -> str:  # as the columns of a table call the data
         return SETS.get(self.data, Path(self.data).stem)
+
+    def manifest(self, models: Sequence[str] = ()) -> dict:
+        "What the numbers rest on; the sample under the name that the notebooks have for it."
+        told = super().manifest(models)
+        if self.data == 'fhsum-sample': told['parameters']['data'] = 'sample'
+        return told
 
     def rows(self) -> pl.DataFrame: return load_rows(self)[0]
     def development(self) -> pl.DataFrame: return load_rows(self)[1]
