@@ -130,7 +130,7 @@ def test_order_of_the_catalog():
 
 
 def test_manifest_and_gallery_say_what_holds(made, tmp_path):
-    result = write_exhibit('fhsum/table7', made['fhsum/table7'], out=tmp_path)
+    result = write_exhibit('fhsum/fig5', made['fhsum/fig5'], out=tmp_path)
     assert result.manifest['status'] == 'finding' and result.manifest['recomputed']['findings'] == ['Qwen2.5-32B + ICL · FHSumBench F1']
     counts = result.manifest['recomputed']
     assert counts['as_printed'] == counts['cells'] - 1
