@@ -182,13 +182,13 @@ def baseline_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by na
     return study.once(('baselines',), lambda: {name: method.predict(study.rows(), seed=study.seed)
                                                for name, method in fit_baselines(study.development()).items()})
 
-# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #8476bf97
-FITTED_ON = 120  # development rows at the most for the thresholds of hybrids, whose scorers read them with the verifier
+# %% ../../../nbs/17_studies/03_fhsum/05_study.ipynb #93e8e32a
+FITTED_ON = 120  # development rows at the most for the thresholds of hybrids, which read them with the verifier; ten for each of `limit`
 
 def hybrid_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by the table's row
     "Hybrids of a scorer of factuality and one of faithfulness (§ 4.2), two thresholds each from the first development rows."
     def make():
-        known = study.development().head(FITTED_ON)
+        known = study.development().head(min(FITTED_ON, 10*(study.limit or FITTED_ON)))
         hybrids = default_hybrids(load_knowledge(study), known, study.store, verifier=study.load_verifier(study.verifier))
         return {_hybrid_row(name): hybrid.predict(study.rows(), store=study.store) for name, hybrid in hybrids.items()}
     return study.once(('hybrids',), make)
