@@ -273,8 +273,11 @@ def test_a_dry_run_counts_what_is_then_asked(table4):
         assert mine[label][0] == asked[label] and mine[label][1] == 0, label
     assert {'final/detect', 'final/merge', 'final/cot1_hint'} <= set(mine) and ('final/match' in {label for _, label in counted})
     assert sum(asked.values()) == len(table4['calls'])
-    cost = float(table4['dry'][1].splitlines()[-1].split()[-1])
-    assert cost == pytest.approx(sum((numbers[2] + 2*numbers[3])/1e6 for numbers in mine.values()), abs=1e-4) and cost > 0
+    costs = {tuple(line.split()[:2]): line.split()[-1] for line in table4['dry'][1].splitlines()[2:] if line.startswith('openai:')}
+    for label, numbers in mine.items():
+        assert float(costs[table4['name'], label]) == pytest.approx((numbers[2] + 2*numbers[3])/1e6, abs=1e-4)
+    others = [cost for (model, _), cost in costs.items() if model != table4['name']]
+    assert others and set(others) == {'unknown'} and table4['dry'][1].splitlines()[-1].split()[-1] == 'unknown'
 
 
 def by_hand(method: str, row: dict) -> list[str]|None:
