@@ -291,7 +291,9 @@ def token_batches(
         start += size
 
 # %% ../../nbs/08_verification/01_nli.ipynb #d0863ef8
-def readable(text: str) -> str: return text.encode('utf-8', 'replace').decode()  # half a surrogate pair has no tokens
+def readable(text: str) -> str:
+    "The text with a question mark for each half of a surrogate pair, which has no tokens."
+    return text.encode('utf-8', 'replace').decode()
 
 def _runs(rows: np.ndarray, owner: Sequence[int], n: int) -> list[np.ndarray]:
     "Rows by their owner, 0 to n - 1; owners are in order."

@@ -8,7 +8,7 @@ __all__ = ['ORDER', 'EXHIBITS']
 # %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #c2
 from ...reports.exhibits import Exhibit
 
-# %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #a7783ca2
+# %% ../../../nbs/17_studies/03_fhsum/09_exhibits.ipynb #565f042e
 ORDER = 3  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
@@ -16,24 +16,24 @@ EXHIBITS = (
     Exhibit('fhsum/table4', 'Sizes and lengths of FHSumBench', 'exact', ('Data size', 'overall')),
     Exhibit('fhsum/table5', 'Sizes of the test sets', 'exact', ('FHSumBench', 'Test set size')),
     Exhibit('fhsum/construction', 'Descriptions put behind names', 'measured', ('Knowledge base', 'Entities found'), tour={}),
-    Exhibit('fhsum/table1', 'Judges without retrieval', 'measured', ('Entity features', 'Sample F1'), digits=2, tour={'models': []}),
-    Exhibit('fhsum/table2', 'Hybrid scores and judges with retrieval', 'measured', ('Hybrid known words + overlap', 'Sample F1'),
+    Exhibit('fhsum/table1', 'Judges without retrieval', 'measured', ('Entity features', ' F1'), digits=2, tour={'models': []}),
+    Exhibit('fhsum/table2', 'Hybrid scores and judges with retrieval', 'measured', ('Hybrid known words + overlap', ' F1'),
             tour={'limit': 12}),
-    Exhibit('fhsum/table3', 'Ablation of reflection retrieval', 'measured', ('Verifier + Reflection Retrieval', 'Sample F1'),
+    Exhibit('fhsum/table3', 'Ablation of reflection retrieval', 'measured', ('Verifier + Reflection Retrieval', ' F1'),
             tour={'limit': 12}),
-    Exhibit('fhsum/table6', 'Accuracy per category', 'measured', ('Hybrid known words + overlap', 'Sample F1'),
+    Exhibit('fhsum/table6', 'Accuracy per category', 'measured', ('Hybrid known words + overlap', ' F1'),
             tour={'models': [], 'limit': 12}),
-    Exhibit('fhsum/table7', 'Accuracy per category and model size', 'measured', ('tiny + Vanilla Judge', 'Sample F1')),
-    Exhibit('fhsum/fig4', 'Answers to each category: GPT-4o', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
+    Exhibit('fhsum/table7', 'Accuracy per category and model size', 'measured', ('tiny + Vanilla Judge', ' F1')),
+    Exhibit('fhsum/fig4', 'Answers to each category (in print: GPT-4o)', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
     Exhibit('fhsum/fig5', 'F1 against model size', 'exact', ('', 'FHSumBench F1'), chart=True),
-    Exhibit('fhsum/fig6', 'Answers to each category: Llama3-8B', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
-    Exhibit('fhsum/fig7', 'Answers to each category: Qwen2.5-14B', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
-    Exhibit('fhsum/fig8', 'Answers to each category: Qwen2.5-32B', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
+    Exhibit('fhsum/fig6', 'Answers to each category (in print: Llama3-8B)', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
+    Exhibit('fhsum/fig7', 'Answers to each category (in print: Qwen2.5-14B)', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
+    Exhibit('fhsum/fig8', 'Answers to each category (in print: Qwen2.5-32B)', 'measured', ('tiny + Vanilla Judge', ' share'), chart=True),
     Exhibit('fhsum/table8', 'One summary through every method', 'illustrated', ('', 'Right')),
     Exhibit('fhsum/casestudy', 'Errors of a judge, and what retrieval corrects', 'measured',
             ('Reflection Retrieval', 'Corrected of those judged no hallucination')),
     Exhibit('fhsum/transfer', 'Does a ranking carry over to real hallucinations?', 'measured',
-            ('Hybrid known words + overlap', 'Sample F1'), chart=True),
+            ('Hybrid known words + overlap', ' F1'), chart=True),
     Exhibit('fhsum/noticing', 'Does a judge overlook what it believes?', 'measured',
             ('tiny + Vanilla Judge: P(True)', 'AUROC of what is missed')),
 )
