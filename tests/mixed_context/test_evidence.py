@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from letters import Letters
 
 from factlab.core.core import UsageError
 from factlab.mixed_context.evidence import (
@@ -30,16 +31,6 @@ from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
 from factlab.models.interface import Response, ScriptedModel
 from factlab.text.sentences import split_sentences
-
-
-class Letters:
-    "An encoder whose vectors count letters."
-    identity = {'encoder': 'letters'}
-
-    def encode(self, texts, store=None):
-        counts = np.array([[text.lower().count(chr(97 + at)) for at in range(26)] for text in texts], np.float32)
-        return counts/np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
-
 
 # --- claims by rule ---------------------------------------------------------------------------------------------------------
 

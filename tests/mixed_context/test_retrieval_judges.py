@@ -4,6 +4,7 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
+from letters import Letters
 
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.knowledge import KNOWLEDGE
@@ -27,15 +28,6 @@ DOCUMENT = 'The mill on the Danube burnt down. Nobody in Lund saw it. It was old
 ROWS = pl.DataFrame({'id': ['none', 'factual', 'wrong'], 'document': [DOCUMENT]*3, 'summary': [
     'A mill burnt down.', 'A mill burnt down. The Danube is a river of Europe.', 'A mill burnt down. The Danube is a river of Japan.']})
 LABELS = [NONE, FACTUAL, NON_FACTUAL]
-
-
-class Letters:
-    "An encoder whose vectors count letters."
-    identity = {'encoder': 'letters'}
-
-    def encode(self, texts, store=None):
-        counts = np.array([[text.lower().count(chr(97 + at)) for at in range(26)] for text in texts], np.float32)
-        return counts/np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
 
 
 def says(relevant: str, relation: str) -> str: return f'Rationale: r\nRelevant: {relevant}\nRelation: {relation}'
