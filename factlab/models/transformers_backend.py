@@ -383,8 +383,9 @@ def load_tokenizer(
     source: Source,
 ):  # of transformers
     "The tokenizer of a model."
-    from transformers import AutoTokenizer
-    with quiet(): return _loaded(name, source, AutoTokenizer)
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    known = source == TINY_SOURCE  # to find the class of another, transformers imports its model's: two seconds
+    with quiet(): return _loaded(name, source, PreTrainedTokenizerFast if known else AutoTokenizer)
 
 def _decoder(model: LocalModel) -> 'Decoder':
     import torch
