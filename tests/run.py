@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,20 +68,18 @@ def types() -> None:
 
 def library() -> None:
     "Every library notebook runs from top to bottom."
-    with tempfile.TemporaryDirectory() as home:
-        call(
-            str(BIN / 'nbdev_test'),
-            '--path',
-            str(ROOT / 'nbs'),
-            '--file_re',
-            r'^\d\d\w*\.ipynb$',
-            '--n_workers',
-            '2',
-            '--do_print',
-            FACTLAB_HOME=home,
-            FACTLAB_PROGRESS='0',
-            OMP_NUM_THREADS='1',
-        )  # two at once: threads of both on the same two cores would wait for each other
+    call(
+        str(BIN / 'nbdev_test'),
+        '--path',
+        str(ROOT / 'nbs'),
+        '--file_re',
+        r'^\d\d\w*\.ipynb$',
+        '--n_workers',
+        '2',
+        '--do_print',
+        FACTLAB_PROGRESS='0',
+        OMP_NUM_THREADS='1',
+    )  # two at once: threads of both on the same two cores would wait for each other
 
 
 def units() -> None:
@@ -89,46 +87,19 @@ def units() -> None:
     call(sys.executable, '-m', 'pytest', 'tests', '-n', '2', '--dist', 'loadfile', OMP_NUM_THREADS='1')
 
 
+def reproduce(out: Path, *arguments: str) -> None:
+    "Exhibits into a folder, two at once."
+    call(str(BIN/'factlab'), 'reproduce', *arguments, '--jobs', '2', '--out', str(out), FACTLAB_PROGRESS='0', OMP_NUM_THREADS='1')
+
+
 def papers() -> None:
     "Every paper notebook runs through papermill on a few rows, and its files appear."
-    with tempfile.TemporaryDirectory() as home:
-        out = Path(home)/'figures'
-        call(
-            str(BIN / 'factlab'), 'reproduce', '--limit', '4', '--jobs', '2', '--out', str(out), FACTLAB_HOME=home, OMP_NUM_THREADS='1'
-        )  # two at once, as below
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)/'figures'
+        reproduce(out, '--limit', '4')
         exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
         missing = [str(path.relative_to(ROOT)) for path in exhibits if not any((out/path.parent.name).glob(f'{path.stem}.*csv'))]
         if missing: raise AssertionError(f'no results of {missing}')
-
-
-TRAINING = {'extractor': 'measured_on: 2', 'retriever': 'sources: [sample]\ntasks: [sample]\nlimit: 20', 'verifier': 'data: sample'}
-
-
-def train(part: str, parameters: str) -> None:
-    "One training notebook for two steps."
-    with tempfile.TemporaryDirectory() as home:
-        out = Path(home)/part
-        call(
-            str(BIN / 'papermill'),
-            str(ROOT / 'nbs' / 'train' / f'{part}.ipynb'),
-            str(Path(home) / f'{part}.ipynb'),
-            '--no-progress-bar',
-            '-y',
-            f'{parameters}\nsteps: 2\nout: {out}',
-            cwd=ROOT / 'nbs' / 'train',
-            FACTLAB_HOME=home,
-            FACTLAB_PROGRESS='0',
-            OMP_NUM_THREADS='1',
-        )
-        missing = [
-            name for name in ('adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md') if not (out / name).is_file()
-        ]
-        if missing: raise AssertionError(f'training the {part} wrote no {", ".join(missing)}')
-
-
-def training() -> None:
-    "Every training notebook takes two steps, and writes a part with its card."
-    with ThreadPoolExecutor(2) as pool: list(pool.map(train, TRAINING.keys(), TRAINING.values()))
 
 
 BENCHES = {  # sizes at which nothing is timed well
@@ -151,15 +122,14 @@ def measure(name: str) -> None:
     if name == 'categoriser' and not os.environ.get('FACTLAB_DATA'):
         print('-- bench/categoriser is skipped: it needs real data, and FACTLAB_DATA names no folder')
         return
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as folder:
         call(
             str(BIN / 'papermill'),
             str(ROOT / 'nbs' / 'bench' / f'{name}.ipynb'),
-            str(Path(home) / f'{name}.ipynb'),
+            str(Path(folder) / f'{name}.ipynb'),
             '--no-progress-bar',
             *(('-y', BENCHES[name]) if BENCHES[name] else ()),
             cwd=ROOT / 'nbs' / 'bench',
-            FACTLAB_HOME=home,
             **({'FACTLAB_DATA': ''} if name == 'waves' else {}),  # the sample will do, and is quicker
             FACTLAB_PROGRESS='0',
             OMP_NUM_THREADS='1',
@@ -175,26 +145,25 @@ def bench() -> None:
 
 def audit() -> None:
     "The audit notebook runs, its cells by hand agree, and the committed page is what it writes."
-    with tempfile.TemporaryDirectory() as home:
-        page = Path(home)/'audit.md'
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder)/'audit.md'
         call(
             str(BIN / 'papermill'),
             str(ROOT / 'nbs' / 'papers' / 'audit.ipynb'),
-            str(Path(home) / 'audit.ipynb'),
+            str(Path(folder) / 'audit.ipynb'),
             '-p',
             'out',
             str(page),
             '--no-progress-bar',
-            FACTLAB_HOME=home,
         )
         call('diff', '-u', str(ROOT/'figures'/'audit.md'), str(page))
 
 
 def results() -> None:
     "Every exact result is what its notebook writes, the gallery is that of the files; measured results of older code are named."
-    with tempfile.TemporaryDirectory() as home:
-        out = Path(home)/'figures'
-        call(str(BIN/'factlab'), 'reproduce', '--status', 'exact', '--out', str(out), FACTLAB_HOME=home, FACTLAB_PROGRESS='0')
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)/'figures'
+        reproduce(out, '--status', 'exact')
         made = [path.relative_to(out) for path in sorted(out.rglob('*')) if path.suffix in ('.csv', '.json', '.svg')]
         differing = [str(path) for path in made if not _same(ROOT/'figures'/path, out/path)]
     if differing:
@@ -216,15 +185,21 @@ def readme() -> None:
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, types, exported, clean, units, library, papers, training, bench, audit, results, readme)
+STEPS = (lint, types, exported, clean, units, library, papers, bench, audit, results, readme)
 
 
 def main(names: list[str]) -> int:
     unknown = set(names) - {step.__name__ for step in STEPS}
     if unknown: sys.exit(f'no step {sorted(unknown)}: there are {", ".join(step.__name__ for step in STEPS)}')
+    with tempfile.TemporaryDirectory() as home:  # one for all steps: what one has asked of a model the next finds answered
+        os.environ['FACTLAB_HOME'] = home
+        return run([step for step in STEPS if not names or step.__name__ in names])
+
+
+def run(steps: Sequence[Callable[[], None]]) -> int:
+    "Each step, and how long it took. Gives the exit code."
     failed, passed = [], 0
-    for step in STEPS:
-        if names and step.__name__ not in names: continue
+    for step in steps:
         started = time.monotonic()
         print(f'== {step.__name__}: {step.__doc__}', flush=True)
         try: step()

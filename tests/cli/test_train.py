@@ -108,6 +108,8 @@ def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tm
     run_training = train_command.run_training
     monkeypatch.setattr(train_command, 'run_training', lambda notebook, parameters: run_training(notebook, parameters | small))
     assert run('train', part, '--steps', 2, '--data', few_rows.name, '--out', part) == 0
+    files = {'adapter_model.safetensors', 'adapter_config.json', 'card.json', 'README.md'}
+    assert files <= {path.name for path in (tmp_path/part).iterdir()}
     card, own = read_card(tmp_path/part), training_data(few_rows)
     train = own.rows.filter(pl.col('split') == 'train')
     claims = train['claims'].list.len()

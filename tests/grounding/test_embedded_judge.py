@@ -72,12 +72,18 @@ def test_odd_rows():
 def test_what_needs_no_support(sentence, quiet): assert needs_no_support(sentence) is quiet
 
 
+def of_short_documents(rows: pl.DataFrame, most: int) -> pl.DataFrame:
+    "The rows about the first documents of fewer than 600 words."
+    short = rows.filter(pl.col('document').str.count_matches(r'\S+') < 600)['document_id'].unique(maintain_order=True).head(most)
+    return rows.filter(pl.col('document_id').is_in(short))
+
+
 def test_the_decision_rests_on_the_development_split_alone(sample, tmp_path):
     development, _ = sample
     judge = load_grounding_judge()
     assert judge.decision.fitted_on['digest'] == fingerprint(development.select('id', 'document', 'response', 'sentences'))
     assert judge.decision.fitted_on['verifier']['adapter'] == judge.verifier.identity['adapter']
-    few = development.filter(pl.col('document_id').is_in(development['document_id'].unique(maintain_order=True).head(3)))
+    few = of_short_documents(development, 3)
     again = fit_grounding_decision(few, judge.verifier, judge.encoder)  # of all of them: the chapter
     assert np.isfinite(again.weights).all() and again.fitted_on['digest'] != judge.decision.fitted_on['digest']
     assert fit_grounding_decision(few, judge.verifier, judge.encoder) == again
@@ -89,9 +95,7 @@ def test_the_decision_rests_on_the_development_split_alone(sample, tmp_path):
 
 def test_it_is_better_than_rivals_on_short_documents_of_the_test_split(sample):
     judge = load_grounding_judge()  # all documents: the chapter
-    development, test = (rows.filter(pl.col('document_id').is_in(
-        rows.filter(pl.col('document').str.count_matches(r'\S+') < 600)['document_id'].unique(maintain_order=True).head(most)))
-        for rows, most in zip(sample, (4, 6), strict=True))
+    development, test = (of_short_documents(rows, most) for rows, most in zip(sample, (4, 6), strict=True))
     sentences, answers = sentence_answers(judge, development, test)
     counts = {name: class_counts(sentences['grounded'], pl.Series(said), [False, True]) for name, said in answers.items()}
     scores = {name: balanced_accuracy(each.sum(0)) for name, each in counts.items()}

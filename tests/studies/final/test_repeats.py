@@ -121,7 +121,7 @@ def test_the_first_run_is_the_study_itself(models):
 
 
 def test_sampled_runs_choose_greedily_and_keep_apart(models):
-    study = Study(judge='judge', limit=4)
+    study = Study(judge='judge', limit=4, verifier='cosine')
     counts = repeat_counts(study, ['moody'], ['cot', 'self_cot', 'rejected_claims'], 3, temperature=.7, baselines=['every_sentence'])
     asked = [(request.temperature, request.repeat, request.messages[0].content) for request in models['moody'].asked if not request.choices]
     dev, test = ({row['summary'].strip() for row in load('sample').filter(split=split).head(4).to_dicts()} for split in ('dev', 'test'))
@@ -145,7 +145,8 @@ def test_what_all_runs_ask_together_is_what_each_would_ask(models, monkeypatch, 
         monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/str(together)))
         before = len(models['moody'].asked)
         if not together: monkeypatch.setattr(repeats, '_ask_together', lambda *_: None)
-        counts = repeat_counts(Study(judge='judge', limit=4), ['moody'], methods, 2, temperature=.7)
+        study = Study(judge='judge', limit=4, classifier='encoder')  # untrained: what is asked is the same, and it is quick
+        counts = repeat_counts(study, ['moody'], methods, 2, temperature=.7)
         asked[together] = models['moody'].asked[before:], counts
     assert asked[True][1].equals(asked[False][1]) and len(asked[True][0]) == len(asked[False][0])
     assert set(asked[True][0]) == set(asked[False][0])
@@ -429,6 +430,8 @@ def test_the_notebooks_on_a_server(tmp_path, tiny_t5):  # noqa: F811
             '4',
             '--classifier',
             f't5:{tiny_t5}',
+            '-p',
+            'verifier=cosine',
             '--out',
             out,
         ]
