@@ -51,7 +51,7 @@ def _object(text: str) -> dict:
     if not isinstance(value := json.loads(text), dict): raise ValueError
     return value
 
-# %% ../../nbs/02_models/10_endpoint_requests.ipynb #2b835505
+# %% ../../nbs/02_models/10_endpoint_requests.ipynb #591d644c
 ENDPOINT_OPTIONS = {
     'base_url': Option(str, None, 'address of the server up to /v1; OPENAI_BASE_URL when not given, else the vendor'),
     'env': Option(_label, None, 'name of the environment variable that holds the key for this server, as MY_API_KEY'),
@@ -76,6 +76,9 @@ ENDPOINT_OPTIONS = {
                       'auto, send or omit: send neutral sampling values to a server that would fill in its own'),
     'template': Option(_object, {}, 'JSON object for the chat template of the model, as {"enable_thinking":false}'),
     'thinking_tokens': Option(_count, None, 'tokens that the model may think, added to those of each answer'),
+    'batch': Option({'on': True, 'off': False}.__getitem__, None,
+                    'on or off: send requests as batches of the vendor, at its price for these; else as FACTLAB_BATCH says'),
+    'poll': Option(_positive, 30.0, 'seconds between two looks at a batch'),
     'extra': Option(_object, {}, 'JSON object of further fields to send, as {"reasoning_effort":"low"}'),
 }
 
