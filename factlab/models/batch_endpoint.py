@@ -6,7 +6,7 @@
 __all__ = ['ENDED', 'Held', 'BatchRecord', 'batch_line', 'split_lines', 'Line', 'read_line', 'read_lines', 'Submission',
            'Waiting', 'form_of', 'BatchEndpoint', 'load_endpoint']
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #b89470cd
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #50a22150
 import json
 import os
 import sqlite3
@@ -15,9 +15,9 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..core.core import ModelError, StoreError, canonical_json, home_dir, progress
 from .endpoint_answers import Again, Refused, read_payload, seconds_to_wait
@@ -25,7 +25,7 @@ from .endpoint_requests import Habits
 from .interface import Deliver, Request, Response
 from .openai_backend import Endpoint, load_openai, read_single, single_body
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #7cd8798b
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #f4864653
 class Held(NamedTuple):
     "A batch in the record."
     name: str          # ours, also in the batch's metadata
@@ -36,7 +36,7 @@ class Held(NamedTuple):
     keys: tuple[str, ...]  # of those asked for
 
 class BatchRecord:
-    "Which store keys a submitted batch holds. A SQLite file beside the store; each method is one transaction that is on the disk when it returns."
+    "Which store keys a batch holds. A SQLite file beside the store; what a method has returned from is on the disk."
     tables = ('CREATE TABLE IF NOT EXISTS batches (name TEXT PRIMARY KEY, base_url TEXT, created REAL, form TEXT, file TEXT, id TEXT)',
               'CREATE TABLE IF NOT EXISTS requests (base_url TEXT, key TEXT, name TEXT, PRIMARY KEY (base_url, key)) WITHOUT ROWID',
               'CREATE INDEX IF NOT EXISTS by_batch ON requests (name)')
@@ -73,7 +73,7 @@ class BatchRecord:
         query = '''SELECT name, created, form, file, id, json_group_array(key) FROM requests JOIN batches USING (name, base_url)
                    WHERE base_url = ? AND key IN (SELECT value FROM json_each(?)) GROUP BY name ORDER BY created'''
         with self._file() as file: rows = file.execute(query, (self.base_url, json.dumps(list(keys)))).fetchall()
-        return [Held(*row[:2], json.loads(row[2]), *row[3:5], tuple(json.loads(row[5]))) for row in rows]
+        return [Held(name, created, json.loads(form), file, id, tuple(json.loads(held))) for name, created, form, file, id, held in rows]
 
     def forget(self, keys: Iterable[str]) -> None:
         "These keys are answered and stored, or may be submitted anew. A batch that holds no more keys goes too."
@@ -135,13 +135,13 @@ def read_lines(
         elif line.key not in found or (found[line.key].status != 200 and line.status == 200): found[line.key] = line
     return found, broken
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #f1a1ad8d
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #f75631fa
 class _Desk:
     "Calls about files and batches, each tried again while the server is at fault."
 
     def __init__(self, endpoint: Endpoint): self.endpoint, self.settings = endpoint, endpoint.settings
 
-    def __enter__(self) -> '_Desk':
+    def __enter__(self) -> Self:
         import openai
         access = self.endpoint._access(self.settings.timeout, connect=min(10.0, self.settings.timeout))
         quiet = openai.DefaultHttpxClient(timeout=access['timeout'], follow_redirects=False)
@@ -174,7 +174,7 @@ class _Desk:
 
 _LATER = 'Batches that were submitted stay in the record: run again, and they are picked up'
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #0e8fd60d
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #1c3a077d
 def _id(thing: Any) -> str:
     if not isinstance(thing.id, str) or not thing.id: raise ValueError('the answer holds no id')
     return thing.id
@@ -197,7 +197,7 @@ class Submission(_Desk):
                                                   metadata={'factlab': name}))
         tried: list[bool] = []
         try: batch = self.call('the creation of a batch', once)
-        except openai.NotFoundError: raise ModelError(f'{self.endpoint.base_url} takes files but has no batches: run without --batch') from None
+        except openai.NotFoundError: raise ModelError(f'{self.endpoint.base_url} takes files, no batches: run without --batch') from None
         record.note(name, id=batch)
         return batch
 
@@ -217,7 +217,7 @@ class Submission(_Desk):
         with suppress(openai.NotFoundError): self.call('the removal of a file', lambda: self.client.files.delete(held.file))
         return self.call('the list of batches', lambda: self._listed(held.name, held.created))
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #6a186f9e
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #458681d4
 ENDED = ('completed', 'failed', 'expired', 'cancelled')
 
 class Waiting(Submission):
@@ -238,8 +238,10 @@ class Waiting(Submission):
         contents = []
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):
             with suppress(openai.NotFoundError):
-                contents.append(self.call('the download of a file', lambda file=file: self.client.files.content(file).read()))
+                contents.append(self.call('the download of a file', partial(self._content, file)))
         return contents
+
+    def _content(self, file: str) -> bytes: return self.client.files.content(file).read()
 
     def ended(self, held: Sequence[Held]) -> Iterator[tuple[Held, Any]]:
         "Each batch when it has ended. Shows how many of their requests are done."
@@ -281,75 +283,21 @@ def _said(body: Any) -> tuple[str, str|None]:
     param = detail.get('param')
     return str(detail.get('message') or detail), param if isinstance(param, str) else None
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #784a6fe0
-class BatchEndpoint(Endpoint):
-    "An endpoint that can be asked in batches."
-    most_requests, most_bytes = 50_000, 200*10**6  # of one batch
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #47e3db13
+class _Asked:
+    "The requests of one call of `generate`, by their keys in the store."
 
-    @property
-    def batches(self) -> bool:
-        "Whether requests go into batches: by the option `batch`, else by FACTLAB_BATCH."
-        return os.environ.get('FACTLAB_BATCH', '') not in ('', '0') if self.settings.batch is None else self.settings.batch
-
-    def generate(self, requests: Sequence[Request], deliver: Deliver) -> None:
-        if not self.batches or not requests: return super().generate(requests, deliver)
-        self._settle()
-        _Batches(self, requests, deliver).run()
-
-class _Batches:
-    "Answers the requests of one call of `generate`."
-
-    def __init__(self, endpoint: BatchEndpoint, requests: Sequence[Request], deliver: Deliver):
-        self.endpoint, self.deliver, self.requests, self.places = endpoint, deliver, {}, {}
+    def __init__(self, endpoint: Endpoint, requests: Sequence[Request]):
+        self.endpoint = endpoint
+        self.requests: dict[str, Request] = {}
+        self.places: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
             key = request.key(endpoint.identity)
             self.requests[key] = request
             self.places.setdefault(key, []).append(index)
-        store = getattr(deliver, 'store', None)
-        path = home_dir()/'no_store.batches.sqlite' if store is None else Path(store.path).with_suffix('.batches.sqlite')
-        self.record = BatchRecord(path, endpoint.base_url)
-
-    def run(self) -> None:
-        todo = set(self.requests)
-        with Waiting(self.endpoint) as desk:
-            while todo:
-                living = self._at_hand(desk, todo)
-                self._submit(desk, todo.difference(*(held.keys for held in living)))
-                living = self.record.holding(todo)
-                todo = set()
-                for held, batch in desk.ended(living): todo |= self._read(desk, held, batch)
-
-    def _at_hand(self, desk: Waiting, todo: set[str]) -> list[Held]:
-        "What an earlier start has submitted. What never reached the server is forgotten."
-        living = []
-        for held in self.record.holding(todo):
-            if (id := desk.find(held)) is None: self.record.forget(held.keys)
-            else: self.record.note(held.name, id=id); living.append(held)
-        return living
 
     def _body(self, key: str, habits: Habits) -> dict:
         return single_body(self.requests[key], self.endpoint.model, habits, self.endpoint.settings)
-
-    def _submit(self, desk: Waiting, keys: set[str]) -> None:
-        endpoint = self.endpoint
-        lines = {key: batch_line(key, self._body(key, endpoint.habits)) for key in self.requests if key in keys}
-        for part in split_lines(lines, endpoint.most_requests, endpoint.most_bytes):
-            name = self.record.prepare(list(part), form_of(endpoint.habits))
-            desk.submit(self.record, name, b''.join(part.values()))
-
-    def _read(self, desk: Waiting, held: Held, batch: Any) -> set[str]:  # the keys to ask in another form, or anew
-        "Deliver what a batch has answered, store it, and only then take it out of the record."
-        if batch is None: self.record.forget(held.keys); return set(held.keys)
-        found, broken = read_lines(desk.files(batch))
-        self._warn(held, broken)
-        again = set()
-        for key in held.keys:
-            response = self._response(key, found.get(key), _habits(held.form), batch, broken)
-            if response is None: again.add(key); continue
-            for index in self.places[key]: self.deliver(index, response)
-        if (flush := getattr(self.deliver, 'flush', None)) is not None and getattr(self.deliver, 'store', None) is not None: flush()
-        self.record.forget(held.keys)
-        return again
 
     def _response(self, key: str, line: Line|None, habits: Habits, batch: Any, broken: int) -> Response|None:
         "The response to a request; None when it is to be asked in another form."
@@ -369,8 +317,73 @@ class _Batches:
             self.endpoint.habits.learn(sent, words, self.requests[key].json_schema, param)
         return self._body(key, self.endpoint.habits) != sent
 
-    def _warn(self, held: Held, broken: int) -> None:
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #795f1baf
+class _Batches(_Asked):
+    "Answers the requests of one call of `generate`."
+    rounds = 10  # of batches, each for what the one before has refused in its form
+
+    def __init__(self, endpoint: 'BatchEndpoint', requests: Sequence[Request], deliver: Deliver):
+        super().__init__(endpoint, requests)
+        self.deliver, self.limits, store = deliver, (endpoint.most_requests, endpoint.most_bytes), getattr(deliver, 'store', None)
+        path = home_dir()/'no_store.batches.sqlite' if store is None else Path(store.path).with_suffix('.batches.sqlite')
+        self.record = BatchRecord(path, endpoint.base_url)
+
+    def run(self) -> None:
+        todo = set(self.requests)
+        with Waiting(self.endpoint) as desk:
+            for _ in range(self.rounds):
+                if not todo: return
+                living = self._at_hand(desk, todo)
+                self._submit(desk, todo.difference(*(held.keys for held in living)))
+                living = self.record.holding(todo)
+                todo = set()
+                for held, batch in desk.ended(living): todo |= self._read(desk, held, batch)
+        for key in todo:
+            for index in self.places[key]: self.deliver(index, Response.failed(f'{self.rounds} batches in a row did not keep this request'))
+
+    def _at_hand(self, desk: Waiting, todo: set[str]) -> list[Held]:
+        "What an earlier start has submitted. What never reached the server is forgotten."
+        living = []
+        for held in self.record.holding(todo):
+            if (id := desk.find(held)) is None: self.record.forget(held.keys)
+            else: self.record.note(held.name, id=id); living.append(held)
+        return living
+
+    def _submit(self, desk: Waiting, keys: set[str]) -> None:
+        endpoint = self.endpoint
+        lines = {key: batch_line(key, self._body(key, endpoint.habits)) for key in self.requests if key in keys}
+        for part in split_lines(lines, *self.limits):
+            name = self.record.prepare(list(part), form_of(endpoint.habits))
+            desk.submit(self.record, name, b''.join(part.values()))
+
+    def _read(self, desk: Waiting, held: Held, batch: Any) -> set[str]:  # the keys to ask in another form, or anew
+        "Deliver what a batch has answered, store it, and only then take it out of the record."
+        if batch is None: self.record.forget(held.keys); return set(held.keys)
+        found, broken = read_lines(desk.files(batch))
         if broken: warnings.warn(f'{broken} lines of the batch {held.id} cannot be read', stacklevel=2)
+        again = set()
+        for key in held.keys:
+            response = self._response(key, found.get(key), _habits(held.form), batch, broken)
+            if response is None: again.add(key); continue
+            for index in self.places[key]: self.deliver(index, response)
+        if (flush := getattr(self.deliver, 'flush', None)) is not None and getattr(self.deliver, 'store', None) is not None: flush()
+        self.record.forget(held.keys)
+        return again
+
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #acea3307
+class BatchEndpoint(Endpoint):
+    "An endpoint that can be asked in batches."
+    most_requests, most_bytes = 50_000, 200*10**6  # of one batch
+
+    @property
+    def batches(self) -> bool:
+        "Whether requests go into batches: by the option `batch`, else by FACTLAB_BATCH."
+        return os.environ.get('FACTLAB_BATCH', '') not in ('', '0') if self.settings.batch is None else self.settings.batch
+
+    def generate(self, requests: Sequence[Request], deliver: Deliver) -> None:
+        if not self.batches or not requests: return super().generate(requests, deliver)
+        self._settle()
+        _Batches(self, requests, deliver).run()
 
 def load_endpoint(name: str, target: str, options: Mapping[str, str]) -> BatchEndpoint:
     "The loader of the `openai:` backend: as `load_openai`, and able to ask in batches."
