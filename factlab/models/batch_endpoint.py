@@ -6,7 +6,7 @@
 __all__ = ['ENDED', 'Held', 'BatchRecord', 'batch_line', 'split_lines', 'Line', 'read_line', 'read_lines', 'Submission',
            'Waiting', 'form_of', 'BatchEndpoint', 'load_endpoint']
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #50a22150
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #7697f927
 import json
 import os
 import sqlite3
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from ..core.core import ModelError, StoreError, canonical_json, home_dir, progress
-from .endpoint_answers import Again, Refused, read_payload, seconds_to_wait
+from .endpoint_answers import Again, Refused, listed_price, read_payload, seconds_to_wait
 from .endpoint_requests import Habits
 from .interface import Deliver, Request, Response
 from .openai_backend import Endpoint, load_openai, read_single, single_body
@@ -370,7 +370,7 @@ class _Batches(_Asked):
         self.record.forget(held.keys)
         return again
 
-# %% ../../nbs/02_models/16_batch_endpoint.ipynb #acea3307
+# %% ../../nbs/02_models/16_batch_endpoint.ipynb #1ea8189f
 class BatchEndpoint(Endpoint):
     "An endpoint that can be asked in batches."
     most_requests, most_bytes = 50_000, 200*10**6  # of one batch
@@ -379,6 +379,15 @@ class BatchEndpoint(Endpoint):
     def batches(self) -> bool:
         "Whether requests go into batches: by the option `batch`, else by FACTLAB_BATCH."
         return os.environ.get('FACTLAB_BATCH', '') not in ('', '0') if self.settings.batch is None else self.settings.batch
+
+    @property
+    def price(self) -> tuple[float, float]|None:
+        "Of batches where requests go into batches, else of direct calls. None when that price is not known, whatever the other is."
+        if not self.batches: return self.direct_price
+        return self.settings.batch_price or listed_price(self.model, self.base_url, batch=True)
+
+    @price.setter
+    def price(self, price: tuple[float, float]|None) -> None: self.direct_price = price
 
     def generate(self, requests: Sequence[Request], deliver: Deliver) -> None:
         if not self.batches or not requests: return super().generate(requests, deliver)

@@ -12,7 +12,7 @@ from misbehaving_server import MisbehavingServer, bad_line, drop, good_line, htm
 
 from factlab.core.core import ModelError
 from factlab.models.batch_endpoint import BatchEndpoint, load_endpoint
-from factlab.models.interface import ask
+from factlab.models.interface import DryRun, ask
 from factlab.models.store import Store
 
 VICTIM = '''
@@ -186,3 +186,15 @@ def test_choices_are_scored_by_their_first_token(server, store):
     server.batches.work = work
     answer, = ask([question('which?', choices=('A', 'B'))], model_at(server), store)
     assert answer.choice_logprobs == (-0.2, -2.0)
+
+
+def test_the_price_is_that_of_batches_and_unknown_where_nobody_says_it(server, monkeypatch):
+    def cost(**options):
+        trial = DryRun(model_at(server, **options))
+        ask(questions(2), trial, store=False)
+        return trial.estimate()['cost'].item()
+    plain = cost(batch='off', price='2,4')
+    assert plain > 0 and cost(price='2,4') is None
+    assert cost(price='2,4', batch_price='1,2') == plain/2
+    monkeypatch.setenv('FACTLAB_BATCH', '1')
+    assert load_endpoint('openai:any', 'any', {'base_url': server.url, 'price': '2,4'}).price is None
