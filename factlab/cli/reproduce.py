@@ -112,7 +112,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         print('\n' + _closing_lines(outcomes, arguments.tour))
     return _exit_code(outcomes)
 
-# %% ../../nbs/19_cli/04_reproduce.ipynb #c15
+# %% ../../nbs/19_cli/04_reproduce.ipynb #2328db48
 def add_reproduce(commands) -> None:
     "The command `reproduce`."
     add = add_command(commands, 'reproduce', _reproduce, "run the papers' notebooks and write tables and figures",
@@ -145,3 +145,5 @@ def add_reproduce(commands) -> None:
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
     add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
+    add('--batch', action='store_true',
+        help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')

@@ -160,9 +160,9 @@ class Model(Protocol):
     def close(self) -> None:
         "Free what the model holds. It may be used again afterwards, and then loads again."
 
-# %% ../../nbs/02_models/03_interface.ipynb #c22
+# %% ../../nbs/02_models/03_interface.ipynb #c8205962
 BACKENDS = {'tiny': 'factlab.models.transformers_backend:load_tiny', 'hf': 'factlab.models.transformers_backend:load_hf',
-            'vllm': 'factlab.models.vllm_backend:load_vllm', 'openai': 'factlab.models.openai_backend:load_openai'}
+            'vllm': 'factlab.models.vllm_backend:load_vllm', 'openai': 'factlab.models.batch_endpoint:load_endpoint'}
 _loaded: dict[str, Model] = {}
 _loading = threading.Lock()
 
