@@ -381,10 +381,14 @@ class BatchEndpoint(Endpoint):
         return os.environ.get('FACTLAB_BATCH', '') not in ('', '0') if self.settings.batch is None else self.settings.batch
 
     @property
+    def batch_price(self) -> tuple[float, float]|None:
+        "Within a batch. None when unknown."
+        return self.settings.batch_price or listed_price(self.model, self.base_url, batch=True)
+
+    @property
     def price(self) -> tuple[float, float]|None:
         "Of batches where requests go into batches, else of direct calls. None when that price is not known, whatever the other is."
-        if not self.batches: return self.direct_price
-        return self.settings.batch_price or listed_price(self.model, self.base_url, batch=True)
+        return self.batch_price if self.batches else self.direct_price
 
     @price.setter
     def price(self, price: tuple[float, float]|None) -> None: self.direct_price = price

@@ -192,9 +192,9 @@ def test_the_price_is_that_of_batches_and_unknown_where_nobody_says_it(server, m
     def cost(**options):
         trial = DryRun(model_at(server, **options))
         ask(questions(2), trial, store=False)
-        return trial.estimate()['cost'].item()
-    plain = cost(batch='off', price='2,4')
-    assert plain > 0 and cost(price='2,4') is None
-    assert cost(price='2,4', batch_price='1,2') == plain/2
+        return trial.estimate().select('cost', 'batch_cost').row(0)
+    plain, in_batch = cost(batch='off', price='2,4')
+    assert plain > 0 and in_batch is None and cost(price='2,4') == (plain, None)
+    assert cost(price='2,4', batch_price='1,2') == (plain, plain/2)
     monkeypatch.setenv('FACTLAB_BATCH', '1')
     assert load_endpoint('openai:any', 'any', {'base_url': server.url, 'price': '2,4'}).price is None

@@ -69,7 +69,7 @@ def _facts(arguments: argparse.Namespace) -> int|str:
         'limit',
                                                          'seed', 'truncate', 'max_tokens', 'baselines')}
     study = FactsStudy(**given, responses_file=arguments.responses, dry=arguments.dry_run)
-    if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String}).fill_null('unknown')) + '\n'
+    if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
     data = arguments.responses if study.used['data'].get('own_documents') else arguments.data
