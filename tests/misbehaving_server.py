@@ -156,20 +156,120 @@ def in_turn(*actions: Callable) -> Callable[[Call], Callable]:
     return lambda call: actions[call.attempt] if call.attempt < len(actions) else answer()
 
 
+# ---- batches -----------------------------------------------------------------------------------------------------------------------
+
+def good_line(request: dict) -> dict:
+    "The line of an output file that answers a line of an input file: the prompt in capitals."
+    body = request['body']
+    call = Call(body, {}, body['messages'][-1]['content'], 0, 0, 0.0)
+    return {'id': 'x', 'custom_id': request['custom_id'], 'response': {'status_code': 200, 'body': completion(call, call.prompt.upper())},
+            'error': None}
+
+def bad_line(request: dict, http: int, message: str, **detail) -> dict:
+    "The line of an error file that refuses a line of an input file."
+    body = {'error': {'message': message, **detail}}
+    return {'id': 'x', 'custom_id': request['custom_id'], 'response': {'status_code': http, 'body': body}, 'error': None}
+
+def late_line(request: dict) -> dict:
+    "The line of an error file for a request that a batch had no time for."
+    return {'id': 'x', 'custom_id': request['custom_id'], 'response': None,
+            'error': {'code': 'batch_expired', 'message': 'This request could not be executed before the completion window expired.'}}
+
+def as_lines(lines: list[dict|str]) -> bytes:
+    "The text of a file; what is no object stands as it is."
+    return ''.join((line if isinstance(line, str) else json.dumps(line)) + '\n' for line in lines).encode()
+
+
+class Batches:
+    "Files and batches of a server. Tests set what goes wrong."
+
+    def __init__(self):
+        self.files: dict[str, bytes] = {}
+        self.made: list[dict] = []          # batches, in order
+        self.inputs: list[list[dict]] = []  # their requests
+        self.looks = 2                      # before a batch ends
+        self.status = 'completed'           # as which it ends
+        self.work: Callable = lambda requests, number: ([good_line(request) for request in requests], [])  # output and error lines
+        self.faults: dict[str, list[Callable]] = {}  # actions by step: upload, create (before it is made), created (after), look, read
+
+    def fault(self, step: str) -> Callable|None: return self.faults[step].pop(0) if self.faults.get(step) else None
+
+    def upload(self, content: bytes) -> dict:
+        boundary = content.partition(b'\r\n')[0]
+        part = next(part for part in content.split(boundary) if b'filename=' in part.partition(b'\r\n\r\n')[0])
+        data = part.partition(b'\r\n\r\n')[2].removesuffix(b'\r\n')
+        name = f'file-{len(self.files)}'
+        self.files[name] = data
+        return {'id': name, 'object': 'file', 'bytes': len(data), 'created_at': int(time.time()), 'filename': 'x', 'purpose': 'batch'}
+
+    def create(self, body: dict) -> dict:
+        requests = [json.loads(line) for line in self.files[body['input_file_id']].splitlines()]
+        self.inputs.append(requests)
+        self.made.append({'id': f'batch-{len(self.made)}', 'object': 'batch', 'status': 'in_progress', 'created_at': int(time.time()),
+                          'endpoint': body['endpoint'], 'completion_window': '24h', 'input_file_id': body['input_file_id'],
+                          'metadata': body.get('metadata'), 'looks': 0,
+                          'request_counts': {'total': len(requests), 'completed': 0, 'failed': 0}})
+        return self.made[-1]
+
+    def look(self, name: str) -> dict|None:
+        batch = next((batch for batch in self.made if batch['id'] == name), None)
+        if batch is None: return None
+        batch['looks'] += 1
+        if batch['looks'] > self.looks and batch['status'] == 'in_progress':
+            number = self.made.index(batch)
+            output, errors = self.work(self.inputs[number], number)
+            batch['status'] = self.status
+            for field, lines in (('output_file_id', output), ('error_file_id', errors)):
+                if lines: self.files[f'{field}-{number}'] = as_lines(lines); batch[field] = f'{field}-{number}'
+        return batch
+
+    def handle(self, handler, method: str, content: bytes) -> None:
+        path = handler.path.partition('?')[0].removeprefix('/v1/').split('/')
+        step = {'POST files': 'upload', 'POST batches': 'create', 'GET batches': 'look', 'GET files': 'read'}.get(f'{method} {path[0]}', '')
+        if fault := self.fault(step): return fault(handler, None)
+        found: dict|None = None
+        if step == 'upload': found = self.upload(content)
+        elif step == 'create':
+            found = self.create(json.loads(content))
+            if fault := self.fault('created'): return fault(handler, None)
+        elif step == 'look' and len(path) == 1: found = {'object': 'list', 'data': self.made[::-1], 'has_more': False}
+        elif step == 'look': found = self.look(path[1])
+        elif step == 'read' and path[1] in self.files: return send(handler, self.files[path[1]], kind='application/octet-stream')
+        elif method == 'DELETE' and self.files.pop(path[1], None) is not None:
+            found = {'id': path[1], 'object': 'file', 'deleted': True}
+        if found is None: return status(404, 'not there')(handler, None)
+        send(handler, found)
+        return None
+
+
 # ---- the server --------------------------------------------------------------------------------------------------------------------
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def log_message(self, *_): pass
 
+    def on_batches(self, method: str, content: bytes = b'') -> bool:
+        "Whether this was a call about files or batches; it is answered then."
+        if self.path.partition('?')[0].split('/')[2] not in ('files', 'batches'): return False
+        owner = self.server.owner
+        with owner.batching:
+            try: owner.batches.handle(self, method, content)
+            except (BrokenPipeError, ConnectionResetError): self.close_connection = True
+        return True
+
+    def do_DELETE(self): self.on_batches('DELETE')
+
     def do_GET(self):
+        if self.on_batches('GET'): return
         self.server.owner.gets.append({name.lower(): value for name, value in self.headers.items()})
         entries = [{'id': model, 'object': 'model'} if isinstance(model, str) else model for model in self.server.owner.models]
         send(self, {'object': 'list', 'data': entries})
 
     def do_POST(self):
         owner = self.server.owner
-        body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        content = self.rfile.read(int(self.headers['Content-Length'] or 0))
+        if self.on_batches('POST', content): return
+        body = json.loads(content)
         call = owner.note(body, {name.lower(): value for name, value in self.headers.items()})
         try: owner.script(call)(self, call)
         except (BrokenPipeError, ConnectionResetError): self.close_connection = True
@@ -190,6 +290,7 @@ class MisbehavingServer:
         self.calls: list[Call] = []
         self.gets: list[dict] = []  # headers of what asked for the list of models
         self.now, self.most_at_once = 0, 0
+        self.batches, self.batching = Batches(), threading.RLock()
         self.closing, self._lock, self._asked = threading.Event(), threading.Lock(), Counter()
         self._server = _Server(('127.0.0.1', 0), _Handler)
         self._server.owner = self

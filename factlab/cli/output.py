@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['Command', 'add_command', 'add_group', 'command_parser', 'give_text', 'run_command', 'output_format']
 
-# %% ../../nbs/19_cli/00_output.ipynb #c2
+# %% ../../nbs/19_cli/00_output.ipynb #fc4a50a2
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ..core.core import write_text
 
@@ -51,7 +52,7 @@ def command_parser(
     for add in adders: add(commands)
     return top
 
-# %% ../../nbs/19_cli/00_output.ipynb #c7
+# %% ../../nbs/19_cli/00_output.ipynb #1b6cc40d
 def give_text(
     text: str,
     out: str|None = None,  # a file; None: standard output
@@ -64,13 +65,23 @@ def give_text(
     else: print(text, end='')
     return 0
 
+@contextmanager
+def _batches(wanted: bool) -> Iterator[None]:
+    "Within it, and in the processes that are started within it, endpoints are asked in batches where that is wanted."
+    before = os.environ.get('FACTLAB_BATCH')
+    if wanted: os.environ['FACTLAB_BATCH'] = '1'
+    try: yield
+    finally:
+        if wanted: os.environ.pop('FACTLAB_BATCH')
+        if wanted and before is not None: os.environ['FACTLAB_BATCH'] = before
+
 def run_command(
     parser: argparse.ArgumentParser,
     arguments: Sequence[str]|None = None,  # those of the process when None
 ) -> int:  # exit code
     "Run a command. Raises what it raises, and `SystemExit` for arguments that were not understood."
     given = parser.parse_args(arguments)
-    result = given.run(given)
+    with _batches(getattr(given, 'batch', False)): result = given.run(given)
     return result if isinstance(result, int) else give_text(result, given.out)
 
 # %% ../../nbs/19_cli/00_output.ipynb #c10

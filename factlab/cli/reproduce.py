@@ -53,18 +53,29 @@ def _parameters(arguments: argparse.Namespace) -> dict:
     return {name: [*map(_absolute_path, value)] if isinstance(value, list) else _absolute_path(value) for name, value in given}
 
 # %% ../../nbs/19_cli/04_reproduce.ipynb #866da8a1
-def _estimate_text(table) -> str:
-    "What a dry run counted for each model and label, with the sum."
+def _with_sum(table, sums, **more) -> str:
+    "Counts and costs as plain text, with a last row of their sums."
     import polars as pl
 
     from factlab.reports.reproduce import plain_table
-    if table.is_empty(): return 'nothing to ask: these exhibits call no model'
-    counts = ('calls', 'in_store', 'prompt_tokens', 'completion_tokens')
-    sums = table.select(pl.lit('all').alias('model'), pl.lit('').alias('label'), pl.col(*counts, 'cost').sum())
-    if table['cost'].null_count(): sums = sums.with_columns(cost=pl.lit(None, pl.Float64))  # of unknown prices there is no sum
-    cost = pl.col('cost').map_elements('{:.4f}'.format, return_dtype=pl.String).fill_null('unknown')
-    shown = pl.concat([table, sums]).with_columns(pl.col(counts).map_elements('{:,}'.format, return_dtype=pl.String), cost)
-    return plain_table(shown.rename({'completion_tokens': 'completion_tokens (at most)', 'in_store': 'already in store'}))
+    counts, costs = ('calls', 'in_store', 'prompt_tokens', 'completion_tokens'), ('cost', 'batch_cost')
+    first = next(iter(table.columns))
+    shown = pl.concat([table, sums.with_columns(pl.lit('all').alias(first))], how='diagonal').with_columns(
+        pl.col(counts).map_elements('{:,}'.format, return_dtype=pl.String),
+        pl.col(costs).map_elements('{:.4f}'.format, return_dtype=pl.String).fill_null('unknown'),
+        *(pl.col(name).map_elements(form, return_dtype=pl.String) for name, form in more.items()))
+    return plain_table(shown.rename({'completion_tokens': 'completion_tokens (at most)', 'in_store': 'already in store',
+                                     'batch_cost': 'cost in batch'}))
+
+def _estimate_text(estimate) -> str:
+    "What a dry run counted for each exhibit, and for each model and kind of question, with the sums."
+    from factlab.reports.reproduce import estimate_sums
+    if estimate.questions.is_empty(): return 'nothing to ask: these exhibits call no model'
+    sums = estimate_sums(estimate.questions, [])
+    exhibits = _with_sum(estimate.by_exhibit(), sums, n='{:,}'.format, half_width='± {:.3f}'.format)
+    told = ('a question that several exhibits ask stands with the first of them; 95 % at n: half-width of the interval of a share on n '
+            'examples, at the most')
+    return exhibits.replace('half_width', '95 % at n ', 1) + '\n\n' + _with_sum(estimate.by_label(), sums) + f'\n\n{told}'
 
 def _exit_code(outcomes) -> int:
     "0 when every exhibit came out and every request was answered; what did not is printed again at the end."
@@ -104,15 +115,16 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         line = f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip()
         print(line, file=sys.stderr, flush=True)
     if arguments.dry_run:
-        table, outcomes = estimate(**chosen, report=report)
-        print(_estimate_text(table))
+        counted = estimate(**chosen, report=report)
+        outcomes = counted.outcomes
+        print(_estimate_text(counted))
     else:
         outcomes = run_exhibits(**chosen, out=arguments.out, jobs=arguments.jobs, report=report)
         print('\n' + plain_table(outcome_table(outcomes).drop('file')))
         print('\n' + _closing_lines(outcomes, arguments.tour))
     return _exit_code(outcomes)
 
-# %% ../../nbs/19_cli/04_reproduce.ipynb #c15
+# %% ../../nbs/19_cli/04_reproduce.ipynb #2328db48
 def add_reproduce(commands) -> None:
     "The command `reproduce`."
     add = add_command(commands, 'reproduce', _reproduce, "run the papers' notebooks and write tables and figures",
@@ -144,4 +156,6 @@ def add_reproduce(commands) -> None:
              'repeated')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
     add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
-    add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
+    add('--dry-run', action='store_true', help='count calls, tokens, cost and width of the intervals; ask nothing')
+    add('--batch', action='store_true',
+        help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')

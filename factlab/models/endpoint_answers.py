@@ -185,14 +185,16 @@ def read_answer(
     return Response(text=text, finish_reason='length' if cut else 'stop', logprobs=logprobs, meta={k: v for k, v in meta.items() if v},
                     json_mode=_json_mode(text, request, habits, whole=not cut and not refusal), **paid)
 
-# %% ../../nbs/02_models/12_endpoint_answers.ipynb #b895da84
+# %% ../../nbs/02_models/12_endpoint_answers.ipynb #4de4681a
 def _read_prices(path: Path) -> list[dict]:
     "Entries of a file of prices. Raises `DataError` when it cannot be read."
     expected = 'expected {"prices": [{"host": …, "model": …, "from": "2026-01-01", "prompt": 0.15, "completion": 0.60}]}'
     try:
         entries = json.loads(path.read_text(encoding='utf-8'))['prices']
         return [{'host': str(each['host']).rstrip('/'), 'model': str(each['model']), 'from': date.fromisoformat(each['from']),
-                 'price': (float(each['prompt']), float(each['completion']))} for each in entries]
+                 'price': (float(each['prompt']), float(each['completion'])),
+                 'batch': (float(each['batch_prompt']), float(each['batch_completion'])) if 'batch_prompt' in each else None}
+                for each in entries]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f'the file of prices {path} cannot be read ({type(error).__name__}: {error}): {expected}') from None
 
@@ -200,11 +202,12 @@ def listed_price(
     model: str,      # as the server knows it
     base_url: str,
     on: date|None = None,  # today when None
+    batch: bool = False,   # the price within a batch
 ) -> tuple[float, float]|None:  # currency units per million prompt and completion tokens; None when unknown
     "The price of a model that is valid on a day. Raises `DataError` when a file of prices cannot be read."
     own = os.environ.get('FACTLAB_PRICES')
     for path in ([Path(own)] if own else []) + [assets_dir('models')/'prices.json']:
         valid = [each for each in _read_prices(path) if each['host'] == host_of(base_url) and each['model'] == model
                  and each['from'] <= (on or date.today())]
-        if valid: return max(valid, key=lambda each: each['from'])['price']
+        if valid: return max(valid, key=lambda each: each['from'])['batch' if batch else 'price']
     return None

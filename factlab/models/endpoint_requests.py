@@ -51,7 +51,7 @@ def _object(text: str) -> dict:
     if not isinstance(value := json.loads(text), dict): raise ValueError
     return value
 
-# %% ../../nbs/02_models/10_endpoint_requests.ipynb #2b835505
+# %% ../../nbs/02_models/10_endpoint_requests.ipynb #56d228f9
 ENDPOINT_OPTIONS = {
     'base_url': Option(str, None, 'address of the server up to /v1; OPENAI_BASE_URL when not given, else the vendor'),
     'env': Option(_label, None, 'name of the environment variable that holds the key for this server, as MY_API_KEY'),
@@ -69,6 +69,7 @@ ENDPOINT_OPTIONS = {
     'requests_per_minute': Option(_positive, None, 'most requests a minute to this host, evenly spaced'),
     'tokens_per_minute': Option(_positive, None, 'most tokens of prompt and answer a minute to this host, by estimate'),
     'price': Option(_prices, None, 'currency units per million prompt and completion tokens, as 0.15,0.60'),
+    'batch_price': Option(_prices, None, 'the same within a batch, as 0.075,0.30; else as the file of prices says'),
     'context': Option(_count, None, 'tokens of prompt and answer together'),
     'system': Option({'auto': False, 'fold': True}.__getitem__, False, 'auto or fold: put the system text into the first user message'),
     'omit': Option(_fields, (), 'fields that this server refuses and that are not to be sent, of temperature,top_p,seed,stop'),
@@ -76,6 +77,9 @@ ENDPOINT_OPTIONS = {
                       'auto, send or omit: send neutral sampling values to a server that would fill in its own'),
     'template': Option(_object, {}, 'JSON object for the chat template of the model, as {"enable_thinking":false}'),
     'thinking_tokens': Option(_count, None, 'tokens that the model may think, added to those of each answer'),
+    'batch': Option({'on': True, 'off': False}.__getitem__, None,
+                    'on or off: send requests as batches of the vendor, at its price for these; else as FACTLAB_BATCH says'),
+    'poll': Option(_positive, 30.0, 'seconds between two looks at a batch'),
     'extra': Option(_object, {}, 'JSON object of further fields to send, as {"reasoning_effort":"low"}'),
 }
 

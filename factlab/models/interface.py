@@ -160,9 +160,9 @@ class Model(Protocol):
     def close(self) -> None:
         "Free what the model holds. It may be used again afterwards, and then loads again."
 
-# %% ../../nbs/02_models/03_interface.ipynb #c22
+# %% ../../nbs/02_models/03_interface.ipynb #c8205962
 BACKENDS = {'tiny': 'factlab.models.transformers_backend:load_tiny', 'hf': 'factlab.models.transformers_backend:load_hf',
-            'vllm': 'factlab.models.vllm_backend:load_vllm', 'openai': 'factlab.models.openai_backend:load_openai'}
+            'vllm': 'factlab.models.vllm_backend:load_vllm', 'openai': 'factlab.models.batch_endpoint:load_endpoint'}
 _loaded: dict[str, Model] = {}
 _loading = threading.Lock()
 
@@ -409,7 +409,7 @@ def ask(
 
 # %% ../../nbs/02_models/03_interface.ipynb #60f76c4e
 ESTIMATE = Schema('estimate', {'label': pl.String, 'calls': pl.Int64, 'in_store': pl.Int64, 'prompt_tokens': pl.Int64,
-                               'completion_tokens': pl.Int64, 'cost': pl.Float64})
+                               'completion_tokens': pl.Int64, 'cost': pl.Float64, 'batch_cost': pl.Float64})
 
 def cost(
     price: tuple[float, float]|None,  # `Model.price`
@@ -422,7 +422,6 @@ def cost(
     prompt_price, completion_price = price or (0.0, 0.0)
     return (prompt_tokens*prompt_price + completion_tokens*completion_price)/1e6
 
-# %% ../../nbs/02_models/03_interface.ipynb #c56
 def _at_hand(store: 'StoreChoice', wanted: Mapping[str, Request], model: Model) -> dict[str, Response]:
     "What the store holds of these requests, by their key."
     if store is False: return {}
@@ -441,6 +440,8 @@ class DryRun:
     ):
         self.model, self.placeholders = model, placeholders
         self.name, self.identity, self.context, self.price = model.name, model.identity, model.context, model.price
+        # an endpoint that can be asked in batches has a price for each way
+        self.direct_price, self.batch_price = getattr(model, 'direct_price', model.price), getattr(model, 'batch_price', None)
         self.answer_limit = getattr(model, 'answer_limit', None)  # methods ask for no more
         self.paid, self._thinking = getattr(model, 'paid', False), getattr(model, 'thinking_tokens', 0)
         self.counted: dict[str, dict] = {}   # one row for each different question, by its key
@@ -472,12 +473,15 @@ class DryRun:
     def close(self) -> None: pass
 
     def estimate(self) -> pl.DataFrame:  # schema ESTIMATE, one row for each label, in order of appearance
-        """What a real run would ask now: calls, answers already in the store, prompt tokens, completion tokens at most, cost.
+        """What a real run would ask now: calls, answers already in the store, prompt tokens, completion tokens at most, cost, and cost
+        within a vendor's batches.
 
-        The cost is null where something would be asked at a price that is not known."""
-        rows = pl.DataFrame(list(self.counted.values()), schema={name: kind for name, kind in ESTIMATE.columns.items() if name != 'cost'})
-        prompt_price, completion_price = self.price or (0.0, 0.0)
+        A cost is null where something would be asked at a price that is not known."""
+        names, paid = ('cost', 'batch_cost'), self.paid or self.direct_price is not None
+        counts = {name: kind for name, kind in ESTIMATE.columns.items() if name not in names}
+        rows = pl.DataFrame(list(self.counted.values()), schema=counts)
         sums = rows.group_by('label', maintain_order=True).agg(pl.all().sum())
-        paid = (pl.col('prompt_tokens')*prompt_price + pl.col('completion_tokens')*completion_price)/1e6
-        known = pl.lit(self.price is not None or not self.paid) | (pl.col('calls') == 0)
-        return ESTIMATE.check(sums.with_columns(cost=pl.when(known).then(paid)))
+        tokens = list(zip(sums['prompt_tokens'], sums['completion_tokens'], strict=True))
+        costs = [pl.Series(name, [cost(price, *each, paid) for each in tokens], pl.Float64)
+                 for name, price in zip(names, (self.direct_price, self.batch_price), strict=True)]
+        return ESTIMATE.check(sums.with_columns(costs))

@@ -113,7 +113,7 @@ def record_estimate(
     estimate: pl.DataFrame,  # schema ESTIMATE of factlab.models.interface, all that was counted for this model so far
 ) -> None:
     "Put what a dry run has counted for one model in its folder; a later estimate replaces the earlier."
-    write_text(dry_run_folder()/f'{digest(model)[:16]}.json', canonical_json({'model': model, 'rows': estimate.to_dicts()}))
+    write_text(dry_run_folder()/'models'/f'{digest(model)[:16]}.json', canonical_json({'model': model, 'rows': estimate.to_dicts()}))
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c15
 def figures_dir(
@@ -310,6 +310,12 @@ def provenance(
     return code | ({'processor': processor_family()} if _computed_here(about) else {})
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #h3
+def _measured_on(manifest: Mapping, cells: pl.DataFrame) -> int|None:
+    "On how many examples the headline is measured; where it is not, the largest number of those of a measured cell."
+    cell = manifest['headline'] or {}
+    cell = cell.get('measured') or (cell if manifest['status'] == 'measured' else {})
+    return cell.get('n') or max(cells.filter(status='measured')['n'].drop_nulls().to_list(), default=None)
+
 def write_exhibit(
     id: str,
     cells: pl.DataFrame,  # schema CELLS
@@ -323,7 +329,10 @@ def write_exhibit(
     cells = CELLS.check(cells.with_columns(pl.col('published', 'ours', 'low', 'high').cast(pl.Float64).round(6)), id)
     manifest = {'exhibit': id, 'title': exhibit.title, 'status': _status(exhibit, cells), 'headline': headline(exhibit, cells),
                 **recomputed(exhibit, cells), **(about or {})}
-    if dry_run_folder(): return Result(exhibit, cells, (), manifest)
+    if folder := dry_run_folder():
+        size = {'exhibit': id, 'n': _measured_on(manifest, cells)}
+        write_text(folder/'sizes'/f'{exhibit.paper}-{exhibit.name}.json', canonical_json(size))
+        return Result(exhibit, cells, (), manifest)
     manifest |= provenance(exhibit, about or {})
     stem = result_stem(figures_dir(out), exhibit, data_of(manifest))
     files = [stem.with_name(f'{stem.name}.csv')]

@@ -23,6 +23,10 @@ def length(text: str) -> int: return len(text.splitlines())
 
 def exported(kind: str, text: str) -> bool: return kind == 'code' and bool(re.match(r'#\|\s*export', text))
 
+def shown(kind: str, text: str) -> bool:
+    "Whether a reader sees the cell and what it gives; one that `make test` leaves out for its length (notest) is on the page as any other."
+    return kind == 'code' and (not text.startswith('#|') or bool(re.match(r'#\|\s*notest\b', text)))
+
 def stretches(path: Path) -> list[tuple[int, int, int]]:
     "Exported code with no ordinary code cell between: first cell, last cell, lines without the directives and the imports' cell."
     found, first, last, lines = [], 0, 0, 0
@@ -31,7 +35,7 @@ def stretches(path: Path) -> list[tuple[int, int, int]]:
             if not lines: first = number
             last, lines = number, lines + length(text) - 1
             if first == number and re.match(r'#\|\s*export\s*\n(from|import) ', text): lines = 0  # what the chapter imports
-        elif kind == 'code' and not text.startswith('#|'):
+        elif shown(kind, text):
             found.append((first, last, lines))
             lines = 0
     return [*found, (first, last, lines)]

@@ -327,7 +327,7 @@ def test_a_dry_run_counts_and_touches_nothing(store):
     for _ in range(2): assert texts(ask([question('three more words', max_tokens=7)], trial, store, label='b')) == ['placeholder']
     scored, = ask([question('x', choices=('a', 'b'))], trial, store, label='b')
     assert scored.choice_logprobs[0] == scored.choice_logprobs[1] < 0
-    assert trial.estimate().rows() == [('a', 1, 1, 2, 5, pytest.approx(52e-6)), ('b', 2, 0, 4, 7, pytest.approx(74e-6))]
+    assert trial.estimate().rows() == [('a', 1, 1, 2, 5, pytest.approx(52e-6), None), ('b', 2, 0, 4, 7, pytest.approx(74e-6), None)]
     assert len(model.asked) == 1 and store.stats().equals(before) and isinstance(trial, Model)
 
 

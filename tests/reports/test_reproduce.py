@@ -18,6 +18,7 @@ import pytest
 from conftest import with_weights
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
+from statsmodels.stats.proportion import proportion_confint
 
 from factlab.claims.extraction import EXTRACT
 from factlab.cli.reproduce import _exit_code
@@ -262,6 +263,14 @@ def test_a_dry_run_calls_nothing_and_writes_nothing(table4):
     assert not left, left
 
 
+def test_a_dry_run_says_how_wide_the_interval_will_be(table4):
+    exhibits = table4['dry'][1].split('\n\n')[0].splitlines()
+    name, n, _, half_width, calls = exhibits[2].split()[:5]
+    low, high = proportion_confint(int(n)/2, int(n), method='wilson')
+    assert name == 'final/table4' and float(half_width) == pytest.approx((high - low)/2, abs=5e-4)
+    assert int(calls) == sum(int(line.split()[2]) for line in table4['dry'][1].split('\n\n')[1].splitlines()[2:-1])
+
+
 def test_a_dry_run_counts_what_is_then_asked(table4):
     counted = {}
     for line in table4['dry'][1].splitlines()[2:]:
@@ -273,11 +282,11 @@ def test_a_dry_run_counts_what_is_then_asked(table4):
         assert mine[label][0] == asked[label] and mine[label][1] == 0, label
     assert {'final/detect', 'final/merge', 'final/cot1_hint'} <= set(mine) and ('final/match' in {label for _, label in counted})
     assert sum(asked.values()) == len(table4['calls'])
-    costs = {tuple(line.split()[:2]): line.split()[-1] for line in table4['dry'][1].splitlines()[2:] if line.startswith('openai:')}
+    costs = {tuple(line.split()[:2]): line.split()[-2] for line in table4['dry'][1].splitlines()[2:] if line.startswith('openai:')}
     for label, numbers in mine.items():
         assert float(costs[table4['name'], label]) == pytest.approx((numbers[2] + 2*numbers[3])/1e6, abs=1e-4)
     others = [cost for (model, _), cost in costs.items() if model != table4['name']]
-    assert others and set(others) == {'unknown'} and table4['dry'][1].splitlines()[-1].split()[-1] == 'unknown'
+    assert others and set(others) == {'unknown'} and table4['dry'][1].split('\n\n')[1].splitlines()[-1].split()[-2] == 'unknown'
 
 
 def by_hand(method: str, row: dict) -> list[str]|None:

@@ -59,7 +59,7 @@ def board_notes(study, board) -> list[str]:
     notes += [f'{judge} was asked with the template {template}' for judge, template in study.used.get('chosen', {}).items()]
     return notes
 
-# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #89e0c573
+# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #f1372a0d
 def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
@@ -69,7 +69,7 @@ def _facts(arguments: argparse.Namespace) -> int|str:
         'limit',
                                                          'seed', 'truncate', 'max_tokens', 'baselines')}
     study = FactsStudy(**given, responses_file=arguments.responses, dry=arguments.dry_run)
-    if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String}).fill_null('unknown')) + '\n'
+    if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
     data = arguments.responses if study.used['data'].get('own_documents') else arguments.data
@@ -108,6 +108,8 @@ def add_facts(commands) -> None:
     add('--truncate', action='store_true', help='cut documents that a responder cannot read whole, and say so; else it does not answer')
     add('--no-baselines', dest='baselines', action='store_false', help='without the responders that read nothing')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
+    add('--batch', action='store_true',
+        help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
     add('--out', metavar='FILE', help='write the table here: .csv with all columns, else as text (default: print it)')
 
 COMMANDS = {'facts': add_facts}  # by the name of the command that each declares

@@ -248,7 +248,7 @@ def estimate(
     all_judgements(study), eligibilities(study)
     told = [each.estimate().with_columns(model=pl.lit(name)) for name, each in study.stand_ins.items()]
     shape = {'model': pl.String, 'label': pl.String, 'calls': pl.Int64, 'in_store': pl.Int64, 'prompt_tokens': pl.Int64,
-             'completion_tokens': pl.Int64, 'cost': pl.Float64}
+             'completion_tokens': pl.Int64, 'cost': pl.Float64, 'batch_cost': pl.Float64}
     return pl.concat([pl.DataFrame(schema=shape), *(each.select(list(shape)) for each in told)])
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #76b8bc05

@@ -163,7 +163,7 @@ def construct(
         write_text(out, built.rows.write_ndjson())
     return Construction(built.rows, drops, None)
 
-# %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #54e85b9c
+# %% ../../../nbs/17_studies/03_fhsum/06_commands.ipynb #bc73049a
 def _build(arguments: argparse.Namespace) -> int:
     from factlab.reports.reproduce import plain_table
     names = ('summaries', 'knowledge', 'endpoint', 'seed', 'dry_run', 'size', 'paired', 'max_cosine', 'types')
@@ -195,5 +195,7 @@ def add_build_fhsum(kinds) -> None:
     add('--types', choices=('prefer', 'require', 'ignore'), default='prefer',
         help='wrong descriptions of the same kind of entity (default: prefer)')
     add('--dry-run', action='store_true', help='count what would be looked up or asked; write nothing')
+    add('--batch', action='store_true',
+        help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
 
 COMMANDS = {'build fhsum': add_build_fhsum}  # by the name of the command that each declares

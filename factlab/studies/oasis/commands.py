@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ...core.core import DataError
 
-# %% ../../../nbs/17_studies/00_oasis/02_commands.ipynb #c4
+# %% ../../../nbs/17_studies/00_oasis/02_commands.ipynb #56cf900f
 def _build(arguments: argparse.Namespace) -> int:
     from factlab.claims.generation import build
     from factlab.reports.reproduce import plain_table
@@ -41,6 +41,8 @@ def add_build_oasis(kinds) -> None:
     add('--size', type=int, default=5, metavar='K', help='sentences of a passage (default: 5)')
     add('--stride', type=int, default=1, metavar='S', help='sentences from one passage to the next (default: 1)')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
+    add('--batch', action='store_true',
+        help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
 
 # %% ../../../nbs/17_studies/00_oasis/02_commands.ipynb #c8
 def read_predictions(

@@ -96,8 +96,11 @@ def test_a_dry_run_counts_once_and_asks_nothing(study, monkeypatch, tmp_path):
     assert dry_run_model('scripted').estimate().select('label', 'calls').rows() == [('final/binary', 3)]
     cells = make_cells('final/table8', [{'row': 'a', 'column': 'F1', 'ours': .5, 'n': 3, 'status': 'measured'}])
     assert write_study(study, 'final/table8', cells, out=tmp_path).files == ()
-    written, = (tmp_path/'dry').iterdir()
-    assert json.loads(written.read_text())['model'] == 'scripted' and [path.name for path in tmp_path.iterdir() if path.suffix] == []
+    written, = (tmp_path/'dry'/'models').iterdir()
+    assert json.loads(written.read_text())['model'] == 'scripted'
+    size, = (tmp_path/'dry'/'sizes').iterdir()
+    assert json.loads(size.read_text()) == {'exhibit': 'final/table8', 'n': 3}
+    assert [path.name for path in tmp_path.iterdir() if path.suffix] == []
 
 
 def test_a_stand_in_learns_more_examples(monkeypatch):
