@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['WRITTEN', 'HUMAN_LABELLED', 'STRATIFIED_SOURCES', 'SYNTHETIC', 'LICENSED_AS', 'DEV_SHARE', 'MAX_EVIDENCE_CHARACTERS',
            'NEUTRAL', 'HELD_OUT', 'LIMITS', 'OPEN_LIMITS', 'HOW', 'training_statements', 'judged_pairs',
-           'verifier_pairs', 'oasis_pairs', 'demonstration_pairs', 'LabelledRow', 'EvidenceGroup', 'evidence_groups',
-           'oversampled_groups', 'curriculum', 'training_batches', 'VerifierSettings', 'VerifierInTraining',
-           'TrainedVerifier', 'train_steps', 'Calibration', 'support_margin', 'fit_calibration',
+           'verifier_pairs', 'oasis_pairs', 'mining_note', 'demonstration_pairs', 'LabelledRow', 'EvidenceGroup',
+           'evidence_groups', 'oversampled_groups', 'curriculum', 'training_batches', 'VerifierSettings',
+           'VerifierInTraining', 'TrainedVerifier', 'train_steps', 'Calibration', 'support_margin', 'fit_calibration',
            'cross_fitted_log_odds', 'dev_logits', 'save_verifier', 'strata', 'dev_sample', 'dev_metrics',
            'neutral_elsewhere', 'verifier_card', 'train_verifier']
 
-# %% ../../nbs/16_training/07_verifier.ipynb #c2
+# %% ../../nbs/16_training/07_verifier.ipynb #754d5fd8
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from ..claims.training_views import TrainingData, mine_neutral, nli_triplets
+from ..claims.training_views import TrainingData, check_labels, mine_neutral, nli_triplets
 from ..core.core import DataError, UsageError, cache_dir, digest, replacing
 from ..data import corpora
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, split_by
@@ -106,18 +106,37 @@ def verifier_pairs(
     parts = [written_pairs(written.filter(split == name), seed).with_columns(split=pl.lit(name)) for name in shares]
     return pl.concat([found.with_columns(split=split_by(found['group'], shares)), *parts])
 
-# %% ../../nbs/16_training/07_verifier.ipynb #c7
+# %% ../../nbs/16_training/07_verifier.ipynb #737093ad
 MAX_EVIDENCE_CHARACTERS = 1_500  # within a window of `tiny_verifier`
 
 def oasis_pairs(
     own: TrainingData,
     neutral=None,  # a verifier, as `nli.load_verifier` gives one, that mines neutral evidence; None: none is mined
     store=None,
+    *,
+    max_characters: int|None = MAX_EVIDENCE_CHARACTERS,  # of evidence; None: any
+    **mining,  # related, min_neutral, encoder, elsewhere: as for `mine_neutral`
 ) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev
     "The triplets of an OASIS-shaped data set: ENT and CONTR, and mined NEUT."
-    pairs = nli_triplets(own.rows, None if neutral is None else mine_neutral(own.rows, neutral, store))
-    short = pairs.filter(pl.col('evidence').str.len_chars() < MAX_EVIDENCE_CHARACTERS)
+    pairs = nli_triplets(own.rows, None if neutral is None else mine_neutral(own.rows, neutral, store, **mining))
+    short = pairs if max_characters is None else pairs.filter(pl.col('evidence').str.len_chars() < max_characters)
     return short.with_columns(source=pl.lit(own.source), kind=pl.lit('triplet'))
+
+def mining_note(
+    own: TrainingData,
+    pairs: pl.DataFrame,  # of `oasis_pairs`
+    neutral: str,  # name of the verifier
+    *,
+    related: int|None = 5,
+    min_neutral: float = .5,
+    elsewhere: bool = False,
+) -> str:  # for the card
+    "How the neutral evidence was mined, and how many claims have some."
+    found, claims = pairs.filter(pl.col('label') == 'NEUT').height, int(own.rows['claims'].list.len().sum())
+    where = 'other pages' if elsewhere else "the claim's page"
+    taken = f'all passages of {where}' if related is None else f'the {related} passages of {where} nearest to the claim'
+    return (f'Its neutral evidence was mined by the verifier {neutral} among {taken}, with P(NEUT) of {min_neutral:g} or more: '
+            f'{found:,} of {claims:,} claims have some.')
 
 # %% ../../nbs/16_training/07_verifier.ipynb #c10
 def demonstration_pairs(
@@ -459,7 +478,7 @@ def verifier_card(
             'calibration': {name: round(value, 4) for name, value in calibration._asdict().items()}, 'data': data, 'metrics': metrics,
             'how': HOW, 'limits': [*LIMITS, *(own.limits if own else OPEN_LIMITS), *notes]}
 
-# %% ../../nbs/16_training/07_verifier.ipynb #c50
+# %% ../../nbs/16_training/07_verifier.ipynb #00a9e91a
 def train_verifier(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind` and the splits train and dev
     out: Path|str,  # folder of the part
@@ -467,8 +486,12 @@ def train_verifier(
     measure: Callable[[TinyVerifier, pl.DataFrame], pl.DataFrame]|None = None,  # from the part and held-out pairs to EVALUATION
     notes: Sequence[str] = (),  # for the card
     own: TrainingData|None = None,  # what the pairs are of; None: the open data
+    allow_missing_labels: bool = False,  # train without ENT, NEUT or CONTR; the card says so
 ) -> tuple[Path, list[float]]:  # the folder, and the loss of every step
-    "Train the verifier, or go on where training was stopped, and put the part in place with its card."
+    """Train the verifier, or go on where training was stopped, and put the part in place with its card.
+
+    Raises `MissingLabel` where the pairs to train on lack one of the three labels."""
+    notes = [*notes, *check_labels(pairs, allow_missing_labels)]
     work = cache_dir()/'training'/digest(['verifier', settings.decisive(), pairs.rows() if own else pairs['id'].to_list()])[:16]
     model, losses = train_steps(pairs, work, settings)
     calibration, metrics = _calibrate(model, pairs, {SYNTHETIC: f'held out: {own.source}'} if own else HELD_OUT)

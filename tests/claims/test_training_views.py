@@ -6,21 +6,27 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from letters import Letters
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.claims.training_views import (
+    MissingLabel,
+    TrainingData,
+    check_labels,
     extraction_pairs,
     held_out_pages,
     mine_neutral,
     new_words,
     nli_triplets,
+    related_passages,
     resource_sizes,
     retriever_pairs,
     rule_cells,
     step_boxes,
     token_counts,
+    without_neighbours,
 )
-from factlab.core.core import DataError, ModelError
+from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import OASIS, load_oasis_data
 
 
@@ -69,29 +75,98 @@ class LettersOf:
         return np.array([[1 - share, share, 0] for share in shares])
 
 
-def test_neutral_evidence_is_the_page_s_passage_with_the_highest_probability(sample):
+def test_without_a_limit_neutral_evidence_is_the_page_s_passage_with_the_highest_probability(sample):
     few, verifier, expected = sample.head(12), LettersOf(), []
     for row in few.iter_rows(named=True):
         if not row['page_passages']: continue
         for claim in row['claims']:
             scores = verifier.probabilities([(passage, claim) for passage in row['page_passages']])[:, 1]
             expected.append((claim, row['page_passages'][int(scores.argmax())]))
-    found = mine_neutral(few, verifier)
+    found = mine_neutral(few, verifier, related=None, min_neutral=0)
     assert expected and found.select('claim', 'evidence').rows() == expected
     assert found['label'].unique().to_list() == ['NEUT']
     assert nli_triplets(few, found).height == nli_triplets(few).height + found.height
+
+
+def cosine(one: str, other: str) -> float:
+    return float(np.dot(*Letters().encode([one, other])))
+
+
+def test_candidates_are_the_nearest_passages_of_the_page(sample):
+    few = sample.head(12)
+    found = related_passages(few, 2, Letters())
+    for row in few.iter_rows(named=True):
+        for at, claim in enumerate(row['claims']):
+            likeness = sorted((cosine(claim, passage) for passage in row['page_passages']), reverse=True)[:2]
+            mine = found.filter(id=row['id'], at=at)
+            assert np.allclose(mine['likeness'], likeness, atol=1e-5) and set(mine['evidence']) <= set(row['page_passages'])
+
+
+def test_candidates_from_elsewhere_are_nearest_of_other_pages_of_the_split(sample):
+    cut = held_out_pages(sample)
+    found = related_passages(cut, 3, Letters(), elsewhere=True)
+    assert found.group_by('id', 'at').len()['len'].unique().to_list() == [3]
+    home = {row['passage']: (row['page'], row['split']) for row in cut.iter_rows(named=True)}
+    assert all(home[row['evidence']][0] != row['page'] and home[row['evidence']][1] == row['split'] for row in found.iter_rows(named=True))
+    for row in found.head(30).iter_rows(named=True):
+        others = [cosine(row['claim'], text) for text, (page, split) in home.items() if page != row['page'] and split == row['split']]
+        assert row['likeness'] >= sorted(others)[-3] - 1e-5
+
+
+class NeutralWhen:
+    "P(NEUT) is .8 for evidence that holds a word, .3 for other evidence."
+    name, identity = 'scripted', {'backend': 'scripted'}
+    def __init__(self, word): self.word = word
+    def probabilities(self, pairs, store=None):
+        neutral = np.array([.8 if self.word in evidence else .3 for evidence, _ in pairs])
+        return np.stack([(1 - neutral)/2, neutral, (1 - neutral)/2], 1)
+
+
+def test_only_what_the_verifier_calls_neutral_is_kept_and_of_equals_the_nearest(sample):
+    few, candidates = sample.head(12), related_passages(sample.head(12), 3, Letters())
+    found = mine_neutral(few, NeutralWhen(' in '), related=3, encoder=Letters())
+    kept = candidates.filter(pl.col('evidence').str.contains(' in ', literal=True)).unique(['id', 'at'], keep='first', maintain_order=True)
+    assert 0 < found.height and found.select('claim', 'evidence').rows() == kept.select('claim', 'evidence').rows()
+    assert (found['neutrality'] == .8).all() and mine_neutral(few, NeutralWhen('no such word'), encoder=Letters()).is_empty()
+
+
+@pytest.mark.parametrize('scores, said', [([.9, .0, .1], 'gives no probability to NEUT'), ([.4, .6, .0], 'least similar')])
+def test_what_cannot_tell_neutral_is_refused_by_name(sample, scores, said):
+    class Scorer:
+        name, identity = 'a scorer', {'backend': 'cosine' if 'least' in said else 'seq2seq'}
+        def probabilities(self, pairs, store=None): return np.tile(scores, (len(pairs), 1))
+    with pytest.raises(UsageError, match=said): mine_neutral(sample.head(2), Scorer(), encoder=Letters())
+    assert mine_neutral(sample.head(2), Scorer(), encoder=Letters(), min_neutral=0).height  # the old way, when asked for
+
+
+def test_a_missing_label_is_an_error_that_names_it(sample):
+    alone = sample.with_columns(page_passages=pl.lit([], pl.List(pl.String)))
+    pairs = nli_triplets(alone, mine_neutral(alone, LettersOf(), encoder=Letters()))
+    with pytest.raises(MissingLabel, match='label NEUT .*neutral_from=corpus'): check_labels(pairs)
+    assert 'NEUT' in check_labels(pairs, allow_missing=True)[0]
+    mined = mine_neutral(alone, NeutralWhen(' '), encoder=Letters(), elsewhere=True)
+    assert not check_labels(nli_triplets(alone, mined)) and mined['id'][0].partition('|')[2].startswith('elsewhere ')
+    only_dev = pairs.with_columns(split=pl.when(pl.col('label') == 'CONTR').then(pl.lit('dev')).otherwise(pl.lit('train')))
+    with pytest.raises(MissingLabel, match='NEUT or CONTR'): check_labels(only_dev)
+
+
+def test_data_with_one_passage_a_page_says_so_on_cards(sample):
+    alone = sample.with_columns(page_passages=pl.lit([], pl.List(pl.String)))
+    assert not without_neighbours(sample) and not any('one passage a page' in limit for limit in TrainingData('x', sample).limits)
+    assert any('one passage a page' in limit for limit in TrainingData('x', alone).limits)
 
 
 @pytest.mark.parametrize('scores', [np.zeros((1, 3)), np.full((10_000, 3), np.nan)])
 def test_scores_of_another_shape_or_not_numbers_are_refused(sample, scores):
     class Broken:
         def probabilities(self, pairs, store=None): return scores[:len(pairs)]
-    with pytest.raises(ModelError, match='expected three probabilities'): mine_neutral(sample.head(12), Broken())
+    with pytest.raises(ModelError, match='expected three probabilities'): mine_neutral(sample.head(12), Broken(), encoder=Letters())
 
 
 def test_views_of_nothing_are_empty(sample):
     nothing = sample.head(0)
-    for view in (extraction_pairs(nothing), retriever_pairs(nothing), nli_triplets(nothing), mine_neutral(nothing, LettersOf())):
+    mined = [mine_neutral(nothing, LettersOf(), encoder=Letters(), elsewhere=elsewhere) for elsewhere in (False, True)]
+    for view in (extraction_pairs(nothing), retriever_pairs(nothing), nli_triplets(nothing), *mined):
         assert view.is_empty()
 
 

@@ -30,7 +30,7 @@ from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
 from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
 from factlab.claims.rules import rules_digest
 from factlab.claims.training_views import mine_neutral
-from factlab.data.corpora import load_oasis_data, oasis_retrieval, verification_pairs
+from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
 from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
 from factlab.error_analysis.categoriser import CATEGORISE, CHOOSE, choose_categories, make_cases
@@ -420,7 +420,8 @@ def verifying(store, folder, model) -> dict:
         out[f'pipeline, {name}'] = {'texts': made.texts, 'claims': made.claims, 'evidence': made.evidence.drop('passage'),
                                     'settings': made.settings}
     out['neutral'] = mine_neutral(data.head(1).with_columns(pl.col('claims').list.head(2), pl.lit(0).cast(pl.Int64).alias('altered'),
-                                                            pl.col('page_passages').list.head(2)), verifiers['tiny'], store)
+                                                            pl.col('page_passages').list.head(2)), verifiers['tiny'], store,
+                                  related=None, min_neutral=0).select(*CLAIM_EVIDENCE_PAIRS.columns)
     out['vectors'] = {name: vectors_told(Encoder(name).encode(['Ystad has a port.', text[:60]], store))
                       for name in ('tiny', 'retriever', 'tiny?similarity=dot')}
     out['queries'] = vectors_told(TextEncoder('retriever').queries(['Ystad has a port.', 'Ferries leave it daily.'], store))

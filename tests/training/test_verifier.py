@@ -8,7 +8,7 @@ import pytest
 from conftest import real_data
 from tolerance import NETWORK, same_logits
 
-from factlab.claims.training_views import training_data
+from factlab.claims.training_views import MissingLabel, training_data
 from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_sample
 from factlab.data.registry import REGISTRY
@@ -153,9 +153,9 @@ def test_groups_hold_every_pair_once_and_batches_every_group(reader):
 def test_the_whole_training_leaves_a_part_with_a_card(tmp_path):
     measure = lambda verifier, dev: EVALUATION.frame([{'set': 'own', 'system': verifier.name, 'metric': 'AUROC', 'n': len(dev), 'groups': 1,
                                                        'estimate': .5, 'low': .4, 'high': .6}])
-    folder, losses = train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, notes=['Trained in a test.'])
+    folder, losses = train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, notes=['Trained in a test.'], allow_missing_labels=True)
     card = read_card(folder)
-    assert len(losses) == card['steps'] == 3 and card['metrics'][-1]['set'] == 'own' and card['limits'][-1] == 'Trained in a test.'
+    assert len(losses) == card['steps'] == 3 and card['metrics'][-1]['set'] == 'own' and card['limits'][-2] == 'Trained in a test.'
     assert {row['use'] for row in card['data']} == {'trained', 'calibrated'}
     assert sum(row['rows'] for row in card['data']) == len(few_pairs())
     assert np.isfinite(TinyVerifier(folder).probabilities([('a', 'b')], store=False)).all()
@@ -167,7 +167,7 @@ def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tm
     load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
     own = training_data(tmp_path/'mine.parquet')
     train, held_out = (own.rows.filter(pl.col('split') == split) for split in ('train', 'dev'))
-    pairs, seen = oasis_pairs(own, load_verifier('cosine'), store=False), []
+    pairs, seen = oasis_pairs(own, load_verifier('cosine'), store=False, related=None, min_neutral=0), []
     monkeypatch.setattr(module, 'evidence_groups', lambda pairs: seen.append(pairs) or evidence_groups(pairs))
     folder, _ = train_verifier(pairs, tmp_path/'part', replace(SMALL, steps=2, batch_tokens=400), notes=['Mined by the cosine.'], own=own)
     used = seen[0]
@@ -192,9 +192,16 @@ def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tm
     assert {row['set'] for row in card['metrics']} == {'held out: mine.parquet (OASIS-shaped)'}
 
 
+def test_a_label_that_is_missing_stops_the_training_or_stands_on_the_card(tmp_path):
+    with pytest.raises(MissingLabel, match='label NEUT'): train_verifier(few_pairs(), tmp_path/'part', SMALL)
+    assert not (tmp_path/'part').exists()
+    folder, _ = train_verifier(few_pairs(), tmp_path/'part', SMALL, allow_missing_labels=True)
+    assert 'It never saw a pair labelled NEUT' in read_card(folder)['limits'][-1]
+
+
 def test_a_part_that_cannot_be_measured_leaves_nothing_in_its_place(tmp_path):
     def measure(verifier, dev): raise DataError('the set is not here')
-    with pytest.raises(DataError, match='not here'): train_verifier(few_pairs(), tmp_path/'part', SMALL, measure)
+    with pytest.raises(DataError, match='not here'): train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, allow_missing_labels=True)
     assert not (tmp_path/'part').exists()
 
 
