@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['RETRIEVER_PAIRS', 'THREE_LABELS', 'OPEN', 'STATED_ELSEWHERE', 'MADE_BY_A_BUILD', 'extraction_pairs',
-           'retriever_pairs', 'nli_triplets', 'related_passages', 'mine_neutral', 'MissingLabel', 'NoNeighbours',
-           'check_labels', 'without_neighbours', 'TrainingData', 'held_out_pages', 'training_data', 'token_counts',
-           'resource_sizes', 'rule_cells', 'built_shares', 'new_words', 'step_boxes']
+           'retriever_pairs', 'nli_triplets', 'related_passages', 'mine_neutral', 'MissingLabel', 'check_labels',
+           'without_neighbours', 'TrainingData', 'held_out_pages', 'training_data', 'token_counts', 'resource_sizes',
+           'rule_cells', 'built_shares', 'new_words', 'step_boxes']
 
 # %% ../../nbs/06_claims/03_training_views.ipynb #f43f52f1
 import shlex
@@ -174,9 +174,6 @@ THREE_LABELS = ('ENT', 'NEUT', 'CONTR')
 class MissingLabel(DataError):
     "Training pairs lack one of the three labels."
 
-class NoNeighbours(UserWarning):
-    "Data of OASIS' shape has no other passages of its pages."
-
 def check_labels(
     pairs: pl.DataFrame,  # with the columns split and label
     allow_missing: bool = False,  # train without a label all the same
@@ -185,8 +182,8 @@ def check_labels(
     counts = dict(pairs.filter(pl.col('split') != 'dev').group_by('label').len().iter_rows())
     missing = [label for label in THREE_LABELS if not counts.get(label)]
     if not missing: return []
-    mining = ('NEUT is mined from the other passages of each page (page_passages), which this data may not have: give the pages '
-              '(data_sets.with_page_passages), mine among other pages (neutral_from=corpus), or')
+    mining = ('NEUT is mined from the other passages of each page (page_passages), which this data may not have: give these, mine among '
+              'other pages (neutral_from=corpus), or')
     if not allow_missing:
         raise MissingLabel(f'there are no training pairs with the label {" or ".join(missing)} (found {counts}): a verifier trained on '
                            f'these never gives it. {mining if "NEUT" in missing else "Give such pairs, or"} ask for it with '
