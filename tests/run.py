@@ -102,6 +102,11 @@ def papers() -> None:
         if missing: raise AssertionError(f'no results of {missing}')
 
 
+def tour() -> None:
+    "What `make reproduce` runs; most of what it asks was asked just before."
+    with tempfile.TemporaryDirectory() as folder: reproduce(Path(folder)/'figures', '--tour')
+
+
 BENCHES = {  # sizes at which nothing is timed well
     'categoriser': 'max_cases: 40\nask: 0',
     'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
@@ -185,7 +190,7 @@ def readme() -> None:
     call(sys.executable, 'tests/readme.py', '--check')
 
 
-STEPS = (lint, types, exported, clean, units, library, papers, bench, audit, results, readme)
+STEPS = (lint, types, exported, clean, units, library, papers, tour, bench, audit, results, readme)
 
 
 def main(names: list[str]) -> int:

@@ -107,6 +107,11 @@ def test_baselines_are_what_the_judge_says_of_them(study):
     for name, cell in over.items(): assert cell['ours'] == pytest.approx(f1[name] - best) and cell['n'] == 6
 
 
+def test_one_row_has_a_table_without_contrasts(study):
+    cells = localization_cells('final/table4', replace(study, limit=1), ['detector'])
+    assert cells.filter(pl.col('column').str.ends_with('F1'), status='measured').height and cells.filter(is_contrast()).is_empty()
+
+
 def test_contrasts_are_differences_of_the_table(study):
     cells = localization_cells('final/table4', study, ['detector'])
     f1 = dict(cells.filter(column='detector F1').select('row', 'ours').iter_rows())
