@@ -242,6 +242,9 @@ def _random_claims(study: Study, model: str) -> tuple[Method, str]:
     rejected, source = rejected_claims_method(study, model)
     return RandomClaims(rejected), source
 
+def _baseline(title: str, method: Method|Callable[[Study, str], tuple[Method, str]]) -> TableRow:
+    return TableRow(f'{BASELINE_ROW}{title}', method, asks_for_errors=False, baseline=True)
+
 TABLE_ROWS = {
     'zero_shot': TableRow('Zero-Shot', _selected('zero_shot')),
     'few_shot': TableRow('Few-Shot', _selected('few_shot')),
@@ -254,11 +257,12 @@ TABLE_ROWS = {
     'oracle_cot': TableRow('Oracle + CoT', _selected('cot'), 'oracle'),
     'oracle_cot_hint': TableRow('Oracle + CoT&Hint', _hinted, 'oracle', hint=True),
     'rejected_claims': TableRow('Rejected claims', rejected_claims_method, asks_for_errors=False),
-} | {key: TableRow(f'{BASELINE_ROW}{title}', method, asks_for_errors=False, baseline=True) for key, title, method in (
-    ('nothing_found', 'nothing found', NOTHING_FOUND), ('vague_constant', 'one vague sentence', VAGUE_CONSTANT),
-    ('every_sentence', 'every sentence', EVERY_SENTENCE), ('every_claim', 'every claim', _every_claim),
-    ('other_gold', "another summary's gold", OtherGold()), ('random_claims', 'claims rejected at random', _random_claims))}
-
+    'nothing_found': _baseline('nothing found', NOTHING_FOUND),
+    'vague_constant': _baseline('one vague sentence', VAGUE_CONSTANT),
+    'every_sentence': _baseline('every sentence', EVERY_SENTENCE),
+    'every_claim': _baseline('every claim', _every_claim),
+    'other_gold': _baseline("another summary's gold", OtherGold()),
+    'random_claims': _baseline('claims rejected at random', _random_claims)}
 
 # %% ../../../nbs/17_studies/01_final/01_study.ipynb #rows-lookup
 METHODS = {key: row.title for key, row in TABLE_ROWS.items() if not row.baseline}
