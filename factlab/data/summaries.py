@@ -97,6 +97,7 @@ def _xsum_articles(articles: Path|str|None, download: bool) -> pl.DataFrame:
 
 # %% ../../nbs/01_data/03_summaries.ipynb #c13
 class XSumFaith(NamedTuple):
+    "XSumFaith's two tables."
     spans: pl.DataFrame  # schema XSUM_SPANS
     factuality: pl.DataFrame  # schema XSUM_FACTUALITY
 

@@ -36,14 +36,28 @@ from .identity import method_spec
 class Method(Protocol):
     "Whatever turns rows and a model into one row of answers each. May also have `settings` and `version`."
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        "As runs and manifests have it."
+        ...
+
     @property
-    def prompts(self) -> tuple[Prompt, ...]: ...
+    def prompts(self) -> tuple[Prompt, ...]:
+        "All that it may ask; empty where it asks no model."
+        ...
+
     @property
-    def max_tokens(self) -> int: ...
+    def max_tokens(self) -> int:
+        "The most tokens of an answer."
+        ...
+
     @property
-    def schema(self) -> Schema: ...  # of what it predicts; see `answer_schema`
-    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame: ...
+    def schema(self) -> Schema:
+        "Of what it predicts; see `answer_schema`."
+        ...
+
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
+        "One row for each of the rows, in their order, as the schema has it. What failed or cannot be read says so in `status`."
+        ...
 
 # %% ../../nbs/05_runs/01_runs.ipynb #c6
 def run_spec(

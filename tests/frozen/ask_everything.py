@@ -84,8 +84,8 @@ from factlab.studies.final.illustrations import ASK_QUESTIONS, known_example, pi
 from factlab.studies.final.localization import localization_counts, localization_scores
 from factlab.studies.final.probes import counterfactual_detections, missed_questions, ptrue_probes, question_example
 from factlab.studies.final.repeats import repeat_counts
-from factlab.studies.final.study import METHODS, matches, predictions, verdicts
 from factlab.studies.final.study import Study as FinalStudy
+from factlab.studies.final.study import matches, predictions, verdicts
 from factlab.studies.oasis.study import Study as OasisStudy
 from factlab.studies.oasis.study import judge_answers, verifier_answers
 from factlab.studies.oasis.tables import score_answers
@@ -325,13 +325,16 @@ def localizing(store, folder, model) -> dict:
                       for which in ('zero_shot1', 'cot2')}
     return out
 
+METHODS = ('zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 'classifier_cot_hint', 'oracle_cot',
+           'oracle_cot_hint', 'rejected_claims')  # the rows of that factlab; a later one has nothing to be compared with
+
 def final_study(store, folder, model) -> dict:
     "FINAL's experiment with every method, and what its other exhibits ask."
     study = FinalStudy('sample', judge=NAME, limit=2, verifier=TINY, store=store)
     out = {'predictions': {method: predictions(study, method, NAME) for method in METHODS},
            'matches': {method: matches(study, method, NAME) for method in METHODS}}
     out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')},
-            'scores': localization_scores(study, NAME), 'counts': localization_counts(study, NAME)}
+            'scores': localization_scores(study, NAME, METHODS), 'counts': localization_counts(study, NAME, METHODS)}
     out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
     out |= {'known': {key: value for key, value in known_example(study).items() if key != 'right'}, 'pipeline': pipeline_example(study, NAME, max_summaries=2),
             'representations': representations(study, NAME)}

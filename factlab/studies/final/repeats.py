@@ -19,7 +19,7 @@ import polars as pl
 from ...audit.recomputed import recomputed_cells
 from ...core.core import UsageError
 from ...localization.matching import MatchingJudge, ModelJudge
-from ...localization.methods import BINARY, DECOMPOSE, Binary, FactScore, forced_verdicts, hinted
+from ...localization.methods import BINARY, DECOMPOSE, STYLES, Binary, FactScore, forced_verdicts, hinted
 from ...measures.metrics import matching_scores
 from ...measures.noise import Rate, corrected_scores, expected_matches, judge_noise, noise_draws
 from ...measures.ranking import rank_ranges, shared_ranks
@@ -32,7 +32,7 @@ from ...reports.significance import mark_cells
 from ...reports.tables import CELLS
 from ..base import check_whole_number
 from .localization import localization_counts, over_baseline_cells, unread_as_missed
-from .study import BASELINES, METHODS, STYLES, Study, rejected_claims_method, select_variant, verdicts
+from .study import BASELINES, METHODS, Study, rejected_claims_method, select_variant, table_row, verdicts
 
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c4
 def another_run(
@@ -71,18 +71,19 @@ def _make_choices(study: Study, models: Sequence[str], methods: Sequence[str]) -
     for model in models:
         for style in STYLES:
             if any(style in method for method in methods): select_variant(study, style, model)
-        if any('_cot' in method for method in methods): verdicts(study, 'classifier', model)
+        if any(table_row(method).first_step for method in methods): verdicts(study, 'classifier', model)
         if 'rejected_claims' in methods: rejected_claims_method(study, model)
 
 def _first_questions(study: Study, model: str, methods: Sequence[str]) -> list[tuple[Prompt, int, list[dict]]]:
     "Prompts that depend on no other answer, how long their answers may be, and the rows that every run asks them about."
     rows = study.rows('test').select('text', 'summary', 'gold').to_dicts()
-    listing = {'cot' if method.endswith('_cot') else method for method in methods}
+    chosen = {method: table_row(method) for method in methods}
+    listing = {'cot' if row.first_step and not row.hint else method for method, row in chosen.items()}
     variants = [select_variant(study, style, model) for style in STYLES if style in listing]
     asked = [(variant.prompt, variant.max_tokens, rows) for variant in variants]
     if 'factscore' in methods: asked.append((DECOMPOSE, FactScore.max_tokens, rows))
-    if any(method.startswith('self_') for method in methods): asked.append((BINARY, Binary.max_tokens, rows))
-    if any(method.endswith('_hint') for method in methods):  # the oracle flags these rows in every run
+    if any(row.first_step == 'self' for row in chosen.values()): asked.append((BINARY, Binary.max_tokens, rows))
+    if any(row.hint for row in chosen.values()):  # the oracle flags these rows in every run
         hint = hinted(select_variant(study, 'cot', model))
         asked.append((hint.prompt, hint.max_tokens, [row for row in rows if row['gold']]))
     return asked
@@ -126,7 +127,7 @@ def repeat_counts(
 
 def _run_counts(study: Study, model: str, methods: Sequence[str]) -> pl.DataFrame:
     counts = localization_counts(study, model, methods)
-    asked = [METHODS[method] for method in methods if method.startswith('self_')]
+    asked = [METHODS[method] for method in methods if table_row(method).first_step == 'self']
     if not asked: return counts.with_columns(forced=pl.lit(None, pl.Boolean))
     said = verdicts(study, 'self', model)
     forced = pl.DataFrame({'method': asked}).join(said.select('id').with_columns(forced=forced_verdicts(said)), how='cross')

@@ -1,18 +1,25 @@
 """FINAL's study on a scripted detector with known faults: choices, first steps, every method, matches, replaced studies and dry runs."""
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import polars as pl
 import pytest
 
-from factlab.core.core import DataError, UsageError
+from factlab.core.core import DataError, Schema, UsageError
 from factlab.data.datasets import load, load_sample
+from factlab.localization.methods import PREDICTIONS
+from factlab.models.asking import answers_frame
 from factlab.models.interface import ScriptedModel
 from factlab.studies import base
 from factlab.studies.final.example import UNREADABLE, OverlapVerifier, clauses, detector_answer, scripted_parts
+from factlab.studies.final.localization import localization_cells
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import (
-    METHODS,
+    TABLE_ROWS,
     Study,
+    TableRow,
+    asked_prompts,
+    forced_count,
     load_labelled,
     matches,
     method_run,
@@ -23,6 +30,8 @@ from factlab.studies.final.study import (
 )
 
 STYLES = ('zero_shot', 'few_shot', 'cot')
+METHODS = (*STYLES, 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 'classifier_cot_hint', 'oracle_cot', 'oracle_cot_hint',
+           'rejected_claims')  # which the script answers; a row more is no concern of these tests
 
 
 @pytest.fixture
@@ -140,6 +149,32 @@ def test_every_method_lists_what_the_script_says(study, method):
 def windows(text: str) -> list[str]:
     from factlab.localization.classifiers import text_windows
     return text_windows(text)
+
+
+@dataclass(frozen=True)
+class Opening:
+    "Reports the first word of the summary, under the name of a baseline."
+    name: str = 'every_sentence'
+    prompts: tuple = ()
+    max_tokens: int = 1
+    schema: ClassVar[Schema] = PREDICTIONS
+
+    def predict(self, rows, model, store=None, *, seed=0, repeat=0):
+        return answers_frame(PREDICTIONS, rows, [('ok', '', [summary.split()[0]]) for summary in rows['summary']], [[]]*rows.height)
+
+
+@pytest.mark.parametrize('method', [Opening(), lambda study, model: (Opening(), model)])
+def test_one_entry_is_a_row(study, parts, monkeypatch, method):
+    monkeypatch.setitem(TABLE_ROWS, 'opening', TableRow('Opening', method, asks_for_errors=False))
+    baseline, found = predictions(study, 'every_sentence', 'detector'), predictions(study, 'opening', 'detector')
+    assert found['predicted'].to_list() == [[document['summary'].split()[0]] for document in documents('test')]
+    assert not baseline.equals(found)  # equal names, two methods
+    assert asked_prompts(study, 'opening', 'detector') == () and forced_count(study, 'opening', 'detector') is None
+    assert not parts['detector'].asked
+    cells = localization_cells('final/table4', study, ['detector'], ['rejected_claims', 'opening', 'zero_shot'], few=2)
+    scored = dict(cells.filter(row='Opening').select('column', 'n').iter_rows())
+    assert scored['detector F1'] == 4 and scored['detector on 2 rows F1'] == 2  # it is cheap, so it has all rows too
+    assert cells.filter(column='detector F1', row='Zero-Shot').is_empty()
 
 
 def test_an_unknown_method_is_named(study):
