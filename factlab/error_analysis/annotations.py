@@ -4,8 +4,10 @@
 
 # %% auto #0
 __all__ = ['RESERVED', 'MISSED_SCHEME', 'FALSE_ALARM_SCHEME', 'REVIEW_SCHEME', 'ITEMS', 'ITEM_LABELS', 'ITEM_ADDRESS', 'Key',
-           'OASIS_FORMS', 'Label', 'LabelScheme', 'labels_frame', 'CurrentLabels', 'LabelReader', 'LabelFile',
-           'write_labels', 'read_labels', 'error_labels', 'from_error_labels', 'OasisTask', 'read_oasis', 'write_oasis']
+           'ITEM_PROPOSALS', 'OASIS_FORMS', 'Label', 'LabelScheme', 'with_proposer', 'labels_frame', 'CurrentLabels',
+           'LabelReader', 'LabelFile', 'write_labels', 'read_labels', 'error_labels', 'from_error_labels',
+           'write_final', 'read_final', 'category_proposals', 'OasisTask', 'read_oasis', 'write_oasis', 'task_of',
+           'read_oasis_file']
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c2
 import csv
@@ -21,11 +23,11 @@ from typing import NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, replacing
-from .categories import CATEGORIES, ERROR_LABELS, guarded_cells, plain_cells
+from .categories import CATEGORIES, ERROR_LABELS, PROPOSALS, check_labels, guarded_cells, plain_cells
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c4
 RESERVED = {'n': 'next row', 'p': 'previous row', 'j': 'next row', 'k': 'previous row',
-            '.': 'next item', ',': 'previous item', 'u': 'undo'}  # keys that the workbench needs itself
+            '.': 'next item', ',': 'previous item', 'u': 'undo', ' ': 'accept the proposal'}  # keys that the workbench needs itself
 
 class Label(NamedTuple):
     "One choice of an annotator."
@@ -78,20 +80,28 @@ ITEMS = Schema('items', {
     'unit': pl.String,    # 'gold:0', 'predicted:2', 'claim 3'
     'kind': pl.String,    # 'missed', 'invented', 'matched', 'claim'
     'text': pl.String}, open=True)
-ITEM_LABELS = Schema('labels', {**ITEMS.columns, 'scheme': pl.String, 'label': pl.String, 'annotator': pl.String, 'time': pl.String})
+ITEM_LABELS = Schema('labels', {**ITEMS.columns, 'scheme': pl.String, 'label': pl.String, 'annotator': pl.String, 'time': pl.String,
+                                'proposed_by': pl.String})  # what proposed the label that the annotator accepted; '' for one's own choice
 ITEM_ADDRESS = ('source', 'row', 'unit')
+
+def with_proposer(labels: pl.DataFrame) -> pl.DataFrame:
+    "The labels with the column `proposed_by`, blank where a file is older than it."
+    if 'proposed_by' not in labels.columns: labels = labels.with_columns(proposed_by=pl.lit(''))
+    return labels.with_columns(pl.col('proposed_by').cast(pl.String).fill_null(''))
 
 def labels_frame(records: Iterable[Mapping]) -> pl.DataFrame:  # schema ITEM_LABELS
     "Labels as a frame, sorted by address, scheme and annotator, so that equal labels are equal files."
     def whole(text: str) -> str: return text.encode('utf-8', 'replace').decode()  # a frame holds no half of a surrogate pair
-    rows = [{column: whole(record[column]) for column in ITEM_LABELS.columns} for record in records]
+    rows = [{column: whole(record.get(column, '') if column == 'proposed_by' else record[column]) for column in ITEM_LABELS.columns}
+            for record in records]
     return ITEM_LABELS.frame(rows).sort(*ITEM_ADDRESS, 'scheme', 'annotator')
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c11
-def _record(item: Mapping, scheme: str, label: str|None, annotator: str) -> dict:
+def _record(item: Mapping, scheme: str, label: str|None, annotator: str, proposed_by: str = '') -> dict:
     if not annotator.strip(): raise UsageError('who is labelling? Give the annotator a name first')
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec='milliseconds')
-    return {name: item[name] for name in ITEMS.columns} | {'scheme': scheme, 'label': label, 'annotator': annotator, 'time': now}
+    about = {'scheme': scheme, 'label': label, 'annotator': annotator, 'time': now, 'proposed_by': proposed_by}
+    return {name: item[name] for name in ITEMS.columns} | about
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c14
 def _append(path: Path, records: Sequence[Mapping]) -> None:
@@ -130,9 +140,10 @@ class CurrentLabels:
         try:
             record = json.loads(line)
             key = tuple(record[name] for name in ('annotator', 'scheme', *ITEM_ADDRESS))
+            record.setdefault('proposed_by', '')
             texts = [record[name] for name in ITEM_LABELS.columns if name != 'label']
             if not all(isinstance(text, str) for text in texts) or not isinstance(record['label'], str|None): raise TypeError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             self.faults += 1
             return
         done = self._done.setdefault(record['annotator'], [])
@@ -146,7 +157,7 @@ class CurrentLabels:
         if not (done := self._done.get(annotator)): return None
         key, before = done[-1]
         item = before or self._current.get(key) or dict(zip(ITEM_ADDRESS, key[2:], strict=True)) | {'kind': '', 'text': ''}
-        return _record(item, key[1], before and before['label'], annotator) | {'undo': True}
+        return _record(item, key[1], before and before['label'], annotator, before['proposed_by'] if before else '') | {'undo': True}
 
     def label_of(self, item: Mapping, scheme: str, annotator: str) -> str|None:
         "The label that this annotator gave."
@@ -157,6 +168,15 @@ class CurrentLabels:
         "Label by annotator, without one's own."
         address = tuple(item[name] for name in ITEM_ADDRESS)
         return {key[0]: record['label'] for key, record in self._current.items() if key[1:] == (scheme, *address) and key[0] != annotator}
+
+    def proposer_of(self, item: Mapping, scheme: str, annotator: str) -> str:
+        "What proposed the label that this annotator accepted; '' where there is no label, or nothing proposed it."
+        record = self._current.get((annotator, scheme, *(item[name] for name in ITEM_ADDRESS)))
+        return record['proposed_by'] if record else ''
+
+    def accepted(self, annotator: str) -> int:
+        "How many of this annotator's labels are accepted proposals."
+        return sum(key[0] == annotator and bool(record['proposed_by']) for key, record in self._current.items())
 
     def labelled(self, annotator: str|None = None) -> set[tuple[str, ...]]:  # (scheme, source, row, unit)
         "What has a label, of one annotator or of any."
@@ -200,10 +220,11 @@ class LabelFile(LabelReader):
         scheme: LabelScheme,
         label: str|None,  # None takes a label back
         annotator: str,
+        proposed_by: str = '',  # what proposed it, where the annotator accepted a proposal
     ) -> dict:  # the record as saved
         "Save one label. Raises `UsageError` for a label that the scheme does not have, `DataError` when it cannot be saved."
         if label is not None: scheme.check(label)
-        record = _record(item, scheme.name, label, annotator)
+        record = _record(item, scheme.name, label, annotator, proposed_by)
         self._save([record])
         return record
 
@@ -222,7 +243,7 @@ class LabelFile(LabelReader):
     def add(self, labels: pl.DataFrame) -> int:  # how many were new or different
         "Take labels in from elsewhere (schema ITEM_LABELS), all or none; those that stand here already are not added again."
         self.refresh()
-        rows = ITEM_LABELS.check(labels, 'the labels').to_dicts()
+        rows = ITEM_LABELS.check(with_proposer(labels), 'the labels').to_dicts()
         for row in rows:
             if any(row[name] is None for name in ITEM_LABELS.columns):
                 raise DataError(f'a label of row {row["row"]!r} lacks a value: every column of {ITEM_LABELS.name} is needed')
@@ -244,7 +265,7 @@ def write_labels(
     path: Path|str,  # its ending says the format
 ) -> Path:
     "Write labels to a table in one step. Raises `UsageError` on an ending that is not known."
-    path, labels = Path(path), ITEM_LABELS.check(labels, 'the labels')
+    path, labels = Path(path), ITEM_LABELS.check(with_proposer(labels), 'the labels')
     writers = {'.jsonl': lambda target: labels.write_ndjson(target), '.csv': lambda target: guarded_cells(labels).write_csv(target),
                '.tsv': lambda target: guarded_cells(labels).write_csv(target, separator='\t'),
                '.parquet': lambda target: labels.write_parquet(target)}
@@ -256,7 +277,7 @@ def write_labels(
 def read_labels(
     path: Path|str,
 ) -> pl.DataFrame:  # schema ITEM_LABELS
-    "Read what `write_labels` wrote. Raises `DataError` when the file has other columns."
+    "Read what `write_labels` wrote, also before there were proposals. Raises `DataError` when the file has other columns."
     path, types = Path(path), dict(ITEM_LABELS.columns)
     readers = {'.jsonl': lambda: pl.read_ndjson(path, schema=types), '.csv': lambda: plain_cells(pl.read_csv(path, infer_schema=False)),
                '.tsv': lambda: plain_cells(pl.read_csv(path, infer_schema=False, separator='\t', truncate_ragged_lines=False)),
@@ -265,7 +286,7 @@ def read_labels(
     try: frame = readers[path.suffix]()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise DataError(f'{path} cannot be read as labels: {str(error).splitlines()[0]:.200}') from None
-    return ITEM_LABELS.check(frame, str(path)).with_columns(pl.col('text').fill_null(''))
+    return ITEM_LABELS.check(with_proposer(frame), str(path)).with_columns(pl.col('text').fill_null(''))
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c34
 def error_labels(
@@ -273,25 +294,70 @@ def error_labels(
     schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
 ) -> pl.DataFrame:  # schema ERROR_LABELS
     "The labels of FINAL's error analysis: missed errors and false alarms with their category."
-    wanted = ITEM_LABELS.check(labels).filter(pl.col('scheme').is_in([scheme.name for scheme in schemes]))
-    return ERROR_LABELS.check(wanted.select(run='source', id='row', unit='unit', side='kind', description='text', category='label',
-                                            annotator='annotator'))
+    return ERROR_LABELS.check(_as_errors(labels, schemes).drop('proposed_by'))
+
+def _as_errors(labels: pl.DataFrame, schemes: Sequence[LabelScheme]) -> pl.DataFrame:
+    wanted = ITEM_LABELS.check(with_proposer(labels)).filter(pl.col('scheme').is_in([scheme.name for scheme in schemes]))
+    return wanted.select(run='source', id='row', unit='unit', side='kind', description='text', category='label', annotator='annotator',
+                         proposed_by='proposed_by')
 
 def from_error_labels(
-    frame: pl.DataFrame,  # schema ERROR_LABELS
+    frame: pl.DataFrame,  # schema ERROR_LABELS; perhaps with proposed_by
     schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
     time: str = '',  # the moment that the labels shall carry
 ) -> pl.DataFrame:  # schema ITEM_LABELS
     "The way back. Raises `DataError` for a side or a category that no scheme has."
     sides = {kind: scheme for scheme in schemes for kind in scheme.on}
-    for side, category in ERROR_LABELS.check(frame, 'the error labels').select('side', 'category').unique().iter_rows():
+    frame = with_proposer(frame)
+    for side, category in ERROR_LABELS.check(frame.drop('proposed_by'), 'the error labels').select('side', 'category').unique().iter_rows():
         if side not in sides: raise DataError(f'a label has the side {side!r}: expected {" or ".join(sides)}')
         if category not in (names := [label.name for label in sides[side].labels]):
             raise DataError(f'{category!r} is no category of {side} errors: {", ".join(names)}')
     scheme = pl.col('side').replace_strict({side: scheme.name for side, scheme in sides.items()}, return_dtype=pl.String)
     return ITEM_LABELS.check(frame.select(source='run', row='id', unit='unit', kind='side', text='description', scheme=scheme,
-                                          label='category',
-                                     annotator='annotator', time=pl.lit(time)))
+                                          label='category', annotator='annotator', time=pl.lit(time), proposed_by='proposed_by'))
+
+def write_final(
+    labels: pl.DataFrame,  # schema ITEM_LABELS
+    path: Path|str,  # a .csv
+) -> int:  # how many labels there are in it
+    "Write the table of FINAL's error analysis to a file, in one step."
+    table, path = _as_errors(labels, (MISSED_SCHEME, FALSE_ALARM_SCHEME)), Path(path)
+    with replacing(path) as beside: beside.write_text(guarded_cells(table).write_csv(), encoding='utf-8')
+    return table.height
+
+def read_final(
+    path: Path|str,  # a .csv of `write_final`, or of anyone: run, id, unit, side, description, category, annotator
+) -> pl.DataFrame:  # schema ITEM_LABELS
+    "The labels of such a table. Raises `DataError` naming the file when it is none."
+    path = Path(path)
+    try: frame = plain_cells(pl.read_csv(path, infer_schema=False))
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise DataError(f'{path} cannot be read as error labels: {(str(error).splitlines() or [type(error).__name__])[0]:.200}') from None
+    checked, key = check_labels(frame, str(path)), ['run', 'id', 'unit', 'annotator']
+    proposed = with_proposer(frame).select(*key, 'proposed_by') if set(key) <= set(frame.columns) else None
+    if proposed is not None: checked = checked.join(proposed, on=key, how='left', maintain_order='left')
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec='milliseconds')
+    return from_error_labels(checked.with_columns(pl.col('description').fill_null('')), time=now)
+
+# %% ../../nbs/13_error_analysis/02_annotations.ipynb #c36q
+ITEM_PROPOSALS = Schema('item proposals', {**{name: pl.String for name in ITEM_ADDRESS}, 'scheme': pl.String, 'label': pl.String,
+                                           'by': pl.String,       # what proposes it
+                                           'reason': pl.String})  # '' where none is given
+
+def category_proposals(
+    proposals: pl.DataFrame,  # schema PROPOSALS, as `categories.propose` and `propose_by_model` give them
+    schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
+) -> pl.DataFrame:  # schema ITEM_PROPOSALS
+    "Proposed categories as the annotator takes them. What is undecided or could not be read proposes nothing."
+    sides = {kind: scheme for scheme in schemes for kind in scheme.on}
+    names = {side: [label.name for label in scheme.labels] for side, scheme in sides.items()}
+    decided = PROPOSALS.check(proposals).filter(status='ok').filter(pl.any_horizontal(
+        (pl.col('side') == side) & pl.col('category').is_in(known) for side, known in names.items()))
+    scheme = pl.col('side').replace_strict({side: scheme.name for side, scheme in sides.items()}, return_dtype=pl.String)
+    evidence = pl.when(pl.col('evidence') != '').then(pl.format(' · source: {}', 'evidence')).otherwise(pl.lit(''))
+    return ITEM_PROPOSALS.check(decided.select(source='run', row='id', unit='unit', scheme=scheme, label='category', by='annotator',
+                                               reason=pl.col('reason') + evidence))
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c37
 def _oasis(name: str, yes: str, no: str) -> LabelScheme:
@@ -303,16 +369,19 @@ class OasisTask(NamedTuple):
     name: str
     identifier: str  # of the line that holds the text; '' when each line is a pair of claims
     schemes: tuple[LabelScheme, ...]  # one for each column to fill in
+    also: tuple[str, ...] = ()  # other names that the line of the text has in files of others
 
 OASIS_FORMS = {task.name: task for task in (
-    OasisTask('claims', 'original.text', (_oasis('claims', 'The text states this claim.', 'It does not, or not so.'),)),
+    OasisTask('claims', 'original.text', (_oasis('claims', 'The text states this claim.', 'It does not, or not so.'),),
+              ('original_text', 'text')),
     OasisTask('falsification', '', (_oasis('falsification', 'The second claim says something new and untrue.',
                                            'It means the same as the first, or is not untrue.'),)),
     OasisTask('factual_text', 'paraphrase',
               (_oasis('factual_text/meaning', 'The paraphrase keeps what the claim says.', 'The claim is lost or changed.'),
                                              _oasis('factual_text/wording', 'It is put in other words.', 'It is put in the same words.'))),
     OasisTask('unfactual_text', 'unfactual.text',
-              (_oasis('unfactual_text', 'The text reports the claim as it stands.', 'It does not, or mends what is untrue in it.'),)))}
+              (_oasis('unfactual_text', 'The text reports the claim as it stands.', 'It does not, or mends what is untrue in it.'),),
+              ('unfactual_text', 'original_text')))}  # as in Table E.4
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c39
 def read_oasis(
@@ -322,40 +391,59 @@ def read_oasis(
     annotator: str = 'imported',
 # items (schema ITEMS, with `context`: the text or the first claim) and the labels that are filled in
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    "Items and labels of one of OASIS's forms. Raises `DataError` with the line where it is not one."
-    form = _form(task)
-    items, labels = [], []
-    for number, instance in enumerate(_instances(content)):
-        texts = [cells[1] for _, cells in instance if form.identifier and cells[0] == form.identifier]
+    "Items and labels of one of OASIS's forms. Raises `DataError` with the file's name and the line where it is not one."
+    form, items, labels, first = _form(task), [], [], 1
+    for number, instance in enumerate(_instances(content, source)):
+        texts = [cells for _, cells in instance if form.identifier and cells[0].strip() in (form.identifier, *form.also)]
         if form.identifier and len(texts) != 1:
             raise DataError(f'{source}: instance {number + 1} has {len(texts)} lines called {form.identifier!r}, expected 1')
-        for line, cells in instance:
-            if form.identifier and cells[0] == form.identifier: continue
-            unit = cells[0] if form.identifier else f'pair {line}'
-            text, context = (cells[1], texts[0]) if form.identifier else (cells[1], cells[0])
-            item = {'source': source, 'row': str(number), 'unit': unit, 'kind': task, 'text': text, 'context': context}
+        if texts and len(instance) == 1: raise DataError(f'{source}: instance {number + 1} has a text and no claims')
+        whole = _marks(form, texts[0], source, instance[0][0]) if texts else []
+        if set(whole) - {'', 'd'}: raise DataError(f'{source}: the text of instance {number + 1} is marked: only d, left out, is for texts')
+        for place, (line, cells) in enumerate(instance, first):
+            if texts and cells is texts[0]: continue
+            text, context = (cells[1], texts[0][1]) if texts else (cells[1], cells[0])
+            item = {'source': source, 'row': str(number), 'unit': cells[0] if texts else f'pair {place}', 'kind': task, 'text': text,
+                    'context': context}
             items.append(item)
-            for scheme, mark in zip(form.schemes, [*cells[2:], '', ''], strict=False):
-                if not mark.strip(): continue
-                if scheme.by_key(mark.strip()) is None: raise DataError(f'{source}, line {line}: the mark {mark!r} is none of v, x, d')
-                labels.append(item | {'scheme': scheme.name, 'label': mark.strip().lower(), 'annotator': annotator, 'time': ''})
+            marks = ['d']*len(form.schemes) if 'd' in whole else _marks(form, cells, source, line)
+            labels += [item | {'scheme': scheme.name, 'label': mark, 'annotator': annotator, 'time': ''}
+                       for scheme, mark in zip(form.schemes, marks, strict=True) if mark]
+        first += len(instance) + 1
     frame = pl.DataFrame(items, schema=dict(ITEMS.columns) | {'context': pl.String}, orient='row')
+    if frame.is_empty(): raise DataError(f'{source} holds no instances: expected lines of tab-separated values')
     if frame.select(*ITEM_ADDRESS).is_duplicated().any():
         raise DataError(f'{source}: two lines of one instance have the same identifier: give each claim its own')
     return frame, labels_frame(labels)
 
+# %% ../../nbs/13_error_analysis/02_annotations.ipynb #c39b
 def _form(task: str) -> OasisTask:
     if task not in OASIS_FORMS: raise UsageError(f'OASIS has no task {task!r}: {", ".join(OASIS_FORMS)}')
     return OASIS_FORMS[task]
 
-def _instances(content: str) -> list[list[tuple[int, list[str]]]]:
+def _marks(form: OasisTask, cells: Sequence[str], source: str, line: int) -> list[str]:
+    "The marks of a line, one for each column to fill in; '' where there is none."
+    given, more = [cell.strip() for cell in cells[2:2 + len(form.schemes)]], cells[2 + len(form.schemes):]
+    if any(cell.strip() for cell in more):
+        raise DataError(f'{source}, line {line}: {len(cells)} columns, expected {2 + len(form.schemes)}')
+    for mark in given:
+        if mark and mark.lower() not in 'vxd': raise DataError(f'{source}, line {line}: the mark {mark!r:.40} is none of v, x, d')
+    return [mark.lower() for mark in given] + ['']*(len(form.schemes) - len(given))
+
+_HEADINGS = ('identifier', 'original claim')  # first cells of a heading
+
+def _instances(content: str, source: str) -> list[list[tuple[int, list[str]]]]:
     "Lines of each instance with their numbers; a heading is left out."
     groups: list[list] = [[]]
-    for line, cells in enumerate(csv.reader(io.StringIO(content, newline=''), delimiter='\t'), 1):
-        if not any(cell.strip() for cell in cells): groups.append([])
-        elif cells[0].strip().lower() in ('identifier', 'original claim'): continue
-        elif len(cells) < 2: raise DataError(f'line {line} has one column: expected columns separated by tabs')
-        else: groups[-1].append((line, cells))
+    reader, line, begun = csv.reader(io.StringIO(content.removeprefix('\ufeff'), newline=''), delimiter='\t'), 1, False
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells): groups.append([])
+            elif not begun and cells[0].strip().lower() in _HEADINGS: pass
+            elif len(cells) < 2: raise DataError(f'{source}, line {line} has one column: expected columns separated by tabs')
+            else: groups[-1].append((line, cells))
+            begun, line = begun or any(cells), reader.line_num + 1
+    except csv.Error as error: raise DataError(f'{source}, line {line} cannot be read as tab-separated values: {error}') from None
     return [group for group in groups if group]
 
 # %% ../../nbs/13_error_analysis/02_annotations.ipynb #c41
@@ -365,17 +453,51 @@ def write_oasis(
     task: str,
     annotator: str,  # whose labels are filled in
 ) -> str:  # the tab-separated file
-    """One of OASIS's forms, filled in as far as there are labels.
+    """One of OASIS's forms, filled in as far as there are labels. Raises `DataError` for an item without any text.
 
     Its texts stay as they are, so that it is the same file. Cells that begin with = are not guarded: import the columns as text."""
     form, mine = _form(task), labels.filter(pl.col('annotator') == annotator)
     marks = {(row['scheme'], *(row[name] for name in ITEM_ADDRESS)): row['label'] for row in mine.iter_rows(named=True)}
-    out = io.StringIO(newline='')
-    writer = csv.writer(out, delimiter='\t', lineterminator='\n')
-    for number, (_, group) in enumerate(items.group_by('source', 'row', maintain_order=True)):
-        if number: out.write('\n')
-        if form.identifier: writer.writerow([form.identifier, group['context'][0], *['']*len(form.schemes)])
+    blocks = []
+    for _, group in items.group_by('source', 'row', maintain_order=True):
+        block = [[form.identifier, group['context'][0], *['']*len(form.schemes)]] if form.identifier else []
         for item in group.iter_rows(named=True):
             filled = [marks.get((scheme.name, *(item[name] for name in ITEM_ADDRESS)), '') for scheme in form.schemes]
-            writer.writerow([item['unit'] if form.identifier else item['context'], item['text'], *filled])
-    return out.getvalue()
+            block.append([item['unit'] if form.identifier else item['context'], item['text'], *filled])
+            if not any(cell.strip() for cell in block[-1][:2]):
+                raise DataError(f'{item["unit"]} of row {item["row"]} has no text: an empty line ends an instance in this form')
+        blocks.append(''.join(map(_tabbed, block)))
+    like_heading = not form.identifier and blocks and items['context'][0].strip().lower() in _HEADINGS  # it must not be taken for one
+    heading = 'Original claim\tUnfactual claim\tAnnotation\n' if like_heading else ''
+    return heading + '\n'.join(blocks)
+
+def _tabbed(cells: Sequence[str]) -> str:
+    "A line of tab-separated values; what breaks lines is quoted."
+    out = io.StringIO(newline='')
+    csv.writer(out, delimiter='\t', lineterminator='\r\n').writerow(cells)
+    return out.getvalue().removesuffix('\r\n') + '\n'
+
+# %% ../../nbs/13_error_analysis/02_annotations.ipynb #c45
+def task_of(
+    path: Path|str,
+    content: str,
+) -> str:  # a key of OASIS_FORMS
+    "Which form a file is: by its name, else by what it calls the text. Raises `UsageError` where neither says it."
+    if (stem := Path(path).stem.lower()) in OASIS_FORMS: return stem
+    first = {cells[0].strip() for group in _instances(content, str(path)) for _, cells in group}
+    own = [task.name for task in OASIS_FORMS.values() if task.identifier and task.identifier in first]
+    other = [task.name for task in OASIS_FORMS.values() if first & set(task.also)]
+    if len(found := own or other) == 1: return found[0]
+    raise UsageError(f'{path} may be any of OASIS\'s forms: say which task it is, {", ".join(OASIS_FORMS)}, or name the file so')
+
+def read_oasis_file(
+    path: Path|str,
+    task: str|None = None,  # `task_of` the file when None
+    annotator: str|None = None,  # the name of its folder when None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    "Items and labels of a form, as `read_oasis` gives them. Raises `DataError` naming the file when it cannot be read as one."
+    path = Path(path).expanduser()
+    try: content = path.read_bytes().decode('utf-8-sig')
+    except OSError as error: raise DataError(f'{path} cannot be read ({error.strerror}): give a form of tab-separated values') from None
+    except UnicodeDecodeError as error: raise DataError(f'{path} is not UTF-8 (byte {error.start}): save it as UTF-8') from None
+    return read_oasis(content, task or task_of(path, content), path.name, annotator or path.resolve().parent.name or 'imported')

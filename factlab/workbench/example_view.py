@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['OPEN_START', 'OPEN_AROUND', 'MAX_SHOWN', 'MAX_CARDS', 'marked_html', 'folded_html', 'EvidenceFinder', 'ErrorCards',
-           'pane_html', 'PartsView', 'ExampleView']
+           'links_html', 'pane_html', 'PartsView', 'ExampleView']
 
 # %% ../../nbs/18_workbench/03_example_view.ipynb #c2
 from collections.abc import Callable, Sequence
@@ -131,8 +131,8 @@ class ErrorCards(widgets.VBox):
         return _card_text(error, blind), f'error {error.number}, {ERROR_KINDS[error.kind]}'
 
     def look(self, error: Any, blind: bool) -> str:
-        "CSS classes of a card."
-        return colour_of(error.number)
+        "CSS classes of a card: the colour of its number, and hatched where it links what does not belong together."
+        return colour_of(error.number) + ' wrong'*(not blind and any(getattr(error, 'doubts', ())))
 
     def deal(self, errors: Sequence, blind: bool = False) -> None:
         "A card for each of these errors, up to `most`; `blind` hides their categories."
@@ -154,6 +154,19 @@ class ErrorCards(widgets.VBox):
 
     def mark(self, chosen: int|None) -> None:
         for number, button in enumerate(self.children, 1): (button.add_class if number == chosen else button.remove_class)('on')
+
+# %% ../../nbs/18_workbench/03_example_view.ipynb #c14l
+def links_html(errors: Sequence[Error], blind: bool = False) -> str:
+    "What the cards' signs and edges mean, and how many of the judge's links are known to be wrong. Nothing of the latter when blind."
+    if not errors: return ''
+    doubts = [doubt for error in errors for doubt in error.doubts if doubt]
+    kinds = ' · '.join(ERROR_KINDS[kind] for kind in dict.fromkeys(error.kind for error in errors))
+    meaning = f'{kinds}: as gold and model were matched. The edge has the colour of the number.'
+    signs = f'<details><summary>What the cards mean</summary> {meaning}</details>'
+    if blind or not doubts: return f'<p class="quiet">{signs}</p>'
+    counts = ', '.join(f'{doubts.count(doubt)} {escaped(doubt)}' for doubt in dict.fromkeys(doubts))
+    said = f'{counts}: the judge linked wrongly, or did not see a link. The right matching of these descriptions is known.'
+    return f'<p><mark class="wrong">hatched</mark> <span class="bad">✗</span> {said}</p><p class="quiet">{signs}</p>'
 
 # %% ../../nbs/18_workbench/03_example_view.ipynb #c16
 def _heading(row: dict, errors: Sequence[Error]) -> str:
@@ -243,7 +256,9 @@ class ExampleView(PartsView):
 
     def __init__(self, encoder: str|None = 'tiny', source: bool = True):
         self.spans: dict[int, list[tuple[int, int]]] = {}
+        self.legend = html_widget()
         super().__init__(ErrorCards, encoder, source)
+        self.columns.children[-1].children = [self.summary, self.cards, self.legend, self.note]
 
     @property
     def errors(self) -> list[Error]: return self.found
@@ -256,8 +271,13 @@ class ExampleView(PartsView):
         summary, text = (self.example['summary'][:MAX_SHOWN], self.example['text'][:MAX_SHOWN]) if self.example else ('', '')
         self.spans = {error.number: find_span(error, summary, text) for error in self.errors[:MAX_CARDS]}
 
+    def _blinded(self) -> None:
+        super()._blinded()
+        self.legend.value = links_html(self.errors, self.blind)
+
     def _draw(self) -> None:
         super()._draw()
+        self.legend.value = links_html(self.errors, self.blind)
         if self.example is None: return
         self.head.value = _heading(self.example, self.errors)
         marks = [Mark(a, b, number) for number, places in self.spans.items() for a, b in places]

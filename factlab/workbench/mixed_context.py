@@ -5,23 +5,27 @@
 # %% auto #0
 __all__ = ['SHORT', 'LABEL_LOOKS', 'RELATION_LOOKS', 'MAX_CLAIMS', 'MAX_METHODS', 'KEYS', 'legend_html', 'answers_html',
            'case_heading', 'ClaimCards', 'trace_html', 'knowledge_html', 'summary_html', 'CaseView', 'CaseFilters',
-           'method_counts', 'totals_html', 'CaseTable', 'CaseMoves', 'MixedContextWorkbench']
+           'method_counts', 'totals_html', 'CaseTable', 'GoldLabels', 'CaseMoves', 'MixedContextWorkbench']
 
 # %% ../../nbs/18_workbench/13_mixed_context.ipynb #4bf0ca73
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import ipywidgets as widgets
 import numpy as np
 import polars as pl
 import traitlets
 
+from ..core.core import FactlabError
 from ..mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from ..reports.theme import drawable
+from .annotator import Annotator
 from .example_view import ErrorCards, PartsView, folded_html, pane_html
 from .examples import Mark, cut, escaped
 from factlab.workbench.mixed_cases import (
     MAX_ENTRIES,
+    MIXED_SCHEME,
     OUTCOMES,
     RELATIONS,
     SHOW_MIXED,
@@ -36,10 +40,13 @@ from factlab.workbench.mixed_cases import (
     mixed_cases,
     relation_of,
     select_mixed,
+    summary_items,
+    write_gold_mixed,
 )
+from .page import labels_path
 from .responses import find_quoted
 from .table import Filters, RunTable
-from .widgets import STYLE, KeyField, colour_of, html_widget, labelled_button
+from .widgets import STYLE, KeyField, colour_of, html_widget, labelled_button, labelled_field
 
 # %% ../../nbs/18_workbench/13_mixed_context.ipynb #0d59f61e
 SHORT = {FACTUAL: 'factual', NON_FACTUAL: 'non-factual', NONE: 'none', UNNAMED: 'faithful, not factual'}  # labels in a narrow column
@@ -63,7 +70,7 @@ def legend_html() -> str:
             f'{line("Claims", labels)}{line("Evidence", relations)}{marks}{signs}<br><b>Keys</b> {keys}</details>')
 
 KEYS = {'n or j': 'next summary', 'p or k': 'previous summary', '.': 'next claim', ',': 'previous claim', 'm': 'claims of the next method',
-        'b': 'blind'}
+        'b': 'blind', '1 to 4': 'gold label', 'u': 'take the last label back'}
 
 # %% ../../nbs/18_workbench/13_mixed_context.ipynb #e093653e
 def answers_html(
@@ -331,23 +338,48 @@ def _short_answer(label: str|None, status: str, outcome: str) -> str:
     return f'{OUTCOMES[outcome][0]} {cut(status, 20) if outcome in ("unread", "missing") else SHORT.get(label, label or "")}'
 
 # %% ../../nbs/18_workbench/13_mixed_context.ipynb #10f58d4c
+class GoldLabels(Annotator):
+    "Labels summaries, and writes the gold labels to a file. Its keys are typed into the field of the page."
+
+    def __init__(self, cases: MixedCases, labels: Path|str, annotator: str|None, blind: bool):
+        self.cases = cases
+        super().__init__(summary_items(cases), [MIXED_SCHEME], labels, annotator, '', blind, alone=False)
+        _, undo, _, _, following, who, _, again = self.moves.children
+        self.target = labelled_field('Gold file', str(Path(labels).with_suffix(''))+ '-gold.jsonl', '420px')
+        self.write = labelled_button('Write gold', 'the labels on which all annotators agree, as a study reads them', self.write_gold)
+        self.moves.children = [undo, following, who, again]
+        self.moves.add_class('wrap')
+        gold = widgets.HBox([self.target, self.write])
+        gold.add_class('wrap')
+        self.children = [self.panel, self.moves, gold, self.status, self.help, self.exchange]
+
+    def write_gold(self) -> None:
+        "Write the file that is named, and say what is in it."
+        try: gold = write_gold_mixed(self.file.labels(), self.cases, self.target.value)
+        except (FactlabError, OSError) as error: return self._say(str(error), 'bad')
+        counts = ((gold.disputed, 'disputed'), (gold.unclear, 'unclear'), (gold.blank, 'without a text'))
+        left = [f'{count:,} {word}' for count, word in counts if count]
+        self._say(f'{gold.rows.height:,} gold labels written to {self.target.value}' + (f'; left out: {", ".join(left)}' if left else ''))
+
+# %% ../../nbs/18_workbench/13_mixed_context.ipynb #gl2
 class CaseMoves(widgets.HBox):
     "The row of controls that go from summary to summary and from claim to claim, and hide what is known."
 
-    def __init__(self, acts: Mapping[str, Callable[[], object]], blind: bool):  # acts by key: n, p, '.', ',' and m
+    def __init__(self, acts: Mapping[str, Callable[[], object]], blind: bool, other: Callable[[str], object] = lambda key: None):
         self.blind = widgets.Checkbox(blind, description='Blind', indent=False, layout=widgets.Layout(width='auto'),
                                       tooltip='hide the label, the marked span, all answers, and what methods concluded')
         keys = {**acts, 'j': acts['n'], 'k': acts['p'], 'b': lambda: setattr(self.blind, 'value', not self.blind.value)}
-        self.keyboard = KeyField(keys, lambda key: None)
+        self.keyboard = KeyField(keys, other)  # acts by key: n, p, '.', ',', m and u
         words = {'p': ('‹ p', 'summary before'), 'n': ('n ›', 'summary after'), ',': ('‹ ,', 'claim before'), '.': ('. ›', 'claim after'),
                  'm': ('m  Next method', 'the claims of the next method that has a trace')}
         super().__init__([self.keyboard, *(labelled_button(*words[key], acts[key]) for key in words), self.blind])
         self.add_class('wrap')
 
+# %% ../../nbs/18_workbench/13_mixed_context.ipynb #gl5
 class MixedContextWorkbench(widgets.VBox):
     """Summaries of mixed contexts to look at, through every method. Raises `DataError` when the frames do not fit together.
 
-    Parts: `table`, `view`, `moves`."""
+    Parts: `table`, `view`, `moves`, `gold`."""
 
     def __init__(self,
         rows: pl.DataFrame|MixedCases,  # schema MIXED: id, document, summary; where known split, label, start, end
@@ -355,22 +387,35 @@ class MixedContextWorkbench(widgets.VBox):
         traces: Mapping[str, pl.DataFrame]|None = None,  # by the method's name: schema TRACES
         knowledge: pl.DataFrame|None = None,  # entity, aliases, description, text
         blind: bool = False,  # hide label, span, answers, and what methods concluded
+        labels: Path|str|None = None,  # file of gold labels; labels/<run>.jsonl in factlab's home folder when None
+        annotator: str|None = None,  # the login name when None
     ):
         self.cases = rows if isinstance(rows, MixedCases) else mixed_cases(rows, predictions, traces, knowledge)
         self.table, self.view = CaseTable(self.cases), CaseView(self.cases)
+        self.gold = GoldLabels(self.cases, labels or labels_path(self.cases.run), annotator, blind)
         self.moves = CaseMoves({'n': lambda: self.table.step(1), 'p': lambda: self.table.step(-1), '.': lambda: self.view.step(1),
-                                ',': lambda: self.view.step(-1), 'm': self.view.next_method}, blind)
+                                ',': lambda: self.view.step(-1), 'm': self.view.next_method, 'u': self.gold.undo}, blind, self.gold.label)
         self.blind = self.moves.blind
         notes = ''.join(f'<p class="quiet">Note: {escaped(cut(note, 400))}</p>' for note in self.cases.notes)
-        super().__init__([html_widget(STYLE + notes), self.table, self.moves, html_widget(legend_html()), self.view])
+        super().__init__([html_widget(STYLE + notes), self.table, self.moves, html_widget(legend_html()), self.view, self.gold])
         self.add_class('factlab')
         for part in (self.table, self.view): traitlets.link((self.blind, 'value'), (part, 'blind'))
+        traitlets.link((self.blind, 'value'), (self.gold.blind, 'value'))
         self.table.observe(lambda _: self.open_selected(), 'selected')
-        self.table.step(1)
+        self.table.observe(lambda _: self._follow_filter(), 'places')
+        self.gold.observe(lambda change: setattr(self.table, 'selected', change['new']), 'at')
+        self._follow_filter()
+        self.table.selected = self.gold.at if self.gold.at is not None else 0 if self.cases.frame.height else None
+
+    def _follow_filter(self) -> None:
+        "What is labelled next is what the table shows, in its order."
+        self.gold.queue.order = self.table.places
+        self.gold.refresh()
 
     def open_selected(self) -> None:
         "Show the chosen summary, at a claim that the filter is about."
         place, query = self.table.selected, self.table.query
+        self.gold.at = place
         if place is None: return self.view.show(None)
         row = self.cases.frame.row(place, named=True)
         bare = SHOW_MIXED[query.show] is SHOW_MIXED['a claim has no evidence']

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['EDGES', 'STYLE', 'label_text', 'html_widget', 'colour_of', 'labelled_button', 'labelled_field', 'live_or_picture',
-           'new_keys', 'KeyField', 'BackgroundTask', 'RowPages', 'PagedTable']
+           'new_keys', 'KeyField', 'Stopped', 'quietly', 'BackgroundTask', 'RowPages', 'PagedTable']
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c2
 import os
@@ -104,6 +104,20 @@ class KeyField(widgets.Text):
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c13
 _asking = ThreadPoolExecutor(1, thread_name_prefix='factlab-asking')  # one at a time: two models would compete for the same processor
 
+class Stopped(FactlabError):
+    "The user stopped a background task."
+def quietly(act: Callable[[], object]) -> object:
+    "Do something without bars of progress, which would land in whatever cell ran last."
+    shown = os.environ.get('FACTLAB_PROGRESS')
+    os.environ['FACTLAB_PROGRESS'] = '0'
+    try: return act()
+    finally:
+        if shown is None: os.environ.pop('FACTLAB_PROGRESS', None)
+        else: os.environ['FACTLAB_PROGRESS'] = shown
+
+_now = threading.local()  # what stops the task that runs in this thread
+
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c13b
 class BackgroundTask(widgets.HTML):
     "Does one slow thing at a time in the background and reports on a line. `busy` can be observed."
     busy = traitlets.Bool(False)
@@ -112,41 +126,57 @@ class BackgroundTask(widgets.HTML):
         super().__init__()
         self.add_class('whole')
         self._going: Future|None = None
+        self._step, self._stop = 'asking', threading.Event()
 
     def say(self, text: str, look: str = 'quiet', live: str = 'polite') -> None:
+        "Display a line."
         self.value = f'<p class="{look}" role="status" aria-live="{live}">{escaped(cut(text, 1_000))}</p>'
 
     def send(self, what: str, act: Callable[[], object], done: Callable[[object], None]) -> None:
         "Do `act` in the background and pass its result to `done`; what it raises is displayed. While busy, nothing new is begun."
         if self.busy: return
-        self.busy = True
+        self.busy, self._step, self._stop = True, 'asking', threading.Event()
         self.say(f'{what}: asking …')
-        self._going = _asking.submit(self._go, what, act, done)
+        self._going = _asking.submit(self._go, what, act, done, self._stop)
 
     def wait(self, seconds: float = 300) -> None:
         "Wait for the task that is running, if there is one."
         if self._going is not None: self._going.result(seconds)
 
-    def _go(self, what: str, act: Callable[[], object], done: Callable[[object], None]) -> None:
-        over = threading.Event()
-        clock = threading.Thread(target=self._count, args=(what, over), daemon=True)
+    def stop(self) -> None:
+        "Give up what is being done: its result is dropped, and `check` raises there."
+        if not self.busy: return
+        self._stop.set()
+        self.say('Stopped. What was answered until now is in the store.')
+        self.busy = False
+
+    def check(self, step: str = '') -> None:
+        "To be called by `act` where it begins another step. Raises `Stopped` when it was stopped."
+        if getattr(_now, 'stop', self._stop).is_set(): raise Stopped('stopped')
+        self._step = step or self._step
+
+    def _go(self, what: str, act: Callable[[], object], done: Callable[[object], None], stop: threading.Event) -> None:
+        if stop.is_set(): return
+        _now.stop, over = stop, threading.Event()
+        clock = threading.Thread(target=self._count, args=(what, over, stop), daemon=True)
         clock.start()
-        try: found, problem = act(), None
+        try: found, problem = quietly(act), None
         except FactlabError as error: problem = str(error)
         except Exception as error:  # noqa: BLE001  a probe may be anyone's code
             problem = f'{what} failed: {type(error).__name__}: {error}'
         over.set()
         clock.join()
+        if stop.is_set(): return
         if problem is not None: self.say(problem, 'bad')
         else:
             self.value = ''
             done(found)
         self.busy = False
 
-    def _count(self, what: str, over: threading.Event) -> None:
+    def _count(self, what: str, over: threading.Event, stop: threading.Event) -> None:
         started = time.monotonic()
-        while not over.wait(1):
-            self.say(f'{what}: asking … {time.monotonic() - started:.0f} s. The page can be used meanwhile.', live='off')
+        while not over.wait(1) and not stop.is_set():
+            self.say(f'{what}: {self._step} … {time.monotonic() - started:.0f} s. The page can be used meanwhile.', live='off')
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c16
 class RowPages(widgets.VBox):

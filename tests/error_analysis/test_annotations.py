@@ -25,13 +25,19 @@ from factlab.error_analysis.annotations import (
     REVIEW_SCHEME,
     LabelFile,
     LabelScheme,
+    category_proposals,
     error_labels,
     from_error_labels,
+    labels_frame,
+    read_final,
     read_labels,
     read_oasis,
+    read_oasis_file,
+    write_final,
     write_labels,
     write_oasis,
 )
+from factlab.error_analysis.categories import PROPOSALS
 
 
 def item(n: int, kind: str = 'missed', text: str = 'The year is wrong.') -> dict:
@@ -223,3 +229,92 @@ def test_the_file_is_ascii_lines_of_json(tmp_path):
     file.put(item(0, text='half a pair \ud83d, 🌍'), REVIEW_SCHEME, 'right', 'Ann')
     assert json.loads(file.path.read_bytes().decode('ascii'))['text'] == 'half a pair \ud83d, 🌍'
     assert file.labels()['text'].to_list() == ['half a pair ?, 🌍']
+
+
+ANY = st.text(st.characters(exclude_categories=('Cs',)), max_size=25)
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(list(OASIS_FORMS)), st.lists(st.tuples(ANY, st.lists(st.tuples(ANY, ANY, st.sampled_from(['v', 'x', 'd', '']),
+    st.sampled_from(['v', 'x', ''])), min_size=1, max_size=3)), min_size=1, max_size=3), st.booleans())
+def test_whatever_a_form_says_comes_back_from_its_file(task, instances, heading):
+    "Items and labels → file → items and labels; tabs, quotes, line ends of all kinds, cells that look like a heading or like nothing."
+    form, items, labels, place = OASIS_FORMS[task], [], [], 1
+    for row, (context, claims) in enumerate(instances):
+        for n, (first, text, *marks) in enumerate(claims):
+            unit, above = (f'claim {n}', context) if form.identifier else (f'pair {place}', first)
+            if not (form.identifier or first.strip() or text.strip()): text = 'x'
+            items.append({'source': 'form.tsv', 'row': str(row), 'unit': unit, 'kind': task, 'text': text, 'context': above})
+            labels += [items[-1] | {'scheme': scheme.name, 'label': mark, 'annotator': 'Ann', 'time': ''}
+                       for scheme, mark in zip(form.schemes, marks, strict=False) if mark]
+            place += 1
+        place += 1
+    frame = pl.DataFrame(items, schema={name: pl.String for name in ('source', 'row', 'unit', 'kind', 'text', 'context')})
+    content = write_oasis(frame, labels_frame(labels), task, 'Ann')
+    if heading and not content.lower().startswith('original claim'): content = 'Identifier\tText\tAnnotation\n\n' + content
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)/'form.tsv'
+        path.write_bytes(content.encode())
+        read, marked = read_oasis_file(path, task, 'Ann')
+    assert read.equals(frame) and marked.drop('time').equals(labels_frame(labels).drop('time'))
+
+
+@pytest.mark.parametrize('task, content, words', [
+    ('claims', b'original.text\tA text.\t\nclaim 1\tOne.\tyes\n', 'line 2'), ('claims', b'claim 1\tOne.\tv\n', 'instance 1'),
+    ('claims', b'original.text\tA text.\t\n', 'no claims'), ('claims', b'', 'no instances'), ('claims', b'\xff\xfe', 'UTF-8'),
+    ('falsification', b'one\ttwo\tv\tx\n', '4 columns'), ('falsification', b'one\n', 'line 1'),
+    ('falsification', b'one\t' + b'w'*200_000 + b'\tv\n', 'line 1'),
+    ('unfactual_text', b'unfactual.text\tA text.\tv\nclaim 1\tOne.\tv\n', 'only d')])
+def test_bad_forms_are_named(tmp_path, task, content, words):
+    (tmp_path/'their form.tsv').write_bytes(content)
+    with pytest.raises(DataError, match='their form.tsv') as raised: read_oasis_file(tmp_path/'their form.tsv', task)
+    assert words in str(raised.value)
+
+
+def test_a_text_that_is_left_out_leaves_out_its_claims_and_printed_names_are_read():
+    items, labels = read_oasis('claim 1\tOne.\nclaim 2\tTwo.\tx\noriginal_text\tA text.\td\n', 'unfactual_text')
+    assert items['context'].to_list() == ['A text.']*2 and labels['label'].to_list() == ['d', 'd']
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(ANY.filter(bool), st.integers(0, 3), ANY, st.sampled_from(['missed', 'invented']), st.integers(0, 3),
+                          st.sampled_from(['', 'decision questions', '=tiny'])), min_size=1, max_size=6,
+                unique_by=lambda row: row[:2]))
+def test_finals_table_comes_back_from_its_file(given_labels):
+    schemes = {'missed': MISSED_SCHEME, 'invented': FALSE_ALARM_SCHEME}
+    records = [{'source': 'run', 'row': row, 'unit': f'gold:{n}', 'kind': side, 'text': text, 'scheme': schemes[side].name,
+                'label': schemes[side].labels[label].name, 'annotator': 'Ann', 'time': '', 'proposed_by': by}
+               for row, n, text, side, label, by in given_labels]
+    with tempfile.TemporaryDirectory() as folder:
+        assert write_final(labels_frame(records), Path(folder)/'final.csv') == len(records)
+        back = read_final(Path(folder)/'final.csv')
+    assert labels_frame(back.to_dicts()).drop('time').equals(labels_frame(records).drop('time'))
+
+
+@pytest.mark.parametrize('content', ['', 'a,b\n1,2\n', 'run,id,unit,side,description,category,annotator\nr,1,gold:0,missed,x,omission,Ann\n',
+                                     '{"not": "a table"}', 'run,id,unit,side,description,category,annotator\n'])
+def test_a_table_that_is_none_of_finals_is_named(tmp_path, content):
+    (tmp_path/'bad.csv').write_text(content)
+    with pytest.raises(DataError, match='bad.csv'): read_final(tmp_path/'bad.csv')
+    with pytest.raises(DataError, match='none.csv'): read_final(tmp_path/'none.csv')
+
+
+def test_a_proposal_is_no_label_until_it_is_accepted_and_its_source_stays(tmp_path):
+    base = {'run': 'run', 'unit': 'gold:0', 'side': 'missed', 'description': 'x', 'annotator': 'tiny', 'reason': 'why', 'evidence': ''}
+    proposals = category_proposals(PROPOSALS.frame([base | {'id': 'row 0', 'category': 'extrinsic_wrong', 'status': 'ok'},
+        base | {'id': 'row 1', 'category': None, 'status': 'unparsed'}, base | {'id': 'row 2', 'category': 'undecided', 'status': 'undecided'}]))
+    assert proposals.select('row', 'label', 'by', 'reason').rows() == [('row 0', 'extrinsic_wrong', 'tiny', 'why')]
+    file = LabelFile(tmp_path/'labels.jsonl')
+    old = {'annotator': 'Ann', 'scheme': MISSED_SCHEME.name, 'label': 'extrinsic_correct', 'time': '', **item(0)}  # a line of an earlier factlab
+    file.path.write_text(json.dumps(old) + '\n')
+    assert file.labels()['proposed_by'].to_list() == [''] and file.faults == 0
+    file.put(item(0), MISSED_SCHEME, 'extrinsic_wrong', 'Ann', 'tiny')
+    for ending in ('.csv', '.jsonl', '.parquet'):
+        assert read_labels(write_labels(file.labels(), tmp_path/f'out{ending}'))['proposed_by'].to_list() == ['tiny']
+    file.put(item(0), MISSED_SCHEME, 'extrinsic_correct', 'Ann')
+    assert file.labels()['proposed_by'].to_list() == ['']
+    file.undo('Ann')
+    assert file.labels().select('label', 'proposed_by').row(0) == ('extrinsic_wrong', 'tiny')
+    older = file.labels().drop('proposed_by')
+    assert LabelFile(tmp_path/'other.jsonl').add(older) == 1
+    older.write_csv(tmp_path/'older.csv')
+    assert read_labels(tmp_path/'older.csv')['proposed_by'].to_list() == ['']

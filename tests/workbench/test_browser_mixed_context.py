@@ -10,13 +10,16 @@ from in_browser import CHROMIUM, NEEDED, Opened
 from misbehaving_server import MisbehavingServer
 from workbench.test_browser_workbench import Bench
 
+from factlab.mixed_context.labels import FACTUAL, NON_FACTUAL
+from factlab.studies.fhsum.study import load_mixed
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
 EXAMPLES = '''
 from factlab.workbench import MixedContextWorkbench
 from factlab.workbench.mixed_cases import example_cases
 
-MixedContextWorkbench(example_cases())
+MixedContextWorkbench(example_cases(), labels='mixed labels.jsonl', annotator='Ann')
 '''
 HOSTILE = '''
 import json
@@ -92,6 +95,26 @@ def test_filter_open_read_a_trace_and_hide(browser, lab, root):
     for hidden in ('gold:', 'no hallucination', '✗', 'supports'): assert hidden not in bench.out.locator('.columns').inner_text()
     assert '✗' not in bench.out.locator('.rows').first.inner_text() and bench.out.locator('.columns mark.c2').count() == 0
     opened.shoot('mixed-blind')
+
+    bench.out.locator('.rows').first.locator('label:has(input)').nth(0).click()
+    bench.type('1')  # gold labels, blind; the next summary opens by itself
+    bench.see('Saved: factual hallucination for tower')
+    bench.type('2')
+    bench.see('Saved: non-factual hallucination for curie')
+    bench.type('4')
+    bench.see('Saved: unclear for ferry')
+    bench.type('u')
+    bench.see('Taken back: ferry')
+    bench.type('4')
+    bench.see('3 of 3')
+    bench.out.get_by_label('Gold file').fill('gold of Ann.jsonl')
+    page.keyboard.press('Tab')
+    bench.button('Write gold').click()
+    bench.see('2 gold labels written to gold of Ann.jsonl; left out: 1 unclear')
+    opened.settle()
+    opened.shoot('mixed-gold')
+    rows = load_mixed(str(root/'gold of Ann.jsonl'))  # as a study reads its data
+    assert rows.select('id', 'label').rows() == [('tower', FACTUAL), ('curie', NON_FACTUAL)]
     assert not opened.foreign() and opened.dialogs == []
     page.close()
 

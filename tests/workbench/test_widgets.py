@@ -1,6 +1,7 @@
 """The workbench without a browser: counts against loops, hostile and damaged input, parts that follow each other."""
 import re
 import threading
+import time
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,14 +13,14 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
-from factlab.error_analysis.annotations import MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
+from factlab.error_analysis.annotations import ITEM_PROPOSALS, MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
 from factlab.localization.matching import DEFAULT_JUDGE, MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.probing.questions import PTRUE_CAVEAT
 from factlab.runs.runs import Run, make_run
-from factlab.workbench.annotator import Annotator
+from factlab.workbench.annotator import FINAL_TABLE, Annotator, Proposals, annotate_form
 from factlab.workbench.comparison import RunComparison
 from factlab.workbench.example_view import ErrorCards, ExampleView, folded_html, marked_html
 from factlab.workbench.examples import (
@@ -39,13 +40,14 @@ from factlab.workbench.examples import (
     pieces,
     read_examples,
     rows_of,
+    sample_examples,
     sample_rows,
     select_examples,
     word_scores,
 )
-from factlab.workbench.page import Workbench
+from factlab.workbench.page import Workbench, described_errors, judged_links, run_errors
 from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
-from factlab.workbench.scratch import ScratchPad
+from factlab.workbench.scratch import ScratchPad, VerificationPad
 from factlab.workbench.table import RunTable
 from factlab.workbench.widgets import STYLE, PagedTable
 
@@ -328,7 +330,8 @@ def test_export_and_import(tmp_path):
     for name in ann.exchange.format.options:
         ann.exchange.format.value = name
         ann.exchange.write()
-        assert '2 labels written' in ann.status.value, name
+        written = 0 if name == FINAL_TABLE else 2  # reviews are no categories of FINAL's
+        assert f'{written} labels written' in ann.status.value, name
     ben = Annotator(items, (REVIEW_SCHEME,), tmp_path/'b.jsonl', 'Ben')
     ben.exchange.target.value, ben.exchange.format.value = str(tmp_path/'a-labels'), 'parquet'
     ben.exchange.read()
@@ -489,3 +492,120 @@ def test_wrong_matches_are_called_wrong_where_the_right_one_is_known():
     assert 'Model (✗ wrong match): ' in cards.children[0].description and '(✗ match not seen)' in cards.children[2].description
     cards.deal(errors_of(example | {'matched': [1, None, 0, 0]}), blind=True)
     assert not any('✗ wrong' in button.description or 'not seen' in button.description for button in cards.children)
+
+
+def test_finals_table_and_a_form_of_oasis_go_out_and_come_in(tmp_path):
+    items = error_items(examples_of([{'gold': ['a', '=b']}]))
+    ann = Annotator(items, (MISSED_SCHEME,), tmp_path/'a.jsonl', 'Ann')
+    ann.keyboard.value = '12'
+    ben = Annotator(items, (MISSED_SCHEME,), tmp_path/'b.jsonl', 'Ben')
+    for each in (ann, ben): each.exchange.format.value, each.exchange.target.value = FINAL_TABLE, str(tmp_path/'final')
+    ann.exchange.write()
+    ben.exchange.read()
+    assert '2 labels taken in' in ben.status.value
+    assert ben.file.labels().drop('time').equals(ann.file.labels().drop('time'))
+    (tmp_path/'final.csv').write_text('run,id\n1,2\n')
+    ben.exchange.read()
+    assert 'final.csv' in ben.status.value and 'bad' in ben.status.value
+
+    sheet = 'paraphrase\tThe ferry is white.\t\t\nclaim 1\tIt sails.\tx\t\nclaim 2\tIt is white.\t\t\n'
+    for name in ('mine', 'other'): (tmp_path/f'{name}.tsv').write_text(sheet.replace('It sails', 'It sinks') if name == 'other' else sheet)
+    form = annotate_form(tmp_path/'mine.tsv', annotator='Ann')
+    assert form.queue.count(form.mine) == (0, 2) and form.file.labels()['label'].to_list() == ['x']
+    form.keyboard.value = 'dvx'  # the wording of claim 1, meaning and wording of claim 2
+    form.exchange.write()
+    filled = 'paraphrase\tThe ferry is white.\t\t\nclaim 1\tIt sails.\tx\td\nclaim 2\tIt is white.\tv\tx\n'
+    assert (tmp_path/'mine-Ann.tsv').read_text() == filled
+    assert annotate_form(tmp_path/'mine-Ann.tsv', annotator='Cy').file.labels().height == 4
+    form.exchange.target.value = str(tmp_path/'mine-Ann')
+    form.exchange.read()
+    assert '0 labels taken in' in form.status.value  # they stand there already
+    form.exchange.target.value = str(tmp_path/'other')
+    form.exchange.read()
+    assert 'other.tsv' in form.status.value and 'other texts' in form.status.value
+
+
+def test_proposals_are_hidden_when_blind_and_are_whose_they_are(tmp_path):
+    items = error_items(examples_of([{'gold': ['a', 'b']}]))
+    def proposed(unit, label, by): return {'source': items['source'][0], 'row': items['row'][0], 'unit': unit, 'scheme': MISSED_SCHEME.name,
+                                           'label': label, 'by': by, 'reason': '<b>why</b>'}
+    frame = ITEM_PROPOSALS.frame([proposed('gold:0', 'extrinsic_wrong', '<i>one'), proposed('gold:0', 'extrinsic_correct', 'two'),
+                                  proposed('gold:1', 'no such label', 'one')])
+    ann = Annotator(items, (MISSED_SCHEME,), tmp_path/'a.jsonl', 'Ann', proposals=frame, sources={'broken': lambda: 1/0})
+    lines = ann.panel.proposed.children
+    assert [line.children[0].description for line in lines] == ['space  Accept: extrinsic wrong', 'Accept: extrinsic correct']
+    assert '&lt;b&gt;why' in lines[0].children[1].value and '&lt;i&gt;one' in lines[0].children[1].value
+    assert '(proposed)' in ann.buttons.children[1].description and not ann.mine
+    ann.blind.value = True
+    ann.keyboard.value = ' '
+    assert not ann.panel.proposed.children and not ann.mine and 'blind' in ann.status.value
+    assert not any('(proposed)' in button.description for button in ann.buttons.children)
+    ann.blind.value = False
+    ann.panel.proposed.children[1].children[0].click()
+    assert ann.file.labels().select('label', 'proposed_by').rows() == [('extrinsic_correct', 'two')] and ann.at == 1
+    ann.keyboard.value += ' '
+    assert 'Nothing is proposed' in ann.status.value  # a label that the scheme lacks is no proposal
+    ann.ask.run()
+    ann.ask.wait()
+    assert 'ZeroDivisionError' in ann.ask.task.value and ann.file.labels().height == 1
+    ann.at = 0
+    assert ann.panel.proposed.children[1].children[0].disabled and 'Accepted' in ann.panel.proposed.children[1].children[0].description
+    with pytest.raises(DataError, match='who makes it'): Proposals(ITEM_PROPOSALS.frame([proposed('gold:0', 'extrinsic_wrong', ' ')]))
+
+
+class Slow:
+    "A verifier that waits for leave before each batch."
+    name, identity = 'slow', {}
+
+    def __init__(self): self.asked, self.may = [], threading.Semaphore(0)
+
+    def probabilities(self, pairs, store=None):
+        assert self.may.acquire(timeout=30)
+        self.asked.append(len(pairs))
+        return np.tile(np.array([[.1, .8, .1]], np.float32), (len(pairs), 1))
+
+
+def test_a_text_is_verified_in_steps_and_stopped_between_them(monkeypatch):
+    verifier, pad = Slow(), VerificationPad(store=False)
+    monkeypatch.setattr('factlab.workbench.scratch.load_verifier', lambda name: verifier)
+    monkeypatch.setattr('factlab.workbench.scratch.PAIRS_AT_ONCE', 2)
+    pad.run()
+    assert 'text is needed' in pad.task.value
+    pad.text.value = 'The mill closed in 1931. The <b>mill</b> stood by the river. A miller lived there.'
+    pad.extractor.value, pad.retriever.value, pad.k.value = 'sentences', 'bm25', 3
+    pad.start.click()
+    verifier.may.release()
+    deadline = time.monotonic() + 60
+    while not verifier.asked and time.monotonic() < deadline: time.sleep(.01)
+    assert '3 claims' in pad.result.value and '&lt;b&gt;mill' in pad.result.value and 'looking' in pad.result.value
+    pad.halt.click()
+    assert not pad.task.busy and 'Stopped' in pad.task.value and not pad.start.disabled
+    for _ in range(2): verifier.may.release()
+    pad.wait()
+    assert len(verifier.asked) <= 2 and pad.verdicts is None and 'Stopped' in pad.task.value  # the batch that was begun, and none after it
+    verifier.may = threading.Semaphore(1_000)
+    pad.start.click()
+    pad.wait()
+    assert pad.verdicts.claims.height == 3 and max(verifier.asked) == 2 and pad.result.value.count('○ nothing decides') == 3
+    assert Reader(pad.result.value).tags <= {'p', 'b', 'br', 'bdi', 'div', 'span', 'mark', 'details', 'summary'}
+    pad.verifier.value, pad.corpus.value = 'x', 'no/such/corpus'
+    pad.start.click()
+    pad.wait()
+    assert 'no/such/corpus' in pad.task.value and 'bad' in pad.task.value
+
+
+def test_what_can_be_proposed_comes_with_reasons_and_the_legend_counts_wrong_links():
+    examples = sample_examples('dev')
+    links = judged_links(examples)
+    assert links.height == sum(row['found'] for row in examples.frame.to_dicts()) and set(links['label']) <= {'same_error', 'other_error'}
+    assert described_errors(examples)['label'].unique().to_list() == ['right']
+    assert run_errors(examples).height == examples.frame['errors'].sum()
+    row = next(row for row in examples.frame.to_dicts() if row['found'] and len(row['gold']) > 1)
+    view = ExampleView(encoder=None)
+    view.show(row | {'matched': [len(row['gold']) - 1 - (to or 0) if to is not None else None for to in row['matched']]})
+    assert 'the judge linked wrongly' in view.legend.value and 'hatched' in view.legend.value
+    view.blind = True
+    assert 'wrong' not in view.legend.value
+    view.blind = False
+    view.show(row)
+    assert 'hatched' not in view.legend.value
