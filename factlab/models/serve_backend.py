@@ -42,6 +42,7 @@ def _engine(text: str) -> dict:
 
 SERVE_OPTIONS = {**VLLM_OPTIONS,
     'replicas': Option(above_zero, 1, 'servers, each with its own GPUs'),
+    'lora': Option({'true': True, 'false': False}.__getitem__, False, 'true: the servers also take the models that have an adapter beside'),
     'startup': Option(float, 900.0, 'seconds until a server must be ready'),
     'engine': Option(_engine, {}, "JSON object of further arguments of vLLM's server, as {\"swap_space\":8}"),
     **{name: ENDPOINT_OPTIONS[name] for name in ('timeout', 'deadline', 'attempts', 'backoff', 'max_wait', 'give_up', 'template',
@@ -191,11 +192,15 @@ class Group:
 
 _occupied, _groups = Occupied(), dict[str, Group]()
 
+def _rank(model: _Served) -> int:
+    "The largest rank of an adapter that the servers take, 0 for none."
+    return max(16, lora_rank(model.adapter) if model.adapter else 0) if model.adapter or model.options['lora'] else 0
+
 def _make(model: _Served, group: Group) -> Fleet:
     options, environment = model.options, find_vllm()
     path = str(tiny_folder()) if model.source == TINY_SOURCE else model.source.path
     arguments = server_arguments(options, model.dtype, model.source.revision)
-    if model.adapter: arguments += ['--enable-lora', '--max-lora-rank', str(lora_rank(model.adapter))]
+    if rank := _rank(model): arguments += ['--enable-lora', '--max-lora-rank', str(rank)]
     if not model.chat.template:
         write_if_changed(plain := home_dir()/'servers'/'plain.jinja', _PLAIN.encode())
         arguments += ['--chat-template', str(plain)]
@@ -217,8 +222,8 @@ class ServeModel(_Served):
 
     @cached_property
     def group(self) -> Group:
-        lora = [lora_rank(self.adapter)] if self.adapter else []
-        key = digest([self.source.path, server_arguments(self.options, self.dtype, self.source.revision), self.options['replicas'], lora])
+        arguments = server_arguments(self.options, self.dtype, self.source.revision)
+        key = digest([self.source.path, arguments, self.options['replicas'], _rank(self)])
         return _groups.setdefault(key, Group(self.name))
 
     def _settle(self) -> None:
