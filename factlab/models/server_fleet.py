@@ -135,24 +135,26 @@ class Fleet:
         if not waiting: return
         with progress(total=len(waiting), label=f'starting {self.servers[0].label}', unit='server') as bar:
             def bring_up(number: int) -> None:
-                try: self.bring_up(number, lambda: bar.update(0))
+                try: self.bring_up(number)
                 except ModelError as error: self.lost[number] = error
                 bar.update()
             threads = [threading.Thread(target=bring_up, args=(number,), daemon=True) for number in waiting]
             try:
                 for thread in threads: thread.start()
-                while any(thread.is_alive() for thread in threads): time.sleep(0.1)
+                while any(thread.is_alive() for thread in threads):
+                    threads[-1].join(1)
+                    bar.update(0)  # the time that has passed
             except BaseException: self.stop(); raise
         if len(self.lost) == len(self.servers): raise next(iter(self.lost.values()))
         for error in self.lost.values(): warnings.warn(f'going on with fewer servers: {error}', stacklevel=2)
 
-    def bring_up(self, number: int, look: Callable[[], object] = lambda: None) -> None:
+    def bring_up(self, number: int) -> None:
         "Start one server and wait until it is well."
         server = self.servers[number]
         if server.alive and is_healthy(server): return
         server.start()
         self.router.forget(number)
-        wait_until_healthy(server, self.startup, look)
+        wait_until_healthy(server, self.startup)
 
     def stop(self) -> None:
         for server in self.servers: server.stop(wait=False)
