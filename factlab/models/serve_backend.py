@@ -57,7 +57,8 @@ def server_arguments(
 ) -> list[str]:
     "Arguments of vLLM's server, but for its model, address and adapters."
     own = {'dtype': dtype, 'revision': revision, 'seed': 0, 'load_format': 'safetensors', 'enable_prefix_caching': True,
-           'enable_prompt_tokens_details': True, 'served_model_name': 'factlab', 'host': '127.0.0.1'}
+           'enable_prompt_tokens_details': True, 'disable_uvicorn_access_log': True,
+           'served_model_name': 'factlab', 'host': '127.0.0.1'}
     passed = [name for name in VLLM_OPTIONS if name not in ('dtype', 'revision', 'adapter', 'max_model_len')]
     given = own | {name: options[name] for name in passed if options[name] != VLLM_OPTIONS[name].default} | options['engine']
     if options['max_model_len']: given['max_model_len'] = 'auto' if options['max_model_len'] == -1 else options['max_model_len']
@@ -65,7 +66,8 @@ def server_arguments(
     for name, value in given.items():
         flag = f'--{name.replace("_", "-")}'
         if value is True: arguments.append(flag)
-        elif value not in (None, False): arguments += [flag, json.dumps(value) if isinstance(value, dict|list) else str(value)]
+        elif value is not None and value is not False:
+            arguments += [flag, json.dumps(value) if isinstance(value, dict|list) else str(value)]
     return arguments
 
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c7
