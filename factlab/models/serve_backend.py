@@ -73,7 +73,9 @@ def server_arguments(
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c7
 class Occupied:
     "Which models' servers run, and with which GPUs."
-    def __init__(self): self.held, self.lock = {}, threading.RLock()
+    def __init__(self):
+        self.held: dict[Any, list[str]] = {}
+        self.lock = threading.RLock()
 
     def take(self, model, replicas: int, each: int) -> list[list[str]]:  # GPUs of each server; empty lists without GPUs
         "Find GPUs, ending other models' servers where needed. Raises `UsageError` when there are too few in this machine."
@@ -185,7 +187,9 @@ class _Served(Endpoint):
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c14
 class Group:
     "Servers with the same weights and arguments."
-    def __init__(self, name: str): self.name, self.asking, self.fleet = name, threading.RLock(), None
+    def __init__(self, name: str):
+        self.name, self.asking = name, threading.RLock()
+        self.fleet: Fleet|None = None
 
     def close(self) -> None:
         fleet, self.fleet = self.fleet, None
@@ -240,6 +244,7 @@ class ServeModel(_Served):
 
     async def _answer_all(self, requests: Sequence[Request], arrive: Callable[[int, Response], None]) -> None:
         fleet = self.group.fleet
+        assert fleet is not None  # `_settle` has started it
         endpoints = [ServedEndpoint(self, server) for server in fleet.servers]
         @asynccontextmanager
         async def session_of(number: int) -> AsyncIterator[ServedSession]:
