@@ -309,7 +309,6 @@ class Grammars:
 class LocalModel:
     "A causal language model in this process."
     price = None
-
     def __init__(self,
         name: str,  # as the user wrote it
         find: Callable[[], Source],  # finds the weights, loads nothing
