@@ -24,6 +24,7 @@ from .endpoint_answers import Again, Refused, listed_price, read_payload, second
 from .endpoint_requests import Habits
 from .interface import Deliver, Request, Response
 from .openai_backend import Endpoint, load_openai, read_single, single_body
+from .token_scores import TokenEndpoint
 
 # %% ../../nbs/02_models/16_batch_endpoint.ipynb #f4864653
 class Held(NamedTuple):
@@ -371,7 +372,7 @@ class _Batches(_Asked):
         return again
 
 # %% ../../nbs/02_models/16_batch_endpoint.ipynb #1ea8189f
-class BatchEndpoint(Endpoint):
+class BatchEndpoint(TokenEndpoint):
     "An endpoint that can be asked in batches."
     most_requests, most_bytes = 50_000, 200*10**6  # of one batch
 

@@ -341,8 +341,8 @@ class Line:
         import openai
         try:
             async with asyncio.timeout(seconds):
-                response = await self.client.post('/chat/completions', cast_to=httpx2.Response, body=body,
-                                                  options={'follow_redirects': False})
+                path = '/completions' if 'prompt' in body else '/chat/completions'  # a prompt of tokens, or messages
+                response = await self.client.post(path, cast_to=httpx2.Response, body=body, options={'follow_redirects': False})
         except openai.APIStatusError as error:
             self.health.hears()
             verdict = await _verdict(self, error)
