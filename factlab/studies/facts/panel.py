@@ -44,6 +44,9 @@ TEMPLATE_NAMES = {'response': 'Response-level', 'span': 'Span-level', 'implicit_
 ELIGIBILITY_NAMES = {'request': 'User request only', 'request_and_document': 'User request and context document'}
 Verdicts = Mapping[str, pl.Series]  # by row of the table: Boolean, null where not read
 
+def _percent(row: Mapping, *names: str) -> dict[str, float|None]:
+    return {key: None if row[name] is None else 100*row[name] for key, name in zip(('ours', 'low', 'high'), names, strict=True)}
+
 def rate_cells_of(
     verdicts: Verdicts,
     rivals: Verdicts,
@@ -167,9 +170,6 @@ def ranking_cells(
             cells.append(base | {'column': f'Average (%){OVER_BASELINE}', 'n': row['common'],
                                  **_percent(row, 'difference', 'difference_low', 'difference_high')})
     return cells
-
-def _percent(row: Mapping, *names: str) -> dict[str, float|None]:
-    return {key: None if row[name] is None else 100*row[name] for key, name in zip(('ours', 'low', 'high'), names, strict=True)}
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p12
 def answering_judgements(
