@@ -22,7 +22,7 @@ from .parsing import ISSUES
 from .responses import RESPONSES, with_other_response
 from ..measures.baselines import BASELINE_ROW
 from ..measures.ranking import condorcet_ranks, rank_ranges
-from ..measures.stats import check_level, proportion_bounds, resampled_totals
+from ..measures.stats import check_level, resampled_totals
 from ..models.interface import Model
 from ..models.store import StoreChoice
 from ..runs.runs import Method
@@ -223,8 +223,9 @@ def _bounds(drawn: np.ndarray, value: float, requests: int, level: float) -> tup
     if requests < 2 or not len(drawn) or not np.isfinite(value): return None, None
     if np.ptp(drawn) > 1e-12: return tuple(np.quantile(drawn, [(1 - level)/2, (1 + level)/2]).tolist())
     if min(abs(value), abs(1 - value)) > 1e-12: return None, None
-    low, high = proportion_bounds([round(value)*requests], [requests], level)
-    return float(low[0]), float(high[0])
+    from scipy.special import ndtri
+    open_ = float(ndtri((1 + level)/2)**2/(requests + ndtri((1 + level)/2)**2))  # Wilson's other end where all or none are accurate
+    return (0.0, open_) if value < .5 else (1 - open_, 1.0)
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #076ce167
 def _score_row(sums: ScoreSums, score: str, i: int, judge: int|None, level: float) -> dict:

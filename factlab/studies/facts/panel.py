@@ -218,7 +218,8 @@ def agreement_cells(pairs: pl.DataFrame, few: bool = False) -> list[dict]:  # of
 def panel_agreement(told: pl.DataFrame, store: StoreChoice = None, seed: int = 0) -> list[dict]:
     "Agreement of the offline judges on the test split, and of all three where the model judged."
     offline = FactsStudy(judges=GROUNDING_JUDGES, eligibility='none', baselines=False, store=store, seed=seed)
-    return agreement_cells(judge_pairs(offline)) + agreement_cells(compare_judges(told, seed=seed), few=True)
+    cells = agreement_cells(judge_pairs(offline)) + agreement_cells(compare_judges(told, seed=seed), few=True)
+    return list({(cell['row'], cell['column']): cell for cell in cells}.values())
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #pz1
 def beside_printed(
