@@ -103,6 +103,7 @@ def _corrected(study) -> list[str]:
     return ["\nUnadjusted scores, corrected for each judge's errors on the sample's test split (none for a judge no better than chance)",
             plain_table(table)]
 
+# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #opts1
 def add_facts(commands) -> None:
     "The command `facts`."
     summary = 'FACTS Grounding: let models answer about documents, judge the answers, print the leaderboard'

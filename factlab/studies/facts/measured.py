@@ -39,6 +39,8 @@ from .study import FactsStudy, planted_order, study_leaderboard, study_scores
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #b65ca4cf
 Answers = Mapping[str, np.ndarray]  # by name: Boolean [n]
 JUDGE_ROWS = ('Embedded judge', 'Judge of words')
+NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'always grounded': 'always yes', 'always eligible': 'always yes',
+         'lowest cosine': 'cosine', 'lowest word overlap': 'word overlap'}  # rows of the table
 
 def _compared_cells(
     what: str,  # 'Sentences', 'Responses', 'Eligibility'
@@ -124,9 +126,6 @@ def padded_cells(
     return [base | {'column': column, 'ours': score}, base | {'column': f'{column}, less own', **ends}]
 
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #a983226a
-NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'always grounded': 'always yes', 'always eligible': 'always yes',
-         'lowest cosine': 'cosine', 'lowest word overlap': 'word overlap'}  # rows of the table
-
 def eligibility_answers(
     development: pl.DataFrame,  # FACTS_SAMPLE
     test: pl.DataFrame,

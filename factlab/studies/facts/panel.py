@@ -84,7 +84,6 @@ def _rates(truth: pl.Series, said: pl.Series) -> dict[str, float]:
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p07
 def _split(rows: pl.DataFrame, name: str) -> pl.DataFrame: return rows.filter(pl.col('split') == name)
-
 def _verdicts(study: FactsStudy, found: pl.DataFrame, column: str = 'accurate') -> pl.Series:
     "Of the labelled responses, in the order of the rows."
     return gold(study).select('id').join(found.select('id', column), on='id', how='left', maintain_order='left')[column]
@@ -93,8 +92,7 @@ def template_cells(
     rows: pl.DataFrame,  # FACTS_SAMPLE, both splits
     asked: Sequence[str] = (),  # models that are asked as well, with `response` and `simpleqa`
     limit: int = 6,  # requests that they are asked about
-    store: StoreChoice = None,
-    seed: int = 0,
+    store: StoreChoice = None, seed: int = 0,
 ) -> list[dict]:
     "Table 2 on the sample's test split: offline judges with both templates, models on the first requests, rivals."
     offline = FactsStudy(judges=GROUNDING_JUDGES, templates=list(DECIDED_BY), eligibility='none', baselines=False, store=store, seed=seed)
