@@ -20,10 +20,7 @@ from .responses import labelled_responses as labelled_responses
 from .responses import read_responses as read_responses
 from .responses import requests_of as requests_of
 from .responses import respond as respond
-from .embedded_judge import RelevanceJudge as RelevanceJudge
 from .embedded_judge import VerifierJudge as VerifierJudge
-from .embedded_judge import load_eligibility_judge as load_eligibility_judge
-from .embedded_judge import load_grounding_judge as load_grounding_judge
 from .embedded_judge import needs_no_support as needs_no_support
 from .scores import ELIGIBILITIES as ELIGIBILITIES
 from .scores import JUDGEMENTS as JUDGEMENTS
@@ -40,3 +37,7 @@ from .judge_quality import corrected_scores as corrected_scores
 from .judge_quality import counted_rates as counted_rates
 from .judge_quality import self_preference as self_preference
 from .responses import with_other_response as with_other_response
+from .words_judge import WordsJudge as WordsJudge
+from .eligibility import AnsweringJudge as AnsweringJudge
+from .eligibility import load_eligibility_judge as load_eligibility_judge
+from .offline_judges import load_grounding_judge as load_grounding_judge

@@ -8,7 +8,7 @@ __all__ = ['JUDGEMENT_STATUSES', 'JUDGEMENTS', 'ELIGIBILITIES', 'CONSENSUS', 'SC
            'paper_half_width', 'score_responses', 'score_difference', 'leaderboard']
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #881fe719
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -22,7 +22,7 @@ from .parsing import ISSUES
 from .responses import RESPONSES, with_other_response
 from ..measures.baselines import BASELINE_ROW
 from ..measures.ranking import condorcet_ranks, rank_ranges
-from ..measures.stats import check_level, proportion_bounds, resampled_totals
+from ..measures.stats import check_level, resampled_totals
 from ..models.interface import Model
 from ..models.store import StoreChoice
 from ..runs.runs import Method
@@ -151,20 +151,34 @@ def _check_judgements(judgements: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #5a380c86
+def _by_split(rows: pl.DataFrame, splits: Mapping[str, str]|None) -> pl.DataFrame:
+    "Judgements with the split before the name of the judge, split by split; as they are without splits."
+    if splits is None: return rows
+    if lacking := rows.filter(~pl.col('request_id').is_in(list(splits)))['request_id'].unique(maintain_order=True).to_list():
+        raise DataError(f'{len(lacking)} requests are in no split, the first is {lacking[0]!r}: name the split of each, or rank all '
+                        'together')
+    named = rows.with_columns(split=pl.col('request_id').replace_strict(dict(splits), return_dtype=pl.String))
+    order = {split: at for at, split in enumerate(dict.fromkeys(splits.values()))}
+    return named.with_columns(judge=pl.format('{} {}', 'split', 'judge')).sort(
+        pl.col('split').replace_strict(order, return_dtype=pl.Int64), maintain_order=True).drop('split')
+
 @dataclass(frozen=True)
 class ScoreSums:
     "Sums of accurate, unread and all verdicts, by request, responder and judge; and their bootstrap resamples."
     requests: tuple[str, ...]
     responders: tuple[str, ...]
-    judges: tuple[str, ...]
+    judges: tuple[str, ...]  # or, with splits, each split's judges: every one is a ranking
     sums: np.ndarray  # [requests, responders, judges, 5]: unadjusted accurate and unread, final accurate and unread, all
     resamples: int = 10_000
     seed: int = 0
 
     @classmethod
-    def of(cls, judgements: pl.DataFrame, eligibilities: pl.DataFrame|None = None, **options) -> 'ScoreSums':
-        "From verdicts. Raises `DataError` for two verdicts of a judge on one response, or judges with different rows."
+    def of(cls, judgements: pl.DataFrame, eligibilities: pl.DataFrame|None = None, splits: Mapping[str, str]|None = None,
+           **options) -> 'ScoreSums':
+        """From verdicts, with a ranking for each judge, or for each judge and split of the requests. Raises `DataError` for two verdicts
+        of a judge on one response, judges with different rows, or a request without a split."""
         rows = _counted(_check_judgements(judgements), None if eligibilities is None else eligibility_consensus(eligibilities))
+        rows = _by_split(rows, splits)
         axes = {name: rows[name].unique(maintain_order=True).to_list() for name in ('request_id', 'responder', 'judge')}
         places = [rows[name].replace_strict(dict(zip(each, range(len(each)), strict=True)), return_dtype=pl.Int64).to_numpy()
                   for name, each in axes.items()]
@@ -209,27 +223,31 @@ def _bounds(drawn: np.ndarray, value: float, requests: int, level: float) -> tup
     if requests < 2 or not len(drawn) or not np.isfinite(value): return None, None
     if np.ptp(drawn) > 1e-12: return tuple(np.quantile(drawn, [(1 - level)/2, (1 + level)/2]).tolist())
     if min(abs(value), abs(1 - value)) > 1e-12: return None, None
-    low, high = proportion_bounds([round(value)*requests], [requests], level)
-    return float(low[0]), float(high[0])
+    from scipy.special import ndtri
+    open_ = float(ndtri((1 + level)/2)**2/(requests + ndtri((1 + level)/2)**2))  # Wilson's other end where all or none are accurate
+    return (0.0, open_) if value < .5 else (1 - open_, 1.0)
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #076ce167
 def _score_row(sums: ScoreSums, score: str, i: int, judge: int|None, level: float) -> dict:
     "One row of SCORES, without counts."
     def pick(values): return values[..., i, judge] if judge is not None else values[..., i, :].mean(-1)
     value = float(pick(sums.values(score)))
-    n = int(sums.sums[:, i, 0, 4].sum())
-    low, high = _bounds(pick(sums.values(score, sums.drawn)), value, int((sums.sums[:, i, 0, 4] > 0).sum()), level)
+    counted = sums.sums[:, i, :, 4].max(-1) if judge is None else sums.sums[:, i, judge, 4]
+    n = int(counted.sum())
+    low, high = _bounds(pick(sums.values(score, sums.drawn)), value, int((counted > 0).sum()), level)
     numbers = {'value': value, 'plus_minus': float(paper_half_width(value, n, level)),
                'lowest': float(pick(sums.values(score, unread=0))), 'highest': float(pick(sums.values(score, unread=1)))}
     name = sums.judges[judge] if judge is not None else EVERY_JUDGE
     return {name: number if np.isfinite(number) else None for name, number in numbers.items()} | {
-        'responder': sums.responders[i], 'judge': name, 'score': score, 'low': low, 'high': high, 'n': n, 'own': name == sums.responders[i],
+        'responder': sums.responders[i], 'judge': name, 'score': score, 'low': low, 'high': high, 'n': n,
+        'own': name == sums.responders[i] or name.endswith(f' {sums.responders[i]}'),
         'status': 'baseline' if sums.responders[i].startswith(BASELINE_ROW) else 'measured'}
 
 def score_responses(
     judgements: pl.DataFrame,  # schema JUDGEMENTS: one template of each judge, all judges on the same responses
     eligibilities: pl.DataFrame|None = None,  # schema ELIGIBILITIES; None: no final score
     *,
+    splits: Mapping[str, str]|None = None,  # of each request: then every split has its own rows of judges, named `<split> <judge>`
     level: float = .95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -238,11 +256,12 @@ def score_responses(
 
     Raises `DataError` when there are no verdicts, two of one judge on one response, judges with different rows, or responses without a
     verdict of eligibility."""
-    sums = ScoreSums.of(judgements, eligibilities, resamples=resamples, seed=seed)
+    sums = ScoreSums.of(judgements, eligibilities, splits, resamples=resamples, seed=seed)
     names = SCORE_NAMES if eligibilities is not None else SCORE_NAMES[:1]
     rows = pl.DataFrame([_score_row(sums, score, i, judge, level) for i in range(len(sums.responders)) for score in names
                          for judge in (*range(len(sums.judges)), None)], infer_schema_length=None)
-    return SCORES.check(rows.join(_counts(judgements, eligibilities), on=['responder', 'judge'], how='left', maintain_order='left')
+    counts = _counts(_by_split(judgements, splits), eligibilities)
+    return SCORES.check(rows.join(counts, on=['responder', 'judge'], how='left', maintain_order='left')
                         .select(*SCORES.columns), 'the scores')
 
 def _counts(judgements: pl.DataFrame, eligibilities: pl.DataFrame|None) -> pl.DataFrame:
@@ -250,8 +269,10 @@ def _counts(judgements: pl.DataFrame, eligibilities: pl.DataFrame|None) -> pl.Da
     unread = pl.col('status').is_in(['unparsed', 'failed']).sum()
     counts = dict(unanswered=(pl.col('status') == 'unanswered').sum(), unread=unread)
     each = judgements.group_by('responder', 'judge').agg(**counts)
-    every = each.group_by('responder').agg(pl.col('unanswered').max(), pl.col('unread').sum()).with_columns(judge=pl.lit(EVERY_JUDGE))
-    found = pl.concat([each, every.select(each.columns)]).with_columns(pl.col('unanswered', 'unread').cast(pl.Int64))
+    absent = pl.col('id').filter(pl.col('status') == 'unanswered').n_unique()
+    every = judgements.group_by('responder').agg(unanswered=absent, unread=unread).with_columns(judge=pl.lit(EVERY_JUDGE))
+    found = pl.concat([frame.select('responder', 'judge', 'unanswered', 'unread').cast({'unanswered': pl.Int64, 'unread': pl.Int64})
+                       for frame in (each, every)]).with_columns(pl.col('unanswered', 'unread').cast(pl.Int64))
     if eligibilities is None: return found.with_columns(ineligible=pl.lit(None, pl.Int64), undecided=pl.lit(None, pl.Int64))
     owners = judgements.select('id', 'responder').unique()
     told = owners.join(eligibility_consensus(eligibilities), on='id', how='left').group_by('responder').agg(
@@ -281,7 +302,7 @@ def score_difference(
 ) -> tuple[float|None, float|None, float|None, int]:  # difference of the means over judges, its bounds, requests
     "First less second on the requests that both have. No bounds where all resamples agree."
     i, k = sums.responders.index(first), sums.responders.index(second)
-    common = sums.only(np.asarray((sums.sums[:, [i, k], 0, 4] > 0).all(1)))
+    common = sums.only(np.asarray((sums.sums[..., 4][:, [i, k]].max(-1) > 0).all(1)))
     if not len(common.requests): return None, None, None, 0
     def apart(values): return values[..., i, :].mean(-1) - values[..., k, :].mean(-1)
     drawn = apart(common.values(score, common.drawn))
@@ -295,6 +316,7 @@ def leaderboard(
     judgements: pl.DataFrame,  # schema JUDGEMENTS
     eligibilities: pl.DataFrame|None = None,  # schema ELIGIBILITIES; None: ranked by the unadjusted score, and `ineligible` is null
     *,
+    splits: Mapping[str, str]|None = None,  # of each request: every judge then gives a ranking of each split, as in the paper's six
     ties: Literal['shared', 'copeland', 'mean'] = 'shared',  # within groups that majorities leave open
     level: float = .95,
     resamples: int = 10_000,
@@ -302,10 +324,11 @@ def leaderboard(
 ) -> pl.DataFrame:  # LEADERBOARD, best rank first; within a rank by the score
     """The leaderboard of Tables 5 and 6 for any responders and judges. Errors as of `score_responses`.
 
-    A responder of whom a judge read nothing has no rank."""
+    A score is the mean over the rankings. A responder of whom a judge read nothing has no rank."""
     score = SCORE_NAMES[eligibilities is not None]
-    table = score_responses(judgements, eligibilities, level=level, resamples=resamples, seed=seed).filter(pl.col('judge') == EVERY_JUDGE)
-    sums = ScoreSums.of(judgements, eligibilities, resamples=resamples, seed=seed)
+    table = score_responses(judgements, eligibilities, splits=splits, level=level, resamples=resamples, seed=seed)
+    table = table.filter(pl.col('judge') == EVERY_JUDGE)
+    sums = ScoreSums.of(judgements, eligibilities, splits, resamples=resamples, seed=seed)
     values = sums.values(score)
     read = np.isfinite(values).all(1)  # the others have no rank
     place = _ranked(np.array(sums.responders)[read].tolist(), values[read], sums.values(score, sums.drawn)[:, read], ties, level)

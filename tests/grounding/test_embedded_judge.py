@@ -7,17 +7,17 @@ import pytest
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.datasets import fingerprint, load
+from factlab.grounding.eligibility import load_eligibility_judge
 from factlab.grounding.embedded_judge import (
     ALWAYS,
     fit_grounding_decision,
-    load_eligibility_judge,
-    load_grounding_judge,
     needs_no_support,
     read_grounding_decision,
     response_answers,
     sentence_answers,
 )
 from factlab.grounding.judges import GROUNDING
+from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.parsing import accurate_by_labels
 from factlab.measures.baselines import balanced_accuracy, class_counts
 

@@ -227,3 +227,29 @@ def test_known_error_rates_are_taken_back():
     found = corrected_scores(verdicts({'j': {'x': said(new).tolist()}}), rates).row(0, named=True)
     assert abs(found['value'] - .3) > .1 and abs(found['corrected'] - new.mean()) < .05 and found['low'] < new.mean() < found['high']
     assert corrected_scores(verdicts({'k': {'x': [True]}}), rates)['corrected'].to_list() == [None]
+
+
+@pytest.mark.parametrize('value', [0.0, 1.0])
+@pytest.mark.parametrize('requests', [2, 26, 860])
+def test_a_score_without_spread_has_wilsons_interval(value, requests):
+    import numpy as np
+
+    from factlab.grounding.scores import _bounds
+    from factlab.measures.stats import proportion_bounds
+    low, high = proportion_bounds([round(value)*requests], [requests], .95)
+    assert _bounds(np.full(9, value), value, requests, .95) == pytest.approx((low[0], high[0]), abs=1e-12)
+
+
+def test_splits_weigh_the_same_and_a_request_without_one_is_named():
+    responders = ['a', 'b']
+    rows = [{'id': f'{request}/{name}', 'request_id': request, 'responder': name, 'judge': 'j', 'template': 't', 'status': 'ok',
+             'reason': '', 'accurate': good if name == 'a' else not good, 'sentences': []}
+            for name in responders for request, good in (('1', True), ('2', True), ('3', True), ('4', False))]
+    judgements = JUDGEMENTS.frame(rows)
+    splits = {'1': 'open', '2': 'open', '3': 'open', '4': 'blind'}
+    scores = score_responses(judgements, splits=splits, resamples=50).filter(responder='a')
+    assert dict(scores.select('judge', 'value').rows()) == {'open j': 1, 'blind j': 0, EVERY_JUDGE: .5}
+    assert scores['n'].to_list() == [3, 1, 4]
+    assert set(leaderboard(judgements, splits=splits, resamples=50)['rank']) == {1}  # each wins one ranking
+    assert leaderboard(judgements, resamples=50)['responder'][0] == 'a'
+    with pytest.raises(DataError, match='in no split'): score_responses(judgements, splits={'1': 'open'}, resamples=50)

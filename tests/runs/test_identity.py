@@ -17,8 +17,10 @@ import pytest
 import factlab
 from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, Form
 from factlab.core.core import UsageError
-from factlab.grounding.embedded_judge import RelevanceJudge, VerifierJudge, read_grounding_decision
+from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
+from factlab.grounding.embedded_judge import SentenceJudge, VerifierJudge, read_grounding_decision
 from factlab.grounding.judges import GroundingJudge, Template
+from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
 from factlab.localization.rejected_claims import RejectedClaims
@@ -54,14 +56,18 @@ WEIGHTS = Logistic((0.,), (1.,), (1.,), 0.)
 EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaims': lambda: RejectedClaims(Known('a')),
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
-            'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), Known('a'), Known('a')),
-            'RelevanceJudge': lambda: RelevanceJudge(.1, Known('a')),
+            'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
+            'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_words_judge(),
+            'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')),
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
             'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()), 'MajorityLabel': lambda: MajorityLabel(NONE),
             'RandomLabel': lambda: RandomLabel((.2, .3, .5)), 'SurfaceLabel': lambda: SurfaceLabel('length', 9., FACTUAL, NONE),
             'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a'))}
 OTHERS = {('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
+          ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
+          ('WordsJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('WordsJudge', 'by'): 'sentences',
+          ('VerifierJudge', 'by'): 'sentences', ('AnsweringJudge', 'decision'): read_eligibility()._replace(bias=9.),
           ('DirectJudge', 'variant'): 'icl', ('DirectJudge', 'prompt'): ZERO_SHOT[1],
           ('EntityFeatures', 'features'): ('quantity',), ('EntityFeatures', 'faithful'): WEIGHTS._replace(bias=1.),
           ('EntityFeatures', 'factual'): WEIGHTS._replace(bias=1.), ('EntityFeatures', 'thresholds'): (.5, .6),

@@ -65,9 +65,10 @@ def _facts(arguments: argparse.Namespace) -> int|str:
 
     from factlab.reports.reproduce import plain_table
     from factlab.studies.facts.study import FactsStudy, estimate, planted_order, study_leaderboard
-    given = {name: getattr(arguments, name) for name in ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts',
-        'limit',
-                                                         'seed', 'truncate', 'max_tokens', 'baselines')}
+    names = ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate', 'max_tokens',
+             'baselines')
+    given = {name: getattr(arguments, name) for name in names}
+    given['chosen'] = _chosen(arguments.chosen)
     study = FactsStudy(**given, responses_file=arguments.responses, dry=arguments.dry_run)
     if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
@@ -80,8 +81,29 @@ def _facts(arguments: argparse.Namespace) -> int|str:
             order = planted_order(study, score)
             found = f'{order["found"].sum()} of {order.height} are found, {order["clear"].sum()} with an interval above 0'
             shown += [f'\nPlanted order by the {score} score: {found}', plain_table(_percent(order, 'difference', 'low', 'high'))]
+    if arguments.corrected: shown += _corrected(study)
     return '\n'.join(shown) + '\n'
 
+def _chosen(named: list[str]) -> dict[str, str]:
+    "Templates by judge, of texts as `tiny=simpleqa`; a judge's name may have = in it, a template's has none."
+    from factlab.core.core import UsageError
+    pairs = [text.rpartition('=') for text in named]
+    if wrong := [text for text, (judge, _, template) in zip(named, pairs, strict=True) if not judge or not template]:
+        raise UsageError(f'--chosen {wrong[0]}: expected JUDGE=TEMPLATE, as in tiny=simpleqa')
+    return {judge: template for judge, _, template in pairs}
+
+def _corrected(study) -> list[str]:
+    "Unadjusted scores with the judges' errors taken back, which are counted on the test split of the shipped sample."
+    from dataclasses import replace
+
+    from factlab.reports.reproduce import plain_table
+    from factlab.studies.facts.study import without_errors
+    known = replace(study, data='facts-sample', split='test', responders=(), responses_file=None, limit=None, baselines=False)
+    table = _percent(without_errors(study, known), 'value', 'corrected', 'low', 'high', 'sensitivity', 'specificity')
+    return ["\nUnadjusted scores, corrected for each judge's errors on the sample's test split (none for a judge no better than chance)",
+            plain_table(table)]
+
+# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #opts1
 def add_facts(commands) -> None:
     "The command `facts`."
     summary = 'FACTS Grounding: let models answer about documents, judge the answers, print the leaderboard'
@@ -93,12 +115,15 @@ def add_facts(commands) -> None:
     add('--responders', nargs='+', default=[], metavar='M', help=f'models that answer: {models}')
     add('--responses', metavar='FILE', help='answers that exist already: .jsonl, .csv, .parquet with request_id, responder, response '
         '(and document, request where the data set does not have them)')
-    add('--judges', nargs='+', default=['embedded'], metavar='J', help=f'embedded (offline, the default), or models: {models}')
+    add('--judges', nargs='+', default=['embedded'], metavar='J', help=f'embedded (the default), words (both offline), or models: {models}')
     add('--data', default='facts-sample', metavar='D', help='facts-sample (the default), facts, facts-examples, or a '
         'file with id, request, document')
-    add('--split', metavar='S', help="of the data; 'test' where it has one")
-    add('--templates', nargs='+', default=['response'], metavar='T', help='of the judges that are models; of several, '
-        'each judge is given the best by macro-F1 on labelled rows (default: response)')
+    add('--split', metavar='S', help="of the data; 'test' where it has one; all: every split is a ranking "
+        'of its own, and the ranks are fused')
+    add('--templates', nargs='+', default=['response'], metavar='T', help='how judges are asked; of several, each '
+        'judge is given the best by macro-F1 on labelled development rows (default: response)')
+    add('--chosen', nargs='+', default=[], metavar='J=T', help='a template for one judge')
+    add('--corrected', action='store_true', help="also print scores with each judge's errors, as counted on the sample, taken back")
     add('--eligibility', default='request', metavar='E', 
         help='what judges of eligibility see: request (the default), request_and_document, none')
     add('--prompts', default='ours', metavar='P', help="ours (the default), or paper for the authors' published templates")

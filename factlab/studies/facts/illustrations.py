@@ -13,7 +13,7 @@ import polars as pl
 
 from ...core.core import DataError
 from ...data.datasets import load
-from ...grounding.embedded_judge import load_eligibility_judge
+from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.parsing import ISSUES
 from ...grounding.responses import labelled_responses
 from ...grounding.scores import with_other_response

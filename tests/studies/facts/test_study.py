@@ -6,11 +6,20 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from factlab.core.core import DataError, UsageError
+from factlab.core.core import UsageError
 from factlab.grounding.judges import TEMPLATES
 from factlab.grounding.scores import EVERY_JUDGE
 from factlab.models.interface import Request, Response, ScriptedModel
-from factlab.studies.facts.study import FactsStudy, all_judgements, estimate, gold, planted_order, template_scores, without_errors
+from factlab.studies.facts.study import (
+    FactsStudy,
+    all_judgements,
+    development_of,
+    estimate,
+    gold,
+    planted_order,
+    template_scores,
+    without_errors,
+)
 
 LABELLED = ('grounded', 'evasive', 'refusal')
 
@@ -54,7 +63,33 @@ def test_one_template_is_chosen_for_each_judge():
     chosen = template_scores(found).filter('chosen')
     assert chosen['template'].to_list() == ['response']*2 and found.judgements()['template'].unique().to_list() == ['response']
     assert found.used['chosen'] == {'oracle': 'response', 'sage': 'response'} and found.eligibilities() is None
-    with pytest.raises(DataError, match='no labels'): study(templates=['response', 'json'], limit=2, responders=['sage']).judgements()
+    own = study(templates=['response', 'json'], limit=2, responders=['sage'], eligibility='none')  # without labels: the sample's
+    assert own.judgements()['template'].unique().to_list() == ['response'] and gold(own) is None
+
+
+def test_a_template_is_chosen_on_the_development_split_alone():
+    "A judge that knows the test split alone must not be chosen for it."
+    found = study(templates=['response', 'json'], limit=4, eligibility='none')
+    assert set(found.judgements()['request_id']).isdisjoint(development_of(found).judgements()['request_id'])
+    assert set(template_scores(found)['n']) == {gold(development_of(found)).height}
+
+
+def test_a_judge_has_the_template_that_is_named_for_it():
+    found = study(judges=['sage', 'words'], chosen={'sage': 'json', 'words': 'span'}, limit=2, eligibility='none')
+    assert dict(found.judgements().select('judge', 'template').unique().rows()) == {'sage': 'json', 'words': 'words_by_sentences'}
+    with pytest.raises(UsageError, match='who do not judge'): study(chosen={'other': 'json'})
+    with pytest.raises(UsageError, match="no template 'json'"): study(judges=['words'], chosen={'words': 'json'}).judgements()
+
+
+def test_every_split_is_a_ranking_of_its_own():
+    found = study(split='all', judges=['oracle', 'words'], eligibility='none')
+    scores = found.scores(resamples=50).filter(pl.col('responder') == 'grounded')
+    assert scores['judge'].to_list() == ['test oracle', 'test words', 'dev oracle', 'dev words', EVERY_JUDGE]
+    each = [FactsStudy(judges=['words'], eligibility='none', split=split).scores(resamples=50) for split in ('test', 'dev')]
+    apart = [frame.filter(judge='words', responder='grounded')['value'].item() for frame in each]
+    assert scores.filter(pl.col('judge').str.ends_with('words'))['value'].to_list() == apart
+    assert abs(scores['value'][:-1].mean() - scores['value'][-1]) < 1e-12
+    with pytest.raises(UsageError, match='no split'): study(split='open').leaderboard()
 
 
 def test_errors_counted_on_one_split_are_taken_back_on_another():
