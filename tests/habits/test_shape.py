@@ -7,7 +7,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CELL = STRETCH = 60  # lines
 CHAPTER = 60  # cells
 EXCEPTIONS = {  # notebook: why it may; a list to shorten
-    'nbs/02_models/02_store.ipynb': 'the public class of the store, a line or two for each of its methods',
     'nbs/02_models/09_vllm_backend.ipynb': 'vLLM is not installed where the notebooks are made, so most of it cannot be shown'}
 
 
