@@ -114,10 +114,12 @@ def prepare(
               'repeated': len(passages) - int(empty.sum()) - passages.filter(~empty)['text'].n_unique(),
               'split': int((over & ~empty).sum()) if long == 'split' else 0, 'cut': int((over & ~empty).sum()) if long == 'cut' else 0}
     if long == 'cut': return passages.with_columns(pl.col('text').str.slice(0, longest)), counts
-    kept = passages.with_columns(text=pl.Series([pieces(text, longest) if cut else [text]
-                                                 for text, cut in zip(passages['text'], over, strict=True)],
-                                                dtype=pl.List(pl.String))).filter(~empty)
-    kept = kept.with_columns(number=pl.int_ranges(1, pl.col('text').list.len() + 1)).explode('text', 'number')
+    kept = passages.with_columns(over=over, number=pl.lit(1, pl.Int64)).filter(~empty).with_row_index('at')
+    if counts['split']:  # those alone become Python texts
+        cut = kept.filter('over').with_columns(text=pl.col('text').map_elements(lambda text: pieces(text, longest), pl.List(pl.String)))
+        cut = cut.with_columns(number=pl.int_ranges(1, pl.col('text').list.len() + 1)).explode('text', 'number')
+        kept = pl.concat([kept.filter(~pl.col('over')), cut]).sort('at', 'number')
+    kept = kept.drop('at', 'over')
     named = pl.when(pl.col('number') > 1).then(pl.format('{}#{}', 'id', 'number')).otherwise('id')
     kept = PASSAGES.check(kept.with_columns(id=named).drop('number'))
     _check_ids(kept['id'])  # a passage may be called as a piece of another one

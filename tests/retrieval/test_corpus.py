@@ -610,7 +610,7 @@ def test_milvus_takes_its_index_by_name(tmp_path, kind):
 
 @pytest.mark.parametrize(('prompts', 'expected'), [
     ({'query': 'Represent: '}, ('Represent: ', '')), ({'query': 'query: ', 'passage': 'passage: '}, ('query: ', 'passage: ')),
-    ({'search_query': 'search_query: ', 'search_document': 'search_document: ', 'clustering': 'c'}, ('search_query: ', 'search_document: ')),
+    ({'search_query': 'sq: ', 'search_document': 'sd: ', 'clustering': 'c'}, ('sq: ', 'sd: ')),
     ({'query': '', 'document': ''}, None), ({'STS': 'x'}, None), ({}, None)])
 def test_prefixes_come_from_the_encoder_s_own_prompts(prompts, expected):
     assert prefixes_of(prompts) == expected
