@@ -325,6 +325,15 @@ def check_folder(folder: Path, about: Mapping[str, Any]) -> None:
         if not (folder/name).is_file() or _file_digest(folder/name) != checksum: raise DataError(f'the index {folder} is damaged ({name})')
 
 # %% ../../nbs/07_retrieval/00_index.ipynb #k1c
+def _from_folder(folder: Path, about: Mapping[str, Any], load: Callable[[Path], Any], tell: bool) -> Any:  # None when it holds none
+    if not folder.exists(): return None
+    try:
+        check_folder(folder, about)
+        return load(folder)
+    except DataError as error:
+        if tell: warnings.warn(f'{error}: the index is made anew', stacklevel=3)
+        return None
+
 def kept_index(
     folder: Path,
     about: Mapping[str, Any],
@@ -332,18 +341,23 @@ def kept_index(
     save: Callable[[Any, Path], object],  # into a folder
     load: Callable[[Path], Any],
 ) -> Any:
-    "The index of a folder; made, and kept there, where it holds none of this kind."
+    "The index of a folder; made, and kept there, where it holds none of this kind. What cannot be kept is used nevertheless."
     from filelock import FileLock
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f'{folder}.lock'):  # another process that wants the same waits, and finds it
-        if folder.exists():
-            try:
-                check_folder(folder, about)
-                return load(folder)
-            except DataError as error: warnings.warn(f'{error}: the index is made anew', stacklevel=2)
+    if (found := _from_folder(folder, about, load, tell=True)) is not None: return found
+    lock = FileLock(f'{folder}.lock')
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()  # another process that wants the same waits, and finds it
+    except OSError as error:
+        warnings.warn(f'{folder.parent} may not be written ({error.strerror}): the index is made anew in each process', stacklevel=2)
+        return make()
+    try:
+        if (found := _from_folder(folder, about, load, tell=False)) is not None: return found
         made = make()
-        save_folder(folder, about, lambda place: save(made, place))
-    return made
+        try: save_folder(folder, about, lambda place: save(made, place))
+        except DataError as error: warnings.warn(str(error), stacklevel=2)
+        return made
+    finally: lock.release()
 
 # %% ../../nbs/07_retrieval/00_index.ipynb #c27
 def _milvus(uri: str):  # pymilvus.MilvusClient

@@ -536,6 +536,16 @@ def test_an_index_of_a_corpus_is_trained_once_and_never_taken_for_another(tmp_pa
     assert len(made) == 4 and not [file for file in (tmp_path/'c'/'indexes').iterdir() if file.name.startswith('.')]
 
 
+def test_an_index_that_cannot_be_kept_is_used_and_said_so(tmp_path):
+    (tmp_path/'file').write_text('not a folder')
+    def kept(folder, save): return index_module.kept_index(folder, {}, lambda: 'made', save, lambda place: 'read')
+    with pytest.warns(UserWarning, match='may not be written'): assert kept(tmp_path/'file'/'index', lambda index, place: None) == 'made'
+    def full(index, place): raise OSError(28, 'No space left on device')
+    with pytest.warns(UserWarning, match='No space left.*free space'): assert kept(tmp_path/'index', full) == 'made'
+    assert [file.name for file in tmp_path.iterdir() if file.is_dir()] == []
+    assert kept(tmp_path/'index', lambda index, place: (place/'a').write_text('')) == 'made' and kept(tmp_path/'index', full) == 'read'
+
+
 def test_a_kept_index_is_whole_or_not_there(tmp_path):
     script = '''
 import os, sys
