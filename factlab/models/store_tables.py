@@ -126,7 +126,7 @@ def now() -> int:  # milliseconds since 1970
 
 def _record(row: Row, created: int) -> Record:
     request, response = _body(row.request, f'the request of {row.key!r:.80}'), _body(row.response, f'the response of {row.key!r:.80}')
-    return Record(*(_key(text) for text in (row.key, row.model, row.kind)), created, _tokens(row.response, 'prompt_tokens'),
+    return Record(_key(row.key), _key(row.model), _key(row.kind), created, _tokens(row.response, 'prompt_tokens'),
                   _tokens(row.response, 'completion_tokens'), tuple(cut(request)), response)
 
 # %% ../../nbs/02_models/01_store_tables.ipynb #d59b35a9
@@ -149,7 +149,7 @@ def add_to_groups(
     rows: Iterable[tuple[int, int, int|None, int|None, int]],  # group, created, prompt tokens, completion tokens, bytes
 ) -> None:
     "Count rows that were added."
-    totals = defaultdict(lambda: [0, 0, 0, 0, 2**62, 0])
+    totals: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 2**62, 0])
     for group, created, prompt, completion, size in rows:
         total = totals[group]
         for at, value in enumerate((1, prompt or 0, completion or 0, size)): total[at] += value
