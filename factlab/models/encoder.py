@@ -6,6 +6,7 @@
 __all__ = ['ENCODER_OPTIONS', 'SHORT_NAMES', 'Encoder']
 
 # %% ../../nbs/02_models/11_encoder.ipynb #c2
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -57,9 +58,24 @@ def _loaded(source: Source, dtype: str, device: str, adapter: Adapter|None):
     if adapter: merge_adapter(model[0].auto_model, adapter.folder)
     return model
 
-# %% ../../nbs/02_models/11_encoder.ipynb #c7
+# %% ../../nbs/02_models/11_encoder.ipynb #p2
 def _hashable(source: Source) -> Source: return source._replace(config=None)  # a dictionary has no hash
 
+@lru_cache
+def _configuration(source: Source) -> dict:
+    "`config_sentence_transformers.json` of an encoder; empty where there is none."
+    name, path = 'config_sentence_transformers.json', Path(source.path)/'config_sentence_transformers.json'
+    if not Path(source.path).is_dir():
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+        try: path = Path(hf_hub_download(source.path, name, revision=source.revision))
+        except (EntryNotFoundError, LocalEntryNotFoundError, OSError): return {}
+    if not path.is_file(): return {}
+    try: found = json.loads(path.read_text(encoding='utf-8'))
+    except ValueError as error: raise ModelError(f'{path} cannot be read ({error}): bring back the file of the model') from None
+    return found if isinstance(found, dict) else {}
+
+# %% ../../nbs/02_models/11_encoder.ipynb #c7
 def _unit(
     vectors: np.ndarray,  # [n, dimension]
 ) -> np.ndarray:  # float32, rows of length 1; a row of zeros stays one
@@ -69,8 +85,11 @@ def _unit(
 class _Named:
     "What the name of an encoder says. Nothing is loaded for it."
 
-    def __init__(self, name: str = 'tiny'):
-        self.name = name
+    def __init__(self,
+        name: str = 'tiny',
+        bare: bool = False,  # without the prompt that the model puts before every text of its own accord
+    ):
+        self.name, self.bare = name, bare
         self.target, options = split_options(name)
         self.target, implied = split_options(SHORT_NAMES.get(self.target, self.target))
         if not self.target: raise UsageError(f'{name!r} names no encoder: write tiny, a hub id or a folder')
@@ -83,11 +102,23 @@ class _Named:
     def adapter(self) -> Adapter|None: return find_adapter(self.options['adapter']) if self.options['adapter'] else None
 
     @cached_property
+    def prompts(self) -> dict[str, str]:
+        "What the model's own configuration puts before texts, by what they are: `query`, `document`, …; empty where it names none."
+        found = _configuration(_hashable(self.source)).get('prompts') or {}
+        return {str(kind): text for kind, text in found.items() if isinstance(text, str)}
+
+    @cached_property
+    def default_prompt(self) -> str:
+        "The prompt that the model puts before every text unless told otherwise."
+        return self.prompts.get(_configuration(_hashable(self.source)).get('default_prompt_name') or '', '')
+
+    @cached_property
     def identity(self) -> dict:  # JSON-able
         "Everything about the encoder that changes a vector."
         dtype = pick_dtype(self.options['dtype'], self.source.dtype, lambda: pick_device(self.options['device']))
         trained = {'adapter': self.adapter.digest} if self.adapter else {}
         length = {'similarity': 'dot'} if self.options['similarity'] == 'dot' else {}
+        if self.bare and self.default_prompt: length['default_prompt'] = 'left out'
         return {'backend': 'local', 'engine': 'sentence-transformers', 'weights': self.source.weights, 'dtype': dtype, 'answer_version': 1,
                 **trained, **length}
 
@@ -145,4 +176,5 @@ class Encoder(_Named):
 
     def _batch(self, texts: Sequence[str]) -> np.ndarray:
         readable = [text.encode('utf-8', 'replace').decode() for text in texts]  # half a surrogate pair has no word pieces
-        return self.model.encode(readable, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        own = {'prompt': ''} if self.bare and self.default_prompt else {}
+        return self.model.encode(readable, batch_size=32, show_progress_bar=False, convert_to_numpy=True, **own)

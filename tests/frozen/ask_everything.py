@@ -509,10 +509,19 @@ def contents(path: Path) -> dict:
     "How many rows of each kind the store holds, by label where there is one."
     connection = sqlite3.connect(path)
     counted: dict[str, int] = {}
-    for model, kind, request in connection.execute('SELECT model, kind, request FROM responses'):
-        counted[name] = counted.get(name := f'{model} {kind} {json.loads(request)["label"]}', 0) + 1
-    for model, n in connection.execute('SELECT model, count(*) FROM vectors GROUP BY model'): counted[f'vectors {model}'] = n
+    if connection.execute('PRAGMA user_version').fetchone()[0] < 3:  # as it was frozen
+        rows = connection.execute('SELECT model, kind, request FROM responses').fetchall()
+        vectors = connection.execute('SELECT model, count(*) FROM vectors GROUP BY model').fetchall()
+    else:  # as today's factlab keeps it: requests in pieces
+        with Store(path) as store:
+            store.export(path.with_name('contents.jsonl'))
+            vectors = store.stats().filter(pl.col('kind') == 'vector').select('model', 'responses').rows()
+        lines = map(json.loads, path.with_name('contents.jsonl').read_text(encoding='utf-8').split('\n')[:-1])
+        rows = [(line['model'], line['kind'], json.dumps(line['request'])) for line in lines]
     connection.close()
+    for model, kind, request in rows:
+        counted[name] = counted.get(name := f'{model} {kind} {json.loads(request)["label"]}', 0) + 1
+    for model, n in vectors: counted[f'vectors {model}'] = n
     return dict(sorted(counted.items()))
 
 def kept_files(home: Path) -> set:  # name and digest; nothing is written where all is there

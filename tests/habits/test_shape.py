@@ -6,8 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CELL = STRETCH = 60  # lines
 CHAPTER = 60  # cells
-EXCEPTIONS = {  # notebook: why it may; a list to shorten
-    'nbs/02_models/02_store.ipynb': 'the public class of the store, a line or two for each of its methods'}
+EXCEPTIONS: dict[str, str] = {}  # notebook: why it may; a list that is empty now
 
 
 def notebooks(library: bool = True) -> list[Path]:

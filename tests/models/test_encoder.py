@@ -7,6 +7,7 @@ import pytest
 from tolerance import same_vectors
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.models import encoder as encoder_module
 from factlab.models.encoder import Encoder
 from factlab.models.store import Store
 
@@ -131,3 +132,26 @@ def test_dot_keeps_the_length(tmp_path):
     assert same_vectors(found, SentenceTransformer(str(tmp_path/'mine'), device='cpu').encode(TEXTS[:4])) and np.linalg.norm(found[0]) > 1.5
     assert Encoder(f'{tmp_path}/mine?similarity=dot').identity != Encoder(f'{tmp_path}/mine').identity
     with pytest.raises(UsageError, match='similarity'): Encoder('tiny?similarity=euclid')
+
+
+def test_prompts_are_read_from_the_configuration_and_put_once(tmp_path, plain):
+    "A model that puts a prompt before every text of its own accord: retrieval puts its own, and that one only."
+    import json
+
+    from factlab.retrieval.corpus import TextEncoder
+    plain.save_pretrained(str(tmp_path/'model'), create_model_card=False)
+    place = tmp_path/'model'/'config_sentence_transformers.json'
+    written = json.loads(place.read_text()) | {'prompts': {'query': 'ask: ', 'document': 'text: '}, 'default_prompt_name': 'query'}
+    place.write_text(json.dumps(written))
+    name = str(tmp_path/'model')
+    encoder = TextEncoder(name)
+    assert encoder.prefixes == ('ask: ', 'text: ') and encoder.encoder.default_prompt == 'ask: '
+    assert same_vectors(encoder.queries(TEXTS[:2], store=False), plain.encode(['ask: ' + text for text in TEXTS[:2]]))
+    assert same_vectors(encoder.passages(TEXTS[:2]), plain.encode(['text: ' + text for text in TEXTS[:2]]))
+    alone = Encoder(name)  # similarity of sentences: as the model does it by itself
+    assert same_vectors(alone.encode(TEXTS[:2], store=False), plain.encode(['ask: ' + text for text in TEXTS[:2]]))
+    assert alone.identity != encoder.encoder.identity and encoder.identity['prefixes'] == ['ask: ', 'text: ']
+    assert 'default_prompt' not in TextEncoder('tiny').identity
+    place.write_text('{')
+    encoder_module._configuration.cache_clear()
+    with pytest.raises(ModelError, match='cannot be read'): _ = Encoder(name).prompts

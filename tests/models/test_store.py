@@ -1,4 +1,5 @@
 "The store under threads, processes, forks, kill -9, damage, and disks that refuse."
+import hashlib
 import json
 import multiprocessing
 import os
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import StoreError, UsageError
+from factlab.models import store as store_module
 from factlab.models import store_file, store_tables
 from factlab.models.store import EXPORT, FAULTS, STATS, DamagedStoreError, Row, Store
 
@@ -119,6 +121,49 @@ def test_nothing_asked_nothing_given(store):
 def test_many_keys_at_once(store):
     held = fill(store, 20_000, 20)
     assert store.get_many(held) == held and list(store.get_many(list(held)[::-1])) == list(held)[::-1]
+
+
+def test_keys_that_begin_alike_are_kept_apart(store):
+    "The index holds the first 48 bits of a key."
+    keys = ['0'*12 + f'{n:052x}' for n in range(50)]
+    store.put_many([row(key, key) for key in keys[:40]])
+    store.put_vectors('encoder', {key: [n] for n, key in enumerate(keys[:40])})
+    assert {key: answer['text'] for key, answer in store.get_many(keys).items()} == {key: key for key in keys[:40]}
+    assert {key: vector.item() for key, vector in store.get_vectors(keys).items()} == {key: n for n, key in enumerate(keys[:40])}
+    assert store.lease(keys, 'me') == {*keys[40:]}
+    strange = ['a text of twenty-six bytes', 'A'*64, keys[0].upper() + 'F', '0'*63, 'ü'*13]
+    assert store.put_many([row(key, key) for key in strange]).keys() == {*strange} and store.verify().is_empty()
+
+
+def about(number, document):
+    content = f'Is the claim right?\n\nText:\n{document}\n\nClaim:\nThe claim number {number}.\n\nAnswer:\n'
+    return Row(f'{hash(document)} {number}', 'tiny', 'generate', {'messages': [{'content': content, 'role': 'user'}]}, {'text': 'yes'})
+
+
+@pytest.mark.parametrize('separator', ['\n\n', '\n', '. '])
+def test_a_document_is_there_once_however_many_claims_are_asked_about_it(store, separator):
+    chance, words = random.Random(1), 'river mill tower bridge year town wall gate'.split()
+    lines = [' '.join(chance.choices(words, k=12)) + f' {n}' for n in range(400)]
+    documents = [separator.join(lines[start:start + 200]) for start in (0, 200)]
+    rows = [about(n, document) for document in documents for n in range(100)]
+    store.put_many(rows)
+    with store.connections.reading() as connection:
+        texts = connection.execute('SELECT sum(length(content)) FROM texts_3').fetchone()[0]
+        requests = connection.execute('SELECT sum(length(request)) FROM responses_3').fetchone()[0]
+    whole = sum(len(json.dumps(one.request)) for one in rows)
+    assert texts < sum(map(len, documents)) and requests + texts < whole/20
+    assert store.verify().is_empty()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(['. ', '\\n', '\\n\\n', '","role":', '"content":"', 'x'*200]), text()), max_size=40))
+def test_pieces_joined_are_the_text(parts):
+    body = ''.join(parts).encode('utf-8', 'surrogatepass')
+    pieces = store_file.cut(body)
+    assert b''.join(pieces) == body and all(pieces)
+    ids = {piece: n*1000 for n, piece in enumerate(pieces) if store_file.is_shared(piece)}
+    read = store_file.read_references(store_file.to_references(pieces, ids))
+    assert store_file.join_pieces(read, {number: piece for piece, number in ids.items()}) == body
 
 
 def test_a_large_response_and_a_strange_name(tmp_path):
@@ -352,7 +397,7 @@ def test_flipped_bytes_never_give_a_wrong_answer(tmp_path):
 def test_a_letter_changed_in_the_middle_is_named(store, tmp_path):
     fill(store, 200)
     store.close()
-    place = store.path.read_bytes().index(b'77 zzzzz')
+    place = store.path.read_bytes().index(b'77 zzzzz')  # responses stand in the file as they are
     damage(store.path, place + 20)
     faults = store.verify()
     assert faults.rows() == [('responses', 'key-00077', 'the checksum of the response does not fit')]
@@ -416,48 +461,170 @@ def test_a_newer_store_is_refused_and_left_alone(store):
     assert store.path.read_bytes() == before
 
 
-def make_version_1(path):
-    "A store as factlab wrote it before leases had their name."
+OLD_FORMAT = """
+    CREATE TABLE responses (
+        id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, model TEXT NOT NULL, kind TEXT NOT NULL, created TEXT NOT NULL,
+        prompt_tokens INTEGER, completion_tokens INTEGER, bytes INTEGER NOT NULL,
+        request_sha256 BLOB NOT NULL, sha256 BLOB NOT NULL, response TEXT NOT NULL, request TEXT NOT NULL);
+    CREATE TABLE vectors (
+        id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, model TEXT NOT NULL, created TEXT NOT NULL,
+        dimensions INTEGER NOT NULL, sha256 BLOB NOT NULL, vector BLOB NOT NULL);
+    CREATE TABLE owners (owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, expires REAL NOT NULL) WITHOUT ROWID;
+    CREATE TABLE leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX leases_by_owner ON leases (owner);
+    PRAGMA application_id = 1718378850"""
+PARAGRAPHS = [f'Paragraph {n} of a text that many questions share. ' + 'It goes on. '*30 for n in range(4)]
+
+
+def old_row(key, text='an answer'):
+    "A row as factlab wrote it until version 2."
+    request = {'messages': [{'content': '\n\n'.join([*PARAGRAPHS, key]), 'role': 'user'}]}
+    response = {'text': text, 'prompt_tokens': 2, 'completion_tokens': 1}
+    request, response = (json.dumps(value, sort_keys=True, separators=(',', ':')).encode() for value in (request, response))
+    head = (key.encode(), b'tiny', b'generate', b'2025-03-01T10:00:00.250000+00:00', 2, 1, len(request) + len(response),
+            hashlib.sha256(request).digest())
+    checksum = hashlib.sha256(repr(head).encode() + response).digest()
+    return (*(value.decode() if n < 4 else value for n, value in enumerate(head)), checksum, response.decode(), request.decode())
+
+
+def make_old(path, count=30, version=2):
+    "A store as an older factlab wrote it; what it answers."
+    path.parent.mkdir(exist_ok=True)
     with sqlite3.connect(path, isolation_level=None) as connection:
-        connection.execute('ALTER TABLE leases RENAME TO claims')
-        connection.execute('DROP INDEX leases_by_owner')
-        connection.execute('CREATE INDEX claims_by_owner ON claims (owner)')
-        connection.execute('PRAGMA user_version = 1')
+        connection.execute('PRAGMA auto_vacuum = INCREMENTAL')
+        connection.execute('PRAGMA journal_mode = WAL')
+        for statement in OLD_FORMAT.split(';'): connection.execute(statement)
+        connection.execute('BEGIN')
+        rows = [old_row(f'key-{n:05}', f'answer {n}') for n in range(count)]
+        connection.executemany('INSERT INTO responses (key, model, kind, created, prompt_tokens, completion_tokens, bytes, request_sha256, '
+                               'sha256, response, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', rows)
+        head, content = (b'v', b'encoder', b'2025-03-01T10:00:00.250000+00:00', 2), np.array([1, .5], '<f4').tobytes()
+        connection.execute('INSERT INTO vectors (key, model, created, dimensions, sha256, vector) VALUES (?, ?, ?, ?, ?, ?)',
+                           ('v', 'encoder', head[2].decode(), 2, hashlib.sha256(repr(head).encode() + content).digest(), content))
+        connection.execute("INSERT INTO owners VALUES ('other', 'elsewhere', 1, ?)", (time.time() + 60,))
+        connection.execute("INSERT INTO leases VALUES ('asked now', 'other')")
+        connection.execute('COMMIT')
+        if version == 1:
+            connection.execute('ALTER TABLE leases RENAME TO claims')
+            connection.execute('DROP INDEX leases_by_owner')
+            connection.execute('CREATE INDEX claims_by_owner ON claims (owner)')
+        connection.execute(f'PRAGMA user_version = {version}')
     connection.close()
+    return {row[0]: json.loads(row[-2]) for row in rows}
 
 
-def test_a_store_of_version_1_keeps_its_answers_and_its_leases(store):
-    held = fill(store, 30)
-    assert store.lease(['asked now'], 'other') == {'asked now'}
-    store.close()
-    make_version_1(store.path)
-    assert store.get_many(held) == held and store.lease(['asked now', 'new'], 'me') == {'new'}
-    assert store.verify().is_empty() and store.put_many([row('new')])
-    with store.connections.reading() as connection:
-        assert connection.execute('PRAGMA user_version').fetchone() == (2,)
-        connection.execute('SELECT * FROM claims')  # a process of the older factlab that is running still finds its table
+@pytest.mark.parametrize('version', [1, 2])
+def test_an_older_store_keeps_its_answers_its_requests_and_its_leases(tmp_path, version):
+    path = tmp_path/'store.sqlite'
+    held = make_old(path, 300, version)
+    before = path.stat().st_size
+    with Store(path) as store:
+        assert store.get_many(held) == held and store.get_vectors(['v'])['v'].tolist() == [1, .5]
+        assert store.lease(['asked now', 'new', 'key-00003'], 'me') == {'new'}
+        assert store.verify().is_empty() and store.put_many([row('new')])
+        assert store.stats().select('model', 'kind', 'responses', 'prompt_tokens').rows() == [
+            ('encoder', 'vector', 1, 0), ('tiny', 'generate', 301, 602)]
+        assert store.stats()['first'].min() == datetime(2025, 3, 1, 10, 0, 0, 250_000, tzinfo=UTC)
+        store.export(tmp_path/'all.jsonl')
+        with store.connections.reading() as connection: assert connection.execute('PRAGMA user_version').fetchone() == (3,)
+    lines = [json.loads(line) for line in (tmp_path/'all.jsonl').read_text().splitlines()]
+    assert [line['request'] for line in lines[:300]] == [json.loads(old_row(key)[-1]) for key in held]
+    assert path.stat().st_size < before/4
+
+
+def test_what_was_damaged_before_an_upgrade_is_put_aside_and_named(tmp_path):
+    path = tmp_path/'store.sqlite'
+    held = make_old(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE responses SET response = replace(response, 'answer', 'ANSWER') WHERE id = 5")
+        connection.execute("UPDATE responses SET request = '{}' WHERE id = 9")
+    connection.close()
+    with Store(path) as store, pytest.warns(UserWarning, match='2 rows of the older store were damaged.*verify'):
+        assert store.get_many(held).keys() == held.keys() - {'key-00004', 'key-00008'}
+    with Store(path) as store:
+        assert store.verify()['key'].to_list() == ['key-00004', 'key-00008']
+        assert store.verify(repair=True).height == 2 and store.verify().is_empty()
 
 
 @posix
-def test_many_who_open_a_store_of_version_1_at_once(tmp_path):
+def test_kill_9_while_an_older_store_is_brought_up_to_date(tmp_path):
+    "Killed between any two statements, and once in each step; in the end every answer is there, once."
+    path = tmp_path/'store.sqlite'
+    held, killed = make_old(path, 900, 1), 0
+    script = """
+from factlab.models import store as store_module, store_file
+store_file.PAUSE = store_file.STEP = 0.001
+step, ends, left = store_module._step, sys.argv[2], int(sys.argv[3])
+def dies(*values):
+    global left
+    left -= 1
+    if ends == 'before' and not left: os.kill(os.getpid(), 9)
+    found = step(*values)
+    if ends == 'after' and not left: os.kill(os.getpid(), 9)  # nothing of this step is committed
+    return found
+store_module._step = dies
+print(len(Store(path).get_many([f'key-{n:05}' for n in range(900)])))
+"""
+    for turn in range(12):
+        process = start(script, path, 'before' if turn % 2 else 'after', 1 + turn % 3)
+        killed += process.wait() == -signal.SIGKILL
+        process.stdout.close()
+        with sqlite3.connect(path, isolation_level=None) as connection:  # each answer is in one of the two tables
+            tables = {name for name, in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if 'responses_3' in tables:
+                count = sum(connection.execute(f'SELECT count(*) FROM {table}').fetchone()[0]
+                            for table in ('responses_2', 'responses_3') if table in tables)
+                assert count == 900
+        connection.close()
+    assert killed > 2
+    with Store(path) as store: assert store.get_many(held) == held and store.verify().is_empty()
+
+
+@posix
+def test_kill_9_at_any_moment_of_an_upgrade(tmp_path):
+    for turn in range(6):
+        path = tmp_path/f'{turn}.sqlite'
+        held = make_old(path, 400)
+        process = start("print('ready')\nStore(path).get_many(['k'])\nprint('done')\ntime.sleep(60)", path)
+        process.stdout.readline()
+        time.sleep(turn*0.03)
+        process.kill()
+        process.communicate()
+        with Store(path) as store: assert store.get_many(held) == held and store.verify().is_empty()
+
+
+def test_a_program_of_the_older_factlab_that_is_running_gets_an_error_and_not_an_empty_store(tmp_path):
+    path = tmp_path/'store.sqlite'
+    held = make_old(path)
+    running = sqlite3.connect(path, isolation_level=None)
+    assert running.execute('SELECT count(*) FROM responses').fetchone() == (30,)
+    with Store(path) as store: assert store.get_many(held) == held
+    for statement in ("SELECT response FROM responses WHERE key = 'key-00003'", 'SELECT vector FROM vectors',
+                      "INSERT INTO responses (key) VALUES ('x') ON CONFLICT (key) DO NOTHING"):
+        with pytest.raises(sqlite3.Error, match='upgraded_by_a_newer_factlab|it is a view|UPSERT|view'): running.execute(statement)
+    running.close()
+
+
+@posix
+@pytest.mark.parametrize('version', [1, 2])
+def test_many_who_open_an_older_store_at_once(tmp_path, version):
     path, context = tmp_path/'store.sqlite', multiprocessing.get_context('fork')
-    with Store(path) as store: fill(store, 3)
-    make_version_1(path)
+    make_old(path, 500, version)
     barrier = context.Barrier(6)
     processes = [context.Process(target=begin_at_once, args=(path, barrier, f'{n}')) for n in range(6)]
     for process in processes: process.start()
     for process in processes: process.join()
     assert [process.exitcode for process in processes] == [0]*6
-    with Store(path) as store: assert store.stats()['responses'].sum() == 6 and store.verify().is_empty()
+    with Store(path) as store: assert store.stats()['responses'].sum() == 504 and store.verify().is_empty()
 
 
-def test_a_damaged_store_of_version_1_is_rescued_as_it_is(store, tmp_path):
-    held = fill(store, 20)
-    store.close()
-    make_version_1(store.path)
-    before = store.path.read_bytes()
-    assert store.rescue(tmp_path/'rescued.sqlite') == 20 and store.path.read_bytes() == before
-    with Store(tmp_path/'rescued.sqlite') as rescued: assert rescued.get_many(held) == held
+@pytest.mark.parametrize('version', [1, 2])
+def test_a_damaged_older_store_is_rescued_as_it_is(tmp_path, version):
+    path = tmp_path/'store.sqlite'
+    held = make_old(path, 20, version)
+    before = path.read_bytes()
+    assert Store(path).rescue(tmp_path/'rescued.sqlite') == 21 and path.read_bytes() == before
+    with Store(tmp_path/'rescued.sqlite') as rescued: assert rescued.get_many(held) == held and rescued.verify().is_empty()
 
 
 def test_an_upgrade_that_fails_changes_nothing(store, monkeypatch):
@@ -604,7 +771,7 @@ def test_vectors(store):
     found['t0'][0] = 1  # a copy that may be changed
     for wrong in (np.zeros((2, 2)), [], [np.nan], 3.0):
         with pytest.raises(UsageError): store.put_vectors('encoder', {'bad': wrong})
-    with store.connections.writing() as connection: connection.execute("UPDATE vectors SET vector = zeroblob(1536) WHERE key = 't5'")
+    with store.connections.writing() as connection: connection.execute("UPDATE vectors_3 SET vector = zeroblob(1536) WHERE id = 6")
     with pytest.raises(DamagedStoreError, match='t5'): store.get_vectors(['t5'])
     assert store.verify().rows() == [('vectors', 't5', 'the checksum of the vector does not fit')]
 
@@ -620,7 +787,7 @@ def test_statistics(store):
 
 def test_statistics_of_damaged_rows_say_so(store):
     store.put_many([row('a')])
-    with store.connections.writing() as connection: connection.execute("UPDATE responses SET created = 'soon'")
+    with store.connections.writing() as connection: connection.execute("UPDATE groups SET first = 'soon'")
     with pytest.raises(DamagedStoreError, match='verify'): store.stats()
 
 
@@ -656,3 +823,70 @@ def test_prune(store):
     assert store.prune(before=datetime.now() + timedelta(days=2)) == 200 and store.stats().is_empty()
     for wrong in ({}, {'before': 'soon'}, {'before': 2024}):
         with pytest.raises(UsageError): store.prune(**wrong)
+
+
+@pytest.mark.parametrize('part', ['prompt', 'all'])
+def test_pieces_that_nothing_refers_to_are_removed_and_no_others(store, part):
+    document = '\n\n'.join(f'Paragraph {n}. ' + 'word '*60 for n in range(9))
+    store.put_many([about(n, document)._replace(model='a') for n in range(20)])
+    store.put_many([about(n, document + ' And more. '*40)._replace(model='b', key=f'b{n}') for n in range(20)])
+    def pieces():
+        with store.connections.reading() as connection: return connection.execute('SELECT count(*) FROM texts_3').fetchone()[0]
+    before = pieces()
+    assert store.prune(model='b') == 20 and 0 < pieces() < before and store.verify().is_empty()
+    if part == 'all': assert store.prune(model='a') == 20 and pieces() == 0
+    assert store.put_many([about(3, document)._replace(key='again')]) and store.verify().is_empty()
+
+
+def test_a_piece_that_comes_into_use_while_unused_ones_are_looked_for_stays(store, monkeypatch):
+    document = 'The same words in each. '*40
+    store.put_many([about(1, document), row('other')])
+    assert store.prune(model='tiny', before='2020-01-01') == 0
+    with store.connections.writing() as connection: connection.execute('DELETE FROM responses_3 WHERE id = 1')  # its pieces are unused
+    class Late(store_module.Pace):
+        def __enter__(self):
+            store.put_many([about(2, document)])
+            return super().__enter__()
+    monkeypatch.setattr(store_module, 'Pace', Late)
+    store_module.remove_unused_texts(store.connections)
+    faults = store.verify()
+    assert faults.is_empty(), faults
+
+
+def test_a_lost_piece_costs_requests_and_no_answers(store, tmp_path):
+    document = 'The same words in each. '*40
+    rows = [about(n, document) for n in range(10)]
+    held = store.put_many(rows)
+    with store.connections.writing() as connection: connection.execute('DELETE FROM texts_3 WHERE id = 1')
+    assert {fault for _, _, fault in store.verify().rows()} == {'the checksum of the request does not fit'}
+    assert store.get_many(held) == held
+    with pytest.raises(DamagedStoreError): store.export(tmp_path/'all.jsonl')
+    assert store.rescue(tmp_path/'rescued.sqlite') == 10
+    store.verify(repair=True)
+    assert store.verify().is_empty() and store.get_many(held) == held and store.export(tmp_path/'all.jsonl') == 10
+    assert {json.loads(line)['request'] for line in (tmp_path/'all.jsonl').read_text().splitlines()} == {None}
+
+
+@posix
+def test_pruning_keeps_nobody_waiting(tmp_path):
+    "Another process writes all the time; none of its writes may wait for a second."
+    path = tmp_path/'store.sqlite'
+    with Store(path) as store:
+        store.put_many([row(f'old {n}', f'{n}')._replace(model='old') for n in range(30_000)])
+        process = start("""
+slowest, n = 0, 0
+store = Store(path)
+store.get_many(['x'])
+print('ready')
+end = time.time() + float(sys.argv[2])
+while time.time() < end:
+    begin, n = time.monotonic(), n + 1
+    store.put_many([row(f'new {n}', 'x')])
+    slowest = max(slowest, time.monotonic() - begin)
+print(json.dumps([n, slowest]))
+""", path, 4)
+        process.stdout.readline()
+        assert store.prune(model='old') == 30_000
+        n, slowest = json.loads(process.communicate()[0])
+        assert n > 5 and slowest < 1, (n, slowest)
+        assert store.stats()['responses'].to_list() == [n] and store.verify().is_empty()

@@ -1,5 +1,7 @@
 """Search and retrieval: against sorting, faiss, bm25s and ir-measures; corpora that are interrupted, damaged, of another encoder."""
 import json
+import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -13,6 +15,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import PASSAGES
 from factlab.data.datasets import read_frame
 from factlab.retrieval import corpus as retrieval
+from factlab.retrieval import index as index_module
 from factlab.retrieval.corpus import (
     Corpus,
     Prefixes,
@@ -24,6 +27,7 @@ from factlab.retrieval.corpus import (
     open_corpus,
     part_of,
     pieces,
+    prefixes_of,
     prepare,
     recall_at_k,
     recall_table,
@@ -449,3 +453,203 @@ def test_part_of_a_task_keeps_its_own_pages():
     text = dict(zip(task.passages['id'], task.passages['text'], strict=True))
     assert all(test.passages['text'][row] in text.values() for rows in test.relevant()[:20] for row in rows) and all(test.relevant())
     assert pl.concat([test.claims, dev.claims]).height == task.claims.height
+
+
+# kept indexes
+
+def words_of(n, seed=0):
+    "Texts whose words are rare and common, as in language."
+    generator = np.random.default_rng(seed)
+    ranks = np.minimum(generator.zipf(1.3, (n, 14)), 3000)
+    return [' '.join(f'w{rank}x' for rank in row[:generator.integers(1, 15)]) for row in ranks]
+
+
+@pytest.mark.parametrize('k', [1, 5, 30, 400])
+def test_bm25_reads_less_and_finds_what_bm25s_finds(k):
+    import bm25s
+    import Stemmer
+    texts, queries = words_of(3000), [*words_of(60, 1), 'w1x w1x w2x w3x', 'w1x', 'nothing known', '']
+    found = BM25(texts).search(queries, k)
+    stemmer = Stemmer.Stemmer('english')
+    plain = bm25s.BM25()
+    plain.index(bm25s.tokenize(texts, stopwords='en', stemmer=stemmer, show_progress=False), show_progress=False)
+    tokens = bm25s.tokenize(queries, stopwords='en', stemmer=stemmer, show_progress=False, return_ids=False)
+    scores = [plain.get_scores(known) if (known := [word for word in words if word in plain.vocab_dict]) else np.zeros(3000, np.float32)
+              for words in tokens]
+    expected = top_k(np.where(np.array(scores) > 0, scores, -np.inf).astype(np.float32), k)
+    assert (found.ids == expected.ids).all() and (found.scores == expected.scores).all()
+
+
+def test_bm25_does_not_read_all_of_common_words(monkeypatch):
+    index = BM25([f'common {"rare" if n in (5, 900) else "plain"} {n}' for n in range(2000)])
+    taken = []
+    whole = index_module._candidates
+    monkeypatch.setattr(index_module, '_candidates', lambda *values: taken.append(whole(*values)) or taken[-1])
+    assert index.search(['common rare'], 2).ids.tolist() == [[5, 900]] and len(taken[0]) == 2
+    assert index.search(['common'], 3).ids.tolist() == [[0, 1, 2]]
+
+
+def test_a_saved_bm25_is_read_back(tmp_path):
+    texts, queries = words_of(800), words_of(20, 1)
+    for made in (BM25(texts), BM25(['', ' '])):
+        folder = tmp_path/f'{len(made)}'
+        folder.mkdir()
+        made.save(folder)
+        read = BM25.load(folder)
+        assert len(read) == len(made) and all((a == b).all() for a, b in zip(read.search(queries, 9), made.search(queries, 9), strict=True))
+    with pytest.raises(DataError, match='no BM25 index'): BM25.load(tmp_path)
+
+
+def test_bm25_of_many_passages_is_kept_and_of_others_is_not_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    monkeypatch.setattr(retrieval, 'KEPT_FROM', 10)
+    passages = passages_of(words_of(50))
+    first = load_text_search('bm25', passages).search(['w1x w2x'], 5)
+    made = []
+    monkeypatch.setattr(index_module, '_word_ids', lambda *values: made.append(1) or ([[0]], {'a': 0}))
+    assert (load_text_search('bm25', passages).search(['w1x w2x'], 5).ids == first.ids).all() and not made
+    load_text_search('bm25', passages.head(49))
+    assert made == [1]
+
+
+@pytest.mark.parametrize('kind', ['ivf', 'hnsw'])
+def test_an_index_of_a_corpus_is_trained_once_and_never_taken_for_another(tmp_path, kind, monkeypatch):
+    made = []
+    fill = FaissIndex._fill
+    monkeypatch.setattr(FaissIndex, '_fill', lambda self, vectors: made.append(kind) or fill(self, vectors))
+    texts = [f'{a} {b}' for a in TEXTS for b in TEXTS]
+    def search(): return Corpus.open(tmp_path/'c', Letters(), index=f'faiss:{kind}').search(TEXTS[:3], 5).ids.tolist()
+    Corpus.create(tmp_path/'c', passages_of(texts), Letters())
+    first = search()
+    assert search() == first and made == [kind]
+    place = tmp_path/'c'/'indexes'/f'faiss-{kind}'
+    content = bytearray((place/'index.faiss').read_bytes())
+    content[-7] ^= 255
+    (place/'index.faiss').write_bytes(content)
+    with pytest.warns(UserWarning, match='damaged .index.faiss.*made anew'): assert search() == first
+    other = Corpus.create(tmp_path/'other', passages_of(texts[::-1]), Letters())
+    shutil.rmtree(place)
+    monkeypatch.setattr(other, 'index_name', f'faiss:{kind}')
+    other.search(TEXTS[:3], 5)
+    shutil.copytree(tmp_path/'other'/'indexes'/f'faiss-{kind}', place)
+    with pytest.warns(UserWarning, match='something else .other vectors'): assert search() == first
+    assert len(made) == 4 and not [file for file in (tmp_path/'c'/'indexes').iterdir() if file.name.startswith('.')]
+
+
+def test_an_index_that_cannot_be_kept_is_used_and_said_so(tmp_path):
+    (tmp_path/'file').write_text('not a folder')
+    def kept(folder, save): return index_module.kept_index(folder, {}, lambda: 'made', save, lambda place: 'read')
+    with pytest.warns(UserWarning, match='may not be written'): assert kept(tmp_path/'file'/'index', lambda index, place: None) == 'made'
+    def full(index, place): raise OSError(28, 'No space left on device')
+    with pytest.warns(UserWarning, match='No space left.*free space'): assert kept(tmp_path/'index', full) == 'made'
+    assert [file.name for file in tmp_path.iterdir() if file.is_dir()] == []
+    assert kept(tmp_path/'index', lambda index, place: (place/'a').write_text('')) == 'made' and kept(tmp_path/'index', full) == 'read'
+
+
+def test_a_kept_index_is_whole_or_not_there(tmp_path):
+    script = '''
+import os, sys
+from pathlib import Path
+from factlab.retrieval.index import save_folder
+def write(folder):
+    (folder/'a').write_bytes(b'x'*1000)
+    if sys.argv[2] == 'die': os.kill(os.getpid(), 9)
+save_folder(Path(sys.argv[1]), {'n': sys.argv[3]}, write)'''
+    def run(*arguments): return subprocess.run([sys.executable, '-c', script, tmp_path/'index', *arguments]).returncode
+    assert run('die', '1') == -9 and not (tmp_path/'index').exists()
+    assert run('live', '1') == 0 and run('die', '2') == -9
+    index_module.check_folder(tmp_path/'index', {'n': '1'})
+    with pytest.raises(DataError, match='other n'): index_module.check_folder(tmp_path/'index', {'n': '2'})
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 40), st.integers(1, 7), st.integers(1, 50), st.integers(1, 9), st.integers(0, 10**6))
+def test_exact_search_by_torch_is_sorting_too(rows, n, k, step, seed):
+    "The way over a device, taken with the processor as the device."
+    pytest.importorskip('torch')
+    generator = np.random.default_rng(seed)
+    vectors, queries = (generator.integers(-2, 3, (size, 4)).astype(np.float32) for size in (rows, n))
+    index = ExactIndex(vectors)
+    index.device, index.rows_on_device = 'cpu', step
+    hits = index.search(queries, k)
+    assert (hits.ids == sorted_search(queries, vectors, k)).all() and (np.isneginf(hits.scores) == (hits.ids < 0)).all()
+    if rows:
+        vectors[rows//2, 1] = np.nan
+        with pytest.raises(DataError, match=f'row {rows//2}'): index.search(queries, k)
+
+
+def test_milvus_goes_on_and_sends_only_what_is_missing(tmp_path, monkeypatch):
+    pytest.importorskip('pymilvus')
+    vectors = np.random.default_rng(0).standard_normal((2300, 8), dtype=np.float32)
+    place, sent = str(tmp_path/'v.db'), []
+    call = MilvusIndex._call
+    def noted(self, name, *values, **options):
+        if name == 'upsert': sent.append(len(values[1]))
+        return call(self, name, *values, **options)
+    monkeypatch.setattr(MilvusIndex, '_call', noted)
+    half = fill_milvus(place, 'v', vectors[:1200])
+    assert len(half) == 1200 and sent == [1000, 200]
+    half._call('delete', 'v', ids=[5, 17])
+    assert len(half) == 1198
+    half.close()
+    sent.clear()
+    whole = load_index(f'milvus:{place}', vectors, 'v')
+    assert len(whole) == 2300 and sent == [2, 800, 300]
+    whole.close()
+    sent.clear()
+    again = fill_milvus(place, 'v', vectors)
+    assert not sent and len(again) == 2300
+    again.close()
+    with pytest.raises(DataError, match='2300 rows, these are 9'): fill_milvus(place, 'v', vectors[:9])
+    with pytest.raises(DataError, match='another vector as row 0'): fill_milvus(place, 'v', vectors[::-1])
+    with pytest.raises(UsageError, match='option `index`'): load_index(f'milvus:{place}?speed=1', vectors, 'v')
+
+
+@pytest.mark.parametrize('kind', ['IVF_FLAT', 'HNSW'])
+def test_milvus_takes_its_index_by_name(tmp_path, kind):
+    pytest.importorskip('pymilvus')
+    vectors = np.random.default_rng(0).standard_normal((1500, 8), dtype=np.float32)
+    index = load_index(f'milvus:{tmp_path/"v.db"}?index={kind}', vectors, 'v')
+    assert {index._call('describe_index', 'v', name)['index_type'] for name in index._call('list_indexes', 'v')} == {kind}
+    near, exact = index.search(vectors[:40], 10), ExactIndex(vectors).search(vectors[:40], 10)
+    assert np.mean([len({*a} & {*b})/10 for a, b in zip(near.ids.tolist(), exact.ids.tolist(), strict=True)]) > .7
+    index.close()
+
+
+# prompts of encoders
+
+@pytest.mark.parametrize(('prompts', 'expected'), [
+    ({'query': 'Represent: '}, ('Represent: ', '')), ({'query': 'query: ', 'passage': 'passage: '}, ('query: ', 'passage: ')),
+    ({'search_query': 'sq: ', 'search_document': 'sd: ', 'clustering': 'c'}, ('sq: ', 'sd: ')),
+    ({'query': '', 'document': ''}, None), ({'STS': 'x'}, None), ({}, None)])
+def test_prefixes_come_from_the_encoder_s_own_prompts(prompts, expected):
+    assert prefixes_of(prompts) == expected
+    class Prompted(Letters):
+        def __init__(self): super().__init__(); self.prompts = prompts
+    encoder = Prompted()
+    TextEncoder(encoder).queries(['a claim'])
+    assert encoder.asked == [(expected or ('', ''))[0] + 'a claim']
+    assert TextEncoder(encoder, Prefixes('mine: ')).prefixes == ('mine: ', '')
+
+
+# size
+
+def test_blocks_of_claims_are_searched_as_all_at_once(tmp_path):
+    corpus = Corpus.create(tmp_path/'c', passages_of(TEXTS), Letters())
+    claims = [text[::-1] for text in TEXTS]
+    whole = corpus.search(claims, 4)
+    parts = list(corpus.searches(pl.Series(claims), 4, block=7))
+    assert [start for start, _ in parts] == [0, 7, 14] and (np.concatenate([hits.ids for _, hits in parts]) == whole.ids).all()
+
+
+def test_a_cached_corpus_is_digested_once(tmp_path, monkeypatch):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    digested = []
+    whole = retrieval.content_digest
+    monkeypatch.setattr(retrieval, 'content_digest', lambda frame: digested.append(1) or whole(frame))
+    first = cached_corpus(passages_of(TEXTS), Letters())
+    assert len(digested) == 1
+    encoder = Letters()
+    again = cached_corpus(passages_of(TEXTS), encoder)
+    assert len(digested) == 2 and again.folder == first.folder and encoder.asked == []
+    assert cached_corpus(passages_of(TEXTS[1:]), encoder).folder != first.folder
