@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['CROSS_ENCODER_LIMITS', 'label_order', 'open_classifier', 'pair_inputs', 'CrossEncoderInTraining',
-           'TrainedCrossEncoder', 'train_cross_encoder', 'held_out_metrics', 'cross_encoder_card']
+           'TrainedCrossEncoder', 'train_cross_encoder', 'held_out_metrics', 'cross_encoder_card',
+           'train_named_verifier']
 
 # %% ../../nbs/16_training/12_cross_encoder.ipynb #3e6fdef8
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from ..claims.training_views import TrainingData
-from ..core.core import DataError, ModelError, digest
+from ..claims.training_views import TrainingData, check_labels
+from ..core.core import DataError, ModelError, cache_dir, digest
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from .extractor import length_batches
-from .loop import data_licence, train
+from .loop import data_licence, put_whole, train
 from .named_bases import BaseSettings, OpenedBase, base_source, learner_of, merged, open_base, save_whole, trainable
 from .named_extractor import named_command, trained_weights
 from .verifier import HELD_OUT, HOW, LICENSED_AS, SYNTHETIC, dev_metrics, dev_sample
+from .verifier_evaluation import EVALUATION
 from ..verification.nli import NLI, CosineVerifier, read_outputs
 from ..verification.tiny_verifier import NLI_LABELS
 
@@ -162,3 +164,28 @@ def cross_encoder_card(
             'how': HOW.partition(' Sets')[0], 'settings': settings.recorded(), 'data': data, 'metrics': rounded,
             'limits': [*CROSS_ENCODER_LIMITS, f'It reads {settings.max_tokens} tokens at once; training read the first window alone.',
                        *(own.limits if own else ()), *notes]}
+
+# %% ../../nbs/16_training/12_cross_encoder.ipynb #3dcdfffd
+def train_named_verifier(
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind` and the splits train and dev
+    out: Path|str,  # folder of the part
+    settings: BaseSettings,
+    measure: Callable[[NLI, pl.DataFrame], pl.DataFrame]|None = None,  # from the part and held-out pairs to EVALUATION
+    notes: Sequence[str] = (),  # for the card
+    own: TrainingData|None = None,  # what the pairs are of; None: the open data
+    allow_missing_labels: bool = False,  # train without ENT, NEUT or CONTR; the card says so
+) -> tuple[Path, list[float]]:  # the folder, and the loss of every step
+    """Train a verifier on a named base, or go on where training was stopped, and put it in place with its card.
+
+    Raises `MissingLabel` where the pairs to train on lack one of the three labels."""
+    notes = [*notes, *check_labels(pairs, allow_missing_labels)]
+    known = [settings.recorded() | {'base': base_source(settings.base).weights}, pairs.rows() if own else pairs['id'].to_list()]
+    work = cache_dir()/'training'/f'cross-encoder-{digest(known)[:16]}'
+    trained = train_cross_encoder(work, pairs, settings)
+    metrics = held_out_metrics(trained, pairs, {SYNTHETIC: f'held out: {own.source}'} if own else HELD_OUT)
+    if measure is not None:
+        verifier = NLI(trained.name)
+        verifier.name = 'trained'  # as it is called wherever it lies
+        metrics += EVALUATION.check(measure(verifier, dev_sample(pairs))).to_dicts()
+    there = trained._replace(folder=Path(out), name=f'nli:{out}?window={settings.max_tokens}')
+    return put_whole(work, out, cross_encoder_card(there, pairs, settings, metrics, notes, own)), trained.losses

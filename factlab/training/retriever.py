@@ -375,6 +375,7 @@ def training_card(
     curve: pl.DataFrame,     # TRAINING_CURVE
     made: str,  # the date
     own: TrainingData|None = None,  # what it was trained on; None: the open data
+    use: str = '',  # the name by which it is loaded, of a named base
 ) -> dict:
     "The card of a retriever, as `adapters.write_card` takes it. Raises `UsageError` for pairs of a source without a stated licence."
     counts = sorted(pairs.filter(pl.col('split') == 'train').group_by('source').len().iter_rows())
@@ -386,7 +387,7 @@ def training_card(
     how = ('R@k with 95 % bootstrap intervals by claim, before and after training on the same claims, in bfloat16. On the pairs set aside '
            f'R@10 went from {curve["dev_recall"][0]:.3f} to {best["dev_recall"]:.3f}.')
     return {'part': 'retriever', 'base': settings.base, 'made': made, 'seed': settings.seed, 'steps': settings.steps,
-            'settings': settings.recorded() | {'step_kept': best['step']},
+            **({'use': use} if use else {}), 'settings': settings.recorded() | {'step_kept': best['step']},
             'summary': f'{_trained(settings)}: claims and the passages that bear on them are brought near each other.',
             'command': f'factlab train retriever{_options(settings)} --steps {settings.steps} --seed {settings.seed}{own.option if own else ""}',
             'data': data, 'how': how, 'metrics': measured.to_dicts(),

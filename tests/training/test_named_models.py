@@ -192,7 +192,7 @@ def test_the_seq2seq_loss_is_the_models_own_and_what_it_learns_it_writes(bases, 
         losses.append((opened.model(input_ids=torch.tensor([row.prompt]), labels=labels).loss.item(), len(row.answer)))
     mean = sum(loss*n for loss, n in losses)/sum(n for _, n in losses)
     assert seq2seq_loss(opened.model, rows, 'cpu').item() == pytest.approx(mean, abs=1e-4)
-    made = train_named_extractor(tmp_path, examples, plan(bases['t5'], True, steps=150, batch=2, learning_rate=1e-2))
+    made = train_named_extractor(tmp_path, examples, plan(bases['t5'], True, steps=150, batch=2, learning_rate=3e-2))
     assert json.loads((tmp_path/'extractor.json').read_text()) == {'unit': 'passage', 'separator': ' | '}
     texts = [one.messages[-1].content for one in examples]
     assert made.losses[-1] < .1

@@ -17,12 +17,13 @@ def _build(arguments: argparse.Namespace) -> int:
     from factlab.claims.generation import build
     from factlab.reports.reproduce import plain_table
     made = build(arguments.texts, arguments.model, arguments.out, variant=arguments.variant, limit=arguments.limit, seed=arguments.seed,
-                 size=arguments.size, stride=arguments.stride, dry_run=arguments.dry_run)
+                 size=arguments.size, stride=arguments.stride, dry_run=arguments.dry_run, strict=arguments.strict)
     if made.estimate is not None: print(plain_table(made.estimate))
     else:
         print(', '.join(f'{count:,} {name}' for name, count in made.manifest['counts'].items()))
-        if made.rejected.height: print('\n' + plain_table(made.shares()))
-        print(f'\n{made.folder}: oasis.parquet, rejected.parquet (each with its reasons), manifest.json')
+        if made.manifest['rules_broken']: print('\n' + plain_table(made.shares()))
+        marks = '' if arguments.strict else ' (the column broken names the rules that an item breaks)'
+        print(f'\n{made.folder}: oasis.parquet{marks}, rejected.parquet (each with its reasons), manifest.json')
     return 0
 
 def add_build_oasis(kinds) -> None:
@@ -40,6 +41,8 @@ def add_build_oasis(kinds) -> None:
     add('--seed', type=int, default=0, metavar='S', help='of the passage that is drawn from a page (default: 0)')
     add('--size', type=int, default=5, metavar='K', help='sentences of a passage (default: 5)')
     add('--stride', type=int, default=1, metavar='S', help='sentences from one passage to the next (default: 1)')
+    add('--strict', action='store_true',
+        help='reject every item that breaks a rule of the prompt; by default it is kept, its broken rules marked, where it can be used')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
