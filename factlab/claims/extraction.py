@@ -218,7 +218,8 @@ class ModelExtractor:
 SEQ2SEQ = 'factlab.claims.named_extractors:load_seq2seq_extractor'  # a later chapter
 
 def load_extractor(
-    name: str|Model = 'tiny',  # 'sentences', 'tiny', 'prompt:<model>', 'trained:<model>', 'seq2seq:<folder>', or a model's name as 'openai:gpt-4o'
+    # 'sentences', 'tiny', 'prompt:<model>', 'trained:<model>', 'seq2seq:<hub id or folder>', or a model's name as 'openai:gpt-4o'
+    name: str|Model = 'tiny',
 ) -> Extractor:
     "An extractor by name. Raises `UsageError` for an unknown name, `ModelError` when the trained part or a package is missing."
     if not isinstance(name, str): return ModelExtractor(name.name, name)

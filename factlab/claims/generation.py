@@ -440,7 +440,8 @@ def _standing(folder: Path, spec: dict) -> Build|None:
     try: built = read_build(folder)
     except RunError: return None
     if built.manifest['spec'] == spec: return None if built.manifest['counts']['failed'] else built
-    other = sorted(name for name in spec if built.manifest['spec'].get(name) != spec[name])
+    its = built.manifest['spec']
+    other = sorted(name for name in {*spec, *its} if its.get(name) != spec.get(name))
     raise UsageError(f'{folder} holds another build, which differs in {", ".join(other)}: choose another folder, or remove this one')
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c36
@@ -454,7 +455,8 @@ def save_build(folder: Path, drafts: Sequence[Draft], spec: dict) -> Build:
         frame.write_parquet(content)
         files[name] = digest(content.getvalue())
         with replacing(folder/f'{name}.parquet') as beside: beside.write_bytes(content.getvalue())
-    manifest = {'format': 1, 'spec': spec, **summary(drafts, strict), 'splits': dict(data['split'].value_counts().sort('split').iter_rows()),
+    splits = dict(data['split'].value_counts().sort('split').iter_rows())
+    manifest = {'format': 1, 'spec': spec, **summary(drafts, strict), 'splits': splits,
                 'files': files,
                 'finished': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')}
     write_text(folder/'manifest.json', json.dumps(manifest, indent=1, ensure_ascii=False) + '\n')

@@ -10,25 +10,37 @@ __all__ = ['FORM_FILE', 'SEPARATORS', 'PASSAGE_SENTENCES', 'PASSAGE', 'SEQ2SEQ_E
 # %% ../../nbs/06_claims/04_named_extractors.ipynb #ac740542
 import json
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .extraction import BY_SENTENCE, Form, ModelExtractor, distinct_claims, parse_claims
+from .extraction import BY_SENTENCE, Form, ModelExtractor, parse_claims
 from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.interface import Deliver, Message, Option, Request, Response, read_options
 from ..models.prompts import Parsed, Prompt
-from ..models.transformers_backend import DEVICE, DTYPE, ChatFormat, Source, above_zero, context_of, find_source, load_tokenizer
-from ..models.transformers_backend import pick_device, pick_dtype, quiet
+from factlab.models.transformers_backend import (
+    DEVICE,
+    DTYPE,
+    ChatFormat,
+    Source,
+    above_zero,
+    context_of,
+    find_source,
+    load_tokenizer,
+    pick_device,
+    pick_dtype,
+    quiet,
+)
 from ..text.sentences import short_sentences, split_sentences
 
 # %% ../../nbs/06_claims/04_named_extractors.ipynb #128bf16f
 FORM_FILE = 'extractor.json'
 SEPARATORS = ('\n', ' | ', ' ; ', ' ')  # a space: claims are sentences
 PASSAGE_SENTENCES = 5
-PASSAGE = Prompt(name='oasis/passage', version=1, fields=('text',), user='{text}', example_answer='The town lies in Sweden. The town has a port.')
+PASSAGE = Prompt(name='oasis/passage', version=1, fields=('text',), user='{text}',
+                 example_answer='The town lies in Sweden. The town has a port.')
 
 class ExtractorForm(NamedTuple):
     "In which form an encoder-decoder was trained."

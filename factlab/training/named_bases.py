@@ -22,7 +22,7 @@ from .loop import Learner, put_files
 
 if TYPE_CHECKING:
 
-    import torch
+    pass
 
 # %% ../../nbs/16_training/10_named_bases.ipynb #00e35328
 Kind = Literal['causal', 'seq2seq', 'classifier']
@@ -206,11 +206,12 @@ def trainable(
     else:
         body = f'{model.base_model_prefix}.'
         linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and name.startswith(body)]
-        if kind == 'classifier' and not linear: raise ModelError(f'{settings.base} has no linear layers for LoRA: train every weight (full)')
+        if kind == 'classifier' and not linear:
+            raise ModelError(f'{settings.base} has no linear layers for LoRA: train every weight (full)')
         model = attach_lora(model, settings.rank, targets=linear if kind == 'classifier' else 'all-linear', seed=settings.seed)
         if kind == 'classifier':
-            for name, weight in model.get_base_model().named_parameters(): weight.requires_grad_(weight.requires_grad
-                                                                                                or not name.startswith(body))
+            for name, weight in model.get_base_model().named_parameters():
+                if not name.startswith(body): weight.requires_grad_(True)
     return model.to(opened.device).train()
 
 def learner_of(model, settings: BaseSettings) -> Learner:

@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..claims.extraction import format_claims
 from ..claims.named_extractors import FORM_FILE, PASSAGE, ExtractorForm, form_text, join_claims, written_separator
 from ..claims.training_views import TrainingData, extraction_pairs
 from ..core.core import DataError, UsageError, digest

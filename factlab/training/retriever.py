@@ -26,7 +26,7 @@ from ..data.files import get
 from ..measures.stats import bootstrap_counts, difference_interval, ratio
 from ..models.adapters import CONFIG, attach_lora, put_part, save_adapter
 from ..models.encoder import Encoder
-from ..retrieval.corpus import Prefixes, TextEncoder, measure, part_of, recall_at_k
+from ..retrieval.corpus import Prefixes, TextEncoder, cached_corpus, measure, part_of, recall_at_k
 from ..retrieval.index import ExactIndex
 from .loop import Learner, Run, data_licence, put_files, put_whole, recorded_settings, train
 from .paraphrased_claims import plain_sentence_at
@@ -214,7 +214,8 @@ class RetrieverInTraining:
         self.model.max_seq_length = min(settings.max_tokens, self.model.max_seq_length or settings.max_tokens)
         if settings.half and _bfloat16(device): _in_half(self.model[0], self.model.device.type)
         if settings.full: torch.manual_seed(settings.seed)
-        self.lora = None if settings.full else attach_lora(self.model[0].auto_model, settings.rank, targets='all-linear', seed=settings.seed)
+        self.lora = None
+        if not settings.full: self.lora = attach_lora(self.model[0].auto_model, settings.rank, targets='all-linear', seed=settings.seed)
         self.prefixes, self._loss = settings.used_prefixes, ranking_loss(self.model, settings)
 
     def learner(self) -> Learner:
@@ -319,6 +320,10 @@ BEFORE_AND_AFTER = Schema('before and after', {
     'estimate': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # after training
     'difference': pl.Float64, 'difference_low': pl.Float64, 'difference_high': pl.Float64})
 
+def _recalls(system: str|TextEncoder, task: RetrievalTask, ks: Sequence[int]) -> np.ndarray:
+    "R@k of each claim; an encoder may have prefixes that its name does not tell."
+    return measure(cached_corpus(task.passages, system, long='cut') if isinstance(system, TextEncoder) else system, task, ks)
+
 def before_and_after(
     before: str|TextEncoder,  # as for `retrieval.load_text_search`
     after: str|TextEncoder,
@@ -329,7 +334,7 @@ def before_and_after(
     "R@k of two systems on the same claims, with 95 % bootstrap intervals by claim, also of the difference."
     mean, rows = ratio([1, 0], [0, 1]), []
     for task in tasks:
-        for k, first, second in zip(ks, *(measure(system, task, ks).T for system in (before, after)), strict=True):
+        for k, first, second in zip(ks, *(_recalls(system, task, ks).T for system in (before, after)), strict=True):
             counts = [np.stack([one, np.ones_like(one)], 1) for one in (first, second)]
             old, new = (bootstrap_counts(one, mean, seed=seed) for one in counts)
             gain = difference_interval(counts[1], counts[0], mean, seed=seed)
@@ -361,12 +366,13 @@ def _options(settings: RetrieverSettings) -> str:
 def _trained(settings: RetrieverSettings) -> str:
     base = 'the embedded sentence encoder' if settings.base == 'tiny' else f'the encoder {settings.base}'
     prefixes = ' and '.join(repr(prefix) for prefix in settings.used_prefixes)
-    return f'{"Every weight of" if settings.full else "LoRA on"} {base}' + f', with {prefixes} before claims and passages'*any(settings.used_prefixes)
+    behind = f', with {prefixes} before claims and passages'*any(settings.used_prefixes)
+    return f'{"Every weight of" if settings.full else "LoRA on"} {base}{behind}'
 
 def _limits(settings: RetrieverSettings) -> tuple[str, ...]:
     if settings.base == 'tiny': return LIMITS
-    return (f'It knows the languages of its base, and was trained on English alone; of a text training showed it {settings.max_tokens} tokens.',
-            LIMITS[1])
+    return ('It knows the languages of its base, and was trained on English alone; of a text training showed it '
+            f'{settings.max_tokens} tokens.', LIMITS[1])
 
 def training_card(
     settings: RetrieverSettings,
@@ -389,8 +395,8 @@ def training_card(
     return {'part': 'retriever', 'base': settings.base, 'made': made, 'seed': settings.seed, 'steps': settings.steps,
             **({'use': use} if use else {}), 'settings': settings.recorded() | {'step_kept': best['step']},
             'summary': f'{_trained(settings)}: claims and the passages that bear on them are brought near each other.',
-            'command': f'factlab train retriever{_options(settings)} --steps {settings.steps} --seed {settings.seed}{own.option if own else ""}',
-            'data': data, 'how': how, 'metrics': measured.to_dicts(),
+            'command': f'factlab train retriever{_options(settings)} --steps {settings.steps} --seed {settings.seed}'
+                       + (own.option if own else ''), 'data': data, 'how': how, 'metrics': measured.to_dicts(),
             'limits': [*_limits(settings), *((*own.limits, OWN_LIMIT) if own else OPEN_LIMITS)]}
 
 def publish(

@@ -210,11 +210,13 @@ def test_what_breaks_a_rule_is_kept_and_marked_where_it_can_be_used(tmp_path):
     assert built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 7, 'marked': 4, 'rejected': 3, 'failed': 0}
     assert sorted(built.rejected['page']) == ['Town 00', 'Town 04', 'Town 05']
     marks = dict(built.data.select('page', 'broken').iter_rows())
-    assert marks['Town 01'] == ['negation'] and 'subject' in marks['Town 02'] and 'apart' in marks['Town 03'] and 'original' in marks['Town 06']
+    assert marks['Town 01'] == ['negation'] and 'subject' in marks['Town 02']
+    assert 'apart' in marks['Town 03'] and 'original' in marks['Town 06']
     assert [marks[f'Town 0{at}'] for at in (7, 8, 9)] == [[]]*3
     assert built.data.filter(page='Town 06')['altered'].item() == GOOD['altered']
     assert load_oasis_file(tmp_path).equals(built.data.drop('broken'))  # what trains and tests reads it as any other
-    with pytest.raises(UsageError, match='differs in strict'): build(PAGES, ScriptedModel('x', lambda _: '', '1'), tmp_path, strict=True)
+    with pytest.raises(UsageError, match='differs in model, strict'):
+        build(PAGES, ScriptedModel('x', lambda _: '', '1'), tmp_path, strict=True)
 
 
 def printed_examples() -> list[dict]:
@@ -223,8 +225,8 @@ def printed_examples() -> list[dict]:
     items = []
     for part in re.split(r'Appendix A\.\d Example \d', text)[1:]:
         part = part.partition('These examples show')[0].replace('*', '')
-        found = dict(re.findall(r'(Original Text|Extracted Claims|Factual Text|Falsified Claim|Unfactual Text):\s*\n(.*?)(?=\n\n[A-Z][a-z]+ (?:Text|Claims?):|\Z)',
-                                part, re.DOTALL))
+        names = 'Original Text|Extracted Claims|Factual Text|Falsified Claim|Unfactual Text'
+        found = dict(re.findall(rf'({names}):\s*\n(.*?)(?=\n\n[A-Z][a-z]+ (?:Text|Claims?):|\Z)', part, re.DOTALL))
         claims = re.findall(r'(?m)^\d+\. (.*)$', found['Extracted Claims'])
         falsified = found['Falsified Claim'].strip()
         original = max(claims, key=lambda claim: len({*claim.split()} & {*falsified.split()}))
@@ -260,8 +262,8 @@ def test_items_of_the_form_of_the_printed_examples_pass(tmp_path):
             'step.2': ['Most of the shore belongs to Uri.', 'Most of the shore belongs to Bern.'],
             'step.3': 'Lake Lucerne, known as well by the name Vierwaldstätter, stretches through the Alps. Uri owns 40% of its banks.',
             'step.4': 'Lake Lucerne, known as well by the name Vierwaldstätter, stretches through the Alps. Bern owns 40% of its banks.'}
-    pages = pl.DataFrame({'page': ['Lake'], 'text': ['The Vierwaldstätter Lake, also called Lake Lucerne, is a long lake in the Alps. Most of '
-                                                     'the shore belongs to Uri, with 40% of it.']})
+    text = 'The Vierwaldstätter Lake, also called Lake Lucerne, is a long lake in the Alps. Most of the shore belongs to Uri.'
+    pages = pl.DataFrame({'page': ['Lake'], 'text': [text]})
     model = ScriptedModel('lake', lambda request: json.dumps(item), '1')
     built, strict = (build(pages, model, tmp_path/str(strict), store=False, strict=strict) for strict in (False, True))
     assert {'subject', 'names'} <= {*built.data['broken'].item()} and built.data['altered'].item() == 2

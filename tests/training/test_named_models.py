@@ -50,7 +50,7 @@ ASKED = [('the otter eats fish at dawn .', TRUE), ('the heron rests by rivers .'
 def bases(tmp_path_factory):
     "Small bases by kind, with the words of the pairs and of the sample's passages."
     own = training_data('sample')
-    texts = [' '.join(WORDS), *itertools.chain(*PAIRS.select('claim', 'evidence').rows()), *own.rows['passage'], *own.rows['claims'].explode()]
+    texts = [' '.join(WORDS), *PAIRS['claim'], *PAIRS['evidence'], *own.rows['passage'], *own.rows['claims'].explode()]
     folder = tmp_path_factory.mktemp('bases')
     return {kind: str(small_base(folder/kind, kind, texts, seed=1)) for kind in ('t5', 'llama', 'qwen2', 'bert', 'roberta', 'deberta-v2')}
 
@@ -87,7 +87,7 @@ def stopped_and_whole(train, folder: Path):
                                         ('bert', False), ('qwen2', False)])
 def test_a_cross_encoder_of_any_architecture_learns_and_is_an_nli_model_by_name(bases, tmp_path, kind, full, monkeypatch):
     seen = []  # the model in memory when it is saved
-    monkeypatch.setattr('factlab.training.cross_encoder.merged', lambda model, learner: seen.append((model, learner)) or real(model, learner))
+    monkeypatch.setattr('factlab.training.cross_encoder.merged', lambda *given: seen.append(given) or real(*given))
     settings = plan(bases[kind], full, steps=24, batch=18, learning_rate=2e-2)
     made = stopped_and_whole(lambda folder, **how: train_cross_encoder(folder, PAIRS, settings, **how), tmp_path)
     assert np.mean(made.losses[-4:]) < made.losses[0] - .02
@@ -127,8 +127,9 @@ def test_the_outputs_while_training_are_those_of_the_saved_model(bases, tmp_path
 
 
 def test_a_published_nli_model_keeps_its_order_of_labels(tmp_path, bases):
-    base = open_base('classifier', plan(bases['bert'], True), num_labels=3, id2label=dict(enumerate(['contradiction', 'entailment', 'neutral'])),
-                     label2id=dict(contradiction=0, entailment=1, neutral=2))
+    labels = ['contradiction', 'entailment', 'neutral']
+    base = open_base('classifier', plan(bases['bert'], True), num_labels=3, id2label=dict(enumerate(labels)),
+                     label2id={label: at for at, label in enumerate(labels)})
     base.model.save_pretrained(tmp_path/'nli')
     base.tokenizer.save_pretrained(tmp_path/'nli')
     before = load_verifier(f'nli:{tmp_path/"nli"}').probabilities(ASKED, False)
@@ -153,7 +154,8 @@ def test_what_cannot_train_a_verifier_is_refused(bases, tmp_path):
 
 
 def test_the_card_of_a_verifier_says_what_was_trained(bases, tmp_path):
-    pairs = PAIRS.with_columns(kind=pl.lit('pair'), split=pl.when(pl.int_range(pl.len()) < 9).then(pl.lit('dev')).otherwise(pl.lit('train')))
+    split = pl.Series(['dev']*9 + ['train']*(PAIRS.height - 9))
+    pairs = PAIRS.with_columns(kind=pl.lit('pair'), split=split)
     settings = plan(bases['bert'], False, steps=2)
     made = train_cross_encoder(tmp_path, pairs, settings)
     metrics = held_out_metrics(made, pairs, store=False)
@@ -181,7 +183,8 @@ def test_an_extractor_of_any_architecture_learns_and_is_loaded_by_name(bases, tm
 def test_the_seq2seq_loss_is_the_models_own_and_what_it_learns_it_writes(bases, tmp_path):
     from factlab.models.transformers_backend import ChatFormat
     from factlab.training.named_extractor import seq2seq_tokens
-    said = {'the otter eats fish at dawn .': ('the otter eats', 'fish at dawn'), 'the owl rests by rivers .': ('the owl rests', 'rivers never')}
+    said = {'the otter eats fish at dawn .': ('the otter eats', 'fish at dawn'),
+            'the owl rests by rivers .': ('the owl rests', 'rivers never')}
     examples = [ExtractionExample('own', text, PASSAGE.render(text=text), claims) for text, claims in said.items()]
     opened = open_base('seq2seq', plan(bases['t5'], True))
     chat = ChatFormat(opened.tokenizer)
@@ -244,8 +247,9 @@ def test_what_cannot_train_an_extractor_is_refused(bases, tmp_path):
 
 # ---- retrievers --------------------------------------------------------------------------------------------------------------------
 
-RETRIEVED = RETRIEVER_PAIRS.frame([dict(claim=f'the {animal} eats {food}', passage=f'{animal} hunts {food} at dawn .', group=f'{animal}{food}',
-                                        source='sample') for animal in ('otter', 'heron', 'owl') for food in ('fish', 'crabs')])
+RETRIEVED = RETRIEVER_PAIRS.frame(
+    [dict(claim=f'the {animal} eats {food}', passage=f'{animal} hunts {food} at dawn .', group=f'{animal}{food}', source='sample')
+     for animal in ('otter', 'heron', 'owl') for food in ('fish', 'crabs')])
 RETRIEVED = RETRIEVED.with_columns(split=pl.lit('train'))
 
 
@@ -324,7 +328,8 @@ import sys, polars as pl
 from factlab.training.cross_encoder import train_cross_encoder
 from factlab.training.named_bases import BaseSettings
 base, out, pairs = sys.argv[1:]
-settings = BaseSettings(base, full=True, steps=6, batch=6, learning_rate=1e-2, warmup_share=.2, max_tokens=384, dtype='float32', device='cpu')
+settings = BaseSettings(base, full=True, steps=6, batch=6, learning_rate=1e-2, warmup_share=.2, max_tokens=384, dtype='float32',
+                        device='cpu')
 def told(step, loss):
     print(step, flush=True)
     if step == 5: sys.stdin.read()

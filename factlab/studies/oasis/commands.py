@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from ...core.core import DataError
+from ...core.core import DataError, UsageError
 
 # %% ../../../nbs/17_studies/00_oasis/02_commands.ipynb #56cf900f
 def _build(arguments: argparse.Namespace) -> int:
@@ -88,8 +88,29 @@ def gold_ids(
     unknown = best is None or not at_hand[best] & given and len(at_hand) < len(GOLD)  # they may be of the set that is not here
     return None if unknown else (best, at_hand[best])
 
-def _submission(arguments: argparse.Namespace) -> str:
+def _made_submission(arguments: argparse.Namespace) -> int|str:
+    "A submission from a model or the pipeline."
+    from factlab.reports.reproduce import plain_table
+    from factlab.studies.oasis.submissions import System, estimated, gold_study, make_submission, task_of
+    given = {name: getattr(arguments, name) for name in ('extractor', 'retriever', 'verifier', 'corpus', 'k')}
+    parts = {name: value for name, value in given.items() if value is not None}
+    study = gold_study(arguments.data or GOLD[0], seed=arguments.seed, **parts)
+    system = System(arguments.model, arguments.setting, arguments.rag)
+    if arguments.dry_run:
+        estimate, what = estimated(study, system), 'claims' if task_of(study) == 'claim' else 'texts'
+        asked = plain_table(estimate) if estimate.height else 'no language model is asked'
+        print(f'{max(study.texts.height, study.claims.height):,} {what}\n\n{asked}')
+        return 0
+    written, counts = make_submission(study, system, {None: None, 'factual': True, 'unfactual': False}[arguments.unread])
+    print(', '.join(f'{count:,} {what}' for what, count in counts.items()), file=sys.stderr)
+    return written
+
+def _submission(arguments: argparse.Namespace) -> int|str:
     from factlab.error_analysis.human_evaluation import submission
+    if arguments.model or arguments.pipeline: return _made_submission(arguments)
+    idle = ('data', 'extractor', 'retriever', 'verifier', 'corpus', 'k', 'unread', 'dry_run', 'rag')
+    if odd := [f'--{name.replace("_", "-")}' for name in idle if getattr(arguments, name)]:
+        raise UsageError(f'{", ".join(odd)} need --model or --pipeline: a run or a file of predictions is taken as it is')
     if arguments.predictions: predictions = read_predictions(arguments.predictions)
     else:
         from factlab.runs.runs import load_run
@@ -111,6 +132,22 @@ def add_oasis(commands) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument('--run', dest='run_id', metavar='ID', help='a run, or the beginning of its id')
     source.add_argument('--predictions', metavar='FILE', help='.parquet, .jsonl or .csv with id and factual')
-    parser.add_argument('--out', metavar='FILE', help='the file to write, as submission.jsonl (default: print it)')
+    source.add_argument('--model', metavar='M', help='ask a language model about every text: tiny, hf:…, vllm:…, openai:…')
+    source.add_argument('--pipeline', action='store_true', help='extract, retrieve and verify; claims with evidence are verified alone')
+    add = parser.add_argument
+    add('--data', metavar='D', help='oasis-e2e (default), oasis-verification, or a file with id and text, or id, claim and evidence')
+    add('--setting', default='ZS', metavar='S', help='how a model is asked: ZS, FS, ZS+EX or FS+EX (default: ZS)')
+    add('--rag', action='store_true', help='show the model the passages that the claims of a text find in --corpus')
+    add('--corpus', metavar='PATH', help='passages to look in: a file with id, page and text, a folder of texts, or an encoded corpus')
+    add('--extractor', metavar='E', help='of the pipeline (default: tiny)')
+    add('--retriever', metavar='R', help='of the pipeline (default: retriever)')
+    add('--verifier', metavar='V', help='of the pipeline (default: tiny)')
+    add('--k', type=int, metavar='K', help='passages of a claim (default: 30)')
+    add('--seed', type=int, default=0, metavar='S')
+    add('--unread', choices=('factual', 'unfactual'), help='what texts without a verdict are called (default: they are an error)')
+    add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
+    add('--batch', action='store_true',
+        help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
+    add('--out', metavar='FILE', help='the file to write, as submission.jsonl (default: print it)')
 
 COMMANDS = {'build oasis': add_build_oasis, 'oasis': add_oasis}  # by the name of the command that each declares
