@@ -372,6 +372,7 @@ def kept_drafts(
     kept = {id(draft) for draft in drafts if row_of(draft) and not (strict and draft.faults)}
     return [draft for draft in drafts if id(draft) in kept], [draft for draft in drafts if id(draft) not in kept]
 
+# %% ../../nbs/06_claims/02_generation.ipynb #ca42b6ea
 def accepted_rows(
     drafts: Sequence[Draft],  # of `kept_drafts`
     strict: bool = True,

@@ -13,16 +13,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..core.core import ModelError, UsageError, split_options
 from ..models.adapters import attach_lora
 from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, quiet
 from .loop import Learner, put_files
-
-if TYPE_CHECKING:
-
-    pass
 
 # %% ../../nbs/16_training/10_named_bases.ipynb #00e35328
 Kind = Literal['causal', 'seq2seq', 'classifier']

@@ -201,6 +201,7 @@ def _bfloat16(device: str) -> bool:
     import torch
     return not device.startswith('cuda') or torch.cuda.is_bf16_supported(including_emulation=False)
 
+# %% ../../nbs/16_training/05_retriever.ipynb #5f98f702
 class RetrieverInTraining:
     "An encoder with fresh LoRA beside it, or with all of its weights to be trained, and the loss of its batches."
     def __init__(self, settings: RetrieverSettings):
@@ -374,6 +375,7 @@ def _limits(settings: RetrieverSettings) -> tuple[str, ...]:
     return ('It knows the languages of its base, and was trained on English alone; of a text training showed it '
             f'{settings.max_tokens} tokens.', LIMITS[1])
 
+# %% ../../nbs/16_training/05_retriever.ipynb #3c5d90be
 def training_card(
     settings: RetrieverSettings,
     pairs: pl.DataFrame,     # RETRIEVER_PAIRS with `split`

@@ -156,6 +156,7 @@ def one_passage_a_page(
     pages = task.passages.filter(pl.col('page') != '')['page']
     return len(pages) > 1 and bool(pages.is_unique().all())
 
+# %% ../../../nbs/17_studies/00_oasis/01_retrieval.ipynb #3d180cf2
 def about_recalls(
     systems: Sequence[str],
     task: RetrievalTask,

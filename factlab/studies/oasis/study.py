@@ -97,6 +97,7 @@ def withheld_tasks(
     return Tasks(texts, claims_as_texts(asked) if claims else none, passages, texts.select('id', claims=pl.lit(None, pl.List(pl.String))),
                  'test', (WITHHELD_NOTE.format(data, data),))
 
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #63b6943c
 def load_tasks(
     data: str,  # one of PAIR_SETS or of WITHHELD, or data of OASIS' shape as for `corpora.load_oasis_data`
 ) -> Tasks:
@@ -167,6 +168,7 @@ class Study(base.Study):
         if self.corpus is not None: found['data']['corpus'] = Path(self.corpus).name
         return found | ({'notes': list(self.tasks.notes)} if self.tasks.notes else {})
 
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #edaf6c68
 def limited(
     rows: pl.DataFrame,  # with the column group
     limit: int|None,
