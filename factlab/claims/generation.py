@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_STEP', 'EXTRACT_STEP', 'FALSIFY_STEP',
-           'FACTUAL_STEP', 'UNFACTUAL_STEP', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES', 'REJECTED',
-           'Steps', 'step_schema', 'parse_steps', 'parse_pair', 'parse_text', 'Step', 'Answer', 'read_answer',
-           'ask_step', 'Draft', 'ask_unified', 'ask_four', 'with_falsified', 'read_pages', 'draw_passage',
-           'make_drafts', 'build_spec', 'Build', 'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items',
-           'summary', 'read_build', 'save_build', 'placeholder', 'build', 'rebuild']
+           'FACTUAL_STEP', 'UNFACTUAL_STEP', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES', 'UNREADABLE',
+           'BROKEN', 'BUILT', 'REJECTED', 'Steps', 'step_schema', 'parse_steps', 'parse_pair', 'parse_text', 'Step',
+           'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four', 'with_falsified', 'read_pages',
+           'draw_passage', 'make_drafts', 'build_spec', 'Build', 'altered_place', 'row_of', 'kept_drafts',
+           'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items', 'summary', 'read_build', 'save_build',
+           'placeholder', 'build', 'rebuild']
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c2
 import datetime
@@ -20,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from .extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed, window_starts
-from .rules import GENERATION_RULES, ITEM, Fault, check_items, place_of, rules_digest, word_count
+from .rules import GENERATION_RULES, ITEM, Fault, changed_share, check_items, place_of, rules_digest, word_count
 from ..core.core import DataError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
-from ..data.corpora import OASIS, split_by
+from ..data.corpora import OASIS, oasis_fault, split_by
 from ..data.datasets import fingerprint, read_frame
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
@@ -294,6 +296,9 @@ def make_drafts(
     return drafts
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c28
+UNREADABLE = ('passage', 'answer', 'json')  # faults of what is no item
+BROKEN = 'broken'  # the column of a build that names the rules which an item breaks
+BUILT = Schema('built', {**OASIS.columns, BROKEN: pl.List(pl.String)})
 REJECTED = Schema('rejected', {'id': pl.String, 'page': pl.String, 'passage': pl.String, 'rules': pl.List(pl.String),
                                'details': pl.List(pl.String), 'answers': pl.List(pl.String)})
 
@@ -306,8 +311,9 @@ def build_spec(
     seed: int = 0,
     size: int = 5,
     stride: int = 1,
+    strict: bool = True,
 ) -> dict:
-    "All that decides what a build gives, as JSON."
+    "All that decides what a build gives, as JSON. Builds were strict before there was a choice, so that is not said."
     if variant not in VARIANTS: raise UsageError(f'there is no variant {variant!r}: choose one of {", ".join(VARIANTS)}')
     if limit is not None and limit < 1: raise UsageError(f'limit is {limit}: expected the number of pages, 1 or more')
     window_starts(0, size, stride)
@@ -315,7 +321,7 @@ def build_spec(
             'model': {'name': model.name, 'identity': model.identity}, 'variant': variant,
             'prompts': [{'id': prompt.id, 'sha256': prompt.sha256} for prompt in VARIANTS[variant]],
             'rules': rules_digest(),
-            'limit': limit, 'seed': seed, 'size': size, 'stride': stride}
+            'limit': limit, 'seed': seed, 'size': size, 'stride': stride} | ({} if strict else {'strict': False})
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c30
 @dataclass(frozen=True)
@@ -323,7 +329,7 @@ class Build:
     "A finished build: its folder, its manifest, and what is in its files. Of a dry run only the estimate."
     folder: Path|None  # None where nothing was written
     manifest: dict
-    data: pl.DataFrame|None = None      # schema OASIS
+    data: pl.DataFrame|None = None      # schema BUILT, of a strict build OASIS
     rejected: pl.DataFrame|None = None  # schema REJECTED
     estimate: pl.DataFrame|None = None  # schema ESTIMATE
 
@@ -341,18 +347,42 @@ class Build:
         return f'Build({self.folder.name if self.folder else "not written"}: {counts})'
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c32
+def altered_place(steps: Steps) -> int|None:  # None: no claim is like it
+    "Which claim was altered: the one that step 2 repeats, else the one that is nearest to it in words, if it is near."
+    if (place := place_of(steps.original, steps.claims)) is not None: return place
+    changed = [changed_share(claim, steps.original) for claim in steps.claims]
+    return int(np.argmin(changed)) if changed and min(changed) < .5 else None
+
+def row_of(
+    draft: Draft,
+) -> dict|None:  # a row of OASIS; None: it cannot be one
+    "An item as data of OASIS' shape, whatever rules it breaks."
+    if draft.steps is None or any(fault.rule in UNREADABLE for fault in draft.faults): return None
+    steps, altered = draft.steps._asdict(), altered_place(draft.steps)
+    steps.pop('original')
+    row = {'id': draft.id, 'page': draft.page, 'split': 'train', 'passage': draft.passage, 'altered': altered, **steps,
+           'page_passages': draft.page_passages}
+    return None if oasis_fault(row) else row
+
+def kept_drafts(
+    drafts: Sequence[Draft],
+    strict: bool = True,  # only those that keep every rule
+) -> tuple[list[Draft], list[Draft]]:  # the kept ones, the rejected ones
+    "Which items a build keeps."
+    kept = {id(draft) for draft in drafts if row_of(draft) and not (strict and draft.faults)}
+    return [draft for draft in drafts if id(draft) in kept], [draft for draft in drafts if id(draft) not in kept]
+
+# %% ../../nbs/06_claims/02_generation.ipynb #ca42b6ea
 def accepted_rows(
-    drafts: Sequence[Draft],  # without faults
-) -> pl.DataFrame:  # schema OASIS
-    "Drafts that keep every rule, split 80/20 by passage (§ 5)."
-    rows = []
-    for draft in drafts:
-        steps = draft.steps._asdict()
-        altered = place_of(steps.pop('original'), draft.steps.claims)
-        rows.append({'id': draft.id, 'page': draft.page, 'split': 'train', 'passage': draft.passage, 'altered': altered, **steps,
-                     'page_passages': draft.page_passages})
-    frame = OASIS.frame(rows)
-    return OASIS.check(frame.with_columns(split=split_by(frame['id'], {'train': .8, 'validation': .2})))
+    drafts: Sequence[Draft],  # of `kept_drafts`
+    strict: bool = True,
+) -> pl.DataFrame:  # schema OASIS; BUILT when not strict
+    "The kept drafts, split 80/20 by passage (§ 5)."
+    frame = OASIS.frame([row_of(draft) for draft in drafts])
+    frame = OASIS.check(frame.with_columns(split=split_by(frame['id'], {'train': .8, 'validation': .2})))
+    if strict: return frame
+    broken = [list(dict.fromkeys(fault.rule for fault in draft.faults)) for draft in drafts]
+    return BUILT.check(frame.with_columns(pl.Series(BROKEN, broken, dtype=pl.List(pl.String))))
 
 def rejected_rows(drafts: Sequence[Draft]) -> pl.DataFrame:  # schema REJECTED
     "Drafts with faults, with every rule that they break and all that the model wrote."
@@ -373,15 +403,16 @@ def make_items(drafts: Sequence[Draft], model: Model, variant: str, store: 'Stor
     (ask_unified if variant == 'unified' else ask_four)(asking, model, store)
     check_drafts(asking)
 
-def summary(drafts: Sequence[Draft]) -> dict:
-    "Counts of a build, for its manifest."
+def summary(drafts: Sequence[Draft], strict: bool = True) -> dict:
+    "Counts of a build, for its manifest: of those accepted, `marked` break a rule."
     asked = [draft for draft in drafts if not any(fault.rule == 'passage' for fault in draft.faults)]
     failed = sum(any(not response.ok for response in draft.responses) for draft in drafts)
-    accepted = sum(not draft.faults for draft in drafts)
+    kept, _ = kept_drafts(drafts, strict)
+    accepted, marked = len(kept), {} if strict else {'marked': sum(bool(draft.faults) for draft in kept)}
     broken = Counter(rule for draft in drafts for rule in {fault.rule for fault in draft.faults})
     tokens = {kind: sum(getattr(response, f'{kind}_tokens') for draft in drafts for response in draft.responses)
               for kind in ('prompt', 'completion')}
-    return {'counts': {'pages': len(drafts), 'asked': len(asked), 'accepted': accepted, 'rejected': len(drafts) - accepted,
+    return {'counts': {'pages': len(drafts), 'asked': len(asked), 'accepted': accepted, **marked, 'rejected': len(drafts) - accepted,
                        'failed': failed},
             'rules_broken': {rule: broken[rule] for rule in GENERATION_RULES if rule in broken},
             'calls': sum(len(draft.responses) for draft in drafts), 'tokens': tokens}
@@ -400,7 +431,8 @@ def read_build(
         content = (folder/f'{name}.parquet').read_bytes() if (folder/f'{name}.parquet').is_file() else b''
         if digest(content) != manifest.get('files', {}).get(name):
             raise RunError(f'{folder}/{name}.parquet is not the file that its manifest names: run the build again')
-        frames.append(schema.check(pl.read_parquet(io.BytesIO(content)), name))
+        frame = pl.read_parquet(io.BytesIO(content))
+        frames.append((BUILT if BROKEN in frame.columns else schema).check(frame, name))
     return Build(folder, manifest, *frames)
 
 def _standing(folder: Path, spec: dict) -> Build|None:
@@ -409,21 +441,23 @@ def _standing(folder: Path, spec: dict) -> Build|None:
     try: built = read_build(folder)
     except RunError: return None
     if built.manifest['spec'] == spec: return None if built.manifest['counts']['failed'] else built
-    other = sorted(name for name in spec if built.manifest['spec'].get(name) != spec[name])
+    its = built.manifest['spec']
+    other = sorted(name for name in {*spec, *its} if its.get(name) != spec.get(name))
     raise UsageError(f'{folder} holds another build, which differs in {", ".join(other)}: choose another folder, or remove this one')
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c36
 def save_build(folder: Path, drafts: Sequence[Draft], spec: dict) -> Build:
     "Write the two frames, then the manifest that vouches for them."
-    data = accepted_rows([draft for draft in drafts if not draft.faults])
-    rejected = rejected_rows([draft for draft in drafts if draft.faults])
-    files = {}
+    strict = spec.get('strict', True)
+    kept, others = kept_drafts(drafts, strict)
+    data, rejected, files = accepted_rows(kept, strict), rejected_rows(others), {}
     for name, frame in (('oasis', data), ('rejected', rejected)):
         content = io.BytesIO()
         frame.write_parquet(content)
         files[name] = digest(content.getvalue())
         with replacing(folder/f'{name}.parquet') as beside: beside.write_bytes(content.getvalue())
-    manifest = {'format': 1, 'spec': spec, **summary(drafts), 'splits': dict(data['split'].value_counts().sort('split').iter_rows()),
+    splits = dict(data['split'].value_counts().sort('split').iter_rows())
+    manifest = {'format': 1, 'spec': spec, **summary(drafts, strict), 'splits': splits,
                 'files': files,
                 'finished': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')}
     write_text(folder/'manifest.json', json.dumps(manifest, indent=1, ensure_ascii=False) + '\n')
@@ -448,13 +482,14 @@ def build(
     stride: int = 1,
     store: 'StoreChoice' = None,
     dry_run: bool = False,  # count calls and tokens, ask nothing, write nothing
+    strict: bool = False,  # reject every item that breaks a rule; else it is kept, and marked, where it can be used
 ) -> Build:
-    """Build an OASIS-shaped data set: draw a passage from each page, ask, check every rule, write what passes and what does not.
+    """Build an OASIS-shaped data set: draw a passage from each page, ask, check every rule, write what can be used and what cannot.
 
     Raises `DataError` for texts that cannot be read, `UsageError` when the folder holds another build, `ModelError` when the model
     cannot be asked at all."""
     folder, model, pages = Path(out).expanduser(), load_model(model), read_pages(texts)
-    spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride)
+    spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict)
     if not dry_run and (standing := _standing(folder, spec)): return standing
     drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride)
     used = DryRun(model, placeholder) if dry_run else model
@@ -468,11 +503,10 @@ def rebuild(
     variant: Literal['unified', 'four'] = 'unified',
     store: 'StoreChoice' = None,
 ) -> Build:  # with the data's ids, pages and other passages; of no folder
-    "What a model makes of the passages of a data set."
+    "What a model makes of the passages of a data set; kept is what keeps every rule."
     model = load_model(model)
     if variant not in VARIANTS: raise UsageError(f'there is no variant {variant!r}: choose one of {", ".join(VARIANTS)}')
     drafts = [Draft(row['id'], row['page'], row['passage'], row['page_passages'], None, [], []) for row in OASIS.check(data).to_dicts()]
     make_items(drafts, model, variant, store)
-    data = accepted_rows([draft for draft in drafts if not draft.faults])
-    rejected = rejected_rows([draft for draft in drafts if draft.faults])
-    return Build(None, {'variant': variant, **summary(drafts)}, data, rejected)
+    kept, others = kept_drafts(drafts)
+    return Build(None, {'variant': variant, **summary(drafts)}, accepted_rows(kept), rejected_rows(others))

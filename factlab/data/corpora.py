@@ -7,7 +7,7 @@ __all__ = ['PASSAGES', 'CLAIM_EVIDENCE_PAIRS', 'LABELLED', 'RELEVANCE', 'OASIS',
            'WICE_LABELS', 'FACTSCORE', 'FACTSCORE_SYSTEMS', 'QUESTIONS', 'CLAIMS', 'OASIS_NEEDED', 'OASIS_SPLITS',
            'OASIS_KINDS', 'OASIS_FILES', 'SENTENCE_END', 'SAMPLE_NAME', 'OASIS_SETS', 'RETRIEVAL_TASKS', 'split_by',
            'held_out', 'load_climate_fever', 'load_wice', 'load_dialfact', 'load_factscore', 'load_xquad',
-           'load_xquad_questions', 'RetrievalTask', 'oasis_frame', 'load_oasis_file', 'end_to_end_texts',
+           'load_xquad_questions', 'RetrievalTask', 'oasis_fault', 'oasis_frame', 'load_oasis_file', 'end_to_end_texts',
            'verification_pairs', 'oasis_retrieval', 'load_oasis_sample', 'load_oasis_data', 'retrieval_task']
 
 # %% ../../nbs/01_data/04_corpora.ipynb #c2
@@ -232,7 +232,7 @@ def _whole(text: str) -> bool:
     except UnicodeEncodeError: return False
     return True
 
-def _oasis_fault(row: Mapping) -> str|None:
+def oasis_fault(row: Mapping) -> str|None:
     "What is wrong with a row of OASIS' shape, if anything."
     for name in ('page', 'passage', 'falsified', 'factual', 'unfactual'):
         if _blank(row.get(name)): return f'{name} is {row.get(name)!r:.40}, expected text'
@@ -273,7 +273,7 @@ def oasis_frame(
 ) -> pl.DataFrame:  # schema OASIS, rows in the given order
     "Rows as the schema OASIS. Raises `DataError` naming row and fault; a row may lack `id`, `split` and `page_passages`."
     if not read.rows: raise DataError(f'{read.source} has no rows: expected {", ".join(OASIS_NEEDED)}')
-    read.refuse([(i, fault) for i, row in enumerate(read.rows) if (fault := _oasis_fault(row))])
+    read.refuse([(i, fault) for i, row in enumerate(read.rows) if (fault := oasis_fault(row))])
     known = [{column: row[column] for column in OASIS_NEEDED} | {'page_passages': row.get('page_passages') or []} for row in read.rows]
     ids, splits = _oasis_ids(read, name), _oasis_splits(read, shares or {'train': .8, 'validation': .2})
     return OASIS.frame([row | {'id': one, 'split': split} for row, one, split in zip(known, ids, splits, strict=True)])

@@ -184,7 +184,7 @@ class Result:
         counts = [f'{method.removeprefix("test/")} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
                   for method, count in methods.items() if method.startswith('test/')]
         second = f'{self.manifest.get("rows_are", "summaries")} read only at the second asking: {", ".join(counts)}' if counts else ''
-        return ' · '.join(part for part in (few, second) if part) or None
+        return ' · '.join(part for part in (*self.manifest.get('notes', []), few, second) if part) or None
 
     def with_other_data(self) -> pl.DataFrame:  # CELLS
         "The cells, and below them what was measured or counted on other data, in rows that name these data."

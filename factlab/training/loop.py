@@ -4,10 +4,12 @@
 
 # %% auto #0
 __all__ = ['RECORDED_NAMES', 'CHECKPOINT', 'LOSSES', 'Learner', 'recorded_settings', 'identity_differences', 'Run',
-           'save_checkpoint', 'load_checkpoint', 'write_losses', 'read_losses', 'loss_chart', 'train', 'data_licence']
+           'save_checkpoint', 'load_checkpoint', 'write_losses', 'read_losses', 'loss_chart', 'train', 'put_files',
+           'put_whole', 'data_licence']
 
 # %% ../../nbs/16_training/00_loop.ipynb #c2
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from itertools import islice
@@ -19,7 +21,7 @@ import polars as pl
 
 from ..core.core import DataError, ModelError, UsageError, canonical_json, progress, replacing, write_text
 from ..data.registry import REGISTRY
-from ..models.adapters import read_tensors
+from ..models.adapters import check_card, read_tensors, write_card
 
 if TYPE_CHECKING:
 
@@ -269,6 +271,28 @@ def _one_step(learner: Learner, loss: 'torch.Tensor', run: Run, learning_rate: f
     loss.backward()
     learner.update(learning_rate)
     run.step, run.losses = run.step + 1, [*run.losses, value]
+
+# %% ../../nbs/16_training/00_loop.ipynb #66aa0f8d
+def put_files(
+    made: Path,  # folder of what was written, folders within included
+    out: Path|str,
+    besides: Sequence[str] = (),  # names of files that stay
+) -> Path:
+    "Copy files to their place, each at once."
+    for name in sorted(path.relative_to(made) for path in made.rglob('*') if path.is_file() and path.name not in besides):
+        if any(part.startswith('.') for part in name.parts): continue  # left behind by a writing that was killed
+        with replacing(Path(out)/name) as beside: shutil.copyfile(made/name, beside)
+    return Path(out)
+
+def put_whole(
+    work: Path,  # where the training wrote
+    out: Path|str,
+    card: Mapping[str, Any],
+) -> Path:
+    "Put a trained model and its card in their place. Raises `ModelError` when the card is not complete; then nothing is written."
+    check_card(card)
+    put_files(work, out, besides=(CHECKPOINT,))
+    return write_card(out, card)
 
 # %% ../../nbs/16_training/00_loop.ipynb #c29
 def data_licence(

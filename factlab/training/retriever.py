@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +24,11 @@ from ..core.core import DataError, Schema, UsageError, digest
 from ..data.corpora import RetrievalTask, load_factscore, load_oasis_sample, oasis_retrieval, retrieval_task, split_by
 from ..data.files import get
 from ..measures.stats import bootstrap_counts, difference_interval, ratio
-from ..models.adapters import attach_lora, put_part, save_adapter
+from ..models.adapters import CONFIG, attach_lora, put_part, save_adapter
 from ..models.encoder import Encoder
-from ..retrieval.corpus import TextEncoder, measure, part_of, recall_at_k
+from ..retrieval.corpus import Prefixes, TextEncoder, cached_corpus, measure, part_of, recall_at_k
 from ..retrieval.index import ExactIndex
-from .loop import Learner, Run, data_licence, recorded_settings, train
+from .loop import Learner, Run, data_licence, put_files, put_whole, recorded_settings, train
 from .paraphrased_claims import plain_sentence_at
 
 # %% ../../nbs/16_training/05_retriever.ipynb #c4
@@ -150,15 +151,24 @@ class RetrieverSettings:
     half: bool = True      # bfloat16 where it is safe
     evaluate_every: int = 100    # steps between two measurements on the held-out pairs
     seed: int = 0
+    full: bool = False     # train every weight, as the paper; else LoRA
+    prefixes: tuple[str, str]|None = None  # before claims and passages; None: those that the encoder is measured with, as E5's
 
     def __post_init__(self):
         if self.steps < 1 or self.batch < 2:
             raise UsageError(f'training takes 1 step or more and batches of 2 or more, found {self.steps} and {self.batch}')
         if self.similarity not in ('cosine', 'dot'): raise UsageError(f'the similarity is cosine or dot, not {self.similarity!r}')
 
+    @property
+    def used_prefixes(self) -> Prefixes:
+        "What is put before a claim and before a passage, in training as in every search."
+        return TextEncoder(self.base).prefixes if self.prefixes is None else Prefixes(*self.prefixes)
+
     def recorded(self) -> dict:
-        "The settings as they are hashed and written into the card."
-        return recorded_settings('retriever', self)
+        "The settings as they are hashed and written into the card; prefixes where there are some."
+        found = recorded_settings('retriever', self, prefixes=list(self.used_prefixes))
+        idle = {name for name, there in (('full', not self.full), ('prefixes', not any(self.used_prefixes)), ('rank', self.full)) if there}
+        return {name: value for name, value in found.items() if name not in idle}
 
     def rate_at(self, step: int) -> float:  # steps from 0
         "The learning rate: rises linearly during the warm-up, then falls linearly to 0."
@@ -186,8 +196,14 @@ def _in_half(transformer, device: str) -> None:
         return {name: value.float() if getattr(value, 'is_floating_point', bool)() else value for name, value in features.items()}
     transformer.forward = half
 
+def _bfloat16(device: str) -> bool:
+    "Whether a device may compute in bfloat16; an older GPU only imitates it."
+    import torch
+    return not device.startswith('cuda') or torch.cuda.is_bf16_supported(including_emulation=False)
+
+# %% ../../nbs/16_training/05_retriever.ipynb #5f98f702
 class RetrieverInTraining:
-    "An encoder with fresh LoRA beside it, and the loss of its batches."
+    "An encoder with fresh LoRA beside it, or with all of its weights to be trained, and the loss of its batches."
     def __init__(self, settings: RetrieverSettings):
         import torch
         from sentence_transformers import SentenceTransformer
@@ -195,26 +211,49 @@ class RetrieverInTraining:
         self.settings, self.base_weights = settings, encoder.source.weights
         self.model = SentenceTransformer(encoder.source.path, device=device, revision=encoder.source.revision, trust_remote_code=False,
                                          model_kwargs={'dtype': torch.float32, 'use_safetensors': True})
+        self.longest = self.model.max_seq_length
         self.model.max_seq_length = min(settings.max_tokens, self.model.max_seq_length or settings.max_tokens)
-        if settings.half: _in_half(self.model[0], self.model.device.type)
-        self.lora = attach_lora(self.model[0].auto_model, settings.rank, targets='all-linear', seed=settings.seed)
-        self._loss = ranking_loss(self.model, settings)
+        if settings.half and _bfloat16(device): _in_half(self.model[0], self.model.device.type)
+        if settings.full: torch.manual_seed(settings.seed)
+        self.lora = None
+        if not settings.full: self.lora = attach_lora(self.model[0].auto_model, settings.rank, targets='all-linear', seed=settings.seed)
+        self.prefixes, self._loss = settings.used_prefixes, ranking_loss(self.model, settings)
 
     def learner(self) -> Learner:
-        "The thin matrices and their optimizer."
-        return Learner({name: weight for name, weight in self.lora.named_parameters() if weight.requires_grad}, self.settings.learning_rate)
+        "The weights that are trained, and their optimizer."
+        trained = self.model[0].auto_model.requires_grad_(True) if self.lora is None else self.lora
+        return Learner({name: weight for name, weight in trained.named_parameters() if weight.requires_grad}, self.settings.learning_rate)
 
     def loss(self, batch: Sequence[tuple[str, str]]):  # torch.Tensor; `batch`: pairs of claim and passage
         "The mean loss of a batch."
         import torch
         from sentence_transformers.util import batch_to_device
         texts = zip(*batch, strict=True)
-        features = [batch_to_device(self.model.preprocess(list(side)), self.model.device) for side in texts]
+        features = [batch_to_device(self.model.preprocess([prefix + text for text in side]), self.model.device)
+                    for prefix, side in zip(self.prefixes, texts, strict=True)]
         return self._loss(features, torch.arange(len(batch)))
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        return self.model.encode(list(texts), batch_size=64, convert_to_numpy=True, show_progress_bar=False,
+    def encode(self,
+        texts: Sequence[str],
+        prefix: str = '',  # one of `prefixes`
+    ) -> np.ndarray:
+        "Vectors of texts as they are now."
+        return self.model.encode([prefix + text for text in texts], batch_size=64, convert_to_numpy=True, show_progress_bar=False,
                                  normalize_embeddings=self.settings.similarity == 'cosine')
+
+    def save(self,
+        out: Path,
+    ) -> Path:
+        "Write the adapter, or where every weight is trained the whole encoder, which then knows its prefixes."
+        if self.lora is not None: return save_adapter(self.lora, out, self.settings.base)
+        query, passage = self.prefixes
+        self.model.prompts = {'query': query, 'document': passage, 'passage': passage}
+        longest, self.model.max_seq_length = self.model.max_seq_length, self.longest
+        try:
+            with TemporaryDirectory() as folder:
+                self.model.save_pretrained(folder, create_model_card=False)
+                return put_files(Path(folder), out)
+        finally: self.model.max_seq_length = longest
 
 # %% ../../nbs/16_training/05_retriever.ipynb #c24
 class DevSet(NamedTuple):
@@ -240,7 +279,8 @@ def dev_set(
 def dev_recall(retriever: RetrieverInTraining, dev: DevSet, k: int = 10) -> float:
     "R@k on the held-out pairs; 0 when there are none, so that the last weights are kept."
     if not dev.claims: return 0.
-    hits = ExactIndex(retriever.encode(dev.pool)).search(retriever.encode(dev.claims), k)
+    query, passage = retriever.prefixes
+    hits = ExactIndex(retriever.encode(dev.pool, passage)).search(retriever.encode(dev.claims, query), k)
     return float(recall_at_k(hits, dev.relevant, [k]).mean())
 
 # %% ../../nbs/16_training/05_retriever.ipynb #c26
@@ -253,7 +293,7 @@ def train_retriever(
     *,
     on_step: Callable[[int, float], None]|None = None,  # called after each step with its number, from 1, and its loss
 ) -> pl.DataFrame:  # TRAINING_CURVE: the mean loss since the last measurement and R@10 on the held-out pairs, the untrained encoder first
-    """Train LoRA on an encoder to find the passages that are relevant to claims (LLM-OASIS § 5.2, eq. 6).
+    """Train an encoder, or LoRA on it, to find the passages that are relevant to claims (LLM-OASIS § 5.2, eq. 6).
 
     Raises `UsageError` when `out` holds another training's checkpoint, `DataError` when it is damaged."""
     settings, out = settings or RetrieverSettings(), Path(out)
@@ -268,10 +308,10 @@ def train_retriever(
     return TRAINING_CURVE.frame(run.notes['curve'])
 
 def _measure(run: Run, retriever: RetrieverInTraining, dev: DevSet, out: Path) -> None:
-    "Measure on the held-out pairs, and keep the adapter when it is the best so far."
+    "Measure on the held-out pairs, and keep the weights when they are the best so far."
     curve, recall = run.notes.setdefault('curve', []), dev_recall(retriever, dev)
     best = max((found for step, _, found in curve if step), default=-1.)
-    if run.step and recall >= best: save_adapter(retriever.lora, out, retriever.settings.base)
+    if run.step and recall >= best: retriever.save(out)
     curve.append([run.step, float(np.mean(run.losses[curve[-1][0]:])) if run.step else None, recall])
 
 # %% ../../nbs/16_training/05_retriever.ipynb #c31
@@ -280,6 +320,10 @@ BEFORE_AND_AFTER = Schema('before and after', {
     'before': pl.Float64, 'before_low': pl.Float64, 'before_high': pl.Float64,
     'estimate': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # after training
     'difference': pl.Float64, 'difference_low': pl.Float64, 'difference_high': pl.Float64})
+
+def _recalls(system: str|TextEncoder, task: RetrievalTask, ks: Sequence[int]) -> np.ndarray:
+    "R@k of each claim; an encoder may have prefixes that its name does not tell."
+    return measure(cached_corpus(task.passages, system, long='cut') if isinstance(system, TextEncoder) else system, task, ks)
 
 def before_and_after(
     before: str|TextEncoder,  # as for `retrieval.load_text_search`
@@ -291,7 +335,7 @@ def before_and_after(
     "R@k of two systems on the same claims, with 95 % bootstrap intervals by claim, also of the difference."
     mean, rows = ratio([1, 0], [0, 1]), []
     for task in tasks:
-        for k, first, second in zip(ks, *(measure(system, task, ks).T for system in (before, after)), strict=True):
+        for k, first, second in zip(ks, *(_recalls(system, task, ks).T for system in (before, after)), strict=True):
             counts = [np.stack([one, np.ones_like(one)], 1) for one in (first, second)]
             old, new = (bootstrap_counts(one, mean, seed=seed) for one in counts)
             gain = difference_interval(counts[1], counts[0], mean, seed=seed)
@@ -317,6 +361,21 @@ def _stated_licence(source: str) -> str:
     if source in PAIR_SOURCES: return data_licence(source)
     raise UsageError(f'no licence is stated for pairs from {source}: what ships is trained on {list(PAIR_SOURCES)} only')
 
+def _options(settings: RetrieverSettings) -> str:
+    return f' --base {settings.base}'*(settings.base != 'tiny') + ' --full'*settings.full
+
+def _trained(settings: RetrieverSettings) -> str:
+    base = 'the embedded sentence encoder' if settings.base == 'tiny' else f'the encoder {settings.base}'
+    prefixes = ' and '.join(repr(prefix) for prefix in settings.used_prefixes)
+    behind = f', with {prefixes} before claims and passages'*any(settings.used_prefixes)
+    return f'{"Every weight of" if settings.full else "LoRA on"} {base}{behind}'
+
+def _limits(settings: RetrieverSettings) -> tuple[str, ...]:
+    if settings.base == 'tiny': return LIMITS
+    return ('It knows the languages of its base, and was trained on English alone; of a text training showed it '
+            f'{settings.max_tokens} tokens.', LIMITS[1])
+
+# %% ../../nbs/16_training/05_retriever.ipynb #3c5d90be
 def training_card(
     settings: RetrieverSettings,
     pairs: pl.DataFrame,     # RETRIEVER_PAIRS with `split`
@@ -324,6 +383,7 @@ def training_card(
     curve: pl.DataFrame,     # TRAINING_CURVE
     made: str,  # the date
     own: TrainingData|None = None,  # what it was trained on; None: the open data
+    use: str = '',  # the name by which it is loaded, of a named base
 ) -> dict:
     "The card of a retriever, as `adapters.write_card` takes it. Raises `UsageError` for pairs of a source without a stated licence."
     counts = sorted(pairs.filter(pl.col('split') == 'train').group_by('source').len().iter_rows())
@@ -335,15 +395,17 @@ def training_card(
     how = ('R@k with 95 % bootstrap intervals by claim, before and after training on the same claims, in bfloat16. On the pairs set aside '
            f'R@10 went from {curve["dev_recall"][0]:.3f} to {best["dev_recall"]:.3f}.')
     return {'part': 'retriever', 'base': settings.base, 'made': made, 'seed': settings.seed, 'steps': settings.steps,
-            'settings': settings.recorded() | {'step_kept': best['step']},
-            'summary': 'LoRA on the embedded sentence encoder: claims and the passages that bear on them are brought near each other.',
-            'command': f'factlab train retriever --steps {settings.steps} --seed {settings.seed}{own.option if own else ""}', 'data': data,
-            'how': how, 'metrics': measured.to_dicts(), 'limits': [*LIMITS, *((*own.limits, OWN_LIMIT) if own else OPEN_LIMITS)]}
+            **({'use': use} if use else {}), 'settings': settings.recorded() | {'step_kept': best['step']},
+            'summary': f'{_trained(settings)}: claims and the passages that bear on them are brought near each other.',
+            'command': f'factlab train retriever{_options(settings)} --steps {settings.steps} --seed {settings.seed}'
+                       + (own.option if own else ''), 'data': data, 'how': how, 'metrics': measured.to_dicts(),
+            'limits': [*_limits(settings), *((*own.limits, OWN_LIMIT) if own else OPEN_LIMITS)]}
 
 def publish(
     work: Path,  # where `train_retriever` wrote
     out: Path,   # of the part
     *card,  # as for `training_card`
 ) -> Path:
-    "Put a trained adapter and its card in place; without a card, nothing."
-    return put_part(work, out, training_card(*card))
+    "Put what was trained and its card in place; without a card, nothing."
+    made = training_card(*card)
+    return put_part(work, out, made) if (work/CONFIG).is_file() else put_whole(work, out, made)

@@ -1,6 +1,7 @@
 """The rules on items that break one each; builds that are answered well, badly, or killed."""
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from factlab.claims.generation import EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIF
 from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.claims.training_views import STATED_ELSEWHERE, built_shares, training_data
 from factlab.core.core import DataError, RunError, UsageError
-from factlab.data.corpora import OASIS
+from factlab.data.corpora import OASIS, load_oasis_file
 from factlab.models.interface import Response, ScriptedModel
 from factlab.text.sentences import split_sentences
 
@@ -164,7 +165,7 @@ def written(prompt: str, change: dict = {}) -> dict:  # noqa: B006
     "The steps for the passage in a prompt, as a good model gives them."
     item = {name: json.loads(json.dumps(GOOD[name]).replace('Lund', 'Lund' + number_in(prompt)))
             for name in ('claims', 'falsified', 'factual', 'unfactual')} | change
-    return {'step.1': item['claims'], 'step.2': [item['claims'][3], item['falsified']], 'step.3': item['factual'],
+    return {'step.1': item['claims'], 'step.2': [item.get('original', item['claims'][3]), item['falsified']], 'step.3': item['factual'],
             'step.4': item['unfactual']}
 
 
@@ -187,12 +188,86 @@ def test_a_server_that_answers_well_gives_a_data_set(tmp_path, variant, calls):
         assert not server.calls and not (tmp_path/'out').exists() and estimate['calls'].sum() == calls
         built = build(PAGES, model_at(server), tmp_path/'out', variant=variant)
         assert len(server.calls) == calls
-        assert built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 10, 'rejected': 0, 'failed': 0}
+        assert built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 10, 'marked': 0, 'rejected': 0, 'failed': 0}
         again = build(PAGES, model_at(server), tmp_path/'out', variant=variant)
         assert len(server.calls) == calls and again.manifest == built.manifest and again.data.equals(built.data)
-    assert OASIS.check(built.data)['split'].value_counts().sort('split').rows() == [('train', 8), ('validation', 2)]
+    assert OASIS.check(built.data.drop('broken'))['split'].value_counts().sort('split').rows() == [('train', 8), ('validation', 2)]
     assert set(built.data['altered']) == {3} and check_items(built.data).is_empty() and read_build(tmp_path/'out').data.equals(built.data)
     assert built.data['passage'].to_list() == PAGES['text'].to_list() and built.manifest['splits'] == {'train': 8, 'validation': 2}
+
+
+def test_what_breaks_a_rule_is_kept_and_marked_where_it_can_be_used(tmp_path):
+    faulty = {0: 'Sorry.', 1: {'falsified': "Lund01's cathedral is not built of sandstone."},
+              2: {'claims': ['It is old.', *GOOD['claims'][1:]]},
+              3: {'unfactual': 'Other. Words. Only. Here.'}, 4: {'unfactual': GOOD['factual'], 'factual': GOOD['factual']},
+              5: {'original': 'Nothing of the kind was ever said.'}, 6: {'original': "Lund06's old cathedral is built of sandstone."}}
+    def script(call):
+        change = faulty.get(int(number_in(call.prompt)), {})
+        return answer(change if isinstance(change, str) else json.dumps(written(call.prompt, change)))
+    with MisbehavingServer(script) as server:
+        built, again = (build(PAGES, model_at(server), tmp_path, store=False) for _ in range(2))
+    assert len(server.calls) == 10 and again.data.equals(built.data)  # the second is read back
+    assert built.manifest['counts'] == {'pages': 10, 'asked': 10, 'accepted': 7, 'marked': 4, 'rejected': 3, 'failed': 0}
+    assert sorted(built.rejected['page']) == ['Town 00', 'Town 04', 'Town 05']
+    marks = dict(built.data.select('page', 'broken').iter_rows())
+    assert marks['Town 01'] == ['negation'] and 'subject' in marks['Town 02']
+    assert 'apart' in marks['Town 03'] and 'original' in marks['Town 06']
+    assert [marks[f'Town 0{at}'] for at in (7, 8, 9)] == [[]]*3
+    assert built.data.filter(page='Town 06')['altered'].item() == GOOD['altered']
+    assert load_oasis_file(tmp_path).equals(built.data.drop('broken'))  # what trains and tests reads it as any other
+    with pytest.raises(UsageError, match='differs in model, strict'):
+        build(PAGES, ScriptedModel('x', lambda _: '', '1'), tmp_path, strict=True)
+
+
+def printed_examples() -> list[dict]:
+    "The items of the paper's Appendix A, read from its text."
+    text = next((real_data_folder().parent/'papers').glob('oasis.txt')).read_text(encoding='utf-8')
+    items = []
+    for part in re.split(r'Appendix A\.\d Example \d', text)[1:]:
+        part = part.partition('These examples show')[0].replace('*', '')
+        names = 'Original Text|Extracted Claims|Factual Text|Falsified Claim|Unfactual Text'
+        found = dict(re.findall(rf'({names}):\s*\n(.*?)(?=\n\n[A-Z][a-z]+ (?:Text|Claims?):|\Z)', part, re.DOTALL))
+        claims = re.findall(r'(?m)^\d+\. (.*)$', found['Extracted Claims'])
+        falsified = found['Falsified Claim'].strip()
+        original = max(claims, key=lambda claim: len({*claim.split()} & {*falsified.split()}))
+        items.append({'page': claims[0], 'text': found['Original Text'].strip(), 'answer': {
+            'step.1': claims, 'step.2': [original, falsified], 'step.3': found['Factual Text'].strip(),
+            'step.4': found['Unfactual Text'].strip()}})
+    return items
+
+
+def real_data_folder():
+    from pathlib import Path
+    return Path(os.environ.get('FACTLAB_DATA') or '/nowhere')
+
+
+@pytest.mark.skipif(not (real_data_folder().parent/'papers'/'oasis.txt').is_file(), reason="the paper's text is not beside $FACTLAB_DATA")
+def test_both_examples_that_the_paper_prints_pass_and_are_marked(tmp_path):
+    items = printed_examples()
+    assert len(items) == 2 and all(len(item['answer']['step.1']) == 6 for item in items)
+    by_text = {' '.join(item['text'].split()): json.dumps(item['answer']) for item in items}
+    def said(request): return next(answer for text, answer in by_text.items() if text[:60] in request.messages[-1].content)
+    model = ScriptedModel('the paper', said, '1')
+    pages = pl.DataFrame([{'page': item['page'], 'text': item['text']} for item in items])
+    built = build(pages, model, tmp_path/'kept', store=False)
+    assert built.data.height == 2 and built.rejected.is_empty()
+    assert all('subject' in rules for rules in built.data['broken']) and 'names' in built.data['broken'].explode().to_list()
+    assert build(pages, model, tmp_path/'strict', store=False, strict=True).data.is_empty()
+
+
+def test_items_of_the_form_of_the_printed_examples_pass(tmp_path):
+    "Pronouns as subjects, a place in the place of another, a claim that says nearly what another says: our own words, the same faults."
+    item = {'step.1': ['The Vierwaldstätter Lake is also called Lake Lucerne.', 'It is a long lake in the Alps.',
+                       'Most of the shore belongs to Uri.', 'Uri has 40% of the shore.'],
+            'step.2': ['Most of the shore belongs to Uri.', 'Most of the shore belongs to Bern.'],
+            'step.3': 'Lake Lucerne, known as well by the name Vierwaldstätter, stretches through the Alps. Uri owns 40% of its banks.',
+            'step.4': 'Lake Lucerne, known as well by the name Vierwaldstätter, stretches through the Alps. Bern owns 40% of its banks.'}
+    text = 'The Vierwaldstätter Lake, also called Lake Lucerne, is a long lake in the Alps. Most of the shore belongs to Uri.'
+    pages = pl.DataFrame({'page': ['Lake'], 'text': [text]})
+    model = ScriptedModel('lake', lambda request: json.dumps(item), '1')
+    built, strict = (build(pages, model, tmp_path/str(strict), store=False, strict=strict) for strict in (False, True))
+    assert {'subject', 'names'} <= {*built.data['broken'].item()} and built.data['altered'].item() == 2
+    assert strict.data.is_empty() and strict.rejected['rules'].item().to_list().count('names') == 1
 
 
 def test_everything_rejected_is_kept_with_its_reasons(tmp_path):
@@ -203,7 +278,7 @@ def test_everything_rejected_is_kept_with_its_reasons(tmp_path):
         change = faulty.get(int(number_in(call.prompt)), {})
         return answer(change if isinstance(change, str) else json.dumps(written(call.prompt, change)))
     pages = pl.concat([PAGES, pl.DataFrame({'page': ['empty', 'twice', 'long'], 'text': ['', PAGES['text'][0], 'word '*700 + '.']})])
-    with MisbehavingServer(script) as server: built = build(pages, model_at(server), tmp_path, store=False)
+    with MisbehavingServer(script) as server: built = build(pages, model_at(server), tmp_path, store=False, strict=True)
     assert len(server.calls) == 10 and built.data.height == 5 and built.rejected.height == 8
     assert built.manifest['counts'] == {'pages': 13, 'asked': 10, 'accepted': 5, 'rejected': 8, 'failed': 0}
     rules = dict(built.rejected.select('page', 'rules').iter_rows())
@@ -257,10 +332,10 @@ def test_a_build_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
     PAGES.write_parquet(tmp_path/'pages.parquet')
     random, killed = np.random.default_rng(0), 0
     with MisbehavingServer(script) as server:
-        whole = build(PAGES, model_at(server), tmp_path/'whole', store=False)
+        whole = build(PAGES, model_at(server), tmp_path/'whole', store=False, strict=True)
         environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'}
         command = [sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', 'build', 'oasis', '--texts',
-                   str(tmp_path/'pages.parquet'), '--model', f'{model_at(server)}&concurrency=1', '--out', str(tmp_path/'out')]
+                   str(tmp_path/'pages.parquet'), '--model', f'{model_at(server)}&concurrency=1', '--out', str(tmp_path/'out'), '--strict']
         def run(lifetime=None):
             process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             try: return process.communicate(timeout=lifetime)[0]

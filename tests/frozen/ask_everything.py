@@ -446,7 +446,7 @@ def building(store, folder, model) -> dict:
     for variant in VARIANTS:
         made = rebuild(data, model, variant, store)
         out[variant] = {'manifest': made.manifest, 'data': made.data, 'rejected': made.rejected}
-    made = build(data.select('page', text='passage'), model, folder.parent/'build', size=3, store=store)
+    made = build(data.select('page', text='passage'), model, folder.parent/'build', size=3, store=store, strict=True)
     out['build'] = {'manifest': {name: value for name, value in made.manifest.items() if name != 'finished'},
                     'read': read_build(folder.parent/'build').data}
     return out

@@ -116,6 +116,7 @@ def baseline_answers(
 ) -> dict[str, pl.DataFrame]:  # by name: schema SYSTEM_ANSWERS; chance has no answers, see `compared_answers`
     "What each rival answers. With the texts of one page alone there is nothing to learn from, and the majority is left."
     def make():
+        if study.withheld(task): raise DataError(f'the labels of {study.data} are withheld: nothing can be scored on it')
         rows = task_rows(study, task)
         truth, groups = rows['factual'].to_numpy(), rows['group']
         said = {'majority': np.full(rows.height, majority_class(truth))}

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FURTHER_SOURCES', 'FURTHER_WORDS', 'ENCODER_NAMES', 'RANDOM', 'RECALLS', 'study_task', 'with_distractors',
-           'system_name', 'is_baseline', 'claim_pages', 'system_recalls', 'recall_cells', 'about_recalls', 'with_bands',
-           'recall_chart']
+           'system_name', 'is_baseline', 'claim_pages', 'system_recalls', 'recall_cells', 'one_passage_a_page',
+           'about_recalls', 'with_bands', 'recall_chart']
 
 # %% ../../../nbs/17_studies/00_oasis/01_retrieval.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ...claims.training_views import NO_NEIGHBOURS
 from ...core.core import DataError, Schema, UsageError, split_options
 from ...data.corpora import PASSAGES, RetrievalTask, held_out, retrieval_task
 from ...data.datasets import fingerprint, load
@@ -148,6 +149,14 @@ def recall_cells(
     beside = ours.drop('published').join(known, on=['row', 'column'], how='left', maintain_order='left').select(ours.columns)
     return pl.concat([printed.join(ours, on=['row', 'column'], how='anti', maintain_order='left'), beside])
 
+def one_passage_a_page(
+    task: RetrievalTask,
+) -> bool:  # False where pages have no names
+    "Whether a task has none of the passages around its own, so that recall is higher than among all passages of the pages."
+    pages = task.passages.filter(pl.col('page') != '')['page']
+    return len(pages) > 1 and bool(pages.is_unique().all())
+
+# %% ../../../nbs/17_studies/00_oasis/01_retrieval.ipynb #3d180cf2
 def about_recalls(
     systems: Sequence[str],
     task: RetrievalTask,
@@ -159,7 +168,8 @@ def about_recalls(
     return {'parameters': {'encoders': list(systems)} | parameters,
             'models': {name: TextEncoder(Encoder(name)).identity for name in encoders},
             'data': {'task': Path(task.name).name, 'split': task.split, 'passages': task.passages.height, 'claims': task.claims.height,
-                     'fingerprint': [fingerprint(frame)[:16] for frame in (task.passages, task.claims, task.relevance)]}}
+                     'fingerprint': [fingerprint(frame)[:16] for frame in (task.passages, task.claims, task.relevance)]},
+            **({'notes': [NO_NEIGHBOURS]} if one_passage_a_page(task) else {})}
 
 # %% ../../../nbs/17_studies/00_oasis/01_retrieval.ipynb #c14
 def with_bands(

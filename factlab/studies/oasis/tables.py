@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['RECALLS', 'BALANCED', 'READ_ONLY', 'MEANS', 'EASINESS_SCORES', 'PARTS', 'CURVES_WITHIN', 'recall_counts',
            'BalancedAccuracy', 'score_answers', 'read_only', 'with_deviations', 'score_rows', 'against_the_best',
-           'extraction_cells', 'setting_cells', 'systems', 'retrieval_cells', 'verifier_cells', 'first_runs',
-           'pair_cells', 'prediction_cells', 'length_cells']
+           'withheld_cells', 'extraction_cells', 'setting_cells', 'systems', 'retrieval_cells', 'verifier_cells',
+           'first_runs', 'pair_cells', 'prediction_cells', 'length_cells']
 
 # %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...core.core import Schema, UsageError
+from ...core.core import DataError, Schema, UsageError
 from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
 from ...measures.comparison import compare_systems
 from ...measures.easiness import Similarity, harmonic
@@ -61,6 +61,9 @@ def score_answers(
     seed: int = 0,
 ) -> BalancedAccuracy:
     "Mean over runs, a 95 % bootstrap interval by group, and the deviation over runs (Tables 5 to 8)."
+    if answers['factual'].null_count():
+        raise DataError('there are answers to texts whose labels are withheld: nothing can be scored. `factlab oasis submission` writes '
+                        'what the authors score')
     found = bootstrap_counts(recall_counts(answers).select(*RECALLS).to_numpy(), BALANCED, seed=seed)
     runs = [BALANCED(recall_counts(part).select(*RECALLS).to_numpy().sum(0)) for (_,), part in answers.group_by('run', maintain_order=True)]
     percent = [None if value is None else 100*value for value in (found.estimate, found.low, found.high)]
@@ -115,6 +118,32 @@ def against_the_best(
     factor = pl.when(pl.col('column').str.ends_with(P_ADJUSTED)).then(1).otherwise(100)
     return marks.with_columns(pl.col(name)*factor for name in ('ours', 'low', 'high'))
 
+# %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #3490b6f9
+def withheld_cells(
+    exhibit: str,
+    answers: Mapping[str, Mapping[str, pl.DataFrame]],  # by column as 'ZS', then by row: schema SYSTEM_ANSWERS
+    seed: int = 0,
+) -> pl.DataFrame:  # CELLS, in percent; no score is among them
+    """What can be shown of answers whose truth is with others: how many texts each system calls factual, and on how many two systems give
+    the same verdict (first runs)."""
+    share, rows = ratio([1, 0], [0, 1]), []
+    def cell(row: str, column: str, table: pl.DataFrame, hit: pl.Expr, **more) -> dict:
+        counts = table.group_by('group', maintain_order=True).agg(hits=hit.sum(), n=pl.len()).select('hits', 'n').to_numpy()
+        found = bootstrap_counts(counts.astype(float), share, seed=seed) if table.height else None
+        percent = dict(zip(('ours', 'low', 'high'), (found.estimate, found.low, found.high), strict=True)) if found else {}
+        return {'row': row, 'column': column, 'status': 'measured', 'n': table.height, **more,
+                **{name: None if value is None else 100*value for name, value in percent.items()}}
+    for column, systems in answers.items():
+        first = {row: found.filter(run=0) for row, found in systems.items()}
+        for at, (row, found) in enumerate(first.items()):
+            read = found.drop_nulls('predicted')
+            rows.append(cell(row, f'{column}: called factual (%)', read, pl.col('predicted'), unparsed=found.height - read.height,
+                             forced=forced_texts(found)))
+            for other in [*first][:at]:
+                both = read.join(first[other].drop_nulls('predicted').select('id', other='predicted'), on='id', maintain_order='left')
+                rows.append(cell(row, f'{column}: same verdict as {other} (%)', both, pl.col('predicted') == pl.col('other')))
+    return pl.concat([with_deviations(exhibit), make_cells(exhibit, rows)])
+
 # %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #c26
 MEANS = [ratio([1, 0, 0], [0, 0, 1]), ratio([0, 1, 0], [0, 0, 1])]  # of sums of precision, recall and texts
 EASINESS_SCORES = {'Precision': MEANS[0], 'Recall': MEANS[1], 'F1': lambda totals: harmonic(*(mean(totals) for mean in MEANS))}
@@ -154,6 +183,9 @@ def setting_cells(
     runs: int = 5,
 ) -> pl.DataFrame:  # CELLS
     "Tables 5 and 7: every model in every setting, with the marks against the best model of each, beside the baselines."
+    if study.withheld(task):
+        return withheld_cells(exhibit, {setting: {model: judge_answers(study, _judge(study, task, **how), model, runs) for model in models}
+                                        for setting, how in SETTINGS.items()}, study.seed)
     rows, marks, rivals = [], [], []
     for setting, how in SETTINGS.items():
         column, answers = f'{setting} (%)', {model: judge_answers(study, _judge(study, task, **how), model, runs) for model in models}
@@ -181,7 +213,10 @@ def retrieval_cells(
 ) -> pl.DataFrame:  # CELLS
     """Table 6: published and ours, with the marks against the best system of each column, beside the baselines.
     The pipeline with reference claims knows more than the others, so it is not compared with them and not marked."""
-    found = systems(study, models, runs)
+    withheld, found = study.withheld('text'), systems(study, models, runs)
+    if withheld:
+        by_column = {column: {row: answers[column] for row, answers in found.items() if column in answers} for column in ('ZS', 'RAG')}
+        return withheld_cells('oasis/table6', by_column, study.seed)
     both = found | {PIPELINES[True]: {'RAG': pipeline_answers(study, reference=True)}}
     rows = [cell for row, columns in both.items() for column, answers in columns.items()
             for cell in score_rows(row, f'{column} (%)', answers, study.seed)]
@@ -199,7 +234,9 @@ def verifier_cells(
     verifiers: Sequence[str] = (),  # the study's when empty
 ) -> pl.DataFrame:  # CELLS
     "Table 8: verifiers alone, beside the baselines."
+    withheld = study.withheld('claim')
     found = {answers['system'][0]: answers for name in verifiers or [study.verifier] for answers in [verifier_answers(study, name)]}
+    if withheld: return withheld_cells('oasis/table8', {'B-Accuracy': found}, study.seed)
     rows = [cell for name, answers in found.items() for cell in score_rows(name, 'B-Accuracy (%)', answers, study.seed)]
     return pl.concat([with_deviations('oasis/table8'), make_cells('oasis/table8', rows),
                       baseline_cells('oasis/table8', 'B-Accuracy (%)', study, 'claim', found)])

@@ -1,0 +1,171 @@
+"""From gold texts without labels to the file that LLM-OASIS' authors accept: by models, by the pipeline, killed and refused."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+from misbehaving_server import MisbehavingServer, answer, wait_until
+
+from factlab.cli.main import parser
+from factlab.cli.output import run_command
+from factlab.core.core import DataError, UsageError
+from factlab.models.interface import ScriptedModel
+from factlab.models.prompts import Parsed
+from factlab.studies.oasis.baselines import baseline_answers
+from factlab.studies.oasis.study import Study
+from factlab.studies.oasis.submissions import System, check_submission, checked_submission, gold_rows, gold_study, make_submission, verdicts
+from factlab.studies.oasis.tables import retrieval_cells, score_answers, setting_cells, verifier_cells
+
+TEXTS = {'a': 'Owls hunt at night.', 'b': 'Owls swim at night.', 'c': 'Otters eat fish.', 'd': 'Otters swim in soup.'}
+PASSAGES = pl.DataFrame({'id': ['p', 'q'], 'page': ['owls', 'otters'], 'text': ['Owls hunt at night.', 'Otters eat fish.']})
+
+
+def run(*arguments) -> int: return run_command(parser(), [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def gold(tmp_path, monkeypatch):
+    "Both gold sets in the hub's own form, where $FACTLAB_DATA names them."
+    sets = {('oasis-e2e', 'e2e_factuality_evaluation'): {'id': list(TEXTS), 'text': list(TEXTS.values())},
+            ('oasis-verification', 'claim_verification'): {'id': ['v1', 'v2'], 'claim': ['Owls hunt.', 'Owls swim.'],
+                                                           'evidence': ['Owls hunt at night.']*2}}
+    for (data, name), columns in sets.items():
+        place = tmp_path/'data'/data/name/'data'
+        place.mkdir(parents=True)
+        pl.DataFrame(columns).write_parquet(place/'test-00000-of-00001.parquet')
+    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path/'data'))
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    PASSAGES.write_parquet(tmp_path/'passages.parquet')
+    return tmp_path
+
+
+def says(request): return 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual'
+
+
+def lines(text: str) -> list[dict]: return [json.loads(line) for line in text.splitlines()]
+
+
+class Fixed:
+    "In a verifier's place: what is not in the evidence is refuted."
+    name, identity = 'fixed', {'verifier': 'fixed'}
+
+    def probabilities(self, pairs, store=None):
+        import numpy as np
+        return np.array([[.9, .05, .05] if claim.rstrip('.') in evidence else [.05, .05, .9] for evidence, claim in pairs], np.float32)
+
+
+class Whole:
+    "In an extractor's place: the text is its claim; of a short one there is none."
+    name, identity = 'whole', {'extractor': 'whole'}
+
+    def extract(self, texts, store=None): return [Parsed([text] if len(text) > 16 else []) for text in texts]
+
+
+# ---- tables whose gold is withheld ---------------------------------------------------------------------------------------------------
+
+def test_tables_show_what_systems_say_and_no_score(gold):
+    models = {name: ScriptedModel(name, answers, '1') for name, answers in (('one', says), ('other', lambda request: 'Factual'))}
+    parts = {'whole': Whole(), 'fixed': Fixed()}
+    study = Study(data='oasis-e2e', loaded=models | parts, extractor='whole', verifier='fixed', retriever='tiny', k=2,
+                  corpus=str(gold/'passages.parquet'))
+    for cells in (setting_cells('oasis/table5', study, 'text', list(models), runs=2), retrieval_cells(study, list(models), runs=1)):
+        ours = cells.filter(pl.col('ours').is_not_null())
+        assert ours['column'].str.contains(r'called factual|same verdict as').all() and set(ours['status']) == {'measured'}
+        assert not ours['row'].str.starts_with('Baseline').any()
+        assert cells.filter(row='one', column='ZS: called factual (%)')['ours'].item() == 50
+        assert cells.filter(row='other', column='ZS: same verdict as one (%)')['ours'].item() == 50
+    piped = cells.filter(row='Pipeline', column='RAG: called factual (%)').select('ours', 'n', 'unparsed').row(0)
+    assert piped == (pytest.approx(100/3), 3, 1)  # of one text there is no claim
+    manifest = study.manifest(['one'])
+    assert 'with the authors' in manifest['notes'][0] and manifest['data']['texts'] == 4
+    assert manifest['data']['corpus'] == 'passages.parquet'
+    with pytest.raises(DataError, match='withheld'): baseline_answers(study, 'text')
+    with pytest.raises(DataError, match='no claims with evidence to judge'): verifier_cells(study)
+
+    claims = Study(data='oasis-verification', loaded=models | parts, verifier='fixed')
+    for cells in (setting_cells('oasis/table7', claims, 'claim', ['one'], runs=1), verifier_cells(claims)):
+        assert cells.filter(pl.col('ours').is_not_null())['column'].str.contains('called factual').all()
+    assert claims.manifest()['data']['claims'] == 2
+    with pytest.raises(DataError, match='no texts to judge, only claims'): setting_cells('oasis/table5', claims, 'text', ['one'])
+
+
+def test_without_passages_the_pipeline_says_what_it_needs(gold):
+    study = Study(data='oasis-e2e', loaded={'whole': Whole()}, extractor='whole')
+    with pytest.raises(DataError, match='no passages to look for evidence in'): verdicts(study, System())
+    answers = verdicts(gold_study('oasis-e2e', loaded={'m': ScriptedModel('m', says, '1')}), System('m'))
+    with pytest.raises(DataError, match='nothing can be scored'):
+        score_answers(answers.with_columns(predicted=True, group='id', run=0, system=pl.lit('m'), factual=pl.lit(None, pl.Boolean)))
+
+
+# ---- the file ------------------------------------------------------------------------------------------------------------------------
+
+def test_a_model_and_the_pipeline_make_the_file(gold):
+    study = gold_study('oasis-e2e', loaded={'m': ScriptedModel('m', says, '1')}, store=False)
+    text, counts = make_submission(study, System('m'))
+    assert lines(text) == [{'id': id, 'factual': 'swim' not in said} for id, said in TEXTS.items()]
+    assert counts == {'texts': 4, 'forced': 0, 'without a verdict': 0}
+    piped = gold_study('oasis-e2e', loaded={'whole': Whole(), 'fixed': Fixed()}, extractor='whole', verifier='fixed', retriever='tiny', k=2,
+                       corpus=str(gold/'passages.parquet'), store=False)
+    with pytest.raises(DataError, match='1 of 4 texts have no verdict'): make_submission(piped, System())
+    text, counts = make_submission(piped, System(), unread=True)
+    assert [row['factual'] for row in lines(text)] == [True, False, True, False] and counts['without a verdict'] == 1
+    claims = gold_study('oasis-verification', loaded={'fixed': Fixed()}, verifier='fixed', store=False)
+    assert [row['factual'] for row in lines(make_submission(claims, System())[0])] == [True, False]
+    with pytest.raises(UsageError, match='leave the limit out'): make_submission(gold_study('oasis-e2e', limit=2), System())
+    with pytest.raises(UsageError, match='leave evidence out'): verdicts(claims, System('m', evidence=True))
+
+
+def test_the_command_asks_a_server_once_and_goes_on_after_a_kill(gold, capsys):
+    def slowly(call):
+        time.sleep(.4)
+        return answer('Not Factual' if 'swim' in call.prompt else 'Factual')
+    with MisbehavingServer(slowly) as server:
+        name, out = f'openai:m?base_url={server.url}/v1&concurrency=1', gold/'submission.jsonl'
+        arguments = ['oasis', 'submission', '--model', name, '--data', 'oasis-e2e', '--out', str(out)]
+        assert run(*arguments, '--dry-run') == 0
+        assert '4 texts' in (said := capsys.readouterr().out) and 'calls' in said and not server.calls and not out.exists()
+        command = [sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', *arguments]
+        process = subprocess.Popen(command, env={**os.environ, 'FACTLAB_PROGRESS': '0'}, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        wait_until(lambda: len(server.calls) >= 3, 60)
+        process.kill()
+        process.wait()
+        assert not out.exists()
+        asked = len(server.calls)
+        assert run(*arguments) == 0 and lines(out.read_text()) == [{'id': id, 'factual': 'swim' not in said} for id, said in TEXTS.items()]
+        assert len(server.calls) - asked < 4  # what had been answered and kept is not asked again
+        again = len(server.calls)
+        assert run(*arguments) == 0 and len(server.calls) == again
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (('--predictions', 'x.csv', '--corpus', 'y'), 'need --model or --pipeline'), (('--model', 'tiny', '--setting', 'XX'), 'no setting'),
+    (('--pipeline', '--rag'), 'leave evidence out'), (('--model', 'nothing'), 'no backend')])
+def test_what_the_command_refuses(gold, arguments, said):
+    with pytest.raises(UsageError, match=said): run('oasis', 'submission', *arguments)
+
+
+@pytest.mark.parametrize('columns, said', [
+    ({'id': ['a', 'a'], 'text': ['x', 'y']}, '2 rows with an id that comes twice'), ({'id': ['a'], 'text': [' ']}, '1 rows without text'),
+    ({'id': [None], 'text': ['x']}, '1 rows without id'), ({'name': ['a'], 'text': ['x']}, 'not id'), ({'id': [], 'text': []}, 'no rows'),
+    ({'id': ['a'], 'claim': ['x'], 'evidence': ['']}, '1 rows without evidence')])
+def test_texts_that_cannot_be_judged_are_refused(tmp_path, columns, said):
+    pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).write_parquet(tmp_path/'gold.parquet')
+    with pytest.raises(DataError, match=said): gold_rows(tmp_path/'gold.parquet')
+
+
+@pytest.mark.parametrize('text, said', [
+    ('{"id": "a", "factual": true}\n', 'has 1 lines'),
+    ('{"id": "a", "factual": true}\n{"id": "a", "factual": true}\n', '2 lines with 1 ids'),
+    ('{"id": "a", "factual": "true"}\n', 'line 1'), ('{"id": 1, "factual": true}\n', 'line 1'), ('nonsense\n', 'not JSON'),
+    ('{"id": "a", "factual": true, "more": 1}\n', 'line 1')])
+def test_a_file_of_another_form_is_refused(text, said):
+    with pytest.raises(DataError, match=said): check_submission(text, ['a', 'b'])
+
+
+def test_the_order_of_the_file_is_that_of_the_gold_set():
+    found = pl.DataFrame({'id': ['b', 'a'], 'factual': [True, None], 'forced': [False, False]})
+    assert checked_submission(found, ['b', 'a'], unread=False) == '{"id": "b", "factual": true}\n{"id": "a", "factual": false}\n'
