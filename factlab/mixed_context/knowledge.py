@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['KNOWLEDGE', 'NAMED', 'knowledge_row', 'wikidata_row', 'read_knowledge', 'write_knowledge', 'Mention', 'mentions',
-           'name_key', 'KnowledgeIndex']
+           'name_key', 'KnowledgeIndex', 'known_names']
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #6a3a3383
 import json
@@ -156,6 +156,12 @@ def name_key(
     bare = re.sub(r"(?:['’]s|(?<=s)['’])\s*$", '', unicodedata.normalize('NFKC', name).strip())
     return plain_words(bare.upper())  # in capitals first: a dotless ı and an i are one letter there
 
+def _entry(entity: str, description: str, text: str|None) -> str:
+    "All that a row says, with the name in front; nothing where it says nothing."
+    parts = [f'{entity} is {description}' + '.'*(description[-1] not in '.!?') if description else '',
+             (text or '') if description else f'{entity}: {text}'*bool(text)]
+    return ' '.join(part for part in parts if part)
+
 class KnowledgeIndex:
     "Finds the rows of a knowledge base by name. Raises `DataError` for a frame of another schema."
     def __init__(self,
@@ -166,7 +172,7 @@ class KnowledgeIndex:
         for at, (entity, aliases) in enumerate(self.knowledge.select('entity', 'aliases').iter_rows()):
             for key in dict.fromkeys(name_key(name) for name in (entity, *(aliases or ()))):
                 if key: self._rows.setdefault(key, []).append(at)
-        self._evidence = [(entity, f'{entity}: {text or description}')
+        self._evidence = [(entity, _entry(entity, description, text))
                           for entity, description, text in self.knowledge.select('entity', 'description', 'text').iter_rows()]
 
     def rows_of(self,
@@ -177,9 +183,9 @@ class KnowledgeIndex:
 
     def evidence(self,
         name: str,
-    ) -> list[tuple[str, str]]:  # entity, and 'Entity: what is known of it'
-        "What is known under the name, of every entity that bears it."
-        return [self._evidence[at] for at in self.rows_of(name)]
+    ) -> list[tuple[str, str]]:  # entity, and 'Entity is its description. Its text'
+        "What is known under the name, of every entity that bears it. A row without a word about its entity gives nothing."
+        return [self._evidence[at] for at in self.rows_of(name) if self._evidence[at][1]]
 
     def coverage(self,
         names: Iterable[str],  # as mentioned; a name that comes twice counts twice
@@ -194,3 +200,22 @@ class KnowledgeIndex:
         "The index itself. Raises `UsageError` when the knowledge base is empty."
         if self._rows: return self
         raise UsageError(f'the knowledge base is empty, and {purpose} needs one: give a file with an entity and its description a line')
+
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #7903ba47
+_WORD = re.compile(r"[^\W_]+(?:[’'-][^\W_]+)*")
+_ARTICLES = frozenset(('the', 'a', 'an'))
+
+def known_names(
+    text: str,
+    index: KnowledgeIndex,
+    longest: int = 6,  # words of a name
+) -> list[str]:  # in the order of the text; none within another
+    "Names of a knowledge base that stand in a text, longest first at each place."
+    words, found, at = list(_WORD.finditer(text)), [], 0
+    while at < len(words):
+        ends = [end for end in range(min(at + longest, len(words)), at, -1)
+                if not {words[at][0].lower(), words[end - 1][0].lower()} & _ARTICLES
+                and index.rows_of(text[words[at].start():words[end - 1].end()])]
+        if ends: found.append(text[words[at].start():words[ends[0] - 1].end()])
+        at = ends[0] if ends else at + 1
+    return list(dict.fromkeys(found))

@@ -4,15 +4,17 @@
 
 # %% auto #0
 __all__ = ['CLAIMS_PROMPT', 'QUERY_PROMPT', 'REFLECTION_PROMPT', 'RetrievalKind', 'parse_summary_claims', 'parse_query', 'Search',
-           'ClaimCase', 'ClaimSteps', 'RetrievalSteps', 'RetrievalSettings', 'RetrievalJudge', 'verifier_judge']
+           'ClaimCase', 'ClaimSteps', 'open_query', 'RetrievalSteps', 'RetrievalSettings', 'RetrievalJudge',
+           'verifier_judge', 'fit_silence']
 
 # %% ../../nbs/11_mixed_context/08_retrieval_judges.ipynb #4b2e9195
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import polars as pl
 
 from ..claims.extraction import parse_claims
@@ -21,23 +23,28 @@ from factlab.mixed_context.evidence import (
     RELATION_PROMPT,
     RELATION_TOKENS,
     SILENT,
+    SUPPORT,
     UNREAD,
     AppositionExtractor,
     Finding,
     Hit,
+    OpenWords,
     Pair,
     Piece,
     asked_relations,
     claim_label,
     document_pieces,
     knowledge_pieces,
+    open_words,
     retrieve,
     source_verdict,
     verified_relations,
+    words_known,
 )
 from .judges import KNOWLEDGE_PROMPT, Verdicts, mixed_answers, parse_verdicts, readable_rows
-from .knowledge import KNOWLEDGE, KnowledgeIndex, mentions
-from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, label_of_claims
+from .knowledge import KNOWLEDGE, KnowledgeIndex, known_names, mentions
+from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, check_mixed, label_of_claims
+from .scores import MACRO, answer_cells, joined_answers, macro_scores
 from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response
@@ -104,11 +111,19 @@ class ClaimCase:
     query: str = ''
     searches: list[Search] = field(default_factory=list)
     problem: str = ''  # why it has no query
+    open: OpenWords = OpenWords()  # what the document leaves open, where a reflection by rule looked
     label: str|None = None
 
     def verdict(self, source: str) -> str:
         "What a source says of the claim after all searches."
         return source_verdict([finding for search in self.searches if search.source == source for finding in search.findings])
+
+    def borne_out(self) -> str:
+        """What the document says of the claim after a reflection by rule: no support where it lacks a name, or words that knowledge has;
+        support where it is silent and has most of the words, and knowledge is silent, too."""
+        said, known = self.verdict('document'), self.verdict('knowledge')
+        if said == SUPPORT and self.open.words and (self.open.names or known == SUPPORT): return SILENT
+        return SUPPORT if said == known == SILENT and self.open.of and self.open.most_had() else said
 
     def seen(self) -> list[Piece]:
         "The evidence so far."
@@ -173,11 +188,22 @@ class ClaimSteps:
         "Give each claim a query for what its evidence lacks (eq. 3); those with one are returned."
         if self.judge.reflection == 'claim':
             for case in cases: case.query = case.text
+        elif self.judge.reflection == 'open':
+            for case, names in zip(cases, self.names([case.text for case in cases], cases), strict=True):
+                case.query = open_query(case, names)
         else:
             seen = ['\n'.join(f'- {piece.text}' for piece in case.seen()) or '- none' for case in cases]
             values = [{'claim': case.text, 'evidence': found} for case, found in zip(cases, seen, strict=True)]
             self.written(REFLECTION_PROMPT, values, cases, 'reflection')
         return [case for case in cases if not case.problem]
+
+    def names(self, texts: Sequence[str], cases: Sequence[ClaimCase]) -> list[list[str]]:
+        "The names in each text, also those that only its summary or the knowledge base shows to be names."
+        summaries = [self.rows['summary'][case.row] for case in cases]
+        found = iter(mentions([*texts, *summaries]))
+        own = [[each.text for each in next(found)] for _ in texts]
+        return [list(dict.fromkeys((*names, *[each.text for each in shown if each.text in text], *known_names(text, self.judge.index))))
+                for text, names, shown in zip(texts, own, found, strict=True)]
 
     def written(self, prompt: Prompt, values: Sequence[dict[str, str]], cases: Sequence[ClaimCase], name: str) -> None:
         responses = self.ask(prompt, values, [case.row for case in cases], _TOKENS[name])
@@ -186,6 +212,22 @@ class ClaimSteps:
             case.query, case.problem = query if isinstance(query, str) else '', f'no {name}: {reason}' if status != 'ok' else ''
 
 # %% ../../nbs/11_mixed_context/08_retrieval_judges.ipynb #12983e26
+def open_query(
+    case: ClaimCase,
+    names: Sequence[str],  # in the claim
+) -> str:
+    "The names in a claim and the words that neither the document nor the evidence so far has; the claim itself where there are none."
+    seen = ' '.join(piece.text for piece in case.seen() if piece.source == 'knowledge')
+    left = [word for word in case.open.words if not words_known(OpenWords((word,)), seen)]
+    spoken = {word for name in names for word in name.split()}
+    return ' '.join((*names, *[word for word in left if word not in spoken])) if left else case.text
+
+def _by_words(case: ClaimCase, hit: Hit, finding: Finding) -> Finding:
+    "Where a verifier sees no relation: does the evidence have the words that the document leaves open?"
+    settled = finding.relation or finding.status != 'ok' or hit.piece.source == 'document'
+    if settled or not case.open.words or not words_known(case.open, hit.piece.text): return finding
+    return Finding(True, SUPPORT, f'it has what the document leaves open: {" ".join(case.open.words)}')
+
 class RetrievalSteps(ClaimSteps):
     "The searches for claims, and what is said of what they find."
 
@@ -202,18 +244,15 @@ class RetrievalSteps(ClaimSteps):
             case.searches.append(search)
         spots = [(search, case, hit) for search, case in zip(found, owners, strict=True) for hit in search.hits]
         findings = self.relations([(hit.piece.text, case.text) for _, case, hit in spots], [case.row for _, case, _ in spots])
-        for (search, *_), finding in zip(spots, findings, strict=True): search.findings.append(finding)
+        for (search, case, hit), finding in zip(spots, findings, strict=True): search.findings.append(_by_words(case, hit, finding))
 
     def chunks(self, cases: Sequence[ClaimCase]) -> list[list[Piece]]:
         "The chunks of each claim's document."
         return [self.documents[self.rows['document'][case.row]] for case in cases]
 
     def known(self, cases: Sequence[ClaimCase]) -> list[list[Piece]]:
-        "What the knowledge base has of the names in each claim and its query; the claim's are also those that the summary shows better."
-        texts = [(case.text, case.query, self.rows['summary'][case.row]) for case in cases]
-        found = iter(mentions([text for three in texts for text in three]))
-        names = [[each.text for each in (*next(found), *next(found))] + [each.text for each in next(found) if each.text in claim]
-                 for claim, *_ in texts]
+        "What the knowledge base has of the names in each claim and its query."
+        names = self.names([f'{case.text} {case.query}' if case.query != case.text else case.text for case in cases], cases)
         return [knowledge_pieces(some, self.judge.index) for some in names]
 
     def relations(self, pairs: Sequence[Pair], owners: Sequence[int]) -> list[Finding]:
@@ -228,8 +267,11 @@ class RetrievalSteps(ClaimSteps):
 _OF_LABEL = {NONE: Verdicts(True), FACTUAL: Verdicts(False, True), NON_FACTUAL: Verdicts(False, False)}
 
 def _reflections(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> None:
-    "Search knowledge for the claims that the document does not support, until it decides, finds nothing new, or the steps are used up."
-    still = [case for case in cases if case.verdict('document') not in ('support', UNREAD)]
+    "Search knowledge for what the document does not support or leaves open, until it decides, finds nothing new, or the steps are used up."
+    if work.judge.reflection == 'open':
+        left = open_words([(case.text, work.rows['document'][case.row]) for case in cases])
+        for case, found in zip(cases, left, strict=True): case.open = found
+    still = [case for case in cases if case.verdict('document') not in (SUPPORT, UNREAD) or case.open.words]
     for step in range(2, 2 + work.judge.max_steps):
         still = work.reflect(still)
         work.search(still, ['knowledge'], step)
@@ -239,7 +281,7 @@ def _answers(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> tuple[pl.DataF
     "Labels of claims and summaries, and the trace."
     of_row: dict[int, list[ClaimCase]] = {}
     for case in cases:
-        case.label = None if case.problem else claim_label(case.verdict('document'), case.verdict('knowledge'), work.judge.silence)
+        case.label = None if case.problem else claim_label(case.borne_out(), case.verdict('knowledge'), work.judge.silence)
         of_row.setdefault(case.row, []).append(case)
     for row, some in of_row.items():
         label = label_of_claims([case.label for case in some])
@@ -291,7 +333,7 @@ class RetrievalSettings:
     knowledge: pl.DataFrame                   # schema KNOWLEDGE; may be empty
     claims: Any = 'asked'                     # 'asked' of the model, 'split' by rule, or an `Extractor`
     queries: Literal['asked', 'claim'] = 'asked'     # what is searched for first: asked of the model, or the claim itself
-    reflection: Literal['asked', 'claim'] = 'asked'  # what is searched for then, in knowledge
+    reflection: Literal['asked', 'open', 'claim'] = 'asked'  # what is searched for then; 'open': what the document lacks
     relation: Any = 'asked'                   # of evidence and claim: asked of the model, or a verifier or its name
     threshold: float = .5                     # least probability of a relation that a verifier gives
     top_k: int = 1                            # pieces of evidence of a search
@@ -302,8 +344,8 @@ class RetrievalSettings:
     label: str = ''                           # what is said of it beside its kind, as 'knowledge base Wikidata'
 
     def __post_init__(self):
-        choices = {'kind': ('knowledge', 'concurrent', 'reflection'), 'queries': ('asked', 'claim'), 'reflection': ('asked', 'claim'),
-                   'silence': (None, *LABELS)}
+        choices = {'kind': ('knowledge', 'concurrent', 'reflection'), 'queries': ('asked', 'claim'),
+                   'reflection': ('asked', 'open', 'claim'), 'silence': (None, *LABELS)}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise UsageError(f'{name} of a retrieval judge is {getattr(self, name)!r}: expected {", ".join(map(str, allowed))}')
@@ -312,7 +354,7 @@ class RetrievalSettings:
         if not (self.claims in ('asked', 'split') if isinstance(self.claims, str) else hasattr(self.claims, 'extract')):
             raise UsageError(f"claims are 'asked', 'split', or an extractor as of `load_extractor`, not {self.claims!r}")
         KNOWLEDGE.check(self.knowledge, 'the knowledge base')
-        if self.claims == 'split': object.__setattr__(self, 'claims', AppositionExtractor())
+        if self.claims == 'split': object.__setattr__(self, 'claims', AppositionExtractor(KnowledgeIndex(self.knowledge)))
         if self.relation != 'asked': object.__setattr__(self, 'relation', load_verifier(self.relation))
         if isinstance(self.encoder, str): object.__setattr__(self, 'encoder', Encoder(self.encoder))
 
@@ -370,5 +412,28 @@ def verifier_judge(
 ) -> RetrievalJudge:
     "A retrieval judge that runs offline. Raises `UsageError` for knowledge retrieval, which is a question to a model."
     if kind == 'knowledge': raise UsageError('knowledge retrieval is a question to a model: take concurrent or reflection offline')
-    offline: dict[str, Any] = {'claims': 'split', 'queries': 'claim', 'reflection': 'claim', 'relation': verifier}
+    offline: dict[str, Any] = {'claims': 'split', 'queries': 'claim', 'reflection': 'open', 'relation': verifier}
     return RetrievalJudge(kind, knowledge, **(offline | changes))
+
+def fit_silence(
+    judge: RetrievalJudge,
+    development: pl.DataFrame,  # MIXED with labels; never the rows that are scored
+    model: Model|None = None,
+    store: StoreChoice = None,
+) -> RetrievalJudge:
+    """The judge with the label of silence that scores best on development rows (macro F1); none, where none is better.
+
+    Raises `UsageError` for rows without labels, and as `trace`."""
+    rows = check_mixed(development)
+    if 'label' not in rows.columns or rows['label'].null_count() or rows.is_empty():
+        raise UsageError('the label of silence is chosen on labelled rows: give some, and leave out those without a label')
+    predicted, traces = judge.trace(rows, model, store)
+    claims = traces.unique(['id', 'claim_number'], maintain_order=True).filter(pl.col('claim_number') > 0)
+    of_row = dict(claims.group_by('id').agg('claim_label').iter_rows())
+    there = np.array([label in set(rows['label']) for label in LABELS])
+    def score(silence: str|None) -> float:
+        said = [label_of_claims([label or silence for label in of_row.get(id, ())]) for id in rows['id']]
+        answers = joined_answers(rows, predicted.with_columns(label=pl.Series(said, dtype=pl.String), status=pl.Series(
+            ['ok' if label else 'unparsed' for label in said])), judge.name)
+        return float(macro_scores(answer_cells(answers).sum(0), there)[MACRO.index('macro f1')])
+    return replace(judge, silence=max((None, *LABELS), key=score))

@@ -41,7 +41,7 @@ def answer(request) -> str:
         case 'relation':
             evidence, _, claim = text.rpartition('Evidence: ')[2].partition('\n\nClaim: ')
             if 'mill' in claim.partition('\n')[0]: return says('Yes', 'Support')
-            if not evidence.startswith('Danube:'): return says('No', 'None')
+            if not evidence.startswith('Danube is'): return says('No', 'None')
             return says('Yes', 'Contradict' if 'Japan' in claim else 'Support')
         case _:
             summary = text.partition('Summary of the document:\n')[2]
@@ -68,7 +68,7 @@ def test_knowledge_retrieval_asks_once_a_row_and_shows_what_is_known_of_all_name
     predicted, traces, counts, model = run('knowledge')
     assert counts == {'knowledge': 3} and predicted['calls'].to_list() == [1, 1, 1]
     shown = [request.messages[0].content for request in model.asked]
-    assert ['Danube: a river of Europe' in text for text in shown] == [False, True, True] and '- nothing' in shown[0]
+    assert ['Danube is a river of Europe' in text for text in shown] == [False, True, True] and '- nothing' in shown[0]
     assert traces.filter(id='none')['evidence'].to_list() == [None] and traces.filter(id='wrong')['entity'].to_list() == ['Danube']
 
 
@@ -107,7 +107,7 @@ def test_the_loop_goes_on_with_new_evidence_until_one_decides():
     def unsure(request):
         if request.label.endswith('relation'):
             evidence = request.messages[0].content.rpartition('Evidence: ')[2]
-            return says('Yes', 'Contradict') if evidence.startswith('Lund: a village') else says('No', 'None')
+            return says('Yes', 'Contradict') if evidence.startswith('Lund is a village') else says('No', 'None')
         if request.label.endswith('claims'): return 'Visitors came to Lund in Sweden.'
         return 'Lund, a city of Sweden' if request.label.endswith('reflection') else 'Lund'
     rows = ROWS.head(1)
@@ -115,7 +115,7 @@ def test_the_loop_goes_on_with_new_evidence_until_one_decides():
     again, traces, counts, _ = run('reflection', unsure, rows, max_steps=5)
     assert once['label'].to_list() == [None] and once['status'].to_list() == ['unparsed']
     assert again['label'].to_list() == [NON_FACTUAL] and counts['reflection'] == 2 and traces['step'].to_list() == [1, 2, 3]
-    assert traces['evidence'].to_list()[1:] == ['Lund: a city of Sweden', 'Lund: a village of Yorkshire']
+    assert traces['evidence'].to_list()[1:] == ['Lund is a city of Sweden.', 'Lund is a village of Yorkshire.']
     assert len(first.asked) == 5
     *_, counts, _ = run('reflection', unsure, rows, base=BASE.head(2), max_steps=5)  # two reflections: the second finds nothing new
     assert counts['reflection'] == 2
@@ -207,7 +207,7 @@ class Reads:
     def probabilities(self, pairs, store=None):
         def one(evidence, claim):
             if 'mill' in claim: return [1, 0, 0]
-            return [0, 1, 0] if not evidence.startswith('Danube:') else [0, 0, 1] if 'Japan' in claim else [1, 0, 0]
+            return [0, 1, 0] if not evidence.startswith('Danube is') else [0, 0, 1] if 'Japan' in claim else [1, 0, 0]
         return np.array([one(*pair) for pair in pairs], np.float32).reshape(-1, 3)
 
 
