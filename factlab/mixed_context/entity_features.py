@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['QUANTITIES', 'ENTITY_TYPES', 'FAITHFUL_LABELS', 'UNTRUE_LABELS', 'ENTITIES', 'PRIOR', 'POSTERIOR', 'SURFACE',
-           'CHOSEN', 'LIKELIHOODS', 'ENTITY_FILE', 'entities_of', 'surface_features', 'text_cuts',
+           'CHOSEN', 'LIKELIHOODS', 'ENTFA', 'ENTITY_FILE', 'entities_of', 'surface_features', 'text_cuts',
            'likelihood_features', 'EntityClassifier', 'Logistic', 'Neighbours', 'fit_classifier', 'summary_scores',
            'EntityFeatures', 'entity_features', 'OutOfFold', 'out_of_fold', 'fit_entity_features',
            'write_entity_features', 'read_entity_features', 'embedded_methods']
@@ -62,6 +62,7 @@ POSTERIOR = Prompt(name='mixed_context/entity_posterior', version=1, fields=('ev
 SURFACE = ('missing', 'verbatim', 'quantity', 'person')
 CHOSEN = SURFACE[:3]  # by cross-validation on XEnt's training split
 LIKELIHOODS = ('prior', 'posterior', 'gain')
+ENTFA = ('prior', 'posterior', 'verbatim')  # Cao et al. (2022): two probabilities, and whether the document has the words
 
 def surface_features(
     entities: pl.DataFrame,  # ENTITIES

@@ -140,13 +140,14 @@ def case_cells(
 # %% ../../../nbs/17_studies/03_fhsum/09_cases.ipynb #1ac6a3b5
 def example_case(
     rows: pl.DataFrame,
-    label: str = FACTUAL,
+    predictions: Mapping[str, pl.DataFrame],  # MIXED_PREDICTIONS of two methods or more
 ) -> pl.DataFrame:  # one row
-    "The first row of a label that was made by injection, where the data tell, else the first. Raises `DataError` when there is none."
-    some = rows.filter(pl.col('label') == label)
-    if some.is_empty(): raise DataError(f'no row has the label {label!r}: take other data')
-    injected = some.filter(pl.col('kind') == 'injected') if 'kind' in some.columns else some
-    return (some if injected.is_empty() else injected).head(1)
+    "The first row by id to which methods give different labels, else the first by id. Whether a label is right is not looked at."
+    if rows.is_empty(): raise DataError('no row to show: take other data')
+    said = pl.concat(frame.select('id', pl.col('label').fill_null('')) for frame in predictions.values()) if predictions else None
+    apart = said.group_by('id').n_unique().filter(pl.col('label') > 1)['id'] if said is not None else pl.Series('id', [], pl.String)
+    some = rows.filter(pl.col('id').is_in(apart.implode()))
+    return (rows if some.is_empty() else some).sort('id').head(1)
 
 def table8_methods(
     knowledge: pl.DataFrame,

@@ -15,7 +15,7 @@ from ...audit.class_averages import one_footing
 from ...audit.recomputed import recomputed_cells
 from ...measures.baselines import BASELINE_ROW, baseline_rows
 from ...mixed_context.labels import LABELS
-from ...mixed_context.scores import ANSWERS, label_scores, label_shares, over_baselines
+from ...mixed_context.scores import ANSWERS, label_contrasts, label_scores, label_shares, over_baselines
 from ...reports.exhibits import make_cells
 from ...reports.plots import COMPARISON, SHARES
 from .categories import category_cells
@@ -46,6 +46,7 @@ def score_cells(
     predictions: Predictions,
     baselines: Predictions,  # of trivial rivals
     scores: Mapping[str, str] = SCORES,       # metric: column
+    beside: str|None = None,                  # a method from which the others' paired differences in macro F1 are given, too
 ) -> pl.DataFrame:  # CELLS
     """Scores of all methods and baselines on the study's rows, and each method's paired difference in macro F1 from the best baseline.
 
@@ -61,7 +62,15 @@ def score_cells(
     if predictions and baselines and 'macro f1' in scores:
         compared = over_baselines(rows, {**predictions, **baselines}, list(baselines), seed=study.seed)
         cells += [cell for cell in baseline_rows(compared, f'{study.title} {scores["macro f1"]}') if cell['status'] == 'measured']
+    if beside in predictions: cells += _differences(study, predictions, beside)
     return make_cells(exhibit, cells)
+
+def _differences(study: FhsumStudy, predictions: Predictions, beside: str) -> list[dict]:
+    "Cells of each method's macro F1 less that of one of them, with paired intervals."
+    found = label_contrasts(study.rows(), predictions, [(name, beside) for name in predictions if name != beside], seed=study.seed)
+    column = f'{study.title} {SCORES["macro f1"]} over {beside}'
+    return [{'row': row['first'], 'column': column, 'ours': row['difference'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
+             'status': 'measured'} for row in found.iter_rows(named=True)]
 
 def accuracy_cells(
     exhibit: str,
@@ -85,12 +94,19 @@ def share_cells(
     exhibit: str,
     study: FhsumStudy,
     predictions: Predictions,
+    baselines: Predictions|None = None,  # trivial rivals; with them macro F1 is given, too
 ) -> pl.DataFrame:  # CELLS
-    "How often each answer was given to the rows of each label; columns are named as the paper's table 6 names them."
-    found = label_shares(study.rows(), predictions).filter(pl.col('share').is_not_null())
-    return make_cells(exhibit, [{'row': row['method'], 'column': f'{study.title} {row["label"]} predicted {row["answer"]} share',
-                                 'ours': row['share'], 'low': row['low'], 'high': row['high'], 'n': row['of'], 'status': 'measured'}
+    "How often each answer was given to the rows of each label, as the paper's table 6 names columns."
+    baselines = baselines or {}
+    found = label_shares(study.rows(), {**predictions, **baselines}).filter(pl.col('share').is_not_null())
+    trivial = pl.col('method').is_in(list(baselines))
+    found = found.with_columns(method=pl.when(trivial).then(pl.format(f'{BASELINE_ROW}{{}}', 'method')).otherwise('method'),
+                               status=pl.when(trivial).then(pl.lit('baseline')).otherwise(pl.lit('measured')))
+    shares = make_cells(exhibit, [{'row': row['method'], 'column': f'{study.title} {row["label"]} predicted {row["answer"]} share',
+                                 'ours': row['share'], 'low': row['low'], 'high': row['high'], 'n': row['of'], 'status': row['status']}
                                 for row in found.iter_rows(named=True)])
+    if not baselines: return shares
+    return pl.concat([shares, score_cells(exhibit, study, predictions, baselines, {'macro f1': 'F1'})])
 
 def printed_shares(
     exhibit: str,
