@@ -134,6 +134,8 @@ def _before_noun(doc: Any, at: int) -> bool:
         if token.tag_ not in ('JJ', 'VBN', 'VBG', 'HYPH'): return False
     return False
 
+_TAGGED: dict[tuple[str, frozenset[str]], list[Mention]] = {}  # several methods look at the same summaries
+
 def mentions(
     texts: Sequence[str],
     types: Collection[str] = NAMED,  # spaCy's types of entities
@@ -142,11 +144,15 @@ def mentions(
     tagger = load_tagger()
     if (longest := max((len(text) for text in texts), default=0)) > tagger.max_length:
         raise DataError(f'a text has {longest:,} characters, and spaCy reads {tagger.max_length:,} at most: cut it into parts')
-    different = {text: text.encode('utf-8', 'replace').decode() for text in dict.fromkeys(texts)}  # half a pair becomes one question mark
-    with tagger.select_pipes(disable=[name for name in ('parser', 'attribute_ruler') if name in tagger.pipe_names]):
-        docs = tagger.pipe(different.values(), batch_size=256)
-        found = {text: _mentions_of(doc, types) for text, doc in zip(different, docs, strict=True)}
-    return [found[text] for text in texts]
+    kinds = frozenset(types)
+    if len(_TAGGED) > 20_000: _TAGGED.clear()
+    different = {text: text.encode('utf-8', 'replace').decode() for text in dict.fromkeys(texts)  # half a pair becomes one question mark
+                 if (text, kinds) not in _TAGGED}
+    if different:
+        with tagger.select_pipes(disable=[name for name in ('parser', 'attribute_ruler') if name in tagger.pipe_names]):
+            docs = tagger.pipe(different.values(), batch_size=256)
+            for text, doc in zip(different, docs, strict=True): _TAGGED[text, kinds] = _mentions_of(doc, kinds)
+    return [list(_TAGGED[text, kinds]) for text in texts]
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #ad3238b8
 def name_key(

@@ -29,7 +29,7 @@ from factlab.mixed_context.entity_features import (
     read_entity_features,
 )
 from ...mixed_context.files import read_mixed
-from ...mixed_context.hybrid import default_hybrids
+from ...mixed_context.hybrid import default_hybrids, predict_hybrids
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import read_knowledge
 from ...mixed_context.labels import check_mixed
@@ -214,7 +214,7 @@ def hybrid_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by the 
     "Hybrids of a scorer of factuality and one of faithfulness (§ 4.2), two thresholds each from the first development rows."
     def make():
         hybrids = default_hybrids(load_knowledge(study), fitting_rows(study), study.store, verifier=study.load_verifier(study.verifier))
-        return {_hybrid_row(name): hybrid.predict(study.rows(), store=study.store) for name, hybrid in hybrids.items()}
+        return {_hybrid_row(name): found for name, found in predict_hybrids(hybrids, study.rows(), study.store).items()}
     return study.once(('hybrids',), make)
 
 def _hybrid_row(name: str) -> str: return name[0].upper() + name[1:].replace(' × ', ' + ')
