@@ -46,7 +46,7 @@ def score_cells(
     predictions: Predictions,
     baselines: Predictions,  # of trivial rivals
     scores: Mapping[str, str] = SCORES,       # metric: column
-    beside: str|None = None,                  # a method from which the others' paired differences in macro F1 are given, too
+    beside: Predictions|None = None,          # methods from which the others' paired differences are given, too; they may have fewer rows
 ) -> pl.DataFrame:  # CELLS
     """Scores of all methods and baselines on the study's rows, and each method's paired difference in macro F1 from the best baseline.
 
@@ -62,15 +62,18 @@ def score_cells(
     if predictions and baselines and 'macro f1' in scores:
         compared = over_baselines(rows, {**predictions, **baselines}, list(baselines), seed=study.seed)
         cells += [cell for cell in baseline_rows(compared, f'{study.title} {scores["macro f1"]}') if cell['status'] == 'measured']
-    if beside in predictions: cells += _differences(study, predictions, beside)
+    for name, found in (beside or {}).items(): cells += _differences(study, predictions, name, found)
     return make_cells(exhibit, cells)
 
-def _differences(study: FhsumStudy, predictions: Predictions, beside: str) -> list[dict]:
-    "Cells of each method's macro F1 less that of one of them, with paired intervals."
-    found = label_contrasts(study.rows(), predictions, [(name, beside) for name in predictions if name != beside], seed=study.seed)
-    column = f'{study.title} {SCORES["macro f1"]} over {beside}'
+def _differences(study: FhsumStudy, predictions: Predictions, name: str, found: pl.DataFrame) -> list[dict]:
+    "Cells of each method's macro F1 less that of one, with paired intervals, on the rows that this one has."
+    rows = study.rows().filter(pl.col('id').is_in(found['id'].implode()))
+    others = {row: each.filter(pl.col('id').is_in(rows['id'].implode())) for row, each in predictions.items() if row != name}
+    if not others: return []
+    compared = label_contrasts(rows, {**others, name: found}, [(row, name) for row in others], seed=study.seed)
+    column = f'{study.title} {SCORES["macro f1"]} over {name}'
     return [{'row': row['first'], 'column': column, 'ours': row['difference'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
-             'status': 'measured'} for row in found.iter_rows(named=True)]
+             'status': 'measured'} for row in compared.iter_rows(named=True)]
 
 def accuracy_cells(
     exhibit: str,

@@ -71,10 +71,12 @@ def test_each_method_stands_beside_the_best_rival(study, methods, majority):
 
 
 def test_methods_stand_beside_one_of_them_too(study, methods, majority):
-    cells = score_cells('fhsum/table1', study, methods, majority, beside='bad')
+    cells = score_cells('fhsum/table1', study, methods, majority, beside={'bad': methods['bad']})
     apart = cells.filter(pl.col('column') == 'Sample F1 over bad')
     assert apart['row'].to_list() == ['good', 'fair'] and apart['low'][0] > 0
     assert apart['ours'][0] == pytest.approx(cell(cells, 'good', 'Sample F1')['ours'] - cell(cells, 'bad', 'Sample F1')['ours'])
+    few = score_cells('fhsum/table1', study, {'good': methods['good']}, majority, beside={'other': methods['bad'].head(20)})
+    assert cell(few, 'good', 'Sample F1 over other')['n'] == 20 and cell(few, 'good', 'Sample F1')['n'] == 84
 
 
 def test_accuracies_are_recalls_of_their_label(study, methods, majority):
