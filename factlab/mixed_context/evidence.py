@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SUPPORT', 'CONTRADICT', 'RELATIONS', 'RELATION_PROMPT', 'RELATION_TOKENS', 'Pair', 'SILENT', 'UNREAD', 'SummaryClaim',
            'described_entities', 'summary_claims', 'AppositionExtractor', 'Piece', 'document_pieces',
-           'knowledge_pieces', 'OpenWords', 'open_words', 'words_known', 'Hit', 'retrieve', 'Finding', 'parse_relation',
-           'asked_relations', 'verified_relations', 'source_verdict', 'claim_label']
+           'knowledge_pieces', 'claim_names', 'OpenWords', 'open_words', 'words_known', 'Hit', 'retrieve', 'Finding',
+           'parse_relation', 'asked_relations', 'verified_relations', 'source_verdict', 'claim_label']
 
 # %% ../../nbs/11_mixed_context/07_evidence.ipynb #2794d131
 import re
@@ -157,6 +157,17 @@ def knowledge_pieces(
     "What is known of these names (eq. 2), each piece once, in the order of the names."
     found = dict.fromkeys(pair for name in names for pair in knowledge.evidence(name))
     return [Piece('knowledge', text, entity) for entity, text in found]
+
+def claim_names(
+    claims: Sequence[str],
+    summaries: Sequence[str],  # that they were taken from, one for each claim
+    index: KnowledgeIndex,
+) -> list[list[str]]:  # of each claim
+    "The names in claims, also those that only the summary or the knowledge base shows to be names."
+    found = mentions([*claims, *summaries])
+    return [list(dict.fromkeys((*[each.text for each in own], *[each.text for each in shown if each.text in claim],
+                                *known_names(claim, index))))
+            for claim, own, shown in zip(claims, found[:len(claims)], found[len(claims):], strict=True)]
 
 # %% ../../nbs/11_mixed_context/07_evidence.ipynb #1ce166bf
 _TELLING, _NAMES = ('NN', 'NNS', 'NNP', 'NNPS', 'JJ', 'CD'), ('NNP', 'NNPS', 'CD')  # tags of words that say something; of names and numbers

@@ -292,6 +292,7 @@ def best_thresholds(
     row, column = best[len(best)//2]
     return (float(first[row]), float(second[column])), float(found.max())
 
+# %% ../../nbs/11_mixed_context/09_hybrid.ipynb #13b191a7
 class _SharedScores:
     "Scores of the same rows by hybrids that share scorers: each scorer is asked once."
     def __init__(self, rows: pl.DataFrame, store: StoreChoice): self.rows, self.store, self.known = rows, store, []

@@ -33,6 +33,7 @@ from factlab.mixed_context.evidence import (
     Piece,
     asked_relations,
     claim_label,
+    claim_names,
     document_pieces,
     knowledge_pieces,
     open_words,
@@ -42,7 +43,7 @@ from factlab.mixed_context.evidence import (
     words_known,
 )
 from .judges import KNOWLEDGE_PROMPT, Verdicts, mixed_answers, parse_verdicts, readable_rows
-from .knowledge import KNOWLEDGE, KnowledgeIndex, known_names, mentions
+from .knowledge import KNOWLEDGE, KnowledgeIndex, mentions
 from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, check_mixed, label_of_claims
 from .scores import MACRO, answer_cells, joined_answers, macro_scores
 from ..models.asking import ask_prompt, read_response
@@ -198,12 +199,7 @@ class ClaimSteps:
         return [case for case in cases if not case.problem]
 
     def names(self, texts: Sequence[str], cases: Sequence[ClaimCase]) -> list[list[str]]:
-        "The names in each text, also those that only its summary or the knowledge base shows to be names."
-        summaries = [self.rows['summary'][case.row] for case in cases]
-        found = iter(mentions([*texts, *summaries]))
-        own = [[each.text for each in next(found)] for _ in texts]
-        return [list(dict.fromkeys((*names, *[each.text for each in shown if each.text in text], *known_names(text, self.judge.index))))
-                for text, names, shown in zip(texts, own, found, strict=True)]
+        return claim_names(texts, [self.rows['summary'][case.row] for case in cases], self.judge.index)
 
     def written(self, prompt: Prompt, values: Sequence[dict[str, str]], cases: Sequence[ClaimCase], name: str) -> None:
         responses = self.ask(prompt, values, [case.row for case in cases], _TOKENS[name])

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'SETS', 'FITTED_ON', 'FAMILIES', 'FhsumStudy', 'load_rows', 'load_mixed',
-           'load_knowledge', 'direct_predictions', 'retrieval_judge', 'silence_label', 'fitting_rows', 'traced',
+           'load_knowledge', 'direct_predictions', 'silence_label', 'fitting_rows', 'retrieval_judge', 'traced',
            'retrieval_results', 'predictions_of', 'baseline_predictions', 'hybrid_predictions', 'entity_predictions',
            'ablation_predictions', 'model_predictions', 'all_predictions', 'family_predictions']
 
@@ -137,6 +137,21 @@ def direct_predictions(
     return {f'{name} + {label}': study.once(('direct', name, label), partial(judged, name, variant))
             for name in study.models for label, variant in DIRECT.items() if label in ways}
 
+# %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #6bde41b1
+def silence_label(study: FhsumStudy, way: Kind) -> str|None:
+    "What it means for an offline judge that document and knowledge say nothing of a claim: chosen on the first development rows."
+    def make():
+        judge = verifier_judge(way, load_knowledge(study), study.load_verifier(study.verifier), top_k=study.top_k,
+                               max_steps=study.max_steps)
+        chosen = fit_silence(judge, fitting_rows(study), store=study.store).silence
+        study.used['silence'] = {**study.used.get('silence', {}), way: chosen or 'none'}
+        return chosen
+    return study.once(('silence', way), make)
+
+FITTED_ON = 120  # development rows at the most where a verifier reads them; ten for each of `limit`
+
+def fitting_rows(study: FhsumStudy) -> pl.DataFrame: return study.development().head(min(FITTED_ON, 10*(study.limit or FITTED_ON)))
+
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #1fe9b3d2
 def retrieval_judge(
     study: FhsumStudy,
@@ -152,20 +167,6 @@ def retrieval_judge(
     if offline and way != 'knowledge':
         return verifier_judge(way, knowledge, study.load_verifier(study.verifier), silence=silence_label(study, way), **settings)
     return RetrievalJudge(way, knowledge, **settings)
-
-def silence_label(study: FhsumStudy, way: Kind) -> str|None:
-    "What it means for an offline judge that document and knowledge say nothing of a claim: chosen on the first development rows."
-    def make():
-        judge = verifier_judge(way, load_knowledge(study), study.load_verifier(study.verifier), top_k=study.top_k,
-                               max_steps=study.max_steps)
-        chosen = fit_silence(judge, fitting_rows(study), store=study.store).silence
-        study.used['silence'] = {**study.used.get('silence', {}), way: chosen or 'none'}
-        return chosen
-    return study.once(('silence', way), make)
-
-FITTED_ON = 120  # development rows at the most where a verifier reads them; ten for each of `limit`
-
-def fitting_rows(study: FhsumStudy) -> pl.DataFrame: return study.development().head(min(FITTED_ON, 10*(study.limit or FITTED_ON)))
 
 def traced(
     study: FhsumStudy,
