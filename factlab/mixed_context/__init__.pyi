@@ -5,7 +5,9 @@ from .entity_features import read_entity_features as read_entity_features
 from .entity_features import write_entity_features as write_entity_features
 from .evidence import AppositionExtractor as AppositionExtractor
 from .evidence import claim_label as claim_label
+from .evidence import open_words as open_words
 from .evidence import parse_relation as parse_relation
+from .evidence import summary_claims as summary_claims
 from .files import find_columns as find_columns
 from .files import read_label as read_label
 from .files import read_mixed as read_mixed
@@ -19,7 +21,6 @@ from .hybrid import OverlapScorer as OverlapScorer
 from .hybrid import SupportedShareScorer as SupportedShareScorer
 from .hybrid import default_hybrids as default_hybrids
 from .hybrid import fit_hybrid as fit_hybrid
-from .hybrid import summary_claims as summary_claims
 from .injection import Built as Built
 from .injection import DROPS as DROPS
 from .injection import INJECTED as INJECTED
@@ -38,6 +39,7 @@ from .knowledge import KNOWLEDGE as KNOWLEDGE
 from .knowledge import KnowledgeIndex as KnowledgeIndex
 from .knowledge import Mention as Mention
 from .knowledge import knowledge_row as knowledge_row
+from .knowledge import known_names as known_names
 from .knowledge import mentions as mentions
 from .knowledge import name_key as name_key
 from .knowledge import read_knowledge as read_knowledge
@@ -55,6 +57,7 @@ from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
 from .retrieval_judges import RetrievalJudge as RetrievalJudge
+from .retrieval_judges import fit_silence as fit_silence
 from .retrieval_judges import verifier_judge as verifier_judge
 from .scores import ANSWERS as ANSWERS
 from .scores import BASELINES as BASELINES

@@ -77,7 +77,7 @@ def test_knowledge_comes_once_and_of_every_entity_of_a_name():
                             {'entity': 'Lund', 'aliases': [], 'description': 'a village', 'text': None},
                             {'entity': 'Ystad', 'aliases': [], 'description': '', 'text': None}])
     found = knowledge_pieces(['Lunda', 'the Lund', 'Ystad', 'Paris'], KnowledgeIndex(base))
-    assert found == [Piece('knowledge', 'Lund: a city', 'Lund'), Piece('knowledge', 'Lund: a village', 'Lund')]
+    assert found == [Piece('knowledge', 'Lund is a city.', 'Lund'), Piece('knowledge', 'Lund is a village.', 'Lund')]
 
 
 @given(st.lists(st.tuples(st.text('abcde ', max_size=8), st.lists(st.text('abcde ', min_size=1, max_size=8), max_size=6)), max_size=5),

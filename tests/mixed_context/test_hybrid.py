@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
 from factlab.core.core import DataError, UsageError
+from factlab.mixed_context.evidence import summary_claims
 from factlab.mixed_context.hybrid import (
     NO_EVIDENCE,
     AlignedScorer,
@@ -18,16 +19,14 @@ from factlab.mixed_context.hybrid import (
     OverlapScorer,
     SupportedShareScorer,
     best_thresholds,
-    chunks_of,
-    entries_of,
     fit_hybrid,
     hybrid_predictions,
-    known_names,
-    summary_claims,
 )
-from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention
+from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention, known_names
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES
 from factlab.runs.identity import method_spec
+from factlab.text.sentences import sentence_chunks
+from factlab.verification.named_verifiers import AlignedVerifier
 
 FIRE = 'The old mill on the Danube burnt down on Monday. Nobody was hurt. Police in Ulm are looking for witnesses.'
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': ['Donau'], 'description': 'a river of Europe', 'text': None},
@@ -77,24 +76,22 @@ def test_claims_of_any_text(summary, start, length):
     assert all(any(letter.isalnum() for letter in claim.text) for claim in claims)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(['One two. ', 'Three. ', 'Four five six seven. ']), max_size=12), st.integers(1, 9))
-def test_chunks_hold_all_sentences_in_order(parts, words):
-    document = ''.join(parts)
-    chunks = chunks_of(document, words)
-    assert ' '.join(chunks).split() == document.split()
-    assert all(len(chunk.split()) <= max(words, 4) for chunk in chunks)
-
-
 def test_aligned_is_the_mean_of_the_best_chunks():
     rows = rows_of('Nobody was hurt. The tower fell.')
     read_all = AlignedScorer(Words(), words=8, chunks=None)
-    brute = np.mean([max(Words().probabilities([(chunk, sentence)])[0, 0] for chunk in chunks_of(FIRE, 8))
+    brute = np.mean([max(Words().probabilities([(chunk, sentence)])[0, 0] for chunk in sentence_chunks(FIRE, 8))
                      for sentence in ('Nobody was hurt.', 'The tower fell.')])
     assert np.isclose(read_all.scores(rows)[0], brute) and np.isclose(brute, .45)
     verifier = Words()
     assert np.isclose(AlignedScorer(verifier, words=8).scores(rows)[0], brute) and verifier.batches == [2]  # one chunk for each sentence
     assert AlignedScorer(Words()).scores(rows_of('')).tolist() == [NO_EVIDENCE]
+
+
+def test_aligned_reads_as_the_verifier_of_that_name():
+    rows = rows_of('Nobody was hurt. The tower fell.', 'Police in Ulm. Nobody.', '')
+    whole = AlignedScorer(Words(), words=8, chunks=None).scores(rows)
+    other = AlignedVerifier(Words(), 8).probabilities(rows.head(2).select('document', 'summary').rows(), False)[:, 0]
+    assert np.allclose(whole[:2], other) and whole[2] == NO_EVIDENCE
 
 
 def test_the_least_supported_claim_speaks_for_the_document():
@@ -121,9 +118,9 @@ def test_every_entry_of_an_ambiguous_name_is_read_and_the_best_counts():
 def test_names_are_found_without_a_tagger():
     index = KnowledgeIndex(BASE)
     assert known_names("On the Donau's bank, Victoria met the Danube.", index) == ["Donau's", 'Victoria', 'Danube']
-    assert known_names('', index) == [] and entries_of([], index) == []
-    assert entries_of(['Victoria'], index) == ['Victoria is a state of Australia.',
-                                               'Victoria is a queen of Britain. She reigned for 63 years.']
+    assert known_names('', index) == []
+    assert [text for _, text in index.evidence('Victoria')] == ['Victoria is a state of Australia.',
+                                                                'Victoria is a queen of Britain. She reigned for 63 years.']
 
 
 def test_words_that_only_knowledge_has():

@@ -98,8 +98,8 @@ def test_ambiguous_names_have_several_rows():
         )
     )
     assert index.rows_of("Georgia's") == [0, 1] and [text for _, text in index.evidence('Georgia')] == [
-        'Georgia: a country',
-        'Georgia: It has Atlanta.',
+        'Georgia is a country.',
+        'Georgia is a state. It has Atlanta.',
     ]
     assert index.rows_of("James'") == [2] == index.rows_of('wise')
     assert index.coverage([]) != index.coverage([])  # not a number

@@ -4,8 +4,11 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from letters import Letters
 
+from factlab.claims.extraction import SentenceExtractor
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES
@@ -14,6 +17,7 @@ from factlab.mixed_context.retrieval_judges import (
     QUERY_PROMPT,
     REFLECTION_PROMPT,
     RetrievalJudge,
+    fit_silence,
     parse_query,
     parse_summary_claims,
     verifier_judge,
@@ -41,7 +45,7 @@ def answer(request) -> str:
         case 'relation':
             evidence, _, claim = text.rpartition('Evidence: ')[2].partition('\n\nClaim: ')
             if 'mill' in claim.partition('\n')[0]: return says('Yes', 'Support')
-            if not evidence.startswith('Danube:'): return says('No', 'None')
+            if not evidence.startswith('Danube is'): return says('No', 'None')
             return says('Yes', 'Contradict' if 'Japan' in claim else 'Support')
         case _:
             summary = text.partition('Summary of the document:\n')[2]
@@ -68,7 +72,7 @@ def test_knowledge_retrieval_asks_once_a_row_and_shows_what_is_known_of_all_name
     predicted, traces, counts, model = run('knowledge')
     assert counts == {'knowledge': 3} and predicted['calls'].to_list() == [1, 1, 1]
     shown = [request.messages[0].content for request in model.asked]
-    assert ['Danube: a river of Europe' in text for text in shown] == [False, True, True] and '- nothing' in shown[0]
+    assert ['Danube is a river of Europe' in text for text in shown] == [False, True, True] and '- nothing' in shown[0]
     assert traces.filter(id='none')['evidence'].to_list() == [None] and traces.filter(id='wrong')['entity'].to_list() == ['Danube']
 
 
@@ -107,7 +111,7 @@ def test_the_loop_goes_on_with_new_evidence_until_one_decides():
     def unsure(request):
         if request.label.endswith('relation'):
             evidence = request.messages[0].content.rpartition('Evidence: ')[2]
-            return says('Yes', 'Contradict') if evidence.startswith('Lund: a village') else says('No', 'None')
+            return says('Yes', 'Contradict') if evidence.startswith('Lund is a village') else says('No', 'None')
         if request.label.endswith('claims'): return 'Visitors came to Lund in Sweden.'
         return 'Lund, a city of Sweden' if request.label.endswith('reflection') else 'Lund'
     rows = ROWS.head(1)
@@ -115,7 +119,7 @@ def test_the_loop_goes_on_with_new_evidence_until_one_decides():
     again, traces, counts, _ = run('reflection', unsure, rows, max_steps=5)
     assert once['label'].to_list() == [None] and once['status'].to_list() == ['unparsed']
     assert again['label'].to_list() == [NON_FACTUAL] and counts['reflection'] == 2 and traces['step'].to_list() == [1, 2, 3]
-    assert traces['evidence'].to_list()[1:] == ['Lund: a city of Sweden', 'Lund: a village of Yorkshire']
+    assert traces['evidence'].to_list()[1:] == ['Lund is a city of Sweden.', 'Lund is a village of Yorkshire.']
     assert len(first.asked) == 5
     *_, counts, _ = run('reflection', unsure, rows, base=BASE.head(2), max_steps=5)  # two reflections: the second finds nothing new
     assert counts['reflection'] == 2
@@ -162,10 +166,10 @@ def test_no_rows():
 
 # --- settings ---------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('settings', [{'kind': 'reflexion'}, {'queries': 'none'}, {'silence': 'false'}, {'top_k': 0}, {'max_steps': 0},
+@pytest.mark.parametrize('wrong', [{'kind': 'reflexion'}, {'queries': 'none'}, {'silence': 'false'}, {'top_k': 0}, {'max_steps': 0},
                                       {'chunk_sentences': 0}, {'claims': 'sentences'}, {'claims': 3}, {'relation': 'nobody'}])
-def test_impossible_settings(settings):
-    with pytest.raises(UsageError): RetrievalJudge(**({'kind': 'concurrent', 'knowledge': BASE} | settings))
+def test_impossible_settings(wrong):
+    with pytest.raises(UsageError): RetrievalJudge(**({'kind': 'concurrent', 'knowledge': BASE} | wrong))
 
 
 def test_what_cannot_run():
@@ -207,7 +211,7 @@ class Reads:
     def probabilities(self, pairs, store=None):
         def one(evidence, claim):
             if 'mill' in claim: return [1, 0, 0]
-            return [0, 1, 0] if not evidence.startswith('Danube:') else [0, 0, 1] if 'Japan' in claim else [1, 0, 0]
+            return [0, 1, 0] if not evidence.startswith('Danube is') else [0, 0, 1] if 'Japan' in claim else [1, 0, 0]
         return np.array([one(*pair) for pair in pairs], np.float32).reshape(-1, 3)
 
 
@@ -217,6 +221,72 @@ def test_without_a_model(kind):
     predicted, traces = judge.trace(ROWS, None, False)
     assert predicted['label'].to_list() == LABELS and predicted['calls'].sum() == 0 and judge.name == f'{kind} (reads)'
     assert traces['reason'].drop_nulls().str.starts_with('P(').any()
+
+
+# --- reflection by rule ------------------------------------------------------------------------------------------------------
+
+RIVER = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': 'It ends in the Black Sea.'},
+                         {'entity': 'Ulm', 'aliases': [], 'description': 'a city of Germany', 'text': 'Its minster is of stone.'}])
+MILLS = pl.DataFrame({'id': ['true', 'false', 'same'], 'document': ['A mill on the Danube burnt down. Nobody saw it.']*3, 'summary': [
+    'A mill on the Danube, which runs to the Black Sea, burnt down.', 'A mill on the Danube, which runs to the North Sea, burnt down.',
+    'A mill on the Danube burnt down.']})
+
+
+class Lenient(Reads):
+    "It supports every sentence about a mill by evidence about a mill, whatever else the sentence says."
+    def probabilities(self, pairs, store=None):
+        return np.array([[1, 0, 0] if 'mill' in evidence and 'mill' in claim else [0, 1, 0] for evidence, claim in pairs],
+                        np.float32).reshape(-1, 3)
+
+
+def open_judge(kind='reflection', **settings):
+    return verifier_judge(kind, RIVER, Lenient(), encoder=Letters(), **({'claims': SentenceExtractor()} | settings))
+
+
+def test_reflection_finds_what_a_verifier_of_whole_sentences_overlooks():
+    for silence in (None, NON_FACTUAL):
+        assert open_judge('concurrent', silence=silence).predict(MILLS)['label'].to_list() == [NONE]*3
+        assert open_judge(silence=silence).predict(MILLS)['label'].to_list() == [FACTUAL, silence, NONE]
+
+
+def test_the_second_query_is_the_name_and_what_the_document_lacks():
+    _, traces = open_judge().trace(MILLS)
+    second = dict(traces.filter(step=2).select('id', 'query').iter_rows())
+    assert second == {'true': 'Danube Black Sea', 'false': 'Danube North Sea'}  # of the last claim nothing is open: nothing is looked for
+    assert 'Black Sea' in traces.filter(id='true', step=2)['reason'].item()
+
+
+def test_the_loop_asks_for_what_is_still_open():
+    rows = pl.DataFrame({'id': ['a'], 'document': ['A mill burnt.'], 'summary': ['A mill of stone in Ulm at the Danube in Asia burnt.']})
+    _, traces = open_judge(max_steps=3).trace(rows)
+    queries = traces.filter(source='knowledge').sort('step')['query'].to_list()
+    assert len(queries) == 3 and len(set(queries)) > 1 and 'stone' in queries[0] and 'Asia' in queries[-1]
+    assert traces.filter(source='knowledge').drop_nulls('evidence')['evidence'].n_unique() == 2
+
+
+def test_silence_is_what_scores_best_on_development_rows():
+    labelled = MILLS.with_columns(label=pl.Series([FACTUAL, NON_FACTUAL, NONE]))
+    assert fit_silence(open_judge(), labelled).silence == NON_FACTUAL
+    assert fit_silence(open_judge(), labelled.filter(id='same')).silence is None  # no claim is open
+    with pytest.raises(UsageError, match='labelled rows'): fit_silence(open_judge(), MILLS)
+
+
+TEXTS = ('A mill burnt down.', 'The Danube is a river of Europe.', 'The Danube is a river of Japan.', 'Lund burnt.')
+
+
+@given(st.lists(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3), min_size=1, max_size=4), st.integers(1, 2))
+@settings(max_examples=12, deadline=None)
+def test_reflection_costs_at_most_the_calls_of_its_definition(summaries, steps):
+    "A summary's claims, a query a claim, a relation a piece of evidence; and a reflection where the document does not support. Each once."
+    rows = pl.DataFrame({'id': [str(at) for at in range(len(summaries))], 'document': [DOCUMENT]*len(summaries),
+                         'summary': [' '.join(claims) for claims in summaries]})
+    _, traces, counts, model = run('reflection', rows=rows, max_steps=steps)
+    assert len({request.messages for request in model.asked}) == len(model.asked)
+    claims = {claim for some in summaries for claim in some}
+    left = claims - {TEXTS[0]}  # what the document does not support
+    assert counts['claims'] == rows['summary'].n_unique() and counts['query'] == len(claims)
+    assert counts['reflection'] <= len(left)*steps and counts['reflection'] >= len(left)
+    assert counts['relation'] == traces.drop_nulls('evidence').select('claim', 'evidence').unique().height <= len(claims) + len(left)*steps
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------------

@@ -122,6 +122,37 @@ def test_a_server_that_is_away_stops_the_lookup(tmp_path):
         look_up_wikidata(['Oslo'], endpoint='wikidata')
 
 
+def test_a_server_that_is_silent_is_asked_again_and_then_named():
+    released = threading.Event()
+
+    def silent(name, before):
+        if name == 'Oslo' and before:
+            return 200, found(name), {}
+        released.wait(10)
+        return 200, found(name), {}
+
+    with serving(silent) as (url, asked):
+        try:
+            got = look_up_wikidata(['Oslo', 'Nowhere'], endpoint=url, patience=QUICK._replace(timeout=0.2, attempts=2))
+        finally:
+            released.set()
+    assert got.knowledge['entity'].to_list() == ['Oslo'] and asked == {'Oslo': 2, 'Nowhere': 2}
+    assert 'timed out' in got.failed['reason'].item() and got.failed['entity'].to_list() == ['Nowhere']
+
+
+def test_redirects_are_followed_unless_they_lead_nowhere():
+    with serving(lambda name, before: (200, found(name), {})) as (home, _):
+        def moved(name, before):
+            to = {'Oslo': f'{home}?search=Oslo', 'Nowhere': f'{url}?search=Nowhere', 'Georgia': 'file:///etc/hostname'}[name]
+            return 301, b'', {'Location': to}
+
+        with serving(moved) as (url, asked):
+            got = look_up_wikidata(ITEMS, endpoint=url, patience=QUICK)
+    assert got.knowledge['entity'].to_list() == ['Oslo'] and asked['Oslo'] == 1 and asked['Georgia'] == 1
+    reasons = dict(got.failed.select('entity', 'reason').iter_rows())
+    assert set(reasons) == {'Nowhere', 'Georgia'} and all('HTTP 301' in reason for reason in reasons.values())
+
+
 def answering(said):
     def answer(request):
         return said[next(name for name in said if name in request.messages[-1].content)][request.repeat]

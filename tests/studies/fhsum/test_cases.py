@@ -86,7 +86,7 @@ def test_coverage_counts_mentions():
 def test_rows_and_predictions_must_match():
     with pytest.raises(DataError, match='no label'): judged(frame([None]), frame([NONE]))
     with pytest.raises(DataError, match='no prediction'): judged(frame([NONE, NONE]), frame([NONE]))
-    with pytest.raises(DataError, match='no row'): example_case(frame([NONE]))
+    with pytest.raises(DataError, match='no row'): example_case(frame([]), {})
 
 
 def test_cells_hold_the_papers_numbers_ours_and_chance():
@@ -102,10 +102,12 @@ def test_cells_hold_the_papers_numbers_ours_and_chance():
     assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, 1]
 
 
-def test_the_example_is_an_injected_one_where_the_data_tell():
-    rows = frame([FACTUAL, FACTUAL, NONE]).with_columns(kind=pl.Series(['written', 'injected', 'plain']))
-    assert example_case(rows)['id'].item() == 'r1' and example_case(rows.drop('kind'))['id'].item() == 'r0'
-    assert example_case(rows, NONE)['id'].item() == 'r2'
+def test_the_example_is_the_first_on_which_methods_differ_whoever_is_right():
+    rows, one = frame([FACTUAL, NONE, NONE]), frame([NONE, NONE, NONE])
+    def shown(other): return example_case(rows.reverse(), {'one': one, 'other': frame(other)})['id'].item()
+    assert shown([NONE, None, FACTUAL]) == 'r1' and shown([NONE, NONE, FACTUAL]) == 'r2' and shown([NONE]*3) == 'r0'
+    again = example_case(rows.with_columns(label=pl.lit(NON_FACTUAL)), {'one': one, 'other': frame([NONE, None, FACTUAL])})
+    assert again['id'].item() == 'r1' and example_case(rows, {})['id'].item() == 'r0'
 
 
 def test_one_summary_through_every_method():
@@ -116,7 +118,7 @@ def test_one_summary_through_every_method():
     answers = method_answers(case, methods, model, False)
     text, cells = case_text(case, answers), table8_cells(case, answers)
     assert list(answers) == ['Vanilla Judge', 'ICL', 'CoT', 'Knowledge Retrieval', 'Concurrent Retrieval', 'Reflection Retrieval']
-    assert text.count('unparsed') == 6 and 'Danube: a river of Europe' in text and 'I do not know.' in text
+    assert text.count('unparsed') == 6 and 'Danube is a river of Europe' in text and 'I do not know.' in text
     assert cells.filter(column='Right')['ours'].to_list() == [0]*6 and cells.filter(column='Right')['unparsed'].to_list() == [1]*6
     assert cells.filter(column='Faithfulness')['ours'].null_count() == 6
     assert set(cells.filter(column='Claims')['row']) == {'Concurrent Retrieval', 'Reflection Retrieval'}

@@ -70,6 +70,15 @@ def test_each_method_stands_beside_the_best_rival(study, methods, majority):
     assert cell(cells, 'good', f'Sample F1{OVER_BASELINE}')['low'] > 0
 
 
+def test_methods_stand_beside_one_of_them_too(study, methods, majority):
+    cells = score_cells('fhsum/table1', study, methods, majority, beside={'bad': methods['bad']})
+    apart = cells.filter(pl.col('column') == 'Sample F1 over bad')
+    assert apart['row'].to_list() == ['good', 'fair'] and apart['low'][0] > 0
+    assert apart['ours'][0] == pytest.approx(cell(cells, 'good', 'Sample F1')['ours'] - cell(cells, 'bad', 'Sample F1')['ours'])
+    few = score_cells('fhsum/table1', study, {'good': methods['good']}, majority, beside={'other': methods['bad'].head(20)})
+    assert cell(few, 'good', 'Sample F1 over other')['n'] == 20 and cell(few, 'good', 'Sample F1')['n'] == 84
+
+
 def test_accuracies_are_recalls_of_their_label(study, methods, majority):
     cells = accuracy_cells('fhsum/table6', study, methods, majority)
     rows = study.rows()
@@ -84,6 +93,9 @@ def test_shares_of_a_label_add_up(study, methods):
     for label in (FACTUAL, NON_FACTUAL, NONE):
         of = cells.filter((pl.col('row') == 'bad') & pl.col('column').str.starts_with(f'Sample {label} predicted '))
         assert of['ours'].sum() == pytest.approx(1) and of['n'].unique().to_list() == [28]
+    both = share_cells('fhsum/fig4', study, methods, {'majority': MajorityLabel(NONE).predict(study.rows())})
+    assert cell(both, f'{BASELINE_ROW}majority', f'Sample {NONE} predicted {NONE} share')['status'] == 'baseline'
+    assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['ours'] == pytest.approx(1/6)
     marks = share_marks(study, methods)
     assert marks.group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
 

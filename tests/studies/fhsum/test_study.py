@@ -1,4 +1,5 @@
 """FHSumBench's study: which rows are scored, which thresholds come from, and what every method says on them."""
+import numpy as np
 import polars as pl
 import pytest
 
@@ -10,6 +11,7 @@ from factlab.studies.fhsum.study import (
     ablation_predictions,
     baseline_predictions,
     direct_predictions,
+    family_predictions,
     load_knowledge,
     retrieval_results,
 )
@@ -101,3 +103,21 @@ def test_ablations_change_one_thing_each():
     _, traces = retrieval_results(one, ['Reflection Retrieval'], label='0% of the knowledge base',
                                   knowledge=load_knowledge(one).head(0))['Verifier + Reflection Retrieval, 0% of the knowledge base']
     assert not traces.filter(pl.col('source') == 'knowledge')['evidence'].drop_nulls().len()
+
+
+def test_silence_is_chosen_on_development_rows_and_told(mine):
+    one = study(data=str(mine), verifier='mute', knowledge='fhsum-knowledge')
+    class Mute:
+        name, identity = 'mute', {'verifier': 'mute'}
+        def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
+    one.loaded = {'mute': Mute()}
+    found = retrieval_results(one, ['Concurrent Retrieval'])['Verifier + Concurrent Retrieval'][0]
+    chosen = one.manifest()['silence']['concurrent']
+    assert chosen in LABELS and set(found['label']) == {chosen}  # all are silent: any label is better than none
+
+
+def test_ways_of_asking_and_families_are_checked():
+    with pytest.raises(UsageError, match='no way of asking'): direct_predictions(study(judge(answers(True, True)), limit=1), ['Guess'])
+    with pytest.raises(UsageError, match='no family'): family_predictions(study(limit=1), ['guesses'])
+    asked = direct_predictions(study(judge(answers(True, True)), limit=1), ['CoT'])
+    assert list(asked) == ['judge + CoT']
