@@ -254,10 +254,11 @@ def _processor(model: 'RayModel'):
                          'engine=transformers') from error
     copies, cpus = model.options['replicas'], model.options['cpus']
     bundles = {'placement_group_config': {'bundles': [{'CPU': cpus}]}} if model.device == 'cpu' else {}
+    quiet = {'log_engine_metrics': False} if 'log_engine_metrics' in vLLMEngineProcessorConfig.model_fields else {}  # not in Ray 2.53
     config = vLLMEngineProcessorConfig(
         model_source=everywhere(model.source), engine_kwargs=engine_arguments(model), batch_size=model.options['batch_size'],
-        concurrency=(copies, copies), should_continue_on_error=True, log_engine_metrics=False, chat_template_stage=False,
-        tokenize_stage=False, detokenize_stage=False,
+        concurrency=(copies, copies), should_continue_on_error=True, chat_template_stage=False, tokenize_stage=False,
+        detokenize_stage=False, **quiet,
         runtime_env={'env_vars': {name: os.environ.get(name, value) for name, value in _ENVIRONMENT.items()}}, **bundles)
     return build_processor(config, preprocess=_preparing(), postprocess=_telling())
 
