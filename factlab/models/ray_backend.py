@@ -329,14 +329,14 @@ class RayModel:
 
     def close(self) -> None: pass  # the copies are gone already; the cluster belongs to others too
 
-# %% ../../nbs/02_models/21_ray_backend.ipynb #r23
+# %% ../../nbs/02_models/21_ray_backend.ipynb #r24
 def load_ray(name: str, target: str, options: Mapping[str, str]) -> RayModel:
     "A model on a Ray cluster: `ray:org/name?address=auto&replicas=4`, `ray:./folder`, `ray:tiny?engine=transformers`."
     if not target: raise UsageError(f'{name!r} names no model: write ray:org/name, ray:./folder or ray:tiny')
     values = ray_options(name, options)
     return RayModel(name, lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision']), values)
 
-# %% ../../nbs/02_models/21_ray_backend.ipynb #r26
+# %% ../../nbs/02_models/21_ray_backend.ipynb #r27
 def _copy_name(model: RayModel) -> str:
     "The model as a copy loads it: nothing of its name is left for the node to decide."
     options = {name: value for name in ('adapter', 'batch_tokens') if (value := model.options[name])}
@@ -355,12 +355,16 @@ def _ask_copies(model: RayModel, requests: Sequence[Request], deliver: Deliver) 
         num_gpus=int(model.device == 'cuda'))
     for row in stream(dataset, model.name): deliver(row['row'], Response.model_validate_json(row['response']))
 
+# %% ../../nbs/02_models/21_ray_backend.ipynb #r30
 def _ask_vllm(model: RayModel, requests: Sequence[Request], deliver: Deliver) -> None:
     model.connect()
     maker = VllmRows(model.chat.tokenizer, _endings(model), model.context)
-    # apart: in one batch with requests that ask for given tokens, vLLM (0.32) reports wrong alternatives for the others
-    for scored in (True, False): _Run(model, maker, deliver).run([(index, request) for index, request in enumerate(requests)
-                                                                  if bool(request.choices) == scored])
+    for form in dict.fromkeys(map(_form, requests)):
+        _Run(model, maker, deliver).run([(index, request) for index, request in enumerate(requests) if _form(request) == form])
+
+def _form(request: Request) -> tuple[bool, ...]:
+    "Which fields its rows have."
+    return tuple(map(bool, (request.choices, request.temperature, request.stop, request.top_logprobs, request.json_schema)))
 
 def _endings(model: RayModel) -> frozenset[int]:
     from transformers import GenerationConfig

@@ -81,6 +81,16 @@ def test_a_failed_row_fails_its_request_once_and_no_other():
     assert [(index, response.ok) for index, response in delivered] == [(5, False), (6, True)]
     assert 'ValueError: no such token' in delivered[0][1].error
 
+def test_rows_of_one_form_have_the_same_fields():
+    "A field that some rows of a table lack is a float in the others, and vLLM's engine ends at `logprobs=3.0`."
+    asked = [question(), question(max_tokens=3), question(top_logprobs=3), question(temperature=1.0), question(temperature=1.0, seed=1),
+             question(stop=('x',)), question(json_schema='{}'), question(choices=('a', 'b')), question(choices=('ab', 'ac', 'd'))]
+    fields: dict[tuple, set] = {}
+    for request in asked:
+        for row in VllmRows(Letters(), frozenset(), None).rows(request, [1]):
+            fields.setdefault(ray_backend._form(request), set()).add(frozenset(row.fields))
+    assert len(fields) == 6 and all(len(names) == 1 for names in fields.values()), fields
+
 def test_what_the_nodes_run_needs_no_factlab():
     "Ray sends it by value: the functions stand on nothing of their module."
     for function in (ray_backend._preparing(), ray_backend._telling()):
