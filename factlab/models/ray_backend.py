@@ -270,8 +270,7 @@ def everywhere(source: Source) -> str:
 # %% ../../nbs/02_models/21_ray_backend.ipynb #r22
 class RayModel:
     "A model in copies on a Ray cluster."
-    price = None
-    replica = Replica  # of engine=transformers
+    price, replica = None, Replica  # what a copy is with engine=transformers
 
     def __init__(self,
         name: str,  # as the user wrote it
