@@ -30,7 +30,7 @@ reproduce: install
 test: dev
 	$(BIN)/python tests/run.py
 
-# vLLM in an environment of its own: engine and server, checked against transformers on the embedded model.
+# factlab[vllm] in an environment of its own (constraints-vllm.txt): engine, LoRA, servers of ours, checked against transformers on `tiny`.
 test-vllm: dev
 	$(BIN)/python tests/vllm_check.py
 

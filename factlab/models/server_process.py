@@ -148,7 +148,8 @@ class ServerProcess:
         "End it with all its processes. Returns when they have gone."
         with self._lock:
             if self._guard is None: return
-            with suppress(OSError, ValueError): self._guard.stdin.close()
+            with suppress(OSError, ValueError):
+                if self._guard.stdin: self._guard.stdin.close()
             if not wait: return
             try: self._guard.wait(self.grace + 5)
             except subprocess.TimeoutExpired: self._guard.kill(); self._guard.wait()

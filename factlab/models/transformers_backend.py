@@ -309,7 +309,6 @@ class Grammars:
 class LocalModel:
     "A causal language model in this process."
     price = None
-
     def __init__(self,
         name: str,  # as the user wrote it
         find: Callable[[], Source],  # finds the weights, loads nothing
@@ -319,8 +318,9 @@ class LocalModel:
         attention: str|None = None,  # transformers' name of one; None: the fastest that fits
         answer_limit: int|None = None,  # tokens beyond which an answer of this model is worth nothing; methods ask for no more
         adapter: Adapter|None = None,
+        device_map: str|None = None,  # as accelerate takes it, to spread a model over several GPUs; `device` is not used then
     ):
-        self.name, self._find, self._asked_dtype, self._asked_device = name, find, dtype, device
+        self.name, self._find, self._asked_dtype, self._asked_device, self.device_map = name, find, dtype, device, device_map
         self.batch_tokens, self.attention, self.answer_limit, self.adapter = batch_tokens, attention, answer_limit, adapter
         self._loading, self._decoder = threading.Lock(), None
 
@@ -393,11 +393,12 @@ def _decoder(model: LocalModel) -> 'Decoder':
 
     from factlab.models.decoding import Decoder
     options = {'attn_implementation': model.attention} if model.attention else {}
+    if model.device_map: options['device_map'] = model.device_map
     with quiet():
         weights = _loaded(model.name, model.source, AutoModelForCausalLM, dtype=getattr(torch, model.dtype), use_safetensors=True,
                           **options)
         if model.adapter: merge_adapter(weights, model.adapter.folder)
-        try: weights = weights.to(model.device).eval()
+        try: weights = (weights if model.device_map else weights.to(model.device)).eval()
         except (RuntimeError, AssertionError) as error:
             raise ModelError(f'{model.name} cannot be put on the device {model.device!r}: {error}. Choose another with device=') from error
     tokenizer = model.chat.tokenizer
@@ -484,6 +485,8 @@ DEVICE = Option(_device, 'auto', 'auto, cpu, cuda, cuda:N or mps')
 _options = {'dtype': DTYPE, 'device': DEVICE,
             'batch_tokens': Option(above_zero, None, 'prompt and answer tokens in one batch, a number above 0'),
             'attn': Option(str, None, "transformers' attention: sdpa, eager or flash_attention_2"),
+            'device_map': Option(_one_of('auto', 'balanced', 'balanced_low_0', 'sequential'), None,
+                                 'auto, balanced or sequential: spread the layers over all GPUs, for a model that one cannot hold'),
             'adapter': Option(str, None, f'a trained part ({", ".join(TRAINED_PARTS)}), or the folder of an adapter')}
 
 def load_tiny(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
@@ -493,11 +496,13 @@ def load_tiny(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
     values = read_options(name, options, {**_options, 'answer_limit': limit})
     adapter = find_adapter(values['adapter']) if values['adapter'] else None
     limit = values['answer_limit'] or (None if adapter else TINY_ANSWER)
-    return LocalModel(name, lambda: TINY_SOURCE, values['dtype'], values['device'], values['batch_tokens'], values['attn'], limit, adapter)
+    return LocalModel(name, lambda: TINY_SOURCE, values['dtype'], values['device'], values['batch_tokens'], values['attn'], limit, adapter,
+                      values['device_map'])
 
 def load_hf(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
     "A model of the Hugging Face hub, or of a folder: `hf:org/name?revision=…`, `hf:./my-model?dtype=float32`."
     if not target: raise UsageError(f'{name!r} names no model: write hf:org/name or hf:./folder')
     values = read_options(name, options, {**_options, 'revision': Option(str, None, 'branch, tag or commit of a model of the hub')})
     return LocalModel(name, lambda: find_source(name, target, values['revision']), values['dtype'], values['device'],
-                      values['batch_tokens'], values['attn'], adapter=find_adapter(values['adapter']) if values['adapter'] else None)
+                      values['batch_tokens'], values['attn'], adapter=find_adapter(values['adapter']) if values['adapter'] else None,
+                      device_map=values['device_map'])

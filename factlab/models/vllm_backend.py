@@ -10,6 +10,7 @@ import gc
 import itertools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -68,7 +69,9 @@ def lora_rank(adapter: Adapter) -> int:
 # %% ../../nbs/02_models/17_vllm_backend.ipynb #c7
 class _Places:
     "Which models of this process hold an engine."
-    def __init__(self): self.held, self.lock = [], threading.Lock()
+    def __init__(self):
+        self.held: list[Any] = []
+        self.lock = threading.Lock()
 
     def take(self, model) -> None:
         "Close the models beside which there is no place for this one, each when it has answered."
@@ -172,7 +175,8 @@ def load_vllm(name: str, target: str, options: Mapping[str, str]) -> VllmModel:
 class Courier:
     "Delivers responses in a thread of its own, in order."
     def __init__(self, deliver: Deliver):
-        self.deliver, self.failure = deliver, None
+        self.deliver = deliver
+        self.failure: BaseException|None = None
         self._queue: SimpleQueue[tuple[int, Response]|None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name='factlab-courier', daemon=True)
 
@@ -286,11 +290,11 @@ class _Batch(_Sending):
         chunks = [indexes[at:at + self.chunk] for at in range(0, len(indexes), self.chunk)]
         def tokens(chunk): return list(zip(chunk, self.model.chat.tokens([self.requests[index].messages for index in chunk]), strict=True))
         with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(tokens, chunks[0]) if chunks else None
-            for following in [*chunks[1:], None][:len(chunks)]:
-                ready = coming.result()
-                coming = pool.submit(tokens, following) if following is not None else None
-                yield ready
+            coming = deque(pool.submit(tokens, chunk) for chunk in chunks[:1])
+            for following in chunks[1:]:
+                coming.append(pool.submit(tokens, following))
+                yield coming.popleft().result()
+            while coming: yield coming.popleft().result()
 
     def _admit(self, index: int, request: Request, prompt: list[int]) -> None:
         choices = [self.encode(choice) for choice in request.choices]

@@ -102,7 +102,8 @@ def test_a_question_that_kills_its_server_fails_alone(serve, tmp_path):
     found = answers(model, requests)
     assert [index for index, response in enumerate(found) if not response.ok] == [3]
     assert 'ended each time that it was asked this' in found[3].error
-    assert sum(line['text'] == 'the poison' for line in asked(tmp_path/'env')) == 3
+    # thrice without an answer between, and once for each start before in which others were answered
+    assert 3 <= sum(line['text'] == 'the poison' for line in asked(tmp_path/'env')) <= 3 + 19
 
 def test_one_that_hangs_is_ended_and_started_again(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(Fleet, 'unwell', 0.6)

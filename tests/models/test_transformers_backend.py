@@ -359,3 +359,17 @@ def test_an_adapter_that_is_none_is_refused(tmp_path):
     with pytest.raises(ModelError, match='adapter_config.json'): load_model(f'tiny?adapter={tmp_path}')
     (tmp_path/'adapter_config.json').write_text('{"peft_type": "IA3"}')
     with pytest.raises(ModelError, match='only LORA'): load_model(f'tiny?adapter={tmp_path}&device=cpu')
+
+
+def test_a_model_may_be_spread_by_accelerate(tiny, weights):
+    "On one device it answers as ever; layers on several devices get transformers' own cache, which knows of devices."
+    from factlab.models.decoding import PlainCache, choose_cache
+    spread = load_model('tiny?dtype=float32&device_map=auto')
+    requests = [question(text, max_tokens=8) for text in TEXTS[:2]]
+    assert [response.text for response in answers(spread, requests)] == [response.text for response in answers(tiny, requests)]
+    spread.close()
+    model = weights[0]
+    model.hf_device_map = {'model.embed_tokens': 0, 'model.layers.0': 1}
+    try: assert choose_cache(model, range(3, 19)) is PlainCache
+    finally: del model.hf_device_map
+    with pytest.raises(UsageError, match='device_map'): load_model('tiny?device_map=everywhere')
