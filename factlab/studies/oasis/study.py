@@ -5,18 +5,21 @@
 # %% auto #0
 __all__ = ['PAIR_SETS', 'WITHHELD', 'WITHHELD_NOTE', 'SYSTEM_ANSWERS', 'PIPELINES', 'Tasks', 'oasis_tasks', 'reference_claims',
            'claims_as_texts', 'pair_tasks', 'withheld_tasks', 'load_tasks', 'Study', 'limited', 'load_part', 'dated',
-           'judge_answers', 'judge_run', 'system_answers', 'corpus_of', 'by_rank', 'with_evidence', 'ReferenceClaims',
-           'pipeline_answers', 'verifier_answers', 'extraction_texts']
+           'CountedExtractor', 'FirstPassages', 'counted_part', 'judge_answers', 'judge_run', 'system_answers',
+           'corpus_of', 'by_rank', 'with_evidence', 'ReferenceClaims', 'pipeline_answers', 'verifier_answers',
+           'extraction_texts']
 
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c2
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 
+from ...claims.extraction import Extractor, ModelExtractor, SentenceExtractor
 from ...claims.training_views import without_neighbours
 from ...core.core import DataError, Schema, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
@@ -24,9 +27,11 @@ from ...data.datasets import fingerprint, load
 from ...models.adapters import CARD, TRAINED_PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
 from ...models.asking import RETRY_NOTE
 from ...models.prompts import Parsed
+from ...reports.exhibits import dry_run_folder
+from ...retrieval.index import Hits
 from ...runs.runs import Run
 from .. import base
-from ..base import example_answers_of
+from ..base import dry_run_model, dry_run_verifier, example_answers_of
 from ...training.extractor import CLAIM_TEXTS, claim_texts
 from ...verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge
 
@@ -149,10 +154,10 @@ class Study(base.Study):
         return rows['factual'].null_count() == rows.height
 
     def part(self, kind: Literal['extractor', 'retriever', 'verifier'], name: str):
-        "A part of the pipeline by its name; what it is goes into the manifest."
+        "A part of the pipeline by its name; what it is goes into the manifest. In a dry run, one that counts what it would ask."
         found = self.once((kind, name), lambda: self.loaded.get(name) or load_part(kind, name))
         self.used['parts'].setdefault(kind, {})[name] = dated(found.identity)
-        return found
+        return found if dry_run_folder() is None else self.once(('counted', kind, name), lambda: counted_part(kind, found))
 
     def example_answers(self) -> Mapping[str, str]:
         "What the prompts of all judges are answered in a dry run."
@@ -195,6 +200,37 @@ def dated(
     made = [read_card(place)['made'] for place in whole if adapter_digest(place) in written]
     return {**identity, **({'made': made[0]} if made else {})}
 
+# %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #8e50c004
+@dataclass(frozen=True)
+class CountedExtractor:
+    "In a dry run: counts what the extractor would ask, and takes sentences for claims."
+    extractor: Extractor
+
+    @property
+    def name(self) -> str: return self.extractor.name
+
+    @property
+    def identity(self) -> dict: return self.extractor.identity
+
+    def extract(self, texts: Sequence[str], store=None) -> list[Parsed[list[str]]]:
+        if isinstance(asked := self.extractor, ModelExtractor):
+            replace(asked, model=dry_run_model(asked.model.name, model=asked.model)).extract(texts, store)
+        return SentenceExtractor().extract(texts)
+
+class FirstPassages:
+    "In a dry run: the first passages, whatever is looked for."
+    def __init__(self, passages: pl.DataFrame): self.passages = passages  # schema PASSAGES
+
+    def search(self, texts: Sequence[str], k: int, store=None) -> Hits:
+        ids = np.where(np.arange(k) < self.passages.height, np.arange(k), -1)
+        found = np.tile(ids, (len(texts), 1))
+        return Hits(found, np.where(found < 0, -np.inf, 0).astype(np.float32))
+
+def counted_part(kind: Literal['extractor', 'retriever', 'verifier'], part):
+    "What stands for a part in a dry run."
+    if kind == 'extractor': return CountedExtractor(part)
+    return dry_run_verifier(part.name, part) if kind == 'verifier' else part
+
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c16
 SYSTEM_ANSWERS = Schema('answers', {
     'system': pl.String, 'run': pl.Int64, 'id': pl.String, 'group': pl.String, 'factual': pl.Boolean,
@@ -232,8 +268,10 @@ def system_answers(answers: pl.DataFrame, system: str, run: int = 0) -> pl.DataF
 # %% ../../../nbs/17_studies/00_oasis/00_study.ipynb #c21
 def corpus_of(study: Study):
     "The data's passages, or those of `corpus`, encoded once. Raises `DataError` where there are none."
-    from factlab.retrieval.corpus import cached_corpus, open_corpus
+    from factlab.retrieval.corpus import cached_corpus, open_corpus, read_passages
     def make():
+        if dry_run_folder() is not None:
+            return FirstPassages(study.tasks.passages if study.corpus is None else read_passages(study.corpus))
         encoder = study.part('retriever', study.retriever)
         if study.corpus is not None: return open_corpus(study.corpus, encoder)
         if study.tasks.passages.is_empty():
