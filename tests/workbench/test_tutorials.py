@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize('name', ['build_a_benchmark', 'judge_your_answers'])
+@pytest.mark.parametrize('name', ['build_a_benchmark', 'judge_your_answers', 'paper_scale'])
 def test_a_lesson_runs(name, tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     monkeypatch.setenv('PYTHONPATH', os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')]))
