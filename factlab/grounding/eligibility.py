@@ -131,8 +131,8 @@ def fit_eligibility(
     model = LogisticRegression(C=strength, class_weight='balanced').fit((features - mean)/scale, known['eligible'].to_numpy())
     fitted_on = {'rows': rows.height, 'trivial': known.height - rows.height, **about, 'strength': strength,
                  'digest': fingerprint(rows.select('id', 'document', 'request', 'response', 'eligible'))}
-    lists = (tuple(each.round(5).tolist()) for each in (mean, scale, model.coef_[0]))
-    return EligibilityDecision(*lists, round(float(model.intercept_[0]), 5), fitted_on)
+    lists = [tuple(each.round(5).tolist()) for each in (mean, scale, model.coef_[0])]
+    return EligibilityDecision(lists[0], lists[1], lists[2], round(float(model.intercept_[0]), 5), fitted_on)
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e711
 ELIGIBILITY_FILE = 'eligibility.json'
@@ -146,7 +146,7 @@ def read_eligibility(
     try:
         told = json.loads(Path(path).read_text(encoding='utf-8'))[name]
         lists = [tuple(float(each) for each in told[part]) for part in ('mean', 'scale', 'weights')]
-        found = EligibilityDecision(*lists, float(told['bias']), dict(told['fitted_on']))
+        found = EligibilityDecision(lists[0], lists[1], lists[2], float(told['bias']), dict(told['fitted_on']))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f'{path} holds no decision of eligibility for {name!r}: {error!r}. Install factlab again, or fit one') from error
     unfit = not np.isfinite([*sum(lists, ()), found.bias]).all() or min(found.scale, default=0) <= 0

@@ -317,7 +317,7 @@ def sentence_answers(
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #04e201ab
 def response_answers(
-    judge: VerifierJudge,
+    judge: SentenceJudge,
     development: pl.DataFrame,
     test: pl.DataFrame,
     store: StoreChoice = None,

@@ -46,8 +46,8 @@ def read_words(
     found: dict[str, _Indexed] = {document: _indexed(document) for document in dict.fromkeys(document for document, _ in pairs)}
     told = [_counted(found[document], sentence) for document, sentence in pairs]
     if not told: return SentenceReading(np.zeros((0, len(WORD_FEATURES))), np.zeros(0, bool), np.zeros(0), [])
-    features, against, excerpts = zip(*told, strict=True)
-    features = np.array(features, float)
+    counted, against, excerpts = zip(*told, strict=True)
+    features = np.array(counted, float)
     return SentenceReading(features, np.array(against), features[:, 0], list(excerpts))
 
 def _counted(document: _Indexed, sentence: str) -> tuple[list[float], bool, str]:

@@ -295,7 +295,9 @@ def best_thresholds(
 # %% ../../nbs/11_mixed_context/09_hybrid.ipynb #13b191a7
 class _SharedScores:
     "Scores of the same rows by hybrids that share scorers: each scorer is asked once."
-    def __init__(self, rows: pl.DataFrame, store: StoreChoice): self.rows, self.store, self.known = rows, store, []
+    def __init__(self, rows: pl.DataFrame, store: StoreChoice):
+        self.rows, self.store = rows, store
+        self.known: list[tuple[Scorer, np.ndarray]] = []
 
     def of(self, hybrid: Hybrid) -> tuple[np.ndarray, np.ndarray]: return self._scores(hybrid.faithfulness), self._scores(hybrid.factuality)
 

@@ -266,7 +266,8 @@ class FleetBatch(_Losses):
             workers = [asyncio.create_task(_worker(self, number, session)) for _ in range(min(concurrency, max(1, self.desk.open)))]
             watch = asyncio.create_task(_watch(self, number))
             try:
-                done, _ = await asyncio.wait({asyncio.gather(*workers), watch}, return_when=asyncio.FIRST_COMPLETED)
+                either: set[asyncio.Future] = {asyncio.gather(*workers), watch}
+                done, _ = await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 for task in done: task.result()
             finally:
                 for task in (*workers, watch): task.cancel()

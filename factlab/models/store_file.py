@@ -421,7 +421,8 @@ def read_references(
     references: bytes,
 ) -> list[int|bytes]:  # ids of pieces, and bytes that stand in the row itself
     "What `to_references` wrote. Raises `ValueError` for anything else."
-    found, at = [], 0
+    found: list[int|bytes] = []
+    at = 0
     while at < len(references):
         value = shift = 0
         while True:

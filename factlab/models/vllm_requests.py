@@ -93,7 +93,7 @@ def sampling_fields(
     request: Request,
 ) -> dict[str, Any]:  # arguments of vLLM's `SamplingParams`, but the schema
     "How vLLM is to answer a request."
-    fields = {'max_tokens': request.max_tokens, 'temperature': request.temperature}
+    fields: dict[str, Any] = {'max_tokens': request.max_tokens, 'temperature': request.temperature}
     if request.temperature > 0: fields |= {'top_p': request.top_p, 'seed': sampling_seed(request)}
     if request.stop: fields['stop'] = list(request.stop)
     if request.top_logprobs: fields['logprobs'] = request.top_logprobs

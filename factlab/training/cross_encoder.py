@@ -11,7 +11,7 @@ __all__ = ['CROSS_ENCODER_LIMITS', 'label_order', 'open_classifier', 'pair_input
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -62,7 +62,7 @@ def pair_inputs(
     tokenizer,  # of transformers, a fast one
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     max_tokens: int,
-) -> dict:  # of tensors
+) -> Any:  # BatchEncoding of tensors
     "The first window of each pair. A claim of over half the window is cut, too."
     half = max(1, max_tokens//2)
     claims = tokenizer([claim for _, claim in pairs], add_special_tokens=False, truncation=True, max_length=half,

@@ -130,8 +130,8 @@ def small_tokenizer(
     return made
 
 # %% ../../nbs/16_training/10_named_bases.ipynb #42cd0573
-_SMALL = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=512)
-_SMALL_CLASSES = {  # kind: model class, further settings of its configuration
+_SMALL: dict[str, Any] = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=512)
+_SMALL_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {  # kind: model class, further settings of its configuration
     't5': ('T5ForConditionalGeneration', dict(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0)),
     'llama': ('LlamaForCausalLM', _SMALL), 'qwen2': ('Qwen2ForCausalLM', _SMALL | dict(num_key_value_heads=2)),
     'bert': ('BertModel', _SMALL), 'roberta': ('RobertaModel', _SMALL),

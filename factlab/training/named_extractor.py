@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..claims.named_extractors import FORM_FILE, PASSAGE, ExtractorForm, form_text, join_claims, written_separator
 from ..claims.training_views import TrainingData, extraction_pairs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # %% ../../nbs/16_training/11_named_extractor.ipynb #962a59bc
 def extractor_kind(
     base: str,  # hub id or folder
-) -> str:  # seq2seq or causal
+) -> Literal['seq2seq', 'causal']:
     "Which of the two an extractor on this base is. Raises `ModelError` where there is no such model."
     return 'seq2seq' if base_source(base).config.get('is_encoder_decoder') else 'causal'
 

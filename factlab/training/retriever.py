@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -221,7 +221,7 @@ class RetrieverInTraining:
 
     def learner(self) -> Learner:
         "The weights that are trained, and their optimizer."
-        trained = self.model[0].auto_model.requires_grad_(True) if self.lora is None else self.lora
+        trained: Any = self.model[0].auto_model.requires_grad_(True) if self.lora is None else self.lora
         return Learner({name: weight for name, weight in trained.named_parameters() if weight.requires_grad}, self.settings.learning_rate)
 
     def loss(self, batch: Sequence[tuple[str, str]]):  # torch.Tensor; `batch`: pairs of claim and passage

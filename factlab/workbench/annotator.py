@@ -241,7 +241,9 @@ def write_format(
 ) -> int:  # labels that were written
     "Labels to a file: a table of all, FINAL's table, or a form of OASIS filled in by one annotator."
     if format == FINAL_TABLE: return write_final(labels, path)
-    if task is None: return write_labels(labels, path) and labels.height
+    if task is None:
+        write_labels(labels, path)
+        return labels.height
     mine = items.filter(kind=task)
     write_text(path, write_oasis(mine, labels, task, annotator))
     names = [scheme.name for scheme in OASIS_FORMS[task].schemes]
@@ -351,7 +353,8 @@ class ProposedLabels(widgets.VBox):
     "What is proposed for an item, with reasons, and a button for each proposal that accepts it. `accept` is called with the proposal."
 
     def __init__(self, accept: Callable[[Mapping], object]):
-        self.accept, self.rows = accept, []
+        self.accept = accept
+        self.rows: list[tuple[Mapping, bool, bool]] = []
         super().__init__([])
 
     def offer(self, proposals: Sequence[Mapping], given: Mapping[str, tuple[str|None, str]] = {}) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, replacing
-from ..error_analysis.annotations import ITEM_LABELS, ITEMS, LabelScheme
+from ..error_analysis.annotations import ITEM_LABELS, ITEMS, Label, LabelScheme
 from ..mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, UNNAMED, check_mixed
 from .examples import Mark, cut
 from .responses import find_quoted
@@ -322,9 +322,9 @@ def entries_for(
 # %% ../../nbs/18_workbench/12_mixed_cases.ipynb #g1
 UNCLEAR = 'unclear'
 MIXED_SCHEME = LabelScheme('mixed_context/summary', on=('summary',), labels=(
-    ('1', FACTUAL, 'It says something that the document does not, and that is true of the world.'),
-    ('2', NON_FACTUAL, 'It says something that the document does not, and that is not true of the world.'),
-    ('3', NONE, 'The document says all of it.'), ('4', UNCLEAR, 'It cannot be decided. It gets no gold label.')))
+    Label('1', FACTUAL, 'It says something that the document does not, and that is true of the world.'),
+    Label('2', NON_FACTUAL, 'It says something that the document does not, and that is not true of the world.'),
+    Label('3', NONE, 'The document says all of it.'), Label('4', UNCLEAR, 'It cannot be decided. It gets no gold label.')))
 
 def summary_items(cases: MixedCases) -> pl.DataFrame:  # schema ITEMS, one for each summary, in their order
     "Every summary as an item to label."

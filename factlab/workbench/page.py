@@ -22,6 +22,7 @@ from factlab.error_analysis.annotations import (
     ITEM_PROPOSALS,
     MISSED_SCHEME,
     REVIEW_SCHEME,
+    Label,
     LabelScheme,
     category_proposals,
 )
@@ -138,8 +139,9 @@ class Selection:
 
 # %% ../../nbs/18_workbench/09_page.ipynb #p1
 MATCH_SCHEME = LabelScheme('final/match', on=('matched',), labels=(
-    ('1', 'same_error', 'Both say of the same piece of the summary that it is wrong.'),
-    ('2', 'other_error', 'They speak of different pieces, or one of them of no piece.'), ('3', 'unclear', 'It cannot be decided.')))
+    Label('1', 'same_error', 'Both say of the same piece of the summary that it is wrong.'),
+    Label('2', 'other_error', 'They speak of different pieces, or one of them of no piece.'),
+    Label('3', 'unclear', 'It cannot be decided.')))
 
 def run_errors(examples: Examples) -> pl.DataFrame:  # schema ERRORS
     "Missed errors and false alarms with their texts, as the proposers of categories take them."

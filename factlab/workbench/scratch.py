@@ -17,6 +17,7 @@ from ..claims.extraction import Extractor, load_extractor
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..models.prompts import Parsed
+from ..models.store import StoreChoice
 from ..retrieval.corpus import Corpus
 from ..verification.nli import Verifier, load_verifier
 from ..verification.pipeline import Verdicts, open_search, verify_text
@@ -34,7 +35,7 @@ class WatchedExtractor:
     def __init__(self, part: Extractor, check: Callable[[str], None], found: Callable[[list[str]], None]):
         self.part, self.check, self.found, self.name, self.identity = part, check, found, part.name, part.identity
 
-    def extract(self, texts: Sequence[str], store: object = None) -> list[Parsed[list[str]]]:
+    def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
         self.check('finding claims')
         parsed = self.part.extract(texts, store)
         claims = [claim for each in parsed for claim in each.value or []]
@@ -48,7 +49,7 @@ class WatchedVerifier:
     def __init__(self, part: Verifier, check: Callable[[str], None]):
         self.part, self.check, self.done, self.name, self.identity = part, check, 0, part.name, part.identity
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]], store: object = None) -> np.ndarray:
+    def probabilities(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> np.ndarray:
         parts = [np.zeros((0, 3), np.float32)]
         for at in range(0, len(pairs), PAIRS_AT_ONCE):
             self.check(f'verifying, {self.done:,} pairs of claim and passage done')
@@ -140,7 +141,8 @@ class VerificationPad(widgets.VBox):
         self.k = widgets.BoundedIntText(30, 1, 1_000, description='Passages a claim', layout=widgets.Layout(width='170px'),
                                         style={'description_width': 'initial'})
         self.start = labelled_button('Verify', 'find claims and passages, and judge them', self.run)
-        self.task, self.result, self.verdicts = BackgroundTask(), html_widget(), None
+        self.task, self.result = BackgroundTask(), html_widget()
+        self.verdicts: Verdicts|None = None
         self.halt = labelled_button('Stop', 'end it; what was answered is kept in the store', self.task.stop)
         self.halt.layout.display = 'none'
         self.task.observe(self._busy, 'busy')
@@ -176,7 +178,7 @@ _PARTS = {'corpus': 'corpus', 'extractor': 'extractor', 'retriever': 'retriever'
 class ScratchPad(widgets.VBox):
     "Predictions for a source and a summary that are pasted in. `models` adds models by name; any name of `load_model` can be typed."
 
-    def __init__(self, models: Mapping[str, Model]|None = None, model: str = 'tiny', store: object = None):
+    def __init__(self, models: Mapping[str, Model]|None = None, model: str = 'tiny', store: StoreChoice = None):
         self.models, self.store = dict(models or {}), store
         self.methods = {method.name: method for style in STYLES for method in prompt_set().localizers(style)}
         self.source, self.summary = _area('Source'), _area('Summary')

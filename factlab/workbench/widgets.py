@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
@@ -132,7 +133,7 @@ class BackgroundTask(widgets.HTML):
         "Display a line."
         self.value = f'<p class="{look}" role="status" aria-live="{live}">{escaped(cut(text, 1_000))}</p>'
 
-    def send(self, what: str, act: Callable[[], object], done: Callable[[object], None]) -> None:
+    def send(self, what: str, act: Callable[[], object], done: Callable[[Any], None]) -> None:
         "Do `act` in the background and pass its result to `done`; what it raises is displayed. While busy, nothing new is begun."
         if self.busy: return
         self.busy, self._step, self._stop = True, 'asking', threading.Event()
@@ -155,7 +156,7 @@ class BackgroundTask(widgets.HTML):
         if getattr(_now, 'stop', self._stop).is_set(): raise Stopped('stopped')
         self._step = step or self._step
 
-    def _go(self, what: str, act: Callable[[], object], done: Callable[[object], None], stop: threading.Event) -> None:
+    def _go(self, what: str, act: Callable[[], object], done: Callable[[Any], None], stop: threading.Event) -> None:
         if stop.is_set(): return
         _now.stop, over = stop, threading.Event()
         clock = threading.Thread(target=self._count, args=(what, over, stop), daemon=True)

@@ -92,7 +92,9 @@ def padded_documents(
     others = (rows if among is None else among).select('document_id', 'domain', 'document').unique('document_id', maintain_order=True)
     made = {}
     for id, domain, document in rows.select('document_id', 'domain', 'document').unique('document_id', maintain_order=True).iter_rows():
-        before, behind, size = [], [], len(document.split())
+        before: list[str] = []
+        behind: list[str] = []
+        size = len(document.split())
         rest = others.filter(pl.col('domain') == domain, pl.col('document_id') != id)['document']
         for at, paragraph in enumerate(paragraph for text in rest for paragraph in text.split('\n\n')):
             if size >= words: break
@@ -117,7 +119,7 @@ def padded_cells(
         seen = judge.read(sentences.select('document', 'sentence').rows(), store)
         said = (judge.decision.scores(seen.features) >= judge.decision.sentences) | ~sentences['open'].to_numpy()
         counts.append(class_counts(sentences['grounded'], pl.Series(said), [False, True]))
-    found = difference_interval(*counts, balanced_accuracy, clusters=sentences['document_id'], seed=seed)
+    found = difference_interval(counts[0], counts[1], balanced_accuracy, clusters=sentences['document_id'], seed=seed)
     base = {'row': NAMES[judge.title], 'n': sentences.height, 'status': 'measured'}
     column = f'Sentences: balanced accuracy (%), documents of {words:,} words'
     ends = {name: None if value is None else 100*value

@@ -10,6 +10,7 @@ __all__ = ['TEMPLATE_NAMES', 'ELIGIBILITY_NAMES', 'Verdicts', 'rate_cells_of', '
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p02
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -149,7 +150,7 @@ def ranking_cells(
 ) -> list[dict]:
     "Scores by split and judge, their average and the fused rank, of every responder and baseline."
     told = judgements(study), eligibilities(study) if score == 'final' else None
-    options = {'splits': request_splits(study), 'seed': study.seed}
+    options: dict[str, Any] = {'splits': request_splits(study), 'seed': study.seed}
     board = leaderboard(*told, **options)
     table = score_responses(*told, **options).filter(pl.col('score') == score)
     cells = []

@@ -11,7 +11,7 @@ __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'r
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -176,7 +176,7 @@ def templates_of(
     judge: str,
 ) -> list[str]:
     "What a judge is asked with. Raises `UsageError` when an offline judge does not know what was chosen for it."
-    asked = [study.chosen[judge]] if judge in study.chosen else study.templates
+    asked = [study.chosen[judge]] if judge in study.chosen else list(study.templates)
     if judge not in GROUNDING_JUDGES: return asked
     if known := [name for name in asked if name in DECIDED_BY]: return known
     if judge in study.chosen: raise UsageError(f'{judge} has no template {study.chosen[judge]!r}: choose one of {", ".join(DECIDED_BY)}')
@@ -270,11 +270,13 @@ def eligibilities(
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #fbe62a00
 def study_scores(study: FactsStudy, **options) -> pl.DataFrame:  # SCORES
     "Scores of each responder by each judge. Options as of `score_responses`."
-    return score_responses(judgements(study), eligibilities(study), **({'seed': study.seed, 'splits': request_splits(study)} | options))
+    settings: dict[str, Any] = {'seed': study.seed, 'splits': request_splits(study)} | options
+    return score_responses(judgements(study), eligibilities(study), **settings)
 
 def study_leaderboard(study: FactsStudy, **options) -> pl.DataFrame:  # LEADERBOARD
     "The leaderboard. Options as of `leaderboard`."
-    return leaderboard(judgements(study), eligibilities(study), **({'seed': study.seed, 'splits': request_splits(study)} | options))
+    settings: dict[str, Any] = {'seed': study.seed, 'splits': request_splits(study)} | options
+    return leaderboard(judgements(study), eligibilities(study), **settings)
 
 def estimate(
     study: FactsStudy,  # with dry=True

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -169,7 +169,7 @@ class Study(base.Study):
         if not self.texts.height and not self.claims.height: raise DataError(f'{self.data} has no texts to judge')
         asked = self.texts if self.texts.height else self.claims
         sizes = {'texts': self.texts.height, 'claims': self.claims.height, 'passages': self.tasks.passages.height}
-        found = {'data': {'split': self.tasks.split, **sizes, 'fingerprint': fingerprint(asked)}, 'rows_are': 'texts'}
+        found: dict[str, Any] = {'data': {'split': self.tasks.split, **sizes, 'fingerprint': fingerprint(asked)}, 'rows_are': 'texts'}
         if self.corpus is not None: found['data']['corpus'] = Path(self.corpus).name
         return found | ({'notes': list(self.tasks.notes)} if self.tasks.notes else {})
 

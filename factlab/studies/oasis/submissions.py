@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -95,11 +95,12 @@ def estimated(
     if system.model is not None:
         judge = system.judge(study)
         if system.evidence: raise UsageError('how long the evidence will be is known only when it is found: dry-run without evidence')
-        counted = DryRun(study.loaded.get(system.model) or load_model(system.model), lambda request: 'Factual')
+        model: Any = study.loaded.get(system.model) or load_model(system.model)
+        counted = DryRun(model, lambda request: 'Factual')
         rows = study.claims if task_of(study) == 'claim' else study.texts
         judge.predict(rows, counted, study.store)
         return counted.estimate()
-    extractor = study.loaded.get(study.extractor) or load_part('extractor', study.extractor)
+    extractor: Any = study.loaded.get(study.extractor) or load_part('extractor', study.extractor)
     if task_of(study) == 'claim' or not hasattr(extractor, 'model'): return DryRun(load_model('tiny')).estimate()
     counted = DryRun(extractor.model, lambda request: 'A claim.')
     replace(extractor, model=counted).extract(study.texts['text'].to_list(), study.store)
