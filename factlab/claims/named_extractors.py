@@ -216,5 +216,5 @@ def load_seq2seq_extractor(
     "An encoder-decoder as an extractor. Raises `UsageError` for an unknown option, `ModelError` where there is no such model."
     target, options = split_options(name.removeprefix('seq2seq:'))
     if not target: raise UsageError(f'{name!r} names no model: write seq2seq:org/name or seq2seq:/folder')
-    model = EncoderDecoder(name, target, read_options(name, options, SEQ2SEQ_EXTRACTOR_OPTIONS))
+    model: Any = EncoderDecoder(name, target, read_options(name, options, SEQ2SEQ_EXTRACTOR_OPTIONS))
     return ModelExtractor(name, model, asking_form(read_extractor_form(target)))

@@ -281,7 +281,7 @@ class VerifierJudge(SentenceJudge):
         return read_sentences(pairs, self.verifier, self.encoder, store)
 
 def load_verifier_judge(
-    by: str = 'responses',
+    by: Literal['responses', 'sentences'] = 'responses',
 ) -> VerifierJudge:
     "The judge of this chapter. Raises `ModelError` when its parts are missing."
     return VerifierJudge(read_grounding_decision(), by, load_verifier('tiny?evidence=whole'), offline_encoder())

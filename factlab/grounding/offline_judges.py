@@ -6,13 +6,15 @@
 __all__ = ['GROUNDING_JUDGES', 'DECIDED_BY', 'load_grounding_judge']
 
 # %% ../../nbs/10_grounding/08_offline_judges.ipynb #o802
+from typing import Literal
+
 from ..core.core import UsageError
 from .embedded_judge import SentenceJudge, load_verifier_judge
 from .words_judge import load_words_judge
 
 # %% ../../nbs/10_grounding/08_offline_judges.ipynb #o803
 GROUNDING_JUDGES = ('embedded', 'words')
-DECIDED_BY = {'response': 'responses', 'span': 'sentences'}  # a template's name, and whose threshold an offline judge takes for it
+DECIDED_BY: dict[str, Literal['responses', 'sentences']] = {'response': 'responses', 'span': 'sentences'}  # template: whose threshold
 
 def load_grounding_judge(
     name: str = 'embedded',

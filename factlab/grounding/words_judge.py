@@ -9,7 +9,7 @@ __all__ = ['WORD_FEATURES', 'WORDS_FILE', 'read_words', 'WordsJudge', 'fit_words
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -77,7 +77,7 @@ def fit_words_decision(
     return fit_reader(rows, read_words, {'features': list(WORD_FEATURES)}, strength)
 
 def load_words_judge(
-    by: str = 'responses',
+    by: Literal['responses', 'sentences'] = 'responses',
 ) -> WordsJudge:
     "The judge of this chapter. Raises `ModelError` when its decision is missing."
     return WordsJudge(read_grounding_decision(assets_dir('grounding')/WORDS_FILE, WORD_FEATURES), by)

@@ -175,7 +175,7 @@ class _Served(Endpoint):
     def chat(self) -> ChatFormat: return ChatFormat(load_tokenizer(self.name, self.source))
 
     @cached_property
-    def habits(self) -> Habits:
+    def habits(self) -> Habits:  # type: ignore[override]
         habits = Habits(fold=self.chat.template and not self.chat.system)
         habits.neutral = True  # vLLM fills in what the model's generation settings say
         return habits

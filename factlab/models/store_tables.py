@@ -8,6 +8,7 @@ __all__ = ['RESPONSE_COLUMNS', 'VECTOR_COLUMNS', 'Row', 'row_checksum', 'damaged
            'insert_vectors', 'Vectors', 'read_requests']
 
 # %% ../../nbs/02_models/01_store_tables.ipynb #c2
+import builtins
 import hashlib
 import json
 import os
@@ -86,9 +87,9 @@ class StoredResponse(NamedTuple):
     prompt_tokens: int|None
     completion_tokens: int|None
     bytes: int  # of request and response as JSON
-    checksum: bytes
-    request: bytes|None  # references; None when it was lost to damage
-    response: bytes
+    checksum: builtins.bytes
+    request: builtins.bytes|None  # references; None when it was lost to damage
+    response: builtins.bytes
 
     @property
     def key(self) -> str: return join_key(self.head, self.rest)

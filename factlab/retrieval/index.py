@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import polars as pl
 
 from ..core.core import DataError, UsageError, canonical_json, digest, progress, replacing, split_options, write_text
 from ..models.store import StoreChoice
@@ -515,7 +516,7 @@ def _bm25s() -> tuple[Any, Callable]:
     options = dict(stopwords='en', stemmer=stemmer, show_progress=False, return_ids=False)
     return bm25s, lambda texts: bm25s.tokenize(list(texts), **options)
 
-def _word_ids(split: Callable, texts: Sequence[str], block: int = 20_000) -> tuple[list[list[int]], dict[str, int]]:
+def _word_ids(split: Callable, texts: Sequence[str]|pl.Series, block: int = 20_000) -> tuple[list[list[int]], dict[str, int]]:
     "The words of texts as numbers, a block of texts at a time, and the number of each word."
     vocabulary: dict[str, int] = {}
     ids = []
@@ -542,7 +543,7 @@ class BM25:
     slack = 1e-4  # share of a score by which sums of other orders may differ; candidates are scored again in the order of the query
 
     def __init__(self,
-        texts: Sequence[str],  # the corpus; empty ones are never hits
+        texts: Sequence[str]|pl.Series,  # the corpus; empty ones are never hits
         k1: float = 1.5,
         b: float = .75,
     ):

@@ -205,6 +205,7 @@ def _choice_text(label: Label) -> str:
 
 class LabelButtons(widgets.Box):
     "A button for each label of the schemes that apply to an item. `choose` is called with the key and the scheme."
+    children: tuple[widgets.Widget, ...]
 
     def __init__(self, schemes: Sequence[LabelScheme], choose: Callable[[str, LabelScheme], None]):
         def button(label, scheme):

@@ -8,6 +8,7 @@ __all__ = ['Answers', 'JUDGE_ROWS', 'NAMES', 'padded_documents', 'padded_cells',
 
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #3e7e2e86
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -155,7 +156,8 @@ def judge_cells(
     development, test = (rows.filter(pl.col('split') == split) for split in ('dev', 'test'))
     if development.is_empty() or test.is_empty():
         raise DataError('labelled rows of the splits dev and test are needed: take facts-sample')
-    sentences, by_sentence = sentence_answers(judges[0], development, test, store, judges[1:])
+    first: Any = judges[0]
+    sentences, by_sentence = sentence_answers(first, development, test, store, judges[1:])
     balanced = {'balanced accuracy': 'balanced accuracy'}
     both = {'macro-F1': 'macro f1', 'accuracy': 'accuracy'}
     cells = _compared_cells('Sentences', sentences['grounded'], by_sentence, sentences['document_id'], balanced, NAMES, seed)
