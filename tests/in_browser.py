@@ -37,7 +37,8 @@ def running_lab(root: Path):
     environment = os.environ | {'JUPYTERLAB_SETTINGS_DIR': str(surroundings/'settings'),
                                 'JUPYTERLAB_WORKSPACES_DIR': str(surroundings/'workspaces'),
                                 'JUPYTER_CONFIG_DIR': str(surroundings/'config'), 'JUPYTER_RUNTIME_DIR': str(surroundings/'runtime'),
-                                'IPYTHONDIR': str(surroundings/'ipython')}
+                                'IPYTHONDIR': str(surroundings/'ipython'),
+                                'FACTLAB_PROGRESS': '0'}  # a slow machine's bars would be taken for errors
     with (surroundings/'lab.log').open('w') as log:
         process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}',
                                     '--ServerApp.port_retries=0',
@@ -113,7 +114,7 @@ class Opened:
 
     def run_all(self, screenshot: str) -> 'Opened':
         self.menu('Run', 'Run All Cells')
-        self.wait_for(self.done, 'the cells')
+        self.wait_for(self.done, 'the cells', 300)
         self.page.wait_for_timeout(300)
         self.shoot(screenshot)
         return self
@@ -197,6 +198,7 @@ def take_pictures(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Path]:
                     opened.settle()
                     if name in BEFORE: BEFORE[name](opened, part)
                     opened.page.mouse.move(0, 0)  # nothing is lit by the pointer
+                    part.scroll_into_view_if_needed()  # before it is measured: what comes into view may still be laid out
                     opened.settle()
                     yield picture(part, folder/f'{name}.png')
                 opened.page.close()

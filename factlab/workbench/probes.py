@@ -45,7 +45,7 @@ def result_html(value: object) -> str:
             return ''.join(f'<td style="text-align: left; white-space: normal">{cell(row.get(name))}</td>' for name in heads)
         head = ''.join(f'<th scope="col" style="text-align: left">{escaped(label_text(name))}</th>' for name in heads)
         body = ''.join(f'<tr>{cells(row)}</tr>' for row in value)
-        return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        return f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="text" dir="auto">{escaped(str(value)[:MAX_CHARACTERS])}</div>'
 
 # %% ../../nbs/18_workbench/05_probes.ipynb #c7
