@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 from ..core.core import ModelError, UsageError
@@ -152,7 +152,7 @@ class Replica:
         name: str,     # of the model, as `load_model` takes it
         weights: str,  # what they must be: the answers are stored under them
     ):
-        self.model: Any = load_model(name)  # one of transformers, which has its source
+        self.model = cast(Any, load_model(name))  # one of transformers, which has its source
         if (found := self.model.source.weights) != weights:
             raise ModelError(f'{name} has the weights {found[:24]}… on this node, and {weights[:24]}… where it was asked: '
                              'put the same folder on every node')
