@@ -247,8 +247,7 @@ class FleetBatch(_Losses):
         while desk.open:
             try: await asyncio.to_thread(self.fleet.bring_up, number)
             except ModelError as error: self._give_up(number, error); return
-            desk.gone.discard(number)
-            before = desk.answered[number]
+            desk.gone.discard(number); before = desk.answered[number]
             try: await self._work(number, 1 if deaths >= 2 else self.concurrency); return
             except _Dead as error:
                 desk.gone.add(number)
