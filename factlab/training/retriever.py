@@ -183,7 +183,7 @@ def ranking_loss(
     "The loss of eq. 6, its mean over the batch; with gradient caching when `mini_batch` is given."
     from sentence_transformers import util
     from sentence_transformers.sentence_transformer import losses
-    options = {'scale': settings.scale, 'similarity_fct': util.dot_score if settings.similarity == 'dot' else util.cos_sim}
+    options: dict[str, Any] = {'scale': settings.scale, 'similarity_fct': util.dot_score if settings.similarity == 'dot' else util.cos_sim}
     if settings.mini_batch: return losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=settings.mini_batch, **options)
     return losses.MultipleNegativesRankingLoss(model, **options)
 

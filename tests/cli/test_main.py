@@ -187,7 +187,7 @@ def started(home, monkeypatch) -> list:
     (['oasis/table4', '--model', 'tiny'], ('oasis/table4', "'model'", 'extractors, data, encoder')),
     (['oasis/tablec1', '--verifier', 'cosine'], ("'verifier'", 'encoders')),
     (['final/table4', 'oasis/table8', '--model', 'tiny'], ('oasis/table8', "'model'", 'verifiers')),
-    (['facts/table2', '--limit', '3'], ('facts/table2', "'limit'", 'none')),
+    (['facts/table2', '--limit', '3'], ('facts/table2', "'limit'", 'asked')),
     (['oasis/fig1', '--model', 'tiny', 'hf:b', '--dry-run'], ('oasis/fig1', 'model is one value', '2')),
     (['oasis/fig1', '-p', 'items=[1, 2]'], ('oasis/fig1', 'item is one value')),
     (['oasis/table8', '--no-retry'], ("'retry_unparsed'",)),

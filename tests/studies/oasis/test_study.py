@@ -160,7 +160,7 @@ def test_what_texts_state():
 
 
 def test_data_of_no_known_shape(tmp_path):
-    with pytest.raises(UsageError, match='take sample, oasis, climate-fever, wice, dialfact, a file'): load_tasks('no-such-set')
+    with pytest.raises(UsageError, match='wice, dialfact, oasis-e2e, oasis-verification, a file'): load_tasks('no-such-set')
     with pytest.raises(UsageError, match='take sample, oasis, factscore, a file'): extraction_texts('wice')
     for wrong in ({'k': 0}, {'seed': -1}, {'limit': True}, {'limit': 0}):
         with pytest.raises(UsageError, match=next(iter(wrong))): Study(**wrong)
