@@ -108,7 +108,8 @@ def compare_judges(
 # %% ../../nbs/10_grounding/05_judge_quality.ipynb #b1017113
 SELF_PREFERENCE = Schema('self-preference', {'judge': pl.String, 'responder': pl.String, 'own': pl.Float64, 'others': pl.Float64,
     'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
-    'beyond_leniency': pl.Float64, 'beyond_low': pl.Float64, 'beyond_high': pl.Float64, 'requests': pl.Int64})
+    'beyond_leniency': pl.Float64, 'beyond_low': pl.Float64, 'beyond_high': pl.Float64,
+    'over_constant': pl.Float64, 'constant_low': pl.Float64, 'constant_high': pl.Float64, 'requests': pl.Int64})
 
 def _lead(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
     "By how much a judge's score of a responder is above the other judges'. Values [..., responders, judges]."
@@ -117,6 +118,11 @@ def _lead(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
 def _beyond(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
     others = [at for at in range(values.shape[-2]) if at != responder]
     return _lead(values, responder, judge) - np.mean([_lead(values, at, judge) for at in others], 0) if others else values[..., 0, 0]*np.nan
+
+def _over_constant(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
+    "`_beyond`, less that of a judge in its place that calls everything accurate: what it gives its own, less what it gives others."
+    others = np.delete(values[..., judge], responder, -1)
+    return values[..., responder, judge] - others.mean(-1) if others.shape[-1] else values[..., 0, 0]*np.nan
 
 def self_preference(
     judgements: pl.DataFrame,  # schema JUDGEMENTS, two judges or more
@@ -141,7 +147,8 @@ def self_preference(
     for judge, chosen in [*zip(own, [[place] for place in places], strict=True), ('mean', places)]:
         told = {'judge': judge, 'responder': own.get(judge, ''), 'own': np.mean([values[place] for place in chosen]),
                 'others': np.mean([np.delete(values[i], j).mean() for i, j in chosen]), 'requests': len(sums.requests)}
-        for measure, names in ((_lead, ('difference', 'low', 'high')), (_beyond, ('beyond_leniency', 'beyond_low', 'beyond_high'))):
+        for measure, names in ((_lead, ('difference', 'low', 'high')), (_beyond, ('beyond_leniency', 'beyond_low', 'beyond_high')),
+                               (_over_constant, ('over_constant', 'constant_low', 'constant_high'))):
             shown, spread = (np.mean([measure(each, *place) for place in chosen], 0) for each in (values, drawn))
             spread = spread[np.isfinite(spread)]
             bounds = np.quantile(spread, [(1 - level)/2, (1 + level)/2]).tolist() if len(spread) and np.ptp(spread) > 1e-12 else [np.nan]*2
