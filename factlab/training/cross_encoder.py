@@ -20,10 +20,10 @@ from ..claims.training_views import TrainingData, check_labels
 from ..core.core import DataError, ModelError, cache_dir, digest
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from .extractor import length_batches
-from .loop import data_licence, put_whole, train
+from .loop import put_whole, train
 from .named_bases import BaseSettings, OpenedBase, base_source, learner_of, merged, open_base, save_whole, trainable
 from .named_extractor import named_command, trained_weights
-from .verifier import HELD_OUT, HOW, LICENSED_AS, SYNTHETIC, dev_metrics, dev_sample
+from .verifier import HELD_OUT, HOW, SYNTHETIC, card_data, dev_metrics, dev_sample
 from .verifier_evaluation import EVALUATION
 from ..verification.nli import NLI, CosineVerifier, read_outputs
 from ..verification.tiny_verifier import NLI_LABELS
@@ -154,11 +154,7 @@ def cross_encoder_card(
     own: TrainingData|None = None,  # what the pairs are of; None: the open data
 ) -> dict:
     "The card of a verifier on a named base, as `adapters.write_card` takes it."
-    def licence(source: str) -> str:
-        return own.licence if own and source == own.source else data_licence(LICENSED_AS.get(source, 'sample'))
-    counts = pairs.group_by('source', 'split').len().sort('source', 'split').to_dicts()
-    data = [{'name': row['source'], 'licence': licence(row['source']), 'rows': row['len'],
-             'use': 'measured' if row['split'] == 'dev' else 'trained'} for row in counts]
+    data = card_data(pairs, own, 'measured')
     bounds = ('estimate', 'low', 'high')
     rounded = [{**row, **{name: None if row[name] is None else round(row[name], 4) for name in bounds}} for row in metrics]
     return {'part': 'verifier', 'base': settings.base, 'made': datetime.now(UTC).date().isoformat(), 'seed': settings.seed,

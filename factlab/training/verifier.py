@@ -9,7 +9,7 @@ __all__ = ['WRITTEN', 'HUMAN_LABELLED', 'STRATIFIED_SOURCES', 'SYNTHETIC', 'LICE
            'evidence_groups', 'oversampled_groups', 'curriculum', 'training_batches', 'VerifierSettings',
            'VerifierInTraining', 'TrainedVerifier', 'train_steps', 'Calibration', 'support_margin', 'fit_calibration',
            'cross_fitted_log_odds', 'dev_logits', 'save_verifier', 'strata', 'dev_sample', 'dev_metrics',
-           'neutral_elsewhere', 'verifier_card', 'train_verifier']
+           'neutral_elsewhere', 'card_data', 'verifier_card', 'train_verifier']
 
 # %% ../../nbs/16_training/07_verifier.ipynb #754d5fd8
 import random
@@ -455,6 +455,18 @@ OPEN_LIMITS = ('Trained on encyclopedic, web and news text, some of it written f
 HOW = ('Intervals are of 95 %, by bootstrap over groups. Sets that are not named as held out trained nothing and set no number; pages held '
        'out were each calibrated on the others.')
 
+def card_data(
+    pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
+    own: TrainingData|None,  # what the pairs are of; None: the open data
+    held_out_use: str,  # what the split dev was for
+) -> list[dict]:  # rows of a card's table of data
+    "Sources, licences and sizes of what a verifier was trained on."
+    def licence(source: str) -> str:
+        return own.licence if own and source == own.source else data_licence(LICENSED_AS.get(source, 'sample'))
+    return [{'name': row['source'], 'licence': licence(row['source']), 'rows': row['len'],
+             'use': held_out_use if row['split'] == 'dev' else 'trained'}
+            for row in pairs.group_by('source', 'split').len().sort('source', 'split').to_dicts()]
+
 def verifier_card(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     settings: VerifierSettings,
@@ -464,11 +476,7 @@ def verifier_card(
     own: TrainingData|None = None,  # what the pairs are of; None: the open data
 ) -> dict:
     "The card of a verifier that was trained on these pairs, as `adapters.write_card` takes it."
-    def licence(source: str) -> str:
-        return own.licence if own and source == own.source else data_licence(LICENSED_AS.get(source, 'sample'))
-    counts = pairs.group_by('source', 'split').len().sort('source', 'split').to_dicts()
-    data = [{'name': row['source'], 'licence': licence(row['source']), 'rows': row['len'],
-             'use': 'calibrated' if row['split'] == 'dev' else 'trained'} for row in counts]
+    data = card_data(pairs, own, 'calibrated')
     def rounded(value: float|None) -> float|None: return None if value is None else round(value, 4)
     metrics = [{**row, **{name: rounded(row[name]) for name in ('estimate', 'low', 'high')}} for row in metrics]
     command = f'factlab train verifier --steps {settings.steps} --seed {settings.seed}{own.option if own else ""}'
