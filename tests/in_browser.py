@@ -166,7 +166,7 @@ def picture(part, path: Path) -> Path:
     return path
 
 def open_a_missed_error(opened: Opened, part) -> None:
-    "The tutorial's workbench, filtered for missed errors, with a row open whose errors are matched rightly."
+    "The tutorial's workbench, filtered for missed errors, with a row open in which the judge did not see a match."
     part.get_by_label('Show').first.select_option('missed errors')
     opened.settle()
     part.locator('.rows').first.locator('label:has(input)').nth(5).click()

@@ -370,6 +370,7 @@ def _hash(piece: bytes) -> tuple[int, bytes]:
     return int.from_bytes(whole[:_HEAD_BYTES], 'big', signed=True), whole[_HEAD_BYTES:16]
 
 def pack_piece(piece: bytes) -> bytes:
+    "The piece as it is kept: compressed where that is smaller, with a first byte that says so."
     small = zlib.compress(piece, 6)
     return b'z' + small if len(small) < len(piece) else b'=' + piece
 

@@ -121,7 +121,7 @@ def verdict_html(verdicts: Verdicts) -> str:
 
 # %% ../../nbs/18_workbench/07_scratch.ipynb #v7
 def _area(name: str) -> widgets.Textarea:
-    return widgets.Textarea(description=name, layout=widgets.Layout(width='100%', height='150px'), style={'description_width': 'initial'})
+    return widgets.Textarea(description=name, layout=widgets.Layout(width='auto', height='80px'), style={'description_width': 'initial'})
 
 def _named(label: str, options: Sequence[str], width: str) -> widgets.Combobox:
     "A field for the name of a part: the first of the options, another of them, or any that is typed."

@@ -150,7 +150,9 @@ def silence_label(study: FhsumStudy, way: Kind) -> str|None:
 
 FITTED_ON = 120  # development rows at the most where a verifier reads them; ten for each of `limit`
 
-def fitting_rows(study: FhsumStudy) -> pl.DataFrame: return study.development().head(min(FITTED_ON, 10*(study.limit or FITTED_ON)))
+def fitting_rows(study: FhsumStudy) -> pl.DataFrame:
+    "The development rows on which hybrids and silence are fitted."
+    return study.development().head(min(FITTED_ON, 10*(study.limit or FITTED_ON)))
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #1fe9b3d2
 def retrieval_judge(
