@@ -43,9 +43,10 @@ def encoder_vectors(encoder: Encoder, store: StoreChoice = None) -> Embed:
 
 def word_vectors(rows: Sequence[Sequence[str]]) -> list[np.ndarray]:
     "Which content words each text has, scaled to length 1."
+    known = {text: content_words(text) for text in dict.fromkeys(text for row in rows for text in row)}
     found = []
     for row in rows:
-        words = [content_words(text) for text in row]
+        words = [known[text] for text in row]
         columns = {word: at for at, word in enumerate(sorted(set().union(*words)))}
         matrix = np.zeros((len(row), max(1, len(columns))), np.float32)
         for at, each in enumerate(words): matrix[at, [columns[word] for word in each]] = 1
@@ -66,12 +67,15 @@ def request_clauses(request: str) -> list[str]:
 
 def _plain(text: str) -> str: return re.sub(r'\s+', ' ', text).strip().lower()
 
-def _parts(row: dict) -> list[list[str]]:
-    "Sentences of document, response and other response, clauses of the request, and the three short texts whole."
-    sentences = [split_sentences(row[name]) or [row[name]] for name in ('document', 'response', 'baseline')]
-    return [*sentences, request_clauses(row['request']), [row['request'], row['response'], row['baseline']]]
+def _parts(rows: Sequence[dict]) -> list[list[list[str]]]:
+    "Of each row the sentences of document, response and other response, clauses of the request, and the three short texts whole."
+    texts = dict.fromkeys(row[name] for row in rows for name in ('document', 'response', 'baseline'))
+    sentences = {text: split_sentences(text) or [text] for text in texts}
+    clauses = {request: request_clauses(request) for request in dict.fromkeys(row['request'] for row in rows)}
+    return [[sentences[row['document']], sentences[row['response']], sentences[row['baseline']], clauses[row['request']],
+             [row['request'], row['response'], row['baseline']]] for row in rows]
 
-def _features(row: dict, document: np.ndarray, response: np.ndarray, other: np.ndarray, clauses: np.ndarray,
+def _features(row: dict, sentences: Sequence[str], document: np.ndarray, response: np.ndarray, other: np.ndarray, clauses: np.ndarray,
               whole: np.ndarray) -> list[float]:
     request, said, others = whole
     n = len(document)
@@ -81,7 +85,7 @@ def _features(row: dict, document: np.ndarray, response: np.ndarray, other: np.n
     wanted = document[np.argsort(-near, kind='stable')[:5]]
     covered, covered_other = ((wanted @ part.T).max(1).mean() for part in (response, other))
     text, first = _plain(row['response']), min(8, n//3)
-    copied = sum(_plain(sentence) in text for sentence in (split_sentences(row['document']) or [row['document']])[:first])
+    copied = sum(_plain(sentence) in text for sentence in sentences[:first])
     return [request @ said - request @ others, rank[drawn].mean(), rank[drawn].mean() - rank[drawn_other].mean(), covered - covered_other,
             (drawn < first).mean(), np.clip((copied - 1)/3, 0, 1), bool(_REFUSAL.search(row['response'])), said @ others]
 
@@ -90,10 +94,11 @@ def eligibility_features(
     embed: Embed,
 ) -> np.ndarray:  # [n, ELIGIBILITY_FEATURES]
     "Features of responses beside their requests, documents and another response."
-    parts = [_parts(row) for row in rows.select(ELIGIBILITY_NEEDED).iter_rows(named=True)]
+    told = list(rows.select(ELIGIBILITY_NEEDED).iter_rows(named=True))
+    parts = _parts(told)
     vectors = embed([[text for part in each for text in part] for each in parts])
     ends = [np.cumsum([len(part) for part in each])[:-1] for each in parts]
-    found = [_features(row, *np.split(matrix, end)) for row, matrix, end in zip(rows.iter_rows(named=True), vectors, ends, strict=True)]
+    found = [_features(row, each[0], *np.split(matrix, end)) for row, each, matrix, end in zip(told, parts, vectors, ends, strict=True)]
     return np.array(found, float).reshape(rows.height, len(ELIGIBILITY_FEATURES))
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e710

@@ -13,7 +13,7 @@ __all__ = ['SENTENCE_FEATURES', 'DECISION_FILE', 'SentenceReader', 'SENTENCE_SCO
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -31,7 +31,7 @@ from ..models.store import StoreChoice
 from ..models.transformers_backend import pick_device, pick_dtype
 from ..retrieval.evidence_sentences import with_predecessors
 from ..text.sentences import split_sentences
-from ..text.words import content_overlap
+from ..text.words import content_overlaps
 from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65d0223f
@@ -92,7 +92,7 @@ def read_sentences(
     near = [_passages(documents[document], found) for (document, _), found in zip(pairs, cosines, strict=True)]
     asked = [(passage, claim) for part in zip(*near, strict=True) for passage, (_, claim) in zip(part, pairs, strict=True)]
     said = verifier.probabilities(asked, store).reshape(3, len(pairs), 3)  # [passages, pairs, ENT NEUT CONTR]
-    overlap = np.array([content_overlap(claim, document) for document, claim in pairs])
+    overlap = np.array(content_overlaps((claim, document) for document, claim in pairs))
     columns = [part for rows in said for part in (_log_odds(rows[:, 0]), -_log_odds(rows[:, 2]))]
     return SentenceReading(np.stack([*columns, overlap], 1), said[1, :, 2] > said[1, :, 1],
                            np.array([found.max() for found in cosines], float), [one for one, *_ in near])
@@ -221,6 +221,8 @@ class SentenceJudge:
     "Judges grounding sentence by sentence, by features of each beside its document. What is seen of a sentence, a subclass says."
     decision: GroundingDecision
     by: Literal['responses', 'sentences'] = 'responses'  # whose threshold decides a verdict
+    # what was seen of pairs, where a judge is to read each pair once, whatever it is asked to judge
+    known: dict[tuple[str, str], tuple]|None = field(default=None, repr=False, compare=False, kw_only=True)
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = GROUNDING
@@ -231,6 +233,14 @@ class SentenceJudge:
 
     def read(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading: raise NotImplementedError
 
+    def seen(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading:
+        "As `read`; pairs that are known are not read again."
+        if self.known is None or not pairs: return self.read(pairs, store)
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
+        self.known.update(zip(new, zip(*self.read(new, store), strict=True), strict=True))
+        features, contradicted, cosines, excerpts = zip(*(self.known[pair] for pair in pairs), strict=True)
+        return SentenceReading(np.stack(features), np.array(contradicted), np.array(cosines), list(excerpts))
+
     def sentence_scores(self, rows: pl.DataFrame, store: StoreChoice = None,
         threshold: float|None = None) -> pl.DataFrame:  # SENTENCE_SCORES
         "Every sentence of every response with its score, label and nearest passage. Threshold: that of sentences when None."
@@ -239,7 +249,7 @@ class SentenceJudge:
             'response').iter_rows()
                  for number, sentence in enumerate(split_sentences(response), 1)]
         silent = [needs_no_support(sentence) for *_, sentence in spans]
-        seen = self.read([(document, sentence) for _, _, document, sentence in spans], store)
+        seen = self.seen([(document, sentence) for _, _, document, sentence in spans], store)
         scores = self.decision.scores(seen.features)
         labels = ['no_rad' if quiet else 'supported' if score >= cut else 'contradictory' if against else 'unsupported'
                   for quiet, score, against in zip(silent, scores, seen.contradicted, strict=True)]
@@ -326,7 +336,7 @@ def response_answers(
     "What the judge and its rivals say of whole responses."
     def lowest(rows: pl.DataFrame) -> dict[str, np.ndarray]:
         scored = judge.sentence_scores(rows, store).join(rows.select('id', 'document'), on='id', how='left', maintain_order='left')
-        overlap = [content_overlap(sentence, document) for sentence, document in scored.select('sentence', 'document').iter_rows()]
+        overlap = content_overlaps(scored.select('sentence', 'document').iter_rows())
         least = scored.with_columns(overlap=pl.Series(overlap)).group_by('id').agg(pl.col('cosine', 'overlap').min())
         least = rows.select('id').join(least, on='id', how='left', maintain_order='left')
         return {'lowest cosine': least['cosine'].to_numpy(), 'lowest word overlap': least['overlap'].to_numpy(),

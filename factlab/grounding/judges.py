@@ -7,7 +7,7 @@ __all__ = ['OUR_PROMPTS', 'DOUBLE_CHECK', 'TEMPLATES', 'GROUNDING', 'NEEDED', 'E
            'read_paper_prompts', 'paper_templates', 'check_rows', 'GroundingJudge', 'EligibilityJudge']
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n2x2
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -29,7 +29,7 @@ from factlab.grounding.parsing import (
 )
 from ..models.asking import answer_schema, answers_frame, ask_prompt, read_response
 from ..models.interface import Model, Response
-from ..models.prompts import Parsed, Prompt
+from ..models.prompts import Parsed, Prompt, json_objects
 from ..models.store import StoreChoice
 from ..text.sentences import split_sentences
 
@@ -156,6 +156,15 @@ def _decided(sentences: tuple[LabelledSentence, ...]) -> tuple:
     if accurate is None: return 'unparsed', f'{labels.count(None)} of {len(labels)} labels cannot be read, and no other decides', None
     return 'ok', f'{labels.count(None)} labels could not be read'*(None in labels), Grounding(accurate, sentences)
 
+def _without_examples(state: tuple, examples: Container[str], response: str) -> tuple:
+    "State of a response without labels of sentences that only the instructions have: a judge that repeats these has labelled nothing."
+    _, reason, value = state
+    kept = tuple(each for each in value.sentences if each.sentence not in examples or each.sentence in response) if value else ()
+    if not value or len(kept) == len(value.sentences): return state
+    if not kept: return 'unparsed', 'only the example in the instructions is labelled', None
+    decided = _decided(kept)
+    return ('unparsed', reason, None) if reason and decided[2] and decided[2].accurate else decided
+
 def _by_spans(sentences: Sequence[str], states: Sequence[tuple]) -> tuple:
     "State of a response from those of its sentences: `failed` where one failed and no other decides."
     labels = [None if value is None else 'supported' if value.accurate else 'unsupported' for _, _, value in states]
@@ -195,7 +204,10 @@ class GroundingJudge:
 
     def _at_once(self, rows: pl.DataFrame, model: Model, how: dict) -> tuple[list[tuple], list[list[Response]]]:
         responses = ask_prompt(self.template.prompt, [self._values(row) for row in rows.iter_rows(named=True)], model, **how)
-        return [read_response(response, self.template.read) for response in responses], [[response] for response in responses]
+        examples = {each['sentence'] for each in json_objects(self.template.prompt.user)[0] if isinstance(each.get('sentence'), str)}
+        states = [_without_examples(read_response(response, self.template.read), examples, text)
+                  for response, text in zip(responses, rows['response'], strict=True)]
+        return states, [[response] for response in responses]
 
     def _by_sentence(self, rows: pl.DataFrame, model: Model, how: dict) -> tuple[list[tuple], list[list[Response]]]:
         "All sentences of all responses in one batch."

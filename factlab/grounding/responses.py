@@ -306,5 +306,8 @@ def with_other_response(
     other = good.group_by('request_id').agg(other=pl.col('response').first())
     rows = responses.join(own, on='id', how='left', maintain_order='left').join(other, on='request_id', how='left', maintain_order='left')
     rows = rows.with_columns(baseline=pl.when('among').then('own').otherwise('other')).drop('own', 'among', 'other')
-    lead = pl.col('document').map_elements(beginning, return_dtype=pl.String)
-    return rows.with_columns(baseline=pl.when(pl.col('baseline').is_null()).then(lead).otherwise('baseline'))
+    alone = rows.filter(pl.col('baseline').is_null())['document'].unique().to_list()
+    leads = pl.DataFrame({'document': alone, 'lead': [beginning(document) for document in alone]},
+                         schema={'document': pl.String, 'lead': pl.String})
+    rows = rows.join(leads, on='document', how='left', maintain_order='left')
+    return rows.with_columns(pl.coalesce('baseline', 'lead').alias('baseline')).drop('lead')

@@ -35,9 +35,9 @@ class _Indexed(NamedTuple):
 
 def _indexed(document: str) -> _Indexed:
     sentences = split_sentences(document) or [document]
-    windows = [' '.join(sentences[max(0, at - 1):at + 2]) for at in range(len(sentences))]
-    return _Indexed(sentences, [content_words(each) for each in sentences], [content_words(each) for each in windows],
-                    content_words(document), Source.of(document))
+    words = [content_words(each) for each in sentences]
+    around = [set().union(*words[max(0, at - 1):at + 2]) for at in range(len(words))]
+    return _Indexed(sentences, words, around, content_words(document), Source.of(document))
 
 def read_words(
     pairs: Sequence[tuple[str, str]],  # document, sentence

@@ -6,7 +6,7 @@
 __all__ = ['TINY_WHEEL', 'TINY_SHA256', 'TINY_CONTEXT', 'TINY_ANSWER', 'TINY_SOURCE', 'DTYPE', 'DEVICE', 'tiny_gguf',
            'tiny_folder', 'quiet', 'native_bfloat16', 'pick_device', 'pick_dtype', 'Source', 'context_of',
            'folder_digest', 'find_source', 'ChatFormat', 'JsonGrammar', 'Grammars', 'LocalModel', 'load_tokenizer',
-           'fault_of', 'cut_at_stop', 'above_zero', 'load_tiny', 'load_hf']
+           'tiny_tokenizer', 'fault_of', 'cut_at_stop', 'above_zero', 'load_tiny', 'load_hf']
 
 # %% ../../nbs/02_models/08_transformers_backend.ipynb #c2
 import importlib.util
@@ -15,12 +15,13 @@ import os
 import re
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
-from functools import cached_property
+from functools import cache, cached_property
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -109,11 +110,21 @@ def native_bfloat16() -> bool:
     except OSError: return False
     return re.search(r'^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)\b', flags, re.MULTILINE) is not None
 
+@cache
+def _for_processors_alone() -> bool:
+    "Whether the installed torch has no other device than the processor, by its version file: importing it takes more than a second."
+    found = importlib.util.find_spec('torch')
+    if sys.platform == 'darwin' or not found or not found.submodule_search_locations: return False
+    try: told = (Path(found.submodule_search_locations[0])/'version.py').read_text(encoding='utf-8')
+    except OSError: return False
+    return all(re.search(rf'^{kind}\b.*= None$', told, re.MULTILINE) for kind in ('cuda', 'hip'))
+
 def pick_device(
     asked: str,  # 'auto' or a device of torch
 ) -> str:
     "The device asked for; with 'auto' the best that is there."
     if asked != 'auto': return asked
+    if 'torch' not in sys.modules and _for_processors_alone(): return 'cpu'
     import torch
     return 'cuda' if torch.cuda.is_available() else 'mps' if torch.backends.mps.is_available() else 'cpu'
 
@@ -386,6 +397,12 @@ def load_tokenizer(
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
     known = source == TINY_SOURCE  # to find the class of another, transformers imports its model's: two seconds
     with quiet(): return _loaded(name, source, PreTrainedTokenizerFast if known else AutoTokenizer)
+
+@cache
+def tiny_tokenizer():  # tokenizers.Tokenizer
+    "The tokenizer of `tiny` without transformers, whose import takes longer than all that is done with it. Read once in a process."
+    from tokenizers import Tokenizer
+    return Tokenizer.from_file(str(tiny_folder()/'tokenizer.json'))
 
 def _decoder(model: LocalModel) -> 'Decoder':
     import torch

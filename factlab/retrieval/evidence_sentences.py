@@ -25,7 +25,7 @@ def with_predecessors(
     chosen: Sequence[int],  # places of sentences
 ) -> list[int]:  # in the order of the text
     "The chosen sentences, and before each that begins with a pronoun the one that it refers to."
-    leaning = [at for at in chosen if at > 0 and plain_words(sentences[at])[:1] and plain_words(sentences[at])[0] in _LEANING]
+    leaning = [at for at in chosen if at > 0 and not _LEANING.isdisjoint(plain_words(sentences[at])[:1])]
     return sorted({*chosen, *(at - 1 for at in leaning)})
 
 # %% ../../nbs/07_retrieval/02_evidence_sentences.ipynb #c7

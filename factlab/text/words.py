@@ -4,32 +4,43 @@
 
 # %% auto #0
 __all__ = ['MONTHS', 'WEEKDAYS', 'COUNT_WORDS', 'TENS', 'NUMBER_WORDS', 'ORDINALS', 'plain_words', 'content_words',
-           'content_overlap']
+           'content_overlap', 'content_overlaps']
 
 # %% ../../nbs/03_text/00_words.ipynb #c2
 import re
 import string
+from collections.abc import Iterable
 
 # %% ../../nbs/03_text/00_words.ipynb #c4
+_NO_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + '’‘“”–—', ' '))
+
 def plain_words(
     text: str,
 ) -> tuple[str, ...]:
     "Words of a text without case, punctuation and articles."
-    bare = text.casefold().translate(str.maketrans(dict.fromkeys(string.punctuation + '’‘“”–—', ' ')))
-    return tuple(word for word in bare.split() if word not in ('a', 'an', 'the'))
+    return tuple(word for word in text.casefold().translate(_NO_PUNCTUATION).split() if word not in ('a', 'an', 'the'))
 
 # %% ../../nbs/03_text/00_words.ipynb #c5a
 _FUNCTION_WORDS = frozenset('the a an of in on at to and or is was were are be been by for with from as that this his her its their '
                             'he she it they who which has had have'.split())
 
+_ENDING = re.compile(r'(ing|ed|es|s)$')
+
 def content_words(text: str) -> set[str]:
     "Words that carry meaning, in lower case, without endings."
-    return {re.sub(r'(ing|ed|es|s)$', '', word) for word in re.findall(r'\w+', text.lower()) if word not in _FUNCTION_WORDS}
+    return {_ENDING.sub('', word) for word in re.findall(r'\w+', text.lower()) if word not in _FUNCTION_WORDS}
 
 def content_overlap(claim: str, evidence: str) -> float:
     "Share of the claim's content words that occur in the evidence; 1 for a claim without any."
-    words = content_words(claim)
-    return len(words & content_words(evidence))/len(words) if words else 1.0
+    return content_overlaps([(claim, evidence)])[0]
+
+def content_overlaps(
+    pairs: Iterable[tuple[str, str]],  # claim and evidence
+) -> list[float]:  # of each pair
+    "`content_overlap` of many pairs. Each text is taken apart once."
+    pairs = list(pairs)
+    words = {text: content_words(text) for text in dict.fromkeys(text for pair in pairs for text in pair)}
+    return [len(words[claim] & words[evidence])/len(words[claim]) if words[claim] else 1.0 for claim, evidence in pairs]
 
 # %% ../../nbs/03_text/00_words.ipynb #c7
 MONTHS = tuple('January February March April May June July August September October November December'.split())

@@ -29,7 +29,6 @@ from ..models.store import Store, StoreChoice
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
-    TINY_SOURCE,
     Source,
     above_zero,
     context_of,
@@ -38,6 +37,7 @@ from factlab.models.transformers_backend import (
     pick_device,
     pick_dtype,
     quiet,
+    tiny_tokenizer,
 )
 from ..text.sentences import sentence_chunks
 from .tiny_verifier import CLAIM_TOKENS, DECISION, NLI_LABELS, SentenceVerifier, TinyVerifier, read_decision
@@ -198,13 +198,15 @@ def halves(
 
 # %% ../../nbs/08_verification/01_nli.ipynb #c22
 def token_pieces(
-    tokenizer,  # of transformers, a fast one
+    tokenizer,  # a fast one of transformers, or a Tokenizer of tokenizers
     claim: str,
     max_tokens: int,  # of a piece
 ) -> list[str]:
     "The claim, or pieces of it of at most so many tokens."
     if len(claim.encode()) <= max_tokens: return [claim]  # a token has a byte at least
-    places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
+    from tokenizers import Tokenizer
+    if isinstance(tokenizer, Tokenizer): places = tokenizer.encode(claim, add_special_tokens=False).offsets
+    else: places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
     cuts = [(places[start][0], places[min(start + max_tokens, len(places)) - 1][1]) for start in range(0, len(places), max_tokens)]
     return [piece for start, end in cuts if (piece := claim[start:end].strip())] or [claim]
 
@@ -556,7 +558,7 @@ def _tiny(name: str) -> Verifier:
     if evidence == 'both' and decision is None:
         raise ModelError(f'{verifier.folder} has no {DECISION}: train the verifier anew, or leave evidence=both out')
     if evidence: verifier.name = f'{verifier.name}{"&" if "?" in verifier.name else "?"}evidence={evidence}'
-    whole = InPieces(verifier, lambda: load_tokenizer('tiny', TINY_SOURCE), CLAIM_TOKENS - 8)
+    whole = InPieces(verifier, tiny_tokenizer, CLAIM_TOKENS - 8)
     return whole if decision is None else SentenceVerifier(whole, decision)
 
 # %% ../../nbs/08_verification/01_nli.ipynb #688b220a

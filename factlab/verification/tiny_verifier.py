@@ -26,7 +26,7 @@ from ..models.store import Store, StoreChoice
 from ..models.transformers_backend import TINY_SHA256, TINY_SOURCE, load_tokenizer, pick_device, pick_dtype, quiet, tiny_folder
 from ..retrieval.evidence_sentences import nearest_sentences
 from ..text.sentences import split_sentences
-from ..text.words import content_overlap
+from ..text.words import content_overlaps
 
 if TYPE_CHECKING:
 
@@ -358,7 +358,7 @@ def decision_features(
     seen = both[:len(pairs)].copy()
     seen[twice] = (seen[twice] + both[len(pairs):])/2
     verbatim = np.maximum(-np.log(1.001 - np.clip(cosine, -1, .999)) - _VERBATIM, 0)
-    overlap = np.array([content_overlap(claim, evidence) for evidence, claim in pairs])
+    overlap = np.array(content_overlaps((claim, evidence) for evidence, claim in pairs))
     return np.stack([seen[:, 0], seen[:, 2], verbatim, overlap], 1), reading
 
 # %% ../../nbs/08_verification/00_tiny_verifier.ipynb #d7

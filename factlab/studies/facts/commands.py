@@ -35,6 +35,16 @@ ABSENT = {'empty': 'empty', 'copy': 'the document itself', 'missing': 'missing',
           'failed': 'failed'}  # of a response: what is said of it
 UNEQUAL = 'responders have different numbers of responses: differences are on common requests, scores are not'
 
+def _disagreements(told) -> list[str]:  # of schema JUDGEMENTS
+    "Pairs of judges that agree on no more verdicts than two coins would."
+    import polars as pl
+    read = told.filter(pl.col('accurate').is_not_null(), ~pl.col('responder').str.starts_with('Baseline')).select('id', 'judge', 'accurate')
+    pairs = read.join(read, on='id', suffix='_other').filter(pl.col('judge') < pl.col('judge_other'))
+    counts = pairs.group_by('judge', 'judge_other').agg(same=(pl.col('accurate') == pl.col('accurate_other')).sum(), n=pl.len())
+    few = counts.filter(2*pl.col('same') <= pl.col('n')).sort('judge', 'judge_other')
+    return [f'{first} and {second} agree on {same} of {n} verdicts, no more than by chance: their mean says little'
+            for first, second, same, n in few.iter_rows()]
+
 def board_notes(study, board) -> list[str]:
     "What must be known to read the table."
     import polars as pl
@@ -51,6 +61,7 @@ def board_notes(study, board) -> list[str]:
     for judge, status, count in told.filter(pl.col('status').is_in(['unparsed', 'failed'])).group_by('judge', 'status').len().sort('judge',
         'status').iter_rows():
         notes.append(f'{count} verdicts of {judge} could not be read ({status}): they are left out, and the bounds say what they may hide')
+    notes += _disagreements(told)
     own = sorted(set(told['judge']) & set(told['responder']))
     if own: notes.append(f'{", ".join(own)} judged own answers: compare `self_preference`')
     if unranked := board.filter(pl.col('rank').is_null())['responder'].to_list(): 
@@ -94,11 +105,9 @@ def _chosen(named: list[str]) -> dict[str, str]:
 
 def _corrected(study) -> list[str]:
     "Unadjusted scores with the judges' errors taken back, which are counted on the test split of the shipped sample."
-    from dataclasses import replace
-
     from factlab.reports.reproduce import plain_table
     from factlab.studies.facts.study import without_errors
-    known = replace(study, data='facts-sample', split='test', responders=(), responses_file=None, limit=None, baselines=False)
+    known = study.beside(data='facts-sample', split='test', responders=(), responses_file=None, limit=None, baselines=False)
     table = _percent(without_errors(study, known), 'value', 'corrected', 'low', 'high', 'sensitivity', 'specificity')
     return ["\nUnadjusted scores, corrected for each judge's errors on the sample's test split (none for a judge no better than chance)",
             plain_table(table)]

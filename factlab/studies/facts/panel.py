@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TEMPLATE_NAMES', 'ELIGIBILITY_NAMES', 'Verdicts', 'BEYOND_OTHERS', 'ENOUGH', 'rate_cells_of', 'template_cells',
            'eligibility_cells', 'ranking_cells', 'answering_judgements', 'measured_preference', 'agreement_cells',
-           'panel_agreement', 'beside_printed']
+           'panel_agreement', 'beside_printed', 'rate_marks', 'ranking_marks', 'agreement_marks']
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p02
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, class_counts, com
 from ...models.interface import Model
 from ...models.store import StoreChoice
 from ...reports.exhibits import find_exhibits, headline, make_cells
+from ...reports.plots import COMPARISON
 from .judge_rates import RATE_COLUMNS, rates_of
 from .measured import eligibility_answers
 from factlab.studies.facts.study import (
@@ -242,3 +243,27 @@ def beside_printed(
     cells, exhibit = make_cells(id, measured), find_exhibits([id])[0]
     said = headline(replace(exhibit, status='measured', headline=(row, column), wider=None), cells)
     return pl.concat([printed, cells]), {'from': 'published cells, and measured', 'status': 'measured', 'headline': said}
+
+# %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #pz4
+def rate_marks(measured: Sequence[Mapping]) -> pl.DataFrame:  # COMPARISON
+    "Macro-F1 of judges and rivals, of `template_cells` or `eligibility_cells`."
+    return _marks([cell | {'panel': '', 'series': ''} for cell in measured if cell['column'] == RATE_COLUMNS[0]])
+
+def ranking_marks(measured: Sequence[Mapping]) -> pl.DataFrame:  # COMPARISON
+    "Scores of responders by split and judge, and their average, of `ranking_cells`."
+    found = []
+    for cell in measured:
+        split, _, judge = cell['column'].removesuffix(' (%)').partition(' ')
+        if cell['column'] == 'Average (%)': found.append(cell | {'panel': 'average', 'series': 'average'})
+        elif judge and cell['column'] == f'{split} {judge} (%)': found.append(cell | {'panel': split, 'series': judge})
+    return _marks(found)
+
+def agreement_marks(measured: Sequence[Mapping]) -> pl.DataFrame:  # COMPARISON
+    "Cohen's κ of pairs of judges, of `panel_agreement`."
+    return _marks([cell | {'panel': '', 'series': ''} for cell in measured if cell['column'] == 'κ'])
+
+def _marks(cells: Sequence[Mapping]) -> pl.DataFrame:
+    "A cell with the same row, panel and series as one before it is left out."
+    once = {(cell['row'], cell['panel'], cell['series']): cell for cell in reversed(cells)}
+    return COMPARISON.frame([{name: cell.get(name) for name in COMPARISON.columns} | {'n': cell['n'] and int(cell['n'])}
+                             for cell in reversed(once.values())])

@@ -19,6 +19,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
+from ...grounding.embedded_judge import SentenceJudge
 from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import (
     ELIGIBILITY_PROMPTS,
@@ -58,6 +59,7 @@ class FactsStudy(base.Study):
     baselines: bool = True               # responders that read nothing, beside the others
     dry: bool = False                    # count calls and tokens, ask nothing
     stand_ins: dict[str, DryRun] = field(default_factory=dict, init=False, repr=False, compare=False)
+    offline: dict[str, SentenceJudge] = field(default_factory=dict, init=False, repr=False, compare=False)  # with what they have read
     examples: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)  # their answers, by label
 
     MINIMUM = {**base.Study.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}
@@ -83,6 +85,17 @@ class FactsStudy(base.Study):
         if name not in self.stand_ins: self.stand_ins[name] = DryRun(super().model(name), self.examples)
         self.examples |= {'grounding/respond': 'It is in the document.'} | base.example_answers_of(prompts)
         return self.stand_ins[name]
+
+    def beside(self, **changes) -> 'FactsStudy':
+        "The study with other settings, which shares what its judges have read, and the counts of a dry run."
+        other = replace(self, **changes)
+        other.stand_ins, other.examples, other.offline = self.stand_ins, self.examples, self.offline
+        return other
+
+    def offline_judge(self, name: str, template: str) -> SentenceJudge:
+        "An offline judge, which reads each sentence once whatever its templates and splits."
+        if name not in self.offline: self.offline[name] = replace(load_grounding_judge(name, template), known={})
+        return replace(self.offline[name], by=DECIDED_BY[template])
 
     def paper_prompts(self) -> dict[str, Prompt]:
         return self.once(('paper prompts',), lambda: read_paper_prompts(get('facts', 'evaluation_prompts.csv')))
@@ -158,7 +171,7 @@ def _from_file(study: FactsStudy, requests: pl.DataFrame) -> pl.DataFrame:
     try: return read_responses(study.responses_file, requests)
     except DataError as joined:
         try: own = read_responses(study.responses_file)
-        except DataError: raise joined from None
+        except DataError as alone: raise DataError(f'{joined}. Without the data set: {alone}') from None
     study.used['data'] = {'rows': own.height, 'requests': own['request_id'].n_unique(), 'digest': fingerprint(requests_of(own)),
                           'own_documents': True}
     return read_responses(study.responses_file, requests_of(own))  # again, with a row for what a responder did not answer
@@ -202,7 +215,7 @@ def all_judgements(
 
 def _offline(study: FactsStudy, name: str, template: str) -> pl.DataFrame:
     "Verdicts of an offline judge; in a dry run only its name."
-    judge = load_grounding_judge(name, template)
+    judge = study.offline_judge(name, template)
     study.used.setdefault('embedded', {})[name] = {'fitted_on': judge.decision.fitted_on}
     rows = responses(study)
     return judge_responses(rows.head(0) if study.dry else rows, judge, None, study.store, judge=name)
@@ -222,9 +235,7 @@ def development_of(
     "Where templates are chosen: the development split of the same data if it is labelled there, else of the shipped sample."
     rows = None if _is_request_file(study.data) else load(study.data)
     labelled = rows is not None and {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
-    made = replace(study, data=study.data if labelled else 'facts-sample', split='dev', responders=(), responses_file=None, baselines=False)
-    made.stand_ins, made.examples = study.stand_ins, study.examples  # of one dry run
-    return made
+    return study.beside(data=study.data if labelled else 'facts-sample', split='dev', responders=(), responses_file=None, baselines=False)
 
 def template_scores(
     study: FactsStudy,
