@@ -202,6 +202,10 @@ class ScoreSums:
         part, whole = (yes, every - open_) if unread is None else (yes + unread*open_, every)
         return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
 
+    @cached_property
+    def drawn_values(self) -> dict[str, np.ndarray]:  # by score: [resamples, responders, judges]
+        return {score: self.values(score, self.drawn) for score in SCORE_NAMES}
+
     def only(self, kept: np.ndarray) -> 'ScoreSums':  # Boolean [requests]
         "The same of some requests."
         return ScoreSums(tuple(np.array(self.requests)[kept]), self.responders, self.judges, self.sums[kept], self.resamples, self.seed)
@@ -234,7 +238,7 @@ def _score_row(sums: ScoreSums, score: str, i: int, judge: int|None, level: floa
     value = float(pick(sums.values(score)))
     counted = sums.sums[:, i, :, 4].max(-1) if judge is None else sums.sums[:, i, judge, 4]
     n = int(counted.sum())
-    low, high = _bounds(pick(sums.values(score, sums.drawn)), value, int((counted > 0).sum()), level)
+    low, high = _bounds(pick(sums.drawn_values[score]), value, int((counted > 0).sum()), level)
     numbers = {'value': value, 'plus_minus': float(paper_half_width(value, n, level)),
                'lowest': float(pick(sums.values(score, unread=0))), 'highest': float(pick(sums.values(score, unread=1)))}
     name = sums.judges[judge] if judge is not None else EVERY_JUDGE
@@ -331,7 +335,7 @@ def leaderboard(
     sums = ScoreSums.of(judgements, eligibilities, splits, resamples=resamples, seed=seed)
     values = sums.values(score)
     read = np.isfinite(values).all(1)  # the others have no rank
-    place = _ranked(np.array(sums.responders)[read].tolist(), values[read], sums.values(score, sums.drawn)[:, read], ties, level)
+    place = _ranked(np.array(sums.responders)[read].tolist(), values[read], sums.drawn_values[score][:, read], ties, level)
     main = table.filter(pl.col('score') == score).rename({'value': 'final'})
     before = table.filter(pl.col('score') == SCORE_NAMES[0]).select('responder', unadjusted='value')
     board = main.drop('undecided', 'own', 'judge', 'score').join(place, on='responder', how='left').join(before, on='responder')

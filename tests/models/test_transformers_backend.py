@@ -373,3 +373,15 @@ def test_a_model_may_be_spread_by_accelerate(tiny, weights):
     try: assert choose_cache(model, range(3, 19)) is PlainCache
     finally: del model.hf_device_map
     with pytest.raises(UsageError, match='device_map'): load_model('tiny?device_map=everywhere')
+
+
+def test_a_torch_for_processors_alone_is_known_without_loading_it(monkeypatch):
+    import sys
+
+    import torch
+
+    from factlab.models.transformers_backend import _for_processors_alone, pick_device
+    assert _for_processors_alone() == (torch.version.cuda is None and torch.version.hip is None and sys.platform != 'darwin')
+    asked = pick_device('auto')
+    monkeypatch.delitem(sys.modules, 'torch')
+    if _for_processors_alone(): assert pick_device('auto') == asked == 'cpu' and 'torch' not in sys.modules

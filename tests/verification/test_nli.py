@@ -22,6 +22,7 @@ from factlab.verification.nli import (
     load_verifier,
     most_decided,
     read_outputs,
+    readable,
     token_batches,
     token_pieces,
     weakest_part,
@@ -153,6 +154,16 @@ def test_a_verifier_that_refuses_long_claims_gets_them_in_pieces():
     claims = ['owls '*5_000, 'owls '*300 + 'drive lorries' + ' at night'*300, 'owls hunt', '世界 '*400, '\ud800'*200, 'x'*3_000]
     for _ in range(2): assert verifier.probabilities([('evidence', claim) for claim in claims]).argmax(1).tolist() == [0, 2, 0, 0, 0, 0]
     assert loaded == [1]  # reading it from the disk takes longer than verifying the claim
+
+
+def test_the_bare_tokenizer_divides_claims_as_that_of_transformers_does():
+    from hostile_texts import hostile
+
+    from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer, tiny_tokenizer
+    slow = load_tokenizer('tiny', TINY_SOURCE)
+    long = [readable(text) for text in [*hostile(), '世界 '*400, 'x'*3_000, sentence(np.random.default_rng(4), 300)]]
+    assert max(len(text) for text in long) > 1_000
+    for text in long: assert token_pieces(tiny_tokenizer(), text, 20) == token_pieces(slow, text, 20), text[:80]
 
 
 def test_two_outputs(tmp_path):
