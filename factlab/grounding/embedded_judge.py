@@ -30,6 +30,7 @@ from ..models.interface import Model
 from ..models.store import StoreChoice
 from ..models.transformers_backend import pick_device, pick_dtype
 from ..retrieval.evidence_sentences import with_predecessors
+from ..runs.identity import NO_PREDICTION
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
 from ..verification.nli import Verifier, load_verifier
@@ -210,19 +211,20 @@ def fit_grounding_decision(
     return fit_reader(rows, lambda pairs: read_sentences(pairs, verifier, encoder, store),
                       {'verifier': verifier.identity, 'encoder': encoder.identity}, strength)
 
-# %% ../../nbs/10_grounding/03_embedded_judge.ipynb #75036678
+# %% ../../nbs/10_grounding/03_embedded_judge.ipynb #schema03
 SENTENCE_SCORES = Schema('sentence scores', {'id': pl.String, 'number': pl.Int64, 'sentence': pl.String, 'label': pl.String,
     'score': pl.Float64,    # null where there is nothing to support
     'cosine': pl.Float64,   # similarity to the nearest sentence of the document
     'excerpt': pl.String})
 
+# %% ../../nbs/10_grounding/03_embedded_judge.ipynb #75036678
 @dataclass(frozen=True)
 class SentenceJudge:
     "Judges grounding sentence by sentence, by features of each beside its document. What is seen of a sentence, a subclass says."
     decision: GroundingDecision
     by: Literal['responses', 'sentences'] = 'responses'  # whose threshold decides a verdict
     # what was seen of pairs, where a judge is to read each pair once, whatever it is asked to judge
-    known: dict[tuple[str, str], tuple]|None = field(default=None, repr=False, compare=False, kw_only=True)
+    known: dict[tuple[str, str], tuple]|None = field(default=None, repr=False, compare=False, kw_only=True, metadata=NO_PREDICTION)
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = GROUNDING

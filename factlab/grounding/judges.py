@@ -205,9 +205,8 @@ class GroundingJudge:
     def _at_once(self, rows: pl.DataFrame, model: Model, how: dict) -> tuple[list[tuple], list[list[Response]]]:
         responses = ask_prompt(self.template.prompt, [self._values(row) for row in rows.iter_rows(named=True)], model, **how)
         examples = {each['sentence'] for each in json_objects(self.template.prompt.user)[0] if isinstance(each.get('sentence'), str)}
-        states = [_without_examples(read_response(response, self.template.read), examples, text)
-                  for response, text in zip(responses, rows['response'], strict=True)]
-        return states, [[response] for response in responses]
+        return [_without_examples(read_response(response, self.template.read), examples, text)
+                for response, text in zip(responses, rows['response'], strict=True)], [[response] for response in responses]
 
     def _by_sentence(self, rows: pl.DataFrame, model: Model, how: dict) -> tuple[list[tuple], list[list[Response]]]:
         "All sentences of all responses in one batch."

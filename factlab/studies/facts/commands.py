@@ -41,9 +41,8 @@ def _disagreements(told) -> list[str]:  # of schema JUDGEMENTS
     read = told.filter(pl.col('accurate').is_not_null(), ~pl.col('responder').str.starts_with('Baseline')).select('id', 'judge', 'accurate')
     pairs = read.join(read, on='id', suffix='_other').filter(pl.col('judge') < pl.col('judge_other'))
     counts = pairs.group_by('judge', 'judge_other').agg(same=(pl.col('accurate') == pl.col('accurate_other')).sum(), n=pl.len())
-    few = counts.filter(2*pl.col('same') <= pl.col('n')).sort('judge', 'judge_other')
     return [f'{first} and {second} agree on {same} of {n} verdicts, no more than by chance: their mean says little'
-            for first, second, same, n in few.iter_rows()]
+            for first, second, same, n in counts.sort('judge', 'judge_other').iter_rows() if 2*same <= n]
 
 def board_notes(study, board) -> list[str]:
     "What must be known to read the table."
@@ -106,8 +105,8 @@ def _chosen(named: list[str]) -> dict[str, str]:
 def _corrected(study) -> list[str]:
     "Unadjusted scores with the judges' errors taken back, which are counted on the test split of the shipped sample."
     from factlab.reports.reproduce import plain_table
-    from factlab.studies.facts.study import without_errors
-    known = study.beside(data='facts-sample', split='test', responders=(), responses_file=None, limit=None, baselines=False)
+    from factlab.studies.facts.study import study_beside, without_errors
+    known = study_beside(study, data='facts-sample', split='test', responders=(), responses_file=None, limit=None, baselines=False)
     table = _percent(without_errors(study, known), 'value', 'corrected', 'low', 'high', 'sensitivity', 'specificity')
     return ["\nUnadjusted scores, corrected for each judge's errors on the sample's test split (none for a judge no better than chance)",
             plain_table(table)]

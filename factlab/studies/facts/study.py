@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'request_splits', 'responses', 'templates_of',
-           'all_judgements', 'gold', 'development_of', 'template_scores', 'judgements', 'eligibilities', 'study_scores',
-           'study_leaderboard', 'estimate', 'judge_pairs', 'own_preference', 'without_errors', 'planted_order']
+           'all_judgements', 'gold', 'study_beside', 'development_of', 'template_scores', 'judgements', 'eligibilities',
+           'study_scores', 'study_leaderboard', 'estimate', 'judge_pairs', 'own_preference', 'without_errors',
+           'planted_order']
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,6 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
-from ...grounding.embedded_judge import SentenceJudge
 from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import (
     ELIGIBILITY_PROMPTS,
@@ -59,7 +59,6 @@ class FactsStudy(base.Study):
     baselines: bool = True               # responders that read nothing, beside the others
     dry: bool = False                    # count calls and tokens, ask nothing
     stand_ins: dict[str, DryRun] = field(default_factory=dict, init=False, repr=False, compare=False)
-    offline: dict[str, SentenceJudge] = field(default_factory=dict, init=False, repr=False, compare=False)  # with what they have read
     examples: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)  # their answers, by label
 
     MINIMUM = {**base.Study.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}
@@ -85,17 +84,6 @@ class FactsStudy(base.Study):
         if name not in self.stand_ins: self.stand_ins[name] = DryRun(super().model(name), self.examples)
         self.examples |= {'grounding/respond': 'It is in the document.'} | base.example_answers_of(prompts)
         return self.stand_ins[name]
-
-    def beside(self, **changes) -> 'FactsStudy':
-        "The study with other settings, which shares what its judges have read, and the counts of a dry run."
-        other = replace(self, **changes)
-        other.stand_ins, other.examples, other.offline = self.stand_ins, self.examples, self.offline
-        return other
-
-    def offline_judge(self, name: str, template: str) -> SentenceJudge:
-        "An offline judge, which reads each sentence once whatever its templates and splits."
-        if name not in self.offline: self.offline[name] = replace(load_grounding_judge(name, template), known={})
-        return replace(self.offline[name], by=DECIDED_BY[template])
 
     def paper_prompts(self) -> dict[str, Prompt]:
         return self.once(('paper prompts',), lambda: read_paper_prompts(get('facts', 'evaluation_prompts.csv')))
@@ -215,7 +203,8 @@ def all_judgements(
 
 def _offline(study: FactsStudy, name: str, template: str) -> pl.DataFrame:
     "Verdicts of an offline judge; in a dry run only its name."
-    judge = study.offline_judge(name, template)
+    reader = study.once(('offline judge', name), lambda: replace(load_grounding_judge(name, template), known={}))
+    judge = replace(reader, by=DECIDED_BY[template])  # which reads each sentence once, whatever the templates and splits
     study.used.setdefault('embedded', {})[name] = {'fitted_on': judge.decision.fitted_on}
     rows = responses(study)
     return judge_responses(rows.head(0) if study.dry else rows, judge, None, study.store, judge=name)
@@ -229,13 +218,21 @@ def gold(
     if study.responders or study.responses_file or not {'accurate', 'eligible', 'document_id'} <= set(rows.columns): return None
     return rows.select('id', 'accurate', 'eligible', request_id='document_id')
 
+def study_beside(study: FactsStudy, **changes) -> FactsStudy:
+    "The study with other settings; what its offline judges have read, and the counts of a dry run, are shared."
+    other = replace(study, **changes)
+    other.stand_ins, other.examples = study.stand_ins, study.examples
+    other._memo |= {key: judge for key, judge in study._memo.items() if key[0] == 'offline judge'}
+    return other
+
 def development_of(
     study: FactsStudy,
 ) -> FactsStudy:  # the same judges and templates, as many requests
     "Where templates are chosen: the development split of the same data if it is labelled there, else of the shipped sample."
     rows = None if _is_request_file(study.data) else load(study.data)
     labelled = rows is not None and {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
-    return study.beside(data=study.data if labelled else 'facts-sample', split='dev', responders=(), responses_file=None, baselines=False)
+    return study_beside(study, data=study.data if labelled else 'facts-sample', split='dev', responders=(), responses_file=None,
+                        baselines=False)
 
 def template_scores(
     study: FactsStudy,

@@ -6,7 +6,7 @@ import sys
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.models.transformers_backend import _for_processors_alone
-from factlab.studies.facts.study import FactsStudy
+from factlab.studies.facts.study import FactsStudy, study_beside
 from factlab.verification.tiny_verifier import TinyVerifier
 
 AGAIN = '''
@@ -39,13 +39,11 @@ def test_judges_of_a_study_read_each_pair_once(monkeypatch):
     monkeypatch.setattr(TinyVerifier, 'probabilities', lambda self, pairs, store=None: asked.append(len(pairs)) or real(self, pairs, store))
     def study(): return FactsStudy(judges=['embedded', 'words'], templates=['response', 'span'], split='dev', limit=1, eligibility='none')
     shared = study()
-    found = [shared.judgements(), shared.beside(templates=['span']).judgements()]
+    found = [shared.judgements(), study_beside(shared, templates=['span']).judgements()]
     assert len([size for size in asked if size]) == 1
     alone = []
     for template in ('response', 'span'):
-        one = study().beside(templates=[template])
-        one.offline = {}
-        alone.append(one.judgements())
+        alone.append(study_beside(study(), templates=[template]).judgements())
     assert found[1].equals(alone[1])
     chosen = found[0].select('judge', 'template').unique()
     each = {name: frame for frame in alone for name in frame['template'].unique()}
