@@ -132,6 +132,17 @@ def test_choices_are_scored_token_by_token(serve, tmp_path):
     paths = [line['path'] for line in asked(tmp_path/'env')]
     assert paths.count('/v1/chat/completions') == 1 and paths.count('/v1/completions') == 6  # once to verify
 
+@pytest.mark.parametrize('named', ['', '&server=mine', '&revision=of-june', '&neutral=send'])
+def test_a_vllm_server_that_the_user_has_named_scores_choices_by_tokens_too(serve, tmp_path, monkeypatch, named):
+    "Its prompts' log-probabilities would be whole prefills, and end the engine of vLLM's CPU build where adapters are allowed."
+    own = serve()
+    answers(own, [question('Hello')])
+    monkeypatch.setenv('KEY_OF_THE_SERVER', own.group.fleet.servers[0].key)
+    other = load_model(f'openai:factlab?base_url={own.group.fleet.servers[0].url}/v1&env=KEY_OF_THE_SERVER{named}')
+    found = answers(other, [question('Is it so?', choices=('Yes', 'No way'))])
+    assert found[0].meta['scored'] == 'tokens' and found[0].choice_logprobs == pytest.approx([score('Yes'), score('No') + score('way')])
+    assert not [line for line in asked(tmp_path/'env') if 'prompt_logprobs' in line['body']]
+
 def test_models_that_differ_in_their_adapter_share_servers(serve, tmp_path):
     one, two = serve({'adapter': 'extractor'}, name='serve:one'), serve({'adapter': 'extractor', 'concurrency': '3'}, name='serve:two')
     assert answers(one, [question('one')])[0].ok and answers(two, [question('two')])[0].ok
