@@ -183,7 +183,7 @@ def main() -> int:
         checks.append((what, scored <= 0.05 and moved > 0.5))
     held, left = inside['gigabytes']
     what = f'vllm: the next model frees the one before; closed, {held:.1f} GB become {left:.1f}'
-    checks.append((what, inside['freed'] and left < held - 1))
+    checks.append((what, inside['freed'] and left < held - 0.5))  # the weights alone are that much
     what = f'serve: one start for all, answered after {served["seconds"]:.0f} s, and nothing is left'
     checks.append((what, served['starts'] == 1 and served['gone']))
     for what, passed in checks: print('ok    ' if passed else 'FAILED', what)
