@@ -11,7 +11,7 @@ import os
 import sys
 
 from .output import add_command
-from ..core.core import UsageError
+from ..core.core import MODEL_NAMES, UsageError
 
 # %% ../../nbs/19_cli/04_reproduce.ipynb #c4
 def _parameter(text: str) -> tuple[str, object]:
@@ -138,7 +138,7 @@ def add_reproduce(commands) -> None:
     add('--tour', action='store_true',
         help='a tour in minutes (`make reproduce`): what is exact, and part of what is measured, on few rows, into figures/tour')
     add('--stale', action='store_true', help="run nothing; name the results that today's code did not make")
-    add('--model', nargs='+', action='extend', metavar='M', help='models, one column each: tiny, hf:…, vllm:…, openai:…?base_url=…')
+    add('--model', nargs='+', action='extend', metavar='M', help=f'models, one column each: {MODEL_NAMES}')
     add('--judge', metavar='J', help='offline (the default, which asks no model), or a model')
     add('--data', metavar='D',
         help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')
@@ -148,7 +148,8 @@ def add_reproduce(commands) -> None:
     add('--classifier', metavar='C',
         help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
     add('--verifier', metavar='V', 
-        help='of claims: tiny (the trained one), nli:MODEL, seq2seq:MODEL?form=F, cosine, prompt:MODEL, asked:FORM:MODEL, align:VERIFIER')
+        help='of claims: tiny (the trained one), nli:MODEL, seq2seq:MODEL?form=F, cosine, align:VERIFIER, or a model that is '
+             'asked: prompt:MODEL, asked:FORM:MODEL')
     add('--no-retry', '--no-repair', dest='retry_unparsed', action='store_false', default=None,
         help='leave what cannot be read unparsed, as the papers do; do not ask a second time')
     add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',

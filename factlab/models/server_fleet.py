@@ -264,10 +264,10 @@ class FleetBatch(_Losses):
         async with self.session_of(number) as session:
             workers = [asyncio.create_task(_worker(self, number, session)) for _ in range(min(concurrency, max(1, self.desk.open)))]
             watch = asyncio.create_task(_watch(self, number))
+            all_answered: asyncio.Future = asyncio.gather(*workers)
             try:
-                either: set[asyncio.Future] = {asyncio.gather(*workers), watch}
-                done, _ = await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait({all_answered, watch}, return_when=asyncio.FIRST_COMPLETED)
                 for task in done: task.result()
             finally:
                 for task in (*workers, watch): task.cancel()
-                await asyncio.gather(*workers, watch, return_exceptions=True)
+                await asyncio.gather(*workers, watch, all_answered, return_exceptions=True)

@@ -122,4 +122,4 @@ class TokenEndpoint(Endpoint):
 
     def _settle(self) -> None:
         super()._settle()
-        if self.scores_tokens is None: self.scores_tokens = 'root' in self.identity  # as vLLM alone tells
+        if self.scores_tokens is None: self.scores_tokens = self.runs_vllm

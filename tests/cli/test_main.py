@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from factlab.cli.main import main
-from factlab.core.core import home_dir
+from factlab.core.core import MODEL_NAMES, home_dir
 from factlab.localization.methods import prompt_set
-from factlab.models.interface import ScriptedModel
+from factlab.models.interface import BACKENDS, ScriptedModel
 from factlab.runs.runs import make_run
 
 BIN = Path(sys.executable).parent
@@ -85,6 +85,14 @@ def test_help_names_every_command(capsys):
     options = ('--paper', '--model', '--judge', '--data', '--limit', '--seed', '--prompts', '--out', '--jobs', '--dry-run')
     assert code == 0 and all(option in output for option in options)
     assert say(capsys, '--version')[1].startswith('factlab ')
+
+
+@pytest.mark.parametrize('command', ['reproduce', 'verify', 'facts', 'build oasis', 'build fhsum', 'oasis submission'])
+def test_help_names_a_model_of_every_backend(capsys, command):
+    output = ' '.join(say(capsys, *command.split(), '--help')[1].split())
+    assert MODEL_NAMES in output
+    ours = {name for name, where in BACKENDS.items() if where.startswith('factlab.')}
+    assert {name.partition(':')[0] for name in MODEL_NAMES.split(', ')} == ours
 
 
 @pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'],

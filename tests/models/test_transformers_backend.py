@@ -385,3 +385,18 @@ def test_a_torch_for_processors_alone_is_known_without_loading_it(monkeypatch):
     asked = pick_device('auto')
     monkeypatch.delitem(sys.modules, 'torch')
     if _for_processors_alone(): assert pick_device('auto') == asked == 'cpu' and 'torch' not in sys.modules
+
+
+@pytest.mark.parametrize('device, free, expected', [('cuda', 2**36, 2**35//1440), ('cuda', 0, 1024), ('cpu', 2**36, 65536)])
+def test_a_batch_on_a_gpu_has_what_is_free_there(monkeypatch, device, free, expected):
+    "65,536 tokens are the most for a processor alone."
+    from types import SimpleNamespace
+
+    import torch
+
+    from factlab.models.decoding import memory_budget
+    config = SimpleNamespace(num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3, head_dim=4, hidden_size=36)
+    config.get_text_config = lambda: config
+    monkeypatch.setattr(torch.cuda, 'mem_get_info', lambda device: (free, 2**37))
+    model = SimpleNamespace(config=config, dtype=torch.bfloat16, device=SimpleNamespace(type=device))
+    assert memory_budget(model) == expected

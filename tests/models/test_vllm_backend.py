@@ -139,3 +139,49 @@ def test_the_length_that_fits_is_known_when_the_engine_runs(model):
     assert load_vllm('vllm:tiny?max_model_len=auto', 'tiny', {'max_model_len': 'auto'}).options['max_model_len'] == -1
     with pytest.raises(UsageError, match='serve:tiny.replicas=2'): load_vllm('vllm:tiny', 'tiny', {'data_parallel_size': '2'})
     with pytest.raises(UsageError, match='hf_overrides'): load_vllm('vllm:tiny', 'tiny', {'hf_overrides': '[1]'})
+
+@pytest.fixture
+def started(monkeypatch):
+    "What engines were started with, in order, and those that were shut down."
+    known = SimpleNamespace(options=[], ended=[])
+    class LLM:
+        def __init__(self, **options):
+            known.options.append(options)
+            core = SimpleNamespace(shutdown=lambda: known.ended.append(options['model']))
+            self.llm_engine = SimpleNamespace(engine_core=core)
+    monkeypatch.setitem(sys.modules, 'vllm', SimpleNamespace(LLM=LLM))
+    made = []
+    def load(name, **options):
+        model = load_vllm(f'vllm:{name}', name, {'dtype': 'float32', **options})
+        model._find = lambda: Source(f'/{name}', None, f'folder:{name}', {'max_position_embeddings': 4096})
+        made.append(model)
+        return model
+    known.load = load
+    yield known
+    for model in made: model.close()
+
+def test_the_next_engine_ends_the_one_before_unless_both_have_their_part(started):
+    one, two = started.load('one'), started.load('two')
+    first = one.llm
+    assert one.llm is first and two.llm is not first and started.ended == ['/one']  # a list of models needs memory for one
+    halves = [started.load(name, gpu_memory_utilization='0.4') for name in ('three', 'four')]
+    engines = [model.llm for model in halves]
+    assert started.ended == ['/one', '/two'] and [model.llm for model in halves] == engines
+    assert one.llm is not first and started.ended == ['/one', '/two', '/three', '/four']  # closed, it may be asked again
+
+def test_options_reach_the_engine(started):
+    given = {'max_model_len': 'auto', 'kv_cache_dtype': 'fp8', 'hf_overrides': '{"rope_theta": 5}', 'tensor_parallel_size': '2'}
+    _ = started.load('one', adapter='extractor', **given).llm
+    told = started.options[0]
+    assert told['enable_lora'] and told['max_lora_rank'] >= 8 and told['trust_remote_code'] is False
+    assert (told['max_model_len'], told['kv_cache_dtype']) == (-1, 'fp8')
+    assert (told['hf_overrides'], told['tensor_parallel_size']) == ({'rope_theta': 5}, 2)
+
+def test_an_engine_is_asked_for_whole_answers_only(model, monkeypatch):
+    kinds = SimpleNamespace(RequestOutputKind=SimpleNamespace(FINAL_ONLY='final only'))
+    monkeypatch.setitem(sys.modules, 'vllm.sampling_params', kinds)
+    seen, add = [], model._llm.llm_engine.add_request
+    def add_request(name, prompt, fields, **more): seen.append(fields); add(name, prompt, fields, **more)
+    model._llm.llm_engine.add_request = add_request
+    answers(model, [question(number) for number in range(3)])
+    assert [fields.output_kind for fields in seen] == ['final only']*3
