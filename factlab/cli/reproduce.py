@@ -138,7 +138,8 @@ def add_reproduce(commands) -> None:
     add('--tour', action='store_true',
         help='a tour in minutes (`make reproduce`): what is exact, and part of what is measured, on few rows, into figures/tour')
     add('--stale', action='store_true', help="run nothing; name the results that today's code did not make")
-    add('--model', nargs='+', action='extend', metavar='M', help='models, one column each: tiny, hf:…, vllm:…, openai:…?base_url=…')
+    add('--model', nargs='+', action='extend', metavar='M',
+        help='models, one column each: tiny, hf:…, vllm:…, serve:…, ray:…, openai:…?base_url=…')
     add('--judge', metavar='J', help='offline (the default, which asks no model), or a model')
     add('--data', metavar='D',
         help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')
