@@ -109,6 +109,7 @@ def tour() -> None:
 
 BENCHES = {  # sizes at which nothing is timed well
     'categoriser': 'max_cases: 40\nask: 0',
+    'claims_memory': 'sizes: [200, 400]\npassages: 200',
     'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
     'killed_server': 'load: 12\nnew_tokens: 8',
     'injection': 'summaries: 60\nentities: 300',

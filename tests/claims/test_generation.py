@@ -100,6 +100,16 @@ def test_shares_count_items_and_not_faults():
     assert kept['names'] == kept['subject'] == kept['dates'] == 3 and kept['words'] == 5 and set(shares['n']) == {5}
 
 
+def test_parsed_claims_of_few_items_are_held_together(monkeypatch):
+    from factlab.claims import rules
+    frame = OASIS.frame([GOOD | {'id': str(n), 'falsified': 'They are not in Oslo in 1900.' if n % 2 else GOOD['falsified']}
+                         for n in range(5)])
+    whole, read, sizes = check_items(frame), rules.read_all, []
+    monkeypatch.setattr(rules, 'ITEMS_AT_ONCE', 2)
+    monkeypatch.setattr(rules, 'read_all', lambda claims: sizes.append(len(found := read(claims))) or found)
+    assert check_items(frame).equals(whole) and whole.height and len(sizes) == 3
+
+
 def test_quantities_in_either_spelling_are_equal():
     assert quantities('nine of 21,000 in the 2nd') == quantities('9 of 21000 in the second')
     assert quantities('in May 1999') != quantities('it may 1999')

@@ -23,6 +23,7 @@ from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
     EVIDENCE,
     TEXT_VERDICTS,
+    ClaimsInParts,
     TextClaims,
     evaluate_all,
     evaluate_incrementally,
@@ -195,6 +196,55 @@ def test_verdicts_of_texts_alone():
     left = brief.claims.filter(pl.col('verdict').is_null())
     assert left['claim'].to_list() == ['Zeppelins hover over otters.'] and left['label'].item() is None and left['score'].item() is None
     assert 'not all looked at' in verdict_report(brief) and 'not settled' in verdict_report(brief)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=12), WEIGHTS, st.sampled_from([.3, .5, 1]),
+       st.integers(1, 10), st.integers(0, 99))
+@settings(deadline=None, max_examples=40)
+def test_texts_have_the_same_verdicts_when_their_claims_come_in_parts(texts, weights, share, size, seed):
+    claims, evidence = drawn_lists([0, 1, *[8]*8], seed)
+    of = TextClaims(np.repeat(np.arange(len(texts)), list(map(len, texts))), np.concatenate(texts), share)
+    verified = algorithm1(labels_of(evaluate_all(claims, evidence, Drawn(weights), False).probabilities))[0]
+    needed, found = ClaimsInParts(of, 10), []
+    for start in range(0, 10, size):
+        needed.start = start
+        found.append(verify_claims(claims[start:start + size], evidence[start:start + size], Drawn(weights), store=False,
+                                   text_claims=needed))
+    said, settled = (np.concatenate([getattr(part, name) for part in found]) for name in ('verified', 'settled'))
+    assert (said[settled] == verified[settled]).all()
+    for rows in texts:
+        needs, sure = share*len(rows) - 1e-9, sum(said[row] and settled[row] for row in rows)
+        possible = sum(said[row] or not settled[row] for row in rows)
+        assert (sure >= needs) == (sum(verified[rows]) >= needs) and (sure >= needs or possible < needs)
+
+
+def test_claims_in_parts_give_the_same_frames(monkeypatch, tmp_path):
+    from factlab.verification import pipeline
+    generator = random.Random(0)
+    words = ['owls', 'otters', 'rivers', 'night', 'bridge', 'swim', 'trams', 'fish', 'hunt']
+    texts = pl.DataFrame({'id': [f't{at}' for at in range(12)], 'text': [' '.join(f'{" ".join(generator.choices(words, k=3)).capitalize()}.'
+        for _ in range(4)) for _ in range(12)]})
+    held = []
+    class Looked(Drawn):
+        def probabilities(self, pairs, store=None): held.append(len({claim for _, claim in pairs})); return super().probabilities(pairs)
+    for method in ('algorithm1', 'net'):
+        options = BY_WORDS | dict(method=method)
+        whole, stopped = (verify_texts(texts, WORLD, **options | dict(verifier=Drawn()), stop_at_text_verdict=stop)
+                          for stop in (False, True))
+        held.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, 'CLAIMS_AT_ONCE', 7)
+            parts = verify_texts(texts, WORLD, **options | dict(verifier=Looked()))
+            none = verify_texts(texts, WORLD, **options | dict(verifier=Looked()), stop_at_text_verdict=True, evidence=False)
+            disk = verify_texts(texts, WORLD, **options | dict(verifier=Looked()), evidence=tmp_path/method)
+        assert max(held) <= 7 < whole.claims['claim'].n_unique()
+        assert parts.texts.equals(whole.texts) and parts.claims.equals(whole.claims) and disk.claims.equals(whole.claims)
+        same = ['text_id', 'number', 'claim', 'rank', 'passage_id', 'page', 'passage', 'score']
+        assert parts.evidence.select(same).equals(whole.evidence.select(same))
+        assert none.texts['verdict'].equals(stopped.texts['verdict']) and none.evidence.is_empty() and disk.evidence.is_empty()
+        written = pl.read_parquet(tmp_path/method/'evidence-*.parquet')
+        EVIDENCE.check(written)
+        assert len(list((tmp_path/method).iterdir())) > 1 and written.sort(same).equals(parts.evidence.sort(same))
 
 
 def test_a_killed_verification_goes_on_from_the_store(tmp_path):

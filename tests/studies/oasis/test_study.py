@@ -151,6 +151,16 @@ def test_of_a_file_the_rows_that_train_nothing(tmp_path):
     assert tasks.texts.height == 2*sample.filter(split='train').height and tasks.split == 'train: there is no other'
 
 
+def test_data_with_one_passage_a_page_say_so_in_tables_and_recalls(tmp_path):
+    from factlab.claims.training_views import NO_NEIGHBOURS
+    from factlab.studies.oasis.retrieval import about_recalls
+    alone = load_oasis_sample().head(6).with_columns(page_passages=pl.lit([], pl.List(pl.String)))
+    alone.write_parquet(tmp_path/'alone.parquet')
+    for place, said in ((str(tmp_path/'alone.parquet'), [NO_NEIGHBOURS]), ('sample', None)):
+        assert Study(data=place).about().get('notes') == said
+        assert about_recalls(['bm25'], study_task(place)).get('notes') == said
+
+
 def test_what_texts_state():
     "The claims of a factual text, and of its counterpart, by a loop over rows."
     tasks = load_tasks('sample')
