@@ -247,20 +247,20 @@ def beside_printed(
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #pz4
 def rate_marks(measured: Sequence[Mapping]) -> pl.DataFrame:  # COMPARISON
     "Macro-F1 of judges and rivals, of `template_cells` or `eligibility_cells`."
-    return _marks([cell | {'panel': '', 'series': ''} for cell in measured if cell['column'] == RATE_COLUMNS[0]])
+    return _marks([{**cell, 'panel': '', 'series': ''} for cell in measured if cell['column'] == RATE_COLUMNS[0]])
 
 def ranking_marks(measured: Sequence[Mapping]) -> pl.DataFrame:  # COMPARISON
     "Scores of responders by split and judge, and their average, of `ranking_cells`."
     found = []
     for cell in measured:
         split, _, judge = cell['column'].removesuffix(' (%)').partition(' ')
-        if cell['column'] == 'Average (%)': found.append(cell | {'panel': 'average', 'series': 'average'})
-        elif judge and cell['column'] == f'{split} {judge} (%)': found.append(cell | {'panel': split, 'series': judge})
+        if cell['column'] == 'Average (%)': found.append({**cell, 'panel': 'average', 'series': 'average'})
+        elif judge and cell['column'] == f'{split} {judge} (%)': found.append({**cell, 'panel': split, 'series': judge})
     return _marks(found)
 
 def agreement_marks(measured: Sequence[Mapping]) -> pl.DataFrame:  # COMPARISON
     "Cohen's κ of pairs of judges, of `panel_agreement`."
-    return _marks([cell | {'panel': '', 'series': ''} for cell in measured if cell['column'] == 'κ'])
+    return _marks([{**cell, 'panel': '', 'series': ''} for cell in measured if cell['column'] == 'κ'])
 
 def _marks(cells: Sequence[Mapping]) -> pl.DataFrame:
     "A cell with the same row, panel and series as one before it is left out."
