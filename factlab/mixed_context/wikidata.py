@@ -140,7 +140,7 @@ def kept_names(
     "The names that a file of lookups has, also those that are not known. Raises `DataError` for a line that is no lookup."
     return set(_kept(Path(path).expanduser()))
 
-def _line(name: str, rows: list[dict], language: str) -> str:
+def _line(name: str, rows: list[dict], language: str = 'en') -> str:
     return json.dumps({'name': name, 'rows': rows} | ({'language': language} if language != 'en' else {}), ensure_ascii=False) + '\n'
 
 # %% ../../nbs/11_mixed_context/05_wikidata.ipynb #a49f9fd6
