@@ -113,6 +113,7 @@ BENCHES = {  # sizes at which nothing is timed well
     'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
     'killed_server': 'load: 12\nnew_tokens: 8',
     'injection': 'summaries: 60\nentities: 300',
+    'mixed_context': 'limit: 3',
     'million_answers': 'answers: 2000\nclaims: 10\nwith_documents: 200\ncharacters: 500\nold_answers: 200\nlookups: 20\nrepeats: 2',
     'passages_memory': 'sizes: [500, 1000]\nword_sizes: [500, 1000]',
     'ptrue': 'questions: 8\nsampled: 1',

@@ -10,14 +10,14 @@ __all__ = ['SUPPORT', 'CONTRADICT', 'RELATIONS', 'RELATION_PROMPT', 'RELATION_TO
 
 # %% ../../nbs/11_mixed_context/07_evidence.ipynb #2794d131
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..claims.extraction import distinct_claims
 from ..core.core import UsageError
-from .knowledge import KnowledgeIndex, Mention, known_names, mentions
+from .knowledge import KnowledgeIndex, Mention, known_names, mentions, parsed_texts, whole_characters
 from .labels import FACTUAL, NON_FACTUAL, NONE
 from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
@@ -63,9 +63,10 @@ def described_entities(
 def summary_claims(
     summaries: Sequence[str],
     found: Sequence[Sequence[Mention]]|None = None,  # entities of each; None: spaCy's
+    store: StoreChoice = False,  # of what spaCy finds
 ) -> list[list[SummaryClaim]]:
     "The claims of each summary: its descriptions of entities, and its sentences without them. A blank summary has none."
-    found = mentions(summaries) if found is None else found
+    found = mentions(summaries, store=store) if found is None else found
     return [_described_claims(summary, named) for summary, named in zip(summaries, found, strict=True)]
 
 def _described_claims(summary: str, named: Sequence[Mention]) -> list[SummaryClaim]:
@@ -97,22 +98,29 @@ def _apposition(token: Any) -> _Cut|None:
     cut = (doc[start - 2].idx + len(doc[start - 2]), doc[end].idx + (after in (',', ')')) if end < len(doc) else len(doc.text))
     return f'{named[:1].upper()}{named[1:]} {_BESIDE[token.tag_]} {doc[start:end].text}.', *cut
 
-def _behind_names(doc: Any, index: KnowledgeIndex) -> list[_Cut]:
-    "The same by marks alone, behind names of a knowledge base that the parser may not know."
-    places = [Mention(at.start(), at.end(), at[0], '') for name in known_names(doc.text, index)
-              for at in re.finditer(rf'(?<!\w){re.escape(name)}(?!\w)', doc.text)]
-    return [(f'{mention.text} is {said}.', start, end + (doc.text[end:end + 1] == ','))
-            for mention, said, start, end in described_entities(doc.text, places)]
+def _appositions(texts: list[str]) -> Iterable[list[_Cut]]:
+    "The appositions of each text that is a sentence."
+    for doc in load_tagger().pipe(map(whole_characters, texts), batch_size=256):
+        yield [each for token in doc if token.dep_ == 'appos' and (each := _apposition(token))]
 
-def _claims_of(doc: Any, index: KnowledgeIndex|None) -> list[str]:
+def _behind_names(text: str, index: KnowledgeIndex) -> list[_Cut]:
+    "The same by marks alone, behind names of a knowledge base that the parser may not know."
+    places = [Mention(at.start(), at.end(), at[0], '') for name in known_names(text, index)
+              for at in re.finditer(rf'(?<!\w){re.escape(name)}(?!\w)', text)]
+    return [(f'{mention.text} is {said}.', start, end + (text[end:end + 1] == ','))
+            for mention, said, start, end in described_entities(text, places)]
+
+def _claims_of(text: str, appositions: Sequence[Sequence[Any]], index: KnowledgeIndex|None) -> list[str]:
     "The sentence without its appositions, then their claims."
-    found = [each for token in doc if token.dep_ == 'appos' and (each := _apposition(token))]
-    if index: found += [each for each in _behind_names(doc, index) if not any(start < each[2] and each[1] < end for _, start, end in found)]
+    found = [(claim, start, end) for claim, start, end in appositions]
+    named = _behind_names(text, index) if index else []
+    found += [each for each in named if not any(start < each[2] and each[1] < end for _, start, end in found)]
     rest, at = '', 0
     for _, start, end in sorted(found, key=lambda each: each[1]):
         if start < at: continue
-        rest, at = rest + doc.text[at:start], end
-    return [' '.join((rest + doc.text[at:]).split()), *[claim for claim, *_ in found]]
+        rest, at = rest + text[at:start], end
+    return [' '.join((rest + text[at:]).split()), *[claim for claim, *_ in found]]
+
 
 # %% ../../nbs/11_mixed_context/07_evidence.ipynb #10b71e08
 class AppositionExtractor:
@@ -126,12 +134,12 @@ class AppositionExtractor:
 
     def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
         "The claims of each text, in the order of the texts."
-        sentences = [split_sentences(text) for text in texts]
-        different = list(dict.fromkeys(each.encode('utf-8', 'replace').decode() for found in sentences for each in found))
-        docs = load_tagger().pipe(different, batch_size=256)
-        claims = {text: _claims_of(doc, self.index) for text, doc in zip(different, docs, strict=True)}
-        return [Parsed(distinct_claims(claim for each in found for claim in claims[each.encode('utf-8', 'replace').decode()]))
-                for found in sentences]
+        sentences = [[whole_characters(each) for each in split_sentences(text)] for text in texts]
+        different = list(dict.fromkeys(each for found in sentences for each in found))
+        appositions = parsed_texts('appositions 1', different, _appositions, store)
+        claims = {text: _claims_of(text, found, self.index) for text, found in zip(different, appositions, strict=True)}
+        return [Parsed(distinct_claims(claim for each in found for claim in claims[each])) for found in sentences]
+
 
 # %% ../../nbs/11_mixed_context/07_evidence.ipynb #b006efef
 class Piece(NamedTuple):
@@ -162,9 +170,10 @@ def claim_names(
     claims: Sequence[str],
     summaries: Sequence[str],  # that they were taken from, one for each claim
     index: KnowledgeIndex,
+    store: StoreChoice = False,  # of what spaCy finds
 ) -> list[list[str]]:  # of each claim
     "The names in claims, also those that only the summary or the knowledge base shows to be names."
-    found = mentions([*claims, *summaries])
+    found = mentions([*claims, *summaries], store=store)
     return [list(dict.fromkeys((*[each.text for each in own], *[each.text for each in shown if each.text in claim],
                                 *known_names(claim, index))))
             for claim, own, shown in zip(claims, found[:len(claims)], found[len(claims):], strict=True)]
@@ -185,15 +194,20 @@ class OpenWords(NamedTuple):
 
 def _stems(text: str) -> set[str]: return {word[:_STEM] for word in content_words(text)}
 
+def _telling_words(texts: list[str]) -> Iterable[list[tuple[str, bool]]]:
+    "The words of each text that say something, and whether each is a name or a number, or has a capital."
+    for doc in load_tagger().pipe(map(whole_characters, texts), batch_size=256):
+        yield [(token.text, token.tag_ in _NAMES or (token.i > 0 and token.text[0].isupper())) for token in doc if token.tag_ in _TELLING]
+
 def open_words(
     pairs: Sequence[tuple[str, str]],  # claim, document
+    store: StoreChoice = False,  # of what spaCy says
 ) -> list[OpenWords]:
     "What each document leaves open of its claim. Raises `ModelError` when spaCy is not installed."
     had = {document: _stems(document) for document in dict.fromkeys(document for _, document in pairs)}
-    claims = {claim: claim.encode('utf-8', 'replace').decode() for claim in dict.fromkeys(claim for claim, _ in pairs)}
-    told = {claim: [(token.text, token.tag_ in _NAMES or (token.i > 0 and token.text[0].isupper())) for token in doc
-                    if token.tag_ in _TELLING and _stems(token.text)]
-            for claim, doc in zip(claims, load_tagger().pipe(claims.values(), batch_size=256), strict=True)}
+    claims = list(dict.fromkeys(claim for claim, _ in pairs))
+    told = {claim: [(word, named) for word, named in found if _stems(word)]
+            for claim, found in zip(claims, parsed_texts('telling words 1', claims, _telling_words, store), strict=True)}
     new = [[(word, named) for word, named in told[claim] if not _stems(word) <= had[document]] for claim, document in pairs]
     return [OpenWords(tuple(word for word, _ in some), tuple(word for word, named in some if named), len(told[claim]))
             for some, (claim, _) in zip(new, pairs, strict=True)]

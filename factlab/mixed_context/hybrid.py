@@ -6,7 +6,7 @@
 __all__ = ['NO_EVIDENCE', 'Scorer', 'ConstantScorer', 'OverlapScorer', 'Reading', 'probabilities_of', 'best_of_claims',
            'DocumentScorer', 'AlignedScorer', 'KnownWordsScorer', 'KnowledgeScorer', 'SupportedShareScorer',
            'hybrid_predictions', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds', 'predict_hybrids',
-           'fit_hybrids', 'fit_hybrid', 'default_hybrids']
+           'fitted_hybrids', 'fit_hybrids', 'fit_hybrid', 'default_hybrids']
 
 # %% ../../nbs/11_mixed_context/09_hybrid.ipynb #78f46612
 from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ class DocumentScorer:
 
     def read(self, rows: pl.DataFrame, store: StoreChoice = None) -> tuple[list[Reading], np.ndarray]:
         "Every claim with its passage, and what the verifier says."
-        claims = [(at, number, claim) for at, found in enumerate(summary_claims(rows['summary'].to_list()))
+        claims = [(at, number, claim) for at, found in enumerate(summary_claims(rows['summary'].to_list(), store=store))
                   for number, claim in enumerate(found, 1)]
         documents = rows['document'].to_list()
         near = nearest_sentences([(documents[at], claim.text) for at, _, claim in claims], self.encoder, self.sentences, store)
@@ -172,7 +172,7 @@ class KnowledgeScorer:
     def read(self, rows: pl.DataFrame, store: StoreChoice = None) -> tuple[list[Reading], np.ndarray]:
         "Every claim with an entity that the knowledge base knows, beside each entry of the name."
         readings = []
-        for at, claims in enumerate(summary_claims(rows['summary'].to_list())):
+        for at, claims in enumerate(summary_claims(rows['summary'].to_list(), store=store)):
             for number, claim in enumerate(claims, 1):
                 names = dict.fromkeys((*claim.entities, *known_names(claim.text, self._index)))
                 entries = dict.fromkeys((name, *found) for name in names for found in self._index.evidence(name))
@@ -316,16 +316,25 @@ def predict_hybrids(
     shared = _SharedScores(rows, store)
     return {name: hybrid_predictions(rows, *shared.of(hybrid), hybrid.thresholds) for name, hybrid in hybrids.items()}
 
+def fitted_hybrids(
+    hybrids: Mapping[str, Hybrid],
+    development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
+    store: StoreChoice = None,
+) -> dict[str, tuple[Hybrid, float]]:  # with thresholds, and the macro F1 that they reach on the development rows
+    "The hybrids with thresholds from development rows. Raises `UsageError` where rows have no labels."
+    if 'label' not in development.columns or development['label'].null_count():
+        raise UsageError('thresholds are chosen on labelled rows: leave out those without a label')
+    labels, shared = check_mixed(development)['label'].to_list(), _SharedScores(development, store)
+    best = {name: best_thresholds(labels, *shared.of(hybrid)) for name, hybrid in hybrids.items()}
+    return {name: (replace(hybrid, thresholds=best[name][0]), best[name][1]) for name, hybrid in hybrids.items()}
+
 def fit_hybrids(
     hybrids: Mapping[str, Hybrid],
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
     store: StoreChoice = None,
 ) -> dict[str, Hybrid]:  # with thresholds
-    "The hybrids with thresholds from development rows. Raises `UsageError` where rows have no labels."
-    if 'label' not in development.columns or development['label'].null_count():
-        raise UsageError('thresholds are chosen on labelled rows: leave out those without a label')
-    labels, shared = check_mixed(development)['label'].to_list(), _SharedScores(development, store)
-    return {name: replace(hybrid, thresholds=best_thresholds(labels, *shared.of(hybrid))[0]) for name, hybrid in hybrids.items()}
+    "As `fitted_hybrids`, without the scores."
+    return {name: hybrid for name, (hybrid, _) in fitted_hybrids(hybrids, development, store).items()}
 
 def fit_hybrid(
     hybrid: Hybrid,

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CLAIMS_PROMPT', 'QUERY_PROMPT', 'REFLECTION_PROMPT', 'RetrievalKind', 'parse_summary_claims', 'parse_query', 'Search',
            'ClaimCase', 'ClaimSteps', 'open_query', 'RetrievalSteps', 'RetrievalSettings', 'RetrievalJudge',
-           'verifier_judge', 'fit_silence']
+           'verifier_judge', 'silence_scores', 'fit_silence']
 
 # %% ../../nbs/11_mixed_context/08_retrieval_judges.ipynb #4b2e9195
 import re
@@ -199,7 +199,7 @@ class ClaimSteps:
         return [case for case in cases if not case.problem]
 
     def names(self, texts: Sequence[str], cases: Sequence[ClaimCase]) -> list[list[str]]:
-        return claim_names(texts, [self.rows['summary'][case.row] for case in cases], self.judge.index)
+        return claim_names(texts, [self.rows['summary'][case.row] for case in cases], self.judge.index, self.store)
 
     def written(self, prompt: Prompt, values: Sequence[dict[str, str]], cases: Sequence[ClaimCase], name: str) -> None:
         responses = self.ask(prompt, values, [case.row for case in cases], _TOKENS[name])
@@ -265,7 +265,7 @@ _OF_LABEL = {NONE: Verdicts(True), FACTUAL: Verdicts(False, True), NON_FACTUAL: 
 def _reflections(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> None:
     "Search knowledge for what the document does not support or leaves open, until it decides, finds nothing new, or the steps are used up."
     if work.judge.reflection == 'open':
-        left = open_words([(case.text, work.rows['document'][case.row]) for case in cases])
+        left = open_words([(case.text, work.rows['document'][case.row]) for case in cases], work.store)
         for case, found in zip(cases, left, strict=True): case.open = found
     still = [case for case in cases if case.verdict('document') not in (SUPPORT, UNREAD) or case.open.words]
     for step in range(2, 2 + work.judge.max_steps):
@@ -305,7 +305,7 @@ def _mark_failed(work: RetrievalSteps) -> None:
 def _beside_the_document(work: RetrievalSteps) -> tuple[pl.DataFrame, pl.DataFrame]:
     "Knowledge retrieval: all that is known of the summary's names in one question, which is asked once for each row."
     summaries = [work.rows['summary'][row] for row in work.chosen]
-    pools = [knowledge_pieces([each.text for each in found], work.judge.index) for found in mentions(summaries)]
+    pools = [knowledge_pieces([each.text for each in found], work.judge.index) for found in mentions(summaries, store=work.store)]
     values = [{'document': work.rows['document'][row], 'summary': summary,
                'knowledge': '\n'.join(f'- {piece.text}' for piece in pool) or '- nothing'}
               for row, summary, pool in zip(work.chosen, summaries, pools, strict=True)]
@@ -411,13 +411,13 @@ def verifier_judge(
     offline: dict[str, Any] = {'claims': 'split', 'queries': 'claim', 'reflection': 'open', 'relation': verifier}
     return RetrievalJudge(kind, knowledge, **(offline | changes))
 
-def fit_silence(
+def silence_scores(
     judge: RetrievalJudge,
     development: pl.DataFrame,  # MIXED with labels; never the rows that are scored
     model: Model|None = None,
     store: StoreChoice = None,
-) -> RetrievalJudge:
-    """The judge with the label of silence that scores best on development rows (macro F1); none, where none is better.
+) -> dict[str|None, float]:  # by label; None: such a claim is undecided
+    """The macro F1 on development rows by what silence of document and knowledge means.
 
     Raises `UsageError` for rows without labels, and as `trace`."""
     rows = check_mixed(development)
@@ -432,4 +432,15 @@ def fit_silence(
         answers = joined_answers(rows, predicted.with_columns(label=pl.Series(said, dtype=pl.String), status=pl.Series(
             ['ok' if label else 'unparsed' for label in said])), judge.name)
         return float(macro_scores(answer_cells(answers).sum(0), there)[MACRO.index('macro f1')])
-    return replace(judge, silence=max((None, *LABELS), key=score))
+    return {silence: score(silence) for silence in (None, *LABELS)}
+
+def fit_silence(
+    judge: RetrievalJudge,
+    development: pl.DataFrame,  # MIXED with labels; never the rows that are scored
+    model: Model|None = None,
+    store: StoreChoice = None,
+) -> RetrievalJudge:
+    "The judge with the label of silence that scores best on development rows; none, where none is better. Raises as `silence_scores`."
+    scores = silence_scores(judge, development, model, store)
+    return replace(judge, silence=max(scores, key=lambda label: scores[label]))
+

@@ -95,7 +95,12 @@ def _patient_call(url: str, patience: Patience) -> dict[str, Any]:
     try: return again(_call, url, patience.timeout)
     except _Again as error: raise DataError(f'{url}: {error}, {patience.attempts} times') from None
 
-def _hits(answer: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _description(hit: Mapping[str, Any], language: str) -> str:
+    "The description of an item; nothing where the server fell back to another language for want of one."
+    said = ((hit.get('display') or {}).get('description') or {}).get('language') or language
+    return (hit.get('description') or '') if said.partition('-')[0] == language.partition('-')[0] else ''
+
+def _hits(answer: Mapping[str, Any], name: str, language: str = 'en') -> list[dict[str, Any]]:
     "The rows of the items that bear the name. Raises `DataError` for an answer of another shape."
     found = answer.get('search')
     if not isinstance(found, list) or not all(isinstance(hit, dict) for hit in found):
@@ -104,7 +109,7 @@ def _hits(answer: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     for hit in found:
         label, matched = hit.get('label') or '', (hit.get('match') or {}).get('text') or ''
         if label and name_key(name) in (name_key(label), name_key(matched)):
-            rows.append(knowledge_row(label, hit.get('description') or '', [*(hit.get('aliases') or ()), matched]))
+            rows.append(knowledge_row(label, _description(hit, language), [*(hit.get('aliases') or ()), matched]))
     return rows
 
 # %% ../../nbs/11_mixed_context/05_wikidata.ipynb #0b717c04
@@ -114,7 +119,7 @@ class Found(NamedTuple):
     failed: pl.DataFrame     # DROPS: names that could not be looked up, and why (id is empty)
     calls: int               # names that were asked for now
 
-def _kept(path: Path|None) -> dict[str, list[dict]]:
+def _kept(path: Path|None, language: str|None = None) -> dict[str, list[dict]]:
     "What a file of lookups holds, by name; a last line that was cut is left out."
     if path is None or not path.is_file(): return {}
     kept: dict[str, list[dict]] = {}
@@ -124,6 +129,9 @@ def _kept(path: Path|None) -> dict[str, list[dict]]:
         try: record = json.loads(line); kept[record['name']] = [dict(row) for row in record['rows']]
         except (ValueError, KeyError, TypeError):
             if number < len(lines): raise DataError(f'{path}: line {number} is no lookup: correct or remove it') from None
+            continue
+        if language and record.get('language', 'en') != language:
+            raise UsageError(f'{path} has lookups in {record.get("language", "en")!r}, and {language!r} is asked for: give another file')
     return kept
 
 def kept_names(
@@ -132,14 +140,15 @@ def kept_names(
     "The names that a file of lookups has, also those that are not known. Raises `DataError` for a line that is no lookup."
     return set(_kept(Path(path).expanduser()))
 
-def _line(name: str, rows: list[dict]) -> str: return json.dumps({'name': name, 'rows': rows}, ensure_ascii=False) + '\n'
+def _line(name: str, rows: list[dict], language: str = 'en') -> str:
+    return json.dumps({'name': name, 'rows': rows} | ({'language': language} if language != 'en' else {}), ensure_ascii=False) + '\n'
 
 # %% ../../nbs/11_mixed_context/05_wikidata.ipynb #a49f9fd6
 def _look_up(names: Sequence[str], endpoint: str, language: str, patience: Patience):
     "Yield name, rows and failure as they come."
     query = {'action': 'wbsearchentities', 'format': 'json', 'language': language, 'uselang': language, 'type': 'item', 'limit': '20'}
     def one(name: str) -> tuple[str, list[dict]|None, str]:
-        try: return name, _hits(_patient_call(f'{endpoint}?{urlencode(query | {"search": name})}', patience), name), ''
+        try: return name, _hits(_patient_call(f'{endpoint}?{urlencode(query | {"search": name})}', patience), name, language), ''
         except DataError as error: return name, None, str(error)
     step = max(1, patience.parallel)
     with ThreadPoolExecutor(step) as pool:
@@ -153,12 +162,12 @@ def look_up_wikidata(
     language: str = 'en',
     patience: Patience = Patience(),  # noqa: B008
 ) -> Found:
-    """Descriptions of names from a live Wikidata (§ 3). Raises `UsageError` for an address that is none, `DataError` when `give_up` names
-    fail in a row: what was found until then is in the file."""
+    """Descriptions of names from a live Wikidata (§ 3). Raises `UsageError` for an address that is none and for a file of another language,
+    `DataError` when `give_up` names fail in a row: what was found until then is in the file."""
     if not endpoint.startswith(('http://', 'https://')): raise UsageError(f'{endpoint!r} is no endpoint: expected http://… or https://…')
     place = Path(path).expanduser() if path else None
-    known = _kept(place)
-    if place: write_text(place, ''.join(_line(name, rows) for name, rows in known.items()))  # without a line that was cut
+    known = _kept(place, language)
+    if place: write_text(place, ''.join(_line(name, rows, language) for name, rows in known.items()))  # without a line that was cut
     wanted = [name for name in dict.fromkeys(' '.join(name.split()) for name in names) if name]
     missing, failed, in_a_row = [name for name in wanted if name not in known], [], 0
     with progress(total=len(missing), label='Wikidata', unit='name') as bar:
@@ -166,18 +175,18 @@ def look_up_wikidata(
             bar.update(1)
             in_a_row = in_a_row + 1 if rows is None else 0
             if rows is None: failed.append({'id': '', 'entity': name, 'reason': failure})
-            else: known[name] = _keep(place, name, rows)
+            else: known[name] = _keep(place, name, rows, language)
             if in_a_row >= patience.give_up:
                 raise DataError(f'{in_a_row} names in a row could not be looked up, the last one: {failure}. What was found is kept: start '
                                 'again when the server answers')
     rows = [row for name in wanted for row in known.get(name, ())]
     return Found(KNOWLEDGE.frame(rows).unique(maintain_order=True), DROPS.frame(failed), len(missing))
 
-def _keep(place: Path|None, name: str, rows: list[dict]) -> list[dict]:
+def _keep(place: Path|None, name: str, rows: list[dict], language: str) -> list[dict]:
     "Append what was found to the file."
     if place:
         try:
-            with place.open('a', encoding='utf-8') as file: file.write(_line(name, rows))
+            with place.open('a', encoding='utf-8') as file: file.write(_line(name, rows, language))
         except OSError as error: raise DataError(f'cannot write {place} ({error.strerror}): free space or choose another file') from None
     return rows
 

@@ -1,6 +1,8 @@
 """Knowledge bases, the entities of a text, rows of a name."""
 
+import importlib
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -11,12 +13,16 @@ from factlab.mixed_context import (
     KNOWLEDGE,
     KnowledgeIndex,
     knowledge_row,
+    known_names,
     mentions,
     name_key,
     read_knowledge,
     wikidata_row,
     write_knowledge,
 )
+from factlab.models.store import Store
+
+knowledge = importlib.import_module('factlab.mixed_context.knowledge')
 
 NAMES = st.text(st.characters(codec='utf-8', exclude_categories=['Cc', 'Cs']), min_size=1, max_size=12).filter(lambda text: text.strip())
 
@@ -120,3 +126,64 @@ def test_mentions_have_no_article_and_no_possessive():
     assert 'United Kingdom' in names and not any(name.startswith(('the ', 'The ')) or name.endswith(("'s", '’s')) for name in names)
     with pytest.raises(DataError, match='1,000,001 characters'):
         mentions(['x' * 1_000_001])
+
+
+# --- names in a text --------------------------------------------------------------------------------------------------------
+
+PARTS = st.sampled_from(
+    ['Oslo', "Oslo's", 'the', 'A', 'Bank', 'of', 'England', 'U.S.', 'Be\u0301al', 'Béal', 'Feirste', '«Oslo»', 'Oslo-Bergen', 'OSLO',
+     'a-the', 'ﬁn', 'Łódź', 'ירושלים', 'Jones’', '—', 'x', "d'Or", '1914']
+)
+
+
+@given(
+    st.lists(st.lists(PARTS, min_size=1, max_size=3), max_size=5),
+    st.lists(st.tuples(PARTS, st.sampled_from(' ,-\u0301_\xa0')), max_size=9),
+)
+@settings(max_examples=150, deadline=None)
+def test_known_names_are_those_of_a_search_at_every_place(names, words):
+    rows = [knowledge_row(' '.join(parts), 'something') for parts in names]
+    index = KnowledgeIndex(KNOWLEDGE.frame(rows))
+    text = ''.join(word + mark for word, mark in words)
+    spans, found, at = list(re.finditer(r"[^\W_]+(?:[’'-][^\W_]+)*", text)), [], 0
+    while at < len(spans):  # every span of up to six words is looked up
+        ends = [end for end in range(min(at + 6, len(spans)), at, -1)
+                if not {spans[at][0].lower(), spans[end - 1][0].lower()} & {'the', 'a', 'an'}
+                and index.rows_of(text[spans[at].start() : spans[end - 1].end()])]
+        if ends:
+            found.append(text[spans[at].start() : spans[ends[0] - 1].end()])
+        at = ends[0] if ends else at + 1
+    assert known_names(text, index) == list(dict.fromkeys(found))
+
+
+# --- what the parser said is kept -------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_parsed_once_and_then_without_spacy(tmp_path, monkeypatch):
+    texts = ['Ann Lee met Bob Ray in Oslo.', '', 'Half a pair: \ud83d.', 'Ann Lee met Bob Ray in Oslo.']
+    plain = mentions(texts)
+    with Store(tmp_path / 'store.sqlite') as store:
+        monkeypatch.setattr(knowledge, '_PARSED', {})
+        assert mentions(texts, store=store) == plain and plain[0][0].text == 'Ann Lee'
+        assert store.stats().filter(kind='parse')['responses'].item() == 3
+        monkeypatch.setattr(knowledge, '_PARSED', {})  # as a new process has it
+        monkeypatch.setattr(knowledge, 'load_tagger', lambda: pytest.fail('spaCy was loaded'))
+        assert mentions(texts, store=store) == plain
+        with pytest.raises(pytest.fail.Exception, match='loaded'):
+            mentions(texts, ['PERSON'], store)  # another question
+        assert store.verify().is_empty()
+
+
+def test_another_parser_reads_again(tmp_path, monkeypatch):
+    asked = []
+
+    def read(texts):
+        asked.extend(texts)
+        return [[len(text)] for text in texts]
+
+    with Store(tmp_path / 'store.sqlite') as store:
+        for version in ('1', '2', '2'):
+            monkeypatch.setattr(knowledge, '_PARSED', {})
+            monkeypatch.setattr(knowledge, 'parser_identity', lambda version=version: {'parser': 'own', 'version': version})
+            assert knowledge.parsed_texts('length', ['abc', 'abc'], read, store) == [[3], [3]]
+    assert asked == ['abc', 'abc']

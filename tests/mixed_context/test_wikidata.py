@@ -189,3 +189,26 @@ def test_the_store_answers_the_second_time(tmp_path):
             assert describe_entities(['Oslo'], model, store).knowledge.height == 1
     assert len(model.asked) == 2 and describe_entities([], model, store=False).knowledge.is_empty()
     assert {request.seed for request in describe_requests(['Oslo'])} == {0, 1}
+
+
+def test_another_language_is_no_description():
+    "Wikidata falls back to a language that it has; English words behind a German name would look like a hallucination."
+
+    def script(name, before):
+        fallen = {'description': {'value': 'capital of Norway', 'language': 'en'}}
+        hit = {'label': 'Oslo', 'description': 'capital of Norway', 'match': {'text': 'Oslo'}, 'display': fallen}
+        return 200, json.dumps({'search': [hit], 'success': 1}).encode(), {}
+
+    with serving(script) as (url, _):
+        assert look_up_wikidata(['Oslo'], endpoint=url, patience=QUICK, language='de').knowledge['description'].to_list() == ['']
+        assert look_up_wikidata(['Oslo'], endpoint=url, patience=QUICK).knowledge['description'].to_list() == ['capital of Norway']
+
+
+def test_lookups_of_another_language_are_not_mixed(tmp_path):
+    path = tmp_path / 'kept.jsonl'
+    with serving(lambda name, before: (200, found(name), {})) as (url, asked):
+        look_up_wikidata(['Oslo'], path, endpoint=url, patience=QUICK, language='de')
+        assert look_up_wikidata(['Oslo'], path, endpoint=url, patience=QUICK, language='de').calls == 0
+        with pytest.raises(UsageError, match="lookups in 'de', and 'en' is asked for"):
+            look_up_wikidata(['Oslo'], path, endpoint=url, patience=QUICK)
+    assert asked.total() == 1

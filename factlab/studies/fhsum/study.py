@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'SETS', 'FITTED_ON', 'FAMILIES', 'FhsumStudy', 'load_rows', 'load_mixed',
-           'load_knowledge', 'direct_predictions', 'silence_label', 'fitting_rows', 'retrieval_judge', 'traced',
-           'retrieval_results', 'predictions_of', 'baseline_predictions', 'hybrid_predictions', 'entity_predictions',
-           'ablation_predictions', 'model_predictions', 'all_predictions', 'family_predictions']
+           'load_knowledge', 'direct_predictions', 'silence_label', 'fitting_rows', 'note_development',
+           'retrieval_judge', 'traced', 'retrieval_results', 'predictions_of', 'baseline_predictions',
+           'hybrid_predictions', 'entity_predictions', 'ablation_predictions', 'model_predictions', 'all_predictions',
+           'family_predictions']
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #7f3a32c8
 from collections.abc import Mapping, Sequence
@@ -29,11 +30,11 @@ from factlab.mixed_context.entity_features import (
     read_entity_features,
 )
 from ...mixed_context.files import read_mixed
-from ...mixed_context.hybrid import default_hybrids, predict_hybrids
+from ...mixed_context.hybrid import default_hybrids, fitted_hybrids, predict_hybrids
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import read_knowledge
 from ...mixed_context.labels import check_mixed
-from ...mixed_context.retrieval_judges import RetrievalJudge, fit_silence, verifier_judge
+from ...mixed_context.retrieval_judges import RetrievalJudge, silence_scores, verifier_judge
 from ...mixed_context.scores import fit_baselines
 from ...models.interface import Model
 from .. import base
@@ -58,7 +59,7 @@ class FhsumStudy(base.Study):
 
     MINIMUM = {**base.Study.MINIMUM, 'top_k': 1, 'max_steps': 1}
     PARAMETERS = ('split', 'limit', 'seed', 'models', 'knowledge', 'verifier', 'top_k', 'max_steps', 'retry_unparsed')
-    MANIFEST = ('data', 'development', 'knowledge', 'silence', 'models', 'prompts', 'second_asking', 'failed')
+    MANIFEST = ('data', 'development', 'knowledge', 'silence', 'development_f1', 'models', 'prompts', 'second_asking', 'failed')
 
     def __post_init__(self):
         super().__post_init__()
@@ -143,7 +144,10 @@ def silence_label(study: FhsumStudy, way: Kind) -> str|None:
     def make():
         judge = verifier_judge(way, load_knowledge(study), study.load_verifier(study.verifier), top_k=study.top_k,
                                max_steps=study.max_steps)
-        chosen = fit_silence(judge, fitting_rows(study), store=study.store).silence
+        scores = silence_scores(judge, fitting_rows(study), store=study.store)
+        chosen = max(scores, key=lambda label: scores[label])
+        row = next(name for name, kind in RETRIEVAL.items() if kind == way)
+        note_development(study, {f'Verifier + {row}': scores[chosen]})
         study.used['silence'] = {**study.used.get('silence', {}), way: chosen or 'none'}
         return chosen
     return study.once(('silence', way), make)
@@ -153,6 +157,11 @@ FITTED_ON = 120  # development rows at the most where a verifier reads them; ten
 def fitting_rows(study: FhsumStudy) -> pl.DataFrame:
     "The development rows on which hybrids and silence are fitted."
     return study.development().head(min(FITTED_ON, 10*(study.limit or FITTED_ON)))
+
+def note_development(study: FhsumStudy, scores: Mapping[str, float]) -> None:
+    "Note macro F1 on the development rows by the table's row, for the manifest and for the choice of a headline."
+    study.used['development_f1'] = {**study.used.get('development_f1', {}), **{row: round(score, 6) for row, score in scores.items()}}
+
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #1fe9b3d2
 def retrieval_judge(
@@ -216,7 +225,10 @@ def baseline_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by na
 def hybrid_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by the table's row
     "Hybrids of a scorer of factuality and one of faithfulness (§ 4.2), two thresholds each from the first development rows."
     def make():
-        hybrids = default_hybrids(load_knowledge(study), fitting_rows(study), study.store, verifier=study.load_verifier(study.verifier))
+        unfitted = default_hybrids(load_knowledge(study), verifier=study.load_verifier(study.verifier))
+        fitted = fitted_hybrids(unfitted, fitting_rows(study), study.store)
+        note_development(study, {_hybrid_row(name): score for name, (_, score) in fitted.items()})
+        hybrids = {name: hybrid for name, (hybrid, _) in fitted.items()}
         return {_hybrid_row(name): found for name, found in predict_hybrids(hybrids, study.rows(), study.store).items()}
     return study.once(('hybrids',), make)
 
