@@ -67,11 +67,14 @@ def _convert(gguf: Path, folder: Path) -> None:
     if found != TINY_SHA256:
         raise ModelError(f'{gguf} has the SHA-256 {found[:12]}…, expected {TINY_SHA256[:12]}…: {_install_tiny} --force-reinstall')
     from safetensors import SafetensorError
+    from tokenizers.decoders import ByteLevel
     from transformers import AutoTokenizer
     beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix='.tiny-'))
     try:
         with quiet(), progress(total=3, label='converting the embedded model, once', unit='step') as bar, redirect_stderr(StringIO()):
-            AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(beside); bar.update()
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+            tokenizer.backend_tokenizer.decoder = ByteLevel()  # transformers before 5.23 take another, which schemas cannot follow
+            tokenizer.save_pretrained(beside); bar.update()
             weights = _dequantised(gguf); bar.update()
             weights.save_pretrained(beside); bar.update()
         for file in (beside, *beside.iterdir()): file.chmod(0o755 if file.is_dir() else 0o644)
