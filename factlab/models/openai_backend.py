@@ -331,16 +331,16 @@ class _Identified(_Server):
         except (OpenAIError, ValueError, ModelError): return None
         return self._list
 
+# %% ../../nbs/02_models/14_openai_backend.ipynb #bee4073a
+class Endpoint(_Identified):
+    "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
+    session = Session  # answers the requests of one batch
+
     @property
     def runs_vllm(self) -> bool:
         "Whether the server says, or once said, that it is vLLM. Its own name or a revision may stand for it in the identity."
         if 'root' in self.identity: return True
         return self.base_url != VENDOR and bool(_weights(self._list or self._listed(), self.model))
-
-# %% ../../nbs/02_models/14_openai_backend.ipynb #bee4073a
-class Endpoint(_Identified):
-    "A model behind an OpenAI-compatible server. Made by `load_model('openai:…')`."
-    session = Session  # answers the requests of one batch
 
     def _settle(self) -> None:
         "Find out whether neutral sampling values are to be sent."
