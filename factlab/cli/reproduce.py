@@ -102,7 +102,7 @@ def _stale(out: str|None) -> int:
     from factlab.reports.reproduce import remaking, stale_results
     found = stale_results(out)
     for id, data, wrong in found: print(f'{id:18} {f"on {data}: " if data else ""}{wrong}')
-    if found: print('\nmake them again:', *remaking(found), sep='\n  ')
+    if found: print('\nmake them again:', *remaking(found, out), sep='\n  ')
     else: print("every result is of today's code")
     return int(bool(found))
 

@@ -7,11 +7,13 @@ __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel
            'run_notebook', 'run_exhibits', 'stale_results', 'remaking', 'estimate_sums', 'Estimate', 'estimate']
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c2
+import ast
 import datetime
 import json
 import logging
 import multiprocessing
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -383,11 +385,28 @@ def stale_results(
 
 def remaking(
     stale: Iterable[tuple[str, str, str]],  # of `stale_results`
+    out: str|Path|None = None,              # as of `stale_results`
 ) -> list[str]:
-    "The commands that make stale results again, one for each data set."
-    by_data: dict[str, list[str]] = {}
-    for id, data, _ in stale: by_data.setdefault(data, []).append(id)
-    return [' '.join(['factlab reproduce', *ids, *(['--data', data] if data else [])]) for data, ids in by_data.items()]
+    "The commands that make stale results again with the parameters that they were made with."
+    exhibits, by_parameters = {exhibit.id: exhibit for exhibit in catalog()}, dict[str, list[str]]()
+    for id, data, _ in stale: by_parameters.setdefault(_made_with(exhibits[id], data, figures_dir(out)), []).append(id)
+    return [f'factlab reproduce {" ".join(ids)} {given}'.strip() for given, ids in by_parameters.items()]
+
+def _made_with(exhibit: Exhibit, data: str, folder: Path) -> str:
+    "Parameters of a result that are not the notebook's own, as `factlab reproduce` takes them."
+    manifest = manifests_of(folder, exhibit).get(data, {})
+    made = {name: value for name, value in manifest.items() if not isinstance(value, dict)} | manifest.get('parameters', {})
+    if data: made.setdefault('data', data)
+    given = []
+    for name, written in parameters_of(exhibit).items():
+        value, default = made.get(name), ast.literal_eval(written)
+        # models are named there as they were run; on the sample a notebook itself says in words what its None stood for
+        by_itself = name == 'models' or (isinstance(value, str) and not data and not default)
+        if value is None or by_itself or value in (default, [default]): continue
+        text = ','.join(value) if name == 'data' and isinstance(value, list) else value
+        written_there = f'[{", ".join(map(str, value))}]' if isinstance(text, list) else str(text)
+        given += [f'--{name}', written_there] if name in ('data', 'limit', 'seed') else ['-p', f'{name}={written_there}']
+    return shlex.join(given)
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #estimates0
 _COUNTS = ('calls', 'in_store', 'prompt_tokens', 'completion_tokens')

@@ -27,7 +27,17 @@ from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
-from factlab.reports.exhibits import Exhibit, catalog, find_exhibits, headline, make_cells, published_cells, summary_of, write_exhibit
+from factlab.reports.exhibits import (
+    Exhibit,
+    catalog,
+    find_exhibits,
+    headline,
+    make_cells,
+    manifests_of,
+    published_cells,
+    summary_of,
+    write_exhibit,
+)
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 
@@ -711,6 +721,17 @@ def test_a_manifest_says_which_code_and_which_processor(tmp_path):
     assert ('final/table8', '', f'made by code {"0"*16}, now {local["code"]}') in stale_results(tmp_path)
     assert remaking([('final/table8', '', ''), ('final/fig4', 'final', '')]) == ['factlab reproduce final/table8',
                                                                                  'factlab reproduce final/fig4 --data final']
+
+
+def test_stale_results_are_made_again_as_they_were_made(tmp_path):
+    cells = make_cells('final/table4', [{'row': 'CoT', 'column': 'tiny F1', 'ours': .2, 'n': 4, 'status': 'measured'}])
+    made = {'models': ['tiny?dtype=float32'], 'data': 'final', 'judge': 'offline', 'limit': 4, 'seed': 0, 'retry_unparsed': False}
+    write_exhibit('final/table4', cells, about={'parameters': made, 'few': 2, 'failed': 0}, out=tmp_path)
+    [(data, _)] = manifests_of(tmp_path, EXHIBITS['final/table4']).items()
+    [command] = remaking([('final/table4', data, '')], tmp_path)
+    given = command.removeprefix('factlab reproduce final/table4 ').split()
+    assert {*zip(given[::2], given[1::2], strict=True)} == {('--data', 'final'), ('--limit', '4'), ('-p', 'few=2'),
+                                                            ('-p', 'retry_unparsed=False')}
 
 
 def test_the_best_baseline_stands_beside_ours():
