@@ -179,7 +179,16 @@ def open_a_difference(opened: Opened, part) -> None:
     opened.settle()
     part.locator('.rows').first.locator('label:has(input)').nth(4).click()
 
-BEFORE = {'workbench': open_a_missed_error, 'compare': open_a_difference}  # what to click before the screenshot is taken
+def open_a_proposal(opened: Opened, part) -> None:
+    "The tutorial's annotator, at an error without a label for which the decision questions propose one."
+    part.get_by_role('button', name='Propose', exact=True).click()
+    opened.settle()
+    for _ in range(20):
+        if part.get_by_text('(proposed)').count(): break
+        part.get_by_role('button', name='. ›').click()
+        opened.settle()
+
+BEFORE = {'workbench': open_a_missed_error, 'compare': open_a_difference, 'proposals': open_a_proposal}  # what to click before the screenshot is taken
 
 def take_pictures(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Path]:
     "Run the notebooks that show widgets in JupyterLab, and take a screenshot of each widget; of those that are named, or of all."
