@@ -60,6 +60,13 @@ def with_weights(home: Path) -> None:
     if not (link := home/'cache'/folder.name).exists(): link.symlink_to(folder)
 
 
+def with_cache(home: Path) -> None:
+    "Give a home of its own the cache of the other tests: passages that they encoded, and the converted weights."
+    from factlab.core.core import cache_dir
+    home.mkdir(exist_ok=True)
+    (home/'cache').symlink_to(cache_dir())
+
+
 def real_data(name: str):
     "Skip, with the reason, where `$FACTLAB_DATA` does not hold a data set."
     folder = os.environ.get('FACTLAB_DATA')
