@@ -4,12 +4,47 @@ from pathlib import Path
 
 import pytest
 
+SLOW = (  # files that take longest: first, so that no worker has one left when the others are done
+    'docs/test_site.py',
+    'reports/test_reproduce.py',
+    'models/test_transformers_backend.py',
+    'cli/test_train.py',
+    'grounding/test_embedded_judge.py',
+    'workbench/test_tutorials.py',
+    'workbench/test_browser_workbench.py',
+    'habits/test_contributing.py',
+    'training/test_extractor.py',
+    'localization/test_matching.py',
+    'workbench/test_browser_lab.py',
+    'workbench/test_browser.py',
+    'models/test_store.py',
+    'models/test_serve_backend.py',
+    'studies/final/test_repeats.py',
+)
+
+
+def pytest_collection_modifyitems(items):
+    "Slow files first (`tests/run.py` tells xdist to keep this order)."
+    def place(item) -> int: return next((at for at, name in enumerate(SLOW) if item.path.as_posix().endswith(f'tests/{name}')), len(SLOW))
+    items.sort(key=place)
+
+
+def shared_cache(tmp_path_factory) -> Path:
+    "One cache for all workers, so that the embedded model's weights are converted once: that of `tests/run.py`, or one beside theirs."
+    if named := os.environ.get('FACTLAB_TEST_CACHE'): return Path(named)
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base)/'cache'
+    cache.mkdir(exist_ok=True)
+    return cache
+
 
 @pytest.fixture(scope='session', autouse=True)
 def surroundings(tmp_path_factory):
     "Keep the store, the cache and the runs of the tests away from those of the user."
+    home = tmp_path_factory.mktemp('home')
+    (home/'cache').symlink_to(shared_cache(tmp_path_factory))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('FACTLAB_HOME', str(tmp_path_factory.mktemp('home')))
+        patch.setenv('FACTLAB_HOME', str(home))
         patch.setenv('HF_HUB_OFFLINE', '1')
         patch.setenv('FACTLAB_PROGRESS', '0')
         patch.delenv('FACTLAB_DATA_MIRROR', raising=False)
@@ -23,6 +58,13 @@ def with_weights(home: Path) -> None:
     folder = tiny_folder()
     (home/'cache').mkdir(parents=True, exist_ok=True)
     if not (link := home/'cache'/folder.name).exists(): link.symlink_to(folder)
+
+
+def with_cache(home: Path) -> None:
+    "Give a home of its own the cache of the other tests: passages that they encoded, and the converted weights."
+    from factlab.core.core import cache_dir
+    home.mkdir(exist_ok=True)
+    (home/'cache').symlink_to(cache_dir())
 
 
 def real_data(name: str):

@@ -246,6 +246,7 @@ class Batches:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    disable_nagle_algorithm = True  # head and body are written apart: the body would wait 40 ms for the head's receipt
     def log_message(self, *_): pass
 
     def on_batches(self, method: str, content: bytes = b'') -> bool:

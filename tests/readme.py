@@ -35,6 +35,8 @@ def _from_root(path: str) -> str:
 def run_snippets(text: str) -> int:
     "Run the python blocks in order as one program, and each shell block that only looks; raise when one fails."
     with tempfile.TemporaryDirectory() as home:
+        # a home of its own, but for the embedded model's weights where `tests/run.py` has them converted
+        if cache := os.environ.get('FACTLAB_TEST_CACHE'): (Path(home)/'cache').symlink_to(cache)
         environment = os.environ | {'FACTLAB_HOME': home, 'FACTLAB_PROGRESS': '0', 'PATH': f'{BIN}{os.pathsep}{os.environ["PATH"]}'}
         python = '\n'.join(re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE))
         subprocess.run([sys.executable, '-c', python], cwd=home, env=environment, check=True)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +16,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+# of no use in a copy; mypy and ruff may be writing to their caches
+NOT_COPIED = ('.venv*', '.git', '__pycache__', '*.egg-info', '.*_cache', '.hypothesis', 'build', '_docs')
+
+
+SAID = threading.local()  # `file`: where commands of a step that runs beside another one write
 
 
 def call(*command: str, cwd: Path = ROOT, **environment: str) -> None:
     "Run a command and raise when it fails."
-    subprocess.run(command, cwd=cwd, check=True, env=os.environ | environment)
+    file = getattr(SAID, 'file', None)
+    subprocess.run(command, cwd=cwd, check=True, env=os.environ | environment, stdout=file, stderr=file and subprocess.STDOUT)
 
 
 @contextmanager
@@ -27,7 +34,7 @@ def checkout_copy() -> Iterator[Path]:
     "The checkout's files in a folder of their own, to be changed and compared with."
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)/'factlab'
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns('.venv*', '.git', '__pycache__', '*.egg-info'))
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
         yield copy
 
 
@@ -50,7 +57,7 @@ def clean() -> None:
     "Notebooks are as nbdev_clean leaves them, and papermill's parameters tag with them."
     with checkout_copy() as copy:
         call(str(BIN/'nbdev_clean'), cwd=copy)
-        call('diff', '-rq', '--exclude=.ipynb_checkpoints', str(ROOT/'nbs'), str(copy/'nbs'))
+        call('diff', '-rq', '--exclude=.ipynb_checkpoints', '--exclude=__pycache__', str(ROOT/'nbs'), str(copy/'nbs'))
     for path in (*(ROOT/'nbs'/'papers').rglob('*.ipynb'), *(ROOT/'nbs'/'train').glob('*.ipynb')):
         if '"parameters"' not in path.read_text(encoding='utf-8'):
             raise AssertionError(f'{path.relative_to(ROOT)} has no cell tagged parameters')
@@ -84,7 +91,19 @@ def library() -> None:
 
 def units() -> None:
     "pytest, two workers of one thread each: threads of both on the same two cores would wait for each other."
-    call(sys.executable, '-m', 'pytest', 'tests', '-n', '2', '--dist', 'loadfile', OMP_NUM_THREADS='1')
+    call(
+        sys.executable,
+        '-m',
+        'pytest',
+        'tests',
+        '-n',
+        '2',
+        '--dist',
+        'loadfile',
+        '--no-loadscope-reorder',  # but slow files first, as tests/conftest.py orders them
+        OMP_NUM_THREADS='1',
+        FACTLAB_SITE=str(ROOT / '_docs'),  # the site that is tested is the one that `make docs` finds there
+    )
 
 
 def reproduce(out: Path, *arguments: str) -> None:
@@ -169,6 +188,7 @@ def audit() -> None:
             'out',
             str(page),
             '--no-progress-bar',
+            OMP_NUM_THREADS='1',
         )
         call('diff', '-u', str(ROOT/'figures'/'audit.md'), str(page))
 
@@ -196,35 +216,58 @@ def _same(committed: Path, made: Path) -> bool:
 
 def readme() -> None:
     "README is what index.ipynb says, and its snippets run."
-    call(sys.executable, 'tests/readme.py', '--check')
+    call(sys.executable, 'tests/readme.py', '--check', OMP_NUM_THREADS='1')
 
 
-STEPS = (lint, types, exported, clean, units, library, papers, tour, bench, audit, results, readme)
+BESIDE = (types, lint, exported, clean, audit, readme)  # one process each: two of them at once, the longest first
+STEPS = (*BESIDE, units, library, papers, tour, bench, results)
 
 
 def main(names: list[str]) -> int:
     unknown = set(names) - {step.__name__ for step in STEPS}
     if unknown: sys.exit(f'no step {sorted(unknown)}: there are {", ".join(step.__name__ for step in STEPS)}')
     with tempfile.TemporaryDirectory() as home:  # one for all steps: what one has asked of a model the next finds answered
-        os.environ['FACTLAB_HOME'] = home
+        cache = Path(home)/'cache'
+        cache.mkdir()
+        os.environ |= {'FACTLAB_HOME': home, 'FACTLAB_TEST_CACHE': str(cache)}  # tests' own homes share the converted weights
         return run([step for step in STEPS if not names or step.__name__ in names])
 
 
 def run(steps: Sequence[Callable[[], None]]) -> int:
     "Each step, and how long it took. Gives the exit code."
-    failed, passed = [], 0
-    for step in steps:
-        started = time.monotonic()
-        print(f'== {step.__name__}: {step.__doc__}', flush=True)
-        try: step()
-        except (subprocess.CalledProcessError, AssertionError, OSError) as error:
-            print(f'-- {step.__name__} FAILED: {error}', flush=True)
-            failed.append(step.__name__)
-        else: passed += 1
-        print(f'-- {step.__name__}: {time.monotonic() - started:.0f} s', flush=True)
+    beside = [step for step in BESIDE if step in steps]
+    if len(beside) < 2: beside = []
+    alone = [step for step in steps if step not in beside]
+    with ThreadPoolExecutor(2) as pool: passed = list(pool.map(run_beside, beside))
+    passed += map(run_step, alone)
+    failed = [step.__name__ for step, right in zip((*beside, *alone), passed, strict=True) if not right]
     if failed: print(f'failed: {", ".join(failed)}')
-    print(f'{passed} passed, {len(failed)} failed')
+    print(f'{len(steps) - len(failed)} passed, {len(failed)} failed')
     return int(bool(failed))
+
+
+def run_beside(step: Callable[[], None]) -> bool:
+    "A step while another one runs: what it says is shown when it is done."
+    with tempfile.TemporaryFile('w+', encoding='utf-8', errors='replace') as SAID.file:
+        try: passed = run_step(step)
+        finally:
+            SAID.file.seek(0)
+            print(SAID.file.read(), end='', flush=True)
+            SAID.file = None
+    return passed
+
+
+def run_step(step: Callable[[], None]) -> bool:
+    "Did it pass? Says so, and how long it took."
+    started, file = time.monotonic(), getattr(SAID, 'file', None)
+    print(f'== {step.__name__}: {step.__doc__}', flush=True, file=file)
+    passed = False
+    try: step()
+    except (subprocess.CalledProcessError, AssertionError, OSError) as error:
+        print(f'-- {step.__name__} FAILED: {error}', flush=True, file=file)
+    else: passed = True
+    print(f'-- {step.__name__}: {time.monotonic() - started:.0f} s', flush=True, file=file)
+    return passed
 
 
 if __name__ == '__main__': sys.exit(main(sys.argv[1:]))

@@ -1,18 +1,24 @@
 """Builds the documentation into `_docs`, to be opened from the folder: `python nbs/_site/build.py [--out FOLDER]`.
 
-The pages are collected into `build/docs` first; nothing runs, and nothing is fetched."""
+The pages are collected into `build/docs` first; nothing runs, and nothing is fetched. What was built from the same files is not built
+again, except with `--anew`."""
 import argparse
+import hashlib
 import json
+import os
 import re
 import shutil
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 from collect import HERE, ROOT, Collection
 from sphinx.cmd.build import main as sphinx
 
 TEXT_LENGTH = 12_000  # characters of a page that the search shows its words in
+MADE_OF = '.made_of'  # in the folder of the site: the digest of what it was built from
+NOT_READ = re.compile(r'\.(?!github$|ci$).*|__pycache__|build|_docs|.*\.egg-info')  # names in the checkout that no page depends on
 
 
 def written_texts(out: Path) -> int:
@@ -33,6 +39,17 @@ def written_texts(out: Path) -> int:
     return len(texts)
 
 
+def digest_of_sources() -> str:
+    "One digest of the checkout's files, which pages show or link to, and of the generator's version."
+    found = hashlib.sha256(' '.join(version(name) for name in ('sphinx', 'myst-nb', 'furo')).encode())
+    for at, folders, files in os.walk(ROOT):
+        folder = Path(at)
+        folders[:] = sorted(name for name in folders if not NOT_READ.fullmatch(name))
+        for name in sorted(name for name in files if not NOT_READ.fullmatch(name)):
+            found.update(f'{(folder/name).relative_to(ROOT)}\0'.encode() + hashlib.sha256((folder/name).read_bytes()).digest())
+    return found.hexdigest()
+
+
 def build(out: Path, folder: Path, jobs: int = 2) -> tuple[list[str], int]:
     "Collect and build. Gives the links that lead nowhere, and Sphinx's exit code."
     shutil.rmtree(folder, ignore_errors=True)
@@ -51,12 +68,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--out', type=Path, default=ROOT/'_docs')
     parser.add_argument('--pages', type=Path, default=ROOT/'build'/'docs', help='where the pages are collected')
+    parser.add_argument('--anew', action='store_true', help='also where the site is of the present files')
     given, started = parser.parse_args(), time.monotonic()
-    broken, code = build(given.out.resolve(), given.pages.resolve())
+    out, sources = given.out.resolve(), digest_of_sources()
+    if not given.anew and (out/MADE_OF).is_file() and (out/MADE_OF).read_text() == sources:
+        return print(f'built from the present files before: open {given.out/"index.html"}')
+    broken, code = build(out, given.pages.resolve())
     for link in broken: print(f'leads nowhere: {link}', file=sys.stderr)
     if code: sys.exit(code)
     print(f'{written_texts(given.out)} pages in {time.monotonic() - started:.0f} s: open {given.out/"index.html"}')
-    sys.exit(bool(broken))
+    if broken: sys.exit(1)
+    (out/MADE_OF).write_text(sources)  # last: a build that was broken off has none
 
 
 if __name__ == '__main__': main()

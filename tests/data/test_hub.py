@@ -99,6 +99,8 @@ def run(server, tmp_path, code: str, **others) -> subprocess.CompletedProcess:
 
 
 COMMAND = 'import sys; from factlab.cli.main import main; sys.exit(main(["data", "get", "{}"]))'
+# the client waits 1 to 8 s between tries
+IMPATIENT = 'import time\nwait = time.sleep\ntime.sleep = lambda seconds: wait(min(seconds, .05))\n'
 FAILS = 'from factlab.data import datasets as data, files\ntry: files.get("oasis")\nexcept files.DataError as error: print(error)'
 
 
@@ -134,7 +136,7 @@ def test_the_gold_sets_have_no_labels(server, tmp_path):
 
 def test_an_interrupted_fetch_goes_on(server, tmp_path):
     server.mood = 'busy'
-    done = run(server, tmp_path, FAILS)
+    done = run(server, tmp_path, IMPATIENT + FAILS)
     assert 'LLM-Oasis_claim_extraction at a95c930' in done.stdout and 'cannot be had' in done.stdout and '500' in done.stdout
     state = 'from factlab.data import datasets as data, files; print(files._where(files.entry_of("oasis")))'
     assert run(server, tmp_path, state).stdout.strip() == 'to download'  # one of its two files is there: that is not the set

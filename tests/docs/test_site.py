@@ -1,5 +1,6 @@
 """The site, built once and opened from its folder: every internal link and anchor leads somewhere, nothing is fetched, the search finds."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from in_browser import CHROMIUM, NEEDED, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = [sys.executable, str(ROOT/'nbs'/'_site'/'build.py')]
 LOOK = """() => ({links: [...document.querySelectorAll('a[href]')].map(link => link.href),
     ids: [...document.querySelectorAll('[id]')].map(part => part.id),
     unseen: [...document.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src)})"""
@@ -21,12 +23,13 @@ def built(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     "The site's folder, and what the build said."
     pytest.importorskip('sphinx', reason='needs the documentation generator: pip install -e .[dev]')
     folder = tmp_path_factory.mktemp('docs')
+    site = Path(os.environ.get('FACTLAB_SITE') or folder/'site')  # `tests/run.py` names _docs: what is tested is what is published
     made = subprocess.run(
-        [sys.executable, str(ROOT / 'nbs' / '_site' / 'build.py'), '--out', str(folder / 'site'), '--pages', str(folder / 'pages')],
+        [*BUILD, '--anew', '--out', str(site), '--pages', str(folder / 'pages')],
         capture_output=True,
         text=True,
     )
-    return folder/'site', made
+    return site, made
 
 
 @pytest.fixture(scope='module')
@@ -47,6 +50,12 @@ def test_it_builds_and_every_written_link_has_a_target(built):
     warnings = [line for line in made.stderr.splitlines() if 'WARNING' in line or 'ERROR' in line]
     assert not warnings, '\n'.join(warnings)
     assert (folder/'index.html').is_file() and not (ROOT/'nbs'/'_site'/'_docs').exists()
+
+
+def test_what_was_built_from_the_same_files_is_not_built_again(built, tmp_path):
+    folder, _ = built
+    again = subprocess.run([*BUILD, '--out', str(folder), '--pages', str(tmp_path/'pages')], capture_output=True, text=True, check=True)
+    assert 'built from the present files before' in again.stdout and not (tmp_path/'pages').exists()
 
 
 def test_every_internal_link_and_anchor_leads_somewhere(built, page):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from conftest import with_weights
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -11,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize('name', ['build_a_benchmark', 'judge_your_answers', 'paper_scale'])
 def test_a_lesson_runs(name, tmp_path, monkeypatch):
+    with_weights(tmp_path/'home')
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     monkeypatch.setenv('PYTHONPATH', os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')]))
     notebook = nbformat.read(ROOT/'nbs'/'tutorials'/f'{name}.ipynb', 4)

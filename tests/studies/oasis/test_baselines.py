@@ -2,6 +2,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from conftest import with_cache
 
 from factlab.core.core import DataError, UsageError
 from factlab.measures.comparison import mcnemar
@@ -24,6 +25,7 @@ from factlab.verification.judges import FactualityJudge
 
 @pytest.fixture
 def home(monkeypatch, tmp_path):
+    with_cache(tmp_path/'home')
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
 
 

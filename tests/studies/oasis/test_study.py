@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from conftest import real_data
+from conftest import real_data, with_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
@@ -229,6 +229,7 @@ def test_pages_are_resampled_whole():
 @pytest.fixture
 def models(monkeypatch, tmp_path):
     "A judge that knows the sample's unfactual texts and false claims, and one that says Factual to everything."
+    with_cache(tmp_path/'home')
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     sample = load_oasis_sample()
     wrong = [*sample['unfactual'], *sample['falsified']]
