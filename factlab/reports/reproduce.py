@@ -10,6 +10,7 @@ __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c2
 import ast
 import datetime
+import importlib
 import json
 import logging
 import multiprocessing
@@ -126,7 +127,7 @@ def spare_grammar() -> None:
     "Import jsonschema without its optional check of internationalized addresses, unless it was imported before."
     if {'jsonschema', 'rfc3987_syntax'} & {*sys.modules}: return
     sys.modules['rfc3987_syntax'] = None  # Python's way to say that there is no such module
-    try: import jsonschema  # noqa: F401
+    try: importlib.import_module('jsonschema')
     finally: del sys.modules['rfc3987_syntax']
 
 def load_ipython_extension(shell) -> None:
