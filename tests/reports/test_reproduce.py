@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import nbformat
+import papermill
 import psutil
 import pytest
 from conftest import with_weights
@@ -487,6 +488,7 @@ def test_every_parameter_of_a_notebook_can_be_given(id):
     values = {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell).body}
     assert values.pop('out') is None
     assert {name: ast.literal_eval(default) for name, default in parameters_of(EXHIBITS[id]).items()} == values
+    assert values.keys() | {'out'} == papermill.inspect_notebook(str(notebook_of(EXHIBITS[id]))).keys()
     for name, default in values.items():
         taken = fitted({name: 'one'}, parameters_of(EXHIBITS[id]))
         assert taken == fitted({name: ['one']}, parameters_of(EXHIBITS[id])) == {name: ['one'] if isinstance(default, list) else 'one'}
@@ -507,6 +509,16 @@ def test_a_notebook_gets_what_was_given(tmp_path, kernel, monkeypatch):
     assert run_notebook(EXHIBITS['final/table3'], {'limit': [5], 'model': ['tiny']}, kernel, out=tmp_path/'out').done
     refused = run_notebook(EXHIBITS['final/table3'], {'limits': [5, 6]}, kernel, out=tmp_path/'out')
     assert refused.status == 'error' and 'limit is one value' in refused.error
+
+
+def test_the_kernel_of_an_exhibit_builds_no_grammar_of_addresses(tmp_path, kernel, monkeypatch):
+    pytest.importorskip('rfc3987_syntax')  # what jsonschema would import
+    charts = ['import sys\nimport altair\nassert "jsonschema" in sys.modules and "rfc3987_syntax" not in sys.modules', 'write']
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=charts))
+    outcome = run_notebook(EXHIBITS['final/table3'], {}, kernel, out=tmp_path/'out')
+    assert outcome.done, outcome.error
+    import rfc3987_syntax  # it can still be had
+    assert rfc3987_syntax.is_valid_syntax('iri', 'https://example.org/ä')
 
 
 def cell(row: str, status: str, ours: float|None = None, printed: float|None = None, column: str = 'F1') -> dict:
