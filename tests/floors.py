@@ -36,6 +36,12 @@ def floors(requirements: str) -> dict[str, str]:
     return found
 
 
+def same(version: str, floor: str) -> bool:
+    "Whether a version is a floor: 4.56.0 is 4.56, and 2.13.0+cpu is 2.13.0."
+    from packaging.version import Version
+    return bool(version) and Version(version.partition('+')[0]) == Version(floor)
+
+
 def pins() -> dict[str, str]:
     lines = [line.partition('#')[0].strip() for line in (ROOT/'constraints.txt').read_text(encoding='utf-8').splitlines()]
     return {plain(name): version for name, version in (line.split('==') for line in lines if '==' in line)}
@@ -51,10 +57,11 @@ def constraints() -> str:
 
 
 def install() -> None:
-    "The environment from nothing, unless it was made of the same floors."
+    "The environment, from nothing or from one of other floors, unless it was made of the same."
     wanted, marker, file = constraints(), ENVIRONMENT/'installed', ENVIRONMENT/'floors.txt'
     if marker.is_file() and marker.read_text() == wanted: return
-    subprocess.run([sys.executable, '-m', 'venv', '--clear', str(ENVIRONMENT)], check=True)
+    subprocess.run([sys.executable, '-m', 'venv', str(ENVIRONMENT)], check=True)
+    marker.unlink(missing_ok=True)
     file.write_text(wanted)
     pip = [str(ENVIRONMENT/'bin'/'python'), '-m', 'pip', 'install', '-q']
     subprocess.run([*pip, '-c', str(file), '-e', str(ROOT), *FOR_TESTS], check=True)
@@ -67,8 +74,10 @@ def main(tests: list[str]) -> int:
     python = str(ENVIRONMENT/'bin'/'python')
     said = subprocess.run([python, '-m', 'pip', 'list', '--format=freeze'], check=True, capture_output=True, text=True).stdout
     there = {plain(name): version for name, _, version in (line.partition('==') for line in said.splitlines())}
-    names = [line.partition('==')[0] for line in constraints().splitlines()]
-    print('at the floor:', *(f'{name}=={there[name]}' for name in names if name not in FOR_TESTS), flush=True)
+    wanted = dict(line.split('==') for line in constraints().splitlines())
+    print('at the floor:', *(f'{name}=={there[name]}' for name in wanted if name not in FOR_TESTS), flush=True)
+    if other := [f'{name}: {there.get(name)} for {floor}' for name, floor in wanted.items() if not same(there.get(name, ''), floor)]:
+        sys.exit(f'{ENVIRONMENT} has other versions than the floors ({"; ".join(other)}): remove it, and run this again')
     environment = os.environ | {'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1', 'HF_HUB_OFFLINE': '1'}
     return subprocess.run([python, '-m', 'pytest', '-q', '-n', '2', '--dist', 'loadfile', *(tests or PART)], cwd=ROOT, env=environment,
                           check=False).returncode

@@ -172,9 +172,8 @@ def parts() -> list[tuple[str, bool]]:
                 (f'parts: probabilities within {beyond:.1e} of one process', bool(beyond < 1e-4))]
 
 def follows_its_schema(answer) -> bool:
-    "Whether an answer is the object that was asked for; one that was cut off in its last spaces is closed first."
-    text = answer.text.rstrip() + ('}' if answer.finish_reason == 'length' else '')
-    try: return answer.ok and set(json.loads(text)) == {'errors'}
+    "Whether an answer is the object that was asked for, whole and without white space."
+    try: return answer.ok and set(json.loads(answer.text)) == {'errors'} and not any(map(str.isspace, answer.text))
     except ValueError: return False
 
 def vllm() -> list[tuple[str, bool]]:

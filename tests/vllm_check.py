@@ -19,8 +19,9 @@ TEXTS = ('What is the capital of France?', 'Name three colours.', 'Write one sen
          'Is the following text about sport or about music? "The orchestra played for two hours."', 'Say hello to Anna.',
          'Count from one to five.', 'What does a bridge do?', 'Translate "good morning" into Spanish, and then explain when people say it.')
 CHOICES = ('A', 'Paris', 'the city of London', 'the city of Paris')
-SCHEMA = {'type': 'object', 'properties': {'errors': {'type': 'integer', 'maximum': 9}}, 'required': ['errors'],
-          'additionalProperties': False}
+NUMBER = {'type': 'integer', 'minimum': 0, 'maximum': 9}
+SCHEMA = {'type': 'object', 'properties': {'errors': NUMBER, 'at': {'type': 'array', 'items': NUMBER, 'minItems': 2, 'maxItems': 3}},
+          'required': ['errors', 'at'], 'additionalProperties': False}  # seven places or more where white space would be valid
 OPTIONS = 'dtype=float32&max_model_len=2048&enforce_eager=true'
 
 
@@ -144,6 +145,14 @@ def apart(expected: list[dict], found: list[dict]) -> float:
     return max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True))
 
 
+def is_compact(answer: dict) -> bool:
+    "Whether an answer is whole, of the schema, and without any white space."
+    try: value = json.loads(answer['text'])
+    except ValueError: return False
+    compact = json.dumps(value, separators=(',', ':')) == answer['text']
+    return compact and set(value) == {'errors', 'at'} and answer['finish_reason'] == 'stop'
+
+
 def check(way: str, expected: list[dict], found: list[dict]) -> list[tuple[str, bool]]:
     n = len(TEXTS)
     alike, scored = same(expected[:n], found[:n]), apart(expected[n:n + 4], found[n:n + 4])
@@ -155,8 +164,8 @@ def check(way: str, expected: list[dict], found: list[dict]) -> list[tuple[str, 
             (f'{way}: log-probabilities within {largest:.4f}', largest <= 0.05 and all(answer['logprobs'] for answer in found[:n])),
             (f'{way}: same likeliest five first tokens on {ranked} of {n} prompts', ranked >= 7),
             (f'{way}: scores of given choices within {scored:.4f}', scored <= 0.05),
-            (f'{way}: JSON follows its schema ({json_answer["json_mode"]}): {json_answer["text"]!r}',
-             set(json.loads(json_answer['text'])) == {'errors'}),
+            (f'{way}: JSON without white space ({json_answer["json_mode"]}): {json_answer["text"]!r}', is_compact(json_answer)),
+            (f'{way}: the same JSON as of transformers', json_answer['text'] == expected[n + 4]['text']),
             (f'{way}: a stop text ends an answer', stopped['text'] == expected[n + 5]['text'] and stopped['finish_reason'] == 'stop'),
             (f'{way}: a prompt that does not fit fails alone: {str(long["error"])[:80]}', bool(long['error']))]
 

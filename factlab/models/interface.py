@@ -359,7 +359,8 @@ def _earlier(wanted: Mapping[str, Request], model: Model, store: Store) -> list[
     "Responses that the store holds only under a key of an earlier version of factlab."
     identities = getattr(model, 'earlier_identities', ())
     if not identities: return []
-    missing, rows = wanted.keys() - store.get_many(wanted).keys(), []
+    holds = getattr(model, 'earlier_holds', lambda request: True)  # whether those answers may stand for today's
+    missing, rows = {key for key in wanted.keys() - store.get_many(wanted).keys() if holds(wanted[key])}, []
     for identity in identities:
         keys = {wanted[key].key(identity): key for key in wanted if key in missing}
         for old, response in store.get_many(keys).items():

@@ -37,7 +37,17 @@ from factlab.models.transformers_backend import (
     pick_dtype,
     tiny_folder,
 )
-from .vllm_requests import VLLM_OPTIONS, ChoiceTree, sampling_fields, vllm_context, vllm_identity, vllm_response
+from factlab.models.vllm_requests import (
+    NOT_VLLM,
+    VLLM_OPTIONS,
+    ChoiceTree,
+    Versioned,
+    sampling_fields,
+    structured_outputs,
+    vllm_context,
+    vllm_identity,
+    vllm_response,
+)
 
 # %% ../../nbs/02_models/21_ray_backend.ipynb #r4
 def _engine(text: str) -> str: return {name: name for name in ('vllm', 'transformers')}[text]
@@ -195,7 +205,7 @@ class VllmRows:
 
     def _written(self, request: Request, prompt: list[int]) -> Row:
         fields = {'top_p': 1.0} | sampling_fields(request)
-        if request.json_schema: fields['structured_outputs'] = {'json': request.json_schema, 'disable_any_whitespace': True}
+        if request.json_schema: fields['structured_outputs'] = {'json': request.json_schema}
         return Row(prompt, fields, partial(self._response, request))
 
     def _response(self, request: Request, answer: Mapping[str, Any]) -> Response:
@@ -241,10 +251,11 @@ def engine_arguments(
     model: 'RayModel',
 ) -> dict[str, Any]:
     "What vLLM's engine is started with."
-    own = {name: value for name, value in model.options.items() if name in _VLLM and value is not None}
+    own = {name: value for name, value in model.options.items() if name in _VLLM and name not in NOT_VLLM and value is not None}
     if own.get('max_model_len') not in (None, -1): own['max_model_len'] = model.context
-    return own | {'dtype': model.dtype, 'seed': 0, 'trust_remote_code': False, 'enable_prefix_caching': True,
-                  'load_format': 'safetensors'} | ({'revision': model.source.revision} if model.source.revision else {})
+    revision = {'revision': model.source.revision} if model.source.revision else {}
+    return own | structured_outputs(model.options) | revision | {
+        'dtype': model.dtype, 'seed': 0, 'trust_remote_code': False, 'enable_prefix_caching': True, 'load_format': 'safetensors'}
 
 def _processor(model: 'RayModel'):
     try:
@@ -268,7 +279,7 @@ def everywhere(source: Source) -> str:
     return source.path if source.revision else str(Path(source.path).absolute())
 
 # %% ../../nbs/02_models/21_ray_backend.ipynb #r22
-class RayModel:
+class RayModel(Versioned):
     "A model in copies on a Ray cluster."
     price, replica = None, Replica  # what a copy is with engine=transformers
 

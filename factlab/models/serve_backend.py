@@ -28,7 +28,17 @@ from .server_process import ServerProcess, find_vllm
 from .token_scores import TokenEndpoint, TokenSession
 from .transformers_backend import TINY_SOURCE, ChatFormat, Source, above_zero, find_source, load_tokenizer, tiny_folder
 from .vllm_backend import lora_rank
-from .vllm_requests import VLLM_OPTIONS, gpus, sampling_seed, vllm_context, vllm_dtype, vllm_identity
+from factlab.models.vllm_requests import (
+    NOT_VLLM,
+    VLLM_OPTIONS,
+    Versioned,
+    gpus,
+    sampling_seed,
+    structured_outputs,
+    vllm_context,
+    vllm_dtype,
+    vllm_identity,
+)
 
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c4
 _REFUSED = ('trust_remote_code', 'host', 'port', 'uds', 'api_key', 'model', 'served_model_name', 'middleware', 'tool_parser_plugin',
@@ -59,8 +69,9 @@ def server_arguments(
     own = {'dtype': dtype, 'revision': revision, 'seed': 0, 'load_format': 'safetensors', 'enable_prefix_caching': True,
            'enable_prompt_tokens_details': True, 'disable_uvicorn_access_log': True,
            'served_model_name': 'factlab', 'host': '127.0.0.1'}
-    passed = [name for name in VLLM_OPTIONS if name not in ('dtype', 'revision', 'adapter', 'max_model_len')]
-    given = own | {name: options[name] for name in passed if options[name] != VLLM_OPTIONS[name].default} | options['engine']
+    passed = [name for name in VLLM_OPTIONS if name not in ('dtype', 'revision', 'adapter', 'max_model_len', *NOT_VLLM)]
+    given = own | {name: options[name] for name in passed if options[name] != VLLM_OPTIONS[name].default}
+    given |= structured_outputs(options) | options['engine']
     if options['max_model_len']: given['max_model_len'] = 'auto' if options['max_model_len'] == -1 else options['max_model_len']
     arguments = []
     for name, value in given.items():
@@ -144,7 +155,7 @@ class ServedEndpoint(TokenEndpoint):
 # %% ../../nbs/02_models/20_serve_backend.ipynb #c13
 _PLAIN = "{% for message in messages %}{{ message['content'] + '\\n\\n' }}{% endfor %}"
 
-class _Served(Endpoint):
+class _Served(Versioned, Endpoint):
     "What there is to know of a model before its servers start."
     price, paid = None, False
 
@@ -165,8 +176,6 @@ class _Served(Endpoint):
     def identity(self) -> dict:
         changes = {name: value for name in ('engine', 'template', 'thinking_tokens', 'extra') if (value := self.options[name])}
         return vllm_identity(self.source, self.dtype, self.options, self.adapter) | changes
-
-    earlier_identities = ()
 
     @property
     def context(self) -> int|None: return vllm_context(self.source, self.options)

@@ -288,7 +288,7 @@ def _save(damaged: Connections, new: Connections, table: str, columns: str, read
                 except sqlite3.DatabaseError: continue
                 if row is not None and (sound := read(row)) is not None: rows.append(sound)
         if not rows: continue
-        with new.writing() as connection: saved += insert(connection, rows)
+        with new.writing() as connection: saved += len(insert(connection, rows))
     return saved
 
 # %% ../../nbs/02_models/02_store.ipynb #u33

@@ -178,7 +178,7 @@ def stored_keys(
 def insert_responses(
     connection: sqlite3.Connection,  # within a transaction that writes
     records: Iterable[Record],
-) -> int:  # rows that were new
+) -> list[str]:  # keys that were new
     "Store answers whose keys are not stored yet; of several with one key the first."
     new: dict[str, Record] = {}
     for record in records: new.setdefault(record.key, record)
@@ -195,7 +195,7 @@ def insert_responses(
     columns = RESPONSE_COLUMNS.removeprefix('id, ')
     connection.executemany(f'INSERT INTO responses_3 ({columns}) VALUES ({", ".join("?"*10)})', rows)
     add_to_groups(connection, (row[2:7] for row in rows))
-    return len(rows)
+    return list(new)
 
 # %% ../../nbs/02_models/01_store_tables.ipynb #c13
 class Responses:
@@ -229,9 +229,13 @@ class Responses:
         if not records: return {}
         keys = list(dict.fromkeys(record.key for record in records))
         with self.connections.writing() as connection:
-            insert_responses(connection, records)
+            new = set(insert_responses(connection, records))
             connection.execute('DELETE FROM leases WHERE key IN (SELECT value FROM json_each(?))', (json.dumps(keys),))
-        return self.get_many(keys)
+        found: dict[str, dict] = {}
+        for record in records:
+            if record.key in new and record.key not in found: found[record.key] = json.loads(record.response)
+        found |= self.get_many(key for key in keys if key not in new)
+        return {key: found[key] for key in keys}
 
 # %% ../../nbs/02_models/01_store_tables.ipynb #c20
 def _host() -> str:
@@ -330,7 +334,7 @@ VECTOR_COLUMNS = 'id, head, rest, group_id, created, checksum, vector'
 def insert_vectors(
     connection: sqlite3.Connection,  # within a transaction that writes
     rows: Iterable[tuple[str, str, int, bytes]],  # key, model, created, float32 numbers in little-endian order
-) -> int:  # rows that were new
+) -> list[str]:  # keys that were new
     "Store vectors whose keys are not stored yet."
     new: dict[str, tuple[str, str, int, bytes]] = {}
     for row in rows: new.setdefault(row[0], row)
@@ -340,7 +344,7 @@ def insert_vectors(
     connection.executemany(f'INSERT INTO vectors_3 ({VECTOR_COLUMNS.removeprefix("id, ")}) VALUES (?, ?, ?, ?, ?, ?)',
                            [(*head, row_checksum(head, content), content) for head, content in heads])
     add_to_groups(connection, ((head[2], head[3], 0, 0, len(content)) for head, content in heads))
-    return len(heads)
+    return list(new)
 
 # %% ../../nbs/02_models/01_store_tables.ipynb #03a8da70
 class Vectors:

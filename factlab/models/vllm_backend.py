@@ -22,7 +22,18 @@ from ..core.core import ModelError, UsageError
 from .adapters import Adapter, find_adapter, read_config
 from .interface import Deliver, Request, Response, read_options
 from .transformers_backend import TINY_SOURCE, ChatFormat, Source, fault_of, find_source, load_tokenizer, tiny_folder
-from .vllm_requests import VLLM_OPTIONS, ChoiceTree, sampling_fields, vllm_context, vllm_dtype, vllm_identity, vllm_response
+from factlab.models.vllm_requests import (
+    NOT_VLLM,
+    VLLM_OPTIONS,
+    ChoiceTree,
+    Versioned,
+    sampling_fields,
+    structured_outputs,
+    vllm_context,
+    vllm_dtype,
+    vllm_identity,
+    vllm_response,
+)
 
 # %% ../../nbs/02_models/17_vllm_backend.ipynb #c4
 _DEFAULTS = {'VLLM_ENABLE_V1_MULTIPROCESSING': '0', 'VLLM_LOGGING_LEVEL': 'ERROR', 'VLLM_CPU_KVCACHE_SPACE': '2',
@@ -41,8 +52,9 @@ def _start(model: 'VllmModel'):
     "vLLM's `LLM` with the weights of a model."
     vllm = _vllm()
     path = str(tiny_folder()) if model.source == TINY_SOURCE else model.source.path
-    own = ('dtype', 'revision', 'adapter', 'data_parallel_size')
+    own = ('dtype', 'revision', 'adapter', 'data_parallel_size', *NOT_VLLM)
     options = {name: value for name, value in model.options.items() if value is not None and name not in own}
+    options |= structured_outputs(model.options)
     if options.get('max_model_len', -1) > 0: options['max_model_len'] = model.context
     if model.adapter: options |= {'enable_lora': True, 'max_lora_rank': lora_rank(model.adapter)}
     try:
@@ -88,7 +100,7 @@ class _Places:
         with self.lock: self.held = [other for other in self.held if other is not model]
 
 # %% ../../nbs/02_models/17_vllm_backend.ipynb #c10
-class _Described:
+class _Described(Versioned):
     "What there is to know of a model before its weights are loaded."
     price = None
 
@@ -310,7 +322,7 @@ def _answer(batch: _Batch, index: int, request: Request, prompt: list[int]) -> N
     if request.json_schema is None: return batch.send(prompt, use(None), **fields)
     from vllm.sampling_params import StructuredOutputsParams
     try: batch.send(prompt, use('grammar'), **fields,
-                    structured_outputs=StructuredOutputsParams(json=request.json_schema, disable_any_whitespace=True))
+                    structured_outputs=StructuredOutputsParams(json=request.json_schema))
     except (ValueError, RuntimeError): batch.send(prompt, use('lenient'), **fields)
 
 def _score(batch: _Batch, index: int, prompt: list[int], choices: Sequence[tuple[int, ...]]) -> None:

@@ -38,7 +38,9 @@ def test_the_engine_gets_no_option_of_ray_and_never_runs_code_of_a_repository():
     arguments = engine_arguments(model)
     assert arguments['trust_remote_code'] is False and arguments['load_format'] == 'safetensors'
     assert arguments['max_model_len'] == model.context == 8192 and arguments['quantization'] == 'fp8'
-    assert not {'replicas', 'address', 'device', 'engine', 'batch_size', 'cpus', 'data_parallel_size'} & set(arguments)
+    assert not {'replicas', 'address', 'device', 'engine', 'batch_size', 'cpus', 'data_parallel_size', 'json_whitespace'} & set(arguments)
+    assert arguments['structured_outputs_config']['disable_any_whitespace'] is True
+    assert 'structured_outputs_config' not in engine_arguments(load_model('ray:tiny?dtype=float32&device=cpu&json_whitespace=any'))
 
 def test_without_ray_a_question_says_what_to_install_and_a_name_alone_does_not():
     program = ("import sys; sys.modules['ray'] = None\nfrom factlab.models.interface import *\n"

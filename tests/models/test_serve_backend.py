@@ -14,7 +14,7 @@ from fake_vllm import asked, gone, make_environment, pids, score
 from factlab.core.core import ModelError
 from factlab.models import interface
 from factlab.models.interface import Message, Request, ask, load_model
-from factlab.models.serve_backend import ServeModel, load_serve
+from factlab.models.serve_backend import ServeModel, load_serve, server_arguments
 from factlab.models.server_fleet import Fleet, FleetBatch, Router
 from factlab.models.store import Store
 from factlab.models.transformers_backend import Source
@@ -160,6 +160,17 @@ def test_what_is_sent_is_what_the_engine_would_be_told(serve, tmp_path):
     bodies = {line['text']: line['body'] for line in asked(tmp_path/'env')}
     assert bodies['one']['seed'] == sampling_fields(sampled)['seed']
     assert bodies['It']['continue_final_message'] is True and bodies['It']['add_generation_prompt'] is False
+
+def test_servers_write_json_without_white_space_unless_they_are_told(serve):
+    def told(**options):
+        arguments = server_arguments(serve(options).options, 'float32')
+        at = arguments.index('--structured-outputs-config') if '--structured-outputs-config' in arguments else None
+        assert not any('whitespace' in argument for argument in arguments if at is None or argument != arguments[at + 1])
+        return None if at is None else json.loads(arguments[at + 1])
+    assert told() == {'backend': 'guidance', 'disable_any_whitespace': True}
+    assert told(json_whitespace='any') is None
+    assert told(engine='{"structured-outputs-config": {"backend": "xgrammar"}}') == {'backend': 'xgrammar'}  # the user's own goes first
+    assert serve().group is not serve({'json_whitespace': 'any'}).group and serve().identity != serve({'json_whitespace': 'any'}).identity
 
 def test_the_next_model_ends_the_servers_of_the_one_before(serve, tmp_path):
     one, two = serve(), serve({'max_model_len': '100'})

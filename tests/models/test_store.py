@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -153,6 +155,48 @@ def test_a_document_is_there_once_however_many_claims_are_asked_about_it(store, 
     whole = sum(len(json.dumps(one.request)) for one in rows)
     assert texts < sum(map(len, documents)) and requests + texts < whole/20
     assert store.verify().is_empty()
+
+
+_AS_EVER = re.compile(rb'(?P<end>","role":)|(?P<hard>\\n(?:\\n)+|"content":")|\\n|[.!?] ')
+
+def cut_as_ever(body: bytes) -> list[bytes]:
+    "Where the first version of this format cut; slow."
+    pieces, start, unit = [], 0, 0
+    for place in _AS_EVER.finditer(body):
+        if place['end'] is not None:
+            if place.start() > start: pieces.append(body[start:place.start()])
+            start, unit = place.start(), place.end()
+            continue
+        stop = place.end()
+        if stop - start >= 160 and (place['hard'] is not None or not zlib.crc32(body[unit:stop]) & 3):
+            pieces.append(body[start:stop])
+            start = stop
+        unit = stop
+    return [*pieces, body[start:]] if start < len(body) else pieces
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([b'","role":', b'"content":"', b'\\n', b'\\n\\n', b'. ', b'! ', b'? ', b'"', b'\\', b'n', b'mill ',
+                                 b'x'*70])))
+def test_texts_are_cut_where_they_always_were(parts):
+    "A document of an older answer and of one of today is the same pieces."
+    assert store_file.cut(b''.join(parts)) == cut_as_ever(b''.join(parts))
+
+def test_what_is_put_is_given_back_as_it_would_be_read(store):
+    first, again = row('a', 'one'), row('a', 'two')
+    store.put_many([row('b', 'stored before')])
+    odd = row('c', 'x')._replace(response={'text': ('a', 'tuple'), 'of': {1: True}})  # JSON makes other things of these
+    assert store.put_many([again._replace(response={'text': 'first'}), first, row('b', 'late'), odd]) \
+        == {'a': {'text': 'first'}, **store.get_many(['b', 'c'])}
+    assert store.get_many(['a', 'b', 'c'])['b']['text'] == 'stored before'
+
+def test_a_piece_never_gets_the_number_of_one_that_was_pruned(store):
+    def pieces():
+        with store.connections.reading() as connection: return {number for number, in connection.execute('SELECT id FROM texts_3')}
+    store.put_many([about(1, 'the first document '*30)])
+    before = pieces()
+    assert store.prune(before=date.today() + timedelta(days=2)) == 1 and not pieces()
+    store.put_many([about(2, 'the second document '*30)])
+    assert before and min(pieces()) > max(before) and store.verify().is_empty()
 
 
 @settings(max_examples=100, deadline=None)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from factlab.core.core import ModelError, StoreError, UsageError
-from factlab.models.interface import Message, Request, ask
-from factlab.models.store import Store
+from factlab.models.interface import DryRun, Message, Request, ask
+from factlab.models.store import Row, Store
 from factlab.models.transformers_backend import Source
 from factlab.models.vllm_backend import Courier, VllmModel, load_vllm
 from factlab.models.vllm_requests import VLLM_OPTIONS, ChoiceTree, vllm_context, vllm_identity
@@ -129,8 +129,9 @@ def test_options_that_change_answers_are_in_the_identity_and_no_others():
     def identity(**options): return vllm_identity(SOURCE, 'float32', options)
     plain = identity(tensor_parallel_size=8, max_num_seqs=4, gpu_memory_utilization=0.5, enforce_eager=True, max_model_len=100)
     assert plain == identity() == identity(kv_cache_dtype='auto') == {'backend': 'vllm', 'engine': 'vllm', 'weights': 'folder:toy',
-                                                                      'dtype': 'float32', 'answer_version': 1}
+                                                                      'dtype': 'float32', 'answer_version': 2}
     assert len({str(identity(**{name: 'x'})) for name in ('quantization', 'kv_cache_dtype', 'hf_overrides')} | {str(plain)}) == 4
+    assert identity(json_whitespace='any') == plain | {'answer_version': 1}
 
 def test_the_length_that_fits_is_known_when_the_engine_runs(model):
     assert vllm_context(SOURCE, {'max_model_len': -1}) == 4096
@@ -176,6 +177,24 @@ def test_options_reach_the_engine(started):
     assert told['enable_lora'] and told['max_lora_rank'] >= 8 and told['trust_remote_code'] is False
     assert (told['max_model_len'], told['kv_cache_dtype']) == (-1, 'fp8')
     assert (told['hf_overrides'], told['tensor_parallel_size']) == ({'rope_theta': 5}, 2)
+    assert told['structured_outputs_config'] == {'backend': 'guidance', 'disable_any_whitespace': True} and 'json_whitespace' not in told
+    _ = started.load('two', json_whitespace='any').llm
+    assert not {'structured_outputs_config', 'json_whitespace'} & set(started.options[1])
+    with pytest.raises(UsageError, match='json_whitespace'): started.load('three', json_whitespace='some')
+
+def test_answers_of_an_earlier_factlab_stand_unless_they_are_json(model, tmp_path):
+    plain, structured = question(4), question(5, json_schema='{"type": "object"}')
+    before = {**model.identity, 'answer_version': 1}
+    old = [Row(each.key(before), 'toy', 'generate', {}, {'text': f'paid for {n}'}) for n, each in enumerate((plain, structured))]
+    with Store(tmp_path/'store.sqlite') as store:
+        store.put_many(old)
+        trial = DryRun(model)
+        ask([plain, structured], trial, store)
+        assert trial.estimate()['calls'].sum() == 1  # its white space may have filled it up
+        assert ask([plain], model, store)[0].text == 'paid for 0' and model._llm.llm_engine.steps == 0
+    model.options['json_whitespace'] = 'any'
+    del model.identity
+    assert model.identity == before and model.earlier_identities == ()
 
 def test_an_engine_is_asked_for_whole_answers_only(model, monkeypatch):
     kinds = SimpleNamespace(RequestOutputKind=SimpleNamespace(FINAL_ONLY='final only'))
