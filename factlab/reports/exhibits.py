@@ -276,7 +276,7 @@ def summary_of(
     manifest: Mapping,  # of a result
 ) -> dict[str, str]:  # n, published, ours, baseline, difference: as text
     """The headline of a result as short texts, for the gallery and the closing table. Intervals and differences on fewer than
-    `FEW` examples are left out, with a word: what they resample is too little."""
+    `FEW` examples are left out, with a word: what they resample is too little. So is a difference without an interval."""
     cell = manifest.get('headline') or {}
     best, over, also = (cell.get(name) or {} for name in ('baseline', 'over_baseline', 'measured'))
     shown = [value for value in (cell.get('published'), cell.get('ours')) if value is not None]
@@ -299,7 +299,7 @@ def summary_of(
     return {'n': size(cell) + (': too few' if few else ''), 'ours': ours,
             'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
             'baseline': number(best.get('ours')) + (f' ({best["row"]})' if best else ''),
-            'difference': with_interval(over, '', '+') if over and not few else '–'}
+            'difference': with_interval(over, '', '+') if over.get('low') is not None and not few else '–'}
 
 def _data_name(manifest: Mapping) -> str:
     "The data set that a manifest names; '' where it names none."
