@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['COUNTS', 'COMPARISON', 'CURVES', 'SHARES', 'GRID', 'SCORE_GRID', 'PAIR_TESTS', 'P_STEPS', 'BOXES', 'LINKS',
-           'count_chart', 'comparison_chart', 'curve_chart', 'share_chart', 'rank_chart', 'score_grid_chart',
-           'p_value_chart', 'link_chart']
+           'is_baseline', 'series_colours', 'count_chart', 'comparison_chart', 'curve_chart', 'share_chart',
+           'rank_chart', 'score_grid_chart', 'p_value_chart', 'link_chart']
 
 # %% ../../nbs/14_reports/02_plots.ipynb #c2
 from collections.abc import Sequence
@@ -14,10 +14,37 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
+from ..measures.baselines import BASELINE_ROW
 from .theme import INK, PALETTE, QUIET, WIDER, WIDTH, drawable, label_extent, load_altair, subtitle_of, title_of, wrap
 
 if TYPE_CHECKING:
     import altair
+
+# %% ../../nbs/14_reports/02_plots.ipynb #back1
+_GREYS = ('#5F5F5F', '#8C8C8C', '#B3B3B3')  # of baselines; a fourth has the shade of the third
+
+def is_baseline(name: pl.Expr) -> pl.Expr: return name.str.contains(BASELINE_ROW, literal=True)
+
+def series_colours(
+    series: Sequence[str],  # names, in the chart's order
+) -> list[str]:  # a colour for each
+    "Methods in the theme's colours, baselines in greys. Raises `UsageError` for more methods than colours."
+    baselines = [name for name in series if BASELINE_ROW in name]
+    methods = [name for name in series if name not in baselines]
+    if len(methods) > len(PALETTE):
+        raise UsageError(f'{len(methods)} series in one chart, and {len(PALETTE)} colours that can be told apart: draw fewer, or use '
+                         'panels or rows')
+    greys = {name: _GREYS[min(i, len(_GREYS) - 1)] for i, name in enumerate(baselines)}
+    return [greys[name] if name in greys else PALETTE[methods.index(name)] for name in series]
+
+def _label_colour() -> dict:
+    "Colours of an axis' labels: names of baselines in grey."
+    return {'condition': {'test': f"indexof(datum.value, '{BASELINE_ROW}') !== -1", 'value': _GREYS[1]}, 'value': INK}
+
+def _and_baselines(said: str, names: Sequence[str], look: str) -> str:
+    "A subtitle's part, with what baselines look like where there are any."
+    there = any(BASELINE_ROW in name for name in names)
+    return ' · '.join(part for part in (said, f'{look}: baselines' if there else '') if part)
 
 # %% ../../nbs/14_reports/02_plots.ipynb #c4
 COUNTS = Schema('counts', {
@@ -101,7 +128,8 @@ def _hover(frame: pl.DataFrame, source: str) -> pl.DataFrame:
     )
     count = pl.when(pl.lit(source == 'ours') & pl.col('n').is_not_null()).then(pl.format(', n = {}', 'n')).otherwise(pl.lit(''))
     marks = frame.filter(pl.col(source).is_not_null() & pl.col(source).is_not_nan())
-    return marks.select('panel', 'row', 'series', 'low', 'high', pl.col(source).alias('value'), pl.lit(source).alias('source'),
+    return marks.select('panel', 'row', 'series', 'low', 'high', is_baseline(pl.col('row')).alias('baseline'),
+                        pl.col(source).alias('value'), pl.lit(source).alias('source'),
                         pl.format('{} · {} {}{}{}', where, pl.lit(source), number(source), interval, count).alias('hover'))
 
 # %% ../../nbs/14_reports/02_plots.ipynb #c11
@@ -111,9 +139,10 @@ def _comparison_layers(
     "The interval rules and the marks of a comparison."
     several = len(series) > 1
     symbols = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0)
-    colour = alt.Color(
-        'series:N', scale=alt.Scale(domain=series, range=list(PALETTE[: len(series)])), sort=series, legend=symbols if several else None
-    )
+    colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series)), sort=series,
+                       legend=symbols if several else None)
+    if several: look = {'color': colour, 'opacity': alt.condition('datum.baseline', alt.value(.4), alt.value(1))}
+    else: look = {'color': alt.condition('datum.baseline', alt.value(_GREYS[1]), colour)}
     form = {'format': '~g'} if domain == (0, 1) else {}
     scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False, nice=True)
 
@@ -122,16 +151,16 @@ def _comparison_layers(
 
     base = alt.Chart(marks).encode(
         alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=0.3), axis=alt.Axis(
-            ticks=False, domain=False, bandPosition=0.5, minExtent=label_extent(rows)))
+            ticks=False, domain=False, bandPosition=0.5, minExtent=label_extent(rows), labelColor=_label_colour()))
     )
     if several: base = base.encode(yOffset=alt.YOffset('series:N', sort=series, scale=alt.Scale(domain=series, paddingOuter=0.2)))
     rule = base.transform_filter('datum.source === "ours" && isValid(datum.low)').mark_rule(strokeWidth=2).encode(
-        x('low'), alt.X2('high:Q'), color=colour, description=alt.value(''))
-    def marks_of(which: str, **look):
+        x('low'), alt.X2('high:Q'), description=alt.value(''), **look)
+    def marks_of(which: str, **form):
         return (
             base.transform_filter(f'datum.source === "{which}"')
-            .mark_point(strokeWidth=1.8, opacity=1, **look)
-            .encode(x('value'), color=colour, tooltip='hover:N', description='hover:N')
+            .mark_point(strokeWidth=1.8, opacity=1, **form)
+            .encode(x('value'), tooltip='hover:N', description='hover:N', **look)
         )
 
     return [rule, marks_of('ours', size=46, filled=True), marks_of('published', size=80, filled=False)]
@@ -152,8 +181,6 @@ def comparison_chart(
         pl.col('panel', 'row', 'series').fill_null('').map_elements(drawable, return_dtype=pl.String)
     )
     panels, rows, series = (frame[name].unique(maintain_order=True).to_list() for name in ('panel', 'row', 'series'))
-    if len(series) > len(PALETTE):
-        raise UsageError(f'{len(series)} series in one chart, and {len(PALETTE)} colours that can be told apart: use panels or rows')
     marks = pl.concat([_hover(frame, 'ours'), _hover(frame, 'published')])
     if marks.is_empty(): raise DataError('nothing to compare: no value, published or ours, in the frame')
     alt = load_altair()
@@ -164,6 +191,7 @@ def comparison_chart(
     head = alt.Header(title=None, labels=len(panels) > 1)
     drawn = marks['source'].unique().to_list()
     shapes = ' '.join(f'{shape} {source}' for source, shape in (('published', '○'), ('ours', '●')) if source in drawn)
+    shapes = _and_baselines(shapes, rows, 'pale' if len(series) > 1 else 'grey')
     lines = subtitle_of(frame.filter(pl.col('ours').is_not_null())['n'], of, interval if frame['low'].count() else None, note, shapes)
     return layers.facet(column=alt.Column('panel:N', sort=panels, header=head), spacing=22).properties(title=title_of(title, lines))
 
@@ -177,7 +205,7 @@ CURVES = Schema('curves', {
 def _curve_layers(alt, marks: pl.DataFrame, series: list[str], x, y_title: str, domain: tuple[float, float]|None) -> list:
     "Lines through the published points where there are any, else through ours, with both kinds of points."
     symbols = alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, columns=3)
-    colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=list(PALETTE[:len(series)])), sort=series,
+    colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series)), sort=series,
                        legend=symbols if len(series) > 1 else None)
     y = alt.Y('value:Q', title=drawable(y_title), axis=alt.Axis(grid=True, tickCount=6),
               scale=alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False, nice=True, padding=12))
@@ -185,7 +213,9 @@ def _curve_layers(alt, marks: pl.DataFrame, series: list[str], x, y_title: str, 
     def points(source: str, **look):
         return alt.Chart(marks.filter(pl.col('source') == source)).mark_point(opacity=1, strokeWidth=1.8, **look).encode(x, y, colour,
             tooltip='hover:N', description='hover:N')
-    line = alt.Chart(lined).mark_line(strokeWidth=1.8, opacity=.75).encode(x, y, colour, description=alt.value(''))
+    dashes = alt.Scale(domain=series, range=[[5, 3] if BASELINE_ROW in name else [1, 0] for name in series])
+    line = alt.Chart(lined).mark_line(strokeWidth=1.8, opacity=.75).encode(
+        x, y, colour, alt.StrokeDash('series:N', scale=dashes, legend=None), description=alt.value(''))
     return [line, points('published', filled=False, size=80, fill='white'), points('ours', filled=True, size=80)]
 
 def curve_chart(
@@ -202,8 +232,6 @@ def curve_chart(
     an x of 0 or less on a logarithmic axis, `UsageError` for more series than colours."""
     frame = CURVES.check(frame, 'the curves').with_columns(pl.col('series').fill_null('').map_elements(drawable, return_dtype=pl.String))
     series = frame['series'].unique(maintain_order=True).to_list()
-    if len(series) > len(PALETTE):
-        raise UsageError(f'{len(series)} series in one chart, and {len(PALETTE)} colours that can be told apart: draw fewer')
     marks = frame.unpivot(['published', 'ours'], index=['series', 'x'], variable_name='source',
                           value_name='value').drop_nulls().filter(pl.col('value').is_not_nan())
     if marks.is_empty(): raise DataError('nothing to draw: no value, published or ours, in the frame')
@@ -215,6 +243,7 @@ def curve_chart(
               if logarithmic else alt.Scale(zero=False, padding=12), axis=axis)
     drawn = marks['source'].unique().to_list()
     shapes = ' '.join(f'{shape} {source}' for source, shape in (('published', '○'), ('ours', '●')) if source in drawn)
+    shapes = _and_baselines(shapes, series, 'grey and dashed')
     layers = _curve_layers(alt, marks, series, x, y_title, domain)
     return alt.layer(*layers, title=title_of(title, subtitle_of(note=note, shapes=shapes))).properties(width=WIDTH, height=300)
 
@@ -249,23 +278,29 @@ def share_chart(
         raise UsageError(f'{len(coloured)} parts in one chart, and {len(PALETTE)} colours that can be told apart: draw fewer')
     colours = {**dict(zip(coloured, PALETTE, strict=False)), **dict.fromkeys(plain, '#767676')}
     end = pl.col('share').cum_sum().over('row')
-    data = frame.select('row', 'part', 'share', start=end - pl.col('share'), end=end, middle=end - pl.col('share')/2,
+    data = frame.select('row', 'part', 'share', baseline=is_baseline(pl.col('row')),
+                        start=end - pl.col('share'), end=end, middle=end - pl.col('share')/2,
                         label=(100*pl.col('share')).map_elements('{:.1f} %'.format, return_dtype=pl.String))
     data = data.with_columns(hover=pl.format('{} · {}: {}', 'row', 'part', 'label'))
     alt = load_altair()
-    y = alt.Y('row:N', title=None, sort=rows, axis=alt.Axis(ticks=False, domain=False), scale=alt.Scale(paddingInner=.35))
+    y = alt.Y('row:N', title=None, sort=rows, axis=alt.Axis(ticks=False, domain=False, labelColor=_label_colour()),
+              scale=alt.Scale(paddingInner=.35))
     legend = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0, columns=4)
     axis = alt.Axis(format='~%', tickCount=5, grid=False, labelFlush=False)
     bars = alt.Chart(data).mark_bar(stroke='white', strokeWidth=1).encode(
         alt.X('start:Q', title=drawable(x_title), scale=alt.Scale(domain=[0, max_share]), axis=axis), alt.X2('end:Q'), y,
         alt.Color('part:N', scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), sort=parts, legend=legend),
+        opacity=alt.condition('datum.baseline', alt.value(.4), alt.value(1)),
         tooltip='hover:N', description='hover:N')
     def words(part: pl.DataFrame, at: str, **look):
         return alt.Chart(part).mark_text(fontWeight='bold', **look).encode(alt.X(f'{at}:Q'), y, text='label:N', description=alt.value(''))
     room, single = pl.col('share') > .075*max_share, pl.len().over('row') == 1
-    labels = [words(data.filter(room), 'middle', color='white'), words(data.filter(single & ~room), 'end', color=INK, align='left', dx=5)]
+    labels = [words(data.filter(room & ~pl.col('baseline')), 'middle', color='white'),
+              words(data.filter(room & pl.col('baseline')), 'middle', color=INK),
+              words(data.filter(single & ~room), 'end', color=INK, align='left', dx=5)]
     height = (46 if len(rows) < 5 else 30)*len(rows)
-    return alt.layer(bars, *labels, title=title_of(title, subtitle_of(note=note))).properties(width=WIDTH, height=height)
+    lines = subtitle_of(note=_and_baselines(note or '', rows, 'pale'))
+    return alt.layer(bars, *labels, title=title_of(title, lines)).properties(width=WIDTH, height=height)
 
 # %% ../../nbs/14_reports/02_plots.ipynb #c23
 GRID = Schema('grid', {

@@ -1,4 +1,5 @@
 """Charts: hostile and awkward data draw or are refused with a clear word, files are whole and the same each time."""
+import re
 from xml.etree import ElementTree
 
 import polars as pl
@@ -165,3 +166,28 @@ def test_a_chart_of_ranks_has_room_for_a_wider_font(tmp_path):
     assert left >= 1.15*text_width(rows[0])
     lines = [element.text for element in root.iter() if element.tag.endswith(('}text', '}tspan')) and 'rank' in (element.text or '')]
     assert len(lines) > 1 and all(left + 1.15*text_width(line) <= float(root.get('width')) for line in lines)
+
+
+def test_baselines_stand_back(tmp_path):
+    """A baseline has no colour of a method, in every form that draws one, and the subtitle says what its look means."""
+    from factlab.reports.plots import CURVES, SHARES, curve_chart, share_chart
+    names = ['CoT', 'Baseline: majority', 'FactScore']
+    def drawn(chart, name):
+        svg = save_chart(chart, tmp_path/name)[0].read_text()
+        assert ': baselines' in svg, name
+        return {who: re.findall(r'(?:fill|stroke)="(#\w{6})"|(opacity="0?\.4")', ''.join(
+            re.findall(rf'<path aria-label="{who} ·[^>]*>', svg))) for who in names}
+    one = COMPARISON.frame([dict(panel='', row=name, series='', published=None, ours=.5, low=.4, high=.6, n=9) for name in names])
+    several = pl.concat([one.with_columns(series=pl.lit(name)) for name in ('Binary', 'Binarized')])
+    curves = CURVES.frame([dict(series=name, x=x, published=None, ours=x*.1) for name in names for x in (1., 2.)])
+    shares = SHARES.frame([dict(row=name, part=part, share=.5) for name in names for part in ('right', 'wrong')])
+    for form, chart in {'one': comparison_chart(one, '?'), 'several': comparison_chart(several, '?'),
+                        'curves': curve_chart(curves, '?', 'x', 'y'), 'shares': share_chart(shares, '?')}.items():
+        looks = drawn(chart, form)
+        assert all(looks.values()), form
+        colours = {who: {colour for colour, _ in found if colour} for who, found in looks.items()}
+        pale = {who for who, found in looks.items() if any(opacity for _, opacity in found)}
+        if form in ('one', 'curves'): assert not colours['Baseline: majority'] & set(PALETTE) and colours['CoT'] <= set(PALETTE), form
+        else: assert pale == {'Baseline: majority'}, form
+    plain = save_chart(comparison_chart(one.filter(row='CoT'), '?'), tmp_path/'plain')[0].read_text()
+    assert 'baselines' not in plain

@@ -765,6 +765,28 @@ def test_the_best_baseline_stands_beside_ours():
     assert headline(exhibit, make_cells(exhibit.id, rows + [many[0] | {'n': 38}, many[1]]))['row'] == 'CoT'
 
 
+def test_a_headline_claims_nothing_on_few_examples_of_p_values_or_over_an_easy_rival_alone():
+    "What looks like a lead: two rows, a p-value above that of a baseline, a method that a simple one comes near."
+    def row(name, ours, status='measured', column='tiny F1', n=2, **more):
+        return {'row': name, 'column': column, 'ours': ours, 'status': status, 'n': n} | more
+    def said(id, rows): return summary_of({'status': 'measured', 'headline': headline(EXHIBITS[id], make_cells(id, rows))})
+    def table4(n): return [row('CoT', .95, n=n, low=.9, high=1.), row('Chance', .67, 'baseline', n=n),
+                           row('CoT', .33, column='tiny F1 over best baseline', n=n, low=.2, high=.33)]
+    few, enough = said('final/table4', table4(2)), said('final/table4', table4(10))
+    assert (few['difference'], few['n'], few['ours']) == ('–', '2: too few', '0.95 (CoT tiny F1)')
+    assert (enough['difference'], enough['n']) == ('+0.33 [+0.20, +0.33]', '10')
+    p = said('oasis/fig3', [row('tiny · RAG', .9, column='p against Pipeline', n=60),
+                            row('Baseline: words', .85, 'baseline', 'p against Pipeline', 60)])
+    assert (p['baseline'], p['difference']) == ('–', '–')
+    share = said('final/fig5', [row('Extrinsic Correct', .33, column='tiny Share', n=58),
+                                row('Extrinsic Correct', .31, 'baseline', 'tiny Share when overlooking at random', 58),
+                                row('Extrinsic Correct', .02, column='tiny Share over best baseline', n=58, low=0., high=.05)])
+    assert share['baseline'] == '0.31 (when overlooking at random)' and share['difference'].startswith('+0.02')
+    beside = said('fhsum/table2', [row('Verifier + Reflection Retrieval', .8, column='Sample F1', n=84, low=.72, high=.87),
+                                   row('Hybrid known words + overlap', .7, column='Sample F1', n=84, low=.59, high=.8)])
+    assert beside['ours'].endswith('; beside it 0.70 [0.59, 0.80] (Hybrid known words + overlap)')
+
+
 # ---- the tour ----------------------------------------------------------------------------------------------------------------------
 
 def test_the_tour_has_all_that_is_exact_and_parts_of_every_paper_that_measures():

@@ -24,7 +24,7 @@ EXHIBITS = (
             ('Gemini 2.0 Flash Experimental', 'Fused rank'), chart=True, digits=1),
     Exhibit('facts/selfpreference', 'Do judges prefer their own answers?', 'exact', ('Own judge less', 'Table 5 both'), chart=True),
     Exhibit('facts/judges', 'Offline judges against labels', 'measured', ('Embedded judge', 'Sentences: balanced accuracy (%)'),
-            digits=1, tour={'limit': 2, 'padded_to': 0}),
+            digits=1, tour={'limit': 1, 'padded_to': 0}),
     Exhibit('facts/leaderboard', 'Leaderboard of the sample', 'measured', ('grounded', 'Final score (%)'), chart=True, digits=1,
             tour={'limit': 2}),
 )

@@ -23,8 +23,8 @@ from ...data.datasets import fingerprint, load
 from ...measures.baselines import BASELINE_ROW, COMPARED, OVER_BASELINE, compare_with_baselines
 from ...models.encoder import Encoder
 from ...reports.exhibits import make_cells, published_cells
-from ...reports.plots import curve_chart
-from ...reports.theme import PALETTE, load_altair
+from ...reports.plots import curve_chart, series_colours
+from ...reports.theme import load_altair
 from ...retrieval.corpus import TextEncoder, measure, part_of
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def with_bands(
 ) -> 'alt.LayerChart':
     "The chart over the intervals of its lines, each a band in the line's colour; the legend names every line, be it one."
     alt, series = load_altair(), list(series)
-    colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=list(PALETTE[:len(series)])), sort=series,
+    colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series)), sort=series,
                        legend=alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, symbolOpacity=1, columns=3))
     bands = alt.Chart(bounds.drop_nulls()).mark_area(opacity=.18).encode(
         alt.X('x:Q'), alt.Y('low:Q'), alt.Y2('high:Q'), colour, description=alt.value(''))
