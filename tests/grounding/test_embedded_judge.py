@@ -1,5 +1,5 @@
 """The offline judge: what it says of plain cases, that it shipped with what it was fitted on, and how good it is on the test split."""
-import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,16 +10,23 @@ from factlab.data.datasets import fingerprint, load
 from factlab.grounding.eligibility import load_eligibility_judge
 from factlab.grounding.embedded_judge import (
     ALWAYS,
+    FIRST_FEATURES,
+    SENTENCE_FEATURES,
+    fit_first_round,
     fit_grounding_decision,
+    labelled_sentences,
     needs_no_support,
     read_grounding_decision,
+    read_sentences,
     response_answers,
     sentence_answers,
+    write_grounding_decision,
 )
 from factlab.grounding.judges import GROUNDING
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.parsing import accurate_by_labels
 from factlab.measures.baselines import balanced_accuracy, class_counts
+from factlab.text.sentences import split_sentences
 
 DOCUMENT = 'The mill opened in 1901. It has two stones and a wooden wheel. The owner sells flour on Mondays. No bread is baked there.'
 
@@ -84,10 +91,10 @@ def test_the_decision_rests_on_the_development_split_alone(sample, tmp_path):
     assert judge.decision.fitted_on['digest'] == fingerprint(development.select('id', 'document', 'response', 'sentences'))
     assert judge.decision.fitted_on['verifier']['adapter'] == judge.verifier.identity['adapter']
     few = of_short_documents(development, 3)
-    again = fit_grounding_decision(few, judge.verifier, judge.encoder)  # of all of them: the chapter
+    again = fit_grounding_decision(few, Counting(), judge.encoder)  # with the verifier and all of them: the chapter
     assert np.isfinite(again.weights).all() and again.fitted_on['digest'] != judge.decision.fitted_on['digest']
-    assert fit_grounding_decision(few, judge.verifier, judge.encoder) == again
-    (tmp_path/'x.json').write_text(json.dumps(judge.decision._asdict() | {'weights': [1]}))
+    assert fit_grounding_decision(few, Counting(), judge.encoder) == again
+    write_grounding_decision(judge.decision._replace(weights=(1.,)), tmp_path/'x.json')
     with pytest.raises(ModelError, match='numbers for 7 features'): read_grounding_decision(tmp_path/'x.json')
     (tmp_path/'y.json').write_text('{}')
     with pytest.raises(ModelError, match='holds no decision'): read_grounding_decision(tmp_path/'y.json')
@@ -102,3 +109,84 @@ def test_it_is_better_than_rivals_on_short_documents_of_the_test_split(sample):
     assert scores['embedded'] >= .70 and scores['embedded'] == max(scores.values())
     verdicts = response_answers(judge, development, test)
     assert (verdicts['embedded'] == test['accurate'].to_numpy()).mean() > (verdicts[ALWAYS] == test['accurate'].to_numpy()).mean()
+
+
+class Counting:
+    "A verifier that answers by the length of its texts, and keeps what it was asked."
+    name, identity = 'counting', {'verifier': 'counting'}
+
+    def __init__(self): self.asked = []
+
+    def probabilities(self, pairs, store=None):
+        self.asked += pairs
+        support = np.array([(len(evidence) + 7*len(claim)) % 10/10 for evidence, claim in pairs])
+        return np.stack([support, (1 - support)/3, (1 - support)*2/3], 1).reshape(-1, 3)
+
+
+LONG = ' '.join(f'Mill number {at} opened in {1900 + at} beside the river{" and the old road"*(at % 3)}.' for at in range(12))
+SAID = ('Mill number 3 opened in 1903.', 'Mill number 4 closed.', 'I hope this helps!', 'Nobody knows the road.',
+        'Mill 9 is beside the river.')
+
+
+def test_a_quick_judge_reads_further_only_what_its_first_round_left_open():
+    quick, whole = load_grounding_judge('quick'), load_grounding_judge('embedded')
+    pairs = [(LONG, sentence) for sentence in SAID]
+    ask = {name: replace(each, verifier=Counting()) for name, each in {'quick': quick, 'whole': whole}.items()}
+    seen = {name: each.read(pairs, False) for name, each in ask.items()}
+    silent = np.array([needs_no_support(sentence) for sentence in SAID])
+    assert silent.sum() == 1 and len(ask['whole'].verifier.asked) == 3*(~silent).sum()
+    decision = quick.decision
+    left_open = decision.stays_open(seen['whole'].features) & ~silent
+    assert 0 < left_open.sum() < (~silent).sum()  # or this test shows nothing
+    assert len(ask['quick'].verifier.asked) == (~silent).sum() + 2*left_open.sum()
+    read = ~np.isnan(seen['quick'].features[:, 0])
+    assert np.array_equal(read, left_open)
+    np.testing.assert_array_equal(seen['quick'].features[read], seen['whole'].features[read])
+    scores = [decision.scores(each.features) for each in seen.values()]
+    np.testing.assert_array_equal(scores[0][read], scores[1][read])
+    decided = ~read & ~silent
+    first = seen['whole'].features[:, [SENTENCE_FEATURES.index(name) for name in FIRST_FEATURES]]
+    by_hand = (first - decision.first.mean)/decision.first.scale @ np.array(decision.first.weights) + decision.first.bias
+    np.testing.assert_allclose(scores[0][decided], by_hand[decided])
+    assert np.isnan(scores[0][silent]).all()
+
+
+def test_a_first_round_never_decides_between_the_thresholds():
+    decision = load_grounding_judge('quick').decision
+    features = np.random.default_rng(0).normal(size=(2000, len(SENTENCE_FEATURES)))*3
+    first, left_open = decision.first.scores(features), decision.stays_open(features)
+    between = (first >= decision.responses) & (first < decision.sentences)
+    assert between.any() and left_open[between].all() and not left_open[np.abs(first) > 1].any()
+
+
+def test_the_margin_keeps_development_verdicts(sample):
+    few = of_short_documents(sample[0], 3)
+    judge = replace(load_grounding_judge(), verifier=Counting())
+    features = read_sentences(labelled_sentences(few).select('document', 'sentence').rows(), judge.verifier, judge.encoder, False).features
+    first = fit_first_round(few, features, judge.decision)
+    assert first.margin >= 0 and np.isfinite([*first.mean, *first.scale, *first.weights, first.bias]).all()
+    assert fit_first_round(few, features, judge.decision) == first
+
+
+def test_a_first_round_is_kept_in_the_file(tmp_path):
+    decision = read_grounding_decision()
+    assert read_grounding_decision(write_grounding_decision(decision, tmp_path/'same.json')) == decision
+    assert read_grounding_decision(write_grounding_decision(decision._replace(first=None), tmp_path/'none.json')).first is None
+    broken = decision._replace(first=decision.first._replace(weights=(1., 2.)))
+    with pytest.raises(ModelError, match='first round'): read_grounding_decision(write_grounding_decision(broken, tmp_path/'broken.json'))
+
+
+def test_both_judges_say_the_same_of_plain_sentences():
+    asked = rows('The mill opened in 1901.', 'The mill never opened.', '', 'Thanks!')
+    said = [load_grounding_judge(name).predict(asked) for name in ('quick', 'embedded')]
+    assert said[0].select('id', 'status', 'accurate').equals(said[1].select('id', 'status', 'accurate'))
+
+
+def test_rivals_ask_the_verifier_nothing(sample):
+    development, test = (of_short_documents(rows, 1) for rows in sample)
+    judge = replace(load_grounding_judge(), verifier=Counting())
+    sentence_answers(judge, development, test, False)
+    asked = {claim for _, claim in judge.verifier.asked}
+    assert asked and asked <= set(labelled_sentences(test)['sentence']) and len(judge.verifier.asked) == 3*len(asked)
+    response_answers(judge, development, test, False)
+    assert {claim for _, claim in judge.verifier.asked} <= {each for text in test['response'] for each in split_sentences(text)}

@@ -39,9 +39,9 @@ from .study import FactsStudy, planted_order, study_leaderboard, study_scores
 
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #b65ca4cf
 Answers = Mapping[str, np.ndarray]  # by name: Boolean [n]
-JUDGE_ROWS = ('Embedded judge', 'Judge of words')
-NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'always grounded': 'always yes', 'always eligible': 'always yes',
-         'lowest cosine': 'cosine', 'lowest word overlap': 'word overlap'}  # rows of the table
+JUDGE_ROWS = ('Embedded judge', 'Judge of words', 'Quick judge')
+NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'quick': JUDGE_ROWS[2], 'always grounded': 'always yes',
+         'always eligible': 'always yes', 'lowest cosine': 'cosine', 'lowest word overlap': 'word overlap'}  # rows of the table
 
 def _compared_cells(
     what: str,  # 'Sentences', 'Responses', 'Eligibility'

@@ -30,7 +30,7 @@ from factlab.grounding.judges import (
     paper_templates,
     read_paper_prompts,
 )
-from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES, load_grounding_judge
+from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from ...grounding.responses import baseline_responses, labelled_responses, read_responses, requests_of, respond
 from ...grounding.scores import ScoreSums, judge_eligibility, judge_responses, leaderboard, score_difference, score_responses
 from ...models.interface import DryRun, Model
@@ -48,7 +48,7 @@ class FactsStudy(base.Study):
     split: str|None = None               # 'test' when None and the data has one (offline judges are fitted on 'dev'); or ALL_SPLITS
     responders: Sequence[str] = ()       # names of models
     responses_file: str|Path|None = None  # answers that exist already
-    judges: Sequence[str] = ('embedded',)  # 'embedded', 'words', or names of models
+    judges: Sequence[str] = ('embedded',)  # 'embedded', 'quick', 'words', or names of models
     templates: Sequence[str] = ('response',)  # of the judges; offline ones know 'response' and 'span'
     chosen: Mapping[str, str] = field(default_factory=dict)  # a template for a judge of its own, as in other leaderboards
     eligibility: Literal['request', 'request_and_document', 'none'] = 'request'  # what is shown; none: no final score
@@ -178,7 +178,7 @@ def templates_of(
 ) -> list[str]:
     "What a judge is asked with. Raises `UsageError` when an offline judge does not know what was chosen for it."
     asked = [study.chosen[judge]] if judge in study.chosen else list(study.templates)
-    if judge not in GROUNDING_JUDGES: return asked
+    if judge not in OFFLINE_JUDGES: return asked
     if known := [name for name in asked if name in DECIDED_BY]: return known
     if judge in study.chosen: raise UsageError(f'{judge} has no template {study.chosen[judge]!r}: choose one of {", ".join(DECIDED_BY)}')
     return ['response']
@@ -191,7 +191,7 @@ def all_judgements(
         parts = []
         for name in study.judges:
             for template in templates_of(study, name):
-                if name in GROUNDING_JUDGES: parts.append(_offline(study, name, template))
+                if name in OFFLINE_JUDGES: parts.append(_offline(study, name, template))
                 else:
                     method = GroundingJudge(study.template(template), study.judge_tokens)
                     model = study.model(name, method.prompts)
@@ -263,9 +263,9 @@ def eligibilities(
     def make():
         parts = []
         for name in study.judges:
-            if name in GROUNDING_JUDGES:
+            if name in OFFLINE_JUDGES:
                 rows = responses(study).head(0) if study.dry else responses(study)
-                parts.append(judge_eligibility(rows, load_eligibility_judge(name), None, study.store, judge=name))
+                parts.append(judge_eligibility(rows, load_eligibility_judge(OFFLINE_JUDGES[name]), None, study.store, judge=name))
                 continue
             prompt = study.paper_prompts()[shown] if study.prompts == 'paper' else None
             method = EligibilityJudge(shown, prompt)
