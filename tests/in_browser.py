@@ -188,7 +188,11 @@ def open_a_proposal(opened: Opened, part) -> None:
         part.get_by_role('button', name='. ›').click()
         opened.settle()
 
-BEFORE = {'workbench': open_a_missed_error, 'compare': open_a_difference, 'proposals': open_a_proposal}  # what to click before the screenshot is taken
+BEFORE = {  # what to click before the screenshot is taken
+    'workbench': open_a_missed_error,
+    'compare': open_a_difference,
+    'proposals': open_a_proposal,
+}
 
 def take_pictures(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Path]:
     "Run the notebooks that show widgets in JupyterLab, and take a screenshot of each widget; of those that are named, or of all."
