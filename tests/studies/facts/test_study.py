@@ -18,6 +18,7 @@ from factlab.studies.facts.study import (
     gold,
     planted_order,
     template_scores,
+    templates_of,
     without_errors,
 )
 
@@ -152,3 +153,17 @@ def test_a_dry_run_asks_nothing():
                                       {'responders': ['a'], 'responses_file': 'b'}, {'templates': []}, {'prompts': 'theirs'}])
 def test_settings_that_do_not_fit(settings):
     with pytest.raises(UsageError): FactsStudy(**({'store': False} | settings)).judgements()
+
+
+def test_the_quick_judge_judges_a_file_with_the_eligibility_of_the_embedded_one(tmp_path):
+    mill = 'The mill opened in 1901. A flood took its wheel in 1931. Since 1954 the parish has used the building as a library.'
+    said = {'right': 'The mill opened in 1901. A flood took its wheel.', 'wrong': 'It has been a library since 1945.'}
+    lines = [{'request_id': 'm', 'responder': name, 'request': 'What became of the mill?', 'document': mill, 'response': text}
+             for name, text in said.items()]
+    (tmp_path/'own.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
+    boards = [FactsStudy(responses_file=tmp_path/'own.jsonl', judges=[name], baselines=False) for name in ('quick', 'embedded')]
+    told = [each.judgements().select('id', 'accurate') for each in boards]
+    assert told[0].equals(told[1]) and dict(told[0].iter_rows()) == {'m/right': True, 'm/wrong': False}
+    eligible = [each.eligibilities().drop('judge') for each in boards]
+    assert eligible[0].equals(eligible[1])
+    assert [templates_of(FactsStudy(judges=['quick'], templates=[name]), 'quick') for name in ('json', 'span')] == [['response'], ['span']]
