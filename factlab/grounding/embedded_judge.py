@@ -179,8 +179,8 @@ def read_grounding_decision(
         bias, sentences, responses = (float(told[name]) for name in ('bias', 'sentences', 'responses'))
         first = None
         if 'first' in told:
-            numbers = (tuple(float(each) for each in told['first'][name]) for name in ('mean', 'scale', 'weights'))
-            first = FirstRound(*numbers, float(told['first']['bias']), float(told['first']['margin']))
+            by_name = {name: tuple(float(each) for each in told['first'][name]) for name in ('mean', 'scale', 'weights')}
+            first = FirstRound(**by_name, bias=float(told['first']['bias']), margin=float(told['first']['margin']))
         found = GroundingDecision(mean, scale, weights, bias, sentences, responses, dict(told['fitted_on']), first)
         sound = first is None or np.isfinite([*first.mean, *first.scale, *first.weights, first.bias, first.margin]).all()
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -281,8 +281,8 @@ def fit_first_round(
         chosen = np.where((first >= low - margin) & (first < high + margin), every, first)
         return all(((chosen >= cut) == (every >= cut)).mean() >= AGREEING for cut in (low, high))
     mean, scale, weights, bias = _regression(features[:, _FIRST], truth, strength)
-    numbers = (tuple(each.round(5).tolist()) for each in (mean, scale, weights))
-    return FirstRound(*numbers, round(bias, 5), next(step/20 for step in count() if agrees(step/20)))
+    fitted = {name: tuple(each.round(5).tolist()) for name, each in {'mean': mean, 'scale': scale, 'weights': weights}.items()}
+    return FirstRound(**fitted, bias=round(bias, 5), margin=next(step/20 for step in count() if agrees(step/20)))
 
 def fit_grounding_decision(
     rows: pl.DataFrame,  # as for `labelled_sentences`: the development split

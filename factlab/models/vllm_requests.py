@@ -98,7 +98,8 @@ def vllm_context(source: Source, options: Mapping[str, Any]) -> int|None:
 # %% ../../nbs/02_models/09_vllm_requests.ipynb #c8b
 class Versioned:
     "Models of vLLM under the keys of an earlier factlab, which asked for JSON with any white space. All other answers are the same."
-    identity: dict
+    @property
+    def identity(self) -> dict: raise NotImplementedError
 
     @property
     def earlier_identities(self) -> tuple[dict, ...]:

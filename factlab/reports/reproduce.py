@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import polars as pl
 
@@ -91,7 +92,7 @@ class SharedKernel:
     "A Jupyter kernel that serves one notebook after another. A context manager: it is interrupted and shut down at the end."
 
     def __init__(self, environment: Mapping[str, str]|None = None):
-        self.environment, self.manager = dict(environment or {}), None
+        self.environment, self.manager = dict(environment or {}), cast(Any, None)
 
     def ready(self):
         "The kernel's manager, with a live or starting kernel and an empty namespace."
@@ -144,10 +145,10 @@ def parameters_of(
     try:
         cells = json.loads(path.read_text(encoding='utf-8'))['cells']
         source = next((''.join(cell['source']) for cell in cells if 'parameters' in cell['metadata'].get('tags', ())), '')
-        assigned = [each for each in ast.parse(source).body if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)]
+        assigned = [each for each in ast.parse(source).body if isinstance(each, ast.Assign)]
     except (ValueError, KeyError, TypeError, AttributeError, SyntaxError) as error:
         raise RunError(f'{path} cannot be read as a notebook ({type(error).__name__}): check it out anew') from None
-    found = {each.targets[0].id: ast.unparse(each.value) for each in assigned}
+    found = {target.id: ast.unparse(each.value) for each in assigned if isinstance(target := each.targets[0], ast.Name)}
     return {name: default for name, default in found.items() if name != 'out'}
 
 def name_there(

@@ -161,7 +161,7 @@ def judge_cells(
     balanced = {'balanced accuracy': 'balanced accuracy'}
     both = {'macro-F1': 'macro f1', 'accuracy': 'accuracy'}
     cells = _compared_cells('Sentences', sentences['grounded'], by_sentence, sentences['document_id'], balanced, NAMES, seed)
-    verdicts = response_answers(judges[0], development, test, store, judges[1:])
+    verdicts = response_answers(first, development, test, store, judges[1:])
     cells += _compared_cells('Responses', test['accurate'], verdicts, test['document_id'], both, NAMES, seed)
     eligible = eligibility_answers(development, test, store)
     cells += _compared_cells('Eligibility', test['eligible'], eligible, test['document_id'], balanced | both, NAMES, seed)

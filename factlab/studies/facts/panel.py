@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...grounding.embedded_judge import response_answers
+from ...grounding.embedded_judge import load_verifier_judge, response_answers
 from ...grounding.judge_quality import compare_judges, self_preference
 from ...grounding.judges import TEMPLATES, GroundingJudge
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES, load_grounding_judge
@@ -120,7 +120,7 @@ def template_cells(
 
 def _rivals(rows: pl.DataFrame, store: StoreChoice) -> dict[str, pl.Series]:
     test = _split(rows, 'test')
-    found = response_answers(load_grounding_judge(), _split(rows, 'dev'), test, store)
+    found = response_answers(load_verifier_judge(), _split(rows, 'dev'), test, store)
     constant = pl.Series([bool(majority_class(test['accurate']))]*test.height)
     return {name: pl.Series(said) for name, said in found.items() if name not in GROUNDING_JUDGES} | {'majority': constant}
 
