@@ -125,7 +125,7 @@ def add_facts(commands) -> None:
     add('--responses', metavar='FILE', help='answers that exist already: .jsonl, .csv, .parquet with request_id, responder, response '
         '(and document, request where the data set does not have them)')
     add('--judges', nargs='+', default=['embedded'], metavar='J',
-        help=f'embedded (the default), quick (the same in half the time), words (all offline), or models: {MODEL_NAMES}')
+        help=f'embedded (the default), quick (reads half as much, less surely), words (all offline), or models: {MODEL_NAMES}')
     add('--data', default='facts-sample', metavar='D', help='facts-sample (the default), facts, facts-examples, or a '
         'file with id, request, document')
     add('--split', metavar='S', help="of the data; 'test' where it has one; all: every split is a ranking "

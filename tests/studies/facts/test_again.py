@@ -36,11 +36,12 @@ def test_judges_of_a_study_read_each_pair_once(monkeypatch):
     "Templates and the development split share it; the verdicts are those of judges that remember nothing."
     asked = []
     real = TinyVerifier.probabilities
-    monkeypatch.setattr(TinyVerifier, 'probabilities', lambda self, pairs, store=None: asked.append(len(pairs)) or real(self, pairs, store))
+    monkeypatch.setattr(TinyVerifier, 'probabilities', lambda self, asks, store=None: asked.append((*asks,)) or real(self, asks, store))
     def study(): return FactsStudy(judges=['embedded', 'words'], templates=['response', 'span'], split='dev', limit=1, eligibility='none')
     shared = study()
     found = [shared.judgements(), study_beside(shared, templates=['span']).judgements()]
-    assert len([size for size in asked if size]) == 1
+    batches = [batch for batch in asked if batch]
+    assert len(batches) == 2 == len({*batches})  # the rounds of one reading
     alone = []
     for template in ('response', 'span'):
         alone.append(study_beside(study(), templates=[template]).judgements())

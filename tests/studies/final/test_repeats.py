@@ -449,9 +449,9 @@ def test_the_notebooks_on_a_server(tmp_path, tiny_t5):  # noqa: F811
     name = name_of(server)
     judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
     assert (
-        judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4')
-                         if cell['column'] == f'{name} F1' and cell['row'] in METHODS.values()}
-        and len(judged_cells) == 11
+        judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'}
+        and len([row for row in judged_cells if row in METHODS.values()]) == 11
+        and len(judged_cells) == 17  # six baselines, under the same judge
     )
     halves = {cell['row']: float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1'}
     assert halves.pop('Zero-Shot') == 0 and len(halves) > 3, halves  # a server that answers alike; only baselines that draw differ by run
