@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['COUNTS', 'COMPARISON', 'CURVES', 'SHARES', 'GRID', 'SCORE_GRID', 'PAIR_TESTS', 'P_STEPS', 'BOXES', 'LINKS',
-           'is_baseline', 'series_colours', 'count_chart', 'comparison_chart', 'curve_chart', 'share_chart',
-           'rank_chart', 'score_grid_chart', 'p_value_chart', 'link_chart']
+           'series_colours', 'count_chart', 'comparison_chart', 'curve_chart', 'share_chart', 'rank_chart',
+           'score_grid_chart', 'p_value_chart', 'link_chart']
 
 # %% ../../nbs/14_reports/02_plots.ipynb #c2
 from collections.abc import Sequence
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 # %% ../../nbs/14_reports/02_plots.ipynb #back1
 _GREYS = ('#5F5F5F', '#8C8C8C', '#B3B3B3')  # of baselines; a fourth has the shade of the third
 
-def is_baseline(name: pl.Expr) -> pl.Expr: return name.str.contains(BASELINE_ROW, literal=True)
+def _is_baseline(name: pl.Expr) -> pl.Expr:
+    "Whether a row's or series' name is a baseline's."
+    return name.str.contains(BASELINE_ROW, literal=True)
 
 def series_colours(
     series: Sequence[str],  # names, in the chart's order
@@ -128,7 +130,7 @@ def _hover(frame: pl.DataFrame, source: str) -> pl.DataFrame:
     )
     count = pl.when(pl.lit(source == 'ours') & pl.col('n').is_not_null()).then(pl.format(', n = {}', 'n')).otherwise(pl.lit(''))
     marks = frame.filter(pl.col(source).is_not_null() & pl.col(source).is_not_nan())
-    return marks.select('panel', 'row', 'series', 'low', 'high', is_baseline(pl.col('row')).alias('baseline'),
+    return marks.select('panel', 'row', 'series', 'low', 'high', _is_baseline(pl.col('row')).alias('baseline'),
                         pl.col(source).alias('value'), pl.lit(source).alias('source'),
                         pl.format('{} · {} {}{}{}', where, pl.lit(source), number(source), interval, count).alias('hover'))
 
@@ -278,7 +280,7 @@ def share_chart(
         raise UsageError(f'{len(coloured)} parts in one chart, and {len(PALETTE)} colours that can be told apart: draw fewer')
     colours = {**dict(zip(coloured, PALETTE, strict=False)), **dict.fromkeys(plain, '#767676')}
     end = pl.col('share').cum_sum().over('row')
-    data = frame.select('row', 'part', 'share', baseline=is_baseline(pl.col('row')),
+    data = frame.select('row', 'part', 'share', baseline=_is_baseline(pl.col('row')),
                         start=end - pl.col('share'), end=end, middle=end - pl.col('share')/2,
                         label=(100*pl.col('share')).map_elements('{:.1f} %'.format, return_dtype=pl.String))
     data = data.with_columns(hover=pl.format('{} · {}: {}', 'row', 'part', 'label'))

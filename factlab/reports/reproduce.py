@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
@@ -92,7 +92,8 @@ class SharedKernel:
     "A Jupyter kernel that serves one notebook after another. A context manager: it is interrupted and shut down at the end."
 
     def __init__(self, environment: Mapping[str, str]|None = None):
-        self.environment, self.manager = dict(environment or {}), cast(Any, None)
+        self.environment = dict(environment or {})
+        self.manager: Any = None  # of the kernel, once there is one
 
     def ready(self):
         "The kernel's manager, with a live or starting kernel and an empty namespace."
