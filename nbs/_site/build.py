@@ -18,7 +18,8 @@ from sphinx.cmd.build import main as sphinx
 
 TEXT_LENGTH = 12_000  # characters of a page that the search shows its words in
 MADE_OF = '.made_of'  # in the folder of the site: the digest of what it was built from
-NOT_READ = re.compile(r'\.(?!github$|ci$).*|__pycache__|build|_docs|.*\.egg-info')  # names in the checkout that no page depends on
+# names in the checkout that no page depends on; notebooks that run beside the build leave kernels' files, the generator its own folder
+NOT_READ = re.compile(r'\.(?!github$|ci$).*|__pycache__|build|dist|_docs|_proc|jupyter_execute|kernel-ipc-.*|.*\.(?:egg-info|log)')
 
 
 def written_texts(out: Path) -> int:
