@@ -282,6 +282,14 @@ def test_a_dry_run_says_how_wide_the_interval_will_be(table4):
     assert int(calls) == sum(int(line.split()[2]) for line in table4['dry'][1].split('\n\n')[1].splitlines()[2:-1])
 
 
+def test_a_dry_run_counts_the_build_that_is_shown(tmp_path):
+    with MisbehavingServer(world) as server:
+        code, output, errors = reproduce(tmp_path/'home', 'oasis/table1', '--model', name_of(server), '--limit', '2', '--dry-run',
+                                         '--out', tmp_path/'out')
+        assert code == 0 and not server.calls, errors
+    assert [line.split()[1:4] for line in output.splitlines() if ' oasis/unified ' in line] == [['oasis/unified', '2', '0']]
+
+
 def test_a_dry_run_counts_what_is_then_asked(table4):
     counted = {}
     for line in table4['dry'][1].splitlines()[2:]:
