@@ -139,11 +139,12 @@ def test_what_is_used_is_what_is_trained(reader, network):
     import torch
     said = ['The mill burned down in 1904.', 'It stood by the river.', 'Nobody came.', 'The owner sold flour.']
     passages = [' '.join(said[:size]) for size in (1, 2, 3, 4)] + [' '.join(said[1:])]
-    pairs = [(passage, claim) for passage in passages for claim in ('The mill burned.', 'The mill burned in 1911.', 'No.')] + [(passages[0], 'No.')]
-    with torch.no_grad():
-        rows = torch.cat([label_logits(*network, [Row(reader.evidences([evidence])[0][0], reader.claims([claim]))]) for evidence, claim in pairs])
+    claims = ('The mill burned.', 'The mill burned in 1911.', 'No.')
+    pairs = [(passage, claim) for passage in passages for claim in claims] + [(passages[0], 'No.')]
+    rows = [Row(reader.evidences([evidence])[0][0], reader.claims([claim])) for evidence, claim in pairs]
+    with torch.no_grad(): trained = torch.cat([label_logits(*network, [row]) for row in rows]).softmax(-1).numpy()
     for batch_tokens in (40, 1024):
-        assert same_probabilities(pair_probabilities(reader, *network, pairs, batch_tokens), rows.softmax(-1).numpy())
+        assert same_probabilities(pair_probabilities(reader, *network, pairs, batch_tokens), trained)
 
 
 def test_many_claims_on_one_evidence_keep_their_order(reader, network):
