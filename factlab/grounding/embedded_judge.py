@@ -124,8 +124,10 @@ def read_sentences(
             features[rows, 2*passage:2*passage + 2] = np.stack([_log_odds(told[:, 0]), -_log_odds(told[:, 2])], 1)
         contradicted[rows] = said[-1, :, 2] > said[-1, :, 1]
     first = np.flatnonzero([not needs_no_support(claim) for _, claim in pairs])
-    read([2], first)
-    read([0, 1], first if stays_open is None else first[stays_open(features[first])])
+    if stays_open is None: read([2, 0, 1], first)  # together: more of them begin alike
+    else:
+        read([2], first)
+        read([0, 1], first[stays_open(features[first])])
     return SentenceReading(features, contradicted, near.cosines, [one for one, *_ in near.passages])
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #aafe8f8b

@@ -209,11 +209,11 @@ def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(tmp_path,
     from factlab.verification import tiny_verifier
     reader, pairs = tiny_verifier.Reader(load_tokenizer('tiny', TINY_SOURCE)), [('The mill burned down.', 'It burned.'),
         ('Rust is iron oxide.', 'Rust is a metal.')]
-    def logits(trunk, head, rows):
-        found = torch.zeros(sum(len(row.claims) for row in rows), 3)
+    def logits(trunk, head, batch):
+        found = torch.zeros(len(batch.texts), 3)
         found[-1, 1] = float('nan')
         return found
-    monkeypatch.setattr(tiny_verifier, 'label_logits', logits)
+    monkeypatch.setattr(tiny_verifier, 'end_logits', logits)
     with pytest.raises(ModelError, match='not finite.*float32'): tiny_verifier.pair_probabilities(reader, None, None, pairs)
     monkeypatch.setattr(tiny_verifier, '_loaded', lambda *values: (reader, None, None))
     verifier = tiny_verifier.TinyVerifier(tmp_path, device='cpu')
@@ -221,7 +221,7 @@ def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(tmp_path,
     with Store(tmp_path/'store.sqlite') as store:
         with pytest.raises(ModelError, match='not finite'): verifier.probabilities(pairs, store)
         assert store.stats().is_empty()
-    monkeypatch.setattr(tiny_verifier, 'label_logits', lambda trunk, head, rows: torch.zeros(sum(len(row.claims) for row in rows), 3))
+    monkeypatch.setattr(tiny_verifier, 'end_logits', lambda trunk, head, batch: torch.zeros(len(batch.texts), 3))
     assert np.allclose(tiny_verifier.pair_probabilities(reader, None, None, pairs), 1/3)
 
 

@@ -30,9 +30,9 @@ from factlab.verification.tiny_verifier import (
     label_logits,
     layers_of,
     load_trunk,
-    make_rows,
     new_head,
     pair_probabilities,
+    pair_texts,
     read_decision,
 )
 
@@ -125,11 +125,26 @@ def test_long_evidence_is_read_whole_in_windows(reader):
 
 def test_the_supporting_window_decides(reader, network):
     long = 'The weather was mild that day. '*150 + 'The mill burned down in 1904. ' + 'Nobody came. '*150
-    rows, places = make_rows(reader, [(long, 'The mill burned.')])
-    each = [pair_probabilities(reader, *network, [(long, 'The mill burned.')])]
+    texts, pair_of = pair_texts(reader, [(long, 'The mill burned.')])
+    found = pair_probabilities(reader, *network, [(long, 'The mill burned.')])
     import torch
+    claim = len(reader.claims(['The mill burned.'])[0])
+    rows = [Row(text[:-claim], [text[-claim:]]) for text in texts]
     with torch.no_grad(): single = np.concatenate([label_logits(*network, [row]).softmax(-1).numpy() for row in rows])
-    assert len(rows) > 2 and same_probabilities(each[0][0], single[single[:, 0].argmax()]) and places == [[0]]*len(rows)
+    assert len(texts) > 2 and same_probabilities(found[0], single[single[:, 0].argmax()]) and pair_of == [0]*len(texts)
+
+
+def test_what_is_used_is_what_is_trained(reader, network):
+    "Texts read once where they begin alike, beside the rows of training: sentences of one document, several claims, one text twice."
+    import torch
+    said = ['The mill burned down in 1904.', 'It stood by the river.', 'Nobody came.', 'The owner sold flour.']
+    passages = [' '.join(said[:size]) for size in (1, 2, 3, 4)] + [' '.join(said[1:])]
+    claims = ('The mill burned.', 'The mill burned in 1911.', 'No.')
+    pairs = [(passage, claim) for passage in passages for claim in claims] + [(passages[0], 'No.')]
+    rows = [Row(reader.evidences([evidence])[0][0], reader.claims([claim])) for evidence, claim in pairs]
+    with torch.no_grad(): trained = torch.cat([label_logits(*network, [row]) for row in rows]).softmax(-1).numpy()
+    for batch_tokens in (40, 1024):
+        assert same_probabilities(pair_probabilities(reader, *network, pairs, batch_tokens), trained)
 
 
 def test_many_claims_on_one_evidence_keep_their_order(reader, network):

@@ -23,13 +23,9 @@ from ...reports.exhibits import make_cells
 # %% ../../../nbs/17_studies/02_facts/07_illustrations.ipynb #f053e5be
 def load_rows(
     data: str = 'sample',  # 'sample': the one of FACTS' shape that ships; else a name of `load`, or a file
-    limit: int|None = None,  # documents of the test split at the most; what is not of it stays whole
 ) -> pl.DataFrame:
     "A data set as the notebooks of FACTS name it."
-    rows = load('facts-sample' if data == 'sample' else data)
-    if limit is None: return rows
-    tested = rows.filter(pl.col('split') == 'test')['document_id'].unique(maintain_order=True).head(limit)
-    return rows.filter((pl.col('split') != 'test') | pl.col('document_id').is_in(tested.implode()))
+    return load('facts-sample' if data == 'sample' else data)
 
 # %% ../../../nbs/17_studies/02_facts/07_illustrations.ipynb #7a2c96bf
 TASK_NAMES = {'question answering': 'Q&A', 'rewriting': 'Document rewriting'}  # as the paper calls them; others with a capital

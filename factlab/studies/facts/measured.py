@@ -107,15 +107,15 @@ def padded_documents(
 
 def padded_cells(
     judge: SentenceJudge,
-    rows: pl.DataFrame,  # FACTS_SAMPLE: its test split is judged
+    rows: pl.DataFrame,  # FACTS_SAMPLE: what is judged
     words: int,
+    among: pl.DataFrame|None = None,  # as for `padded_documents`
     store: StoreChoice = None,
     seed: int = 0,
 ) -> list[dict]:
-    "Sentences of the test split against documents of so many words, and how much worse that is."
-    test = rows.filter(pl.col('split') == 'test')
+    "Sentences against documents of so many words, and how much worse that is."
     counts = []
-    for part in (padded_documents(test, words, rows), test):
+    for part in (padded_documents(rows, words, among), rows):
         sentences = labelled_sentences(part)
         seen = judge.read(sentences.select('document', 'sentence').rows(), store)
         said = (judge.decision.scores(seen.features) >= judge.decision.sentences) | ~sentences['open'].to_numpy()
@@ -145,15 +145,20 @@ def eligibility_answers(
     rivals = {'always eligible': np.ones(test.height, bool), 'length': sign*words[1] >= cut}
     return {name: told(name) for name in ELIGIBILITY_JUDGES} | rivals
 
+def _first_documents(rows: pl.DataFrame, limit: int|None) -> pl.DataFrame:
+    if limit is None: return rows
+    return rows.filter(pl.col('document_id').is_in(rows['document_id'].unique(maintain_order=True).head(limit).implode()))
+
 def judge_cells(
     judges: Sequence[SentenceJudge],
     rows: pl.DataFrame,  # FACTS_SAMPLE, both splits
     store: StoreChoice = None,
     seed: int = 0,
     padded_to: int = 3000,  # words of a document; 0: not measured
+    limit: int|None = None,  # documents of each split at the most; then one is padded
 ) -> pl.DataFrame:  # CELLS
     "Offline judges and rivals on sentences, responses and eligibility of the test split. Raises `DataError` without a split."
-    development, test = (rows.filter(pl.col('split') == split) for split in ('dev', 'test'))
+    development, test = (_first_documents(rows.filter(pl.col('split') == split), limit) for split in ('dev', 'test'))
     if development.is_empty() or test.is_empty():
         raise DataError('labelled rows of the splits dev and test are needed: take facts-sample')
     first: Any = judges[0]
@@ -165,7 +170,8 @@ def judge_cells(
     cells += _compared_cells('Responses', test['accurate'], verdicts, test['document_id'], both, NAMES, seed)
     eligible = eligibility_answers(development, test, store)
     cells += _compared_cells('Eligibility', test['eligible'], eligible, test['document_id'], balanced | both, NAMES, seed)
-    for judge in judges if padded_to else (): cells += padded_cells(judge, rows, padded_to, store, seed)
+    padded = _first_documents(test, limit and 1)
+    for judge in judges if padded_to else (): cells += padded_cells(judge, padded, padded_to, rows, store, seed)
     return make_cells('facts/judges', cells)
 
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #b0e7d9a3

@@ -42,3 +42,31 @@ def test_each_judges_best_prompt_is_marked():
     grid = rate_grid(rate_cells('facts/table2'))
     assert grid.group_by('column').agg(pl.col('marked').sum())['marked'].to_list() == [1, 1, 1]
     assert grid.filter('marked')['score'].min() > 69
+
+
+def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer(monkeypatch):
+    "Seen at what is read: a judge that counts, and rivals' documents."
+    from factlab.grounding.embedded_judge import SentenceReading
+    rows, read, fitted = load_rows(), [], []
+    class Counting:
+        title = 'embedded'
+        class decision:
+            sentences = 0
+            scores = staticmethod(lambda features: features[:, 0])
+        def read(self, pairs, store=None):
+            read.append({document for document, _ in pairs})
+            n = len(pairs)
+            return SentenceReading(np.array([[at % 3 - 1.] for at in range(n)]), np.zeros(n, bool), np.ones(n), ['']*n)
+    def said(judge, development, test, store, others):
+        fitted.append((development['document_id'].n_unique(), test['document_id'].n_unique()))
+        return {'embedded': np.ones(test.height, bool)}
+    monkeypatch.setattr(measured, 'response_answers', said)
+    monkeypatch.setattr(measured, 'sentence_answers', lambda *given: (given[2].with_columns(grounded='accurate'), said(*given)))
+    monkeypatch.setattr(measured, 'eligibility_answers', lambda development, test, store: {'embedded': np.ones(test.height, bool)})
+    for limit in (1, 2):
+        cells = measured.judge_cells([Counting()], rows, limit=limit)
+        assert fitted[-2:] == [(limit, limit)]*2
+        long, own = read[-2:]
+        assert len(long) == len(own) == 1 and len(next(iter(long)).split()) >= 3000 > len(next(iter(own)).split())
+        assert next(iter(own)) in next(iter(long))
+        assert cells.filter(pl.col('column').str.ends_with('less own'))['ours'].is_not_null().all()
