@@ -271,7 +271,7 @@ def test_refusals():
         build_mixed(summaries(), KNOWN, types='any', store=False)
     with pytest.raises(DataError, match='text columns'):
         build_mixed(summaries().drop('document'), KNOWN, store=False)
-    with pytest.raises(DataError, match="the id 'a' names 2 summaries"):
+    with pytest.raises(DataError, match="the id 's0' names 2 summaries"):
         build_mixed(pl.concat([summaries(1)] * 2), KNOWN, store=False)
     assert build_mixed(summaries(1).head(0), KNOWN, store=False).rows.is_empty()
 

@@ -65,7 +65,7 @@ def corrected(
     "The share of the rows that the judge took for no hallucination, wrongly, to which another method gives the right label (§ 6)."
     wrong = judged(rows, judge).filter((pl.col('said') == NONE) & ~pl.col('right'))
     again = judged(rows, other).filter(pl.col('id').is_in(wrong['id'].implode()))
-    return {'column': CORRECTED} | _share(int(again['right'].sum()), wrong.height)
+    return {'column': CORRECTED, 'unparsed': again['said'].null_count()} | _share(int(again['right'].sum()), wrong.height)
 
 # %% ../../../nbs/17_studies/03_fhsum/09_cases.ipynb #ddda663e
 RANDOM = f'{BASELINE_ROW}random label'
@@ -152,9 +152,9 @@ def case_cells(
     cells = [{'row': row, 'column': column, 'published': value, 'status': 'published'}
              for row, column, value in printed.select('row', 'column', 'value').iter_rows()]
     (name, judge), *others = predictions.items()
-    unread = {name: int(frame['label'].null_count()) for name, frame in predictions.items()}
-    cells += [{'row': f'Errors of {name}', 'unparsed': unread[name]} | cell for cell in error_causes(rows, judge)]
-    cells += [{'unparsed': unread.get(cell['row'])} | cell for cell in correction_cells(rows, judge, dict(others), baselines)]
+    unread = int(judge['label'].null_count())  # each of them an error
+    cells += [{'row': f'Errors of {name}', 'unparsed': unread} | cell for cell in error_causes(rows, judge)]
+    cells += correction_cells(rows, judge, dict(others), baselines)
     cells += chance_causes(rows)
     cells.append({'row': 'Knowledge base at hand', 'column': f'{data} {ENTITIES_FOUND}'} | coverage(rows['summary'].to_list(), knowledge))
     return make_cells('fhsum/casestudy', cells)

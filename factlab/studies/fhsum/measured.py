@@ -97,6 +97,7 @@ def accuracy_cells(
     study: FhsumStudy,
     predictions: Predictions,
     baselines: Predictions,
+    beside: Predictions|None = None,  # as for `score_cells`
 ) -> pl.DataFrame:  # CELLS
     "Accuracy of each label (FH-Acc, NFH-Acc, NoH-Acc of Table 6) and macro F1, for methods and baselines."
     found = label_scores(study.rows(), {**predictions, **baselines}, seed=study.seed)
@@ -107,7 +108,7 @@ def accuracy_cells(
                       'column': f'{study.title} {row["label"]} accuracy', 'status': 'baseline' if trivial else 'measured',
                       'ours': row['value'], 'low': row['low'], 'high': row['high'], 'n': row['n']})
     macro = {'macro recall': 'macro recall', 'macro f1': 'F1'}
-    return pl.concat([make_cells(exhibit, cells), score_cells(exhibit, study, predictions, baselines, macro)])
+    return pl.concat([make_cells(exhibit, cells), score_cells(exhibit, study, predictions, baselines, macro, beside)])
 
 # %% ../../../nbs/17_studies/03_fhsum/08_measured.ipynb #675e5264
 def chosen_headline(
@@ -183,7 +184,8 @@ def chance_agreement(
     "Between which values tau lies when one of two orders is drawn at random: exact up to seven methods, of 5,040 draws above."
     generator = np.random.default_rng(0)
     orders = np.array(list(permutations(range(methods))) if methods <= 7 else [generator.permutation(methods) for _ in range(5040)])
-    low, high = np.quantile(rank_agreement(orders, np.arange(methods)), [(1 - level)/2, (1 + level)/2])
+    taus = rank_agreement(orders, np.arange(methods))
+    low, high = np.quantile(taus, [(1 - level)/2, (1 + level)/2], method='inverted_cdf')
     return float(low), float(high)
 
 def half_scores(
