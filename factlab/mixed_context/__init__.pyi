@@ -21,6 +21,8 @@ from .hybrid import OverlapScorer as OverlapScorer
 from .hybrid import SupportedShareScorer as SupportedShareScorer
 from .hybrid import default_hybrids as default_hybrids
 from .hybrid import fit_hybrid as fit_hybrid
+from .hybrid import fit_hybrids as fit_hybrids
+from .hybrid import word_rivals as word_rivals
 from .injection import Built as Built
 from .injection import DROPS as DROPS
 from .injection import INJECTED as INJECTED
@@ -71,6 +73,7 @@ from .scores import label_predictions as label_predictions
 from .scores import label_rates as label_rates
 from .scores import label_scores as label_scores
 from .scores import label_shares as label_shares
+from .scores import macro_f1 as macro_f1
 from .scores import over_baselines as over_baselines
 from .wikidata import Patience as Patience
 from .wikidata import WIKIDATA as WIKIDATA

@@ -21,7 +21,7 @@ import polars as pl
 
 from ..core.core import DataError, ModelError, Schema, UsageError, assets_dir, write_text
 from ..data.datasets import fingerprint
-from .hybrid import best_thresholds, default_hybrids, hybrid_predictions
+from .hybrid import best_thresholds, default_hybrids, fit_hybrids, hybrid_predictions, word_rivals
 from .knowledge import NAMED, mentions
 from .labels import MIXED_PREDICTIONS, check_mixed
 from .scores import fit_baselines
@@ -312,8 +312,9 @@ def embedded_methods(
     development: pl.DataFrame,  # MIXED with labels: for thresholds and baselines; with `entities`, for the entities' classifiers too
     store: StoreChoice = None,
 ) -> dict[str, object]:  # methods by name
-    "Four hybrids and two of word overlap, the entity features, and the baselines, all fitted on development rows. Raises as their parts."
-    found: dict[str, object] = dict(default_hybrids(knowledge, development, store))
+    "Four hybrids, the entity features, two rivals that compare words, the baselines, all fitted on development rows. Raises as its parts."
+    words = fit_hybrids(word_rivals(knowledge), development, store)
+    found: dict[str, object] = {**default_hybrids(knowledge, development, store), **words}
     if 'entities' in development.columns: found['entity features'] = fit_entity_features(development)[0]
     elif (assets_dir('mixed_context')/ENTITY_FILE).is_file(): found['entity features'] = read_entity_features()
     return found | fit_baselines(development)

@@ -6,7 +6,7 @@
 __all__ = ['NO_EVIDENCE', 'Scorer', 'ConstantScorer', 'OverlapScorer', 'Reading', 'probabilities_of', 'best_of_claims',
            'DocumentScorer', 'AlignedScorer', 'KnownWordsScorer', 'KnowledgeScorer', 'SupportedShareScorer',
            'hybrid_predictions', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds', 'predict_hybrids',
-           'fitted_hybrids', 'fit_hybrids', 'fit_hybrid', 'default_hybrids']
+           'fitted_hybrids', 'fit_hybrids', 'fit_hybrid', 'default_hybrids', 'word_rivals']
 
 # %% ../../nbs/11_mixed_context/09_hybrid.ipynb #78f46612
 from collections.abc import Mapping, Sequence
@@ -352,14 +352,20 @@ def default_hybrids(
     store: StoreChoice = None,
     *,
     verifier: str|Verifier = 'tiny',
-) -> dict[str, Hybrid]:  # by name: four, 'overlap alone', and the hybrid of two word overlaps
-    "The hybrids of what ships (in the place of FS/FT × WC/AS, Table 2). Raises as `fit_hybrid`, `load_verifier` and `KnowledgeIndex`."
+) -> dict[str, Hybrid]:  # by name
+    "The four hybrids of what ships (in the place of FS/FT × WC/AS, Table 2). Raises as `fit_hybrid`, `load_verifier` and `KnowledgeIndex`."
     reader = load_verifier(verifier)
     whole = getattr(reader, 'verifier', reader)
     encoder = getattr(reader, 'encoder', None) or Encoder('tiny')
     worlds, texts = ((KnowledgeScorer(knowledge, reader), SupportedShareScorer(knowledge, reader)),
                      (DocumentScorer(reader, encoder), AlignedScorer(whole)))
     pairs = [Hybrid(faithfulness, factuality) for factuality in worlds for faithfulness in texts]
-    pairs += [Hybrid(OverlapScorer(), ConstantScorer(), _name='overlap alone'), Hybrid(OverlapScorer(), KnownWordsScorer(knowledge))]
     hybrids = {each.name: each for each in pairs}
     return hybrids if development is None else fit_hybrids(hybrids, development, store)
+
+def word_rivals(
+    knowledge: pl.DataFrame,  # KNOWLEDGE; may be empty
+) -> dict[str, Hybrid]:  # by name, without thresholds
+    "Two hybrids that only compare words: baselines for whatever reads document and knowledge. Raises as `KnowledgeIndex`."
+    scorers: dict[str, Scorer] = {'words of the document': ConstantScorer(), 'words of document and knowledge': KnownWordsScorer(knowledge)}
+    return {name: Hybrid(OverlapScorer(), factuality, _name=name) for name, factuality in scorers.items()}

@@ -311,13 +311,11 @@ def _cleaned(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     spans = [span | {'start': moved(span['start']), 'end': moved(span['end'])} for span in row.get('spans') or ()]
     return {**row, 'summary': text, 'spans': [span for span in spans if span['start'] < span['end']]}, ''
 
-def _fault(row: Mapping[str, Any], seen: dict[tuple[str, ...], str]) -> str:
+def _fault(row: Mapping[str, Any]) -> str:
     "Why a row cannot be used as it is; empty when it can."
     if not (row['summary'] or '').strip(): return 'no summary'
     if not (row['document'] or '').strip(): return 'no document'
-    if row.get('label') not in (None, NONE): return 'not a correct summary'
-    key = (' '.join(row['document'].split()), ' '.join(row['summary'].split()))
-    return '' if seen.setdefault(key, row['id']) == row['id'] else 'the same as another summary'
+    return '' if row.get('label') in (None, NONE) else 'not a correct summary'
 
 def correct_summaries(
     rows: pl.DataFrame,  # id, document, summary; optionally split, label, and lists of {start, end}: wrong_spans, spans
@@ -325,17 +323,23 @@ def correct_summaries(
     "Summaries to build on. Raises `DataError` for missing columns, ids that come twice, and spans that lie outside of their summary."
     if missing := [name for name in ('id', 'document', 'summary') if rows.schema.get(name) not in (pl.String, pl.Null)]:
         raise DataError(f'summaries need the text columns id, document, summary: {", ".join(missing)} missing or of another type')
-    if rows['id'].null_count() or rows['id'].is_duplicated().any():
-        raise DataError('an id is missing or there twice: an id names one summary')
+    if unnamed := rows['id'].null_count(): raise DataError(f'{unnamed} of {rows.height} summaries have no id: give each one of its own')
+    if twice := rows.filter(pl.col('id').is_duplicated())['id'].unique(maintain_order=True).to_list():
+        raise DataError(f'the id {twice[0]!r} names {(rows["id"] == twice[0]).sum()} summaries' + f', as do {len(twice) - 1} others'*(
+            len(twice) > 1) + ': give each one of its own')
     kept, dropped = [], []
-    seen: dict[tuple[str, ...], str] = {}  # ids by document and summary
+    seen: set[tuple[str, ...]] = set()  # documents and summaries as they are used, white space aside
     for row in rows.iter_rows(named=True):
-        reason = _fault(row, seen)
+        reason = _fault(row)
         if not reason and (row.get('wrong_spans') or row.get('spans')):
             try: row, reason = _cleaned(row)
             except DataError as error: raise DataError(f'summary {row["id"]!r}: {error}') from None
+        key = tuple(' '.join((row[name] or '').split()) for name in ('document', 'summary'))
+        if not reason and key in seen: reason = 'the same as another summary'
         if reason: dropped.append({'id': row['id'], 'entity': None, 'reason': reason})
-        else: kept.append(row)
+        else:
+            seen.add(key)
+            kept.append(row)
     return pl.DataFrame(kept, schema=rows.schema), DROPS.frame(dropped)
 
 # %% ../../nbs/11_mixed_context/04_injection.ipynb #654c44c0

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import polars as pl
 
 from ..claims.extraction import parse_claims
@@ -45,7 +44,7 @@ from factlab.mixed_context.evidence import (
 from .judges import KNOWLEDGE_PROMPT, Verdicts, mixed_answers, parse_verdicts, readable_rows
 from .knowledge import KNOWLEDGE, KnowledgeIndex, mentions
 from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, check_mixed, label_of_claims
-from .scores import MACRO, answer_cells, joined_answers, macro_scores
+from .scores import macro_f1
 from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response
@@ -426,12 +425,10 @@ def silence_scores(
     predicted, traces = judge.trace(rows, model, store)
     claims = traces.unique(['id', 'claim_number'], maintain_order=True).filter(pl.col('claim_number') > 0)
     of_row = dict(claims.group_by('id').agg('claim_label').iter_rows())
-    there = np.array([label in set(rows['label']) for label in LABELS])
     def score(silence: str|None) -> float:
         said = [label_of_claims([label or silence for label in of_row.get(id, ())]) for id in rows['id']]
-        answers = joined_answers(rows, predicted.with_columns(label=pl.Series(said, dtype=pl.String), status=pl.Series(
-            ['ok' if label else 'unparsed' for label in said])), judge.name)
-        return float(macro_scores(answer_cells(answers).sum(0), there)[MACRO.index('macro f1')])
+        status = pl.Series(['ok' if label else 'unparsed' for label in said])
+        return macro_f1(rows, predicted.with_columns(label=pl.Series(said, dtype=pl.String), status=status))
     return {silence: score(silence) for silence in (None, *LABELS)}
 
 def fit_silence(

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['UNPARSED', 'ANSWERS', 'MACRO', 'PER_LABEL', 'PAPER', 'LABEL_SCORES', 'EXPECTED', 'LABEL_CONTRASTS', 'LABEL_SHARES',
-           'BASELINES', 'joined_answers', 'answer_cells', 'harmonic_mean', 'macro_scores', 'paper_classes',
-           'all_scores', 'cluster_numbers_of', 'label_scores', 'label_contrasts', 'over_baselines', 'label_shares',
-           'label_predictions', 'MajorityLabel', 'RandomLabel', 'inserted_words', 'SurfaceLabel', 'surface_scores',
-           'label_rates', 'fit_baselines']
+           'BASELINES', 'joined_answers', 'answer_cells', 'harmonic_mean', 'macro_scores', 'macro_f1', 'paper_classes',
+           'all_scores', 'cluster_numbers_of', 'label_scores', 'macro_f1_draws', 'label_contrasts', 'over_baselines',
+           'label_shares', 'label_predictions', 'MajorityLabel', 'RandomLabel', 'inserted_words', 'SurfaceLabel',
+           'surface_scores', 'label_rates', 'fit_baselines']
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #a126ddfd
 import re
@@ -81,6 +81,14 @@ def macro_scores(
     return np.stack([precision, recall, f1, harmonic_mean(precision, recall), _over(right, gold.sum(-1))], -1)
 
 MACRO = ('macro precision', 'macro recall', 'macro f1', 'f of macro means', 'accuracy')
+
+def macro_f1(
+    rows: pl.DataFrame,         # id, document, summary, label
+    predictions: pl.DataFrame,  # MIXED_PREDICTIONS, one for each row
+) -> float:
+    "Macro F1 over the labels that the rows have. Raises as `joined_answers`."
+    there = np.array([name in set(rows['label']) for name in LABELS])
+    return float(macro_scores(answer_cells(joined_answers(rows, predictions)).sum(0), there)[MACRO.index('macro f1')])
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #b36d3b5e
 PER_LABEL = ('precision', 'accuracy of label', 'f1')
@@ -186,6 +194,22 @@ LABEL_CONTRASTS = Schema('label contrasts', {'first': pl.String, 'second': pl.St
     'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # first minus second
     'p': pl.Float64, 'p_holm': pl.Float64, 'n': pl.Int64, 'clusters': pl.Int64})
 
+def _resampled(cells: Mapping[str, np.ndarray], labels: np.ndarray, groups: np.ndarray, metric: str, resamples: int,
+    seed: int) -> tuple[np.ndarray, np.ndarray]:  # [methods], [resamples, methods]
+    "One of MACRO on the rows and in resamples of them."
+    return resampled_scores(np.stack(list(cells.values())), lambda totals: macro_scores(totals, labels)[..., MACRO.index(metric)], groups,
+                            resamples, seed)
+
+def macro_f1_draws(
+    rows: pl.DataFrame,  # MIXED, with labels
+    predictions: Mapping[str, pl.DataFrame],
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:  # [methods] on the rows, [resamples, methods] in the same resamples, methods in the order given
+    "Macro F1 of all methods as it would vary from sample to sample. Raises as `label_scores`."
+    labels = np.array([name in set(rows['label']) for name in LABELS])
+    return _resampled(_all_cells(rows, predictions, None), labels, cluster_numbers_of(rows), 'macro f1', resamples, seed)
+
 def label_contrasts(
     rows: pl.DataFrame,  # MIXED, with labels
     predictions: Mapping[str, pl.DataFrame],
@@ -206,8 +230,7 @@ def label_contrasts(
     if unknown := sorted({name for pair in pairs for name in pair} - set(names)):
         raise UsageError(f'no predictions of {unknown}: there are {names}')
     labels, groups = np.array([name in set(rows['label']) for name in LABELS]), cluster_numbers_of(rows)
-    values, drawn = resampled_scores(np.stack(list(cells.values())), lambda totals: macro_scores(totals, labels)[..., MACRO.index(metric)],
-                                     groups, resamples, seed)
+    values, drawn = _resampled(cells, labels, groups, metric, resamples, seed)
     found: list[dict[str, Any]] = []
     clusters = int(groups.max()) + 1
     for first, second in pairs:

@@ -20,7 +20,9 @@ from factlab.mixed_context.hybrid import (
     SupportedShareScorer,
     best_thresholds,
     fit_hybrid,
+    fit_hybrids,
     hybrid_predictions,
+    word_rivals,
 )
 from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention, known_names
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES
@@ -121,6 +123,16 @@ def test_names_are_found_without_a_tagger():
     assert known_names('', index) == []
     assert [text for _, text in index.evidence('Victoria')] == ['Victoria is a state of Australia.',
                                                                 'Victoria is a queen of Britain. She reigned for 63 years.']
+
+
+def test_rivals_that_compare_words_tell_three_labels_apart_and_see_no_sense():
+    rows = rows_of('The mill burnt.', 'The mill on the Danube, a river, burnt.', 'The mill on the Danube, a tram, burnt.',
+                   labels=[NONE, FACTUAL, NON_FACTUAL])
+    fitted = fit_hybrids(word_rivals(BASE), rows, store=False)
+    assert fitted['words of document and knowledge'].predict(rows, store=False)['label'].equals(rows['label'])
+    assert len(set(fitted['words of the document'].predict(rows, store=False)['label'][1:])) == 1  # it has no word on the world
+    unlike = rows.with_columns(pl.lit('Danube, burnt on a river, the mill.').alias('summary'))  # the words are there, the sense is not
+    assert set(fitted['words of document and knowledge'].predict(unlike, store=False)['label']) == {FACTUAL}
 
 
 def test_words_that_only_knowledge_has():

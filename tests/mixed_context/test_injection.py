@@ -216,6 +216,14 @@ def test_everything_left_out_has_a_reason():
     assert built.rows.is_empty() and set(built.drops['id']) == set(rows['id'])
 
 
+def test_summaries_that_are_alike_without_their_wrong_spans_are_one():
+    text, cut = 'Clara lives in Oslo, {}, with Marie.', ('a port', 'a farm in the hills')
+    spans = [[{'start': 19, 'end': 19 + len(each) + 2}] for each in cut]
+    rows = pl.DataFrame({'id': ['a', 'b'], 'document': 'd', 'summary': [text.format(each) for each in cut], 'wrong_spans': spans})
+    kept, drops = correct_summaries(rows)
+    assert kept['id'].to_list() == ['a'] and drops.rows() == [('b', None, 'the same as another summary')]
+
+
 def test_an_entity_twice_in_a_sentence_is_described_once():
     rows = pl.DataFrame(
         [
@@ -263,7 +271,7 @@ def test_refusals():
         build_mixed(summaries(), KNOWN, types='any', store=False)
     with pytest.raises(DataError, match='text columns'):
         build_mixed(summaries().drop('document'), KNOWN, store=False)
-    with pytest.raises(DataError, match='there twice'):
+    with pytest.raises(DataError, match="the id 's0' names 2 summaries"):
         build_mixed(pl.concat([summaries(1)] * 2), KNOWN, store=False)
     assert build_mixed(summaries(1).head(0), KNOWN, store=False).rows.is_empty()
 

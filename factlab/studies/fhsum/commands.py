@@ -62,7 +62,8 @@ def wanted_names(
     from factlab.mixed_context.injection import DESCRIBED, correct_summaries, find_place
     from factlab.mixed_context.knowledge import mentions
     texts = correct_summaries(summaries)[0]['summary'].to_list()
-    return list(dict.fromkeys(mention.text for text, found in zip(texts, mentions(texts), strict=True) for mention in found
+    named = zip(texts, mentions(texts), strict=True)
+    return list(dict.fromkeys(' '.join(mention.text.split()) for text, found in named for mention in found
                               if mention.type in DESCRIBED and not find_place(text, mention).reason))
 
 class Source(NamedTuple):
@@ -152,6 +153,9 @@ def construct(
         names = wanted_names(rows)
         source = _from_wikidata(names, out, endpoint, dry_run) if knowledge == 'wikidata' else _from_model(knowledge, names, dry_run)
         if dry_run: return Construction(None, None, source.estimate)
+        if source.knowledge.is_empty() and source.failed.height:
+            raise DataError(f'no description of {len(names)} names was found, and {source.failed.height} could not be looked up, the first '
+                            f'because: {source.failed["reason"][0]}')
         base, failed = source.knowledge, {name_key(name): why for name, why in source.failed.select('entity', 'reason').iter_rows()}
         write_knowledge(base, out.with_name(f'{out.stem}.knowledge.jsonl'))
     built = build_mixed(rows, base, seed=seed, **how)

@@ -30,12 +30,12 @@ from factlab.mixed_context.entity_features import (
     read_entity_features,
 )
 from ...mixed_context.files import read_mixed
-from ...mixed_context.hybrid import default_hybrids, fitted_hybrids, predict_hybrids
+from ...mixed_context.hybrid import default_hybrids, fit_hybrids, fitted_hybrids, predict_hybrids, word_rivals
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import read_knowledge
 from ...mixed_context.labels import check_mixed
 from ...mixed_context.retrieval_judges import RetrievalJudge, silence_scores, verifier_judge
-from ...mixed_context.scores import fit_baselines
+from ...mixed_context.scores import fit_baselines, macro_f1
 from ...models.interface import Model
 from .. import base
 
@@ -217,9 +217,13 @@ def predictions_of(results: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]) -> 
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #a040a311
 def baseline_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by name
-    "What trivial rivals say: the majority, a draw at the labels' rates, punctuation, length."
-    return study.once(('baselines',), lambda: {name: method.predict(study.rows(), seed=study.seed)
-                                               for name, method in fit_baselines(study.development()).items()})
+    """What trivial rivals say, all fitted on the development rows: the majority, a draw at the labels' rates, punctuation, length, and
+    two that compare the words of summary, document and knowledge base."""
+    def make():
+        words = fit_hybrids(word_rivals(load_knowledge(study)), study.development(), study.store)
+        guesses = {name: method.predict(study.rows(), seed=study.seed) for name, method in fit_baselines(study.development()).items()}
+        return guesses | predict_hybrids(words, study.rows(), study.store)
+    return study.once(('baselines',), make)
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #93e8e32a
 def hybrid_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by the table's row
@@ -239,17 +243,23 @@ def entity_predictions(
     probabilities: str|None = None,  # a model that scores texts, for EntFA's own features; None: without them
 ) -> dict[str, pl.DataFrame]:  # by the table's row
     """Classifiers of entities, as EntFA has one (§ A.2): fitted on the development rows where these say which entities are hallucinated,
-    else the one that ships. EntFA's own features, prior and posterior probability, need such rows. No row where none can be had."""
+    else the one that ships. EntFA's own features, prior and posterior probability, need such rows. No row where none can be had.
+    What is noted for the choice of a headline was scored out of fold where it was fitted on the development rows."""
     def make():
         known = study.development()
         found: dict[str, EntityFeatures] = {}
         model: Model|None = None
-        if 'entities' in known.columns: found['Entity features'] = fit_entity_features(known, store=study.store, seed=study.seed)[0]
-        elif (assets_dir('mixed_context')/ENTITY_FILE).is_file(): found['Entity features'] = read_entity_features()
+        if 'entities' in known.columns:
+            found['Entity features'], reached = fit_entity_features(known, store=study.store, seed=study.seed)
+            note_development(study, {'Entity features': reached})
+        elif (assets_dir('mixed_context')/ENTITY_FILE).is_file():
+            found['Entity features'] = read_entity_features()
+            some = fitting_rows(study)
+            note_development(study, {'Entity features': macro_f1(some, found['Entity features'].predict(some, store=study.store))})
         if probabilities and 'entities' in known.columns:
-            model = study.model(probabilities, (PRIOR, POSTERIOR))
-            found[f"EntFA's features ({probabilities})"] = fit_entity_features(known, model, study.store, features=ENTFA, kind='neighbours',
-                                                                             seed=study.seed)[0]
+            model, row = study.model(probabilities, (PRIOR, POSTERIOR)), f"EntFA's features ({probabilities})"
+            found[row], reached = fit_entity_features(known, model, study.store, features=ENTFA, kind='neighbours', seed=study.seed)
+            note_development(study, {row: reached})
             study.note_model(probabilities, model, (PRIOR, POSTERIOR))
         return {row: each.predict(study.rows(), model if each.prompts else None, study.store) for row, each in found.items()}
     return study.once(('entities', probabilities), make)

@@ -1,6 +1,8 @@
 """`factlab build fhsum`, and the exhibit of the construction."""
 
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import polars as pl
 import pytest
@@ -99,6 +101,34 @@ def test_refusals(files):
     with pytest.raises(UsageError, match='knowledge base is empty'):
         construct(files / 'x.jsonl', files / 'summaries.jsonl', str(files / 'empty.jsonl'))
     assert not list(files.glob('x*'))
+
+
+def test_an_endpoint_that_answers_web_pages_is_named(files):
+    class Portal(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'<!DOCTYPE html><p>Please log in.')
+
+        def log_message(self, *_): pass
+
+    server = ThreadingHTTPServer(('127.0.0.1', 0), Portal)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pytest.raises(DataError, match='of 3 names was found.*answered with a web page'):
+            endpoint = f'http://127.0.0.1:{server.server_port}/api.php'
+            construct(files / 'x.jsonl', files / 'summaries.jsonl', 'wikidata', endpoint=endpoint)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not (files / 'x.jsonl').exists()
+
+
+def test_a_name_that_a_line_end_divides_is_asked_for_once(tmp_path):
+    path = tmp_path / 'own.jsonl'
+    lines = [{'document': f'd {at}', 'summary': f'Marie{space}Curie spoke on Monday.'} for at, space in enumerate(' \n')]
+    path.write_text('\n'.join(map(json.dumps, lines)))
+    assert wanted_names(read_summaries(path)) == ['Marie Curie']
 
 
 def test_the_sample_is_built_from_correct_summaries_alone():

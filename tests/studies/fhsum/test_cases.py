@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError
-from factlab.measures.baselines import OVER_BASELINE
+from factlab.measures.baselines import BASELINE_ROW, OVER_BASELINE
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
@@ -21,6 +21,7 @@ from factlab.studies.fhsum.cases import (
     case_text,
     chance_causes,
     corrected,
+    correction_cells,
     coverage,
     error_causes,
     example_case,
@@ -97,9 +98,21 @@ def test_cells_hold_the_papers_numbers_ours_and_chance():
     assert printed['Judged no hallucination'] == .633 and printed[CORRECTED] == .579 and printed['M-XSum entities found'] == .45
     ours = {(row, column): value for row, column, value in cells.filter(status='measured').select('row', 'column', 'ours').iter_rows()}
     assert ours['Errors of judge', 'Judged no hallucination'] == 1 and ours['other', CORRECTED] == .5
-    assert ours['other', CORRECTED + OVER_BASELINE] == pytest.approx(.5 - 1/3)
+    trivial = dict(cells.filter(status='baseline', column=CORRECTED).select('row', 'ours').iter_rows())
+    assert trivial == {f'{BASELINE_ROW}random label': 1/3, f'{BASELINE_ROW}always {FACTUAL}': .5, f'{BASELINE_ROW}always {NON_FACTUAL}': .5}
+    assert ours['other', CORRECTED + OVER_BASELINE] == 0  # a constant corrects as much
     assert ours['Knowledge base at hand', 'sample entities found'] == 1
-    assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, 1]
+    assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, None]
+
+
+def test_a_correction_counts_over_the_best_rival_on_the_same_rows():
+    rows = frame([FACTUAL]*30 + [NON_FACTUAL]*10 + [NONE]*10)
+    good, rival = frame(rows['label'].to_list()), frame([NON_FACTUAL]*50)
+    cells = {(cell['row'], cell['column']): cell for cell in correction_cells(rows, frame([NONE]*50), {'good': good}, {'rival': rival})}
+    over = cells['good', CORRECTED + OVER_BASELINE]
+    assert over['ours'] == pytest.approx(1 - .75) and over['n'] == 40 and 0 < over['low'] < .25 < over['high']  # always factual has .75
+    assert cells[f'{BASELINE_ROW}rival', CORRECTED]['ours'] == .25
+    assert correction_cells(rows, good, {'good': good}, {})[0]['ours'] is None  # a judge without such errors
 
 
 def test_the_example_is_the_first_on_which_methods_differ_whoever_is_right():

@@ -2,6 +2,8 @@
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import precision_recall_fscore_support
 
@@ -11,9 +13,12 @@ from factlab.mixed_context.scores import UNPARSED, MajorityLabel, label_predicti
 from factlab.reports.published import published_values
 from factlab.studies.fhsum.measured import (
     ONE_FOOTING,
+    TAU,
     accuracy_cells,
     footing_cells,
+    half_scores,
     printed_shares,
+    rank_agreement,
     score_cells,
     share_cells,
     share_marks,
@@ -114,6 +119,20 @@ def test_one_footing_takes_four_classes_back_to_three():
     assert cell(cells, 'Random', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(random, abs=1e-3)
 
 
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9))
+def test_agreement_is_that_of_scipy(pairs):
+    first, second = np.array(pairs, float).T
+    assert rank_agreement(first, second) == pytest.approx(kendalltau(first, second).statistic, nan_ok=True)
+
+
+def test_halves_are_of_documents_and_scored_apart(study, methods):
+    first, second = half_scores(study.rows(), methods, splits=40)
+    assert first.shape == second.shape == (40, 3) and len(np.unique(first[:, 0])) > 5
+    one = study.rows().head(2).with_columns(document_id=pl.Series(['a', 'b']))
+    found = half_scores(one, {'right': label_predictions(one, one['label'].to_list())}, splits=5)
+    assert set((found[0] + found[1]).ravel().round(6)) == {1.0 if one['label'].n_unique() > 1 else 2.0}  # one document in each half
+
+
 def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_path):
     path = tmp_path/'other.jsonl'
     study.development().select('id', 'document', 'summary', 'label').write_ndjson(path)
@@ -121,7 +140,11 @@ def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_pa
     again = {name: drawn(other.rows(), 10 + at, wrong) for at, (name, wrong) in enumerate({'good': .9, 'fair': .5, 'bad': .1}.items())}
     cells = transfer_cells({'a': (study, methods, majority), 'b': (other, again, {'majority': MajorityLabel(NONE).predict(other.rows())})})
     scores = [[cell(cells, name, f'{title} F1')['ours'] for name in methods] for title in ('Sample', 'other')]
-    tau = cells.filter(pl.col('column') == "Kendall's tau of the methods")
-    assert tau['ours'].item() == pytest.approx(kendalltau(*scores).statistic) and tau['n'].item() == 3
+    tau = cell(cells, 'Sample and other', TAU)
+    assert tau['ours'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == study.rows().height + other.rows().height
+    assert tau['low'] == -1 and tau['high'] < 1 and cell(cells, 'Sample and other', TAU + OVER_BASELINE)['high'] == tau['high']
+    chance = cell(cells, f'{BASELINE_ROW}an order of 3 methods at random', TAU)
+    assert (chance['ours'], chance['low'], chance['high'], chance['status']) == (0, -1, 1, 'baseline')  # three methods say nothing
+    assert cell(cells, 'Sample, one half and the other', TAU)['ours'] > .8
     marks = transfer_marks(cells)
     assert set(marks['series']) == {'Sample', 'other'} and set(methods) < set(marks['row'])

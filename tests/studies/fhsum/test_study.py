@@ -2,8 +2,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.metrics import f1_score
 
 from factlab.core.core import DataError, UsageError
+from factlab.mixed_context.entity_features import read_entity_features
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
 from factlab.studies.fhsum.study import (
@@ -11,7 +13,9 @@ from factlab.studies.fhsum.study import (
     ablation_predictions,
     baseline_predictions,
     direct_predictions,
+    entity_predictions,
     family_predictions,
+    fitting_rows,
     load_knowledge,
     retrieval_results,
 )
@@ -91,6 +95,15 @@ def test_a_baseline_learns_nothing_from_the_scored_rows(mine):
     rows.write_ndjson(mine)
     again = baseline_predictions(study(data=str(mine)))
     assert all(whole[name]['label'].equals(again[name]['label']) for name in whole)
+
+
+def test_words_are_among_the_baselines_and_headlines_have_scores_on_development_rows_alone():
+    one = study(limit=6)
+    assert {'majority', 'random', 'words of the document', 'words of document and knowledge'} <= set(baseline_predictions(one))
+    entity_predictions(one)
+    known = fitting_rows(one)
+    expected = f1_score(known['label'], read_entity_features().predict(known, store=False)['label'], average='macro')
+    assert one.manifest()['development_f1'] == {'Entity features': pytest.approx(expected, abs=1e-6)}
 
 
 def test_ablations_change_one_thing_each():
