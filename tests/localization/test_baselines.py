@@ -141,8 +141,8 @@ def test_they_make_runs_like_other_methods(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     rows, model = frame(['Alpha wins.', 'Beta loses.']), extractor()
     rejecting = RejectedClaims(Dice(), form=BY_PASSAGE)
-    methods = [NOTHING_FOUND, VAGUE_CONSTANT, EVERY_SENTENCE, EVERY_NAME, ABSENT_NAMES, OtherGold(), EveryClaim(BY_PASSAGE), RandomClaims(rejecting),
-               RandomClaims(RejectedClaims(Dice(), threshold=.1, form=BY_PASSAGE)), rejecting]
+    methods = [NOTHING_FOUND, VAGUE_CONSTANT, EVERY_SENTENCE, EVERY_NAME, ABSENT_NAMES, OtherGold(), EveryClaim(BY_PASSAGE),
+               RandomClaims(rejecting), RandomClaims(RejectedClaims(Dice(), threshold=.1, form=BY_PASSAGE)), rejecting]
     runs = [make_run(rows, method, model, dataset='mine') for method in methods]
     assert len({run.id for run in runs}) == len(methods) and all(run.manifest['schema'] == 'predictions' for run in runs)
     asked = len(model.asked)
