@@ -111,9 +111,8 @@ def reproduce(out: Path, *arguments: str) -> None:
     call(str(BIN/'factlab'), 'reproduce', *arguments, '--jobs', '2', '--out', str(out), FACTLAB_PROGRESS='0', OMP_NUM_THREADS='1')
 
 
-FEW = {  # what papers ask of the embedded model beside their rows; each where a notebook has it, and in its manifest
+FEW = {  # what papers asks beside its rows; each where a notebook has it, and in its manifest
     'runs': '2',  # of the same questions
-    'retry_unparsed': 'false',  # a second asking is half of the calls: the tests of localization and reports ask it
     'distractors': '100',  # passages beside the sample's
 }
 
