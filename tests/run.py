@@ -111,11 +111,17 @@ def reproduce(out: Path, *arguments: str) -> None:
     call(str(BIN/'factlab'), 'reproduce', *arguments, '--jobs', '2', '--out', str(out), FACTLAB_PROGRESS='0', OMP_NUM_THREADS='1')
 
 
+FEW = {  # what papers asks beside its rows; each where a notebook has it, and in its manifest
+    'runs': '2',  # of the same questions
+    'distractors': '100',  # passages beside the sample's
+}
+
+
 def papers() -> None:
     "Every paper notebook runs through papermill on a few rows, and its files appear."
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)/'figures'
-        reproduce(out, '--limit', '4')
+        reproduce(out, '--limit', '4', *[part for name, value in FEW.items() for part in ('-p', f'{name}={value}')])
         exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
         missing = [str(path.relative_to(ROOT)) for path in exhibits if not any((out/path.parent.name).glob(f'{path.stem}.*csv'))]
         if missing: raise AssertionError(f'no results of {missing}')

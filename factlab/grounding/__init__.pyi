@@ -17,6 +17,7 @@ from .responses import RESPONSES as RESPONSES
 from .responses import baseline_responses as baseline_responses
 from .responses import check_responses as check_responses
 from .responses import labelled_responses as labelled_responses
+from .responses import quoting_responses as quoting_responses
 from .responses import read_responses as read_responses
 from .responses import requests_of as requests_of
 from .responses import respond as respond

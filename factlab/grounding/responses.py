@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['REQUESTS', 'RESPONSE_STATUSES', 'RESPONSES', 'FILE_COLUMNS', 'REFUSAL', 'BEGINNING_WORDS', 'check_requests',
            'requests_of', 'check_responses', 'request_messages', 'respond', 'read_responses', 'labelled_responses',
-           'beginning', 'baseline_responses', 'with_other_response']
+           'beginning', 'baseline_responses', 'quoted_sentences', 'quoting_responses', 'with_other_response']
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #6ba343b1
 import re
@@ -21,6 +21,7 @@ from ..models.interface import Message, Model, Request, Response, ask
 from ..models.store import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
+from ..text.words import content_words
 from ..verification.judges import fit_evidence, token_counter
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #54d7056d
@@ -288,10 +289,38 @@ def baseline_responses(
     requests = requests_of(requests).rename({'id': 'request_id'})
     texts = {'no answer': pl.lit(''), 'a refusal': pl.lit(REFUSAL), 'the whole document': pl.col('document'),
              'the beginning of the document': pl.col('document').map_elements(beginning, return_dtype=pl.String)}
-    parts = [requests.with_columns(id=pl.format('{}/{}', 'request_id', pl.lit(name)), responder=pl.lit(f'{BASELINE_ROW}{name}'),
-                                   response=text, status=pl.lit('ok'), reason=pl.lit('trivial'), prompt_tokens=pl.lit(None, pl.Int64),
-                                   completion_tokens=pl.lit(None, pl.Int64)).select(*RESPONSES.columns) for name, text in texts.items()]
-    return check_responses(pl.concat(parts))
+    return pl.concat([_trivial(requests, name, text) for name, text in texts.items()])
+
+def _trivial(requests: pl.DataFrame, name: str, response: pl.Expr|pl.Series) -> pl.DataFrame:
+    "A responder's responses, of schema RESPONSES; the requests' ids stand in `request_id`."
+    return check_responses(requests.with_columns(
+        id=pl.format('{}/{}', 'request_id', pl.lit(name)), responder=pl.lit(f'{BASELINE_ROW}{name}'), response=response,
+        status=pl.lit('ok'), reason=pl.lit('trivial'), prompt_tokens=pl.lit(None, pl.Int64),
+        completion_tokens=pl.lit(None, pl.Int64)).select(*RESPONSES.columns))
+
+# %% ../../nbs/10_grounding/02_responses.ipynb #quote1
+def quoted_sentences(
+    document: str,
+    request: str,
+    words: int = BEGINNING_WORDS,  # at least; whole sentences
+) -> str:
+    "The sentences of a document that share most words with a request, for their length, in the document's order."
+    sentences, wanted, said = split_sentences(document), content_words(request), 0
+    shared = [len((words_of := content_words(sentence)) & wanted)/max(1, len(words_of))**.5 for sentence in sentences]
+    taken: list[int] = []
+    for at in sorted(range(len(sentences)), key=lambda at: -shared[at]):
+        if said >= words: break
+        taken.append(at)
+        said += len(sentences[at].split())
+    return ' '.join(re.sub(r'\s+', ' ', sentences[at]) for at in sorted(taken))
+
+def quoting_responses(
+    requests: pl.DataFrame,  # schema REQUESTS
+) -> pl.DataFrame:  # schema RESPONSES; one responder
+    "Sentences of each document that look like the request, as a baseline that no judge of eligibility was fitted on."
+    requests = requests_of(requests).rename({'id': 'request_id'})
+    quoted = [quoted_sentences(*texts) for texts in requests.select('document', 'request').iter_rows()]
+    return _trivial(requests, 'the sentences nearest the request', pl.Series('response', quoted, dtype=pl.String))
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #800b7eb4
 def with_other_response(

@@ -1,6 +1,9 @@
+from .baselines import ABSENT_NAMES as ABSENT_NAMES
+from .baselines import EVERY_NAME as EVERY_NAME
 from .baselines import EVERY_SENTENCE as EVERY_SENTENCE
 from .baselines import EveryClaim as EveryClaim
 from .baselines import NOTHING_FOUND as NOTHING_FOUND
+from .baselines import NamesAndNumbers as NamesAndNumbers
 from .baselines import OtherGold as OtherGold
 from .baselines import RandomClaims as RandomClaims
 from .baselines import SummaryBaseline as SummaryBaseline

@@ -16,6 +16,7 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data import corpora, summaries
 from ..data import datasets as data
+from ..measures.baselines import crossed_thresholds
 from ..measures.stats import Interval, bootstrap_counts, paired_counts
 from ..models.encoder import Encoder
 from ..models.interface import Message, Request, ask, load_model
@@ -151,11 +152,12 @@ def balanced_accuracy_threshold(
 def evaluation_rows(
     pairs: pl.DataFrame,  # MEASURED_PAIRS, of one set
     scores: Mapping[str, np.ndarray],   # of each system, the first is compared with the others
-    thresholds: Mapping[str, float],    # of systems whose answers count too; the first has one
+    thresholds: Mapping[str, float|None],  # of systems whose answers count, the first among them; None: from the other half of the pairs
 ) -> list[dict]:
     "Rows of EVALUATION: AUROC and balanced accuracy of each system, and the paired differences of the first to the others."
     supported, group = pairs['supported'].to_numpy().astype(bool), pairs['group'].to_numpy()
-    said = {name: score >= thresholds[name] for name, score in scores.items() if name in thresholds}
+    said = {name: crossed_thresholds(supported, score, clusters=group).predicted if thresholds[name] is None else score >= thresholds[name]
+            for name, score in scores.items() if name in thresholds}
     first = next(iter(scores))
     found = [(name, 'AUROC', grouped_auroc(supported, score, group)) for name, score in scores.items()]
     found += [(name, 'balanced accuracy', grouped_balanced_accuracy(supported, answer, group)) for name, answer in said.items()]
@@ -176,18 +178,14 @@ def evaluate_verifier(
     verifier,  # anything with `.name` and `.probabilities`
     names: Sequence[str] = tuple(MEASURED_SETS),
     max_pairs: int|Mapping[str, int]|None = None,  # of each set, or by set
-    dev: pl.DataFrame|None = None,  # PAIRS on which the baselines' thresholds are chosen; None: no baselines
-    baselines: Sequence[str] = tuple(BASELINES),
+    baselines: Sequence[str] = (),  # keys of BASELINES
     compared: int|Mapping[str, int]|None = None,  # the baselines see the first so many of these pairs: asking a large model is slow
     store=None,
     seed: int = 0,
 ) -> pl.DataFrame:  # EVALUATION
     "Measure a verifier on real sets; on some of the pairs compare it with the baselines."
-    asked = {name: BASELINES[name] for name in (baselines if dev is not None else ())}
-    thresholds, rows = {verifier.name: .5}, []
-    for name, score in asked.items():
-        scores = score(dev.select('evidence', 'claim').rows(), store=store)
-        thresholds[name] = balanced_accuracy_threshold((dev['label'] == 'ENT').to_numpy(), scores)
+    asked, rows = {name: BASELINES[name] for name in baselines}, []
+    thresholds: dict[str, float|None] = {verifier.name: .5, **{name: None for name in asked}}
     for name in names:
         pairs = measured_pairs(name, _limit(max_pairs, name), seed)
         texts, few = pairs.select('evidence', 'claim').rows(), _limit(compared, name) or len(pairs)

@@ -402,12 +402,12 @@ def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop()
 def test_proposers_stand_beside_constant_answers():
     for exhibit, side in final_errors.CATEGORY_TABLES.items():
         both, cells = final_errors.sample_proposals(side).both, final_errors.category_examples(exhibit, store=False)[1]
-        rivals = cells.filter(pl.col('row').str.starts_with('Baseline'), pl.col('column') == 'Proposed as labelled')
+        rivals = cells.filter(pl.col('row').str.starts_with('Baseline'), pl.col('column') == final_errors.AS_LABELLED[side])
         constant = {errors.title_of(name): (both['category'] == name).mean() for name in names_of(side)}
         for row, ours, status in rivals.select('row', 'ours', 'status').iter_rows():
             assert ours == pytest.approx(constant[row.removeprefix('Baseline: always ').partition(' (')[0]]) and status == 'baseline'
         right = (both['category'] == both['proposal']).mean()
-        over = cells.filter(row='All', column='Proposed as labelled over best baseline')['ours'].item()
+        over = cells.filter(row='All', column=f'{final_errors.AS_LABELLED[side]} over best baseline')['ours'].item()
         assert over == pytest.approx(right - max(constant.values()))
 
 

@@ -16,6 +16,8 @@ from factlab.grounding.responses import (
     baseline_responses,
     beginning,
     check_requests,
+    quoted_sentences,
+    quoting_responses,
     read_responses,
     respond,
     with_other_response,
@@ -180,6 +182,16 @@ def test_baselines_read_nothing_and_the_beginning_is_whole_sentences():
     found = baseline_responses(REQUESTS)
     assert dict(found.group_by('status').len().rows()) == {'copy': 5, 'empty': 3, 'ok': 4}  # two documents are their own beginning
     assert beginning('One two. Three four. Five six.', 3) == 'One two. Three four.' and beginning('', 3) == ''
+
+
+def test_quotes_are_sentences_of_the_document_that_share_words_with_the_request():
+    document = 'The mill opened in 1901. Sheep graze nearby. It was closed by a storm. A storm also took its sails.'
+    assert quoted_sentences(document, 'Which storm closed the mill?', 7) == 'The mill opened in 1901. It was closed by a storm.'
+    assert quoted_sentences(document, 'What took the sails of the mill in a storm?', 1) == 'A storm also took its sails.'
+    assert quoted_sentences('', 'Why?') == '' and quoted_sentences('One two. Three.', '') == 'One two. Three.'
+    found = quoting_responses(REQUESTS)
+    assert found['responder'].unique().to_list() == ['Baseline: the sentences nearest the request'] and found.height == REQUESTS.height
+    assert found['id'].is_unique().all() and not {*found['id']} & {*baseline_responses(REQUESTS)['id']}
 
 
 def test_the_other_response_is_another_ones_of_the_same_request(tmp_path):

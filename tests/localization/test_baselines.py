@@ -11,6 +11,8 @@ from localization.test_rejected_claims import Dice, claims_of, extractor
 
 from factlab.claims.extraction import BY_PASSAGE
 from factlab.localization.baselines import (
+    ABSENT_NAMES,
+    EVERY_NAME,
     EVERY_SENTENCE,
     NOTHING_FOUND,
     VAGUE_CONSTANT,
@@ -44,6 +46,33 @@ def test_rules_on_any_summary(summaries):
         found = PREDICTIONS.check(baseline.predict(rows, None))
         assert found['predicted'].to_list() == [expected(summary) for summary in rows['summary']]
         assert found['id'].equals(rows['id']) and set(found['status']) <= {'ok'} and found['calls'].sum() == 0
+
+
+def named(rows, method=EVERY_NAME) -> list[list[str]]:
+    lists = PREDICTIONS.check(method.predict(rows, None))['predicted'].to_list()
+    assert all(each.startswith('The text does not mention ') and each.endswith('.') for found in lists for each in found)
+    return [[each.removeprefix('The text does not mention ')[:-1] for each in found] for found in lists]
+
+
+def test_names_and_numbers_by_hand():
+    rows = frame(['Anna Berg of Sweden won 12 medals. Anna Berg lost twelve.', 'Nothing to see here.', ''])
+    rows = rows.with_columns(text=pl.Series(['In Norway Anna Berg won a dozen medals, 12 in all.', 'Nothing.', 'Nothing.']))
+    assert named(rows) == [['Anna Berg', 'Sweden', '12', 'twelve'], [], []]
+    assert named(rows, ABSENT_NAMES) == [['Sweden'], [], []]  # 12 is there, and so is the value of twelve
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=60), st.text(max_size=60)), max_size=4))
+def test_names_that_the_text_lacks_are_some_of_all_names(pairs):
+    rows = frame([summary for _, summary in pairs]).with_columns(text=pl.Series([text for text, _ in pairs], dtype=pl.String))
+    for (text, summary), every, absent in zip(pairs, named(rows), named(rows, ABSENT_NAMES), strict=True):
+        assert [name for name in every if name in absent] == absent and len(set(every)) == len(every)
+        assert not any(f' {name.lower()} ' in f' {text.lower()} ' for name in absent if name.isalpha() and name.isascii()), (text, summary)
+
+
+def test_a_summary_of_a_million_characters_has_names_too():
+    rows = frame(['Paris '*170_000])
+    assert named(rows) == [['Paris']]
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,11 +141,11 @@ def test_they_make_runs_like_other_methods(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     rows, model = frame(['Alpha wins.', 'Beta loses.']), extractor()
     rejecting = RejectedClaims(Dice(), form=BY_PASSAGE)
-    methods = [NOTHING_FOUND, VAGUE_CONSTANT, EVERY_SENTENCE, OtherGold(), EveryClaim(BY_PASSAGE), RandomClaims(rejecting),
-               RandomClaims(RejectedClaims(Dice(), threshold=.1, form=BY_PASSAGE)), rejecting]
+    methods = [NOTHING_FOUND, VAGUE_CONSTANT, EVERY_SENTENCE, EVERY_NAME, ABSENT_NAMES, OtherGold(), EveryClaim(BY_PASSAGE),
+               RandomClaims(rejecting), RandomClaims(RejectedClaims(Dice(), threshold=.1, form=BY_PASSAGE)), rejecting]
     runs = [make_run(rows, method, model, dataset='mine') for method in methods]
     assert len({run.id for run in runs}) == len(methods) and all(run.manifest['schema'] == 'predictions' for run in runs)
     asked = len(model.asked)
     again = [make_run(rows, method, model, dataset='mine') for method in methods]
     assert [run.id for run in again] == [run.id for run in runs] and len(model.asked) == asked
-    assert make_run(rows, OtherGold(), model, dataset='mine', seed=1).id != runs[3].id
+    assert make_run(rows, OtherGold(), model, dataset='mine', seed=1).id != runs[5].id

@@ -352,7 +352,7 @@ def test_the_scripted_judge_really_errs(table4):
     assert any('"Z"' in text for text in texts) and any(not text.startswith('{') for text in texts)
     assert len({question_of(call) for call in table4['calls']}) == len(table4['calls'])  # nothing is asked twice
     rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'] == f'{table4["name"]} F1'}
-    assert len(rows) == 11 + 6  # methods and baselines
+    assert len(rows) == 11 + 8  # methods and baselines
 
 
 # ---- notebooks that fail -----------------------------------------------------------------------------------------------------------

@@ -56,6 +56,16 @@ def test_differences_are_paired():
     assert orders['ours − same']['low'] == orders['ours − same']['high'] == 0 and orders['ours − wrong']['estimate'] == 1
 
 
+def test_a_baseline_has_a_threshold_of_the_set_itself():
+    pairs = MEASURED_PAIRS.frame([{'id': str(at), 'set': 'own', 'claim': 'c', 'evidence': 'e', 'supported': at % 3 == 0,
+                                   'group': str(at//2)} for at in range(120)])
+    truth = pairs['supported'].to_numpy()
+    scores = {'ours': truth*.8, 'low': .001 + truth*.001, 'luck': np.random.default_rng(0).random(120)}  # one half says no to every 'low'
+    rows = evaluation_rows(pairs, scores, {'ours': .5, 'low': None, 'luck': None})
+    found = {row['system']: row['estimate'] for row in rows if row['metric'] == 'balanced accuracy'}
+    assert found['ours'] == found['low'] == 1 and found['ours − low'] == 0 and abs(found['luck'] - .5) < .15
+
+
 @pytest.mark.parametrize('name', MEASURED_SETS)
 def test_measured_sets_have_both_answers_and_whole_groups(name):
     for needed in ('defacto', name) if name == 'xsumfaith' else (name,): real_data(needed)

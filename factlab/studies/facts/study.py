@@ -31,7 +31,7 @@ from factlab.grounding.judges import (
     read_paper_prompts,
 )
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
-from ...grounding.responses import baseline_responses, labelled_responses, read_responses, requests_of, respond
+from ...grounding.responses import baseline_responses, labelled_responses, quoting_responses, read_responses, requests_of, respond
 from ...grounding.scores import ScoreSums, judge_eligibility, judge_responses, leaderboard, score_difference, score_responses
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
@@ -149,7 +149,7 @@ def responses(
         if study.responses_file: parts = [_from_file(study, requests)]
         elif study.responders: parts = [_from_model(study, requests, name) for name in study.responders]
         else: parts = [labelled_responses(rows)]
-        if study.baselines: parts.append(baseline_responses(pl.concat(parts)))
+        if study.baselines: parts += [made(pl.concat(parts)) for made in (baseline_responses, quoting_responses)]
         return pl.concat(parts)
     return study.once(('responses',), make)
 

@@ -130,7 +130,7 @@ def over_baseline_cells(
     exhibit: str,
     column: str,  # 'tiny F1'
     counts: pl.DataFrame,  # as for `aligned_counts`; no null
-    baselines: Sequence[str],  # rows that know nothing
+    baselines: Sequence[str],  # rows that understand nothing
     seed: int = 0,
 ) -> pl.DataFrame:  # schema CELLS; column 'tiny F1 over best baseline'
     "F1 of each method minus that of the best baseline, with its paired interval."

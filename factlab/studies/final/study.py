@@ -19,7 +19,16 @@ from ...claims.extraction import Form, load_extractor
 from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...localization import methods as localize
-from ...localization.baselines import EVERY_SENTENCE, NOTHING_FOUND, VAGUE_CONSTANT, EveryClaim, OtherGold, RandomClaims
+from factlab.localization.baselines import (
+    ABSENT_NAMES,
+    EVERY_NAME,
+    EVERY_SENTENCE,
+    NOTHING_FOUND,
+    VAGUE_CONSTANT,
+    EveryClaim,
+    OtherGold,
+    RandomClaims,
+)
 from ...localization.classifiers import best_f1_threshold, classify, support_scores
 from ...localization.matching import DEFAULT_JUDGE, MATCH, ModelJudge, load_judge, match_predictions
 from ...localization.methods import PREDICTIONS, Binary, FactScore, Localizer, forced_verdicts, hinted, oracle, prompt_set, two_step
@@ -222,7 +231,7 @@ class TableRow:
     first_step: str|None = None   # 'self', 'classifier' or 'oracle': other summaries than it flags have no errors
     hint: bool = False            # asked only about flagged summaries, and told that they are inconsistent
     asks_for_errors: bool = True  # asks the column's model what is wrong; False: cheap, so it has all summaries even with `few`
-    baseline: bool = False        # knows nothing of the text
+    baseline: bool = False        # understands nothing of the text
 
     def made(self, study: Study, model: str) -> tuple[Method, str]:
         "The row's method in a model's column, and the name of the model that it asks."
@@ -261,6 +270,8 @@ TABLE_ROWS = {
     'vague_constant': _baseline('one vague sentence', VAGUE_CONSTANT),
     'every_sentence': _baseline('every sentence', EVERY_SENTENCE),
     'every_claim': _baseline('every claim', _every_claim),
+    'every_name': _baseline('every name and number', EVERY_NAME),
+    'absent_names': _baseline('names and numbers that the text lacks', ABSENT_NAMES),
     'other_gold': _baseline("another summary's gold", OtherGold()),
     'random_claims': _baseline('claims rejected at random', _random_claims)}
 
