@@ -84,7 +84,8 @@ def _exit_code(outcomes) -> int:
     "0 when every exhibit came out and every request was answered; what did not is printed again at the end."
     failed = sum(outcome.failed for outcome in outcomes)
     for outcome in outcomes:
-        if outcome.status == 'error': print(f'\nerror: {outcome.error}\n       executed copy: {outcome.file}', file=sys.stderr)
+        copy = f'\n       executed copy: {outcome.file}' if os.path.isfile(outcome.file) else ''  # a dry run leaves none
+        if outcome.status == 'error': print(f'\nerror: {outcome.error}{copy}', file=sys.stderr)
     if failed:
         print(f'\nerror: {failed} requests failed for good (the runs name them: factlab runs list): run again to ask only these',
               file=sys.stderr)
