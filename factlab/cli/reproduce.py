@@ -70,18 +70,22 @@ def _with_sum(table, sums, **more) -> str:
 def _estimate_text(estimate) -> str:
     "What a dry run counted for each exhibit, and for each model and kind of question, with the sums."
     from factlab.reports.reproduce import estimate_sums
-    if estimate.questions.is_empty(): return 'nothing to ask: these exhibits call no model'
+    stopped = ', '.join(outcome.exhibit for outcome in estimate.outcomes if outcome.status == 'error')
+    partly = f'not counted to the end: {stopped} stopped with an error, which is printed below' if stopped else ''
+    if estimate.questions.is_empty(): return partly or 'nothing to ask: these exhibits call no model'
     sums = estimate_sums(estimate.questions, [])
     exhibits = _with_sum(estimate.by_exhibit(), sums, n='{:,}'.format, half_width='± {:.3f}'.format)
     told = ('a question that several exhibits ask stands with the first of them; 95 % at n: half-width of the interval of a share on n '
             'examples, at the most')
-    return exhibits.replace('half_width', '95 % at n ', 1) + '\n\n' + _with_sum(estimate.by_label(), sums) + f'\n\n{told}'
+    parts = [exhibits.replace('half_width', '95 % at n ', 1), _with_sum(estimate.by_label(), sums), told, partly]
+    return '\n\n'.join(part for part in parts if part)
 
 def _exit_code(outcomes) -> int:
     "0 when every exhibit came out and every request was answered; what did not is printed again at the end."
     failed = sum(outcome.failed for outcome in outcomes)
     for outcome in outcomes:
-        if outcome.status == 'error': print(f'\nerror: {outcome.error}\n       executed copy: {outcome.file}', file=sys.stderr)
+        copy = f'\n       executed copy: {outcome.file}' if os.path.isfile(outcome.file) else ''  # a dry run leaves none
+        if outcome.status == 'error': print(f'\nerror: {outcome.error}{copy}', file=sys.stderr)
     if failed:
         print(f'\nerror: {failed} requests failed for good (the runs name them: factlab runs list): run again to ask only these',
               file=sys.stderr)

@@ -57,7 +57,8 @@ class Router:
         read = {server: self.read(server, own) for server in there}
         best = max(read.values())
         key = own[best] if best < len(own) else hashlib.blake2b(text.encode('utf-8', 'surrogatepass')).digest()
-        def rank(server): return 2*read[server] >= len(own) and read[server], hashlib.blake2b(key + bytes([server])).digest()
+        def rank(server):
+            return 2*read[server] >= len(own) and read[server], -there[server], hashlib.blake2b(key + bytes([server])).digest()
         share = (sum(there.values()) + 1)/len(there)
         chosen = max((server for server, load in there.items() if load <= 1.25*share + self.slack), key=rank)
         self._note(chosen, chain)

@@ -236,7 +236,8 @@ def _hub_trouble(name: str, revision: str|None, error: Exception) -> str:
         return f'{name} has no revision {revision!r} on the Hugging Face hub: see its commits there'
     if isinstance(error, errors.RepositoryNotFoundError):
         return f'{at} is not on the Hugging Face hub: check its spelling; for a private model set HF_TOKEN'
-    if isinstance(error, errors.RemoteEntryNotFoundError): return f'{at} has no config.json: it is not a model that transformers can load'
+    if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
+        return f'{at} has no config.json: it is not a model that transformers can load'
     offline = os.environ.get('HF_HUB_OFFLINE', '0').upper() in ('1', 'ON', 'YES', 'TRUE')
     return f'{at} is not in the local Hugging Face cache, and ' + (
         'HF_HUB_OFFLINE is set: unset it to download the model, or give a folder' if offline else

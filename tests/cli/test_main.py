@@ -180,6 +180,13 @@ def test_a_home_that_cannot_be_made_is_said(capsys, tmp_path, monkeypatch):
         assert code == 1 and 'FACTLAB_HOME' in errors, arguments
 
 
+def test_a_dry_run_that_stops_does_not_say_that_nothing_is_asked(capsys, home):
+    given = ['reproduce', 'oasis/table6', '--model', 'hf:nobody/nothing', '--limit', '1', '-p', 'runs=1', '--dry-run']
+    code, output, errors = say(capsys, *given)
+    assert code == 1 and 'error: ' in errors and 'nobody/nothing' in errors
+    assert 'nothing to ask' not in output and 'oasis/table6 stopped with an error' in output and 'executed copy' not in errors
+
+
 # ---- what reproduce gives to notebooks ---------------------------------------------------------------------------------------------
 
 @pytest.fixture

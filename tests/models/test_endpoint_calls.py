@@ -97,6 +97,13 @@ def test_waiting_for_the_host_does_not_count_against_the_deadline():
         assert all(response.ok for response in responses) and time.monotonic() - start > 0.9 and len(server.calls) == 18
 
 
+def test_a_wait_that_is_longer_than_the_deadline_leaves_time_for_the_call():
+    def script(call): return status(429, retry_after=0.8) if call.number == 0 else answer()
+    with MisbehavingServer(script) as server:
+        responses = ask(questions(3), model_at(server.url, concurrency=1, deadline=0.5), store=False)
+        assert [response.error for response in responses] == [None]*3 and len(server.calls) == 4
+
+
 def test_a_host_that_answers_nobody_is_given_up():
     with MisbehavingServer(lambda call: status(429, 'quota of the day', retry_after=0.1)) as server:
         from factlab.core.core import ModelError

@@ -210,7 +210,7 @@ def test_routing_is_even_and_the_same_in_every_process():
     started = time.perf_counter()
     first = []
     for text in texts: first.append(router.pick(text, loads)); loads[first[-1]] += 1
-    assert max(loads) <= 1.25*100 + 5 and time.perf_counter() - started < 5
+    assert max(loads) - min(loads) <= 1 and time.perf_counter() - started < 5
     code = ('from factlab.models.server_fleet import Router\n'
             'print([Router(4).pick(f"{n} " + f"document {n} "*100, [0]*4) for n in range(50)])')
     ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])

@@ -32,7 +32,7 @@ from factlab.retrieval.corpus import (
     recall_at_k,
     recall_table,
 )
-from factlab.retrieval.index import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, load_index, top_k
+from factlab.retrieval.index import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, gather, load_index, top_k
 
 
 class Letters:
@@ -74,6 +74,29 @@ def test_exact_search_is_sorting_by_score_then_number(rows, n, k, step, queries_
     hits = index.search(queries, k)
     assert (hits.ids == sorted_search(queries, vectors, k)).all()
     assert (np.isneginf(hits.scores) == (hits.ids < 0)).all() and hits.ids.shape == hits.scores.shape == (n, k)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(60, 500), st.integers(1, 4), st.integers(1, 6), st.integers(40, 500), st.sampled_from([1, 3, 1000]),
+       st.integers(0, 10**6))
+def test_blocks_much_wider_than_k_lose_no_hit(rows, n, k, step, values, seed):
+    generator = np.random.default_rng(seed)
+    vectors, queries = (generator.integers(-values, values + 1, (size, 2)).astype(np.float32) for size in (rows, n))
+    index = ExactIndex(vectors)
+    index.rows_at_once, index.spare = step, 0  # whole numbers: nothing needs to be settled later
+    assert (index.search(queries, k).ids == sorted_search(queries, vectors, k)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 200), st.integers(1, 5), st.integers(1, 12), st.sampled_from([np.float32, np.float64]), st.integers(0, 10**6))
+def test_candidates_are_gathered_by_score_then_number(size, n, k, dtype, seed):
+    generator = np.random.default_rng(seed)
+    rows, ids = np.divmod(generator.choice(n*300, size, replace=False), 300)
+    scores = generator.choice([-2., -1e-30, -0., 0., 1e-30, .5, .5 + 1e-12, 3e8, -np.inf], size).astype(dtype)
+    hits = gather(rows, ids, scores, n, k)
+    for row in range(n):
+        expected = sorted((-score, id) for score, id in zip(scores[rows == row].tolist(), ids[rows == row].tolist(), strict=True))[:k]
+        assert hits.ids[row].tolist() == [id for _, id in expected] + [-1]*(k - len(expected))
 
 
 def test_scores_that_only_rise_and_corpora_of_one_text():
