@@ -32,7 +32,9 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
 
 def _laid_down(texts: Sequence[list[int]], part: Sequence[tuple[int, int]]) -> PrefixBatch:
     "A batch of texts, each with the number of tokens that it shares with the one before it."
-    tokens, positions, paths, path = [], [], [], np.zeros(0, np.int64)
+    tokens: list[int] = []
+    positions: list[int] = []
+    paths, path = [], np.zeros(0, np.int64)
     for at, shared in part:
         path = np.concatenate([path[:shared], np.arange(len(tokens), len(tokens) + len(texts[at]) - shared)])
         tokens += texts[at][shared:]
@@ -47,7 +49,8 @@ def prefix_batches(
 ) -> list[PrefixBatch]:  # every text in one of them
     "Batches of texts that begin alike."
     parts: list[list[tuple[int, int]]] = []
-    size, before = 0, []
+    before: list[int] = []
+    size = 0
     for at in sorted(range(len(texts)), key=texts.__getitem__):
         shared = _shared(before, texts[at])
         own, before = len(texts[at]) - shared, texts[at]
@@ -74,7 +77,8 @@ def end_states(
     paths = put(np.concatenate(batch.paths)).split(sizes)
     lower = torch.ones(max(sizes), max(sizes), dtype=torch.bool, device=device).tril()
     looks = [(own, path, lower[size - own:size, :size]) for own, path, size in zip(batch.own, paths, sizes, strict=True) if own]
-    hidden, asked = trunk.embed_tokens(put(batch.tokens)[None]), slice(None)
+    hidden = trunk.embed_tokens(put(batch.tokens)[None])
+    asked: torch.Tensor|slice = slice(None)
     cos, sin = (part.unsqueeze(2) for part in trunk.rotary_emb(hidden, put(batch.positions)[None]))
     turned = lambda states, at: (states*cos[:, at] + rotate_half(states)*sin[:, at]).transpose(1, 2)
     for number, layer in enumerate(trunk.layers, 1):
