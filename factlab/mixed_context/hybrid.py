@@ -367,5 +367,5 @@ def word_rivals(
     knowledge: pl.DataFrame,  # KNOWLEDGE; may be empty
 ) -> dict[str, Hybrid]:  # by name, without thresholds
     "Two hybrids that only compare words: baselines for whatever reads document and knowledge. Raises as `KnowledgeIndex`."
-    scorers: dict[str, Scorer] = {'words of the document': ConstantScorer(), 'words of document and knowledge': KnownWordsScorer(knowledge)}
+    scorers: dict[str, Scorer] = {'words of the document': ConstantScorer(), 'words and knowledge': KnownWordsScorer(knowledge)}
     return {name: Hybrid(OverlapScorer(), factuality, _name=name) for name, factuality in scorers.items()}

@@ -328,18 +328,20 @@ def correct_summaries(
         raise DataError(f'the id {twice[0]!r} names {(rows["id"] == twice[0]).sum()} summaries' + f', as do {len(twice) - 1} others'*(
             len(twice) > 1) + ': give each one of its own')
     kept, dropped = [], []
-    seen: set[tuple[str, ...]] = set()  # documents and summaries as they are used, white space aside
+    seen: set[tuple[str, ...]] = set()  # documents and summaries as they are given and as they are used, white space aside
+    def key(row: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(' '.join((row[name] or '').split()) for name in ('document', 'summary'))
     for row in rows.iter_rows(named=True):
-        reason = _fault(row)
+        given, reason = key(row), _fault(row)
+        if not reason and given in seen: reason = 'the same as another summary'
+        elif not reason: seen.add(given)
         if not reason and (row.get('wrong_spans') or row.get('spans')):
             try: row, reason = _cleaned(row)
             except DataError as error: raise DataError(f'summary {row["id"]!r}: {error}') from None
-        key = tuple(' '.join((row[name] or '').split()) for name in ('document', 'summary'))
-        if not reason and key in seen: reason = 'the same as another summary'
+        if not reason and key(row) != given and key(row) in seen: reason = 'the same as another summary'
+        if not reason: seen.add(key(row))
         if reason: dropped.append({'id': row['id'], 'entity': None, 'reason': reason})
-        else:
-            seen.add(key)
-            kept.append(row)
+        else: kept.append(row)
     return pl.DataFrame(kept, schema=rows.schema), DROPS.frame(dropped)
 
 # %% ../../nbs/11_mixed_context/04_injection.ipynb #654c44c0

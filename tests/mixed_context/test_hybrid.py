@@ -129,10 +129,10 @@ def test_rivals_that_compare_words_tell_three_labels_apart_and_see_no_sense():
     rows = rows_of('The mill burnt.', 'The mill on the Danube, a river, burnt.', 'The mill on the Danube, a tram, burnt.',
                    labels=[NONE, FACTUAL, NON_FACTUAL])
     fitted = fit_hybrids(word_rivals(BASE), rows, store=False)
-    assert fitted['words of document and knowledge'].predict(rows, store=False)['label'].equals(rows['label'])
+    assert fitted['words and knowledge'].predict(rows, store=False)['label'].equals(rows['label'])
     assert len(set(fitted['words of the document'].predict(rows, store=False)['label'][1:])) == 1  # it has no word on the world
     unlike = rows.with_columns(pl.lit('Danube, burnt on a river, the mill.').alias('summary'))  # the words are there, the sense is not
-    assert set(fitted['words of document and knowledge'].predict(unlike, store=False)['label']) == {FACTUAL}
+    assert set(fitted['words and knowledge'].predict(unlike, store=False)['label']) == {FACTUAL}
 
 
 def test_words_that_only_knowledge_has():
