@@ -160,7 +160,7 @@ def cross_encoder_card(
     return {'part': 'verifier', 'base': settings.base, 'made': datetime.now(UTC).date().isoformat(), 'seed': settings.seed,
             'steps': settings.steps, 'command': named_command('verifier', settings, own), 'use': trained.name,
             'summary': 'Does the evidence support the claim? Probabilities of ENT, NEUT and CONTR. ' + trained_weights(settings),
-            'how': HOW.partition(' Sets')[0], 'settings': settings.recorded(), 'data': data, 'metrics': rounded,
+            'how': HOW.partition(' Pairs')[0], 'settings': settings.recorded(), 'data': data, 'metrics': rounded,
             'limits': [*CROSS_ENCODER_LIMITS, f'It reads {settings.max_tokens} tokens at once; training read the first window alone.',
                        *(own.limits if own else ()), *notes]}
 

@@ -5,16 +5,18 @@
 # %% auto #0
 __all__ = ['RECALLS', 'BALANCED', 'READ_ONLY', 'MEANS', 'EASINESS_SCORES', 'PARTS', 'CURVES_WITHIN', 'recall_counts',
            'BalancedAccuracy', 'score_answers', 'read_only', 'with_deviations', 'score_rows', 'against_the_best',
-           'withheld_cells', 'extraction_cells', 'setting_cells', 'systems', 'retrieval_cells', 'verifier_cells',
-           'first_runs', 'pair_cells', 'prediction_cells', 'length_cells']
+           'withheld_cells', 'sentences_and_clauses', 'extraction_cells', 'setting_cells', 'systems', 'retrieval_cells',
+           'verifier_cells', 'first_runs', 'pair_cells', 'prediction_cells', 'length_cells']
 
 # %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #c2
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from ...claims.extraction import distinct_claims
 from ...core.core import DataError, Schema, UsageError
 from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
 from ...measures.comparison import compare_systems
@@ -28,6 +30,7 @@ from ...reports.significance import mark_cells
 from ...reports.tables import P_ADJUSTED
 from .baselines import Task, baseline_cells, forced_texts
 from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_answers
+from ...text.sentences import split_sentences
 from ...training.extractor import Extraction
 from ...verification.judges import SETTINGS, FactualityJudge
 
@@ -144,6 +147,18 @@ def withheld_cells(
                 rows.append(cell(row, f'{column}: same verdict as {other} (%)', both, pl.col('predicted') == pl.col('other')))
     return pl.concat([with_deviations(exhibit), make_cells(exhibit, rows)])
 
+# %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #clauses1
+_CUT = re.compile(r'[,;:]\s*|\s(?:and|but|who|which)\s')
+
+def sentences_and_clauses(text: str) -> list[str]:
+    "Each sentence, and its pieces of three words or more, each with the first three words of the sentence."
+    claims = []
+    for sentence in split_sentences(text):
+        pieces = [piece for piece in _CUT.split(sentence) if len(piece.split()) >= 3]
+        start = ' '.join(sentence.split()[:3])
+        claims += [sentence, *pieces[:1], *(f'{start} {piece}' for piece in pieces[1:])]
+    return distinct_claims(claims)
+
 # %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #c26
 MEANS = [ratio([1, 0, 0], [0, 0, 1]), ratio([0, 1, 0], [0, 0, 1])]  # of sums of precision, recall and texts
 EASINESS_SCORES = {'Precision': MEANS[0], 'Recall': MEANS[1], 'F1': lambda totals: harmonic(*(mean(totals) for mean in MEANS))}
@@ -152,16 +167,17 @@ def extraction_cells(
     found: Sequence[Extraction],
     similarities: Mapping[str, Similarity],  # by the paper's name
     seed: int = 0,
-) -> pl.DataFrame:  # CELLS of ours; the splitter among `found` is a baseline, the whole text as one claim is added
+) -> pl.DataFrame:  # CELLS of ours; the splitter among `found` is a baseline, two more are added
     "Table 4: easiness of extractors and of the baselines, and each extractor's difference from the best of them."
     texts, rows = found[0].texts, []
     whole = Extraction('whole text', texts, [Parsed([text]) for text in texts['text']])
+    cut = Extraction('sentences and clauses', texts, [Parsed(sentences_and_clauses(text)) for text in texts['text']])
     for similarity, similar in similarities.items():
-        scores = {one.name: one.scores(similar) for one in (*found, whole)}
+        scores = {one.name: one.scores(similar) for one in (*found, whole, cut)}
         outcomes = {f'{similarity} ({name})': table.select('precision', 'recall', texts=pl.lit(1.)).to_numpy()
                     for name, table in scores.items()}
         unparsed = {f'{similarity} ({name})': table['claims'].null_count() for name, table in scores.items()}
-        baselines = [f'{similarity} ({name})' for name in scores if name in ('sentences', whole.name)]
+        baselines = [f'{similarity} ({name})' for name in scores if name in ('sentences', whole.name, cut.name)]
         for metric, score in EASINESS_SCORES.items():
             column = f'Easiness {metric}'
             compared = compare_with_baselines(outcomes, baselines, score, clusters=texts['group'], seed=seed)
