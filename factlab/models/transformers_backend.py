@@ -58,9 +58,11 @@ def _read_once():
     import numpy as np
     class Reader(gguf.GGUFReader):
         data = property(lambda self: self.plain, lambda self, read: setattr(self, 'plain', read.view(np.ndarray)))
-    whole = {name: getattr(gguf, name) for name in ('GGUFReader', 'get_tensor_name_map')}
-    gguf.GGUFReader, gguf.get_tensor_name_map = cache(Reader), cache(gguf.get_tensor_name_map)
-    try: yield
+    once = {'GGUFReader': cache(Reader), 'get_tensor_name_map': cache(gguf.get_tensor_name_map)}
+    whole = {name: getattr(gguf, name) for name in once}
+    try:
+        for name, kept in once.items(): setattr(gguf, name, kept)
+        yield
     finally:
         for name, there in whole.items(): setattr(gguf, name, there)
 
