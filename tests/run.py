@@ -147,6 +147,7 @@ BENCHES = {  # sizes at which nothing is timed well
     'search': 'queries: 50\npassages: 5000\nrepeats: 1',
     'stats': 'repeats: 1',
     'store': 'sizes: [50, 100]\nrepeats: 1',
+    'two_servers': 'hidden: 128\nlayers: 1\njudged: 4\nwords: 30\nwritten: 4\ntokens: 4\nrounds: 1',
     'verifiers': 'verifiers: [cosine]\nlimit: 8\nresamples: 100',
     'waves': 'claims: 4\npages: 1\nk: 5\nstretches: 1\nlength: 32',
     'widgets': 'size: 5000\nrepeats: 1',
@@ -158,7 +159,7 @@ def measure(name: str) -> None:
     if name == 'categoriser' and not os.environ.get('FACTLAB_DATA'):
         print('-- bench/categoriser is skipped: it needs real data, and FACTLAB_DATA names no folder')
         return
-    if name in ('serving', 'killed_server') and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
+    if name in ('serving', 'killed_server', 'two_servers') and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
         print(f'-- bench/{name} is skipped: it needs vLLM, and there is neither FACTLAB_VLLM nor .venv-vllm (make test-vllm makes it)')
         return
     with tempfile.TemporaryDirectory() as folder:

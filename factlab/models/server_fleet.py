@@ -95,6 +95,7 @@ class Desk:
         if not line:
             most = max(range(len(self.lines)), key=lambda other: (other in self.gone and bool(self.lines[other]), len(self.lines[other])))
             if len(self.lines[most]) <= (0 if most in self.gone else self.spare): return None
+            if most not in self.gone and not self.on_way[most]: return None  # it is only about to begin
             self.on_way[server].append(taken := self.lines[most].pop())
             return taken
         self.on_way[server].append(taken := line.popleft())

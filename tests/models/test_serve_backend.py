@@ -15,7 +15,7 @@ from factlab.core.core import ModelError
 from factlab.models import interface
 from factlab.models.interface import Message, Request, ask, load_model
 from factlab.models.serve_backend import ServeModel, load_serve, server_arguments
-from factlab.models.server_fleet import Fleet, FleetBatch, Router
+from factlab.models.server_fleet import Desk, Fleet, FleetBatch, Router
 from factlab.models.store import Store
 from factlab.models.transformers_backend import Source
 from factlab.models.vllm_backend import load_vllm
@@ -217,3 +217,14 @@ def test_routing_is_even_and_the_same_in_every_process():
     assert json.loads(ran.stdout) == [Router(4).pick(text, [0]*4) for text in texts[:50]]
     router.forget(2)
     assert all(router.pick(text, [None, 0, 0, 0]) != 0 for text in texts[:20])
+
+
+def test_who_begins_first_leaves_the_others_their_share():
+    desk = Desk([[*range(6)], [*range(6, 12)]])
+    assert [desk.take(0) for _ in range(7)] == [*range(6), None]
+    assert [desk.take(1) for _ in range(2)] == [6, 7] and desk.take(0) is None  # four are left: no more than the other can soon take
+    desk = Desk([[0], [*range(1, 9)]])
+    assert desk.take(1) == 1 and [desk.take(0) for _ in range(3)] == [0, 8, 7]
+    desk.gone.add(1)
+    desk.put_back(1)
+    assert desk.take(0) == 6  # of one that is not there all is taken

@@ -912,6 +912,17 @@ def test_a_lost_piece_costs_requests_and_no_answers(store, tmp_path):
 
 
 @posix
+def test_pruning_goes_in_steps_that_others_see(store, monkeypatch):
+    store.put_many([row(f'{n}', 'x', 'old') for n in range(4000)])
+    there, sleep = [4000], time.sleep
+    def look(seconds):
+        with sqlite3.connect(store.path) as connection: there.append(connection.execute('SELECT count(*) FROM responses_3').fetchone()[0])
+        sleep(seconds)
+    monkeypatch.setattr(store_file.time, 'sleep', look)
+    assert store.prune(model='old') == 4000
+    assert there[1] == 3500 and len(set(there)) >= 4 and there[-1] == 0, there
+
+
 def test_pruning_keeps_nobody_waiting(tmp_path):
     "Another process writes all the time; none of its writes may wait for a second."
     path = tmp_path/'store.sqlite'

@@ -505,10 +505,12 @@ def test_bm25_reads_less_and_finds_what_bm25s_finds(k):
 
 def test_bm25_does_not_read_all_of_common_words(monkeypatch):
     index = BM25([f'common {"rare" if n in (5, 900) else "plain"} {n}' for n in range(2000)])
-    taken = []
-    whole = index_module._candidates
-    monkeypatch.setattr(index_module, '_candidates', lambda *values: taken.append(whole(*values)) or taken[-1])
-    assert index.search(['common rare'], 2).ids.tolist() == [[5, 900]] and len(taken[0]) == 2
+    taken, read, whole, postings = [], [], index_module._candidates, BM25.postings
+    monkeypatch.setattr(BM25, 'postings', lambda self, word: read.append(word) or postings(self, word))
+    monkeypatch.setattr(index_module, '_candidates', lambda *values: taken.append((whole(*values), {*read})) or taken[-1][0])
+    assert index.search(['common rare'], 2).ids.tolist() == [[5, 900]]
+    candidates, words = taken[0]
+    assert len(candidates) == 2 and words == {index.engine.vocab_dict['rare']}  # the texts of the common word are not gone through
     assert index.search(['common'], 3).ids.tolist() == [[0, 1, 2]]
 
 
