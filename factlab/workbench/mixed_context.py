@@ -284,12 +284,18 @@ def method_counts(
                                                                common_right=(common & (pl.col('outcome') == 'right')).sum())
 
 # %% ../../nbs/18_workbench/13_mixed_context.ipynb #4b786fa3
+def _counted(cases: MixedCases) -> tuple[str, str]:
+    "Summaries and methods of the cases, as one says it."
+    summaries, methods = cases.frame.height, len(cases.methods)
+    return f'{summaries:,} summar{"y" if summaries == 1 else "ies"}', f'{methods:,} method{"s"*(methods != 1)}'
+
 def totals_html(cases: MixedCases) -> str:
     "All summaries at a glance, and a line for each method."
     frame = cases.frame
     labels = [f'{count:,} {escaped(label or UNKNOWN)}' for label, count in frame['label'].value_counts(sort=True).iter_rows()]
     shared = frame.filter(pl.col('missing') == 0).height if cases.methods else 0
-    parts = [f'<b>{frame.height:,}</b> summaries', *labels, f'{len(cases.methods):,} method{"s"*(len(cases.methods) != 1)}',
+    summaries, methods = _counted(cases)
+    parts = [f'<b>{summaries}</b>', *labels, methods,
              f'{shared:,} answered by all', f'≠ methods differ on {frame["differ"].sum() or 0:,}']
     rows = [(escaped(cut(method, 60)), *(f'{n:,}' for n in (right, wrong, unread, missing)), f'{hits:,} of {common:,}')
             for method, right, wrong, unread, missing, common, hits in method_counts(cases).iter_rows()]
@@ -430,4 +436,4 @@ class MixedContextWorkbench(widgets.VBox):
         wanted = [name for name in lacking if method in (None, name)]
         if wanted and self.view.traced.value not in wanted: self.view.traced.value = wanted[0]
 
-    def __repr__(self) -> str: return f'MixedContextWorkbench({self.cases.frame.height:,} summaries, {len(self.cases.methods):,} methods)'
+    def __repr__(self) -> str: return f'MixedContextWorkbench({", ".join(_counted(self.cases))})'

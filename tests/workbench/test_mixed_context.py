@@ -115,6 +115,13 @@ def test_frames_that_do_not_fit_are_refused_by_name():
     with pytest.raises(UsageError, match='no filter'): select_mixed(mixed_cases(rows), MixedQuery('nothing'))
 
 
+@pytest.mark.parametrize(('number', 'said_so'), [(0, '0 summaries, 0 methods'), (1, '1 summary, 1 method'), (2, '2 summaries, 2 methods')])
+def test_one_is_said_as_one(number, said_so):
+    bench = MixedContextWorkbench(rows_of([NONE]*number), {f'M{n}': MIXED_PREDICTIONS.frame() for n in range(number)})
+    assert repr(bench) == f'MixedContextWorkbench({said_so})'
+    assert f'<b>{said_so.partition(",")[0]}</b>' in totals_html(bench.cases)
+
+
 def test_gaps_are_shown_and_counted():
     rows = rows_of([FACTUAL, None, NONE], document=['The mill opened.', None, ''])
     failed = said('0', None, status='failed', reason='the server said 500')
