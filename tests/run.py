@@ -10,10 +10,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from factlab.reports.exhibits import Exhibit
+    from factlab.reports.reproduce import SharedKernel
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -112,79 +117,145 @@ def reproduce(out: Path, *arguments: str) -> None:
     call(str(BIN/'factlab'), 'reproduce', *arguments, '--jobs', '2', '--out', str(out), FACTLAB_PROGRESS='0', OMP_NUM_THREADS='1')
 
 
-FEW = {  # what papers asks beside its rows; each where a notebook has it, and in its manifest
-    'runs': '2',  # of the same questions
-    'distractors': '100',  # passages beside the sample's
+ASKED = 'tiny?answer_limit=16'  # few answers at once are written slowly: short ones take a third of the time
+FEW = {'limit': 4, 'runs': 2, 'k': 3, 'samples': 2, 'sampled': 4, 'distractors': 100, 'padded_to': 1000}  # each where a notebook has it
+OWN = {  # of one paper, or of one notebook
+    'final': {'limit': 2},
+    'fhsum': {'limit': 2},
+    'final/fig5': {'limit': 4},  # on fewer rows there is no missed error to sort
+    'final/fig7': {'limit': 4},  # and no false alarm
+    'final/table9': {'methods': ['cot', 'self_cot']},
+    'oasis/fig2': {'k': [1, 2, 3, 5, 10, 20, 30, 50, 100]},
+    'oasis/fig5': {'lengths': [250, 500]},
+    'oasis/table1': {'limit': 1},
+    'oasis/tablec1': {'k': [1, 5, 30]},
 }
+PARTS = (  # exhibits that ask the same questions are one part: in two kernels one would wait for the other's answers
+    'final/table4 table7 table8 table10 fig4 table1 fig3 fig9 fig10 fig5 fig7 counterfactual',
+    'fhsum/transfer casestudy construction table2 table3 table6 fig6 fig7 fig8 noticing table1 table7 table8 fig4',
+    'oasis/table6 fig3 fig4 fig5 table5 table7 table8',
+    'final/table9',
+    'oasis/table1',
+    'final/fig6 fig11',
+    'facts/judges leaderboard',
+    'oasis/tablec1 fig2 table4',
+)  # the longest first; and one with all others, which ask nothing
+
+
+def few_of(exhibit: 'Exhibit') -> dict:
+    "What a paper's notebook is run with."
+    from factlab.reports.reproduce import parameters_of
+
+    known = parameters_of(exhibit)
+    asks = "'tiny'" in known.get('models', known.get('model', '')) and 'dtype' not in known  # with a dtype it gives probabilities
+    return FEW | ({'models': ASKED} if asks else {}) | OWN.get(exhibit.paper, {}) | OWN.get(exhibit.id, {})
+
+
+def in_two_kernels(work: Callable[[Any, 'SharedKernel'], None], waiting: Iterable) -> None:
+    "Do work with two kernels, each of which takes what is next. What fails stops no other; then it is raised, all in one."
+    from factlab.reports.reproduce import SharedKernel
+
+    os.environ.setdefault('FACTLAB_PROGRESS', '0')  # no lines on how long a notebook has been running
+    left, failed = iter(list(waiting)), []  # a list's iterator gives each entry to one thread
+    def one_kernel() -> None:
+        with SharedKernel({'FACTLAB_PROGRESS': '0', 'OMP_NUM_THREADS': '1'}) as kernel:
+            for each in left:
+                try: work(each, kernel)
+                except Exception as error: failed.append(f'{type(error).__name__}: {error}')  # noqa: BLE001  raised below
+    with ThreadPoolExecutor(2) as pool:
+        for worker in [pool.submit(one_kernel), pool.submit(one_kernel)]: worker.result()
+    if failed: raise AssertionError('\n'.join(failed))
 
 
 def papers() -> None:
     "Every paper notebook runs through papermill on a few rows, and its files appear."
+    from factlab.reports.exhibits import find_exhibits
+    from factlab.reports.reproduce import run_notebook
+
+    paths = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
+    parts = [[f'{ids.partition("/")[0]}/{name}' for name in ids.partition('/')[2].split()] for ids in PARTS]
+    parts.append([id for path in paths if not any((id := f'{path.parent.name}/{path.stem}') in part for part in parts)])
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)/'figures'
-        reproduce(out, '--limit', '4', *[part for name, value in FEW.items() for part in ('-p', f'{name}={value}')])
-        exhibits = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
-        missing = [str(path.relative_to(ROOT)) for path in exhibits if not any((out/path.parent.name).glob(f'{path.stem}.*csv'))]
+        def run_part(ids: list[str], kernel: 'SharedKernel') -> None:
+            errors = []
+            for exhibit in find_exhibits(ids):
+                outcome = run_notebook(exhibit, few_of(exhibit), kernel, out=out)
+                print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip(), flush=True)
+                if not outcome.done: errors.append(outcome.error or f'{exhibit.id}: {outcome.failed} requests failed')
+            if errors: raise AssertionError('\n'.join(errors))
+        in_two_kernels(run_part, parts)
+        missing = [str(path.relative_to(ROOT)) for path in paths if not any((out/path.parent.name).glob(f'{path.stem}.*csv'))]
         if missing: raise AssertionError(f'no results of {missing}')
 
 
 def tour() -> None:
-    "What `make reproduce` runs; most of what it asks was asked just before."
-    with tempfile.TemporaryDirectory() as folder: reproduce(Path(folder)/'figures', '--tour')
+    "What `make reproduce` runs, on fewer rows still; most of what it asks was asked just before."
+    with tempfile.TemporaryDirectory() as folder: reproduce(Path(folder)/'figures', '--tour', '--limit', '2', '-p', 'distractors=100')
 
 
-BENCHES = {  # sizes at which nothing is timed well
-    'categoriser': 'max_cases: 40\nask: 0',
-    'claims_memory': 'sizes: [200, 400]\npassages: 200',
-    'generation': 'requests: 4\nnew_tokens: 8\nalone: 1\nrepeats: 1',
-    'killed_server': 'load: 12\nnew_tokens: 8',
-    'injection': 'summaries: 60\nentities: 300',
-    'mixed_context': 'limit: 3',
-    'million_answers': 'answers: 2000\nclaims: 10\nwith_documents: 200\ncharacters: 500\nold_answers: 200\nlookups: 20\nrepeats: 2',
-    'passages_memory': 'sizes: [500, 1000]\nword_sizes: [500, 1000]',
-    'ptrue': 'questions: 8\nsampled: 1',
-    'runs': '',
-    'serving': 'prompts: 4\nnew_tokens: 8\nquestions: 2\nload: 8\nrounds: 1',
-    'search': 'queries: 50\npassages: 5000\nrepeats: 1',
-    'stats': 'repeats: 1',
-    'store': 'sizes: [50, 100]\nrepeats: 1',
-    'two_servers': 'hidden: 128\nlayers: 1\njudged: 4\nwords: 30\nwritten: 4\ntokens: 4\nrounds: 1',
-    'verifiers': 'verifiers: [cosine]\nlimit: 8\nresamples: 100',
-    'waves': 'claims: 4\npages: 1\nk: 5\nstretches: 1\nlength: 32',
-    'widgets': 'size: 5000\nrepeats: 1',
+BENCHES: dict[str, dict] = {  # sizes at which nothing is timed well; the longest first
+    'waves': {'claims': 4, 'pages': 1, 'k': 5, 'stretches': 1, 'length': 32, 'loop_batch': 4, 'retriever': 'retriever'},
+    'generation': {'requests': 4, 'new_tokens': 8, 'alone': 1, 'repeats': 1},
+    'mixed_context': {'limit': 3},
+    'runs': {},
+    'verifiers': {'verifiers': ['cosine'], 'limit': 8, 'resamples': 100},
+    'injection': {'summaries': 60, 'entities': 300},
+    'claims_memory': {'sizes': [200, 400], 'passages': 200},
+    'passages_memory': {'sizes': [500, 1000], 'word_sizes': [500, 1000]},
+    'categoriser': {'max_cases': 40, 'ask': 0},
+    'stats': {'repeats': 1},
+    'million_answers': {'answers': 2000, 'claims': 10, 'with_documents': 200, 'characters': 500, 'old_answers': 200, 'lookups': 20,
+                        'repeats': 2},
+    'ptrue': {'questions': 8, 'sampled': 1},
+    'widgets': {'size': 5000, 'repeats': 1},
+    'search': {'queries': 50, 'passages': 5000, 'repeats': 1},
+    'store': {'sizes': [50, 100], 'repeats': 1},
+    'killed_server': {'load': 12, 'new_tokens': 8},
+    'serving': {'prompts': 4, 'new_tokens': 8, 'questions': 2, 'load': 8, 'rounds': 1},
+    'two_servers': {'hidden': 128, 'layers': 1, 'judged': 4, 'words': 30, 'written': 4, 'tokens': 4, 'rounds': 1},
 }
+SETS_UP = ('killed_server', 'search', 'serving', 'two_servers')  # these set environment variables: each in a kernel of its own
 
 
-def measure(name: str) -> None:
+def measure(name: str, kernel: 'SharedKernel') -> None:
     "One notebook of nbs/bench at a small size: that it runs, not how fast."
+    from factlab.reports.reproduce import SharedKernel
+
     if name == 'categoriser' and not os.environ.get('FACTLAB_DATA'):
         print('-- bench/categoriser is skipped: it needs real data, and FACTLAB_DATA names no folder')
         return
     if name in ('serving', 'killed_server', 'two_servers') and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
         print(f'-- bench/{name} is skipped: it needs vLLM, and there is neither FACTLAB_VLLM nor .venv-vllm (make test-vllm makes it)')
         return
+    own = {'FACTLAB_DATA': ''} if name == 'waves' else {}  # the sample will do, and is quicker
+    started = time.monotonic()
+    with SharedKernel(kernel.environment | own) if own or name in SETS_UP else nullcontext(kernel) as chosen: run_bench(name, chosen)
+    print(f'bench/{name:18} {time.monotonic() - started:7.1f} s', flush=True)
+
+
+def run_bench(name: str, kernel: 'SharedKernel') -> None:
+    "The notebook in this kernel."
+    import papermill
+
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)/f'{name}.ipynb'
-        command = (
-            str(BIN / 'papermill'),
-            str(ROOT / 'nbs' / 'bench' / f'{name}.ipynb'),
-            str(made),
-            '--no-progress-bar',
-            *(('-y', BENCHES[name]) if BENCHES[name] else ()),
-        )
-        surroundings = {'FACTLAB_PROGRESS': '0', 'OMP_NUM_THREADS': '1'}
-        if name == 'waves': surroundings['FACTLAB_DATA'] = ''  # the sample will do, and is quicker
-        try: call(*command, cwd=ROOT / 'nbs' / 'bench', **surroundings)
-        except subprocess.CalledProcessError:  # two kernels that start at once may choose the same port, and one ends before its first cell
-            if made.is_file() and any(cell.get('execution_count') for cell in json.loads(made.read_text(encoding='utf-8'))['cells']): raise
-            call(*command, cwd=ROOT / 'nbs' / 'bench', **surroundings)
+        def execute() -> None:
+            source = ROOT/'nbs'/'bench'/f'{name}.ipynb'
+            papermill.execute_notebook(str(source), str(made), BENCHES[name], km=kernel.ready(), kernel_name='python3', progress_bar=False,
+                                       cwd=str(source.parent))
+        try: execute()
+        except Exception as error:  # two kernels that start at once may choose the same port, and one ends before its first cell
+            begun = made.is_file() and any(cell.get('execution_count') for cell in json.loads(made.read_text(encoding='utf-8'))['cells'])
+            if begun: raise AssertionError(f'bench/{name}: {error}') from error
+            execute()
 
 
 def bench() -> None:
     "Every notebook of nbs/bench runs at a small size."
     there = {path.stem for path in (ROOT/'nbs'/'bench').glob('*.ipynb')}
     if there != set(BENCHES): raise AssertionError(f'sizes are given for {sorted(BENCHES)}, there are {sorted(there)}')
-    with ThreadPoolExecutor(2) as pool: list(pool.map(measure, BENCHES))
+    in_two_kernels(measure, BENCHES)
 
 
 def audit() -> None:

@@ -302,7 +302,8 @@ def summary_of(
             'difference': with_interval(over, '', '+') if over.get('low') is not None and not few else '–'}
 
 def _data_name(manifest: Mapping) -> str:
-    "The data set that a manifest names; '' where it names none."
+    "The data set that a manifest names; '' where it names none, and where several are compared, whose names its rows have."
+    if 'sets' in manifest: return ''
     data = (manifest.get('parameters') or {}).get('data')
     return ' + '.join(data) if isinstance(data, list) else data or ''
 
@@ -381,7 +382,7 @@ def write_gallery(
     lines = [*_GALLERY_HEAD, '']
     for paper in dict.fromkeys(exhibit.paper for exhibit in catalog()):
         found = [(exhibit, data, manifest) for exhibit in find_exhibits(paper=paper)
-                 for data, manifest in manifests_of(folder, exhibit).items()]
+                 for data, manifest in _listed(manifests_of(folder, exhibit)).items()]
         if found:
             head = [f'| {" | ".join(cells)} |' for cells in (_GALLERY_COLUMNS, ['---']*len(_GALLERY_COLUMNS))]
             lines += [f'## {paper}', '', *head, *[_entry(folder, *each) for each in found], '']
@@ -393,6 +394,11 @@ def write_gallery(
     path = folder/'README.md'
     write_if_changed(path, ('\n'.join(lines).rstrip() + '\n').encode())
     return path
+
+def _listed(manifests: Mapping[str, dict]) -> dict[str, dict]:  # both by data set
+    "The results that the gallery lists: one of the sample without a headline not beside others that have one."
+    others = any(manifest.get('headline') for data, manifest in manifests.items() if data)
+    return {data: manifest for data, manifest in manifests.items() if data or manifest.get('headline') or not others}
 
 def _entry(folder: Path, exhibit: Exhibit, data: str, manifest: Mapping) -> str:
     "A line of the gallery."
