@@ -148,7 +148,7 @@ BENCHES = {  # sizes at which nothing is timed well
     'search': 'queries: 50\npassages: 5000\nrepeats: 1',
     'stats': 'repeats: 1',
     'store': 'sizes: [50, 100]\nrepeats: 1',
-    'two_servers': 'hidden: 128\nlayers: 1\njudged: 4\nwords: 30\nwritten: 4\ntokens: 4\nrounds: 1',
+    'two_servers': 'hidden: 128\nlayers: 1\njudged: 4\nwords: 30\nwritten: 4\ntokens: 4\nmany: 6\nrounds: 1\nseconds: .1',
     'verifiers': 'verifiers: [cosine]\nlimit: 8\nresamples: 100',
     'waves': 'claims: 4\npages: 1\nk: 5\nstretches: 1\nlength: 32',
     'widgets': 'size: 5000\nrepeats: 1',
