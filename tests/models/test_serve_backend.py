@@ -205,6 +205,22 @@ def test_it_is_a_backend_by_name():
     ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     assert ran.stdout.strip() == 'False'  # CUDA was not touched before vLLM
 
+@pytest.mark.parametrize(('replicas', 'told', 'expected'), [
+    ('2', None, [{'VLLM_CPU_OMP_THREADS_BIND': part, 'OMP_PLACES': f'{{{part}}}', 'OMP_NUM_THREADS': '2', 'OMP_PROC_BIND': 'true',
+                  'VLLM_ENABLE_V1_MULTIPROCESSING': '0'} for part in ('0,1', '2,3')]),
+    ('2', '4-9', [{'VLLM_CPU_OMP_THREADS_BIND': '4-9'}]*2),
+    ('1', None, [{}])])
+def test_without_gpus_servers_keep_to_their_cores_and_no_engine_waits_on_them(serve, monkeypatch, replicas, told, expected):
+    monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1, 2, 3})
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '')
+    if told: monkeypatch.setenv('VLLM_CPU_OMP_THREADS_BIND', told)
+    else: monkeypatch.delenv('VLLM_CPU_OMP_THREADS_BIND', raising=False)
+    model = serve({'replicas': replicas})
+    assert answers(model, [question('two')])[0].text == 'TWO'
+    of_cores = lambda each: {name: value for name, value in each.items() if name.startswith('OMP') or name in (
+        'VLLM_CPU_OMP_THREADS_BIND', 'VLLM_ENABLE_V1_MULTIPROCESSING')}
+    assert [of_cores(server.environment) for server in model.group.fleet.servers] == expected
+
 def test_routing_is_even_and_the_same_in_every_process():
     texts = [f'{number} ' + f'document {number} '*100 for number in range(400)]
     router, loads = Router(4), [0]*4

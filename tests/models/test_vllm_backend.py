@@ -133,6 +133,17 @@ def test_options_that_change_answers_are_in_the_identity_and_no_others():
     assert len({str(identity(**{name: 'x'})) for name in ('quantization', 'kv_cache_dtype', 'hf_overrides')} | {str(plain)}) == 4
     assert identity(json_whitespace='any') == plain | {'answer_version': 1}
 
+def test_the_identity_leaves_cuda_alone(monkeypatch):
+    "vLLM's workers cannot be forked from a process that has started CUDA."
+    import torch
+    def touched(*_): raise AssertionError('CUDA was touched')
+    for name in ('is_available', 'device_count', 'init', 'get_device_capability', 'is_bf16_supported', 'current_device'):
+        monkeypatch.setattr(torch.cuda, name, touched)
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '0')
+    made = load_vllm('vllm:toy', 'toy', {})
+    made._find = lambda: SOURCE._replace(config={'dtype': 'float16'})
+    assert made.identity['dtype'] == 'float16'  # as on a GPU; no processor gives this
+
 def test_the_length_that_fits_is_known_when_the_engine_runs(model):
     assert vllm_context(SOURCE, {'max_model_len': -1}) == 4096
     model.options['max_model_len'] = -1
