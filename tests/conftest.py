@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from factlab.reports.reproduce import spare_grammar
+
+spare_grammar()  # before a test module imports jsonschema by nbformat or altair: seconds in each worker
+
 SLOW = (  # files that take longest: first, so that no worker has one left when the others are done
     'docs/test_site.py',
     'reports/test_reproduce.py',

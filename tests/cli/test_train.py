@@ -98,7 +98,7 @@ def few_rows(tmp_path) -> Path:
 
 
 @pytest.mark.timeout(1200)  # a training, a measurement and a card: minutes on a processor without bfloat16
-@pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 2, 'batch': 2}), ('retriever', {}),
+@pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 1, 'batch': 2}), ('retriever', {}),
                                          ('verifier', {'layers': 2, 'rank': 2})])
 def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tmp_path, monkeypatch):
     "The notebooks as the command runs them, but smaller."

@@ -17,6 +17,7 @@ import papermill
 import psutil
 import pytest
 from conftest import with_weights
+from jupyter_client.manager import AsyncKernelManager
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from statsmodels.stats.proportion import proportion_confint
@@ -56,7 +57,15 @@ def no_key():
 
 @pytest.fixture(scope='module')
 def kernel():
-    with SharedKernel() as kernel: yield kernel
+    "One kernel for the file. What papermill leaves connected to it would look for it a thousand times a minute once it has ended."
+    clients, connect = [], AsyncKernelManager.client
+    def connected(self, **options):
+        clients.append(connect(self, **options))
+        return clients[-1]
+    with pytest.MonkeyPatch.context() as patch, SharedKernel() as kernel:
+        patch.setattr(AsyncKernelManager, 'client', connected)
+        yield kernel
+        for client in clients: client.stop_channels()
 
 
 # ---- helpers -----------------------------------------------------------------------------------------------------------------------
