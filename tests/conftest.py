@@ -1,4 +1,5 @@
 """What every test stands on: folders of its own, no network hub, no progress bars."""
+import gc
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ spare_grammar()  # before a test module imports jsonschema by nbformat or altair
 
 SLOW = (  # files that take longest: first, so that no worker has one left when the others are done
     'docs/test_site.py',
+    'models/test_store.py',  # forks, while little is in memory
     'reports/test_reproduce.py',
     'models/test_transformers_backend.py',
     'cli/test_train.py',
@@ -21,7 +23,6 @@ SLOW = (  # files that take longest: first, so that no worker has one left when 
     'localization/test_matching.py',
     'workbench/test_browser_lab.py',
     'workbench/test_browser.py',
-    'models/test_store.py',
     'models/test_serve_backend.py',
     'studies/final/test_repeats.py',
 )
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(items):
     "Slow files first (`tests/run.py` tells xdist to keep this order)."
     def place(item) -> int: return next((at for at, name in enumerate(SLOW) if item.path.as_posix().endswith(f'tests/{name}')), len(SLOW))
     items.sort(key=place)
+
+
+def pytest_collection_finish(session):
+    "What was imported stays: the garbage collector need not look through it again, in every test that fills memory or calls for it."
+    gc.collect()
+    gc.freeze()
 
 
 def shared_cache(tmp_path_factory) -> Path:
