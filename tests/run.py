@@ -241,6 +241,7 @@ def main(names: list[str]) -> int:
         cache = Path(home)/'cache'
         cache.mkdir()
         os.environ |= {'FACTLAB_HOME': home, 'FACTLAB_TEST_CACHE': str(cache)}  # tests' own homes share the converted weights
+        os.environ.pop('PYTHONDONTWRITEBYTECODE', None)  # compiled once, not by each of hundreds of processes
         return run([step for step in STEPS if not names or step.__name__ in names])
 
 

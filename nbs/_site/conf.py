@@ -85,10 +85,9 @@ def sidebar(app, pagename: str) -> str:
 
 def folding(name: str, text: str, unfolded: bool) -> str:
     "The theme's box beside a page of the sidebar."
-    return (
-        f'<input aria-label="Toggle navigation of {text}"{" checked" if unfolded else ""} class="toctree-checkbox" id="{name}" name="{name}" '
-        f'role="switch" type="checkbox"/><label for="{name}"><span class="icon"><svg><use href="#svg-arrow-right"></use></svg></span></label>'
-    )
+    checked, arrow = ' checked' if unfolded else '', '<span class="icon"><svg><use href="#svg-arrow-right"></use></svg></span>'
+    box = f'<input aria-label="Toggle navigation of {text}"{checked} class="toctree-checkbox" id="{name}" name="{name}" role="switch"'
+    return f'{box} type="checkbox"/><label for="{name}">{arrow}</label>'
 
 
 def _forest(env) -> dict[str, list]:
