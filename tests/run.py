@@ -91,14 +91,15 @@ def library() -> None:
 
 
 def units() -> None:
-    "pytest, two workers of one thread each: threads of both on the same two cores would wait for each other."
+    """pytest, workers of one thread each: threads of several on the same two cores would wait for each other. Three, as a third of their
+    time they wait: for servers, browsers, and processes that are to die."""
     call(
         sys.executable,
         '-m',
         'pytest',
         'tests',
         '-n',
-        '2',
+        '3',
         '--dist',
         'loadfile',
         '--no-loadscope-reorder',  # but slow files first, as tests/conftest.py orders them
