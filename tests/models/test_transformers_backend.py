@@ -47,7 +47,7 @@ def weights(tiny):
 
 SAID: dict[tuple[str, int], str] = {}  # what transformers answered with the embedded weights
 
-def plainly(weights, text: str, new: int = 16, known: dict|None = None) -> str:
+def plainly(weights, text: str, new: int = 10, known: dict|None = None) -> str:
     "What `model.generate` answers to one prompt."
     if known is not None and (text, new) in known: return known[text, new]
     model, tokenizer = weights
@@ -62,15 +62,15 @@ def plainly(weights, text: str, new: int = 16, known: dict|None = None) -> str:
 # ---- against transformers
 
 def test_a_batch_answers_as_transformers_does_one_by_one(tiny, weights):
-    found = [response.text for response in answers(tiny, [question(text) for text in TEXTS])]
+    found = [response.text for response in answers(tiny, [question(text, max_tokens=10) for text in TEXTS])]
     assert found == [plainly(weights, text, known=SAID) for text in TEXTS]
-    assert found[:3] == [answers(tiny, [question(text)])[0].text for text in TEXTS[:3]]
+    assert found[:3] == [answers(tiny, [question(text, max_tokens=10)])[0].text for text in TEXTS[:3]]
 
 
 def test_shared_documents_are_read_once_and_change_nothing(tiny, weights):
     document = 'Read this text. ' + ' '.join(f'Sentence number {i} tells of a bridge.' for i in range(12))
     texts = [f'{document} {question}' for question in ('How many are there?', 'What is told?', 'Is it long? Explain.')] + TEXTS[:2]
-    found = [response.text for response in answers(tiny, [question(text) for text in texts])]
+    found = [response.text for response in answers(tiny, [question(text, max_tokens=10) for text in texts])]
     assert found == [plainly(weights, text, known=SAID) for text in texts]
 
 
