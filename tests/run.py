@@ -91,8 +91,8 @@ def library() -> None:
 
 
 def units() -> None:
-    """pytest, workers of one thread each: threads of several on the same two cores would wait for each other. Three, as a third of their
-    time they wait: for servers, browsers, and processes that are to die."""
+    """pytest, workers of one thread each: threads of several on the same two cores would wait for each other. Three on two cores, as they
+    also wait: for servers, browsers, and processes that are to die."""
     call(
         sys.executable,
         '-m',
