@@ -1,25 +1,43 @@
 """What every test stands on: folders of its own, no network hub, no progress bars."""
+import gc
 import os
 from pathlib import Path
 
 import pytest
 
+from factlab.reports.reproduce import spare_grammar
+
+spare_grammar()  # before a test module imports jsonschema by nbformat or altair: seconds in each worker
+
 SLOW = (  # files that take longest: first, so that no worker has one left when the others are done
     'docs/test_site.py',
+    'models/test_store.py',  # forks, while little is in memory
     'reports/test_reproduce.py',
-    'models/test_transformers_backend.py',
     'cli/test_train.py',
-    'grounding/test_embedded_judge.py',
-    'workbench/test_tutorials.py',
-    'workbench/test_browser_workbench.py',
-    'habits/test_contributing.py',
-    'training/test_extractor.py',
-    'localization/test_matching.py',
-    'workbench/test_browser_lab.py',
+    'models/test_transformers_backend.py',
     'workbench/test_browser.py',
-    'models/test_store.py',
+    'workbench/test_browser_lab.py',
+    'workbench/test_browser_workbench.py',
+    'workbench/test_browser_responses.py',
+    'workbench/test_browser_mixed_context.py',
+    'workbench/test_tutorials.py',
+    'runs/test_runs.py',
+    'claims/test_generation.py',
+    'cli/test_verify.py',
+    'grounding/test_embedded_judge.py',
+    'training/test_verifier.py',
+    'training/test_extractor.py',
+    'training/test_named_models.py',
+    'localization/test_matching.py',
     'models/test_serve_backend.py',
+    'models/test_batch_endpoint.py',
+    'models/test_server_process.py',
+    'studies/facts/test_commands.py',
+    'studies/oasis/test_baselines.py',
     'studies/final/test_repeats.py',
+    'probing/test_counterfactual.py',
+    'habits/test_contributing.py',
+    'cli/test_main.py',
 )
 
 
@@ -27,6 +45,12 @@ def pytest_collection_modifyitems(items):
     "Slow files first (`tests/run.py` tells xdist to keep this order)."
     def place(item) -> int: return next((at for at, name in enumerate(SLOW) if item.path.as_posix().endswith(f'tests/{name}')), len(SLOW))
     items.sort(key=place)
+
+
+def pytest_collection_finish(session):
+    "What was imported stays: the garbage collector need not look through it again, in every test that fills memory or calls for it."
+    gc.collect()
+    gc.freeze()
 
 
 def shared_cache(tmp_path_factory) -> Path:

@@ -1,8 +1,12 @@
 """The site, built once and opened from its folder: every internal link and anchor leads somewhere, nothing is fetched, the search finds."""
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -58,20 +62,55 @@ def test_what_was_built_from_the_same_files_is_not_built_again(built, tmp_path):
     assert 'built from the present files before' in again.stdout and not (tmp_path/'pages').exists()
 
 
-class Page(HTMLParser):
-    "What a page names: its anchors, where its links go, and what a browser loads with it."
+NO_TAGS = re.compile(r'<!--.*?-->|(<(script|style)\b[^>]*>).*?</\2\s*>', re.DOTALL)
+NAMED = re.compile(r'''([^\s"'>/=]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))''')
+TAG = re.compile(r'''<([a-zA-Z][\w-]*)((?:\s+[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?)*)\s*/?>''')
+
+
+class Page:
+    "What a page names: its anchors, where its links go, and what a browser loads with it. As Python's parser, in a quarter of its time."
 
     def __init__(self, text: str):
-        super().__init__()
         self.ids, self.links, self.loaded = set(), [], []
-        self.feed(text)
+        for tag, attributes in TAG.findall(NO_TAGS.sub(r'\1', text)): self.note(tag, attributes)
 
-    def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
+    def note(self, tag: str, attributes: str) -> None:
+        given = {name: unescape(''.join(values)) for name, *values in NAMED.findall(attributes)}
         if given.get('id'): self.ids.add(given['id'])
         if tag == 'a' and given.get('href'): self.links.append(given['href'])
         if given.get('src'): self.loaded.append(given['src'])
         if tag == 'link' and given.get('rel') in ('stylesheet', 'icon', 'preload'): self.loaded.append(given['href'])
+
+
+class Parsed(HTMLParser):
+    "How often a page has each attribute that `Page` reads, by Python's parser."
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.found = Counter()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.found['id', given.get('id')] += 1
+        if tag == 'a': self.found['link', given.get('href')] += 1
+
+
+def test_pages_are_read_as_by_pythons_parser(built):
+    folder, _ = built
+    for name in ('index.html', 'nbs/02_models/02_store.html', 'nbs/tutorials/judge_your_answers.html', 'figures/README.html'):
+        text = (folder/name).read_text(encoding='utf-8')
+        page, parsed = Page(text), Parsed(text).found
+        assert page.ids == {value for kind, value in parsed if kind == 'id' and value} and len(page.ids) > 5
+        assert Counter(page.links) == {value: n for (kind, value), n in parsed.items() if kind == 'link' and value}
+
+
+@cache
+def leading_to(folder: str, link: str) -> tuple[str, str, bool]:
+    "The file below a folder that a link leads to, '' for the page itself; its anchor; and whether the link leads out of the site."
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc: return parts.scheme, '', True
+    return os.path.normpath(os.path.join(folder, unquote(parts.path))) if parts.path else '', unquote(parts.fragment), False
 
 
 def test_every_internal_link_and_anchor_leads_somewhere(built):
@@ -84,12 +123,11 @@ def test_every_internal_link_and_anchor_leads_somewhere(built):
         if (path := waiting.pop()) in pages: continue
         page = pages[path] = Page(Path(path).read_text(encoding='utf-8'))
         for link in {*page.links, *page.loaded}:
-            parts = urlsplit(link)
-            if parts.scheme or parts.netloc:
-                if link in page.loaded and parts.scheme != 'data': fetched.append(f'{path}: {link[:80]}')
+            target, anchor, outside = leading_to(os.path.dirname(path), link)
+            if outside:
+                if link in page.loaded and target != 'data': fetched.append(f'{path}: {link[:80]}')
                 continue
-            target = os.path.normpath(os.path.join(os.path.dirname(path), unquote(parts.path))) if parts.path else path
-            links[target, unquote(parts.fragment)] = f'{path}: {link}'
+            links[target := target or path, anchor] = f'{path}: {link}'
             if target.endswith('.html') and target in files: waiting.append(target)
     lost = [
         said

@@ -340,8 +340,8 @@ def test_no_text_raises(text):
                           'final answer: yes or no ', 'no factual ', '- ', '#', 'None\n', '}', '{"A":"B"}'])
 def test_hostile_length_costs_linear_time(unit):
     for before, after in (('', ''), ('{"A": "', '"}')):
-        text = before + unit * (200_000 // len(unit)) + after
+        text = before + unit * (60_000 // len(unit)) + after
         for parse in PARSERS:
             start = time.process_time()
             parse(text)
-            assert time.process_time() - start < 5  # about half a second here; quadratic time would be minutes
+            assert time.process_time() - start < 2  # a tenth of a second here; quadratic time would be many seconds

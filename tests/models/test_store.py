@@ -1,5 +1,6 @@
 "The store under threads, processes, forks, kill -9, damage, and disks that refuse."
 import hashlib
+import inspect
 import json
 import multiprocessing
 import os
@@ -312,15 +313,26 @@ def begin_at_once(path, barrier, me):
         assert not mine or {answer['text'] for answer in store.get_many(mine).values()} == {me}
 
 
+def forks_at_once(many, *paths):
+    "Exit codes of so many who begin at once, for each path. Forks of a small process: to copy what this one has in memory takes longest."
+    script = inspect.getsource(begin_at_once) + '''
+from multiprocessing import get_context
+context, many = get_context('fork'), int(path)
+for path in sys.argv[2:]:
+    barrier = context.Barrier(many)
+    processes = [context.Process(target=begin_at_once, args=(path, barrier, f'{n}')) for n in range(many)]
+    for process in processes: process.start()
+    for process in processes: process.join()
+    print(json.dumps([process.exitcode for process in processes]))
+'''
+    return [json.loads(line) for line in start(script, many, *paths).communicate(timeout=200)[0].splitlines()]
+
+
 @posix
 def test_many_who_make_a_store_at_the_same_instant(tmp_path):
-    context = multiprocessing.get_context('fork')
-    for turn in range(25):
-        path, barrier = tmp_path/f'{turn}.sqlite', context.Barrier(8)
-        processes = [context.Process(target=begin_at_once, args=(path, barrier, f'{n}')) for n in range(8)]
-        for process in processes: process.start()
-        for process in processes: process.join()
-        assert [process.exitcode for process in processes] == [0]*8
+    paths = [tmp_path/f'{turn}.sqlite' for turn in range(25)]
+    assert forks_at_once(8, *paths) == [[0]*8]*25
+    for path in paths:
         with Store(path) as store: assert store.stats()['responses'].sum() == 3 and store.verify().is_empty()
 
 
@@ -652,13 +664,9 @@ def test_a_program_of_the_older_factlab_that_is_running_gets_an_error_and_not_an
 @posix
 @pytest.mark.parametrize('version', [1, 2])
 def test_many_who_open_an_older_store_at_once(tmp_path, version):
-    path, context = tmp_path/'store.sqlite', multiprocessing.get_context('fork')
+    path = tmp_path/'store.sqlite'
     make_old(path, 500, version)
-    barrier = context.Barrier(6)
-    processes = [context.Process(target=begin_at_once, args=(path, barrier, f'{n}')) for n in range(6)]
-    for process in processes: process.start()
-    for process in processes: process.join()
-    assert [process.exitcode for process in processes] == [0]*6
+    assert forks_at_once(6, path) == [[0]*6]
     with Store(path) as store: assert store.stats()['responses'].sum() == 504 and store.verify().is_empty()
 
 

@@ -17,6 +17,7 @@ import papermill
 import psutil
 import pytest
 from conftest import with_weights
+from jupyter_client.manager import AsyncKernelManager
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from statsmodels.stats.proportion import proportion_confint
@@ -41,6 +42,7 @@ from factlab.reports.exhibits import (
 )
 from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.studies.final.illustrations import ASK_QUESTIONS
+from factlab.studies.final.study import METHODS
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'
@@ -56,7 +58,15 @@ def no_key():
 
 @pytest.fixture(scope='module')
 def kernel():
-    with SharedKernel() as kernel: yield kernel
+    "One kernel for the file. What papermill leaves connected to it would look for it a thousand times a minute once it has ended."
+    clients, connect = [], AsyncKernelManager.client
+    def connected(self, **options):
+        clients.append(connect(self, **options))
+        return clients[-1]
+    with pytest.MonkeyPatch.context() as patch, SharedKernel() as kernel:
+        patch.setattr(AsyncKernelManager, 'client', connected)
+        yield kernel
+        for client in clients: client.stop_channels()
 
 
 # ---- helpers -----------------------------------------------------------------------------------------------------------------------
@@ -262,8 +272,8 @@ def table4(tmp_path_factory, tiny_t5):  # noqa: F811
                    '--classifier', f't5:{tiny_t5}', '-p', 'verifier=cosine', '--out', out]
         dry = reproduce(home, *options, '--dry-run')
         after_dry = {'calls': len(server.calls), 'out': out.exists(), 'home': files_of(home)}
-        return {'dry': dry, 'after_dry': after_dry, 'real': reproduce(home, *options), 'calls': list(server.calls), 'out': out,
-                'home': home, 'name': options[2]}
+        yield {'dry': dry, 'after_dry': after_dry, 'real': reproduce(home, *options), 'calls': list(server.calls), 'out': out,
+               'home': home, 'name': options[2], 'options': options[1:], 'server': server}
 
 
 def test_a_dry_run_calls_nothing_and_writes_nothing(table4):
@@ -353,6 +363,28 @@ def test_the_scripted_judge_really_errs(table4):
     assert len({question_of(call) for call in table4['calls']}) == len(table4['calls'])  # nothing is asked twice
     rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'] == f'{table4["name"]} F1'}
     assert len(rows) == 11 + 8  # methods and baselines
+
+
+def test_tables_9_and_10_beside_table_4(table4):
+    "Table 10 asks nothing once Table 4 is there; Table 9 asks one method five times."
+    home, out, server, options, name = (table4[key] for key in ('home', 'out', 'server', 'options', 'name'))
+    assert table4['real'][0] == 0
+    before = len(server.calls)
+    code, _, errors = reproduce(home, 'final/table10', *options)
+    assert code == 0 and len(server.calls) == before, errors
+    code, output, errors = reproduce(home, 'final/table9', *options, '-p', 'temperature=0', '-p', 'methods=[zero_shot]')
+    asked = [kind_of(call) for call in server.calls]  # Table 4's first run among them
+    assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5*4, errors  # both on dev, one in five runs
+    judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
+    assert judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'}
+    assert len([row for row in judged_cells if row in METHODS.values()]) == 11 and len(judged_cells) == 11 + 8  # methods and baselines
+    halves = {cell['row']: float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1'}
+    assert halves.pop('Zero-Shot') == 0 and len(halves) > 3, halves  # a server that answers alike; only baselines that draw differ by run
+    fixed = ('nothing found', 'one vague sentence', 'every sentence', 'every name and number', 'names and numbers that the text lacks')
+    assert all(half == 0 for row, half in halves.items() if row.partition(': ')[2] in fixed), halves
+    assert any(cell['column'].endswith('difference to the best') for cell in cells_of(out, 'final/table4'))
+    manifest = json.loads((out/'final'/'table9.json').read_text())
+    assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
 
 
 # ---- notebooks that fail -----------------------------------------------------------------------------------------------------------
@@ -834,8 +866,9 @@ def test_exact_exhibits_load_no_model(tmp_path):
 
 
 def test_a_log_gets_lines_that_name_the_exhibit(tmp_path):
-    slow = ['import time\nfrom factlab.core.core import progress\nfor _ in progress(range(24), label="asking", unit="row"): time.sleep(.5)',
-            'write']
+    slow = ['import time\nimport tqdm.std\nfrom factlab.core.core import progress\nbegin = time.time()\n'
+            'tqdm.std.time = lambda: begin + 8*(time.time() - begin)  # a clock that goes fast\n'
+            'for _ in progress(range(24), label="asking", unit="row"): time.sleep(.5/8)', 'write']
     project, home = checkout(tmp_path/'project', table4=slow), tmp_path/'home'
     with_weights(home)
     environment = {name: value for name, value in os.environ.items() if name != 'FACTLAB_PROGRESS'} | {'FACTLAB_HOME': str(home)}

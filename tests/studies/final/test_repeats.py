@@ -1,14 +1,11 @@
 """FINAL's tables of five runs and of a judge that errs, on scripted models whose answers are known, and against literal loops."""
 import json
-import re
 from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
-from localization.test_methods import tiny_t5  # noqa: F401  a fixture
-from misbehaving_server import MisbehavingServer
-from reports.test_reproduce import cells_of, judged, kind_of, name_of, reproduce, said_list, told, world
+from reports.test_reproduce import judged, said_list, told
 from scipy.stats import t
 
 from factlab.core.core import UsageError
@@ -39,7 +36,7 @@ from factlab.studies.final.repeats import (
     run_cells,
     with_plus_minus,
 )
-from factlab.studies.final.study import METHODS, Study
+from factlab.studies.final.study import Study
 
 # ---- scripted models: each run of a model answers otherwise -----------------------------------------------------------------------
 
@@ -415,48 +412,3 @@ def test_verdicts_of_two_models_and_of_one(models):
     assert {'Binary F1 difference to the best', 'Binarized F1 difference to the best', 'F1, Binarized minus Binary'} <= set(
         figure['column']
     )
-
-
-# ---- the notebooks ----------------------------------------------------------------------------------------------------------------
-
-def test_the_notebooks_on_a_server(tmp_path, tiny_t5):  # noqa: F811
-    "Tables 9 and 10 through `factlab reproduce`; Table 10 asks nothing once Table 4 is there."
-    home, out = tmp_path/'home', tmp_path/'out'
-    with MisbehavingServer(world) as server:
-        options = [
-            '--model',
-            name_of(server),
-            '--judge',
-            name_of(server, 'judge'),
-            '--limit',
-            '4',
-            '--classifier',
-            f't5:{tiny_t5}',
-            '-p',
-            'verifier=cosine',
-            '--out',
-            out,
-        ]
-        code, output, errors = reproduce(home, 'final/table4', *options)
-        assert code == 0, errors
-        code, output, errors = reproduce(home, 'final/table9', *options, '-p', 'temperature=0', '-p', 'methods=[zero_shot]')
-        before, asked = len(server.calls), [kind_of(call) for call in server.calls]
-        assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5 * 4, (
-            errors
-        )  # both variants on dev, one in five runs
-        code, _, errors = reproduce(home, 'final/table10', *options)
-        assert code == 0 and len(server.calls) == before, errors
-    name = name_of(server)
-    judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
-    assert (
-        judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'}
-        and len([row for row in judged_cells if row in METHODS.values()]) == 11
-        and len(judged_cells) == 19  # eight baselines, under the same judge
-    )
-    halves = {cell['row']: float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1'}
-    assert halves.pop('Zero-Shot') == 0 and len(halves) > 3, halves  # a server that answers alike; only baselines that draw differ by run
-    fixed = ('nothing found', 'one vague sentence', 'every sentence', 'every name and number', 'names and numbers that the text lacks')
-    assert all(half == 0 for row, half in halves.items() if row.partition(': ')[2] in fixed), halves
-    assert any(cell['column'].endswith('difference to the best') for cell in cells_of(out, 'final/table4'))
-    manifest = json.loads((out/'final'/'table9.json').read_text())
-    assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
