@@ -4,29 +4,39 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.datasets import fingerprint, load
+from factlab.grounding import embedded_judge
 from factlab.grounding.eligibility import load_eligibility_judge
 from factlab.grounding.embedded_judge import (
     ALWAYS,
     FIRST_FEATURES,
+    MIN_COPIED_WORDS,
     SENTENCE_FEATURES,
+    GroundingDecision,
+    copied_sentences,
     fit_first_round,
     fit_grounding_decision,
+    fit_reader,
     labelled_sentences,
     needs_no_support,
     read_grounding_decision,
     read_sentences,
     response_answers,
     sentence_answers,
+    to_be_read,
     write_grounding_decision,
 )
 from factlab.grounding.judges import GROUNDING
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.parsing import accurate_by_labels
 from factlab.measures.baselines import balanced_accuracy, class_counts
+from factlab.runs.identity import code_digest, method_spec
 from factlab.text.sentences import split_sentences
+from factlab.workbench.responses import find_quoted
 
 DOCUMENT = 'The mill opened in 1901. It has two stones and a wooden wheel. The owner sells flour on Mondays. No bread is baked there.'
 
@@ -55,8 +65,8 @@ def test_a_verdict_follows_from_its_labels():
     assert found['sentences'][0][1] == {'sentence': 'I hope this helps!', 'label': 'no_rad', 'excerpt': ''}
 
 
-def test_a_copied_sentence_scores_above_one_that_is_contradicted():
-    scored = load_grounding_judge().sentence_scores(rows('The owner sells flour on Mondays.', 'The owner sells bread on Fridays.'),
+def test_a_supported_sentence_scores_above_one_that_is_contradicted():
+    scored = load_grounding_judge().sentence_scores(rows('On Mondays the owner sells flour.', 'The owner sells bread on Fridays.'),
         store=False)
     assert scored['score'][0] > scored['score'][1]
 
@@ -190,3 +200,138 @@ def test_rivals_ask_the_verifier_nothing(sample):
     assert asked and asked <= set(labelled_sentences(test)['sentence']) and len(judge.verifier.asked) == 3*len(asked)
     response_answers(judge, development, test, False)
     assert {claim for _, claim in judge.verifier.asked} <= {each for text in test['response'] for each in split_sentences(text)}
+
+
+COPIED, NEAR = 'The owner sells flour on Mondays.', 'The owner sells flour on Sundays.'
+RULES = """The club's rules
+
+Members pay nothing if they book before May. The pool was “opened” in 1987 by the mayor. Bikes are fine. It has two lanes. Is there a bar?
+No, there is none.
+
+What you should know
+Dogs are welcome in the garden.
+
+You may not:
+Park on the lawn overnight.
+
+Light a fire in the garden.
+
+1. Bring your own towel along.
+The key hangs beside the door.
+
+The chair said: "Fees will rise soon. Nobody likes higher fees. We shall see." Nothing was decided that evening."""
+
+
+def asked_of(judge, texts: dict[str, str]) -> tuple[set[str], pl.DataFrame]:
+    "What the verifier is asked about a response to each document, and what the judge says of the sentences."
+    counting = Counting()
+    request = 'Does the owner sell flour on Sundays? The shop opens at nine in the morning.'
+    asked = pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'document': list(texts), 'response': list(texts.values()),
+                          'request': [request]*len(texts)})
+    found = replace(judge, verifier=counting).sentence_scores(asked, False)
+    return {claim for _, claim in counting.asked}, found
+
+
+@pytest.mark.parametrize('name', ['embedded', 'quick'])
+def test_a_copied_sentence_is_never_asked_of_the_verifier_and_its_place_is_shown(name):
+    asked, found = asked_of(load_grounding_judge(name), {DOCUMENT: f'{COPIED} {NEAR} Thanks!'})
+    assert asked == {NEAR}
+    copied, near, thanks = found.select('sentence', 'label', 'score', 'excerpt').rows(named=True)
+    assert copied == {'sentence': COPIED, 'label': 'supported', 'score': None, 'excerpt': COPIED}
+    assert near['score'] is not None and thanks['label'] == 'no_rad'
+
+
+def test_all_that_a_run_of_sentences_repeats_is_shown():
+    run = "The club's rules Members pay nothing if they book before May."
+    asked, found = asked_of(load_grounding_judge(), {RULES: run.replace("'", '’')})
+    assert not asked and found.select('label', 'excerpt').row(0) == ('supported', run)
+
+
+def test_a_document_that_is_split_otherwise_by_paragraphs_has_no_copies():
+    "Without a capital a small letter begins a sentence, and a part of one would be taken for it."
+    document = 'members pay nothing now. unless they are late.\n\nThe End.'
+    assert split_sentences(document)[0] != 'members pay nothing now.' and not copied_sentences([(document, 'members pay nothing now.')])[0]
+
+
+@pytest.mark.parametrize('sentence', ['Members pay nothing if they book before May.', 'The pool was "opened" in 1987 by the mayor.',
+    'The pool  was “opened”\tin 1987 by the mayor.', 'Nothing was decided that evening.',
+    "The club's rules Members pay nothing if they book before May.", 'You may not: Park on the lawn overnight.'])
+def test_a_whole_statement_is_copied(sentence):
+    assert find_quoted(copied_sentences([(RULES, sentence)])[0], RULES) and not to_be_read([(RULES, sentence)])[0]
+
+
+@pytest.mark.parametrize('sentence', [
+    'Members pay nothing.', 'they book before May.', 'Bikes are fine.', 'Members pay nothing if they book before June.',
+    'members pay nothing if they book before May.', 'Members pay nothing if they book before May', 'It has two lanes.',
+    'The pool was “opened” in 1978 by the mayor.', 'Is there a bar with 20 seats?', 'No, there is none.', "The club's rules",
+    'Dogs are welcome in the garden.', 'Park on the lawn overnight.', 'Light a fire in the garden.',
+    '1. Bring your own towel along.', 'Bring your own towel along.', 'The chair said: "Fees will rise soon.', 'Fees will rise soon.',
+    'Nobody likes higher fees.', 'We shall see."', '- Members pay nothing if they book before May.',
+    'Park on the lawn overnight. Light a fire in the garden.', 'You may not: Light a fire in the garden.', 'You may not:',
+    'It is not true that Members pay nothing if they book before May.'])
+def test_what_may_mean_something_else_elsewhere_is_read(sentence):
+    assert copied_sentences([(RULES, sentence)]) == [''] and to_be_read([(RULES, sentence)])[0]
+
+
+def test_a_copy_of_anything_but_the_document_is_read():
+    told = 'The shop opens at nine in the morning.'  # in the request alone
+    asked, found = asked_of(load_grounding_judge(), {DOCUMENT: told, 'Another text about a shop.': COPIED})
+    assert asked == {told, COPIED} and found['score'].is_not_null().all()
+    assert not copied_sentences([('', COPIED), (' \n\n ', ''), (COPIED + ' ' + COPIED, '')])[0]
+
+
+def test_a_denial_of_a_copied_sentence_is_read():
+    asked, found = asked_of(load_grounding_judge(), {DOCUMENT: f'{COPIED} That is wrong: no flour is sold.'})
+    assert asked == {'That is wrong: no flour is sold.'} and found['label'][0] == 'supported'
+
+
+def test_a_response_equal_to_its_document_asks_only_about_what_leans():
+    asked, found = asked_of(load_grounding_judge(), {DOCUMENT: DOCUMENT})
+    assert asked == {'It has two stones and a wooden wheel.'} and found.height == 4
+
+
+WORD = st.sampled_from('Members pay nothing if they book before May 1987 not the a river "flood" “mill” It and :'.split())
+TEXT = st.lists(st.tuples(st.lists(WORD, min_size=1, max_size=7), st.sampled_from(['. ', '.\n', ':\n', '? ', '.\n\n', '\n\n'])),
+                min_size=1, max_size=6)
+
+@settings(max_examples=300, deadline=None)
+@given(TEXT, st.data())
+def test_no_cut_or_change_of_a_sentence_is_a_copy(drawn, data):
+    document = ''.join(' '.join(words) + end for words, end in drawn)
+    whole = {plain: said for said in split_sentences(document) for plain in [' '.join(said.split()).translate(str.maketrans('“”', '""'))]}
+    for sentence in [plain for plain in whole if copied_sentences([(document, plain)])[0]]:
+        words = sentence.split()
+        assert len(words) >= MIN_COPIED_WORDS and sentence[-1] in '.!"' and words[0] != 'It' and sentence.count('"') % 2 == 0
+        at = data.draw(st.integers(0, len(words) - 1))
+        for changed in (words[:at] + words[at + 1:], words[:at] + ['never'] + words[at:], words[:at] + ['2041'] + words[at + 1:]):
+            said = ' '.join(changed)
+            place = copied_sentences([(document, said)])[0].translate(str.maketrans('“”', '""'))
+            assert place in ('', said) and (not place or all(part in whole for part in split_sentences(place)))
+
+
+def test_only_what_must_be_read_is_fitted_and_the_file_says_how_many_were_copied(sample):
+    development, _ = sample
+    sentences = labelled_sentences(development)
+    fitted, by_words = (load_grounding_judge(name).decision.fitted_on for name in ('embedded', 'words'))
+    assert fitted['copied'] == sentences['copied'].sum() > 0 and fitted['sentences'] == sentences['open'].sum()
+    assert by_words['sentences'] == fitted['sentences'] + fitted['copied']  # words are read of every sentence
+    assert not sentences.filter('open', 'copied').height
+    seen = load_grounding_judge('words').read(sentences.select('document', 'sentence').rows())
+    def fitted_with(value: float) -> GroundingDecision:
+        features = np.where(sentences['copied'].to_numpy()[:, None], value, seen.features)
+        return fit_reader(development, lambda pairs: seen._replace(features=features), {})
+    assert fitted_with(np.nan).fitted_on['sentences'] == fitted['sentences'] and fitted_with(np.nan) != fitted_with(99)
+
+
+def test_no_copied_sentence_of_the_sample_is_ungrounded(sample):
+    "The ruler of the rule: people's labels."
+    for rows_of in sample:
+        copied = labelled_sentences(rows_of).filter('copied')
+        assert copied.height >= 8 and copied['grounded'].all()
+
+
+def test_a_run_of_another_rule_has_another_name(monkeypatch):
+    judge = replace(load_grounding_judge(), verifier=Counting())
+    before = method_spec(load_grounding_judge('words')), code_digest(type(judge))
+    monkeypatch.setattr(embedded_judge, 'MIN_COPIED_WORDS', 9)
+    assert method_spec(load_grounding_judge('words')) != before[0] and code_digest(type(judge)) != before[1]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...grounding.embedded_judge import load_verifier_judge, response_answers
+from ...grounding.embedded_judge import response_answers
 from ...grounding.judge_quality import compare_judges, self_preference
 from ...grounding.judges import TEMPLATES, GroundingJudge
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES, load_grounding_judge
@@ -36,6 +36,7 @@ from factlab.studies.facts.study import (
     judge_pairs,
     judgements,
     load_requests,
+    offline_judge,
     request_splits,
     template_scores,
 )
@@ -120,7 +121,7 @@ def template_cells(
 
 def _rivals(rows: pl.DataFrame, store: StoreChoice) -> dict[str, pl.Series]:
     test = _split(rows, 'test')
-    found = response_answers(load_verifier_judge(), _split(rows, 'dev'), test, store)
+    found = response_answers(offline_judge(), _split(rows, 'dev'), test, store)
     constant = pl.Series([bool(majority_class(test['accurate']))]*test.height)
     return {name: pl.Series(said) for name, said in found.items() if name not in GROUNDING_JUDGES} | {'majority': constant}
 
@@ -183,7 +184,7 @@ def answering_judgements(
     own = respond(requests_of(rows), model, store, responder=model.name, max_tokens=128, seed=seed)
     every = pl.concat([labelled_responses(rows), own])
     asked = judge_responses(every, GroundingJudge(TEMPLATES['response'], 128), model, store, judge=model.name, seed=seed)
-    return pl.concat([asked, *(judge_responses(every, load_grounding_judge(name), None, store, judge=name) for name in GROUNDING_JUDGES)])
+    return pl.concat([asked, *(judge_responses(every, offline_judge(name), None, store, judge=name) for name in GROUNDING_JUDGES)])
 
 BEYOND_OTHERS = 'Judge less the other judges, own less others’ answers (points)'
 ENOUGH = 10  # own answers from which on a preference is measured; fewer illustrate it

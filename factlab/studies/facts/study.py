@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'request_splits', 'responses', 'templates_of',
-           'all_judgements', 'gold', 'study_beside', 'development_of', 'template_scores', 'judgements', 'eligibilities',
-           'study_scores', 'study_leaderboard', 'estimate', 'judge_pairs', 'own_preference', 'without_errors',
-           'planted_order']
+           'all_judgements', 'offline_judge', 'gold', 'study_beside', 'development_of', 'template_scores', 'judgements',
+           'eligibilities', 'study_scores', 'study_leaderboard', 'estimate', 'judge_pairs', 'own_preference',
+           'without_errors', 'planted_order']
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +20,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
+from ...grounding.embedded_judge import SentenceJudge, VerifierJudge
 from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import (
     ELIGIBILITY_PROMPTS,
@@ -35,6 +36,7 @@ from ...grounding.responses import baseline_responses, labelled_responses, quoti
 from ...grounding.scores import ScoreSums, judge_eligibility, judge_responses, leaderboard, score_difference, score_responses
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
+from ...reports.exhibits import dry_run_folder
 from .. import base
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #8ac1e9ca
@@ -201,9 +203,18 @@ def all_judgements(
         return pl.concat(parts)
     return study.once(('judgements',), make)
 
+def offline_judge(
+    name: str = 'embedded',
+    template: str = 'response',  # or 'span'
+) -> SentenceJudge:
+    "As `load_grounding_judge`; in a dry run a judge whose verifier computes nothing."
+    judge = load_grounding_judge(name, template)
+    if dry_run_folder() is None or not isinstance(judge, VerifierJudge): return judge
+    return replace(judge, verifier=base.dry_run_verifier('tiny', judge.verifier))
+
 def _offline(study: FactsStudy, name: str, template: str) -> pl.DataFrame:
     "Verdicts of an offline judge; in a dry run only its name."
-    reader = study.once(('offline judge', name), lambda: replace(load_grounding_judge(name, template), known={}))
+    reader = study.once(('offline judge', name), lambda: replace(offline_judge(name, template), known={}))
     judge = replace(reader, by=DECIDED_BY[template])  # which reads each sentence once, whatever the templates and splits
     study.used.setdefault('embedded', {})[name] = {'fitted_on': judge.decision.fitted_on}
     rows = responses(study)

@@ -4,10 +4,13 @@ import polars as pl
 import pytest
 
 from factlab.core.core import DataError
+from factlab.grounding.embedded_judge import labelled_sentences
+from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.reports.exhibits import make_cells
 from factlab.studies.facts import measured
 from factlab.studies.facts.illustrations import composition, composition_cells, example_requests, load_rows
 from factlab.studies.facts.judge_rates import rate_cells, rate_grid
+from factlab.studies.facts.study import FactsStudy, offline_judge
 
 
 def test_domains_and_tasks_are_counted_by_request():
@@ -70,3 +73,18 @@ def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer(monkeyp
         assert len(long) == len(own) == 1 and len(next(iter(long)).split()) >= 3000 > len(next(iter(own)).split())
         assert next(iter(own)) in next(iter(long))
         assert cells.filter(pl.col('column').str.ends_with('less own'))['ours'].is_not_null().all()
+
+
+def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch, tmp_path):
+    rows, limit = load_rows(), 2
+    def refuse(self, pairs, store=None): raise AssertionError('a dry run computes nothing')
+    monkeypatch.setattr(type(load_grounding_judge().verifier), 'probabilities', refuse)
+    with pytest.raises(AssertionError, match='computes nothing'): offline_judge('quick').verifier.probabilities([])  # when it is none
+    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
+    cells = measured.judge_cells([offline_judge(name) for name in ('embedded', 'quick', 'words')], rows, limit=limit)
+    test = rows.filter(pl.col('split') == 'test')
+    first = test['document_id'].unique(maintain_order=True)[:limit]
+    labelled = labelled_sentences(test.filter(pl.col('document_id').is_in(first.implode())))
+    assert cells.filter(row='Quick judge', column='Sentences: balanced accuracy (%)')['n'].to_list() == [labelled.height]
+    board = measured.board_cells(FactsStudy(limit=limit, store=False))
+    assert board.filter(row='grounded', column='Final score (%)')['n'].to_list() == [limit]
