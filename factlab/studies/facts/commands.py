@@ -46,6 +46,8 @@ def _disagreements(told) -> list[str]:  # of schema JUDGEMENTS
     return [f'{first} and {second} agree on {same} of {n} verdicts, no more than by chance: their mean says little'
             for first, second, same, n in counts.sort('judge', 'judge_other').iter_rows() if 2*same <= n]
 
+def _many(count: int, thing: str) -> str: return f'{count} {thing}{"s"*(count != 1)}'
+
 def board_notes(study, board) -> list[str]:
     "What must be known to read the table."
     import polars as pl
@@ -54,14 +56,17 @@ def board_notes(study, board) -> list[str]:
     found, notes = responses(study), []
     absent = found.filter(pl.col('status') != 'ok', ~pl.col('responder').str.starts_with('Baseline'))
     for status, count in absent.group_by('status').len().sort('status').iter_rows():
-        notes.append(f'{count} responses cannot be judged ({ABSENT.get(status, status)}): they count as inaccurate')
+        they = 'it counts' if count == 1 else 'they count'
+        notes.append(f'{_many(count, "response")} cannot be judged ({ABSENT.get(status, status)}): {they} as inaccurate')
     for note, count in found.filter(pl.col('reason').str.contains('the request: ',
         literal=True)).group_by('reason').len().head(3).iter_rows():
-        notes.append(f'{count} rows: {note}')
+        notes.append(f'{_many(count, "row")}: {note}')
     told = judgements(study)
     for judge, status, count in told.filter(pl.col('status').is_in(['unparsed', 'failed'])).group_by('judge', 'status').len().sort('judge',
         'status').iter_rows():
-        notes.append(f'{count} verdicts of {judge} could not be read ({status}): they are left out, and the bounds say what they may hide')
+        they, are = ('it', 'is') if count == 1 else ('they', 'are')
+        notes.append(f'{_many(count, "verdict")} of {judge} could not be read ({status}): {they} {are} left out, '
+                     f'and the bounds say what {they} may hide')
     notes += _disagreements(told)
     own = sorted(set(told['judge']) & set(told['responder']))
     if own: notes.append(f'{", ".join(own)} judged own answers: compare `self_preference`')

@@ -62,14 +62,14 @@ class Judges:
                                             (DOCUMENT.replace(' ', '  \n') + '\n', 'the document itself'), (None, 'missing')])
 def test_a_response_without_an_answer_counts_as_inaccurate(facts, response, said):
     shown, board = facts([row(response=response), row('b')])
-    assert f'1 responses cannot be judged ({said}): they count as inaccurate' in shown
+    assert f'1 response cannot be judged ({said}): it counts as inaccurate' in shown
     assert score(board) == .5 and board['unanswered'].item() == 1 and board['n'].item() == 2
 
 
 def test_a_request_in_another_language_is_named_and_judged(facts):
     german = 'Wann wurde die Mühle eröffnet, und wie viele Steine hat die Mühle, die der Müller an dem Fluss gebaut hat?'
     shown, board = facts([row(request=german), row('b')], '--limit', 5)
-    assert '1 rows: the request: the text looks like German; the embedded parts know English only' in shown
+    assert '1 row: the request: the text looks like German; the embedded parts know English only' in shown
     assert board['n'].item() == 2
 
 
@@ -86,7 +86,7 @@ def test_a_document_of_40k_tokens_for_a_model_of_8k(tmp_path, capsys):
         Judges.habits['mill'] = GOOD
         model = judges.name('mill', '&context=8192')
         shown = run('--responders', model, '--judges', 'words')
-        assert '1 responses cannot be judged (too long a prompt): they count as inaccurate' in shown and '50.0' in shown
+        assert '1 response cannot be judged (too long a prompt): it counts as inaccurate' in shown and '50.0' in shown
         assert [len(call.prompt) < 1_000 for call in judges.server.calls] == [True]
         shown = run('--responders', model, '--judges', 'words', '--truncate')
         assert 'cannot be judged' not in shown and '100.0' in shown
@@ -157,7 +157,7 @@ def test_missing_rows_are_counted_for_who_left_them_out(tmp_path, capsys):
     (tmp_path/'answers.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
     given = ['facts', '--responses', tmp_path/'answers.jsonl', '--limit', 2, '--judges', 'words', '--no-baselines']
     assert run_command(parser(), [*map(str, given)]) == 0
-    assert '1 responses cannot be judged (missing)' in capsys.readouterr().out
+    assert '1 response cannot be judged (missing)' in capsys.readouterr().out
     run_command(parser(), [*map(str, given), '--out', str(tmp_path/'board.csv')])
     board = pl.read_csv(tmp_path/'board.csv')
     assert dict(board.select('responder', 'unanswered').rows()) == {'all': 0, 'some': 1} and board['n'].to_list() == [2, 2]

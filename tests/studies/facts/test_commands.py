@@ -25,7 +25,7 @@ def test_a_file_of_ones_own(tmp_path, capsys):
     (tmp_path/'mine.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
     assert run('--responses', tmp_path/'mine.jsonl', '--no-baselines') == 0
     shown = capsys.readouterr().out
-    for status in ('empty', 'the document itself', 'missing'): assert f'1 responses cannot be judged ({status})' in shown
+    for status in ('empty', 'the document itself', 'missing'): assert f'1 response cannot be judged ({status})' in shown
     assert shown.startswith(str(tmp_path)) and 'mine' in shown and '50.0' in shown
     run('--responses', tmp_path/'mine.jsonl', '--out', tmp_path/'board.csv')
     assert pl.read_csv(tmp_path/'board.csv').filter(pl.col('responder') == 'mine')['final'].item() == .5
