@@ -33,6 +33,7 @@ def board_table(board):  # schema LEADERBOARD
     quiet += ['over_best_baseline', 'over_interval']*bool(board['difference'].is_null().all())
     return table.drop(quiet)
 
+# %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #b0a8d1c2
 ABSENT = {'empty': 'empty', 'copy': 'the document itself', 'missing': 'missing', 'too_long': 'too long a prompt',
           'failed': 'failed'}  # of a response: what is said of it
 UNEQUAL = 'responders have different numbers of responses: differences are on common requests, scores are not'
