@@ -161,7 +161,8 @@ def _from_file(study: FactsStudy, requests: pl.DataFrame) -> pl.DataFrame:
     try: return read_responses(study.responses_file, requests)
     except DataError as joined:
         try: own = read_responses(study.responses_file)
-        except DataError as alone: raise DataError(f'{joined}. Without the data set: {alone}') from None
+        except DataError as alone:
+            raise DataError(str(alone) if str(alone) == str(joined) else f'{joined}. Without the data set: {alone}') from None
     study.used['data'] = {'rows': own.height, 'requests': own['request_id'].n_unique(), 'digest': fingerprint(requests_of(own)),
                           'own_documents': True}
     return read_responses(study.responses_file, requests_of(own))  # again, with a row for what a responder did not answer

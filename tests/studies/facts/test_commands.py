@@ -52,3 +52,9 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(DataError, match='no file'): run('--responses', tmp_path/'none.jsonl')
     with pytest.raises(UsageError): run('--judges', 'nobody', '--limit', 1)
     with pytest.raises(UsageError): run('--templates', 'poem')
+
+
+def test_a_file_that_cannot_be_read_is_said_to_be_so_once(tmp_path):
+    (tmp_path/'mine.jsonl').write_text('{"request_id": "a", "responder"\n', encoding='utf-8')
+    with pytest.raises(DataError) as refused: run('--responses', tmp_path/'mine.jsonl', '--no-baselines')
+    assert str(refused.value).count('line 1 is not whole JSON') == 1 and 'Without the data set' not in str(refused.value)
