@@ -194,7 +194,7 @@ def papers() -> None:
 
 
 def tour() -> None:
-    "What `make reproduce` runs, on fewer rows still; most of what it asks was asked just before."
+    "What `make reproduce` runs, on fewer rows and with shorter answers; most of what it asks was asked just before."
     few = ('--limit', '2', '-p', 'distractors=100', '-p', f'models=["{ASKED}"]')
     with tempfile.TemporaryDirectory() as folder: reproduce(Path(folder)/'figures', '--tour', *few)
 

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from .generation import Build
-from .rules import GENERATION_RULES, SHARES
+from .rules import EVERY_RULE, GENERATION_RULES, SHARES
 from ..core.core import DataError, ModelError, Schema, UsageError
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, OASIS, OASIS_SETS, SAMPLE_NAME, load_oasis_data, split_by
 from ..measures.stats import mean_interval, proportion_interval
@@ -295,12 +295,15 @@ def rule_cells(
 def built_shares(
     built: Build,
 ) -> pl.DataFrame:  # as of `rule_shares`
-    "How many items keep each rule: `answer` of those asked for, `json` of those answered, the other rules of those that could be read."
-    broken, asked = built.manifest['rules_broken'], built.manifest['counts']['asked']
+    "How many keep each rule: `answer` and every rule of the items asked for, `json` of those answered, others of those that could be read."
+    broken, counts = built.manifest['rules_broken'], built.manifest['counts']
+    asked = counts['asked']
     answered = asked - broken.get('answer', 0)
     read = answered - broken.get('json', 0)  # an item without an answer that can be read has no other fault
     sizes = {rule: {'answer': asked, 'json': answered}.get(rule, read) for rule in GENERATION_RULES if rule != 'passage'}
-    shares = pl.DataFrame([{'rule': rule, 'kept': n - broken.get(rule, 0), 'n': n} for rule, n in sizes.items()], schema=SHARES)
+    kept = {rule: (n - broken.get(rule, 0), n) for rule, n in sizes.items()}
+    kept[EVERY_RULE] = counts['accepted'] - counts.get('marked', 0), asked
+    shares = pl.DataFrame([{'rule': rule, 'kept': many, 'n': n} for rule, (many, n) in kept.items()], schema=SHARES)
     return shares.with_columns(share=pl.when(pl.col('n') > 0).then(pl.col('kept')/pl.col('n')))
 
 # %% ../../nbs/06_claims/03_training_views.ipynb #c26

@@ -39,13 +39,14 @@ def _verdict_rows(verdicts: pl.DataFrame, gold: pl.DataFrame, column: str) -> pl
     return rows.sort('judge', 'template', 'id')
 
 def _template_row(counts: np.ndarray, said: pl.Series) -> dict:
-    "Rates from summed counts of the classes false and true."
+    "Rates from summed counts of the classes false and true; FPR and FNR of what was read, None where nothing was."
     hits, told, gold = counts.sum(0).reshape(3, 2)  # each [false, true]
     def share(part, whole): return float(part/whole) if whole else None
     f1 = [share(2*hits[at], told[at] + gold[at]) or 0.0 for at in (0, 1)]
     passed, failed = told[1] - hits[1], told[0] - hits[0]  # inaccurate ones that pass, accurate ones that do not
-    return {'macro_f1': sum(f1)/2, 'accuracy': share(hits.sum(), gold.sum()), 'fpr': share(passed, gold[0]), 'fnr': share(failed, gold[1]),
-            'f1_positive': f1[1], 'f1_negative': f1[0], 'n': int(gold.sum()), 'positive': int(gold[1]), 'unread': int(said.null_count())}
+    return {'macro_f1': sum(f1)/2, 'accuracy': share(hits.sum(), gold.sum()), 'fpr': share(passed, passed + hits[0]),
+            'fnr': share(failed, failed + hits[1]), 'f1_positive': f1[1], 'f1_negative': f1[0], 'n': int(gold.sum()),
+            'positive': int(gold[1]), 'unread': int(said.null_count())}
 
 def choose_templates(
     verdicts: pl.DataFrame,  # schema JUDGEMENTS, or ELIGIBILITIES; several templates of each judge on the same responses

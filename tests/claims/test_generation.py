@@ -12,11 +12,23 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer, slow, status, wait_until
 
-from factlab.claims.generation import EXTRACT, FACTUAL, FALSIFY, UNFACTUAL, UNIFIED, build, draw_passage, read_build, read_pages
-from factlab.claims.rules import GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
+from factlab.claims.generation import (
+    EXTRACT,
+    FACTUAL,
+    FALSIFY,
+    UNFACTUAL,
+    UNIFIED,
+    VARIANTS,
+    build,
+    draw_passage,
+    read_build,
+    read_pages,
+    rebuild,
+)
+from factlab.claims.rules import EVERY_RULE, GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.claims.training_views import STATED_ELSEWHERE, built_shares, training_data
 from factlab.core.core import DataError, RunError, UsageError
-from factlab.data.corpora import OASIS, load_oasis_file
+from factlab.data.corpora import OASIS, load_oasis_file, load_oasis_sample
 from factlab.models.interface import Response, ScriptedModel
 from factlab.text.sentences import split_sentences
 
@@ -98,6 +110,7 @@ def test_shares_count_items_and_not_faults():
     shares = rule_shares(check_items(frame), 5)
     kept = dict(shares.select('rule', 'kept').iter_rows())
     assert kept['names'] == kept['subject'] == kept['dates'] == 3 and kept['words'] == 5 and set(shares['n']) == {5}
+    assert kept[EVERY_RULE] == 3 and rule_shares(check_items(frame), 5, ['words'])['kept'].to_list() == [5, 5]
 
 
 def test_parsed_claims_of_few_items_are_held_together(monkeypatch):
@@ -400,6 +413,23 @@ def test_rules_are_asked_of_what_could_be_read(tmp_path):
     shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path,
         store=False)).iter_rows()}
     assert shares['answer'] == (8, 10) and shares['json'] == (7, 8) and shares['negation'] == (6, 7) and shares['claims'] == (7, 7)
+    assert shares[EVERY_RULE] == (6, 10)
+
+
+@pytest.mark.parametrize('variant', ['unified', 'four'])
+def test_one_answer_for_every_passage_keeps_all_rules_but_that_which_ties_it_to_its_passage(variant):
+    sample = load_oasis_sample()
+    answers = {prompt.name: prompt.example_answer for prompt in VARIANTS[variant]}
+    built = rebuild(sample, ScriptedModel('one answer', lambda request: answers[request.label], '1'), variant, store=False)
+    assert built.data.is_empty() and built.manifest['rules_broken']['source'] == sample.height
+    kept = {rule: count for rule, count, _, _ in built_shares(built).iter_rows()}
+    assert kept['source'] == kept[EVERY_RULE] == 0 and kept['subject'] == kept['apart'] == sample.height
+
+
+def test_claims_of_another_page_break_the_rule_of_the_source():
+    sample = load_oasis_sample()
+    moved = sample.with_columns(passage=pl.concat([sample['passage'][1:], sample['passage'][:1]]))
+    assert 'source' not in check_items(sample)['rule'] and check_items(moved).filter(rule='source').height == sample.height
 
 
 # ---- data to train a part on -------------------------------------------------------------------------------------------------------

@@ -74,15 +74,16 @@ def rate_cells_of(
                                                                                         'difference_high'))
     return cells
 
-def _rates(truth: pl.Series, said: pl.Series) -> dict[str, float]:
-    "All rates in percent; an unread verdict is an error in accuracy and F1, and none in FPR and FNR."
+def _rates(truth: pl.Series, said: pl.Series) -> dict[str, float|None]:
+    "All rates in percent; an unread verdict is an error in accuracy and F1, and FPR and FNR are of what was read, None where nothing was."
     yes, no = (said == value for value in (True, False))
     parts = ((truth, yes), (truth, no), (~truth, yes), (~truth, no))
     tp, fn, fp, tn = (int((part & of).fill_null(False).sum()) for part, of in parts)
     if not said.null_count(): return {name: float(value) for name, value in rates_of(tp, fn, fp, tn).items()}
     hits, told, known = np.array([tp, tn]), np.array([tp + fp, tn + fn]), np.array([truth.sum(), (~truth).sum()])
     f1 = 100*np.divide(2*hits, told + known)
-    rates = [f1.mean(), 100*hits.sum()/len(truth), 100*fp/max(1, known[1]), 100*fn/max(1, known[0]), *f1]
+    wrong = [100*errors/(errors + right) if errors + right else None for errors, right in ((fp, tn), (fn, tp))]
+    rates = [f1.mean(), 100*hits.sum()/len(truth), *wrong, *f1]
     return dict(zip(RATE_COLUMNS, rates, strict=True))
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p07
