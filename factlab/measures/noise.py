@@ -256,11 +256,13 @@ CORRECTED = Schema('corrected scores', {
     'metric': pl.String, 'value': pl.Float64,  # as judged
     'corrected': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}, open=True)
 
-def _corrected(totals: np.ndarray, sensitivity: float|np.ndarray, specificity: float|np.ndarray) -> np.ndarray:
-    "Totals [..., 3] with the matches an infallible judge would have found."
-    tp, predicted, gold = np.moveaxis(totals, -1, 0)
-    matches = np.clip((tp - (1 - specificity)*predicted)/(sensitivity + specificity - 1), 0, np.minimum(predicted, gold))
-    return np.stack([matches, predicted, gold], -1)
+def _corrected(totals: np.ndarray, sensitivity: float|np.ndarray, specificity: float|np.ndarray, cut: bool = True) -> np.ndarray:
+    """Totals [..., 3] with the matches an infallible judge would have found; the last of the four `totals` is the most that it could find.
+    What is above that is cut off, or NaN."""
+    tp, predicted, gold, most = np.moveaxis(totals, -1, 0)
+    matches = np.maximum((tp - (1 - specificity)*predicted)/(sensitivity + specificity - 1), 0)
+    fits = matches <= most*(1 + 1e-9)
+    return np.stack([np.where(cut | fits, np.minimum(matches, most), np.nan), predicted, gold], -1)
 
 def corrected_scores(
     counts: pl.DataFrame,  # tp (null where unparsed), n_predicted, n_gold
@@ -273,7 +275,9 @@ def corrected_scores(
     level: float = .95,
     seed: int = 0,
 ) -> pl.DataFrame:  # CORRECTED behind the columns of `by`; three rows for each group
-    "Scores with the judge's errors taken back, and percentile intervals. Raises `UsageError` when the rates sum to 1 or less."
+    """Scores with the judge's errors taken back, and percentile intervals. Raises `UsageError` when the rates sum to 1 or less.
+
+    Null where more matches would be needed than an infallible judge could find: the rates do not fit these findings."""
     check_level(level)
     rates = judge_rates(sensitivity, specificity, informative=True)
     groups, rows = matching_scores(counts, by, unparsed), []
@@ -281,11 +285,12 @@ def corrected_scores(
     for group, part in zip(groups.to_dicts(), parts, strict=True):
         kept = part.drop_nulls('tp') if unparsed == 'exclude' else part.with_columns(pl.col('tp').fill_null(0))
         matrix, generator = _checked(kept.select('tp', 'n_predicted', 'n_gold').to_numpy()), np.random.default_rng(seed)
+        matrix = np.column_stack([matrix, matrix[:, 1:].min(1)])
         totals = resampled_totals(matrix, resamples, generator)
         sens, spec = (rate_draws(rate, resamples, generator) for rate in (sensitivity, specificity))
         resampled = _corrected(totals[sens + spec > 1], sens[sens + spec > 1], spec[sens + spec > 1])
         for metric, statistic in _SCORES.items():
-            value, values = float(statistic(_corrected(matrix.sum(0), *rates))), statistic(resampled)
+            value, values = float(statistic(_corrected(matrix.sum(0), *rates, cut=False))), statistic(resampled)
             low = high = None
             if len(matrix) > 1 and np.isfinite(value) and np.isfinite(values).any():
                 low, high = np.nanquantile(values, [(1 - level)/2, (1 + level)/2])

@@ -196,10 +196,25 @@ def test_corrected_edges():
     frame = noisy_frame()
     assert corrected_scores(frame, ['model'], resamples=50)['n'].to_list() == [90]*9
     assert corrected_scores(frame.clear())['corrected'].null_count() == 3
-    one = corrected_scores(pl.DataFrame({'tp': [1], 'n_predicted': [1], 'n_gold': [1]}))
+    one = corrected_scores(pl.DataFrame({'tp': [1], 'n_predicted': [1], 'n_gold': [1]}), sensitivity=1)
     assert one['corrected'].to_list() == [1, 1, 1] and one['low'].null_count() == 3
     nothing = corrected_scores(pl.DataFrame({'tp': [0, 0], 'n_predicted': [1, 2], 'n_gold': [1, 1]}), resamples=20)
     assert nothing['corrected'].to_list() == [0, 0, 0]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12),
+       st.floats(.55, 1), st.floats(.55, 1))
+def test_a_correction_never_asks_for_more_than_an_infallible_judge_could_find(rows, sensitivity, specificity):
+    counts = np.array([(min(tp, predicted, gold), predicted, gold) for tp, predicted, gold in rows])
+    frame = pl.DataFrame(counts, schema=['tp', 'n_predicted', 'n_gold'], orient='row')
+    found = corrected_scores(frame, sensitivity=sensitivity, specificity=specificity, resamples=200)
+    most = sum(min(predicted, gold) for _, predicted, gold in rows)
+    asked = (counts[:, 0].sum() - (1 - specificity)*counts[:, 1].sum())/(sensitivity + specificity - 1)
+    whole = counts[:, 1:].sum()
+    f1 = found.filter(metric='f1').row(0, named=True)
+    if not whole or asked > most + 1e-6: assert f1['corrected'] is None and f1['low'] is None
+    elif asked < most - 1e-6: assert f1['corrected'] == pytest.approx(2*max(asked, 0)/whole) and f1['high'] <= 1
 
 
 values = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=20)

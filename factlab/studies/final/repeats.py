@@ -214,6 +214,7 @@ def noise_rates(
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c16
 def noise_cells(
     counts: pl.DataFrame,  # of `localization_counts`, of any number of models
+    rivals: pl.DataFrame|None = None,  # the same of baselines, which take part in the ranks
     *,
     sensitivity: float|Rate|None = .95,  # None: unknown
     specificity: float|Rate|None = .90,
@@ -221,14 +222,16 @@ def noise_cells(
     seed: int = 0,
 ) -> pl.DataFrame:  # CELLS; columns '<model> F1', ±F1, Expected, Judged, Corrected, Rank, First
     """F1 under the judge's errors and without them, for each model and method (App. F, Table 10). What could not be read matches nothing.
-    F1 as judged alone where a rate is unknown."""
+    F1 as judged alone where a rate is unknown; no corrected score where the rates do not fit (`noise.corrected_scores`)."""
     if sensitivity is None or specificity is None:
-        judged = noise_cells(counts, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
+        judged = noise_cells(counts, rivals, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
         return judged.filter(pl.col('column').str.contains(' Judged'))
     by = ['model', 'method']
     rates: dict[str, Any] = {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed, 'unparsed': 'wrong'}
-    noisy = judge_noise(counts, by, draws=draws, **rates).filter(metric='f1')
-    right = corrected_scores(counts, by, **rates).filter(metric='f1').select(*by, 'corrected', corrected_low='low', corrected_high='high')
+    known = [] if rivals is None else rivals['method'].unique(maintain_order=True).to_list()
+    everyone = counts if rivals is None else pl.concat([counts, rivals])
+    noisy = judge_noise(everyone, by, draws=draws, **rates).filter(metric='f1')
+    right = corrected_scores(everyone, by, **rates).filter(metric='f1').select(*by, 'corrected', corrected_low='low', corrected_high='high')
     cells = []
     for row in noisy.join(right, on=by, maintain_order='left').iter_rows(named=True):
         facts = {'row': row['method'], 'n': row['n'], 'status': 'simulated'}
@@ -240,7 +243,9 @@ def noise_cells(
                   cell('Corrected', row['corrected'], row['corrected_low'], row['corrected_high'])]
     models = unread_as_missed(counts).group_by('model', maintain_order=True)
     marks = [mark_cells('final/table10', f'{model} Judged', part, seed=seed) for (model,), part in models]
-    return pl.concat([make_cells('final/table10', cells), rank_cells(counts, draws=draws, **rates), *marks])
+    own = pl.concat([make_cells('final/table10', cells), rank_cells(everyone, draws=draws, **rates)])
+    status = pl.when(pl.col('row').is_in(known)).then(pl.lit('baseline')).otherwise('status')
+    return pl.concat([own.with_columns(status=status), *marks])
 
 # %% ../../../nbs/17_studies/01_final/06_repeats.ipynb #c17
 def rank_cells(
