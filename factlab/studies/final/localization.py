@@ -19,7 +19,7 @@ from ...measures.baselines import baseline_rows, compare_with_baselines
 from ...measures.comparison import paired_contrasts
 from ...measures.metrics import matching_counts
 from ...measures.stats import score_intervals
-from ...reports.exhibits import make_cells
+from ...reports.exhibits import FEW, make_cells
 from ...reports.significance import aligned_counts, mark_cells
 from ...reports.tables import CELLS
 from ..base import check_whole_number
@@ -62,7 +62,8 @@ def labelled_counts(
 # %% ../../../nbs/17_studies/01_final/02_localization.ipynb #c9
 METHOD_SCORES = Schema('scores', {
     'model': pl.String, 'method': pl.String, 'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
-    'n': pl.Int64, 'unparsed': pl.Int64, 'failed': pl.Int64, 'invalid': pl.Int64,
+    'n': pl.Int64, 'of': pl.Int64,  # predictions that a precision is a share of, gold items of a recall, both of F1
+    'unparsed': pl.Int64, 'failed': pl.Int64, 'invalid': pl.Int64,
     'forced': pl.Int64})  # verdicts behind it that are the likelier label of an unreadable answer; null where none is asked for
 
 def localization_scores(
@@ -84,14 +85,17 @@ def score_frame(
     seed: int,
     forced: int|None = None,  # how many of the verdicts behind it are the likelier label of an unreadable answer
 ) -> pl.DataFrame:  # schema METHOD_SCORES
-    "One row for each metric, in the order of the paper's columns. What could not be read matches nothing."
+    "One row for each metric, in the order of the paper's columns. What could not be read matches nothing. A share of few has no interval."
     invalid = int(found['invalid'].sum()) if 'invalid' in found.columns else 0
     states = {status: int((found['status'] == status).sum()) for status in ('unparsed', 'failed')}
     states |= {'invalid': invalid, 'forced': forced}
     titles = pl.DataFrame({'metric': ['recall', 'precision', 'f1'], 'title': ['Recall', 'Precision', 'F1']})
     scores = titles.join(score_intervals(unread_as_missed(counts), seed=seed), on='metric', maintain_order='left')
+    predicted, gold = (int(counts[name].sum()) for name in ('n_predicted', 'n_gold'))
+    scores = scores.with_columns(of=pl.Series([gold, predicted, gold + predicted]))
+    scores = scores.with_columns(pl.when(pl.col('of') >= FEW).then(end).alias(end) for end in ('low', 'high'))
     names = {'model': pl.lit(model), 'method': pl.lit(method), 'metric': pl.col('title')}
-    return METHOD_SCORES.check(scores.select(*[value.alias(name) for name, value in names.items()], 'value', 'low', 'high', 'n',
+    return METHOD_SCORES.check(scores.select(*[value.alias(name) for name, value in names.items()], 'value', 'low', 'high', 'n', 'of',
                                              *[pl.lit(count, pl.Int64).alias(name) for name, count in states.items()]))
 
 # %% ../../../nbs/17_studies/01_final/02_localization.ipynb #c14
@@ -99,7 +103,8 @@ def score_cells(
     exhibit: str,
     scores: pl.DataFrame,  # schema METHOD_SCORES
 ) -> pl.DataFrame:  # schema CELLS
-    "Our scores as cells: one column for each model and metric, and one that counts the judge's invalid labels where there are any."
+    """Our scores as cells: one column for each model and metric, one that counts the predictions, and one that counts the judge's invalid
+    labels where there are any."""
     none = pl.lit(None, pl.Float64)
     status = pl.when(pl.col('method').is_in(list(BASELINES.values()))).then(pl.lit('baseline')).otherwise(pl.lit('measured'))
     base = {'exhibit': pl.lit(exhibit), 'row': 'method', 'n': 'n', 'published': none, 'status': status}
@@ -108,22 +113,34 @@ def score_cells(
     wrong = scores.filter((pl.col('metric') == 'F1') & (pl.col('invalid') > 0)).select(
         **base, column=pl.format('{} invalid judge labels', 'model'), ours=pl.col('invalid').cast(pl.Float64), low=none, high=none,
         unparsed=pl.lit(None, pl.Int64), forced=pl.lit(None, pl.Int64))
-    return CELLS.check(pl.concat([frame.select(*CELLS.columns) for frame in (measured, wrong)]))
+    listed = scores.filter(metric='Precision').select(
+        **base, column=pl.format('{} predictions', 'model'), ours=pl.col('of').cast(pl.Float64), low=none, high=none,
+        unparsed=pl.lit(None, pl.Int64), forced=pl.lit(None, pl.Int64))
+    return CELLS.check(pl.concat([frame.select(*CELLS.columns) for frame in (measured, listed, wrong)]))
 
 LEFT_OUT = ', unreadable left out'  # behind a column's name: 'tiny F1, unreadable left out'
 
 def left_out_cells(
     exhibit: str,
     column: str,  # 'tiny F1'
-    counts: pl.DataFrame,  # method, tp (null where unread), n_predicted, n_gold
+    counts: pl.DataFrame,  # method, id, tp (null where unread), n_predicted, n_gold
+    baselines: Sequence[str] = (),  # methods that understand nothing, and are always read
     seed: int = 0,
 ) -> pl.DataFrame:  # schema CELLS
-    "F1 of the rows that could be read alone; `unparsed` counts the others."
-    scores = score_intervals(counts, ['method'], seed=seed).filter(metric='f1')
-    return make_cells(exhibit, [
+    """F1 of the rows that a method read alone (`unparsed` counts the others), and its difference from the best baseline on these very rows.
+    Methods that read all rows, and baselines, are not repeated."""
+    ours, unread = counts.filter(~pl.col('method').is_in(baselines)), pl.col('tp').is_null()
+    partly = ours.group_by('method', maintain_order=True).agg(unread.any().alias('some')).filter('some')['method'].to_list()
+    scores = score_intervals(ours.filter(pl.col('method').is_in(partly)), ['method'], seed=seed).filter(metric='f1')
+    cells = [make_cells(exhibit, [
         {'row': row['method'], 'column': column + LEFT_OUT, 'ours': row['value'], 'n': row['n'], 'low': row['low'], 'high': row['high'],
-         'status': 'baseline' if row['method'] in BASELINES.values() else 'measured', 'unparsed': row['unparsed']}
-        for row in scores.iter_rows(named=True)])
+         'status': 'measured', 'unparsed': row['unparsed']} for row in scores.iter_rows(named=True)])]
+    for method in partly if baselines else []:
+        same = ours.filter(~unread, method=method).select('id')
+        if same.is_empty(): continue
+        here = counts.filter(pl.col('method').is_in([*baselines, method])).join(same, on='id', how='semi', maintain_order='left')
+        cells.append(over_baseline_cells(exhibit, column + LEFT_OUT, unread_as_missed(here), baselines, seed))
+    return pl.concat(cells)
 
 # %% ../../../nbs/17_studies/01_final/02_localization.ipynb #c15b
 def over_baseline_cells(
@@ -215,11 +232,11 @@ def _model_cells(exhibit: str, study: Study, model: str, methods: Sequence[str],
     scores = localization_scores(study, model, [*methods, *baselines]).with_columns(model=pl.lit(label))
     whole = unread_as_missed(counts)
     compared = whole.filter(~pl.col('method').is_in(list(BASELINES.values())))
-    wording = wording_cells(exhibit, study, model, methods)
+    wording, known = wording_cells(exhibit, study, model, methods), [BASELINES[name] for name in baselines]
     return pl.concat([
         score_cells(exhibit, scores),
-        left_out_cells(exhibit, column, counts, study.seed),
-        over_baseline_cells(exhibit, column, whole, [BASELINES[name] for name in baselines], seed=study.seed),
+        left_out_cells(exhibit, column, counts, known, study.seed),
+        over_baseline_cells(exhibit, column, whole, known, seed=study.seed),
         wording.with_columns(pl.col('column').str.replace(model, label, literal=True)),
         mark_cells(exhibit, column, compared, seed=study.seed),
         contrast_cells(exhibit, column, whole, seed=study.seed)])
