@@ -13,6 +13,7 @@ from factlab.measures.baselines import OVER_BASELINE
 from factlab.measures.metrics import matching_counts, matching_scores
 from factlab.models.asking import answers_frame
 from factlab.models.interface import ScriptedModel
+from factlab.reports.exhibits import FEW
 from factlab.reports.published import published_values
 from factlab.studies.final import localization
 from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_chart
@@ -37,9 +38,9 @@ def study(monkeypatch, tmp_path):
     return Study(judge='judge', verifier='overlap', limit=6, store=False, loaded=scripted_parts())
 
 
-def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None], int, int]:
+def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None], int, int, dict[str, int]]:
     """Recall, precision and F1 of a method that asks for lists; how many summaries were scored, and how many could not be read.
-    These find nothing, or are left out."""
+    These find nothing, or are left out. Last, of how many a recall and a precision are shares."""
     tp = predicted = gold = scored = unread = 0
     documents = load_sample().filter(split='test').head(6).to_dicts()
     for document in documents:
@@ -52,7 +53,7 @@ def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None]
             if leave_out: continue
         else: found, right = errors + 1, errors
         tp, predicted, gold, scored = tp + right, predicted + found, gold + errors, scored + 1
-    return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, scored, unread
+    return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, scored, unread, {'Recall': gold, 'Precision': predicted}
 
 
 ASKED = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'oracle_cot', 'oracle_cot_hint']  # told by the script
@@ -60,16 +61,16 @@ ASKED = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint
 def test_the_cells_are_those_by_hand(study):
     cells = {(cell['row'], cell['column']): cell for cell in localization_cells('final/table4', study, ['detector'], ASKED).to_dicts()}
     for method in ASKED:
-        expected, scored, unread = by_hand(method)
+        expected, scored, unread, sizes = by_hand(method)
         for metric, value in expected.items():
             cell = cells[METHODS[method], f'detector {metric}']
             assert cell['ours'] == pytest.approx(value), (method, metric)
             assert (cell['n'], cell['unparsed'], cell['status']) == (scored, unread, 'measured') and scored == 6
-            few = {'Recall': gold, 'Precision': listed}.get(metric, FEW) < FEW
-            if few: assert cell['low'] is cell['high'] is None
+            if sizes.get(metric, FEW) < FEW: assert cell['low'] is cell['high'] is None
             else: assert cell['low'] - 1e-9 <= value <= cell['high'] + 1e-9
             assert cell['forced'] == (0 if method.startswith('self') else None)
-        expected, scored, unread = by_hand(method, leave_out=True)
+        assert cells[METHODS[method], 'detector predictions']['ours'] == sizes['Precision']
+        expected, scored, unread, _ = by_hand(method, leave_out=True)
         if not unread: continue
         cell = cells[METHODS[method], f'detector F1{LEFT_OUT}']
         assert cell['ours'] == pytest.approx(expected['F1']) and (cell['n'], cell['unparsed']) == (scored, unread)

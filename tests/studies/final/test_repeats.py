@@ -421,6 +421,8 @@ def test_verdicts_of_two_models_and_of_one(models):
         for end in ('_listed', '')
     )
     assert (apart['ours'], apart['n']) == (pytest.approx(listed - asked), len(both)) and apart['low'] < apart['ours'] < apart['high']
+    rival, gold = kind_differences(counts).row(1, named=True), both['n_gold'].sum()
+    assert rival['status'] == 'baseline' and rival['ours'] == pytest.approx(2*gold/(len(both) + gold) - asked)
     figure = binarized_cells(study, ['moody', 'steady'])
     assert {'Binary F1 difference to the best', 'Binarized F1 difference to the best', 'F1, Binarized minus Binary'} <= set(
         figure['column']
