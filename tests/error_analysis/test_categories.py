@@ -411,6 +411,17 @@ def test_proposers_stand_beside_constant_answers():
         assert over == pytest.approx(right - max(constant.values()))
 
 
+def test_the_origin_stands_beside_what_one_word_tells():
+    both, cells = final_errors.sample_proposals('missed').both, final_errors.category_examples('final/table5', store=False)[1]
+    denied = [bool({*description.lower().replace("n't", ' not').split()} & {'no', 'not', 'never', 'nothing', 'none', 'nobody', 'without'})
+              for description in both['description']]
+    right = np.mean([(category.startswith('extrinsic')) == said for category, said in zip(both['category'], denied, strict=True)])
+    origin = {row: ours for row, column, ours in cells.select('row', 'column', 'ours').iter_rows() if column == 'Origin as labelled'}
+    assert origin['Baseline: a negation in the description'] == pytest.approx(right, abs=.03)  # other negations are few
+    over = cells.filter(row='All', column='Origin as labelled over best baseline')['ours'].item()
+    assert over == pytest.approx(origin['All'] - max(ours for row, ours in origin.items() if row != 'All')) and over < 0
+
+
 def test_the_shipped_readings_are_about_the_sample():
     known = {(row['id'], f'gold:{i}'): error for row in data.load_sample().iter_rows(named=True)
              for i, error in enumerate(row['inconsistencies'])}

@@ -339,17 +339,31 @@ def _rivals(side: str, both: pl.DataFrame) -> list[dict]:
     if side == 'invented': return cells
     truth, said = (both[name].str.extract(r'^(intrinsic|extrinsic)') for name in ('category', 'proposal'))
     right = share_interval((truth == said).fill_null(False).to_list(), both['id'])
+    words = {'a negation in the description': both['description'].str.contains(_NEGATION).replace_strict({
+        True: 'extrinsic', False: 'intrinsic'}, return_dtype=pl.String)}
     return cells + [{'row': 'All'} | _interval_cell('Origin as labelled', right, both.height)] + _with_rivals(
-        'Origin as labelled', both, truth, said, ['extrinsic', 'intrinsic'], 'extrinsic')
+        'Origin as labelled', both, truth, said, ['extrinsic', 'intrinsic'], 'extrinsic', words)
 
-def _with_rivals(column: str, both: pl.DataFrame, truth: pl.Series, said: pl.Series, classes: list[str], guess: str) -> list[dict]:
+# in every second description of an added fact: "the text does not say …"
+_NEGATION = r"(?i)\b(no|not|never|none|nothing|nobody|nowhere|without|absent|unmentioned|unstated)\b|n['’]t\b"
+
+def _with_rivals(
+    column: str,
+    both: pl.DataFrame,
+    truth: pl.Series,
+    said: pl.Series,
+    classes: list[str],
+    guess: str,
+    others: Mapping[str, pl.Series] = {},  # noqa: B006  answers of further rivals, by name
+) -> list[dict]:
     known = pl.Series([name if name in classes else None for name in said], dtype=pl.String)  # undecided is right for no class
     most = str(majority_class(truth))
     names = {f'always {title_of(most)} (commonest here)': most, f"always {title_of(guess)} (the paper's commonest)": guess}
     if most == guess: names = {f"always {title_of(most)} (commonest here and in the paper)": most}
     outcomes = {'All': class_counts(truth, known, classes)} | {
         name: constant_counts(truth, answer, classes) for name, answer in names.items()}
-    compared = compare_with_baselines(outcomes, list(names), 'accuracy', clusters=both['id'])
+    outcomes |= {name: class_counts(truth, answers, classes) for name, answers in others.items()}
+    compared = compare_with_baselines(outcomes, [*names, *others], 'accuracy', clusters=both['id'])
     cells = [{'row': f'{BASELINE_ROW}{one["name"]}', 'column': column, 'ours': one['score'], 'low': one['low'], 'high': one['high'],
               'n': one['n'], 'status': 'baseline'} for one in compared.filter('baseline').iter_rows(named=True)]
     over = compared.filter(~pl.col('baseline')).row(0, named=True)

@@ -209,11 +209,24 @@ def _category_cells(name: str, category: str, probed: pl.DataFrame, seed: int) -
 def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
     "What one probe is worth over all questions."
     gap = probe_calibration(asked, probe, seed=seed).filter(metric='expected calibration error').row(0, named=True)
-    cells = [{'column': f'calibration error, {name}', 'ours': gap['value']} | {key: gap[key] for key in ('low', 'high', 'n', 'unparsed')}]
+    cells = [{'column': f'calibration error, {name}', 'ours': gap['value']} | {key: gap[key] for key in ('low', 'high', 'n', 'unparsed')},
+             *_constant_gaps(name, asked, probe, seed)]
     for column, label in (('mass', 'mass of the letters'), ('order_bias', 'move by order')):
         values = probe[column].abs()
         cells.append({'column': f'{label}, {name}', 'ours': values.mean(), 'n': values.count(), 'unparsed': values.null_count()})
     return _area_cells(name, asked, probe, seed) + [{'row': 'All', 'status': 'measured'} | cell for cell in cells]
+
+def _constant_gaps(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
+    "Calibration error of two constants on the same facts: a small one says nothing of a probe that gives every fact about the same value."
+    read = asked.select('id', 'truth').join(probe.select('id', 'p_true'), on='id').drop_nulls()
+    if read.is_empty(): return []
+    cells = []
+    for row, value in (('the share of true facts, for each', read['truth'].cast(pl.Float64).mean()), ('.5 for each', .5)):
+        constant = probe.with_columns(p_true=pl.when(pl.col('p_true').is_not_null()).then(pl.lit(value)))
+        found = probe_calibration(asked, constant, seed=seed).filter(metric='expected calibration error').row(0, named=True)
+        cells.append({'row': f'{BASELINE_ROW}{row}', 'column': f'calibration error, {name}', 'ours': found['value'], 'low': found['low'],
+                      'high': found['high'], 'n': found['n'], 'status': 'baseline'})
+    return cells
 
 def _area_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
     "AUROC of P(True) and of the baselines on the same facts."
@@ -255,13 +268,22 @@ def ptrue_cells(
     return make_cells('final/fig6', alone + beside)
 
 def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
-    "How many samples there were, and whether they scatter about the exact value as they must."
+    """How many samples there were, how many of them could be read, and whether they scatter about the exact value as they must; beside it
+    how often a coin in the place of the model would be at odds."""
     check, drawn = sampling_check(probes['exact'], probes['sampled']), probes['sampled']['samples'].drop_nulls()
     odd = proportion_interval(int((check['p'] < .05).sum()), check.height)
-    facts = {'row': 'All', 'status': 'measured'}
-    return [facts | {'column': 'Samples per prompt', 'ours': None if drawn.is_empty() else drawn.max()/2},
-            facts | {'column': 'samples at odds with the exact value (p < 0.05)', 'ours': odd.estimate, 'low': odd.low, 'high': odd.high,
-                     'n': odd.n}]
+    facts, column = {'row': 'All', 'status': 'measured'}, 'samples at odds with the exact value (p < 0.05)'
+    cells = [facts | {'column': 'Samples per prompt', 'ours': None if drawn.is_empty() else drawn.max()/2},
+             facts | {'column': 'Samples read', 'ours': check['read'].sum(), 'n': drawn.sum()},
+             facts | {'column': column, 'ours': odd.estimate, 'low': odd.low, 'high': odd.high, 'n': odd.n}]
+    if check.is_empty(): return cells
+    coin = float(np.mean([_coin_at_odds(read, exact) for read, exact in check.select('read', 'exact').iter_rows()]))
+    return [*cells, {'row': f'{BASELINE_ROW}a coin', 'column': column, 'ours': coin, 'n': odd.n, 'status': 'baseline'}]
+
+def _coin_at_odds(read: int, exact: float) -> float:
+    "How likely the answers of a coin are at odds with an exact value, of so many that are read."
+    from scipy.stats import binom, binomtest
+    return float(sum(binom.pmf(right, read, .5) for right in range(read + 1) if binomtest(right, read, exact).pvalue < .05))
 
 # %% ../../../nbs/17_studies/01_final/08_probes.ipynb #c29
 def _subtitle(model: str, *parts: str, who: str = '', more: Sequence[str] = ()) -> list[str]:

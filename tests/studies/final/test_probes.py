@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from hostile_texts import hostile
+from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import DataError, UsageError
@@ -14,7 +15,7 @@ from factlab.data.datasets import load_sample
 from factlab.localization import matching
 from factlab.localization.methods import ZERO_SHOT
 from factlab.models.interface import Response, ScriptedModel
-from factlab.probing.ptrue import QUESTIONS
+from factlab.probing.ptrue import QUESTIONS, sampling_check
 from factlab.probing.questions import PTRUE_CAVEAT, question_writer
 from factlab.reports.tables import show_table
 from factlab.studies import base
@@ -107,6 +108,16 @@ def test_the_cells_of_figure_6_are_those_of_the_script(models):
     bins = np.minimum((expected*10).astype(int), 9)
     gap = sum(abs(expected[bins == b].sum() - asked['truth'].to_numpy()[bins == b].sum()) for b in range(10))/60
     assert cells['All', 'calibration error, exact']['ours'] == pytest.approx(gap)
+    share, half = (cells[f'Baseline: {name}', 'calibration error, exact'] for name in ('the share of true facts, for each', '.5 for each'))
+    assert share['ours'] == pytest.approx(0) and half['ours'] == pytest.approx(abs(asked['truth'].mean() - .5))
+    assert share['status'] == half['status'] == 'baseline' and share['n'] == 60
+    column = 'samples at odds with the exact value (p < 0.05)'
+    read = probes['sampled'].select('read_first', 'read_swapped').to_numpy().sum()
+    assert cells['All', 'Samples read']['ours'] == read <= cells['All', 'Samples read']['n'] == 80
+    generator, coins = np.random.default_rng(1), []
+    for exact, number in sampling_check(probes['exact'], probes['sampled']).select('exact', 'read').iter_rows():
+        coins += [binomtest(int(right), number, exact).pvalue < .05 for right in generator.binomial(number, .5, 400)]
+    assert cells['Baseline: a coin', column]['ours'] == pytest.approx(np.mean(coins), abs=.02)
     assert cells['All', 'Samples per prompt']['ours'] == 4 and cells['All', 'Samples per prompt']['published'] == 10
     assert cells['All', 'AUROC, sampled']['n'] == 10 and sum(not request.choices for request in models['believer'].asked) == 10*2*4
 
