@@ -24,7 +24,7 @@ from ..data.corpora import LABELLED, OASIS, TEXTS, end_to_end_texts, verificatio
 from .annotations import ITEM_LABELS, ITEMS, LabelScheme, write_oasis
 from .annotations import OASIS_FORMS as FORMS
 from ..measures.agreement import fleiss_kappa
-from ..measures.stats import Interval, bootstrap_counts, ratio
+from ..measures.stats import Interval, share_interval
 
 # %% ../../nbs/13_error_analysis/03_human_evaluation.ipynb #c4
 EVALUATION_TASKS = {  # ours → the rows of Table 3
@@ -274,13 +274,11 @@ def accuracy(
     found: pl.DataFrame,  # schema MAJORITY_MARKS, of one question
     seed: int = 0,
 ) -> Interval:  # n: claims or pairs that were decided; estimate None when there are none
-    "The share of verdicts v among v and x, with a bootstrap interval by instance."
+    "The share of verdicts v among v and x, with a bootstrap interval by instance; where all are the same, Wilson's of the instances."
     decided = found.filter(pl.col('verdict').is_in(['v', 'x']))
     if decided.is_empty(): return Interval(None, None, None, 0, .95)
-    by_instance = decided.group_by('instance', maintain_order=True).agg(right=(pl.col('verdict') == 'v').sum(), all=pl.len())
-    interval = bootstrap_counts(by_instance.select('right', 'all').to_numpy(), ratio([1, 0], [0, 1]), seed=seed)
-    if interval.low == interval.high: interval = replace(interval, low=None, high=None)
-    return replace(interval, n=decided.height)
+    interval = share_interval(decided['verdict'] == 'v', decided['instance'], seed=seed)
+    return replace(interval, low=None, high=None) if interval.low == interval.high else interval
 
 def shared_marks(
     judged: pl.DataFrame,  # schema HUMAN_MARKS, of one question

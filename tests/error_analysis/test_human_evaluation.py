@@ -15,6 +15,7 @@ from factlab.data.corpora import OASIS, load_oasis_sample
 from factlab.error_analysis import human_evaluation as he
 from factlab.error_analysis.annotations import OASIS_FORMS as FORMS
 from factlab.error_analysis.annotations import read_oasis as read_in_the_workbench
+from factlab.measures.stats import proportion_interval
 from factlab.reports.published import published_values
 
 SAFE = st.text(st.characters(exclude_categories=('Cs', 'Cc')), min_size=1, max_size=20).filter(
@@ -243,6 +244,17 @@ def test_claims_of_one_text_are_resampled_together():
     apart = he.HUMAN_MARKS.frame(one(f'i{n}', 'claim 1', 'v' if n % 4 else 'x') for n in range(200))
     wide, narrow = (he.accuracy(he.majority_marks(judged)) for judged in (together, apart))
     assert wide.estimate == narrow.estimate == .75 and wide.n == narrow.n == 200 and wide.high - wide.low > 2*(narrow.high - narrow.low)
+
+
+def test_where_all_is_right_the_interval_is_that_of_the_instances():
+    "Resamples do not differ, so Wilson's interval stands in: of 20 instances, not of their 40 claims, which are not independent."
+    def one(at, mark): return dict(task='claims', instance=f'i{at//2}', unit=f'claim {at%2}', question='claims', annotator='A', mark=mark,
+                                   context='', text='')
+    for mark, low, high in (('v', proportion_interval(20, 20).low, 1), ('x', 0, proportion_interval(0, 20).high)):
+        found = he.accuracy(he.majority_marks(he.HUMAN_MARKS.frame(one(at, mark) for at in range(40))))
+        assert (found.low, found.high, found.n) == (pytest.approx(low), pytest.approx(high), 40)
+    cell = he.evaluation_cells(he.HUMAN_MARKS.frame(one(at, 'v') for at in range(40)))[0][0]
+    assert (cell['ours'], cell['n']) == (100, 40) and cell['low'] == pytest.approx(83.887, abs=.001) and cell['high'] == 100
 
 
 # ---------------------------------------------------------------- gold

@@ -3,23 +3,40 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import with_cache
+from sklearn.metrics import balanced_accuracy_score
 
 from factlab.core.core import DataError, UsageError
+from factlab.data.corpora import PASSAGES
 from factlab.measures.comparison import mcnemar
 from factlab.models.interface import Response, ScriptedModel
+from factlab.studies.oasis import baselines
 from factlab.studies.oasis.baselines import (
     BASELINES,
+    TOLD,
     answer_counts,
     answers_by_words,
     baseline_answers,
     baseline_cells,
     compared_answers,
+    compared_where_read,
+    missing_words,
+    read_only,
+    reference_support,
     task_rows,
     word_overlap,
 )
 from factlab.studies.oasis.retrieval import claim_pages, is_baseline, recall_cells, study_task, system_recalls, with_distractors
-from factlab.studies.oasis.study import Study, judge_answers, system_answers
-from factlab.studies.oasis.tables import length_cells, pair_cells, prediction_cells, read_only, score_answers, score_rows, setting_cells
+from factlab.studies.oasis.study import FirstPassages, Study, judge_answers, system_answers
+from factlab.studies.oasis.tables import (
+    length_cells,
+    pair_cells,
+    prediction_cells,
+    retrieval_cells,
+    score_answers,
+    score_rows,
+    setting_cells,
+)
+from factlab.text.words import content_overlaps
 from factlab.verification.judges import FactualityJudge
 
 
@@ -56,6 +73,55 @@ def test_rivals_of_each_task(study):
     for name, part in texts.items():
         assert part['id'].equals(rows['id']) and part['system'][0] == f'Baseline: {name}' and not part['forced'].any()
     assert set(study.manifest()['baselines']) <= set(BASELINES)
+
+
+def test_missing_words_by_hand():
+    "Burned and burns have one stem, and a word that carries no meaning is not counted."
+    assert missing_words(['The mill burned in 1913.', ''], ['A mill burns.', 'x']).tolist() == [1, 0]
+
+
+def told_study(**settings) -> Study:
+    "Twenty texts of the sample, whose claims find the factual text of their own page first, and a verifier that calls all claims true."
+    class Agreeing:
+        name, identity = 'agreeing', {'verifier': 'agreeing'}
+        def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
+    yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
+    loaded = {'agreeing': Agreeing(), 'yes': yes}
+    study = Study(limit=20, k=2, extractor='sentences', verifier='agreeing', store=False, loaded=loaded, **settings)
+    study._memo[('corpus',)] = FirstPassages(study.tasks.passages)
+    return study
+
+
+def test_support_of_reference_claims_by_hand():
+    "Of each text the claim that is least said by the best of its passages; of a text without claims the text itself."
+    study = told_study()
+    ids = study.texts['id'].to_list()
+    passages = ['Mills grind corn by water.', 'Sheep graze on hills.', 'Never found.']
+    claims = [['Mills grind corn.', 'Sheep graze on roofs.'], ['Mills grind corn.', 'Sheep sleep.'], []]
+    references = pl.DataFrame({'id': ids, 'claims': claims + [['Sheep graze.']]*(len(ids) - 3)})
+    tasks = study.tasks._replace(references=references)
+    study._memo[('tasks',)] = tasks
+    study._memo[('corpus',)] = FirstPassages(PASSAGES.frame({'id': list('abc'), 'page': ['']*3, 'text': passages}))
+    text = max(content_overlaps([(study.texts['text'][2], passage) for passage in passages[:2]]))
+    assert reference_support(study).tolist() == pytest.approx([2/3, 1/2, text] + [1]*(len(ids) - 3))
+
+
+def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home, monkeypatch):
+    "A rival that knows the answer from the claims is the best one for that pipeline, and for no other system."
+    study = told_study()
+    truth = study.texts['factual'].to_numpy()
+    monkeypatch.setattr(baselines, 'reference_support', lambda study: truth.astype(float))
+    monkeypatch.setattr(baselines, 'least_support', lambda study, texts: np.zeros(len(texts)))
+    cells = {(cell['row'], cell['column']): cell for cell in retrieval_cells(study, ['yes'], 1).drop_nulls('ours').to_dicts()}
+    rival = cells[f'Baseline: {TOLD}', 'RAG (%)']
+    assert rival['ours'] == 100 and rival['status'] == 'baseline' and (f'Baseline: {TOLD}', 'ZS (%)') not in cells
+    assert cells['Pipeline, reference claims', 'RAG (%) over best baseline']['ours'] == 50 - 100
+    known = [cell for (row, column), cell in cells.items() if cell['status'] == 'baseline' and column == 'RAG (%)' and TOLD not in row]
+    others = max(cell['ours'] for cell in known)
+    assert cells['Pipeline', 'RAG (%) over best baseline']['ours'] == cells['yes', 'RAG (%) over best baseline']['ours'] == 50 - others
+    assert others < 100 and study.manifest()['baselines'][TOLD] == BASELINES[TOLD]
+    rows = [row for row, column in cells if column == 'RAG (%)']
+    assert len(rows) == len({*rows}) and TOLD not in baseline_answers(study, 'rag')
 
 
 class Guesser:
@@ -110,6 +176,39 @@ def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(study):
     with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), study.texts['id'])
 
 
+def test_answers_that_were_read_have_rivals_on_their_own_rows(study):
+    "The 12 texts that were read are those on which a baseline is best; on all texts it is worse, and the difference knows it."
+    rivals = baseline_answers(study, 'text')
+    length = rivals['length']
+    right, wrong = ((length['predicted'] == length['factual']).arg_true(), (length['predicted'] != length['factual']).arg_true())
+    there = pl.Series([*right[:10], *wrong[:2]])
+    forced = ~study.texts.with_row_index('at')['at'].is_in(there.implode())
+    answers = made(study, length['factual'].to_list(), forced=forced.to_list())
+    cell = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'made': answers}).filter(
+        column='ZS (%) read only over best baseline').row(0, named=True)
+    best = max(balanced_accuracy_score(*(part[name].gather(there) for name in ('factual', 'predicted'))) for part in rivals.values())
+    assert (cell['row'], cell['n'], cell['forced'], cell['status']) == ('made', 12, 0, 'measured')
+    assert best > .6 and cell['ours'] == pytest.approx(100 - 100*best) and cell['low'] < cell['ours'] < cell['high']
+
+
+def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(study):
+    "The difference is that of the printed score from a baseline's on the same readings."
+    truth, alone = study.texts['factual'].to_list(), [at % 2 == 0 for at in range(40)]
+    runs = pl.concat([made(study, truth, forced=[at >= 20 for at in range(40)]),
+                      made(study, alone, run=1, forced=[at < 10 or at >= 30 for at in range(40)])])
+    table = compared_where_read(study, 'text', 'made', runs)
+    assert table['n'][0] == 30 and table['score'][0] == pytest.approx(score_answers(read_only(runs)).value/100)
+    weight = np.repeat([.5, 1, .5], 10)
+    for name, part in baseline_answers(study, 'text').items():
+        score = balanced_accuracy_score(part['factual'][:30], part['predicted'][:30], sample_weight=weight)
+        assert table.filter(name=name)['score'].item() == pytest.approx(score)
+    one = made(study, truth, forced=[not (label and at < 9) for at, label in enumerate(truth)])
+    assert compared_where_read(study, 'text', 'made', one).is_empty()  # texts of one label
+    assert compared_where_read(study, 'text', 'made', made(study, truth, forced=[True]*40)).is_empty()
+    cells = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'made': one})
+    assert not cells['column'].str.contains('read only').any()
+
+
 # ---- forced answers ---------------------------------------------------------------------------------------------------------------
 
 def test_forced_answers_are_counted_and_left_out(study):
@@ -160,6 +259,11 @@ def test_figures_3_and_4_have_both_counts(study):
     only = counted.filter(pl.col('column').str.ends_with(' read only'), row='yes · RAG')
     assert only['ours'].sum() == 10 and only['unparsed'].to_list() == [30]*4
     assert counted.filter(row='Baseline: majority')['ours'].to_list() == [0, 0, 20, 20]
+    assert counted.filter(column='Factual, correct', status='baseline')['ours'].max() == 20  # a constant has all of them right
+    assert counted.filter(row='Baseline: always Factual')['ours'].to_list() == [20, 20, 0, 0]
+    assert 'Baseline: always Not Factual' not in counted['row']  # the majority says so
+    more = {'majority': rivals['majority'].with_columns(predicted=pl.lit(True))}
+    assert prediction_cells(both, more)[0].filter(row='Baseline: always Not Factual')['ours'].to_list() == [0, 0, 20, 20]
 
 
 def test_one_page_has_the_majority_alone(home):

@@ -23,6 +23,7 @@ from factlab.studies.oasis import study as oasis
 from factlab.studies.oasis.retrieval import study_task
 from factlab.studies.oasis.study import (
     SYSTEM_ANSWERS,
+    FirstPassages,
     Study,
     by_rank,
     dated,
@@ -217,6 +218,12 @@ def test_runs_are_averaged_and_their_deviation_is_the_sample_deviation():
     assert score_answers(runs[0]).deviation is None
 
 
+def test_what_was_read_is_counted_in_texts():
+    "A text that was read in one of two runs was read; one that was read in neither is counted once."
+    runs = pl.concat([answers([True, None, None, False]), answers([True, False, None, None], run=1)])
+    assert score_answers(runs)[-3:] == (3, 1, 0)
+
+
 def test_pages_are_resampled_whole():
     "Twins that stand or fall together leave half as many independent examples: the interval is wider than that of single texts."
     said = [bool(i % 4 < 2) == (i % 2 == 0) for i in range(400)]  # a page's texts are both right or both wrong
@@ -251,7 +258,8 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
                 and cells['yes', f'{setting} (%)']['ours'] == 50
                 and cells['yes', f'{setting} (%)']['n'] == 20
             )
-            assert cells['yes', f'±{setting} (%)']['ours'] == 0
+            # greedy and without examples the runs are one run: a deviation of 0 would say nothing
+            assert ('yes', f'±{setting} (%)') not in cells if 'FS' not in setting else cells['yes', f'±{setting} (%)']['ours'] == 0
             assert (
                 cells['yes', f'{setting} (%) difference to the best']['ours'] == -50
                 and cells['yes', f'{setting} (%) p against the best']['ours'] < 0.01
@@ -259,6 +267,16 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
         asked = {request.messages for request in models['yes'].asked}
         assert len(asked) == len(models['yes'].asked)  # no question twice, although two runs were counted
         for model in models.values(): model.asked.clear()
+
+
+def test_deviations_where_the_runs_can_differ(models):
+    cells = by_cell(setting_cells('oasis/table5', Study(limit=4, temperature=.7, store=False), 'text', ['yes'], 2))
+    assert all(cells['yes', f'±{setting} (%)']['ours'] == 0 for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'))
+    models['yes'].count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
+    for temperature, there in ((0, False), (.7, True)):
+        study = Study(limit=4, k=3, extractor='sentences', retriever='bm25', temperature=temperature, store=False)
+        study._memo[('corpus',)] = FirstPassages(study.tasks.passages)
+        assert (('yes', '±At 9 tokens (%)') in by_cell(length_cells(study, ['yes'], [9], 2)[0])) is there
 
 
 def test_published_deviations_stand_as_cells():
@@ -336,6 +354,7 @@ def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
         cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50
         and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
     )
+    assert not any(column.startswith('±') for _, column in cells)
     only = first_runs(systems(study, ['yes'], zero_shot=False))
     assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
 
