@@ -230,6 +230,7 @@ def compared_answers(
     ours = {name: answer_counts(answers, truth['id']) for name, answers in systems.items()}
     return compare_with_baselines(ours | known, [*known], clusters=truth['group'], seed=study.seed)
 
+# %% ../../../nbs/17_studies/00_oasis/03_baselines.ipynb #read2
 def compared_where_read(
     study: Study,
     task: Task,
@@ -265,4 +266,3 @@ def baseline_cells(
         without = compared_where_read(study, task, name, answered[name], told).filter(~pl.col('baseline'))
         rows += [row | {'forced': 0} for row in baseline_rows(without, f'{column}{READ_ONLY}', 100)]
     return make_cells(exhibit, rows)
-

@@ -295,6 +295,7 @@ def pair_cells(
     cells = pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)])
     return cells, PAIR_TESTS.check(tests.select('first', 'second', 'p'))
 
+# %% ../../../nbs/17_studies/00_oasis/04_tables.ipynb #parts2
 PARTS = {'Factual, correct': (True, True), 'Factual, wrong': (True, False),  # of the verdicts: predicted, factual
          'Not Factual, correct': (False, False), 'Not Factual, wrong': (False, True)}
 

@@ -354,7 +354,6 @@ def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
         cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50
         and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
     )
-    assert not any(column.startswith('±') for _, column in cells)
     only = first_runs(systems(study, ['yes'], zero_shot=False))
     assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
 
