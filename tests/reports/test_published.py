@@ -164,4 +164,7 @@ def test_a_papers_notebook_shows_the_result_that_is_committed(notebook):
     assert texts, 'it was committed without outputs'
     for paper, _, cells, file in SHOWN.findall('\n'.join(texts)):
         committed = ROOT/'figures'/paper/file
-        if committed.is_file(): assert pl.read_csv(committed, infer_schema=False).height == int(cells), f'{file} has other rows: run it again'
+        if not committed.is_file(): continue
+        rows = pl.read_csv(committed, infer_schema=False)
+        alone = rows.filter(~pl.col('column').str.contains(' contrast'))  # these are shown in a table of their own
+        assert int(cells) in (rows.height, alone.height), f'{file} has other rows: run it again'
