@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['MIN_COPIED_WORDS', 'SENTENCE_FEATURES', 'StaysOpen', 'FIRST_FEATURES', 'DECISION_FILE', 'SentenceReader', 'AGREEING',
-           'SENTENCE_SCORES', 'ALWAYS', 'needs_no_support', 'Statements', 'statements', 'copied_sentences',
-           'to_be_read', 'SentenceReading', 'Similarities', 'similarities', 'read_sentences', 'FirstRound',
-           'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision', 'held_out_scores',
+           'SENTENCE_SCORES', 'ALWAYS', 'OTHER_SENTENCES', 'needs_no_support', 'Statements', 'statements',
+           'copied_sentences', 'to_be_read', 'SentenceReading', 'Similarities', 'similarities', 'read_sentences',
+           'FirstRound', 'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision', 'held_out_scores',
            'labelled_sentences', 'fit_reader', 'fit_first_round', 'fit_grounding_decision', 'SentenceJudge',
-           'offline_encoder', 'VerifierJudge', 'QuickJudge', 'load_verifier_judge', 'sentence_answers',
-           'response_answers']
+           'offline_encoder', 'VerifierJudge', 'QuickJudge', 'load_verifier_judge', 'sentence_numbers',
+           'fitted_answers', 'sentence_answers', 'response_answers']
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #0fd64f5d
 import json
@@ -463,8 +463,20 @@ def load_verifier_judge(
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65380955
 ALWAYS = 'always grounded'
+OTHER_SENTENCES = 'sentences of the response'  # how many there are, whatever they say
 
-def _fitted_answers(truth: np.ndarray, score: np.ndarray, new: np.ndarray, objective: str = 'balanced accuracy') -> np.ndarray:
+def sentence_numbers(
+    responses: Sequence[str],
+) -> np.ndarray:  # float64 [n]
+    "How many sentences each response has, as a score."
+    return np.array([len(split_sentences(response)) for response in responses], float)
+
+def fitted_answers(
+    truth: np.ndarray,  # Boolean, of the rows with labels
+    score: np.ndarray,  # of the same rows
+    new: np.ndarray,    # scores of the rows to be answered
+    objective: str = 'balanced accuracy',  # of `best_cut`
+) -> np.ndarray:  # Boolean, of the new rows
     "Answers to new rows by the threshold and the direction that are best on the rows with labels."
     cuts = [(best_cut(truth, sign*score, objective), sign) for sign in (1, -1)]
     (cut, _), sign = max(cuts, key=lambda each: each[0][1])
@@ -484,11 +496,12 @@ def sentence_answers(
     pairs = new.select('document', 'sentence').rows()
     said = judge.decision.scores(judge.read(pairs, store).features) >= judge.decision.sentences
     rivals = {'cosine': [each.cosines for each in near], 'word overlap': [each.overlaps for each in near],
-              'length': [length_scores(part['sentence'].to_list()) for part in parts]}
+              'length': [length_scores(part['sentence'].to_list()) for part in parts],
+              OTHER_SENTENCES: [sentence_numbers(part['response'].to_list()) for part in parts]}
     more = {other.title: other.decision.scores(other.read(pairs, store).features) >= other.decision.sentences for other in others}
     told = {name: said | ~new['open'].to_numpy() for name, said in ({judge.title: said} | more).items()}
     return new, told | {ALWAYS: np.ones(new.height, bool)} | {
-        name: _fitted_answers(truth, known, found) for name, (known, found) in rivals.items()}
+        name: fitted_answers(truth, known, found) for name, (known, found) in rivals.items()}
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #04e201ab
 def response_answers(
@@ -507,8 +520,8 @@ def response_answers(
                              schema={'id': pl.String, 'cosine': pl.Float64, 'overlap': pl.Float64}).group_by('id').agg(pl.all().min())
         least = rows.select('id').join(least, on='id', how='left', maintain_order='left')
         return {'lowest cosine': least['cosine'].to_numpy(), 'lowest word overlap': least['overlap'].to_numpy(),
-                'length': length_scores(rows['response'].to_list())}
+                'length': length_scores(rows['response'].to_list()), OTHER_SENTENCES: sentence_numbers(rows['response'].to_list())}
     known, new, truth = lowest(development), lowest(test), development['accurate'].to_numpy()
     said = {each.title: each.predict(test, None, store)['accurate'].fill_null(False).to_numpy() for each in (judge, *others)}
     return said | {ALWAYS: np.ones(test.height, bool)} | {
-        name: _fitted_answers(truth, known[name], new[name], 'accuracy') for name in known}
+        name: fitted_answers(truth, known[name], new[name], 'accuracy') for name in known}

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['JUDGEMENT_STATUSES', 'JUDGEMENTS', 'ELIGIBILITIES', 'CONSENSUS', 'SCORES', 'EVERY_JUDGE', 'SCORE_NAMES',
            'LEADERBOARD', 'FEWEST_DRAWS', 'judge_responses', 'judge_eligibility', 'eligibility_consensus', 'ScoreSums',
-           'paper_half_width', 'score_responses', 'score_difference', 'leaderboard']
+           'paper_half_width', 'score_responses', 'difference_draws', 'score_difference', 'leaderboard']
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #881fe719
 from collections.abc import Mapping, Sequence
@@ -298,6 +298,18 @@ def _tied(names: Sequence[str], ranks: Sequence[int]) -> list[str]:
     return [', '.join(other for other, same in zip(names, ranks, strict=True) if same == rank and other != name)
             for name, rank in zip(names, ranks, strict=True)]
 
+def difference_draws(
+    sums: ScoreSums,
+    first: str, second: str,  # responders
+    score: str = 'final',
+) -> tuple[float, np.ndarray, int]:  # difference of the means over judges, that of each resample, requests; NaN where nothing was read
+    "First less second on the requests that both have. Sums of the same requests and seed are drawn alike."
+    i, k = sums.responders.index(first), sums.responders.index(second)
+    common = sums.only(np.asarray((sums.sums[..., 4][:, [i, k]].max(-1) > 0).all(1)))
+    if not len(common.requests): return np.nan, np.zeros(0), 0
+    def apart(values): return values[..., i, :].mean(-1) - values[..., k, :].mean(-1)
+    return float(apart(common.values(score))), apart(common.values(score, common.drawn)), len(common.requests)
+
 def score_difference(
     sums: ScoreSums,
     first: str, second: str,  # responders
@@ -305,15 +317,11 @@ def score_difference(
     level: float = .95,
 ) -> tuple[float|None, float|None, float|None, int]:  # difference of the means over judges, its bounds, requests
     "First less second on the requests that both have. No bounds where all resamples agree."
-    i, k = sums.responders.index(first), sums.responders.index(second)
-    common = sums.only(np.asarray((sums.sums[..., 4][:, [i, k]].max(-1) > 0).all(1)))
-    if not len(common.requests): return None, None, None, 0
-    def apart(values): return values[..., i, :].mean(-1) - values[..., k, :].mean(-1)
-    drawn = apart(common.values(score, common.drawn))
-    drawn, shown = drawn[np.isfinite(drawn)], float(apart(common.values(score)))
-    if not np.isfinite(shown): return None, None, None, len(common.requests)
-    if len(drawn) < 2 or np.ptp(drawn) < 1e-12: return shown, None, None, len(common.requests)
-    return (shown, *np.quantile(drawn, [(1 - level)/2, (1 + level)/2]).tolist(), len(common.requests))
+    shown, drawn, requests = difference_draws(sums, first, second, score)
+    drawn = drawn[np.isfinite(drawn)]
+    if not np.isfinite(shown): return None, None, None, requests
+    if len(drawn) < 2 or np.ptp(drawn) < 1e-12: return shown, None, None, requests
+    return (shown, *np.quantile(drawn, [(1 - level)/2, (1 + level)/2]).tolist(), requests)
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #9e99ddaa
 def leaderboard(
@@ -328,13 +336,15 @@ def leaderboard(
 ) -> pl.DataFrame:  # LEADERBOARD, best rank first; within a rank by the score
     """The leaderboard of Tables 5 and 6 for any responders and judges. Errors as of `score_responses`.
 
-    A score is the mean over the rankings. A responder of whom a judge read nothing has no rank."""
+    A score is the mean over the rankings. A responder of whom a judge read nothing, or that lacks some of the requests, has no rank: its
+    score is of other requests."""
     score = SCORE_NAMES[eligibilities is not None]
     table = score_responses(judgements, eligibilities, splits=splits, level=level, resamples=resamples, seed=seed)
     table = table.filter(pl.col('judge') == EVERY_JUDGE)
     sums = ScoreSums.of(judgements, eligibilities, splits, resamples=resamples, seed=seed)
     values = sums.values(score)
-    read = np.isfinite(values).all(1)  # the others have no rank
+    every_request = (sums.sums[..., 4].max(-1) > 0).all(0)
+    read = np.isfinite(values).all(1) & every_request  # the others have no rank
     place = _ranked(np.array(sums.responders)[read].tolist(), values[read], sums.drawn_values[score][:, read], ties, level)
     main = table.filter(pl.col('score') == score).rename({'value': 'final'})
     before = table.filter(pl.col('score') == SCORE_NAMES[0]).select('responder', unadjusted='value')

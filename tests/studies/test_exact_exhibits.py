@@ -12,7 +12,7 @@ from factlab.reports.published import published_values
 from factlab.reports.reproduce import notebook_of
 from factlab.studies.facts.judge_rates import rate_cells
 from factlab.studies.facts.leaderboard import leaderboard_cells
-from factlab.studies.facts.self_preference import STATED_ESTIMATOR, preference_cells
+from factlab.studies.facts.self_preference import preference_cells
 from factlab.studies.fhsum.categories import category_cells
 from factlab.studies.fhsum.labels import label_cells
 from factlab.studies.fhsum.relations import CATEGORIES
@@ -38,7 +38,6 @@ ABLATION = 'Llama3-8B + Reflection Retrieval'
 KNOWN = {
     'final/fig2': {('Decomposition', 'Share'), ('Extraction', 'Share in § 3')},
     'facts/table2': {('All', 'N'), ('All', 'Class ratio, larger part'), ('All', 'Class ratio, smaller part')},
-    'facts/selfpreference': {(STATED_ESTIMATOR, 'Table 5 both')},
     'fhsum/table2': {(row, 'FHSumBench Recall') for row in RETRIEVAL},
     'fhsum/table3': {(ABLATION, 'FHSumBench Recall'), *((f'{ABLATION}, {what}', 'FHSumBench F1')
                                                         for what in ('knowledge base Wikidata', 'reflection loop', 'top-k 3'))},
@@ -78,7 +77,8 @@ def test_something_is_recomputed_and_every_printed_cell_is_shown(made, id):
     drawn = made[id].filter(pl.col('column').str.contains(r'draws|resampled|^Rank \d'))
     assert set(drawn['status']) <= {'simulated'} and (made[id]['status'] == 'simulated').sum() == len(drawn)
     exact = replace(next(e for e in find_exhibits() if e.id == id), status='exact')
-    assert recomputed(exact, made[id])['recomputed']['cells'] > 0
+    unnamed = id == 'facts/selfpreference'  # the paper does not say how its figure was computed
+    assert unnamed and not recomputed(exact, made[id]) or recomputed(exact, made[id])['recomputed']['cells'] > 0
     shown = set(made[id].select('row', 'column').iter_rows())
     known = (pl.col('exhibit') == id) & pl.col('value').is_not_null() & (pl.lit(id) != 'fhsum/fig2')
     there = published_values(paper=id.partition('/')[0]).filter(known)

@@ -71,8 +71,9 @@ def board_notes(study, board) -> list[str]:
     notes += _disagreements(told)
     own = sorted(set(told['judge']) & set(told['responder']))
     if own: notes.append(f'{", ".join(own)} judged own answers: compare `self_preference`')
-    if unranked := board.filter(pl.col('rank').is_null())['responder'].to_list(): 
-        notes.append(f'no rank for {unranked}: a judge read nothing of them')
+    unranked = board.filter(pl.col('rank').is_null())
+    for kept, why in ((pl.col('final').is_null(), 'a judge read nothing of them'), (pl.col('final').is_not_null(), 'they lack requests')):
+        if names := unranked.filter(kept)['responder'].to_list(): notes.append(f'no rank for {", ".join(names)}: {why}')
     if board['n'].n_unique() > 1: notes.append(UNEQUAL)
     notes += [f'{judge} was asked with the template {template}' for judge, template in study.used.get('chosen', {}).items()]
     return notes
@@ -82,6 +83,7 @@ def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
     from factlab.reports.reproduce import plain_table
+    from factlab.studies.facts.measured import counting_verdicts
     from factlab.studies.facts.study import FactsStudy, estimate, planted_order, study_leaderboard
     names = ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate', 'max_tokens',
              'baselines')
@@ -96,9 +98,11 @@ def _facts(arguments: argparse.Namespace) -> int|str:
              plain_table(board_table(board)), *board_notes(study, board)]
     if not study.responders and not study.responses_file:
         for score in ('unadjusted', *['final']*(study.eligibility != 'none')):
-            order = planted_order(study, score)
-            found = f'{order["found"].sum()} of {order.height} are found, {order["clear"].sum()} with an interval above 0'
-            shown += [f'\nPlanted order by the {score} score: {found}', plain_table(_percent(order, 'difference', 'low', 'high'))]
+            order, trivial = planted_order(study, score), planted_order(study, score, counting_verdicts(study))
+            found, counted = (f'{each["found"].sum()} of {order.height} are found, {each["clear"].sum()} with an interval above 0'
+                              for each in (order, trivial))
+            shown += [f'\nPlanted order by the {score} score: {found} (by counting sentences and words: {counted})',
+                      plain_table(_percent(order, 'difference', 'low', 'high'))]
     if arguments.corrected: shown += _corrected(study)
     return '\n'.join(shown) + '\n'
 

@@ -337,10 +337,11 @@ EVADING = ('evasive', 'refusal')  # grounded as well: worse by the final score a
 def planted_order(
     study: FactsStudy,  # on a sample with kinds of responses
     score: str|None = None,  # 'unadjusted' or 'final'; the latter where eligibility was judged
+    told: tuple[pl.DataFrame, pl.DataFrame|None]|None = None,  # JUDGEMENTS and ELIGIBILITIES of another judge; the study's when None
     **options,  # of ScoreSums: resamples, seed
 ) -> pl.DataFrame:  # better, worse, difference (of scores) with its paired interval, requests, found, clear
     "Does the leaderboard find which responses are better? `clear` where the interval lies above 0."
-    sums = ScoreSums.of(judgements(study), eligibilities(study), **({'seed': study.seed} | options))
+    sums = ScoreSums.of(*(told or (judgements(study), eligibilities(study))), **({'seed': study.seed} | options))
     score = score or ('final' if eligibilities(study) is not None else 'unadjusted')
     rows = [(better, worse, *score_difference(sums, better, worse, score)) for better, worse in PLANTED
             if {better, worse} <= set(sums.responders) and not (score == 'unadjusted' and worse in EVADING)]

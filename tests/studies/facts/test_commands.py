@@ -16,6 +16,14 @@ def test_the_demonstration_prints_the_planted_order(capsys):
     assert run('--limit', 1) == 0
     shown = capsys.readouterr().out
     assert 'grounded' in shown and 'Planted order by the unadjusted score' in shown and 'Planted order by the final score' in shown
+    assert shown.count('by counting sentences and words: ') == 2
+
+
+def test_what_can_be_had_by_counting_and_who_has_no_rank_is_said(capsys):
+    assert run('--judges', 'words') == 0
+    shown = capsys.readouterr().out
+    assert '(by counting sentences and words: 6 of 6 are found, ' in shown
+    assert 'no rank for copying, refusal: they lack requests' in shown
 
 
 def test_a_file_of_ones_own(tmp_path, capsys):

@@ -1,4 +1,6 @@
 """FACTS on the sample: what is counted of it, how judges and rivals are compared, and what stands in the leaderboard's cells."""
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -6,11 +8,15 @@ import pytest
 from factlab.core.core import DataError
 from factlab.grounding.embedded_judge import labelled_sentences
 from factlab.grounding.offline_judges import load_grounding_judge
-from factlab.reports.exhibits import make_cells
-from factlab.studies.facts import measured
+from factlab.grounding.scores import JUDGEMENTS, leaderboard
+from factlab.measures.baselines import class_counts
+from factlab.reports.exhibits import find_exhibits, headline, make_cells
+from factlab.reports.tables import show_table
+from factlab.studies.facts import measured, panel
 from factlab.studies.facts.illustrations import composition, composition_cells, example_requests, load_rows
-from factlab.studies.facts.judge_rates import rate_cells, rate_grid
+from factlab.studies.facts.judge_rates import RATE_SCORES, rate_cells, rate_grid, rates_of
 from factlab.studies.facts.study import FactsStudy, offline_judge
+from factlab.text.sentences import split_sentences
 
 
 def test_domains_and_tasks_are_counted_by_request():
@@ -35,8 +41,10 @@ def test_a_judge_and_its_rivals_stand_on_the_same_rows():
     assert cell('Embedded judge', 'accuracy (%)')['ours'] == 87.5 and cell('Baseline: always yes', 'accuracy (%)')['ours'] == 50
     over = cell('Embedded judge', 'accuracy (%) over best baseline')
     assert over['ours'] == pytest.approx(37.5) and over['low'] > 0
-    assert cell('Embedded judge', 'FPR (%)')['ours'] == 25 and cell('Embedded judge', 'FNR (%)')['ours'] == 0
-    assert cell('Baseline: always yes', 'FPR (%)')['ours'] == 100
+    passing = cell('Embedded judge', 'inaccurate that pass (%)')
+    assert passing['ours'] == 25 and passing['low'] < 25 < passing['high'] and passing['n'] == 20
+    assert cell('Embedded judge', 'accurate that do not pass (%)')['ours'] == 0
+    assert cell('Baseline: always yes', 'inaccurate that pass (%)')['ours'] == 100
     assert set(cells.filter(pl.col('row').str.starts_with('Baseline'))['status']) == {'baseline'}
     with pytest.raises(DataError): measured.judge_cells(None, load_rows().filter(pl.col('split') == 'test'))
 
@@ -48,31 +56,23 @@ def test_each_judges_best_prompt_is_marked():
 
 
 def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer(monkeypatch):
-    "Seen at what is read: a judge that counts, and rivals' documents."
-    from factlab.grounding.embedded_judge import SentenceReading
+    "Seen at what judge and rivals are given."
+    class Judge: title = 'embedded'
     rows, read, fitted = load_rows(), [], []
-    class Counting:
-        title = 'embedded'
-        class decision:
-            sentences = 0
-            scores = staticmethod(lambda features: features[:, 0])
-        def read(self, pairs, store=None):
-            read.append({document for document, _ in pairs})
-            n = len(pairs)
-            return SentenceReading(np.array([[at % 3 - 1.] for at in range(n)]), np.zeros(n, bool), np.ones(n), ['']*n)
     def said(judge, development, test, store, others):
         fitted.append((development['document_id'].n_unique(), test['document_id'].n_unique()))
-        return {'embedded': np.ones(test.height, bool)}
+        read.append(test['document'].unique().to_list())
+        return {'embedded': np.ones(test.height, bool), 'always grounded': np.ones(test.height, bool)}
     monkeypatch.setattr(measured, 'response_answers', said)
     monkeypatch.setattr(measured, 'sentence_answers', lambda *given: (given[2].with_columns(grounded='accurate'), said(*given)))
     monkeypatch.setattr(measured, 'eligibility_answers', lambda development, test, store: {'embedded': np.ones(test.height, bool)})
     for limit in (1, 2):
-        cells = measured.judge_cells([Counting()], rows, limit=limit)
-        assert fitted[-2:] == [(limit, limit)]*2
-        long, own = read[-2:]
-        assert len(long) == len(own) == 1 and len(next(iter(long)).split()) >= 3000 > len(next(iter(own)).split())
-        assert next(iter(own)) in next(iter(long))
-        assert cells.filter(pl.col('column').str.ends_with('less own'))['ours'].is_not_null().all()
+        cells = measured.judge_cells([Judge()], rows, limit=limit)
+        assert fitted[-3:] == [(limit, limit)]*2 + [(limit, 1)]
+        (long,), own = read[-1], [text for text in read[-2] if text in read[-1][0]]
+        assert len(own) == 1 and len(long.split()) >= 3000 > len(own[0].split())
+        less = cells.filter(pl.col('column').str.ends_with('less own'))
+        assert less['row'].to_list() == ['Embedded judge'] and less['ours'].to_list() == [0]
 
 
 def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch, tmp_path):
@@ -88,3 +88,104 @@ def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(
     assert cells.filter(row='Quick judge', column='Sentences: balanced accuracy (%)')['n'].to_list() == [labelled.height]
     board = measured.board_cells(FactsStudy(limit=limit, store=False))
     assert board.filter(row='grounded', column='Final score (%)')['n'].to_list() == [limit]
+
+
+# ---- no score for nothing ----------------------------------------------------------------------------------------------------------
+
+def test_long_documents_and_other_judges_stand_beside_rivals():
+    "Scores on padded documents have an interval and a difference from the best rival; a second judge is set beside the first."
+    rows = load_rows()
+    few = rows.filter(pl.col('document_id').is_in(rows.filter(split='test')['document_id'].unique(maintain_order=True).head(4).implode())
+                      | (pl.col('split') == 'dev'))
+    words = offline_judge('words')
+    class Counted(type(words)): title = 'quick'
+    first = offline_judge('embedded')
+    first = type(first)(words.decision, first.by, None, first.encoder)
+    object.__setattr__(first, 'read', words.read)  # the features of words, without a verifier
+    second = Counted(words.decision._replace(sentences=words.decision.sentences + .5), words.by)
+    cells = measured.judge_cells([first, second], few)
+    def one(row, column): return cells.filter(row=row, column=f'Sentences: balanced accuracy (%){column}').row(0, named=True)
+    long = ', documents of 3,000 words'
+    for column in ('', long):
+        own, over, rival = one('Embedded judge', column), one('Embedded judge', f'{column} over best baseline'), cells.filter(
+            pl.col('row').str.starts_with('Baseline: '), column=f'Sentences: balanced accuracy (%){column}')
+        assert own['low'] < own['ours'] < own['high'] and over['low'] < over['ours'] < over['high']
+        assert over['ours'] == pytest.approx(own['ours'] - rival['ours'].max())
+        beside = one('Quick judge', f'{column} less the embedded judge’s')
+        assert beside['ours'] == pytest.approx(one('Quick judge', column)['ours'] - own['ours']) and beside['low'] is not None
+    counted = 'Baseline: sentences of the response'
+    assert one(counted, '')['ours'] == one(counted, long)['ours']  # whatever the document
+
+
+def test_planted_differences_stand_beside_those_that_counting_finds():
+    study = FactsStudy(judges=['words'])
+    cells = make_cells('facts/leaderboard', measured._order_cells(study))
+    rows, known = load_rows().filter(split='test'), load_rows().filter(split='dev')
+    lengths = known['response'].str.count_matches(r'\S+')
+    cuts = {cut: (((lengths >= cut) == known['eligible']) & known['eligible']).sum()/known['eligible'].sum()
+            + (((lengths >= cut) == known['eligible']) & ~known['eligible']).sum()/(~known['eligible']).sum() for cut in lengths.unique()}
+    best = [cut for cut, value in cuts.items() if value == max(cuts.values())]
+    told = measured.counting_verdicts(study)
+    said = rows.join(told[0].select('id', said='accurate'), on='id').join(told[1].select('id', may='eligible'), on='id')
+    sizes = pl.Series([len(split_sentences(text)) for text in said['response']])
+    assert sizes.filter(said['said']).max() < sizes.filter(~said['said']).min()  # one cut
+    longer = said['response'].str.count_matches(r'\S+')
+    assert longer.filter(said['may']).min() >= min(best) and longer.filter(~said['may']).max() < max(best)
+    def share(kind): return said.filter(kind=kind).select((pl.col('said') & pl.col('may')).mean()).item()
+    def one(row, column): return cells.filter(row=row, column=column).row(0, named=True)
+    pair, score = 'one_error over several_errors', 'Final score (%)'
+    rival = one(f'Baseline: {pair}, by counting', score)
+    assert rival['ours'] == pytest.approx(100*(share('one_error') - share('several_errors'))) and rival['status'] == 'baseline'
+    over = one(pair, f'{score} over best baseline')
+    assert over['ours'] == pytest.approx(one(pair, score)['ours'] - rival['ours']) and over['low'] < over['ours'] < over['high']
+    p = cells.filter(column=f'{score}{measured.HOLM}', status='measured')
+    assert p.height == 6 and p['ours'].max() <= 1 and p.filter(row='grounded over refusal')['ours'].item() >= .125  # four requests
+    assert measured._order_cells(FactsStudy(judges=['words'], split='all', limit=3))
+
+
+def test_a_rate_is_of_what_was_read_of_its_class():
+    truth, documents = pl.Series([True]*6 + [False]*4), pl.Series(list('aabbccddee'))
+    partly = pl.Series([True, True, False, None, None, True, True, False, None, False])
+    cells = panel.rate_cells_of({'partly': partly, 'unread': pl.Series([None]*10, dtype=pl.Boolean)}, {'always': pl.Series([True]*10)},
+                                truth, documents)
+    shown = make_cells('facts/table2', cells)
+    def one(row, column): return shown.filter(row=row, column=column).row(0, named=True)
+    assert (one('partly', 'FPR (%)')['ours'], one('partly', 'FPR (%)')['n']) == (pytest.approx(100/3), 3)
+    assert (one('partly', 'FNR (%)')['ours'], one('partly', 'FNR (%)')['n']) == (25, 4)
+    assert one('partly', 'Accuracy (%)')['ours'] == 50 and one('partly', 'F1+ (%)')['ours'] == pytest.approx(100*2*3/(4 + 6))
+    for column in ('Macro-F1 (%)', 'Accuracy (%)', 'FNR (%)', 'FPR (%)', 'F1+ (%)', 'F1− (%)'):
+        assert one('partly', column)['low'] < one('partly', column)['high'], column
+    for column in ('FPR (%)', 'FNR (%)'): assert (one('unread', column)['ours'], one('unread', column)['n']) == (None, 0)
+    assert one('unread', 'Accuracy (%)')['ours'] == one('unread', 'Macro-F1 (%)')['ours'] == 0
+    assert one('unread', 'F1+ (%)')['unparsed'] == 10
+    assert (one('Baseline: always', 'FPR (%)')['ours'], one('Baseline: always', 'FPR (%)')['n']) == (100, 4)
+    assert 'unread' in show_table(shown).text and panel.rate_marks(cells).filter(row='unread')['ours'].to_list() == [0]
+    assert headline(replace(find_exhibits(['facts/table2'])[0], status='measured', headline=('unread', 'FPR (%)')), shown) is None
+
+
+def test_the_rates_of_whole_verdicts_are_those_of_the_printed_tables():
+    truth, said = pl.Series([True]*6 + [False]*4), pl.Series([True]*4 + [False]*2 + [True] + [False]*3)
+    counts = class_counts(truth, said, [False, True]).sum(0)
+    by_hand = {name: float(value) for name, value in rates_of(4, 2, 1, 3).items()}
+    assert {name: pytest.approx(100*float(score(counts))) for name, score in RATE_SCORES.items()} == by_hand
+
+
+def test_ranks_are_fused_as_said_and_of_who_answered_everything(monkeypatch):
+    "Ties by the mean. On the sample `copying` was first, from nine responses of 42."
+    table = {'j': {'x': [1, 1, 1, 1], 'y': [1, 1, 1, 0], 'few': [1, 1]}, 'k': {'x': [1, 0, 0, 0], 'y': [1, 1, 1, 0], 'few': [1, 1]}}
+    rows = [{'id': f'{at}/{name}', 'request_id': f'q{at}', 'responder': name, 'judge': judge, 'template': 't', 'accurate': bool(one),
+             'status': 'ok', 'reason': '', 'sentences': []} for judge, said in table.items() for name, all_ in said.items()
+            for at, one in enumerate(all_)]
+    monkeypatch.setattr(panel, 'judgements', lambda study: JUDGEMENTS.frame(rows))
+    monkeypatch.setattr(panel, 'request_splits', lambda study: None)
+    cells = make_cells('facts/table5', panel.ranking_cells(FactsStudy(), 'unadjusted'))
+    assert dict(cells.filter(column='Fused rank').select('row', 'ours').iter_rows()) == {'y': 1, 'x': 2, 'few': None}
+    assert cells.filter(row='few', column='Average (%)')['ours'].item() == 100
+    found = leaderboard(JUDGEMENTS.frame(rows))
+    assert dict(found.select('responder', 'rank').iter_rows()) == {'x': 1, 'y': 1, 'few': None}  # which shares
+
+
+def test_few_rows_have_the_rivals_of_all():
+    test = pl.DataFrame({'id': list('abc')})
+    few = panel._of_few({'length': pl.Series([True, False, True])}, test, pl.DataFrame({'id': ['c', 'b']}))
+    assert {name: said.to_list() for name, said in few.items()} == {'length (few)': [True, False]}
