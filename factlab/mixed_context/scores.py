@@ -356,7 +356,7 @@ _WORD = re.compile(r'\w+')
 def surface_counts(
     rows: pl.DataFrame,  # document, summary
 ) -> np.ndarray:  # float64 [n, COUNTS]
-    "Share of the summary's content words that the document has; its words; capitalised words and numbers that the document has or lacks."
+    "Share of content words that the document has, words of the summary, its capitalised words and numbers in the document and not there."
     found = []
     for document, summary in rows.select('document', 'summary').iter_rows():
         there, said = set(_WORD.findall(document)), _WORD.findall(summary)
@@ -383,8 +383,8 @@ def fit_label(
     name: str,           # of FITTED
     rows: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
 ) -> FittedLabel:
-    """A logistic regression (C = 1, labels weighted alike, as macro F1 does) on tf-idf of words and pairs of words, or on standardized counts;
-    where the rows have one label, that, and without any word the most frequent one. Raises `UsageError` for another name."""
+    """A logistic regression (C = 1, labels weighted alike) on tf-idf of words and pairs of words, or on standardized counts; where the
+    rows have one label, that, and without any word the most frequent one. Raises `UsageError` for another name."""
     from sklearn.dummy import DummyClassifier
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -414,7 +414,7 @@ def fit_baselines(
     """The baselines, fitted on development rows. Raises `DataError` without labels.
 
     *length*: at or above a threshold the more frequent kind of hallucination, else none. *punctuation*: the threshold is chosen for
-    telling hallucinations from the rest, and each side gets its most frequent label. *words of the summary* and *counts*: `fit_label`."""
+    telling hallucinations from the rest, and each side gets its most frequent label. The fitted ones: `fit_label`."""
     rows = check_mixed(development).filter(pl.col('label').is_not_null())
     rates = label_rates(rows)
     hallucinated = (rows['label'] != NONE).to_numpy()

@@ -217,8 +217,8 @@ def predictions_of(results: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]) -> 
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #a040a311
 def baseline_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by name
-    """What trivial rivals say, all fitted on the development rows: the majority, a draw at the labels' rates, punctuation, length, classifiers
-    of the summary's words and of counts, and two that compare the words of summary, document and knowledge base."""
+    """What trivial rivals say, all fitted on the development rows: the majority, a draw at the labels' rates, punctuation, length,
+    classifiers of the summary's words and of counts, and two that compare the words of summary, document and knowledge base."""
     def make():
         words = fit_hybrids(word_rivals(load_knowledge(study)), study.development(), study.store)
         guesses = {name: method.predict(study.rows(), seed=study.seed) for name, method in fit_baselines(study.development()).items()}
