@@ -383,8 +383,8 @@ def fit_label(
     name: str,           # of FITTED
     rows: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
 ) -> FittedLabel:
-    """A logistic regression (C = 1, labels weighted alike) on tf-idf of words and pairs of words, or on standardized counts; where the
-    rows have one label, that, and without any word the most frequent one. Raises `UsageError` for another name."""
+    """A logistic regression (C = 1, labels weighted alike) on tf-idf of words and pairs of words, or on standardized counts; where
+    the rows have one label, that, and without any word the most frequent one. Raises `UsageError` for another name."""
     from sklearn.dummy import DummyClassifier
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -392,7 +392,8 @@ def fit_label(
     from sklearn.preprocessing import StandardScaler
     if name not in FITTED: raise UsageError(f'no fitted baseline is called {name!r}: there are {", ".join(FITTED)}')
     labels, worded = rows['label'].to_list(), rows['summary'].str.contains(r'\w\w').any()  # of two letters or more, as scikit-learn's
-    if len(set(labels)) < 2 or not worded: return FittedLabel(name, DummyClassifier(strategy='most_frequent').fit(_seen(name, rows), labels))
+    if len(set(labels)) < 2 or not worded:
+        return FittedLabel(name, DummyClassifier(strategy='most_frequent').fit(_seen(name, rows), labels))
     first = StandardScaler() if name == 'counts' else TfidfVectorizer(ngram_range=(1, 2))
     regression = LogisticRegression(C=1, class_weight='balanced', max_iter=1000)
     return FittedLabel(name, make_pipeline(first, regression).fit(_seen(name, rows), labels))
