@@ -171,7 +171,8 @@ def share_marks(
     found = label_shares(study.rows(), predictions).filter((pl.col('n') > 0) | (first & (pl.col('of') > 0)))
     places = {'label': LABELS, 'method': list(predictions), 'answer': ANSWERS}
     found = found.sort([pl.col(name).replace_strict({each: at for at, each in enumerate(order)}) for name, order in places.items()])
-    named = pl.format('{} · {}', pl.col('label').replace_strict(SHORT), 'method')
+    short = pl.col('method').str.replace(f' Retrieval{UNDECIDED}', ', undecided', literal=True)  # as much as the chart has room for
+    named = pl.format('{} · {}', pl.col('label').replace_strict(SHORT), short)
     return SHARES.check(found.select(row=named, part='answer', share='share'))
 
 # %% ../../../nbs/17_studies/03_fhsum/08_measured.ipynb #5e6f489d
