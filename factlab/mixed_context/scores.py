@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['UNPARSED', 'ANSWERS', 'MACRO', 'PER_LABEL', 'PAPER', 'LABEL_SCORES', 'EXPECTED', 'LABEL_CONTRASTS', 'LABEL_SHARES',
-           'BASELINES', 'joined_answers', 'answer_cells', 'harmonic_mean', 'macro_scores', 'macro_f1', 'paper_classes',
-           'all_scores', 'cluster_numbers_of', 'label_scores', 'macro_f1_draws', 'label_contrasts', 'over_baselines',
-           'label_shares', 'label_predictions', 'MajorityLabel', 'RandomLabel', 'inserted_words', 'SurfaceLabel',
-           'surface_scores', 'label_rates', 'fit_baselines']
+           'FITTED', 'COUNTS', 'BASELINES', 'joined_answers', 'answer_cells', 'harmonic_mean', 'macro_scores',
+           'macro_f1', 'paper_classes', 'all_scores', 'cluster_numbers_of', 'label_scores', 'macro_f1_draws',
+           'label_contrasts', 'over_baselines', 'label_shares', 'label_predictions', 'MajorityLabel', 'RandomLabel',
+           'inserted_words', 'SurfaceLabel', 'surface_scores', 'surface_counts', 'FittedLabel', 'fit_label',
+           'label_rates', 'fit_baselines']
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #a126ddfd
 import re
@@ -23,6 +24,7 @@ from ..measures.baselines import best_cut, class_counts, compare_with_baselines,
 from ..measures.comparison import holm
 from ..measures.stats import bootstrap_p, check_level, cluster_numbers, proportion_bounds
 from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED, check_mixed
+from ..text.words import content_overlap
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #093b2414
 UNPARSED = 'unparsed'
@@ -346,8 +348,58 @@ def surface_scores(
     if name != 'punctuation': raise UsageError(f'no surface score is called {name!r}: there are punctuation, length')
     return np.array([inserted_words(summary) for summary in rows['summary']], float)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #f17ed0a2
+FITTED = ('words of the summary', 'counts')
+COUNTS = ('overlap', 'words', 'capitalised, in the document', 'capitalised, not there', 'numbers in the document', 'numbers not there')
+_WORD = re.compile(r'\w+')
+
+def surface_counts(
+    rows: pl.DataFrame,  # document, summary
+) -> np.ndarray:  # float64 [n, COUNTS]
+    "Share of content words that the document has, words of the summary, its capitalised words and numbers in the document and not there."
+    found = []
+    for document, summary in rows.select('document', 'summary').iter_rows():
+        there, said = set(_WORD.findall(document)), _WORD.findall(summary)
+        groups = [[word in there for word in said if fits(word[0])] for fits in (str.isupper, str.isdigit)]
+        found.append([content_overlap(summary, document), len(said), *(hits.count(kind) for hits in groups for kind in (True, False))])
+    return np.array(found, float).reshape(-1, len(COUNTS))
+
+def _seen(name: str, rows: pl.DataFrame) -> list[str]|np.ndarray:
+    return surface_counts(rows) if name == 'counts' else rows['summary'].to_list()
+
+@dataclass(frozen=True, eq=False)
+class FittedLabel:
+    "The likeliest label by a classifier of the summary's words, or of counts."
+    name: str        # of FITTED
+    classifier: Any  # of scikit-learn, fitted
+    prompts: tuple = ()
+    max_tokens: int = 1
+    schema: ClassVar[Schema] = MIXED_PREDICTIONS
+
+    def predict(self, rows, model=None, store=None, *, seed=0, repeat=0) -> pl.DataFrame:
+        return label_predictions(rows, self.classifier.predict(_seen(self.name, rows)).tolist() if rows.height else [])
+
+def fit_label(
+    name: str,           # of FITTED
+    rows: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
+) -> FittedLabel:
+    """A logistic regression (C = 1, labels weighted alike) on tf-idf of words and pairs of words, or on standardized counts; where
+    the rows have one label, that, and without any word the most frequent one. Raises `UsageError` for another name."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    if name not in FITTED: raise UsageError(f'no fitted baseline is called {name!r}: there are {", ".join(FITTED)}')
+    labels, worded = rows['label'].to_list(), rows['summary'].str.contains(r'\w\w').any()  # of two letters or more, as scikit-learn's
+    if len(set(labels)) < 2 or not worded:
+        return FittedLabel(name, DummyClassifier(strategy='most_frequent').fit(_seen(name, rows), labels))
+    first = StandardScaler() if name == 'counts' else TfidfVectorizer(ngram_range=(1, 2))
+    regression = LogisticRegression(C=1, class_weight='balanced', max_iter=1000)
+    return FittedLabel(name, make_pipeline(first, regression).fit(_seen(name, rows), labels))
+
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #8f8f5769
-BASELINES = ('majority', 'random', 'punctuation', 'length')
+BASELINES = ('majority', 'random', 'punctuation', 'length', *FITTED)
 
 def label_rates(
     rows: pl.DataFrame,  # column label
@@ -359,11 +411,11 @@ def label_rates(
 
 def fit_baselines(
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
-) -> dict[str, MajorityLabel|RandomLabel|SurfaceLabel]:  # by BASELINES
+) -> dict[str, MajorityLabel|RandomLabel|SurfaceLabel|FittedLabel]:  # by BASELINES
     """The baselines, fitted on development rows. Raises `DataError` without labels.
 
     *length*: at or above a threshold the more frequent kind of hallucination, else none. *punctuation*: the threshold is chosen for
-    telling hallucinations from the rest, and each side gets its most frequent label."""
+    telling hallucinations from the rest, and each side gets its most frequent label. The fitted ones: `fit_label`."""
     rows = check_mixed(development).filter(pl.col('label').is_not_null())
     rates = label_rates(rows)
     hallucinated = (rows['label'] != NONE).to_numpy()
@@ -373,7 +425,8 @@ def fit_baselines(
     above, below = (_most_frequent(rows.filter(side), rates) for side in (inserted >= cut, inserted < cut))
     length, _ = best_cut(hallucinated, surface_scores('length', rows))
     return {'majority': MajorityLabel(max(LABELS, key=rates.__getitem__)), 'random': RandomLabel(tuple(rates.values())),
-            'punctuation': SurfaceLabel('punctuation', cut, above, below), 'length': SurfaceLabel('length', length, likelier, NONE)}
+            'punctuation': SurfaceLabel('punctuation', cut, above, below), 'length': SurfaceLabel('length', length, likelier, NONE),
+            **{name: fit_label(name, rows) for name in FITTED}}
 
 def _most_frequent(rows: pl.DataFrame, rates: Mapping[str, float]) -> str:
     return max(LABELS, key=(label_rates(rows) if rows.height else rates).__getitem__)

@@ -10,15 +10,19 @@ from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED
 from factlab.mixed_context.scores import (
     ANSWERS,
+    BASELINES,
     EXPECTED,
+    FITTED,
     UNPARSED,
     fit_baselines,
+    fit_label,
     harmonic_mean,
     inserted_words,
     label_contrasts,
     label_scores,
     label_shares,
     over_baselines,
+    surface_counts,
 )
 
 FEW = {'resamples': 50}
@@ -183,3 +187,27 @@ def test_bad_input_is_named():
     with pytest.raises(UsageError, match='no metric'): label_contrasts(rows, {'m': said([NONE]*2)}, metric='f2')
     with pytest.raises(UsageError, match='no predictions of'): label_contrasts(rows, {'m': said([NONE]*2)}, [('m', 'other')])
     with pytest.raises(DataError, match='no row has a label'): fit_baselines(rows.with_columns(label=pl.lit(None, pl.String)))
+
+
+def test_two_baselines_are_fitted_and_one_of_them_reads_no_document():
+    labels = [FACTUAL, NON_FACTUAL, NONE]*12
+    topics = dict(zip(LABELS, ('A judge of Ulm spoke.', 'The mill burnt down.', 'Trains were late again.'), strict=True))
+    rows = rows_of(labels).with_columns(summary=pl.Series([topics[label] for label in labels]))
+    fitted = fit_baselines(rows)
+    other = rows.with_columns(document=pl.lit('Another document altogether.'))
+    assert set(FITTED) <= set(fitted) and list(fitted) == list(BASELINES)
+    assert fitted['words of the summary'].predict(other)['label'].to_list() == labels
+    assert fitted['words of the summary'].predict(rows.head(0)).height == 0
+    assert fit_label('words of the summary', rows.with_columns(summary=pl.lit('…'))).predict(rows)['label'].n_unique() == 1
+    with pytest.raises(UsageError, match='no fitted baseline'): fit_label('topics', rows)
+
+
+def test_counts_tell_what_the_document_lacks():
+    rows = rows_of([FACTUAL, NONE]*15).with_columns(document=pl.lit('Ann Lee spoke in Ulm of 12 mills.'))
+    rows = rows.with_columns(summary=pl.when(pl.col('label') == NONE).then(pl.lit('Ann spoke of 12 mills.')).otherwise(
+        pl.lit('Bo spoke of 13 mills.')))
+    assert surface_counts(rows)[:2, 2:].tolist() == [[0, 1, 0, 1], [1, 0, 1, 0]]
+    counts = fit_label('counts', rows)
+    assert counts.predict(rows)['label'].to_list() == rows['label'].to_list()
+    both = rows.with_columns(document=pl.lit('Bo spoke of 13 mills.'))
+    assert not counts.predict(both)['label'].equals(counts.predict(rows)['label'])  # unlike the words of the summary

@@ -27,6 +27,7 @@ from ...models.interface import Model
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells
 from ...reports.published import published_values
+from .study import UNDECIDED
 
 # %% ../../../nbs/17_studies/03_fhsum/09_cases.ipynb #626d456b
 CAUSES = {'Judged no hallucination': NONE, 'Judged non-factual hallucination': NON_FACTUAL, 'Another answer or none': None}
@@ -128,8 +129,8 @@ def case_methods(
         return {'CoT': DirectJudge('cot'), 'Concurrent Retrieval': RetrievalJudge('concurrent', knowledge),
                 'Reflection Retrieval': RetrievalJudge('reflection', knowledge)}
     whole = verifier_judge('concurrent', KNOWLEDGE.frame(), claims=SentenceExtractor(), chunk_sentences=1000, silence=NON_FACTUAL)
-    return {'Verifier on whole sentences': whole, 'Concurrent Retrieval (verifier)': verifier_judge('concurrent', knowledge),
-            'Reflection Retrieval (verifier)': verifier_judge('reflection', knowledge)}
+    return {'Verifier on whole sentences': whole, f'Concurrent Retrieval (verifier){UNDECIDED}': verifier_judge('concurrent', knowledge),
+            f'Reflection Retrieval (verifier){UNDECIDED}': verifier_judge('reflection', knowledge)}
 
 def predict_all(
     methods: Mapping[str, Any],

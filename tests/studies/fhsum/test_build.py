@@ -11,6 +11,7 @@ from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load
 from factlab.mixed_context import LABELS
+from factlab.reports.exhibits import find_exhibits, headline
 from factlab.studies.fhsum.commands import construct, read_summaries, sample_sources, wanted_names
 from factlab.studies.fhsum.construction import apposition_answers, construction_cells, coverage_of
 
@@ -151,8 +152,16 @@ def test_the_exhibit_restores_every_summary_and_covers_what_it_should():
             sources.head(2), knowledge.vstack(knowledge.head(1).with_columns(aliases=pl.Series([wanted_all(sources.head(2))])))
         ).estimate
     )
-    guess = cells.filter(row='Guess: apposition between commas', column='Macro-F1')['ours'].item()
+    guess = cells.filter(row='Baseline: apposition between commas', column='Macro-F1')['ours'].item()
     assert 1 / 3 < guess < 2 / 3  # it can tell two of three labels apart
+    noticed = cells.filter(column='Balanced accuracy of hallucinated', row='Baseline: apposition between commas')
+    assert noticed['ours'].item() > 0.8 and noticed['low'].item() > 0.7  # README warns of it
+    guesses = cells.filter(pl.col('column').is_in(['Macro-F1', 'Balanced accuracy of hallucinated']))
+    assert set(guesses['status']) == {'baseline'} and not cells['column'].str.contains('over best').any()
+    checks = cells.filter(pl.col('column').is_in(['Source summary restored', 'Description matches the entity (by rule)']))
+    assert checks['status'].to_list() == ['illustrated'] * 2 and checks['low'].null_count() == 2  # they hold by construction
+    shown = headline(*find_exhibits(['fhsum/construction']), cells)
+    assert (shown['column'], shown['published']) == ('Entities found', 0.359)  # no giveaway stands for the whole
     assert apposition_answers(pl.DataFrame({'summary': ['It fell.']})).to_list() == ['no hallucination']
 
 

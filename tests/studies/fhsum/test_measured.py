@@ -25,7 +25,7 @@ from factlab.studies.fhsum.measured import (
     transfer_cells,
     transfer_marks,
 )
-from factlab.studies.fhsum.study import FhsumStudy
+from factlab.studies.fhsum.study import UNDECIDED, FhsumStudy
 
 
 @pytest.fixture(scope='module')
@@ -138,7 +138,9 @@ def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_pa
     study.development().select('id', 'document', 'summary', 'label').write_ndjson(path)
     other = FhsumStudy(data=str(path), models=[])
     again = {name: drawn(other.rows(), 10 + at, wrong) for at, (name, wrong) in enumerate({'good': .9, 'fair': .5, 'bad': .1}.items())}
-    cells = transfer_cells({'a': (study, methods, majority), 'b': (other, again, {'majority': MajorityLabel(NONE).predict(other.rows())})})
+    twice = {**methods, f'good{UNDECIDED}': methods['good']}  # a method counts once in an order
+    more = {**again, f'good{UNDECIDED}': again['good']}
+    cells = transfer_cells({'a': (study, twice, majority), 'b': (other, more, {'majority': MajorityLabel(NONE).predict(other.rows())})})
     scores = [[cell(cells, name, f'{title} F1')['ours'] for name in methods] for title in ('Sample', 'other')]
     tau = cell(cells, 'Sample and other', TAU)
     assert tau['ours'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == study.rows().height + other.rows().height
@@ -148,3 +150,22 @@ def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_pa
     assert cell(cells, 'Sample, one half and the other', TAU)['ours'] > .8
     marks = transfer_marks(cells)
     assert set(marks['series']) == {'Sample', 'other'} and set(methods) < set(marks['row'])
+
+
+def test_what_a_default_decides_is_counted_and_left_out_beside(study, methods, majority):
+    rows, found = study.rows(), methods['good']
+    defaulted = pl.Series(np.arange(rows.height) < 23)
+    undecided = found.with_columns(label=pl.when(~defaulted).then('label'), status=pl.when(defaulted).then(pl.lit('unparsed')).otherwise(
+        'status'))
+    both = {'good': found, f'good{UNDECIDED}': undecided}
+    cells = score_cells('fhsum/table2', study, both, majority)
+    already = found['label'].head(23).null_count()  # unread in both
+    assert cell(cells, 'good', 'Sample F1')['forced'] == 23 - already and cell(cells, f'good{UNDECIDED}', 'Sample F1')['forced'] is None
+    assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['unparsed'] == undecided['label'].null_count()
+    assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['ours'] < cell(cells, 'good', 'Sample F1')['ours']
+    assert cell(cells, f'good{UNDECIDED}', f'Sample F1{OVER_BASELINE}')['low'] is not None
+    by_label = accuracy_cells('fhsum/table6', study, both, majority)
+    counts = [cell(by_label, 'good', f'Sample {label} accuracy')['forced'] or 0 for label in LABELS]
+    assert sum(counts) == 23 - already and max(counts) < 23
+    plain = score_cells('fhsum/table1', study, methods, majority)
+    assert plain['forced'].null_count() == plain.height
