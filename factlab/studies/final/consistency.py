@@ -168,8 +168,8 @@ def kind_differences(
         binary, binarized = (aligned_counts(part)[kind] for kind in kinds)
         both = ~(np.isnan(binary) | np.isnan(binarized)).any(1)
         gold = binary[both][:, 2]
-        for row, status, second in ((model, 'measured', binarized[both]), (f'{BASELINE_ROW}always inconsistent, beside {model}', 'baseline',
-                                                                           np.column_stack([gold, np.ones_like(gold), gold]))):
+        constant = f'{BASELINE_ROW}always inconsistent, beside {model}', 'baseline', np.column_stack([gold, np.ones_like(gold), gold])
+        for row, status, second in ((model, 'measured', binarized[both]), constant):
             found = difference_interval(second, binary[both], seed=seed)
             rows.append({'row': row, 'column': f'F1, {kinds[1]} minus {kinds[0]}{behind}', 'ours': found.estimate, 'low': found.low,
                          'high': found.high, 'n': found.n, 'status': status})

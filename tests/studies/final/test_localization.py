@@ -53,7 +53,8 @@ def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None]
             if leave_out: continue
         else: found, right = errors + 1, errors
         tp, predicted, gold, scored = tp + right, predicted + found, gold + errors, scored + 1
-    return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, scored, unread, {'Recall': gold, 'Precision': predicted}
+    sizes = {'Recall': gold, 'Precision': predicted}
+    return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, scored, unread, sizes
 
 
 ASKED = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'oracle_cot', 'oracle_cot_hint']  # told by the script
