@@ -161,8 +161,8 @@ def kind_differences(
     kinds: tuple[str, str] = VERDICT_KINDS,
     behind: str = '',  # the column's name
 ) -> pl.DataFrame:  # schema CELLS; column 'F1, Binarized minus Binary'
-    """F1 of the second kind minus that of the first, by a paired bootstrap of the summaries; and what *always inconsistent* would have in the
-    place of the second, as a baseline."""
+    """F1 of the second kind minus that of the first, by a paired bootstrap of the summaries; and, as a baseline, what *always inconsistent*
+    would have in the place of the second."""
     rows = []
     for (model,), part in counts.group_by('model', maintain_order=True):
         binary, binarized = (aligned_counts(part)[kind] for kind in kinds)
