@@ -103,6 +103,9 @@ def test_shares_of_a_label_add_up(study, methods):
     assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['ours'] == pytest.approx(1/6)
     marks = share_marks(study, methods)
     assert marks.group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
+    name = 'Verifier + Reflection Retrieval'
+    short = share_marks(study, {name: methods['fair'], name + UNDECIDED: methods['bad']})['row'].unique()
+    assert {f'none · {name}', 'none · Verifier + Reflection, undecided'} <= set(short)
 
 
 def test_printed_accuracies_of_a_model_are_table_6(study):
