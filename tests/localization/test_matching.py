@@ -1,5 +1,6 @@
 """The offline judge: what points at nothing matches nothing, and lists, order, batches and odd texts change no answer."""
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -128,6 +129,23 @@ def test_sample_matchings_keep_their_precision(store):
     card = {row['measure']: row['estimate'] for row in rows}
     assert quality['precision'] == pytest.approx(card['precision'], abs=.03)
     assert quality['recall'] == pytest.approx(card['recall'], abs=.03)
+
+
+def test_the_card_says_what_it_missed():
+    card = read_matcher()
+    rows = {(row['set'], row['system'], row['measure']): row for row in card['metrics']}
+    missed = [('FINAL test', 'AUROC'), ('FINAL test, other error', 'specificity'), ('FINAL test, two people', 'sensitivity'),
+              ('sample test', 'precision'), ('sample test', 'recall')]
+    values = [[rows[set_, 'offline', measure][key] for key in ('estimate', 'low', 'high')] for set_, measure in missed]
+    told, = (limit for limit in card['limits'] if limit.startswith('Aims that it misses'))
+    numbers = [float(number) for number in re.findall(r'\.\d{3}', told)]
+    assert numbers == pytest.approx(sum(values, []), abs=6e-4)
+    over, = (limit for limit in card['limits'] if 'word overlap' in limit)
+    difference = rows['FINAL test', 'offline − word overlap', 'AUROC']
+    assert [float(number.replace('−', '-')) for number in re.findall(r'−?\.\d{3}', over)] == pytest.approx(
+        [rows['FINAL test', 'word overlap', 'AUROC']['estimate'], *(difference[key] for key in ('estimate', 'low', 'high'))], abs=6e-4)
+    constants = [row for row in card['metrics'] if row['measure'].startswith('F1')]
+    assert len(constants) == 12 and all(0 <= row['low'] <= row['estimate'] < row['high'] for row in constants)
 
 
 def test_regression_is_that_of_scikit_learn(store):
