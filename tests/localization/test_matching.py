@@ -23,6 +23,7 @@ from factlab.training.matcher import (
     finding_counts,
     fit_regression,
     sample_findings,
+    sample_gold,
     sample_pairs,
     triples_of,
 )
