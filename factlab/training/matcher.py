@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,7 +37,7 @@ from factlab.localization.offline_judge import (
     read_matcher,
     residual_cosine,
 )
-from ..measures.stats import proportion_bounds
+from ..measures.stats import F1, Interval, bootstrap_counts, proportion_bounds
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice
 
@@ -248,14 +249,18 @@ def constant_f1(
     judge: MatchingJudge,
     rows: pl.DataFrame,  # summary, gold
     store: StoreChoice = None,
-) -> dict[str, float]:
+) -> dict[str, Interval]:  # over summaries; where nothing matched its upper bound is that of Wilson's for the share of predictions
     "F1 of predictions that name no error of their summary."
     found = {}
     for name, cases in constant_predictions(rows).items():
         summaries, gold, predicted = (cases[column].to_list() for column in ('summary', 'gold', 'predicted'))
-        matched = [{m for m in each['matched'] if m is not None} for each in judge.match(summaries, gold, predicted, store)]
-        found[name] = 2*sum(map(len, matched))/(sum(map(len, gold)) + sum(map(len, predicted)))
+        matched = [len({m for m in each['matched'] if m is not None}) for each in judge.match(summaries, gold, predicted, store)]
+        counts = np.array([matched, [*map(len, predicted)], [*map(len, gold)]], float).T
+        hits, said, there = counts.sum(0)
+        found[name] = bootstrap_counts(counts, F1)
+        if not hits: found[name] = replace(found[name], high=float(2*said*proportion_bounds([0], [said])[1][0]/(said + there)))
     return found
+
 
 # %% ../../nbs/16_training/08_matcher.ipynb #mt19
 LIMITS = ('English only.',
@@ -361,8 +366,8 @@ def measure_matcher(
     rows += [_rate('sample test', 'precision', hits, sum(said is not None for said, _ in pairs_made)),
              _rate('sample test', 'recall', hits, sum(true is not None for _, true in pairs_made))]
     sets = (('sample test', sample_gold('test')), ('FINAL test', final))
-    rows += [{'set': name, 'system': text, 'measure': 'F1 of a prediction that names no error', 'n': data.height, 'estimate': f1,
-              'low': None, 'high': None} for name, data in sets for text, f1 in constant_f1(judge, data, store).items()]
+    rows += [{'set': name, 'system': text, 'measure': 'F1 of a prediction that names no error', 'n': f1.n, 'estimate': f1.estimate,
+              'low': f1.low, 'high': f1.high} for name, data in sets for text, f1 in constant_f1(judge, data, store).items()]
     rates = {name: found | {'source': SOURCES[name]} for name, found in counts.items()}
     card = json.loads(Path(file).read_text(encoding='utf-8')) | {'made': made, 'error_rates': rates}
     card['metrics'] = [{key: row[key] if isinstance(row[key], str|int|None) else round(row[key], 4)

@@ -1,6 +1,7 @@
 """Training the extractor: what is learned from, the loss against transformers' own, runs that are stopped, what ships."""
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -226,6 +227,22 @@ def test_what_ships_was_better_than_the_splitter_and_the_untrained_model(card):
     held_out = 'FActScore, people held out'
     ours = rows[held_out, 'easiness f1 (ROUGE-1), trained']
     for other in ('sentences', 'untrained, 4 examples'): assert ours['low'] > rows[held_out, f'easiness f1 (ROUGE-1), {other}']['high']
+
+
+def test_the_card_has_the_better_splitter_of_table4(card):
+    there = {(row['row'], row['column']): row for row in pl.read_csv(Path(__file__).parents[2]/'figures'/'oasis'/'table4.csv').to_dicts()}
+    rows = {row['metric']: row for row in card['metrics'] if row['set'] == 'shipped sample'}
+    for similarity in ('ROUGE-1', 'BERTScore'):
+        pairs = {'trained': f'{similarity} (tiny)', 'sentences': f'Baseline: {similarity} (sentences)',
+                 'sentences and clauses': f'Baseline: {similarity} (sentences and clauses)'}
+        found = [(rows[f'easiness f1 ({similarity}), {ours}'], there[row, 'Easiness F1']) for ours, row in pairs.items()]
+        found.append((rows[f'easiness f1 ({similarity}), trained − best splitter'],
+                      there[f'{similarity} (tiny)', 'Easiness F1 over best baseline']))
+        for ours, row in found:
+            assert [ours[key] for key in ('estimate', 'low', 'high')] == pytest.approx([row['ours'], row['low'], row['high']], abs=.003)
+    best = max(rows[f'easiness f1 (ROUGE-1), {name}']['estimate'] for name in ('sentences', 'sentences and clauses'))
+    difference = rows['easiness f1 (ROUGE-1), trained − best splitter']['estimate']
+    assert difference == pytest.approx(rows['easiness f1 (ROUGE-1), trained']['estimate'] - best, abs=2e-4)
 
 
 def test_what_ships_takes_a_sentence_apart(card):
