@@ -83,8 +83,7 @@ def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
     from factlab.reports.reproduce import plain_table
-    from factlab.studies.facts.measured import counting_verdicts
-    from factlab.studies.facts.study import FactsStudy, estimate, planted_order, study_leaderboard
+    from factlab.studies.facts.study import FactsStudy, counting_verdicts, estimate, planted_order, study_leaderboard
     names = ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate', 'max_tokens',
              'baselines')
     given = {name: getattr(arguments, name) for name in names}

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Answers', 'JUDGE_ROWS', 'NAMES', 'CLASSES', 'HOLM', 'padded_documents', 'padded_cells', 'eligibility_answers',
-           'judge_cells', 'board_cells', 'counting_verdicts', 'board_marks']
+           'judge_cells', 'board_cells', 'board_marks']
 
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #3e7e2e86
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ import polars as pl
 
 from ...core.core import DataError
 from ...grounding.eligibility import ELIGIBILITY_JUDGES, load_eligibility_judge
-from ...grounding.embedded_judge import SentenceJudge, fitted_answers, response_answers, sentence_answers, sentence_numbers
+from ...grounding.embedded_judge import SentenceJudge, fitted_answers, response_answers, sentence_answers
 from ...grounding.parsing import ISSUES
 from ...grounding.responses import labelled_responses
-from ...grounding.scores import ELIGIBILITIES, EVERY_JUDGE, JUDGEMENTS, ScoreSums, difference_draws, with_other_response
+from ...grounding.scores import EVERY_JUDGE, ScoreSums, difference_draws, with_other_response
 from ...measures.agreement import cohen_kappa
 from factlab.measures.baselines import (
     BASELINE_ROW,
@@ -39,12 +39,10 @@ from ...reports.plots import COMPARISON
 from .judge_rates import RATE_SCORES
 from factlab.studies.facts.study import (
     FactsStudy,
-    development_of,
+    counting_verdicts,
     eligibilities,
     judgements,
-    load_requests,
     planted_order,
-    responses,
     study_leaderboard,
     study_scores,
 )
@@ -54,23 +52,6 @@ Answers = Mapping[str, np.ndarray]  # by name: Boolean [n]
 JUDGE_ROWS = ('Embedded judge', 'Judge of words', 'Quick judge')
 NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'quick': JUDGE_ROWS[2], 'always grounded': 'always yes',
          'always eligible': 'always yes', 'lowest cosine': 'cosine', 'lowest word overlap': 'word overlap'}  # rows of the table
-
-def _compared_cells(
-    what: str,  # 'Sentences', 'Responses', 'Eligibility'
-    truth: pl.Series,
-    answers: Answers,  # of judges, and of rivals
-    documents: pl.Series,
-    measures: Mapping[str, str],  # column → score of `compare_with_baselines`
-    names: Mapping[str, str],
-    seed: int,
-) -> list[dict]:
-    "Cells of one kind of verdict."
-    constant = np.full(len(truth), bool(majority_class(truth)))
-    answers = {names.get(name, name): said for name, said in ({**answers, 'majority': constant}).items()}
-    counts = {name: class_counts(truth, pl.Series(said), [False, True]) for name, said in answers.items()}
-    cells = []
-    for label, score in measures.items(): cells += _score_cells(f'{what}: {label} (%)', counts, score, documents, seed)
-    return cells + _rates(what, truth, answers, counts, documents, seed)
 
 def _score_cells(column: str, counts: Mapping[str, np.ndarray], score: str, documents: pl.Series, seed: int) -> list[dict]:
     "Judges with their differences from the best rival and from the first judge, and the rivals."
@@ -91,6 +72,7 @@ def _difference_cell(row: str, column: str, counts: np.ndarray, other: np.ndarra
 def _percent(row: Mapping, *names: str) -> dict[str, float|None]:
     return {key: None if row[name] is None else 100*row[name] for key, name in zip(('ours', 'low', 'high'), names, strict=True)}
 
+# %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #classesx
 CLASSES = {'Sentences': ('ungrounded', 'grounded'), 'Responses': ('inaccurate', 'accurate'), 'Eligibility': ('ineligible', 'eligible')}
 
 def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, np.ndarray], documents: pl.Series, seed: int) -> list[dict]:
@@ -115,6 +97,23 @@ def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, n
             cells.append(base | {'column': f'{what}: κ with the labels', 'ours': kappa.estimate, 'low': kappa.low, 'high': kappa.high,
                                  'n': len(known)})
     return cells
+
+def _compared_cells(
+    what: str,  # 'Sentences', 'Responses', 'Eligibility'
+    truth: pl.Series,
+    answers: Answers,  # of judges, and of rivals
+    documents: pl.Series,
+    measures: Mapping[str, str],  # column → score of `compare_with_baselines`
+    names: Mapping[str, str],
+    seed: int,
+) -> list[dict]:
+    "Cells of one kind of verdict."
+    constant = np.full(len(truth), bool(majority_class(truth)))
+    answers = {names.get(name, name): said for name, said in ({**answers, 'majority': constant}).items()}
+    counts = {name: class_counts(truth, pl.Series(said), [False, True]) for name, said in answers.items()}
+    cells = []
+    for label, score in measures.items(): cells += _score_cells(f'{what}: {label} (%)', counts, score, documents, seed)
+    return cells + _rates(what, truth, answers, counts, documents, seed)
 
 # %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #padding1
 def padded_documents(
@@ -221,25 +220,7 @@ def board_cells(study: FactsStudy) -> pl.DataFrame:  # CELLS
         cells.append(base | {'column': column, 'n': row['common'], **_percent(row, 'difference', 'difference_low', 'difference_high')})
     return make_cells('facts/leaderboard', cells + _order_cells(study))
 
-def counting_verdicts(
-    study: FactsStudy,
-) -> tuple[pl.DataFrame, pl.DataFrame|None]:  # JUDGEMENTS and ELIGIBILITIES of a judge `counting`; null where eligibility is not judged
-    """What a judge says of the study's responses that counts a response's sentences, and its words for eligibility. Both cuts are the best
-    of the development split."""
-    known, rows = load_requests(development_of(study)), responses(study)
-    texts = [frame['response'].to_list() for frame in (known, rows)]
-    said = rows.select('id').with_columns(
-        short=pl.Series(fitted_answers(known['accurate'].to_numpy(), *map(sentence_numbers, texts), 'accuracy')),
-        long=pl.Series(fitted_answers(known['eligible'].to_numpy(), *map(length_scores, texts))))
-    answered = pl.col('status') != 'unanswered'
-    def counted(told: pl.DataFrame, column: str, verdict: str) -> pl.DataFrame:
-        one = told.filter(pl.col('judge') == told['judge'][0]).join(said, on='id', how='left', maintain_order='left')
-        return one.with_columns(pl.when(answered).then(verdict).alias(column), judge=pl.lit('counting'),
-                                status=pl.when(answered).then(pl.lit('ok')).otherwise('status'))
-    eligible = eligibilities(study)
-    return (JUDGEMENTS.check(counted(judgements(study), 'accurate', 'short').select(*JUDGEMENTS.columns)),
-            None if eligible is None else ELIGIBILITIES.check(counted(eligible, 'eligible', 'long').select(*ELIGIBILITIES.columns)))
-
+# %% ../../../nbs/17_studies/02_facts/08_measured.ipynb #countingx
 HOLM = ', p after Holm'  # behind a column's name
 
 def _order_cells(study: FactsStudy) -> list[dict]:

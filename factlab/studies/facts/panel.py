@@ -124,6 +124,7 @@ def _rivals(rows: pl.DataFrame, store: StoreChoice) -> dict[str, pl.Series]:
     constant = pl.Series([bool(majority_class(test['accurate']))]*test.height)
     return {name: pl.Series(said) for name, said in found.items() if name not in GROUNDING_JUDGES} | {'majority': constant}
 
+# %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #fewrivalsx
 def eligibility_cells(
     rows: pl.DataFrame,  # FACTS_SAMPLE, both splits
     asked: Sequence[str] = (),  # models that are asked as well

@@ -6,7 +6,7 @@
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'request_splits', 'responses', 'templates_of',
            'all_judgements', 'offline_judge', 'gold', 'study_beside', 'development_of', 'template_scores', 'judgements',
            'eligibilities', 'study_scores', 'study_leaderboard', 'estimate', 'judge_pairs', 'own_preference',
-           'without_errors', 'planted_order']
+           'without_errors', 'planted_order', 'counting_verdicts']
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
-from ...grounding.embedded_judge import SentenceJudge, VerifierJudge
+from ...grounding.embedded_judge import SentenceJudge, VerifierJudge, fitted_answers, sentence_numbers
 from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import (
     ELIGIBILITY_PROMPTS,
@@ -33,7 +33,17 @@ from factlab.grounding.judges import (
 )
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from ...grounding.responses import baseline_responses, labelled_responses, quoting_responses, read_responses, requests_of, respond
-from ...grounding.scores import ScoreSums, judge_eligibility, judge_responses, leaderboard, score_difference, score_responses
+from factlab.grounding.scores import (
+    ELIGIBILITIES,
+    JUDGEMENTS,
+    ScoreSums,
+    judge_eligibility,
+    judge_responses,
+    leaderboard,
+    score_difference,
+    score_responses,
+)
+from ...measures.baselines import length_scores
 from ...models.interface import DryRun, Model
 from ...models.prompts import Prompt
 from ...reports.exhibits import dry_run_folder
@@ -349,3 +359,23 @@ def planted_order(
         'requests': pl.Int64}
     found = pl.DataFrame(rows, schema=columns, orient='row')
     return found.with_columns(found=pl.col('difference') > 0, clear=(pl.col('low') > 0).fill_null(False))
+
+# %% ../../../nbs/17_studies/02_facts/05_study.ipynb #countcode
+def counting_verdicts(
+    study: FactsStudy,
+) -> tuple[pl.DataFrame, pl.DataFrame|None]:  # JUDGEMENTS and ELIGIBILITIES of a judge `counting`; null where eligibility is not judged
+    """What a judge says of the study's responses that counts a response's sentences, and its words for eligibility. Both cuts are the best
+    of the development split."""
+    known, rows = load_requests(development_of(study)), responses(study)
+    texts = [frame['response'].to_list() for frame in (known, rows)]
+    said = rows.select('id').with_columns(
+        short=pl.Series(fitted_answers(known['accurate'].to_numpy(), *map(sentence_numbers, texts), 'accuracy')),
+        long=pl.Series(fitted_answers(known['eligible'].to_numpy(), *map(length_scores, texts))))
+    answered = pl.col('status') != 'unanswered'
+    def counted(told: pl.DataFrame, column: str, verdict: str) -> pl.DataFrame:
+        one = told.filter(pl.col('judge') == told['judge'][0]).join(said, on='id', how='left', maintain_order='left')
+        return one.with_columns(pl.when(answered).then(verdict).alias(column), judge=pl.lit('counting'),
+                                status=pl.when(answered).then(pl.lit('ok')).otherwise('status'))
+    eligible = eligibilities(study)
+    return (JUDGEMENTS.check(counted(judgements(study), 'accurate', 'short').select(*JUDGEMENTS.columns)),
+            None if eligible is None else ELIGIBILITIES.check(counted(eligible, 'eligible', 'long').select(*ELIGIBILITIES.columns)))
