@@ -63,6 +63,7 @@ def forced_ids(predictions: Predictions) -> dict[str, list[str]]:  # by method, 
             if name + UNDECIDED in predictions}
     return {name: each.filter(pl.col('label').ne_missing(pl.col('open')))['id'].to_list() for name, each in both.items()}
 
+# %% ../../../nbs/17_studies/03_fhsum/08_measured.ipynb #fc6170ad
 def score_cells(
     exhibit: str,
     study: FhsumStudy,
