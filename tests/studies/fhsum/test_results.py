@@ -16,6 +16,9 @@ def test_a_headline_has_the_best_baseline_of_its_rows_and_a_rule(path):
     told = json.loads(path.read_text())
     shown, cells = told['headline'], pl.read_csv(path.with_suffix('.csv'), infer_schema_length=None)
     assert shown['n'] >= 10 and shown['low'] <= shown['ours'] <= shown['high']
+    if path.stem == 'construction':  # it counts what was made; what guesses get from it is no success
+        assert set(cells.filter(pl.col('column').is_in(['Macro-F1', 'Balanced accuracy of hallucinated']))['status']) == {'baseline'}
+        return
     rivals = cells.filter(status='baseline', column=shown['column'])
     assert shown['baseline']['ours'] == pytest.approx(rivals['ours'].max(), abs=1e-6)
     over = shown['over_baseline']
