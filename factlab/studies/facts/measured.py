@@ -94,7 +94,8 @@ def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, n
         both = both.unpivot(index='item', variable_name='annotator', value_name='label')
         kappa = cohen_kappa(both, resamples=1000)
         if kappa.estimate is not None and len(set(said.tolist())) > 1:
-            cells.append(base | {'column': f'{what}: κ with the labels', 'ours': kappa.estimate, 'low': kappa.low, 'high': kappa.high,
+            cells.append(base | {'column': f'{what}: κ with the labels', 'ours': kappa.estimate,  # type: ignore[arg-type]
+                                 'low': kappa.low, 'high': kappa.high,
                                  'n': len(known)})
     return cells
 
@@ -170,7 +171,8 @@ def eligibility_answers(
         said = load_eligibility_judge(name).predict(beside, None, store).select('id', eligible=pl.col('issues') != ISSUES[2])
         return test.select('id').join(said, on='id', how='left', maintain_order='left')['eligible'].fill_null(True).to_numpy()
     words = [length_scores(rows['response'].to_list()) for rows in (development, test)]
-    rivals = {'always eligible': np.ones(test.height, bool), 'length': fitted_answers(development['eligible'].to_numpy(), *words)}
+    rivals = {'always eligible': np.ones(test.height, bool),
+              'length': fitted_answers(development['eligible'].to_numpy(), *words)}  # type: ignore[arg-type]
     return {name: told(name) for name in ELIGIBILITY_JUDGES} | rivals
 
 def _first_documents(rows: pl.DataFrame, limit: int|None) -> pl.DataFrame:

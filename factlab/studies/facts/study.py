@@ -369,8 +369,8 @@ def counting_verdicts(
     known, rows = load_requests(development_of(study)), responses(study)
     texts = [frame['response'].to_list() for frame in (known, rows)]
     said = rows.select('id').with_columns(
-        short=pl.Series(fitted_answers(known['accurate'].to_numpy(), *map(sentence_numbers, texts), 'accuracy')),
-        long=pl.Series(fitted_answers(known['eligible'].to_numpy(), *map(length_scores, texts))))
+        short=pl.Series(fitted_answers(known['accurate'].to_numpy(), *map(sentence_numbers, texts), 'accuracy')),  # type: ignore[arg-type, call-arg]
+        long=pl.Series(fitted_answers(known['eligible'].to_numpy(), *map(length_scores, texts))))  # type: ignore[arg-type]
     answered = pl.col('status') != 'unanswered'
     def counted(told: pl.DataFrame, column: str, verdict: str) -> pl.DataFrame:
         one = told.filter(pl.col('judge') == told['judge'][0]).join(said, on='id', how='left', maintain_order='left')

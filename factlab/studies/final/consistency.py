@@ -81,9 +81,10 @@ def verdict_cells(
     none = pl.lit(None, pl.Float64)
     base = {'exhibit': pl.lit(exhibit), 'row': 'model', 'n': 'n', 'published': none, 'status': pl.lit('measured')}
     unread = {'unparsed': pl.col('unparsed') + pl.col('failed'), 'forced': 'forced'}
-    found = scores.select(**base, **unread, column='metric', ours='value', low='low', high='high')
+    found = scores.select(**base, **unread, column='metric', ours='value', low='low', high='high')  # type: ignore[arg-type]
     called = scores.filter(pl.col('metric').str.contains('Precision')).select(
-        **base, **unread, column=pl.col('metric').str.replace('Precision', CALLED), ours=pl.col('of').cast(pl.Float64), low=none, high=none)
+        **base, **unread,  # type: ignore[arg-type]
+        column=pl.col('metric').str.replace('Precision', CALLED), ours=pl.col('of').cast(pl.Float64), low=none, high=none)
     return CELLS.check(pl.concat([frame.select(*CELLS.columns) for frame in (found, called)]))
 
 # %% ../../../nbs/17_studies/01_final/05_consistency.ipynb #c9b

@@ -114,7 +114,8 @@ def score_cells(
         **base, column=pl.format('{} invalid judge labels', 'model'), ours=pl.col('invalid').cast(pl.Float64), low=none, high=none,
         unparsed=pl.lit(None, pl.Int64), forced=pl.lit(None, pl.Int64))
     listed = scores.filter(metric='Precision').select(
-        **base, column=pl.format('{} predictions', 'model'), ours=pl.col('of').cast(pl.Float64), low=none, high=none,
+        **base,  # type: ignore[arg-type]
+        column=pl.format('{} predictions', 'model'), ours=pl.col('of').cast(pl.Float64), low=none, high=none,
         unparsed=pl.lit(None, pl.Int64), forced=pl.lit(None, pl.Int64))
     return CELLS.check(pl.concat([frame.select(*CELLS.columns) for frame in (measured, listed, wrong)]))
 

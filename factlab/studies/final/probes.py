@@ -276,9 +276,10 @@ def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
     cells = [facts | {'column': 'Samples per prompt', 'ours': None if drawn.is_empty() else drawn.max()/2},
              facts | {'column': 'Samples read', 'ours': check['read'].sum(), 'n': drawn.sum()},
              facts | {'column': column, 'ours': odd.estimate, 'low': odd.low, 'high': odd.high, 'n': odd.n}]
-    if check.is_empty(): return cells
+    if check.is_empty(): return cells  # type: ignore[return-value]
     coin = float(np.mean([_coin_at_odds(read, exact) for read, exact in check.select('read', 'exact').iter_rows()]))
-    return [*cells, {'row': f'{BASELINE_ROW}a coin', 'column': column, 'ours': coin, 'n': odd.n, 'status': 'baseline'}]
+    return [*cells,  # type: ignore[list-item]
+            {'row': f'{BASELINE_ROW}a coin', 'column': column, 'ours': coin, 'n': odd.n, 'status': 'baseline'}]
 
 def _coin_at_odds(read: int, exact: float) -> float:
     "How likely the answers of a coin are at odds with an exact value, of so many that are read."
