@@ -334,7 +334,7 @@ def final_study(store, folder, model) -> dict:
     out = {'predictions': {method: predictions(study, method, NAME) for method in METHODS},
            'matches': {method: matches(study, method, NAME) for method in METHODS}}
     out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')},
-            'scores': localization_scores(study, NAME, METHODS), 'counts': localization_counts(study, NAME, METHODS)}
+            'scores': localization_scores(study, NAME, METHODS).drop('of'), 'counts': localization_counts(study, NAME, METHODS)}
     out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
     out |= {'known': {key: value for key, value in known_example(study).items() if key != 'right'}, 'pipeline': pipeline_example(study, NAME, max_summaries=2),
             'representations': representations(study, NAME)}

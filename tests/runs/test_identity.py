@@ -29,7 +29,7 @@ from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, NONE
 from factlab.mixed_context.retrieval_judges import RetrievalJudge
-from factlab.mixed_context.scores import MajorityLabel, RandomLabel, SurfaceLabel
+from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
 from factlab.models import prompts
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
@@ -91,7 +91,7 @@ def shipped_methods() -> dict[str, type]:
             if 'predict' not in names: continue
             module = '.'.join(['factlab', *path.relative_to(root).with_suffix('').parts])
             method = getattr(importlib.import_module(module), node.name)
-            if hasattr(method, 'prompts'): found[node.name] = method  # its own, or inherited
+            if hasattr(method, 'prompts') and node.name != 'FittedLabel': found[node.name] = method  # its own, or inherited
     return found
 
 
@@ -125,6 +125,11 @@ def test_no_field_of_a_method_can_be_changed_without_another_run(name):
         ids[each.name] = id_of(replace(method, **{each.name: changed}))
     assert len({found[-10:] for found in ids.values()}) == len(ids) > 2, ids
     assert id_of(EXAMPLES.get(name, shipped_methods()[name])()) == ids['']
+
+
+def test_a_baseline_that_was_fitted_here_cannot_be_recorded_as_a_run():
+    "It holds a classifier of scikit-learn, so no id could tell it from another one."
+    with pytest.raises(UsageError, match='cannot be recorded with a run'): id_of(FittedLabel('counts', object()))
 
 
 def test_a_field_that_changes_no_prediction_says_so():
