@@ -43,7 +43,6 @@ class Exhibit:
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
     wider: tuple[str, str]|None = None  # stands for the whole instead where it has more examples than `headline`
-    rival: tuple[str, str]|None = None  # a simple method that is no baseline, and that a reader must see beside the headline
     # parameters that make it a short one of the tour (`make reproduce`), {} for the defaults; None: left out, unless its status is 'exact'
     tour: Mapping|None = field(default=None, hash=False)
 
@@ -227,7 +226,7 @@ _SHOWN = ('row', 'column', 'published', 'ours', 'n', 'low', 'high', 'unparsed', 
 def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     """The first cell of ours whose row and column fit. Of an exact exhibit it is a recomputed one, a finding before all, with what was
     `measured` under the same name; `counterpart` says whose number the published one is, where it is not of this very row and column;
-    `baseline` is the best baseline of the same column, `over_baseline` the difference to it, `rival` a simple method beside it."""
+    `baseline` is the best baseline of the same column, and `over_baseline` the difference to it."""
     fitting = _fitting(cells, *exhibit.headline)
     if exhibit.wider:
         more = _fitting(cells, *exhibit.wider).sort('n', descending=True, nulls_last=True, maintain_order=True)
@@ -242,8 +241,6 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         where = dict(zip(('row', 'column'), exhibit.counterpart, strict=True))
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
-    beside = _fitting(cells, *exhibit.rival) if exhibit.rival else cells.clear()
-    if beside.height: cell['rival'] = beside.select('row', 'ours', 'low', 'high').row(0, named=True)
     return cell | _best_baseline(cells, cell) | ({'measured': others[0]} if others and exhibit.status == 'exact' else {})
 
 def _fitting(cells: pl.DataFrame, row: str, column: str) -> pl.DataFrame:
@@ -295,7 +292,6 @@ def summary_of(
     name = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
     ours = with_interval(cell, f'{name}, on {_data_name(manifest)}' if name and _data_name(manifest) and cell.get('n') else name)
     if also: ours += f'; measured {with_interval(also, _unlike(also, cell))}, n = {size(also)}'
-    if rival := cell.get('rival'): ours += f'; beside it {with_interval(rival, rival["row"])}'
     return {'n': size(cell) + (': too few' if few else ''), 'ours': ours,
             'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
             'baseline': number(best.get('ours')) + (f' ({best["row"]})' if best else ''),

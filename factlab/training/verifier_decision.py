@@ -24,7 +24,7 @@ from ..data.corpora import load_oasis_sample, split_by, verification_pairs
 from ..models.encoder import Encoder
 from ..retrieval.evidence_sentences import nearest_sentences
 from ..text.sentences import split_sentences
-from ..text.words import content_overlap
+from ..text.words import content_overlaps
 from .paraphrased_claims import unseen_by_final
 from .verifier import DEV_SHARE
 from .verifier_evaluation import EVALUATION, MEASURED_PAIRS, evaluation_rows, measured_pairs
@@ -340,5 +340,5 @@ def evaluate_readings(
     texts = pairs.select('evidence', 'claim').rows()
     scores = {each.name: each.probabilities(texts, store)[:, 0] for each in verifiers}
     scores |= {'cosine of nearest sentence': np.array([found.cosine for found in nearest_sentences(texts, encoder, 1, store)]),
-               'word overlap': np.array([content_overlap(claim, evidence) for evidence, claim in texts])}
+               'word overlap': np.array(content_overlaps((claim, evidence) for evidence, claim in texts))}
     return EVALUATION.frame(evaluation_rows(pairs, scores, dict.fromkeys([each.name for each in verifiers], .5)))

@@ -21,7 +21,7 @@ from ..measures.stats import Interval, bootstrap_counts, paired_counts
 from ..models.encoder import Encoder
 from ..models.interface import Message, Request, ask, load_model
 from ..text.sentences import split_sentences
-from ..text.words import content_overlap
+from ..text.words import content_overlaps
 
 # %% ../../nbs/16_training/06_verifier_evaluation.ipynb #c4
 MEASURED_PAIRS = Schema('measured pairs', {
@@ -96,7 +96,7 @@ def word_overlaps(
     store=None,  # not needed
 ) -> np.ndarray:  # float [n]
     "Share of the claim's content words that the evidence has."
-    return np.array([content_overlap(claim, evidence) for evidence, claim in pairs])
+    return np.array(content_overlaps((claim, evidence) for evidence, claim in pairs))
 
 # %% ../../nbs/16_training/06_verifier_evaluation.ipynb #c10
 def _group_counts(supported: np.ndarray, said: np.ndarray, group: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from ...models.store import StoreChoice
 from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON
 from .judge_rates import RATE_COLUMNS, RATE_SCORES
-from .measured import eligibility_answers
+from .measured import eligibility_answers, in_percent
 from factlab.studies.facts.study import (
     FactsStudy,
     all_judgements,
@@ -45,9 +45,6 @@ TEMPLATE_NAMES = {'response': 'Response-level', 'span': 'Span-level', 'implicit_
                   'json_alt': 'JSON (alt)', 'json_double_check': 'JSON w. double-check', 'simpleqa': 'SimpleQA template'}
 ELIGIBILITY_NAMES = {'request': 'User request only', 'request_and_document': 'User request and context document'}
 Verdicts = Mapping[str, pl.Series]  # by row of the table: Boolean, null where not read
-
-def _percent(row: Mapping, *names: str) -> dict[str, float|None]:
-    return {key: None if row[name] is None else 100*row[name] for key, name in zip(('ours', 'low', 'high'), names, strict=True)}
 
 def rate_cells_of(
     verdicts: Verdicts,
@@ -69,11 +66,11 @@ def rate_cells_of(
         sizes = {'FPR (%)': ~truth, 'FNR (%)': truth}
         for column in RATE_COLUMNS:
             n = len(truth) if column not in sizes else int((sizes[column] & said.is_not_null()).sum())
-            cells.append(base | {'column': column, 'n': n, **_percent(compared[column][name], 'score', 'low', 'high')})
+            cells.append(base | {'column': column, 'n': n, **in_percent(compared[column][name], 'score', 'low', 'high')})
         over = compared[RATE_COLUMNS[0]][name]
         if name not in rivals and over['difference'] is not None:
             cells.append(base | {'column': RATE_COLUMNS[0] + OVER_BASELINE, 'n': len(truth),
-                                 **_percent(over, 'difference', 'difference_low', 'difference_high')})
+                                 **in_percent(over, 'difference', 'difference_low', 'difference_high')})
     return cells
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p07
@@ -162,14 +159,14 @@ def ranking_cells(
             base = {'row': name, 'n': row['n'], 'status': row['status'], 'unparsed': row['unread'] or None}
             average = row['judge'] == EVERY_JUDGE
             column = 'Average' if average else row['judge']
-            cells.append(base | {'column': f'{column} (%)', **_percent(row, 'value', 'low', 'high')})
+            cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
             cells.append(base | {'column': f'{column} ±', 'ours': 100*row['plus_minus']})
     for row in board.iter_rows(named=True):
         base = {'row': row['responder'], 'n': row['n'], 'status': row['status']}
         cells.append(base | {'column': 'Fused rank', 'ours': row['rank'], 'low': row['rank_low'], 'high': row['rank_high']})
         if row['difference'] is not None:
             cells.append(base | {'column': f'Average (%){OVER_BASELINE}', 'n': row['common'],
-                                 **_percent(row, 'difference', 'difference_low', 'difference_high')})
+                                 **in_percent(row, 'difference', 'difference_low', 'difference_high')})
     return cells
 
 # %% ../../../nbs/17_studies/02_facts/11_panel.ipynb #p12
@@ -204,7 +201,7 @@ def measured_preference(
     read = told.filter(pl.col('judge') == judge, pl.col('responder') == judge).height
     known = read >= ENOUGH  # of fewer answers an interval would say too much
     base = {'row': name, 'n': read, 'status': 'measured' if known else 'illustrated', 'unparsed': unread or None}
-    def between(*names: str) -> dict: return _percent(row, *names) | ({} if known else {'low': None, 'high': None})
+    def between(*names: str) -> dict: return in_percent(row, *names) | ({} if known else {'low': None, 'high': None})
     cells = [base | {'column': 'Score by the judge itself (%)', 'ours': 100*row['own']},
              base | {'column': 'Score by the other judges (%)', 'ours': 100*row['others']},
              base | {'column': column, **between('difference', 'low', 'high')}]
