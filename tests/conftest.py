@@ -8,6 +8,7 @@ import pytest
 from factlab.reports.reproduce import spare_grammar
 
 spare_grammar()  # before a test module imports jsonschema by nbformat or altair: seconds in each worker
+gc.set_threshold(100_000, 30, 100)  # a tenth of a worker's time went into looking for cycles
 
 SLOW = (  # files that take longest: first, so that no worker has one left when the others are done
     'docs/test_site.py',

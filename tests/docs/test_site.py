@@ -29,7 +29,7 @@ def built(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     folder = tmp_path_factory.mktemp('docs')
     site = Path(os.environ.get('FACTLAB_SITE') or folder/'site')  # `tests/run.py` names _docs: what is tested is what is published
     made = subprocess.run(
-        [*BUILD, '--anew', '--out', str(site), '--pages', str(folder / 'pages')],
+        [*BUILD, '--anew', '--jobs', '1', '--out', str(site), '--pages', str(folder / 'pages')],  # two take longer beside other tests
         capture_output=True,
         text=True,
     )
