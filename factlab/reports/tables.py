@@ -184,6 +184,13 @@ def _extras(entry: _Entry, sizes: bool) -> list[str]:
     unparsed, forced = (f'{sign}{count:,}' if count else '' for sign, count in (('‡', entry.unparsed), ('†', entry.forced)))
     return [part for part in (entry.interval, size, unparsed, forced, entry.over, entry.status) if part]
 
+def _rows_of(block: list, rows: list[str], entries: dict[tuple[str, str], _Entry]) -> list[str]:
+    "The rows that have something in a block's columns; all of them where none has."
+    columns = {column for _, members in block for column, _ in members}
+    there = {row for (row, column), entry in entries.items()
+             if column in columns and (entry.published or entry.ours or _extras(entry, False))}
+    return [row for row in rows if row in there] or rows
+
 _STYLE = '''<style>
 .factlab-table {overflow-x: auto; margin: 0.3em 0 1em}
 .factlab-table table {border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 0.4em 0}
@@ -216,7 +223,7 @@ def _html(rows: list[str], blocks: list, entries: dict, title: str|None, footer:
         heads = ''.join(f'<th scope="col">{text(measure)}</th>' for _, measure in columns)
         head = f'{groups}<tr><td></td>{heads}</tr>'
         body = ''
-        for row in rows:
+        for row in _rows_of(block, rows, entries):
             cells = ''.join(_html_cell(entries.get((row, column), _Entry()), sizes) for column, _ in columns)
             body += f'<tr><th scope="row">{text(row)}</th>{cells}</tr>'
         tables.append(f'<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>')
@@ -233,7 +240,7 @@ def _grid(rows: list[str], block: list, entries: dict, sizes: bool, text: Callab
     "A block as rows of texts, the header first."
     columns = [(column, f'{name} {measure}'.strip()) for name, members in block for column, measure in members]
     def cells(row: str) -> list[str]: return [text(_plain_cell(entries.get((row, column), _Entry()), sizes)) for column, _ in columns]
-    return [['', *[text(shown) for _, shown in columns]], *[[text(row), *cells(row)] for row in rows]]
+    return [['', *[text(shown) for _, shown in columns]], *[[text(row), *cells(row)] for row in _rows_of(block, rows, entries)]]
 
 def _markdown_text(value: str) -> str:
     "Text that Markdown shows as it is."

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError
+from factlab.reports.exhibits import Result, find_exhibits
 from factlab.reports.published import published_values
 from factlab.reports.tables import CELLS, DIFFERENCE, P_ADJUSTED, UNITS, column_groups, show_table, show_units, split_marks
 
@@ -81,6 +82,31 @@ def test_the_largest_table_is_cut_into_blocks_that_keep_all_cells():
     )
     assert view.html.count('○') == view.text.count('○') == 181  # one more under the table
     assert max(map(len, view.text.splitlines())) < 140
+
+
+def test_a_block_lists_the_rows_that_have_something_in_its_columns():
+    named = [dict(row=row, column=f'{model} {measure}', ours=.5) for row, model in (('CoT', 'tiny'), ('Baseline: chance', 'large'))
+             for measure in ('Recall', 'Precision', 'F1')]
+    more = dict(row='Zero-Shot', column='large F1', unparsed=3), dict(row='Oracle', column='tiny F1', n=3)
+    view = show_table(exhibit(*named, *more), width=3)
+    rows = [re.findall('scope="row">(.*?)<', block) for block in view.html.split('<table>')[1:]]
+    assert rows == [['CoT'], ['Baseline: chance', 'Zero-Shot']]
+    assert [view.text.count(row) for row in ('CoT', 'chance', 'Zero-Shot', 'Oracle')] == [1, 1, 1, 0]
+    nothing = show_table(exhibit(dict(n=3)))
+    assert 'CoT' in nothing.html and 'CoT' in nothing.text  # rows of a table without a number stay
+
+
+def test_what_is_recomputed_on_any_data_stands_once(tmp_path):
+    [table] = find_exhibits(['final/table4'])
+    printed = dict(row='Zero-Shot', column='GPT-4o F1', published=.47, status='exact', low=.46, high=.47)
+    own = exhibit(dict(printed, ours=.4667), dict(ours=.1, n=38))
+    other = exhibit(dict(printed, ours=.466651), dict(ours=.2, n=300), dict(row='Few-Shot', column='GPT-4o F1', ours=.5, status='finding'))
+    folder = tmp_path/'final'
+    folder.mkdir()
+    other.write_csv(folder/'table4.final.csv')
+    (folder/'table4.final.json').write_text('{}')
+    shown = Result(table, own, (folder/'table4.csv',), {}).with_other_data()
+    assert shown['row'].to_list() == ['Zero-Shot', 'CoT', 'CoT · on final', 'Few-Shot · on final'] and shown['n'].to_list()[2] == 300
 
 
 def test_hostile_names_stay_text():

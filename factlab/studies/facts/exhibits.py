@@ -22,7 +22,7 @@ EXHIBITS = (
             ('Gemini 1.5 Flash', 'Fused rank'), chart=True, digits=1),
     Exhibit('facts/table6', 'Leaderboard by the final score', 'exact',
             ('Gemini 2.0 Flash Experimental', 'Fused rank'), chart=True, digits=1),
-    Exhibit('facts/selfpreference', 'Do judges prefer their own answers? Of several readings the one nearest to the paper’s', 'exact',
+    Exhibit('facts/selfpreference', 'Do judges prefer their own answers? Readings of the paper’s figure, the nearest first', 'exact',
             ('Own judge over the other judges, in %', 'Tables 5 and 6 both'),
             ('Mean increase of a judge’s own scores, § 4', 'printed'), chart=True),
     Exhibit('facts/judges', 'Offline judges against labels', 'measured', ('Embedded judge', 'Sentences: balanced accuracy (%)'),
