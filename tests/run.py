@@ -82,7 +82,8 @@ def types() -> None:
 def library() -> None:
     "Every library notebook runs from top to bottom."
     call(
-        str(BIN / 'nbdev_test'),
+        sys.executable,
+        'tests/notebooks.py',
         '--path',
         str(ROOT / 'nbs'),
         '--file_re',
