@@ -191,13 +191,13 @@ class Result:
         own, folder = data_of(self.manifest), self.files[0].parent.parent if self.files else None
         others = [data for data in manifests_of(folder, self.exhibit) if data != own] if folder else []
         parts, keys = [self.cells], ['row', 'column', 'ours']
-        printed = self.cells.filter(pl.col('published').is_not_null(), pl.col('status').is_in(['exact', 'finding']))  # same on any data
-        printed = printed.select('row', 'column', 'status')
+        again = self.cells.filter(pl.col('n').is_null(), pl.col('status').is_in(['exact', 'finding']))  # of print alone, so on any data
+        again = again.select('row', 'column', 'status', 'n')
         for data in others:
             stem = result_stem(folder, self.exhibit, data)
             cells = pl.read_csv(stem.with_name(f'{stem.name}.csv'), schema=dict(CELLS.columns))
             ours = cells.filter(pl.col('ours').is_not_null()).join(self.cells.select(keys), on=keys, how='anti', maintain_order='left')
-            parts.append(ours.join(printed, on=printed.columns, how='anti', maintain_order='left')
+            parts.append(ours.join(again, on=again.columns, how='anti', nulls_equal=True, maintain_order='left')
                          .with_columns(pl.col('row') + f' · on {data or "sample"}'))
         return pl.concat(parts)
 
