@@ -101,7 +101,8 @@ class SharedKernel:
         from jupyter_core.utils import run_sync
         if self.manager is None or not run_sync(self.manager.is_alive)():
             self.manager = AsyncKernelManager(kernel_name='python3')
-            run_sync(self.manager.start_kernel)(extra_arguments=['--log-level=CRITICAL', f'--ext={__name__}'],
+            quiet = ['--log-level=CRITICAL', '--HistoryManager.enabled=False']  # counted anew in each notebook, history would complain
+            run_sync(self.manager.start_kernel)(extra_arguments=[*quiet, f'--ext={__name__}'],
                                                 env=os.environ | _progress_setting() | {'FACTLAB_KERNEL': '1'} | self.environment)
         else: self._empty()
         return self.manager

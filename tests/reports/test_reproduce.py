@@ -231,6 +231,8 @@ def test_again_the_same_bytes_and_no_call(made, tmp_path, jobs):
     code, _, errors = reproduce(made['home'], *SOME, *made['options'], '--out', out, '--jobs', jobs)
     assert code == 0 and files_of(out) == made['files'], errors
     assert len(made['server'].calls) == made['calls'] and not processes_of(made['home'])
+    executed = [path.read_text(encoding='utf-8') for path in Path(made['home']).glob('executed/*/*/*.ipynb')]
+    assert executed and not any('History' in text for text in executed)  # a kernel that counts anew complains of its history, if it has one
 
 
 def test_plain_papermill_writes_the_same_bytes(made, tmp_path, monkeypatch):
