@@ -198,17 +198,18 @@ _STYLE = '''<style>
 .factlab-table th, .factlab-table td {text-align: right; padding: 0.25em 0.7em; vertical-align: top; white-space: nowrap; border: 0}
 .factlab-table th[scope=row] {text-align: left; font-weight: normal; white-space: normal; min-width: 8em;
   max-width: 24em; overflow-wrap: anywhere}
-.factlab-table thead th {vertical-align: bottom; overflow-wrap: break-word}
+.factlab-table thead th {vertical-align: bottom; overflow-wrap: break-word; white-space: normal; max-width: 13em}
 .factlab-table th[colspan] {text-align: center; border-bottom: 1px solid currentColor}
 .factlab-table tbody tr:first-child > * {border-top: 1px solid currentColor}
-.factlab-table small {opacity: 0.75} .factlab-table .published {opacity: 0.75} .factlab-table .ours {font-weight: bold}
+.factlab-table small {opacity: 0.75; display: inline-block; white-space: normal; max-width: 15em}
+.factlab-table .published {opacity: 0.75} .factlab-table .ours {font-weight: bold}
 .factlab-table p {margin: 0.1em 0; font-size: 0.9em; opacity: 0.85}
 </style>'''
 
 def _html_cell(entry: _Entry, sizes: bool) -> str:
     parts = [f'<span class="published">○&nbsp;{entry.published}</span>'] if entry.published else []
     if entry.ours: parts.append(f'<span class="ours">{"≠" if entry.differs else ""}●&nbsp;{entry.ours}{entry.mark}</span>')
-    extras = ' '.join(_extras(entry, sizes))
+    extras = ' '.join(part.replace(' ', '&nbsp;') for part in _extras(entry, sizes))  # a line may end between two of them
     return f'<td>{" &ensp;".join(parts)}{f"<br><small>{extras}</small>" if extras else ""}</td>'
 
 # %% ../../nbs/14_reports/03_tables.ipynb #c22
