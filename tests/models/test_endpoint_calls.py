@@ -78,7 +78,10 @@ def test_without_headers_few_calls_are_refused():
 
 def test_all_workers_and_sessions_wait_together():
     shut = threading.Event()
-    def script(call): return status(429, retry_after=0.6) if not shut.is_set() and not shut.set() else answer()
+    def script(call):
+        if not shut.is_set() and not shut.set(): return status(429, retry_after=0.6)
+        if call.number < 8: time.sleep(0.3)  # longer than a busy machine takes to see that the gate is closed
+        return answer()
     with MisbehavingServer(script) as server:
         models = [model_at(server.url, name, concurrency=4) for name in ('one', 'two')]
         threads = [threading.Thread(target=ask, args=(questions(20), model, False)) for model in models]
