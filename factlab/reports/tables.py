@@ -185,11 +185,10 @@ def _extras(entry: _Entry, sizes: bool) -> list[str]:
     return [part for part in (entry.interval, size, unparsed, forced, entry.over, entry.status) if part]
 
 def _rows_of(block: list, rows: list[str], entries: dict[tuple[str, str], _Entry]) -> list[str]:
-    "The rows that have something in a block's columns; all of them where none has."
+    "The rows that have a cell in a block's columns, also an empty one: a row without a score is seen."
     columns = {column for _, members in block for column, _ in members}
-    there = {row for (row, column), entry in entries.items()
-             if column in columns and (entry.published or entry.ours or _extras(entry, False))}
-    return [row for row in rows if row in there] or rows
+    there = {row for row, column in entries if column in columns}
+    return [row for row in rows if row in there]
 
 _STYLE = '''<style>
 .factlab-table {overflow-x: auto; margin: 0.3em 0 1em}
