@@ -122,14 +122,16 @@ def _entries(frame: pl.DataFrame, marks: pl.DataFrame, over: pl.DataFrame, digit
 def column_groups(
     columns: Iterable[str],  # in order
 ) -> list[tuple[str, list[tuple[str, str]]]]:  # (group, [(column, its name within the group)]); the group is '' when columns come in none
-    "Columns by what stands before their last word, when that makes groups of several measures; else one group without a name."
+    """Columns by what stands before their last word, when that makes groups of several measures; else one group without a name. A column
+    alone keeps its whole name."""
     columns = list(dict.fromkeys(columns))
     groups: dict[str, list[tuple[str, str]]] = {}
     for column in columns:
         group, _, measure = column.rpartition(' ')
         groups.setdefault(group, []).append((column, measure))
     grouped = all(groups) and any(len(members) > 1 for members in groups.values())
-    return list(groups.items()) if grouped else [('', [(column, column) for column in columns])]
+    if not grouped: return [('', [(column, column) for column in columns])]
+    return [(name, members) if len(members) > 1 else ('', [(members[0][0], members[0][0])]) for name, members in groups.items()]
 
 # %% ../../nbs/14_reports/03_tables.ipynb #c15
 def _blocks(groups: list, max_columns: int) -> list[list]:
@@ -217,9 +219,10 @@ def _html(rows: list[str], blocks: list, entries: dict, title: str|None, footer:
     tables = []
     for number, block in enumerate(blocks):
         caption = f'<caption>{text(title)}</caption>' if title and number == 0 else ''
-        names = ''.join(f'<th colspan="{len(members)}" scope="colgroup">{text(name)}</th>' for name, members in block)
+        names = ''.join(f'<th colspan="{len(members)}" scope="colgroup">{text(name)}</th>' if name else '<td></td>'*len(members)
+                        for name, members in block)
         columns = [member for _, members in block for member in members]
-        groups = f'<tr><td></td>{names}</tr>' if block[0][0] else ''
+        groups = f'<tr><td></td>{names}</tr>' if any(name for name, _ in block) else ''
         heads = ''.join(f'<th scope="col">{text(measure)}</th>' for _, measure in columns)
         head = f'{groups}<tr><td></td>{heads}</tr>'
         body = ''

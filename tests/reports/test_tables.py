@@ -177,6 +177,8 @@ def test_frames_that_cannot_be_shown():
 
 def test_groups_need_several_measures():
     assert [group for group, _ in column_groups(['a Recall', 'a F1', 'b Recall', 'b F1'])] == ['a', 'b']
+    alone = 'a F1, unreadable left out'
+    assert column_groups(['a Recall', 'a F1', alone]) == [('a', [('a Recall', 'Recall'), ('a F1', 'F1')]), ('', [(alone, alone)])]
     assert (
         column_groups(['GPT-4o F1', 'Average F1'])[0][0] == ''
         and column_groups(['Count', 'Share in § 3'])[0][0] == ''
