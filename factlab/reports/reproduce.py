@@ -136,6 +136,7 @@ def spare_grammar() -> None:
 def load_ipython_extension(shell) -> None:
     "What the kernel of exhibits starts with."
     spare_grammar()
+    logging.getLogger('tornado').setLevel(logging.CRITICAL)  # as --log-level: a kernel that ends may answer on a socket just closed
 
 
 # %% ../../nbs/14_reports/06_reproduce.ipynb #c10

@@ -423,6 +423,22 @@ def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
     assert 'Traceback' not in errors and not processes_of(tmp_path/'home')
 
 
+CLOSED_SOCKET = """import zmq
+kernel = get_ipython().kernel
+published = kernel._publish_status_and_flush
+def publish(status, channel, stream):
+    if (status, channel) == ('idle', 'control'): raise zmq.ZMQError(zmq.ENOTSOCK)
+    published(status, channel, stream)
+kernel._publish_status_and_flush = publish
+"""
+
+
+def test_a_kernel_that_answers_on_a_closed_socket_as_it_ends_prints_nothing(tmp_path):
+    project = checkout(tmp_path/'project', table3=[CLOSED_SOCKET, 'write'])
+    code, _, errors = reproduce(tmp_path/'home', 'final/table3', '--out', tmp_path/'out', cwd=project)
+    assert code == 0 and 'Traceback' not in errors
+
+
 def test_a_failed_exhibit_leaves_its_earlier_result_alone(tmp_path, kernel, monkeypatch):
     monkeypatch.chdir(checkout(tmp_path/'project', table3=['write', 'if limit == 5: raise ValueError("later")'],
                                fig8=['if limit == 5: raise ValueError("sooner")', 'write']))
