@@ -72,7 +72,9 @@ def test_no_rows_and_rows_without_another_response():
 def test_nothing_but_the_development_split_is_fitted(tmp_path):
     development = load('facts-sample', split='dev')
     again, shipped = fit_eligibility(development, word_vectors, {'vectors': 'words'}), read_eligibility('words')
-    assert again == shipped
+    assert again.fitted_on == shipped.fitted_on
+    for part in ('mean', 'scale', 'weights', 'bias'):  # of sentences equally near the last bit decides, and processors round it differently
+        assert getattr(again, part) == pytest.approx(getattr(shipped, part), abs=1e-3), part
     digest = fingerprint(development.select('id', 'document', 'request', 'response', 'eligible'))
     assert {read_eligibility(name).fitted_on['digest'] for name in ('embedded', 'words')} == {digest}
     for text, fault in (('{}', 'no decision'), (json.dumps({'words': again._asdict() | {'weights': [1]}}), 'other numbers')):
