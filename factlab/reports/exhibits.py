@@ -385,10 +385,10 @@ def write_gallery(
         if found:
             head = [f'| {" | ".join(cells)} |' for cells in (_GALLERY_COLUMNS, ['---']*len(_GALLERY_COLUMNS))]
             lines += [f'## {paper}', '', *head, *[_entry(folder, *each) for each in found], '']
-        for exhibit, data, _ in found:
+        for exhibit, data, manifest in found:
             chart = f'{result_stem(folder, exhibit, data).name}.svg'
             if not (folder/paper/chart).is_file(): continue
-            title = exhibit.title + (f' · on {data}' if data else '')
+            title = _titled(exhibit, data, manifest)
             lines += [f'### {exhibit.id}: {title}', '', f'![{title}]({paper}/{chart})', '']
     path = folder/'README.md'
     write_if_changed(path, ('\n'.join(lines).rstrip() + '\n').encode())
@@ -399,6 +399,10 @@ def _listed(manifests: Mapping[str, dict]) -> dict[str, dict]:  # both by data s
     others = any(manifest.get('headline') for data, manifest in manifests.items() if data)
     return {data: manifest for data, manifest in manifests.items() if data or manifest.get('headline') or not others}
 
+def _titled(exhibit: Exhibit, data: str, manifest: Mapping) -> str:
+    "What a result shows: the exhibit's title, unless the result has one of its own, and its data."
+    return manifest.get('title', exhibit.title) + (f' · on {data}' if data else '')
+
 def _entry(folder: Path, exhibit: Exhibit, data: str, manifest: Mapping) -> str:
     "A line of the gallery."
     summary, name = summary_of(manifest), result_stem(folder, exhibit, data).name
@@ -406,6 +410,6 @@ def _entry(folder: Path, exhibit: Exhibit, data: str, manifest: Mapping) -> str:
                        if (folder/exhibit.paper/f'{name}.{kind}').is_file())
     status = manifest['status']
     if count := manifest.get('recomputed'): status += f' ({count["as_printed"]} of {count["cells"]} cells as printed)'
-    shown = [f'{exhibit.id}: {exhibit.title}' + (f' · on {data}' if data else ''), status,
+    shown = [f'{exhibit.id}: {_titled(exhibit, data, manifest)}', status,
              *(summary[name] for name in ('n', 'published', 'ours', 'baseline', 'difference')), links]
     return f'| {" | ".join(shown)} |'

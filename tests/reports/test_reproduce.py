@@ -1,6 +1,7 @@
 """Reproducing exhibits: the same bytes however they are run, and what happens when notebooks, kernels, endpoints and runners die."""
 import ast
 import csv
+import gc
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -29,8 +31,9 @@ from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
+from factlab.reports import reproduce as reproduce_module
 from factlab.reports.exhibits import Exhibit, catalog, find_exhibits, headline, make_cells, manifests_of, summary_of, write_exhibit
-from factlab.reports.reproduce import SharedKernel, fitted, notebook_of, parameters_of, remaking, run_notebook, stale_results
+from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 from factlab.studies.final.study import METHODS
 
@@ -439,6 +442,34 @@ def test_a_kernel_that_answers_on_a_closed_socket_as_it_ends_prints_nothing(tmp_
     assert code == 0 and 'Traceback' not in errors
 
 
+CYCLE = """import builtins, gc, weakref
+class Ring: pass
+ring = Ring()
+ring.itself, builtins.seen = ring, weakref.ref(ring)"""
+
+
+def test_a_kernel_forgets_what_a_notebook_held_and_keeps_modules_out_of_the_search(tmp_path, kernel, monkeypatch):
+    after = 'import builtins, gc\nassert builtins.seen() is None and "ring" not in globals() and gc.get_freeze_count() > 50_000'
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=[CYCLE, 'write'], table7=[after, 'write']))
+    outcomes = [run_notebook(EXHIBITS[f'final/{name}'], {}, kernel, out=tmp_path/'out') for name in ('table3', 'table7')]
+    assert all(outcome.done for outcome in outcomes), outcomes
+
+
+def test_what_was_kept_is_looked_through_again_when_memory_has_grown(monkeypatch):
+    "A model that another one displaced may be part of a cycle."
+    class Shell:
+        execution_count = 7
+        def run_line_magic(self, name, line): gc.collect()
+    ring = type('Ring', (), {})()
+    ring.itself, seen = ring, weakref.ref(ring)
+    gc.freeze()
+    del ring
+    for before, there in ((2**50, True), (0, False)):
+        monkeypatch.setattr(reproduce_module, '_looked_through', before)
+        forget(shell := Shell())
+        assert (seen() is not None) == there and shell.execution_count == 1
+
+
 def test_a_failed_exhibit_leaves_its_earlier_result_alone(tmp_path, kernel, monkeypatch):
     monkeypatch.chdir(checkout(tmp_path/'project', table3=['write', 'if limit == 5: raise ValueError("later")'],
                                fig8=['if limit == 5: raise ValueError("sooner")', 'write']))
@@ -754,6 +785,15 @@ def test_results_of_two_data_sets_are_two_files_and_one_table(tmp_path):
     gallery = (tmp_path/'README.md').read_text()
     assert gallery.count('| final/table8: Binary consistency | measured | 38 |') == 1
     assert gallery.count('| final/table8: Binary consistency · on final | measured | 1000 |') == 1
+
+
+def test_a_result_may_have_a_title_of_its_own(tmp_path):
+    "Where other data answer another question than the exhibit's."
+    cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'ours': .2, 'n': 38, 'status': 'measured'}])
+    for data, title in (('sample', {}), ('final', {'title': 'How often do they agree?'})):
+        write_exhibit('final/table8', cells, about={'parameters': {'data': data}, **title}, out=tmp_path)
+    gallery = (tmp_path/'README.md').read_text()
+    assert '| final/table8: Binary consistency |' in gallery and '| final/table8: How often do they agree? · on final |' in gallery
 
 
 def test_what_does_not_change_is_not_written(tmp_path):
