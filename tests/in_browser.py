@@ -53,7 +53,7 @@ def running_lab(root: Path):
         yield f'http://127.0.0.1:{port}', token
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(90)  # it ends its kernels first, one after the other
 
 
 @contextmanager

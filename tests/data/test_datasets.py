@@ -174,7 +174,7 @@ def test_a_download_that_is_killed(toy, server, tmp_path, sent):
     while not server.asked and time.monotonic() < deadline: time.sleep(0.02)
     time.sleep(0.1)
     process.send_signal(sent)
-    assert process.wait(10) != 0 and files.path('toy') is None
+    assert process.wait(60) != 0 and files.path('toy') is None
     if sent == signal.SIGINT: assert not leftovers(tmp_path/'home')
     server.mood = 'well'
     assert files.get('toy', 'a.jsonl').read_bytes() == BODY

@@ -45,7 +45,7 @@ def test_no_server_outlives_its_parent(tmp_path, how):
     started = pids(tmp_path/'env')
     assert len(started) == 2
     if how != 'end': parent.send_signal(getattr(signal, how))
-    parent.wait(20)
+    parent.wait(60)
     assert gone(started)
 
 @linux

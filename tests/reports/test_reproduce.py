@@ -534,7 +534,7 @@ def test_sigterm_ends_everything(tmp_path):
     with MisbehavingServer(lambda call: never()) as server:
         process, _ = running(tmp_path, server, 0)
         process.terminate()
-        assert process.wait(20) != 0
+        assert process.wait(60) != 0
         try: wait_until(lambda: not processes_of(tmp_path/'home'), 15, f'the end of {processes_of(tmp_path/"home")}')
         finally: end_all(tmp_path/'home')
 
@@ -543,7 +543,7 @@ def test_kill_9_of_the_runner_takes_its_kernels_along(tmp_path):
     with MisbehavingServer(lambda call: world(call) if call.number < 5 else never()) as server:
         process, options = running(tmp_path, server, 5)
         process.kill()
-        process.wait(10)
+        process.wait(60)
         calls = len(server.calls)
         try: wait_until(lambda: not processes_of(tmp_path/'home'), 15, f'the end of {processes_of(tmp_path/"home")}')
         finally: end_all(tmp_path/'home')
