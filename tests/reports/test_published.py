@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError, package_dir
 from factlab.reports import published as module
+from factlab.reports.exhibits import catalog
 from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published_values, read_published, rounding_interval
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,3 +169,12 @@ def test_a_papers_notebook_shows_the_result_that_is_committed(notebook):
         rows = pl.read_csv(committed, infer_schema=False)
         alone = rows.filter(~pl.col('column').str.contains(' contrast'))  # these are shown in a table of their own
         assert int(cells) in (rows.height, alone.height), f'{file} has other rows: run it again'
+
+
+def test_a_committed_result_has_the_title_of_its_exhibit_or_one_that_its_notebook_gives():
+    "The gallery shows the title in the manifest: one that was renamed since would stay."
+    manifests = [json.loads(path.read_text(encoding='utf-8')) for path in sorted((ROOT/'figures').glob('*/*.json'))]
+    titles = {exhibit.id: exhibit.title for exhibit in catalog()}
+    other = [manifest for manifest in manifests if manifest['title'] != titles[manifest['exhibit']]]
+    assert [manifest['exhibit'] for manifest in other] == ['facts/selfpreference']
+    for manifest in other: assert manifest['title'] in (ROOT/'nbs'/'papers'/f'{manifest["exhibit"]}.ipynb').read_text(encoding='utf-8')
