@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['PAIRS', 'NAMING', 'VAGUE', 'MIN_PRECISION', 'MAX_CONSTANT_F1', 'FINDINGS', 'LIMITS', 'SOURCES', 'known_pairs',
            'sample_pairs', 'constant_predictions', 'sample_gold', 'triples_of', 'fit_regression', 'matching_tables',
-           'choose_threshold', 'rival_scores', 'auroc', 'auroc_intervals', 'final_findings', 'sample_findings',
-           'finding_counts', 'constant_f1', 'fit_matcher', 'held_out_counts', 'measure_matcher']
+           'choose_threshold', 'explained_pairs', 'as_claims', 'claim_scores', 'rival_scores', 'auroc',
+           'auroc_intervals', 'final_findings', 'sample_findings', 'finding_counts', 'constant_f1', 'fit_matcher',
+           'held_out_counts', 'measure_matcher']
 
 # %% ../../nbs/16_training/08_matcher.ipynb #mt2
 import itertools
@@ -23,8 +24,9 @@ import polars as pl
 
 from ..core.core import Schema, write_text
 from ..data import datasets
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from ..data.datasets import load_sample
-from ..data.summaries import load_defacto
+from ..data.summaries import load_defacto, outside
 from ..localization.matching import MatchingJudge, known_matchings, matching_quality
 from factlab.localization.offline_judge import (
     CARD,
@@ -158,6 +160,42 @@ def choose_threshold(
         safe = all(_tables_f1(each, threshold) <= MAX_CONSTANT_F1 for each in constants)
         if both > best and quality['precision'] >= MIN_PRECISION and safe: best, chosen = both, float(threshold)
     return chosen
+
+# %% ../../nbs/16_training/08_matcher.ipynb #e2b7a9f4
+def explained_pairs(
+    download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
+) -> pl.DataFrame:  # PAIRS; an id is that of the article
+    "Pairs of what DeFacto's people wrote about summaries that FINAL does not have."
+    told = outside(load_defacto(download), datasets.load('final')).unique(['text', 'summary'], keep='first', maintain_order=True)
+    found, alone = [], []
+    for row in told.iter_rows(named=True):
+        instructions, base = row['instructions'] or [], {'id': f'defacto-{row["doc_id"]}', 'summary': row['summary']}
+        naming = [each for each in instructions if each.split(' ')[0] in NAMING]
+        found += [base | {'kind': 'two instructions', 'first': one, 'second': two, 'same': False}
+                  for one, two in itertools.combinations(naming, 2)]
+        if len(instructions) == len(naming) == 1 and (row['explanation'] or '').strip():
+            alone.append(base | {'kind': 'explained', 'first': naming[0], 'second': row['explanation'], 'same': True})
+    for at, one in enumerate(alone):
+        others = (two['second'] for two in alone[at + 1:] + alone[:at] if two['id'] != one['id'])
+        found += [one, *(one | {'second': other, 'same': False} for other in itertools.islice(others, 1))]
+    return PAIRS.frame(found)
+
+def as_claims(
+    pairs: pl.DataFrame,  # PAIRS
+) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS of the split train, the pairs in one order and then in the other
+    "Pairs of descriptions as a verifier learns them: is the second description entailed by the summary and the first?"
+    both = pl.concat([pairs, pairs.with_columns(first='second', second='first')]).with_row_index('row')
+    return CLAIM_EVIDENCE_PAIRS.check(both.select(
+        id=pl.format('{}-{}', 'id', 'row'), split=pl.lit('train'), claim='second', evidence=pl.format('{}\n{}', 'summary', 'first'),
+        label=pl.when('same').then(pl.lit('ENT')).otherwise(pl.lit('NEUT')), group='id', source='kind'))
+
+def claim_scores(
+    pairs: pl.DataFrame,  # PAIRS
+    verifier,  # with `probabilities`
+    store: StoreChoice = None,
+) -> np.ndarray:  # float [pairs], from 0 to 1
+    "P(ENT) of such claims, the mean of both orders."
+    return verifier.probabilities(as_claims(pairs).select('evidence', 'claim').rows(), store)[:, 0].reshape(2, -1).mean(0)
 
 # %% ../../nbs/16_training/08_matcher.ipynb #mt13
 def rival_scores(

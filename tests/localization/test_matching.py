@@ -5,6 +5,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -15,11 +16,15 @@ from factlab.localization.matching import DEFAULT_JUDGE, EncoderJudge, ModelJudg
 from factlab.localization.offline_judge import FEATURES, OfflineJudge, pair_features, pointing_words, read_matcher, residual_cosine
 from factlab.measures.noise import Rate
 from factlab.models.store import Store
+from factlab.training import matcher
 from factlab.training.matcher import (
     FINDINGS,
+    as_claims,
     auroc,
     choose_threshold,
+    claim_scores,
     constant_f1,
+    explained_pairs,
     finding_counts,
     fit_regression,
     sample_findings,
@@ -165,6 +170,48 @@ def test_regression_is_that_of_scikit_learn(store):
     theirs = LogisticRegression(C=.5).fit(scaled, same, sample_weight=len(same)/4/np.where(same, same.sum(), (~same).sum()))
     assert np.allclose(found['weights'], theirs.coef_[0], atol=1e-3)
     assert auroc(same, features[:, FEATURES.index('meaning')]) > .85
+
+
+def test_explained_pairs_are_of_other_summaries_than_finals_and_one_form_has_both_answers(monkeypatch):
+    told = pl.DataFrame([
+        (1, 'Text a.', 'Ada opened it.', 'Ada is not in the text.', ['Remove Ada.']),
+        (1, 'Text a.', 'It opened in May.', 'May is not said.', ['Replace May with June.']),
+        (2, 'Text b.', 'Nine owls flew west.', 'Owls and west are wrong.', ['Remove nine.', 'Replace west with east.', 'Rewrite it.']),
+        (3, 'Text c.', 'The bridge is red.', 'Its colour is not told.', ['Modify red.']),
+        (4, 'Text d.', 'The market is old.', 'Its age is not told.', ['Rewrite the summary.']),
+        (5, 'Text e.', 'Of FINAL.', 'Not to be seen.', ['Remove FINAL.']),
+        (6, 'Text f.', 'Nothing is wrong.', '', None)], orient='row',
+        schema=['doc_id', 'text', 'summary', 'explanation', 'instructions'])
+    monkeypatch.setattr(matcher, 'load_defacto', lambda download=True: pl.concat([told, told.head(1)]))
+    monkeypatch.setattr(matcher.datasets, 'load', lambda name: told.filter(doc_id=5))
+    pairs = explained_pairs()
+    assert pairs.filter(kind='two instructions').select('id', 'first', 'second', 'same').rows() == [
+        ('defacto-2', 'Remove nine.', 'Replace west with east.', False)]
+    assert pairs.filter(kind='explained').select('first', 'second', 'same').rows() == [
+        ('Remove Ada.', 'Ada is not in the text.', True), ('Remove Ada.', 'Its colour is not told.', False),  # not that of the same article
+        ('Replace May with June.', 'May is not said.', True), ('Replace May with June.', 'Its colour is not told.', False),
+        ('Modify red.', 'Its colour is not told.', True), ('Modify red.', 'Ada is not in the text.', False)]
+
+
+def test_real_explained_pairs_share_no_summary_with_final():
+    for name in ('final', 'defacto'): real_data(name)
+    pairs, final = explained_pairs(), matcher.datasets.load('final')
+    assert not set(pairs['summary']) & set(final['summary'])
+    counts = dict(((kind, same), n) for kind, same, n in pairs.group_by('kind', 'same').len().rows())
+    assert counts == {('two instructions', False): 421, ('explained', True): 414, ('explained', False): 414}
+
+
+def test_a_verifier_reads_a_pair_in_both_orders():
+    pairs = pl.DataFrame([('a', 'k', 'S one.', 'x', 'yy', True), ('b', 'k', 'S two.', 'zzz', 'w', False)], orient='row',
+                         schema=['id', 'kind', 'summary', 'first', 'second', 'same'])
+    claims = as_claims(pairs)
+    assert claims.select('evidence', 'claim', 'label').rows() == [('S one.\nx', 'yy', 'ENT'), ('S two.\nzzz', 'w', 'NEUT'),
+                                                                  ('S one.\nyy', 'x', 'ENT'), ('S two.\nw', 'zzz', 'NEUT')]
+    assert claims['id'].n_unique() == 4 and claims['group'].to_list() == ['a', 'b']*2
+    class Lengths:
+        def probabilities(self, asked, store=None): return np.array([[len(claim)/10, 0, 0] for _, claim in asked])
+    assert np.allclose(claim_scores(pairs, Lengths()), [.15, .2]) and np.allclose(claim_scores(pairs, Lengths()), claim_scores(
+        pairs.with_columns(first='second', second='first'), Lengths()))
 
 
 def test_threshold_is_chosen_by_balanced_accuracy_where_precision_is_kept():
