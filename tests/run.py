@@ -212,6 +212,7 @@ BENCHES: dict[str, dict] = {  # sizes at which nothing is timed well; the longes
     'mixed_context': {'limit': 1},
     'verifiers': {'verifiers': ['cosine'], 'sets': ['wice', 'sample', 'oasis-sample', 'facts-sample'], 'limit': 8, 'learned': 100,
                   'resamples': 20},
+    'decision': {'pages': 20, 'measured': {}, 'resamples': 20},
     'passages_memory': {'sizes': [500, 1000], 'word_sizes': [500, 1000]},
     'claims_memory': {'sizes': [200, 400], 'passages': 200},
     'stats': {'repeats': 1},

@@ -182,25 +182,29 @@ def decision_pairs(
 class ClaimFeatures:
     "Features of claims: one row for each sentence of a claim, and which claim it belongs to."
     def __init__(self,
-        features: np.ndarray,  # [sentences, DECISION_FEATURES]
+        features: np.ndarray,  # [sentences, names]
         owner: np.ndarray,     # int [sentences]: number of the claim from 0, ascending, each at least once
+        names: Sequence[str] = DECISION_FEATURES,  # of the columns; other ones can be tried, but are not what a verifier reads
     ):
-        self.features, self.owner, self.starts = features, owner, np.flatnonzero(np.diff(owner, prepend=-1))
+        self.features, self.owner, self.names, self.starts = features, owner, tuple(names), np.flatnonzero(np.diff(owner, prepend=-1))
         self.sizes = np.diff(np.append(self.starts, len(owner)))
 
     def __len__(self) -> int: return len(self.starts)
 
     def some(self, keep: np.ndarray) -> 'ClaimFeatures':  # Boolean [claims]
         kept = keep[self.owner]
-        return ClaimFeatures(self.features[kept], (np.cumsum(keep) - 1)[self.owner[kept]])
+        return ClaimFeatures(self.features[kept], (np.cumsum(keep) - 1)[self.owner[kept]], self.names)
+
+    def _parts(self, decision: Decision) -> np.ndarray:  # [sentences]
+        return self.features @ np.array([decision.weights[name] for name in self.names]) + decision.intercept
 
     def lowest_and_mean(self, decision: Decision) -> np.ndarray:  # [claims, 2]
         "Of the log-odds of each claim's sentences."
-        parts = decision.log_odds(self.features)
+        parts = self._parts(decision)
         return np.stack([np.minimum.reduceat(parts, self.starts), np.add.reduceat(parts, self.starts)/self.sizes], 1)
 
     def log_odds(self, decision: Decision) -> np.ndarray:  # [claims]
-        parts = np.split(decision.log_odds(self.features), self.starts[1:])
+        parts = np.split(self._parts(decision), self.starts[1:])
         return np.array([decision.of_claim(part) for part in parts])
 
 def claim_features(
@@ -259,7 +263,7 @@ def fit_decision(
     kinds, one = np.asarray(kind), features.sizes == 1
     single = features.some(one)
     slopes, intercept = rising_regression(single.features, supported[one], balancing_weights(kinds[one].tolist(), supported[one]))
-    weights = dict(zip(DECISION_FEATURES, slopes.tolist(), strict=True))
+    weights = dict(zip(features.names, slopes.tolist(), strict=True))
     found = Decision(sentences, weights, intercept, {'lowest': 1.0, 'mean': 0.0, 'intercept': 0.0})
     labels = supported[~one]
     if not labels.any() or labels.all(): return found

@@ -119,3 +119,18 @@ def test_no_measured_pair_is_fitted_on():
         measured = measured_pairs(name, first)
         assert not set(pairs['evidence']) & set(measured['evidence']) or name in ('dialfact', 'climate-fever')
         assert not set(pairs.select('claim', 'evidence').rows()) & set(measured.select('claim', 'evidence').rows())
+
+
+def test_a_further_feature_can_be_tried_beside_those_that_ship():
+    "A feature that says the truth takes the weight; without it, or in another order of the columns, nothing else is lost."
+    table, truth = drawn()
+    told = np.column_stack([4.0*truth, table])
+    names = ('told', *DECISION_FEATURES)
+    wide = ClaimFeatures(told, np.arange(400), names)
+    fitted = fit_decision(wide, truth, ['a']*400)
+    assert tuple(fitted.weights) == names and max(fitted.weights, key=fitted.weights.get) == 'told'
+    assert ((wide.log_odds(fitted) > 0) == truth).all()
+    turned = ClaimFeatures(told[:, ::-1], np.arange(400), names[::-1])
+    assert np.allclose(turned.log_odds(fitted), wide.log_odds(fitted)) and turned.some(truth).names == names[::-1]
+    plain = ClaimFeatures(table, np.arange(400))
+    assert np.allclose(plain.log_odds(fit_decision(plain, truth, ['a']*400)), fit_decision(plain, truth, ['a']*400).log_odds(table))
