@@ -160,6 +160,7 @@ def test_what_ships_is_whole_and_small(part, monkeypatch):
     except ModelError: pytest.skip(f'the {part} has not been trained yet')
     assert check_card(read_card(folder))['part'] == part
     assert list(lora_pairs(folder)) and sum(file.stat().st_size for file in folder.iterdir()) < 8e6
+    assert (folder/'README.md').read_text(encoding='utf-8') == card_text(read_card(folder)), 'people read another card than programs'
 
 
 def test_the_card_shows_every_number_that_a_metric_has():
