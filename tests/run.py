@@ -207,12 +207,12 @@ def tour() -> None:
 
 
 BENCHES: dict[str, dict] = {  # sizes at which nothing is timed well; the longest first
+    'decision': {'pages': 20, 'measured': {}, 'resamples': 20},
     'waves': {'limit': 20, 'claims': 2, 'pages': 1, 'k': 2, 'stretches': 1, 'length': 8, 'loop_batch': 2, 'retriever': 'retriever'},
     'generation': {'requests': 2, 'new_tokens': 2, 'alone': 1, 'repeats': 1},
     'mixed_context': {'limit': 1},
     'verifiers': {'verifiers': ['cosine'], 'sets': ['wice', 'sample', 'oasis-sample', 'facts-sample'], 'limit': 8, 'learned': 100,
                   'resamples': 20},
-    'decision': {'pages': 20, 'measured': {}, 'resamples': 20},
     'passages_memory': {'sizes': [500, 1000], 'word_sizes': [500, 1000]},
     'claims_memory': {'sizes': [200, 400], 'passages': 200},
     'stats': {'repeats': 1},
