@@ -17,7 +17,9 @@ from in_browser import CHROMIUM, NEEDED, chromium
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = [sys.executable, str(ROOT/'nbs'/'_site'/'build.py')]
 LOOK = """() => ({links: [...document.querySelectorAll('a[href]')].map(link => link.href),
-    unseen: [...document.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src)})"""
+    unseen: [...document.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src),
+    cut: [...document.querySelectorAll('.cell_output')].filter(output => output.querySelector('table, img, svg')
+        && output.scrollHeight > output.clientHeight + 20).map(output => output.innerText.slice(0, 80))})"""
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason=NEEDED), pytest.mark.timeout(1800)]
 
@@ -151,6 +153,7 @@ def test_a_browser_shows_a_page_and_asks_nobody(built, page, name):
     page.goto((folder/name).as_uri(), wait_until='load')
     seen = page.evaluate(LOOK)
     assert seen['links'] and not seen['unseen'] and not page.said, (seen['unseen'], page.said)
+    assert not seen['cut'], f'rows of tables or parts of charts are out of sight: {seen["cut"]}'
     assert not (fetched := [url for url in page.asked if not url.startswith((folder.as_uri(), 'data:', 'blob:'))]), fetched
 
 
