@@ -833,6 +833,8 @@ def test_stale_results_are_made_again_as_they_were_made(tmp_path):
     given = command.removeprefix('factlab reproduce final/table4 ').split()
     assert {*zip(given[::2], given[1::2], strict=True)} == {('--data', 'final'), ('--limit', '4'), ('-p', 'few=2'),
                                                             ('-p', 'retry_unparsed=False')}
+    write_exhibit('final/table4', cells, about={'parameters': made | {'models': []}, 'few': 2}, out=tmp_path)
+    assert "-p 'models=[]'" in remaking([('final/table4', data, '')], tmp_path)[0]  # no model was asked: none is to be
 
 
 def test_the_best_baseline_stands_beside_ours():
