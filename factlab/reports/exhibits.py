@@ -308,9 +308,9 @@ def _data_name(manifest: Mapping) -> str:
 
 # %% ../../nbs/14_reports/05_exhibits.ipynb #c28
 def _computed_here(entry) -> bool:
-    "Does a part of a manifest tell of a model that was run on this machine, rather than asked over a network?"
-    parts = entry.values() if isinstance(entry, Mapping) else entry if isinstance(entry, list) else ()
-    return isinstance(entry, Mapping) and 'dtype' in entry or any(_computed_here(part) for part in parts)
+    "Does a part of a manifest tell of a model that ran on this machine: not over a network, nor where another part was fitted?"
+    if not isinstance(entry, Mapping): return isinstance(entry, list) and any(map(_computed_here, entry))
+    return 'dtype' in entry or any(_computed_here(part) for name, part in entry.items() if name != 'fitted_on')
 
 def provenance(
     exhibit: Exhibit,

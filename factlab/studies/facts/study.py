@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'request_splits', 'responses', 'templates_of',
-           'all_judgements', 'offline_judge', 'gold', 'study_beside', 'development_of', 'template_scores', 'judgements',
-           'eligibilities', 'study_scores', 'study_leaderboard', 'estimate', 'judge_pairs', 'own_preference',
-           'without_errors', 'planted_order', 'counting_verdicts']
+           'all_judgements', 'offline_judge', 'judge_parts', 'gold', 'study_beside', 'development_of',
+           'template_scores', 'judgements', 'eligibilities', 'study_scores', 'study_leaderboard', 'estimate',
+           'judge_pairs', 'own_preference', 'without_errors', 'planted_order', 'counting_verdicts']
 
 # %% ../../../nbs/17_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ import polars as pl
 from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
-from ...grounding.eligibility import load_eligibility_judge
+from ...grounding.eligibility import AnsweringJudge, load_eligibility_judge
 from ...grounding.embedded_judge import SentenceJudge, VerifierJudge, fitted_answers, sentence_numbers
 from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import (
@@ -76,7 +76,7 @@ class FactsStudy(base.Study):
     MINIMUM = {**base.Study.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}
     PARAMETERS = ('split', 'limit', 'seed', 'responders', 'judges', 'templates', 'chosen', 'eligibility', 'prompts', 'truncate',
                   'max_tokens', 'judge_tokens')
-    MANIFEST = ('data', 'models', 'prompts', 'embedded', 'chosen', 'failed')
+    MANIFEST = ('data', 'models', 'prompts', 'offline', 'chosen', 'failed')
     def __post_init__(self):
         super().__post_init__()
         self.responders, self.judges, self.templates = ([each] if isinstance(each, str) else list(dict.fromkeys(each))
@@ -223,11 +223,16 @@ def offline_judge(
     if dry_run_folder() is None or not isinstance(judge, VerifierJudge): return judge
     return replace(judge, verifier=base.dry_run_verifier('tiny', judge.verifier))
 
+def judge_parts(judge: SentenceJudge|AnsweringJudge) -> dict:  # JSON-able
+    "What a manifest says of an offline judge: what it was fitted on, and what it reads with, as that runs here."
+    parts = {name: part.identity for name in ('verifier', 'encoder') if (part := getattr(judge, name, None))}
+    return {'fitted_on': judge.decision.fitted_on, **parts}
+
 def _offline(study: FactsStudy, name: str, template: str) -> pl.DataFrame:
     "Verdicts of an offline judge; in a dry run only its name."
     reader = study.once(('offline judge', name), lambda: replace(offline_judge(name, template), known={}))
     judge = replace(reader, by=DECIDED_BY[template])  # which reads each sentence once, whatever the templates and splits
-    study.used.setdefault('embedded', {})[name] = {'fitted_on': judge.decision.fitted_on}
+    study.used.setdefault('offline', {})[name] = judge_parts(judge)
     rows = responses(study)
     return judge_responses(rows.head(0) if study.dry else rows, judge, None, study.store, judge=name)
 
@@ -286,8 +291,9 @@ def eligibilities(
         parts = []
         for name in study.judges:
             if name in OFFLINE_JUDGES:
-                rows = responses(study).head(0) if study.dry else responses(study)
-                parts.append(judge_eligibility(rows, load_eligibility_judge(OFFLINE_JUDGES[name]), None, study.store, judge=name))
+                rows, judge = responses(study).head(0) if study.dry else responses(study), load_eligibility_judge(OFFLINE_JUDGES[name])
+                study.used.setdefault('offline', {})[f'{name}, eligibility'] = judge_parts(judge)
+                parts.append(judge_eligibility(rows, judge, None, study.store, judge=name))
                 continue
             prompt = study.paper_prompts()[shown] if study.prompts == 'paper' else None
             method = EligibilityJudge(shown, prompt)

@@ -28,6 +28,7 @@ from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells
 from ...reports.published import published_values
 from .study import UNDECIDED
+from ...verification.nli import Verifier
 
 # %% ../../../nbs/17_studies/03_fhsum/09_cases.ipynb #626d456b
 CAUSES = {'Judged no hallucination': NONE, 'Judged non-factual hallucination': NON_FACTUAL, 'Another answer or none': None}
@@ -122,15 +123,17 @@ def coverage(
 # %% ../../../nbs/17_studies/03_fhsum/09_cases.ipynb #ffcae834
 def case_methods(
     knowledge: pl.DataFrame,   # schema KNOWLEDGE
-    asked: bool = False,       # of a language model; False: the verifier
+    verifier: Verifier|str|None = 'tiny',  # None: a language model is asked
 ) -> dict[str, Any]:  # methods by name; the first is the judge whose errors are looked at
     "A judge without retrieval, and the two retrieval judges."
-    if asked:
+    if verifier is None:
         return {'CoT': DirectJudge('cot'), 'Concurrent Retrieval': RetrievalJudge('concurrent', knowledge),
                 'Reflection Retrieval': RetrievalJudge('reflection', knowledge)}
-    whole = verifier_judge('concurrent', KNOWLEDGE.frame(), claims=SentenceExtractor(), chunk_sentences=1000, silence=NON_FACTUAL)
-    return {'Verifier on whole sentences': whole, f'Concurrent Retrieval (verifier){UNDECIDED}': verifier_judge('concurrent', knowledge),
-            f'Reflection Retrieval (verifier){UNDECIDED}': verifier_judge('reflection', knowledge)}
+    whole = verifier_judge('concurrent', KNOWLEDGE.frame(), verifier, claims=SentenceExtractor(), chunk_sentences=1000,
+                           silence=NON_FACTUAL)
+    return {'Verifier on whole sentences': whole,
+            f'Concurrent Retrieval (verifier){UNDECIDED}': verifier_judge('concurrent', knowledge, verifier),
+            f'Reflection Retrieval (verifier){UNDECIDED}': verifier_judge('reflection', knowledge, verifier)}
 
 def predict_all(
     methods: Mapping[str, Any],

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'SETS', 'UNDECIDED', 'FITTED_ON', 'FAMILIES', 'FhsumStudy', 'load_rows', 'load_mixed',
            'load_knowledge', 'direct_predictions', 'silence_label', 'fitting_rows', 'note_development',
-           'retrieval_judge', 'traced', 'retrieval_results', 'predictions_of', 'baseline_predictions',
-           'hybrid_predictions', 'entity_predictions', 'ablation_predictions', 'model_predictions', 'all_predictions',
-           'family_predictions']
+           'retrieval_judge', 'note_parts', 'parts_of', 'traced', 'retrieval_results', 'predictions_of',
+           'baseline_predictions', 'hybrid_predictions', 'entity_predictions', 'ablation_predictions',
+           'model_predictions', 'all_predictions', 'family_predictions']
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #7f3a32c8
 from collections.abc import Mapping, Sequence
@@ -36,8 +36,10 @@ from ...mixed_context.knowledge import read_knowledge
 from ...mixed_context.labels import check_mixed
 from ...mixed_context.retrieval_judges import RetrievalJudge, silence_scores, verifier_judge
 from ...mixed_context.scores import fit_baselines, macro_f1
+from ...models.encoder import Encoder
 from ...models.interface import Model
 from .. import base
+from ...verification.nli import Verifier
 
 # %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #f4306df8
 DIRECT: dict[str, Literal['vanilla', 'icl', 'cot']] = {'Vanilla Judge': 'vanilla', 'ICL': 'icl', 'CoT': 'cot'}  # § 4.1
@@ -59,7 +61,8 @@ class FhsumStudy(base.Study):
 
     MINIMUM = {**base.Study.MINIMUM, 'top_k': 1, 'max_steps': 1}
     PARAMETERS = ('split', 'limit', 'seed', 'models', 'knowledge', 'verifier', 'top_k', 'max_steps', 'retry_unparsed')
-    MANIFEST = ('data', 'development', 'knowledge', 'silence', 'development_f1', 'models', 'prompts', 'second_asking', 'failed')
+    MANIFEST = ('data', 'development', 'knowledge', 'silence', 'development_f1', 'models', 'parts', 'prompts', 'second_asking',
+                'failed')
 
     def __post_init__(self):
         super().__post_init__()
@@ -180,6 +183,16 @@ def retrieval_judge(
         return verifier_judge(way, knowledge, study.load_verifier(study.verifier), silence=silence_label(study, way), **settings)
     return RetrievalJudge(way, knowledge, **settings)
 
+def note_parts(study: FhsumStudy, **parts: Verifier|Encoder) -> None:
+    "What reads and searches beside the models goes into the manifest, with all that changes what it says."
+    study.used['parts'] = {**study.used.get('parts', {}), **{name: part.identity for name, part in parts.items()}}
+
+def parts_of(method: object) -> dict[str, Verifier|Encoder]:  # retriever, verifier
+    "What a retrieval judge searches and reads with, as far as it asks no model for that. Nothing, for other methods."
+    if not isinstance(method, RetrievalJudge) or method.kind == 'knowledge': return {}
+    return {'retriever': method.encoder} | ({} if method.relation == 'asked' else {'verifier': method.relation})
+
+# %% ../../../nbs/17_studies/03_fhsum/07_study.ipynb #partsof2
 def traced(
     study: FhsumStudy,
     row: str,  # of the table
@@ -187,6 +200,7 @@ def traced(
     model: str|None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # MIXED_PREDICTIONS, TRACES
     "Predictions of a retrieval judge and what they rest on."
+    note_parts(study, **parts_of(judge))
     def make():
         asked = study.model(model, judge.prompts) if model else None
         found, traces = judge.trace(study.rows(), asked, study.store, seed=study.seed)
@@ -232,7 +246,9 @@ def baseline_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by na
 def hybrid_predictions(study: FhsumStudy) -> dict[str, pl.DataFrame]:  # by the table's row
     "Hybrids of a scorer of factuality and one of faithfulness (§ 4.2), two thresholds each from the first development rows."
     def make():
-        unfitted = default_hybrids(load_knowledge(study), verifier=study.load_verifier(study.verifier))
+        verifier = study.load_verifier(study.verifier)
+        note_parts(study, verifier=verifier)
+        unfitted = default_hybrids(load_knowledge(study), verifier=verifier)
         fitted = fitted_hybrids(unfitted, fitting_rows(study), study.store)
         note_development(study, {_hybrid_row(name): score for name, (_, score) in fitted.items()})
         hybrids = {name: hybrid for name, (hybrid, _) in fitted.items()}

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from factlab.core.core import UsageError
+from factlab.grounding.embedded_judge import offline_encoder
 from factlab.grounding.judges import TEMPLATES
 from factlab.grounding.scores import EVERY_JUDGE
 from factlab.models.interface import Request, Response, ScriptedModel
@@ -166,4 +167,9 @@ def test_the_quick_judge_judges_a_file_with_the_eligibility_of_the_embedded_one(
     assert told[0].equals(told[1]) and dict(told[0].iter_rows()) == {'m/right': True, 'm/wrong': False}
     eligible = [each.eligibilities().drop('judge') for each in boards]
     assert eligible[0].equals(eligible[1])
+    offline = boards[0].manifest()['offline']
+    assert list(offline) == ['quick', 'quick, eligibility'] and offline['quick'].keys() == {'fitted_on', 'verifier', 'encoder'}
+    assert offline['quick, eligibility']['encoder'] == offline_encoder().identity
+    counted = FactsStudy(responses_file=tmp_path/'own.jsonl', judges=['words'], eligibility='none', baselines=False)
+    assert counted.judgements().height == 2 and counted.manifest()['offline']['words'].keys() == {'fitted_on'}
     assert [templates_of(FactsStudy(judges=['quick'], templates=[name]), 'quick') for name in ('json', 'span')] == [['response'], ['span']]

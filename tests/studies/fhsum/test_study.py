@@ -7,7 +7,10 @@ from sklearn.metrics import f1_score
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.entity_features import read_entity_features
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
+from factlab.mixed_context.retrieval_judges import RetrievalJudge
+from factlab.models.encoder import Encoder
 from factlab.models.interface import ScriptedModel
+from factlab.studies.fhsum.cases import case_methods
 from factlab.studies.fhsum.study import (
     UNDECIDED,
     FhsumStudy,
@@ -18,6 +21,7 @@ from factlab.studies.fhsum.study import (
     family_predictions,
     fitting_rows,
     load_knowledge,
+    parts_of,
     retrieval_results,
 )
 
@@ -132,6 +136,16 @@ def test_silence_is_chosen_on_development_rows_and_told(mine):
     assert chosen in LABELS and set(found['label']) == {chosen}  # all are silent: any label is better than none
     assert undecided['label'].null_count() == undecided.height and set(undecided['status']) == {'unparsed'}
     assert f'Verifier + Concurrent Retrieval{UNDECIDED}' not in one.manifest()['development_f1']  # no headline
+    assert one.manifest()['parts'] == {'retriever': Encoder('retriever').identity, 'verifier': Mute.identity}
+
+
+def test_a_judge_that_is_asked_for_all_names_no_part_and_one_that_searches_names_its_encoder():
+    one = study(judge(answers(True, True)), limit=1, verifier='mute')
+    direct_predictions(one)
+    assert 'parts' not in one.manifest()
+    methods = case_methods(load_knowledge(one), None)
+    assert [[*parts_of(method)] for method in methods.values()] == [[], ['retriever'], ['retriever']]
+    assert parts_of(RetrievalJudge('knowledge', load_knowledge(one))) == {}
 
 
 def test_ways_of_asking_and_families_are_checked():
