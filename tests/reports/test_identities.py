@@ -1,0 +1,52 @@
+"""What committed results rest on: the weights that ship, in which precision they were run, and on what kind of processor."""
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from factlab.core.core import digest, project_dir
+from factlab.core.provenance import processor_family
+from factlab.models.adapters import TRAINED_PARTS, find_adapter, shipped
+from factlab.models.transformers_backend import TINY_SHA256
+from factlab.reports.exhibits import find_exhibits, provenance
+from factlab.verification.tiny_verifier import read_decision
+
+FOLDER = project_dir()/'figures'
+MEASURED = {path.relative_to(FOLDER).with_suffix('').as_posix(): manifest for path in sorted(FOLDER.glob('*/*.json'))
+            if path.parent.name != 'tour' and (manifest := json.loads(path.read_text(encoding='utf-8')))['status'] == 'measured'}
+NO_MODEL = {  # measured, and by whom
+    'facts/fig1': 'requests of the sample, counted', 'fhsum/construction': 'what the injection of entities makes, counted',
+    'fhsum/fig8': 'a classifier of how entities are written', 'fhsum/table1.xent': 'the same classifier'}
+
+
+def entries(part, name: str) -> Iterator:
+    "Every entry of that name, but for what a part was fitted on."
+    if isinstance(part, dict):
+        if name in part: yield part[name]
+        for key, value in part.items():
+            if key != 'fitted_on': yield from entries(value, name)
+    elif isinstance(part, list):
+        for each in part: yield from entries(each, name)
+
+
+@pytest.mark.parametrize('result', MEASURED)
+def test_a_result_that_a_model_computed_says_in_which_precision_and_on_which_processor(result):
+    manifest = MEASURED[result]
+    computed = set(entries(manifest, 'dtype')) & {'float32', 'bfloat16', 'float16'}
+    assert bool(computed) == ('processor' in manifest) == (result not in NO_MODEL), f'{computed}, {manifest.get("processor")}'
+
+
+def test_results_rest_on_the_weights_that_ship():
+    adapters, decision = {find_adapter(name).digest for name in TRAINED_PARTS}, digest(read_decision(shipped('verifier'))._asdict())
+    for result, manifest in MEASURED.items():
+        assert set(entries(manifest, 'adapter')) <= adapters, result
+        assert {each for each in entries(manifest, 'weights') if each.startswith('gguf:')} <= {f'gguf:{TINY_SHA256}'}, result
+        assert {each for each in entries(manifest, 'decision') if isinstance(each, str)} <= {decision}, result
+
+
+def test_where_a_part_was_fitted_is_not_where_a_result_was_computed():
+    exhibit, = find_exhibits(['facts/judges'])
+    fitted = {'fitted_on': {'verifier': {'verifier': 'tiny', 'dtype': 'bfloat16'}}}
+    assert 'processor' not in provenance(exhibit, {'offline': {'embedded': fitted}})
+    here = provenance(exhibit, {'offline': {'embedded': fitted | {'verifier': {'verifier': 'tiny', 'dtype': 'float32'}}}})
+    assert here['processor'] == processor_family()
