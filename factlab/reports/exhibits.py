@@ -366,7 +366,10 @@ _GALLERY_HEAD = ('# Results', '',
     '- *Ours* is what the models and data in the manifest (json) gave, with a 95 % interval. It is not meant to equal a number that '
     'another system got on other data, and the two are not a comparison.',
     '- *Best baseline* is what a trivial rival gets on the same rows, such as a constant; *over it* is the difference, paired, with its '
-    'interval. Ours says something only where that interval is above zero. On fewer than 10 examples neither is given.',
+    'interval. Ours says something only where that interval is above zero. On fewer than 10 examples no interval and no difference is '
+    'given.',
+    '- *Forced* counts answers that could not be read and were replaced by the likelier label, or that a default gave, such as what it '
+    'means that a source says nothing; *unparsed* those that could not be read or decided.',
     '- `exact`: recomputed from printed numbers by arithmetic, as printed within what their rounding allows; or counted in published data. '
     'A `finding` holds cells that come out otherwise: `factlab audit` says why.',
     '- `measured` by a model or counted in the data named; `illustrated` on an example; `simulated` by drawing; `proposed` by a program, '

@@ -174,9 +174,9 @@ def _footer(frame: pl.DataFrame, entries: dict[tuple[str, str], _Entry], marks: 
         lines.append(f'recomputed: {len(both) - differ} of {len(both)} cells as printed, within what rounding allows{others}')
     lines += _tested(marks)
     if any(entry.over for entry in entries.values()): lines.append('Δ difference to the best baseline of the column on the same examples')
-    if any(entry.unparsed for entry in entries.values()): lines.append('‡ answers that could not be parsed, by cell')
+    if any(entry.unparsed for entry in entries.values()): lines.append('‡ answers that could not be parsed or decided, by cell')
     if any(entry.forced for entry in entries.values()):
-        lines.append('† answers that could not be read and were replaced by the likelier label, by cell')
+        lines.append('† answers that could not be read and were replaced by the likelier label, or that a default gave, by cell')
     return lines + ([note] if note else [])
 
 # %% ../../nbs/14_reports/03_tables.ipynb #c21

@@ -160,7 +160,7 @@ def decision_pairs(
     seed: int = 0,
     download: bool = True,
 ) -> pl.DataFrame:  # DECISION_PAIRS
-    "What a decision is fitted on: pairs of pages that trained nothing, of six sources."
+    "What a decision is fitted on: pairs of pages that trained nothing, of seven sources."
     dev = pairs.filter(pl.col('split') == 'dev')
     articles = defacto_articles(pairs, download)
     def drawn(frame: pl.DataFrame, kind: str, source: str, most: int = max_pairs) -> pl.DataFrame:

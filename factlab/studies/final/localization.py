@@ -208,7 +208,7 @@ def localization_cells(
     models: Sequence[str],
     methods: Sequence[str] = tuple(METHODS),
     few: int|None = None,  # rows of each split for methods that ask the model for errors; all when None
-) -> pl.DataFrame:  # schema CELLS; with `few` also columns '<model> on 10 rows F1'
+) -> pl.DataFrame:  # schema CELLS; with `few` also columns '<model> on 8 rows F1'
     """Published and ours of a table of localization methods, with baselines, contrasts, and marks against each model's best one.
 
     With `few`, a model's own columns have the methods that do not ask it for errors, on all rows. All methods stand in further columns,
