@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import BY_SENTENCE, Form
+from ..verification.extraction import BY_SENTENCE, Form
 from ..core.core import Schema
 from .classifiers import claim_support
 from .methods import PREDICTIONS

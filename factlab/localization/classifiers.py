@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import window_starts
+from ..retrieval.passages import window_starts
 from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder

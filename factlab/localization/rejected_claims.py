@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
+from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..core.core import Schema
 from .classifiers import STRIDE, WINDOW, claim_probabilities, claim_support
 from .methods import PREDICTIONS
