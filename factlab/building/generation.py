@@ -17,6 +17,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,16 +25,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from ..verification.extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed
 from .rules import GENERATION_RULES, ITEM, Fault, changed_share, check_items, place_of, rules_digest, word_count
 from ..core.core import DataError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import OASIS, oasis_fault, split_by
 from ..data.datasets import fingerprint, read_frame
-from ..models.interface import DryRun, Model, Request, Response, ask, load_model
+from ..models.dry_run import DryRun, estimate_of
+from ..models.interface import Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.store import StoreChoice
 from ..retrieval.passages import window_starts
 from ..text.sentences import split_sentences
+from ..verification.extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed
 
 # %% ../../nbs/12_building/01_generation.ipynb #c4
 _FALSIFY_RULES = ('Change one claim, the one that matters most to the text, so that it becomes false. The change is subtle and the error '
@@ -493,9 +495,8 @@ def build(
     spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict)
     if not dry_run and (standing := _standing(folder, spec)): return standing
     drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride)
-    used = DryRun(model, placeholder) if dry_run else model
-    make_items(drafts, used, variant, store)
-    return Build(folder, {'spec': spec}, estimate=used.estimate()) if dry_run else save_build(folder, drafts, spec)
+    with DryRun(placeholder) if dry_run else nullcontext() as dry: make_items(drafts, model, variant, store)
+    return Build(folder, {'spec': spec}, estimate=estimate_of(dry)) if dry else save_build(folder, drafts, spec)
 
 # %% ../../nbs/12_building/01_generation.ipynb #c40
 def rebuild(

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ..verification.extraction import MAX_WORDS, distinct_claims
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
 from ..text.sentences import split_sentences
 from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS, content_overlap
+from ..verification.extraction import MAX_WORDS, distinct_claims
 
 # %% ../../nbs/12_building/00_rules.ipynb #c4
 GENERATION_RULES = {

@@ -23,8 +23,8 @@ import numpy as np
 import polars as pl
 import tenacity
 
-from ..core.core import DataError, UsageError, progress, write_text
 from .injection import DROPS
+from ..core.core import DataError, UsageError, progress, write_text
 from ..mixed_context.knowledge import KNOWLEDGE, knowledge_row, name_key
 from ..models.asking import read_response
 from ..models.encoder import Encoder

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..verification.extraction import distinct_claims
 from ..core.core import UsageError
 from .knowledge import KnowledgeIndex, Mention, known_names, mentions, parsed_texts, whole_characters
 from .labels import FACTUAL, NON_FACTUAL, NONE
@@ -27,6 +26,7 @@ from ..models.store import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.units import load_tagger
 from ..text.words import content_words
+from ..verification.extraction import distinct_claims
 from ..verification.nli import Verifier
 from ..verification.tiny_verifier import NLI_LABELS
 from ..verification.verdict_rules import CONTR, ENT, labels_of

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 
 import polars as pl
 
-from ..verification.extraction import parse_claims
 from ..core.core import Schema, UsageError
 from factlab.mixed_context.evidence import (
     RELATION_PROMPT,
@@ -50,6 +49,7 @@ from ..models.encoder import Encoder
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
 from ..models.store import StoreChoice
+from ..verification.extraction import parse_claims
 from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #85f51748

@@ -31,9 +31,8 @@ from typing import Any
 
 import polars as pl
 
-from ..core.core import RunError, Schema, UsageError, canonical_json, digest, home_dir
-from ..core.provenance import code_digest, notebook_code
-from ..models.interface import ESTIMATE
+from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, write_text
+from ..models.dry_run import ESTIMATE, DryRun, estimate_of, open_dry_run
 from factlab.reports.exhibits import (
     Exhibit,
     catalog,
@@ -156,7 +155,13 @@ def load_ipython_extension(shell) -> None:
     "What the kernel of exhibits starts with."
     spare_grammar()
     logging.getLogger('tornado').setLevel(logging.CRITICAL)  # as --log-level: a kernel that ends may answer on a socket just closed
+    if dry_run_folder():
+        DryRun().__enter__()
+        shell.events.register('post_run_cell', lambda *_: _record_counts())
 
+def _record_counts() -> None:
+    "Leave what the dry run of this process has counted so far where the command line finds it."
+    write_text(dry_run_folder()/'counted.json', canonical_json(estimate_of(open_dry_run()).to_dicts()))
 
 # %% ../../nbs/16_reports/06_reproduce.ipynb #c10
 def parameters_of(
@@ -421,14 +426,22 @@ def _logged():
 def stale_results(
     out: str|Path|None = None,  # folder of results; `figures` of the checkout when None
 ) -> list[tuple[str, str, str]]:  # exhibit, data set ('' for the sample), what is wrong
-    "Results that another code made than that at hand, and exhibits without a result. Raises `RunError` outside a checkout."
+    "Results of another plan than today's, and exhibits without a result."
     found = []
     for exhibit in catalog():
-        there, code = manifests_of(figures_dir(out), exhibit), code_digest(notebook_code(notebook_of(exhibit)))
+        there = manifests_of(figures_dir(out), exhibit)
         if not there: found.append((exhibit.id, '', 'no result'))
-        found += [(exhibit.id, data, f'made by code {manifest["code"]}, now {code}' if 'code' in manifest else 'no digest of its code')
-                  for data, manifest in there.items() if manifest.get('code') != code]
+        if exhibit.plan is None: continue
+        found += [(exhibit.id, data, wrong) for data, manifest in there.items() if (wrong := _differs(exhibit, manifest))]
     return found
+
+def _differs(exhibit: Exhibit, manifest: Mapping) -> str:
+    "What tells a result's plan from today's; '' where they are the same."
+    made = manifest.get('plan')
+    if made is None: return 'made before results named their plan'
+    try: today = exhibit.plan(**manifest['parameters']).digest
+    except (FactlabError, TypeError) as error: return f'its plan cannot be made here: {error}'
+    return '' if today == made else f'of plan {made}, now {today}'
 
 def remaking(
     stale: Iterable[tuple[str, str, str]],  # of `stale_results`
@@ -492,8 +505,9 @@ class Estimate:
 # %% ../../nbs/16_reports/06_reproduce.ipynb #c23
 def _counted(folder: Path) -> dict[tuple[str, str], dict]:
     "What a dry run has counted so far, by model and label."
-    found = [json.loads(path.read_text(encoding='utf-8')) for path in sorted((folder/'models').glob('*.json'))]
-    return {(each['model'], row['label']): row for each in found for row in each['rows']}
+    path = folder/'counted.json'
+    rows = json.loads(path.read_text(encoding='utf-8')) if path.is_file() else []
+    return {(row['model'], row['label']): row for row in rows}
 
 def _since(before: dict, after: dict, exhibit: str) -> list[dict]:  # rows of ESTIMATES
     "What was counted between two readings."

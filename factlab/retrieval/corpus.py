@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from .passages import PAGES, windows
 from ..core.core import DataError, Schema, UsageError, cache_dir, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import PASSAGES, SAMPLE_NAME, RetrievalTask, retrieval_task
 from ..data.datasets import TABLES, read_frame
@@ -29,6 +28,7 @@ from ..measures.stats import bootstrap_counts, ratio
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice
 from .index import BM25, Fused, Hits, TextSearch, check_k, kept_index, load_index
+from .passages import PAGES, windows
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c4
 class Prefixes(NamedTuple):

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from ..verification.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims
 from ..building.training_views import TrainingData, extraction_pairs
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest
 from ..data.corpora import load_factscore, load_oasis_sample
@@ -36,6 +35,7 @@ from ..models.store import StoreChoice
 from ..models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer, pick_dtype, quiet, tiny_folder
 from ..text.sentences import short_sentences
 from .loop import Learner, data_licence, recorded_settings, train
+from ..verification.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims
 
 if TYPE_CHECKING:
 
@@ -210,7 +210,7 @@ class ExtractorSettings:
 
     def recorded(self) -> dict:
         "The settings as they are hashed and written into the card."
-        return recorded_settings('extractor', self, dtype=self.used_dtype)
+        return recorded_settings(self, dtype=self.used_dtype)
 
     def rate_at(self, step: int) -> float:
         "The learning rate of a step, counted from 0: rising, then falling along half a cosine."

@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..verification.named_extractors import FORM_FILE, PASSAGE, ExtractorForm, form_text, join_claims, written_separator
 from ..building.training_views import TrainingData, extraction_pairs
 from ..core.core import DataError, UsageError, digest
 from ..models.adapters import save_adapter
@@ -22,6 +21,7 @@ from ..models.transformers_backend import ChatFormat
 from .extractor import LIMITS, OPEN_LIMITS, ExtractionExample, Tokens, data_rows, example_tokens, length_batches
 from .loop import train
 from .named_bases import BaseSettings, base_source, learner_of, merged, open_base, save_whole, trainable
+from ..verification.named_extractors import FORM_FILE, PASSAGE, ExtractorForm, form_text, join_claims, written_separator
 
 if TYPE_CHECKING:
 

@@ -166,7 +166,7 @@ class RetrieverSettings:
 
     def recorded(self) -> dict:
         "The settings as they are hashed and written into the card; prefixes where there are some."
-        found = recorded_settings('retriever', self, prefixes=list(self.used_prefixes))
+        found = recorded_settings(self, prefixes=list(self.used_prefixes))
         idle = {name for name, there in (('full', not self.full), ('prefixes', not any(self.used_prefixes)), ('rank', self.full)) if there}
         return {name: value for name, value in found.items() if name not in idle}
 

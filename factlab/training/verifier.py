@@ -251,7 +251,7 @@ class VerifierSettings:
 
     def recorded(self) -> dict:
         "The settings as they are written into the card."
-        return recorded_settings('verifier', self, dtype=self.used_dtype)
+        return recorded_settings(self, dtype=self.used_dtype)
 
     def decisive(self) -> dict:
         "The recorded settings without the number of steps: a training with more steps goes on where one with fewer ended."

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-
 from ..core.core import split_options
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed

@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .extraction import BY_SENTENCE, Form, ModelExtractor, parse_claims
 from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.interface import Deliver, Message, Option, Request, Response, read_options
 from ..models.prompts import Parsed, Prompt
@@ -34,6 +33,7 @@ from factlab.models.transformers_backend import (
     quiet,
 )
 from ..text.sentences import short_sentences, split_sentences
+from .extraction import BY_SENTENCE, Form, ModelExtractor, parse_claims
 
 # %% ../../nbs/08_verification/01_named_extractors.ipynb #128bf16f
 FORM_FILE = 'extractor.json'

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.core import DataError, ModelError, UsageError, digest, progress, split_options
 from ..models.encoder import Encoder
-from ..models.interface import BACKENDS, Model, Option, Request, ask, load_model, read_options
+from ..models.interface import BACKENDS, Model, Option, Request, ask, is_dry_run, load_model, read_options
 from ..models.prompts import Prompt
 from ..models.store import Store, StoreChoice
 from factlab.models.transformers_backend import (
@@ -87,6 +87,10 @@ def _in_shares(keys: Mapping[Pair, str], compute: Callable, store: Store|None, n
             bar.update(len(share))
     return found
 
+def _stand_ins(keys: Mapping[Pair, str]) -> dict[str, np.ndarray]:
+    "What a dry run takes for probabilities: all three are equally likely."
+    return {key: np.full(3, 1/3, np.float32) for key in keys.values()}
+
 def cached_probabilities(
     pairs: Sequence[Pair],
     name: str,
@@ -98,11 +102,12 @@ def cached_probabilities(
     pairs = check_pairs(pairs)
     keys = {pair: pair_key(identity, pair) for pair in dict.fromkeys(pairs)}
     if not keys: return np.zeros((0, 3), np.float32)
-    if store is False: found = _in_shares(keys, compute, None, name)
+    if store is False: found = _stand_ins(keys) if is_dry_run() else _in_shares(keys, compute, None, name)
     else:
         with nullcontext(store) if store is not None else Store() as store:
             found = store.get_vectors(keys.values())
-            found |= _in_shares({pair: key for pair, key in keys.items() if key not in found}, compute, store, name)
+            new = {pair: key for pair, key in keys.items() if key not in found}
+            found |= _stand_ins(new) if is_dry_run() else _in_shares(new, compute, store, name)
     return np.stack([found[keys[pair]] for pair in pairs])
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c12

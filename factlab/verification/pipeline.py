@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from .extraction import Extractor, load_extractor
 from ..core.core import DataError, Schema, UsageError, progress, replacing
 from ..data.corpora import SAMPLE_NAME
 from ..models.prompts import Parsed
@@ -26,6 +25,7 @@ from ..models.store import Store, StoreChoice
 from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..text.language import language_warning
+from .extraction import Extractor, load_extractor
 from .nli import Verifier, load_verifier
 from .tiny_verifier import NLI_LABELS
 from .verdict_rules import MISSING, NEUT, Rule, algorithm1, best_place, labels_of, read_method

@@ -13,12 +13,12 @@ import ipywidgets as widgets
 import numpy as np
 import polars as pl
 
-from ..verification.extraction import Extractor, load_extractor
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..models.prompts import Parsed
 from ..models.store import StoreChoice
 from ..retrieval.corpus import Corpus
+from ..verification.extraction import Extractor, load_extractor
 from ..verification.nli import Verifier, load_verifier
 from ..verification.pipeline import Verdicts, open_search, verify_text
 from ..verification.verdict_rules import read_method

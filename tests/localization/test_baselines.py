@@ -24,7 +24,7 @@ from factlab.localization.baselines import (
 from factlab.localization.classifiers import claim_support
 from factlab.localization.methods import PREDICTIONS
 from factlab.localization.rejected_claims import RejectedClaims, as_clause
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 from factlab.text.sentences import split_sentences
 from factlab.verification.extraction import BY_PASSAGE
 

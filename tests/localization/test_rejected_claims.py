@@ -23,7 +23,8 @@ from factlab.localization.rejected_claims import (
 )
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.exhibits import dry_run_folder
-from factlab.runs.runs import make_run, run_spec
+from factlab.runs.plan import make_run
+from factlab.runs.runs import run_spec
 from factlab.studies import base
 from factlab.studies.base import dry_run_verifier
 from factlab.studies.final.repeats import another_run

@@ -22,7 +22,7 @@ from factlab.mixed_context.retrieval_judges import (
     verifier_judge,
 )
 from factlab.models.interface import DryRun, Response, ScriptedModel
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 from factlab.verification.extraction import SentenceExtractor
 
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': None},

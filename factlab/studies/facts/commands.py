@@ -88,7 +88,7 @@ def _facts(arguments: argparse.Namespace) -> int|str:
              'baselines')
     given = {name: getattr(arguments, name) for name in names}
     given['chosen'] = _chosen(arguments.chosen)
-    study = FactsStudy(**given, responses_file=arguments.responses, dry=arguments.dry_run)
+    study = FactsStudy(**given, responses_file=arguments.responses)
     if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()

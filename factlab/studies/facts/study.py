@@ -9,7 +9,7 @@ __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'FactsStudy', 'load_requests', 'r
            'judge_pairs', 'own_preference', 'without_errors', 'planted_order', 'counting_verdicts']
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...data.files import get
 from ...grounding.eligibility import AnsweringJudge, load_eligibility_judge
-from ...grounding.embedded_judge import SentenceJudge, VerifierJudge, fitted_answers, sentence_numbers
+from ...grounding.embedded_judge import SentenceJudge, fitted_answers, sentence_numbers
 from ...grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import (
     ELIGIBILITY_PROMPTS,
@@ -44,9 +44,8 @@ from factlab.grounding.scores import (
     score_responses,
 )
 from ...measures.baselines import length_scores
-from ...models.interface import DryRun, Model
+from ...models.dry_run import DryRun, estimate_of
 from ...models.prompts import Prompt
-from ...reports.exhibits import dry_run_folder
 from .. import base
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #8ac1e9ca
@@ -69,9 +68,6 @@ class FactsStudy(base.Study):
     max_tokens: int = 1024               # of a response
     judge_tokens: int = 2048             # of a verdict of a model
     baselines: bool = True               # responders that read nothing, beside the others
-    dry: bool = False                    # count calls and tokens, ask nothing
-    stand_ins: dict[str, DryRun] = field(default_factory=dict, init=False, repr=False, compare=False)
-    examples: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)  # their answers, by label
 
     MINIMUM = {**base.Study.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}
     PARAMETERS = ('split', 'limit', 'seed', 'responders', 'judges', 'templates', 'chosen', 'eligibility', 'prompts', 'truncate',
@@ -89,13 +85,6 @@ class FactsStudy(base.Study):
             raise UsageError(f'no template is called {unknown}: there are {", ".join(TEMPLATES)}')
         if strange := [name for name in self.chosen if name not in self.judges]:
             raise UsageError(f'a template is chosen for {strange}, who do not judge: the judges are {self.judges}')
-
-    def model(self, name: str, prompts: Iterable[Prompt] = ()) -> Model:
-        "The model of that name; in a dry run one that counts instead."
-        if not self.dry: return super().model(name, prompts)
-        if name not in self.stand_ins: self.stand_ins[name] = DryRun(super().model(name), self.examples)
-        self.examples |= {'grounding/respond': 'It is in the document.'} | base.example_answers_of(prompts)
-        return self.stand_ins[name]
 
     def paper_prompts(self) -> dict[str, Prompt]:
         return self.once(('paper prompts',), lambda: read_paper_prompts(get('facts', 'evaluation_prompts.csv')))
@@ -207,7 +196,7 @@ def all_judgements(
                 if name in OFFLINE_JUDGES: parts.append(_offline(study, name, template))
                 else:
                     method = GroundingJudge(study.template(template), study.judge_tokens)
-                    model = study.model(name, method.prompts)
+                    model = study.model(name)
                     parts.append(judge_responses(responses(study), method, model, study.store, judge=name, seed=study.seed))
                     study.note_model(name, model, method.prompts)
                     study.note_failed(parts[-1]['status'])
@@ -218,10 +207,8 @@ def offline_judge(
     name: str = 'embedded',
     template: str = 'response',  # or 'span'
 ) -> SentenceJudge:
-    "As `load_grounding_judge`; in a dry run a judge whose verifier computes nothing."
-    judge = load_grounding_judge(name, template)
-    if dry_run_folder() is None or not isinstance(judge, VerifierJudge): return judge
-    return replace(judge, verifier=base.dry_run_verifier('tiny', judge.verifier))
+    "As `load_grounding_judge`."
+    return load_grounding_judge(name, template)
 
 def judge_parts(judge: SentenceJudge|AnsweringJudge) -> dict:  # JSON-able
     "What a manifest says of an offline judge: what it was fitted on, and what it reads with, as that runs here."
@@ -248,7 +235,6 @@ def gold(
 def study_beside(study: FactsStudy, **changes) -> FactsStudy:
     "The study with other settings; what its offline judges have read, and the counts of a dry run, are shared."
     other = replace(study, **changes)
-    other.stand_ins, other.examples = study.stand_ins, study.examples
     other._memo |= {key: judge for key, judge in study._memo.items() if key[0] == 'offline judge'}
     return other
 
@@ -297,7 +283,7 @@ def eligibilities(
                 continue
             prompt = study.paper_prompts()[shown] if study.prompts == 'paper' else None
             method = EligibilityJudge(shown, prompt)
-            model = study.model(name, method.prompts)
+            model = study.model(name)
             parts.append(judge_eligibility(responses(study), method, model, study.store, judge=name, seed=study.seed))
             study.note_model(name, model, method.prompts)
         return pl.concat(parts)
@@ -315,16 +301,14 @@ def study_leaderboard(study: FactsStudy, **options) -> pl.DataFrame:  # LEADERBO
     return leaderboard(judgements(study), eligibilities(study), **settings)
 
 def estimate(
-    study: FactsStudy,  # with dry=True
-) -> pl.DataFrame:  # model, and schema ESTIMATE
+    study: FactsStudy,
+) -> pl.DataFrame:  # schema ESTIMATE
     "What a run would ask: calls, tokens and cost, by model and kind of question."
-    if not study.dry: raise UsageError('an estimate is of a dry run: FactsStudy(…, dry=True)')
-    all_judgements(study), eligibilities(study)
-    if any(len(templates_of(study, name)) > 1 for name in study.judges): all_judgements(development_of(study))
-    told = [each.estimate().with_columns(model=pl.lit(name)) for name, each in study.stand_ins.items()]
-    shape = {'model': pl.String, 'label': pl.String, 'calls': pl.Int64, 'in_store': pl.Int64, 'prompt_tokens': pl.Int64,
-             'completion_tokens': pl.Int64, 'cost': pl.Float64, 'batch_cost': pl.Float64}
-    return pl.concat([pl.DataFrame(schema=shape), *(each.select(list(shape)) for each in told)])
+    study = replace(study)  # what it computes here stands for nothing
+    with DryRun() as dry:
+        all_judgements(study), eligibilities(study)
+        if any(len(templates_of(study, name)) > 1 for name in study.judges): all_judgements(development_of(study))
+    return estimate_of(dry)
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #76b8bc05
 def judge_pairs(study: FactsStudy, **options) -> pl.DataFrame:  # JUDGE_PAIRS

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...verification.extraction import SentenceExtractor
 from ...core.core import DataError
 from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, compare_with_baselines
 from ...measures.stats import proportion_interval
@@ -28,6 +27,7 @@ from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells
 from ...reports.published import published_values
 from .study import UNDECIDED
+from ...verification.extraction import SentenceExtractor
 from ...verification.nli import Verifier
 
 # %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #626d456b

@@ -74,20 +74,22 @@ class Source(NamedTuple):
 
 def _from_model(name: str, names: Sequence[str], dry: bool) -> Source:
     "Descriptions by a model; of a dry run what it would be asked."
-    from factlab.building.wikidata import DESCRIBE, describe_entities
-    from factlab.models.interface import DryRun, load_model
-    model = load_model(name)
-    counted = DryRun(model, {DESCRIBE.name: DESCRIBE.example_answer}) if dry else None
-    found = describe_entities(names, counted or model)  # the seed of the build does not matter: another build asks nothing anew
-    return Source(found.knowledge, found.failed, counted.estimate() if counted else None)
+    from contextlib import nullcontext
+
+    from factlab.building.wikidata import describe_entities
+    from factlab.models.dry_run import DryRun, estimate_of
+    from factlab.models.interface import load_model
+    with DryRun() if dry else nullcontext() as counted:
+        found = describe_entities(names, load_model(name))  # the seed of the build does not matter: another build asks nothing anew
+    return Source(found.knowledge, found.failed, estimate_of(counted) if counted else None)
 
 def _from_wikidata(names: Sequence[str], out: Path, endpoint: str|None, dry: bool) -> Source:
     "Descriptions from Wikidata; of a dry run how many names would be asked for."
     import polars as pl
 
     from factlab.building.injection import DROPS
-    from factlab.mixed_context.knowledge import KNOWLEDGE
     from factlab.building.wikidata import WIKIDATA, kept_names, look_up_wikidata
+    from factlab.mixed_context.knowledge import KNOWLEDGE
     path = out.with_name(f'{out.stem}.wikidata.jsonl')
     if not dry:
         found = look_up_wikidata(names, path, endpoint=endpoint or WIKIDATA)
@@ -139,9 +141,9 @@ def construct(
     read, and what lookups and models raise."""
     import polars as pl
 
+    from factlab.building.injection import build_mixed
     from factlab.core.core import write_text
     from factlab.data.datasets import load
-    from factlab.building.injection import build_mixed
     from factlab.mixed_context.knowledge import name_key, read_knowledge, write_knowledge
     out = Path(out).expanduser()
     if out.suffix.lower() != '.jsonl': raise UsageError(f'--out is {out}: expected a file that ends in .jsonl')

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from ...building.injection import DESCRIBED, Built, build_mixed, correct_summaries
 from ...measures.baselines import baseline_rows, chance_counts, class_counts, compare_with_baselines, crossed_thresholds, length_scores
 from ...measures.stats import Interval, share_interval
-from ...building.injection import DESCRIBED, Built, build_mixed, correct_summaries
 from ...mixed_context.knowledge import KnowledgeIndex, mentions
 from ...mixed_context.labels import FACTUAL, LABELS, NONE
 from ...models.store import StoreChoice

@@ -202,7 +202,7 @@ def traced(
     "Predictions of a retrieval judge and what they rest on."
     note_parts(study, **parts_of(judge))
     def make():
-        asked = study.model(model, judge.prompts) if model else None
+        asked = study.model(model) if model else None
         found, traces = judge.trace(study.rows(), asked, study.store, seed=study.seed)
         if asked: study.note_model(model, asked, judge.prompts)
         study.note_failed(found['status'])
@@ -276,7 +276,7 @@ def entity_predictions(
             some = fitting_rows(study)
             note_development(study, {'Entity features': macro_f1(some, found['Entity features'].predict(some, store=study.store))})
         if probabilities and 'entities' in known.columns:
-            model, row = study.model(probabilities, (PRIOR, POSTERIOR)), f"EntFA's features ({probabilities})"
+            model, row = study.model(probabilities), f"EntFA's features ({probabilities})"
             found[row], reached = fit_entity_features(known, model, study.store, features=ENTFA, kind='neighbours', seed=study.seed)
             note_development(study, {row: reached})
             study.note_model(probabilities, model, (PRIOR, POSTERIOR))

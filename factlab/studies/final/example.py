@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ...verification.extraction import EXTRACT
 from ...data.datasets import load_sample
 from ...models.interface import Request, ScriptedModel
 from ...models.prompts import format_lettered, letters
 from ...models.store import StoreChoice
+from ...verification.extraction import EXTRACT
 
 # %% ../../../nbs/19_studies/01_final/00_example.ipynb #c4
 UNREADABLE = ('s04', 's12')  # documents on which the second chain of thought cannot be read

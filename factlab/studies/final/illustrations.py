@@ -155,7 +155,7 @@ def representations(
     first = (pl.col('split') == 'test') & (pl.col('inconsistencies').list.len() == 3)
     documents = load_sample().filter(pl.col('id') == id if id else first)
     if documents.is_empty(): raise UsageError(f'the sample has no document {id!r}')
-    document, row, chosen = documents.row(0, named=True), documents.head(1), study.model(model, [ASK_QUESTIONS])
+    document, row, chosen = documents.row(0, named=True), documents.head(1), study.model(model)
     errors = document['inconsistencies']
     spans = [error['span'] for error in errors]
     pipeline = FactScore(retry_unparsed=study.retry_unparsed)

@@ -30,7 +30,7 @@ from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, compare_with_base
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio, share_interval
 from ...models.asking import RETRY_NOTE
-from ...models.interface import DryRun, Model
+from ...models.interface import Model
 from ...models.prompts import Prompt
 from ...probing.added_facts import ADDED_FACTS, added_facts, entfa_facts, final_facts, sample_facts, xsumfaith_facts
 from factlab.probing.counterfactual import (
@@ -69,9 +69,8 @@ def probed_model(
     name: str,
     *prompts: Prompt,  # that it will be asked
 ) -> Model:
-    "The study's model, noted in its manifest with the prompts. In a dry run it answers them with their examples."
-    model = study.model(name, (PTRUE, WRITE_QUESTION, PROPOSE))
-    if isinstance(model, DryRun): model.placeholders = {f'{PTRUE.name}/sampled': PTRUE.example_answer, **model.placeholders}
+    "The study's model, noted in its manifest with the prompts."
+    model = study.model(name)
     study.note_model(name, model, prompts)
     return model
 

@@ -9,13 +9,12 @@ __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel'
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from ...verification.extraction import Form, load_extractor
 from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
 from ...localization import methods as localize
@@ -30,17 +29,16 @@ from factlab.localization.baselines import (
     RandomClaims,
 )
 from ...localization.classifiers import best_f1_threshold, classify, support_scores
-from ...localization.matching import DEFAULT_JUDGE, MATCH, ModelJudge, load_judge, match_predictions
+from ...localization.matching import DEFAULT_JUDGE, ModelJudge, load_judge, match_predictions
 from ...localization.methods import PREDICTIONS, Binary, FactScore, Localizer, forced_verdicts, hinted, oracle, prompt_set, two_step
 from ...localization.rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ...measures.baselines import BASELINE_ROW
 from ...measures.metrics import matching_counts, matching_scores
 from ...models.interface import Deliver, Model, Request
 from ...models.prompts import Prompt
-from ...reports.exhibits import dry_run_folder
 from ...runs.runs import Method, Run
 from .. import base
-from ..base import dry_run_model, example_answers_of
+from ...verification.extraction import Form, load_extractor
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c6
 def load_labelled(
@@ -94,12 +92,10 @@ class Study(base.Study):
         if isinstance(self.matcher, ModelJudge):
             self.matcher = ModelJudge(super().model(self.judge), self.matcher.prompt, repeat=self.repeat)
 
-    def model(self, name: str, prompts: Iterable[Prompt] = ()) -> Model:
-        "The model of that name, sampled where the study has a temperature; in a dry run one that counts instead."
-        if not self.temperature: return super().model(name, prompts)
-        sampled = SampledModel(self.loaded.get(name) or base.load_model(name), self.temperature)
-        if dry_run_folder() is None: return sampled
-        return dry_run_model(self._sampled_name(name), {**self.example_answers(), **example_answers_of(prompts)}, sampled)
+    def model(self, name: str) -> Model:
+        "The model of that name, sampled where the study has a temperature."
+        found = super().model(name)
+        return SampledModel(found, self.temperature) if self.temperature else found
 
     def note_model(self, name: str, model: Model, prompts: Iterable[Prompt] = ()) -> None:
         super().note_model(self._sampled_name(name), model, prompts)
@@ -112,14 +108,6 @@ class Study(base.Study):
             everything = load_labelled(self.data)
             return everything.filter(pl.col('split') == split).head(self.limit or everything.height)
         return self.once(('rows', split), make)
-
-    def example_answers(self) -> Mapping[str, str]:
-        "What every prompt of the paper's methods and of the judge is answered in a dry run."
-        hints = [localize.cot_prompt(variant, hint=True) for variant in (1, 2)]
-        retries = [again.prompt for again in (localize.LIST_RETRY, localize.FACTS_RETRY, localize.DETECTION_RETRY, localize.REASONS_RETRY)]
-        styles = [*localize.ZERO_SHOT, *localize.FEW_SHOT, *localize.COT, *hints]
-        others = [localize.DECOMPOSE, localize.DETECT, localize.MERGE, localize.BINARY, MATCH]
-        return example_answers_of([*styles, *others, *retries]) | {'final/cot_judgement_prompt': MATCH.example_answer}
 
     def about(self) -> dict:
         "The splits that have rows, with their fingerprints, and the judge."
@@ -194,7 +182,6 @@ def claim_source(
 ) -> tuple[str, Form]:  # name of the model that is asked for claims, and in which form
     "Who takes summaries apart in a model's column."
     extractor = load_extractor(model if model.partition('?')[0] == 'tiny' else study.model(model))
-    study.model(extractor.model.name, [extractor.form.prompt])  # a dry run answers it with its example
     return extractor.model.name, extractor.form
 
 def rejected_claims_method(

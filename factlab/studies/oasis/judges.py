@@ -162,7 +162,6 @@ class FactualityJudge:
     max_tokens: int = 256
     version: int = 2
     schema: ClassVar[Schema] = VERDICTS
-    settings: ClassVar[dict|None] = None  # all is said by name, prompts, max_tokens and retry_unparsed
 
     def __post_init__(self):
         if self.task not in _RULES: raise UsageError(f'there is no task {self.task!r}: there are {", ".join(_RULES)}')

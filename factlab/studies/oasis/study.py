@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['PAIR_SETS', 'WITHHELD', 'WITHHELD_NOTE', 'SYSTEM_ANSWERS', 'AT_ONCE', 'PIPELINES', 'Tasks', 'oasis_tasks',
            'reference_claims', 'claims_as_texts', 'pair_tasks', 'withheld_tasks', 'load_tasks', 'Study', 'limited',
-           'load_part', 'dated', 'CountedExtractor', 'FirstPassages', 'counted_part', 'judge_answers', 'judge_run',
-           'system_answers', 'corpus_of', 'by_rank', 'with_evidence', 'ReferenceClaims', 'pipeline_answers',
-           'verifier_answers', 'extraction_texts']
+           'load_part', 'dated', 'CountedExtractor', 'FirstPassages', 'judge_answers', 'judge_run', 'system_answers',
+           'corpus_of', 'by_rank', 'with_evidence', 'ReferenceClaims', 'pipeline_answers', 'verifier_answers',
+           'extraction_texts']
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c2
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,21 +19,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...verification.extraction import Extractor, ModelExtractor, SentenceExtractor
 from ...building.training_views import without_neighbours
 from ...core.core import DataError, Schema, canonical_json
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
 from ...data.datasets import fingerprint, load
 from ...models.adapters import CARD, TRAINED_PARTS, WEIGHTS, adapter_digest, adapter_place, read_card
 from ...models.asking import RETRY_NOTE
+from ...models.interface import is_dry_run
 from ...models.prompts import Parsed
-from ...reports.exhibits import dry_run_folder
 from ...retrieval.index import Hits
 from ...runs.runs import Run
 from .. import base
-from ..base import dry_run_model, dry_run_verifier, example_answers_of
+from .judges import FactualityJudge
 from ...training.extractor import CLAIM_TEXTS, claim_texts
-from .judges import LABEL_RETRY, SETTINGS, FactualityJudge
+from ...verification.extraction import Extractor, SentenceExtractor
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c4
 class Tasks(NamedTuple):
@@ -157,12 +156,7 @@ class Study(base.Study):
         "A part of the pipeline by its name; what it is goes into the manifest. In a dry run, one that counts what it would ask."
         found = self.once((kind, name), lambda: self.loaded.get(name) or load_part(kind, name))
         self.used['parts'].setdefault(kind, {})[name] = dated(found.identity)
-        return found if dry_run_folder() is None else self.once(('counted', kind, name), lambda: counted_part(kind, found))
-
-    def example_answers(self) -> Mapping[str, str]:
-        "What the prompts of all judges are answered in a dry run."
-        settings = [FactualityJudge(task, **setting) for task in ('text', 'rag', 'claim') for setting in SETTINGS.values()]
-        return example_answers_of([LABEL_RETRY, *[judge.prompt for judge in settings]])
+        return CountedExtractor(found) if kind == 'extractor' and is_dry_run() else found
 
     def about(self) -> dict:
         "Sizes of the tasks, and the fingerprint of the texts. Raises `DataError` when there is no text."
@@ -185,8 +179,8 @@ def limited(
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c13
 def load_part(kind: Literal['extractor', 'retriever', 'verifier'], name: str):
     "An extractor, an encoder for retrieval, or a verifier."
-    from factlab.verification.extraction import load_extractor
     from factlab.retrieval.corpus import TextEncoder
+    from factlab.verification.extraction import load_extractor
     from factlab.verification.nli import load_verifier
     return {'extractor': load_extractor, 'retriever': TextEncoder, 'verifier': load_verifier}[kind](name)
 
@@ -213,8 +207,7 @@ class CountedExtractor:
     def identity(self) -> dict: return self.extractor.identity
 
     def extract(self, texts: Sequence[str], store=None) -> list[Parsed[list[str]]]:
-        if isinstance(asked := self.extractor, ModelExtractor):
-            replace(asked, model=dry_run_model(asked.model.name, model=asked.model)).extract(texts, store)
+        self.extractor.extract(texts, store)
         return SentenceExtractor().extract(texts)
 
 class FirstPassages:
@@ -225,11 +218,6 @@ class FirstPassages:
         ids = np.where(np.arange(k) < self.passages.height, np.arange(k), -1)
         found = np.tile(ids, (len(texts), 1))
         return Hits(found, np.where(found < 0, -np.inf, 0).astype(np.float32))
-
-def counted_part(kind: Literal['extractor', 'retriever', 'verifier'], part):
-    "What stands for a part in a dry run."
-    if kind == 'extractor': return CountedExtractor(part)
-    return dry_run_verifier(part.name, part) if kind == 'verifier' else part
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c16
 SYSTEM_ANSWERS = Schema('answers', {
@@ -270,7 +258,7 @@ def corpus_of(study: Study):
     "The data's passages, or those of `corpus`, encoded once. Raises `DataError` where there are none."
     from factlab.retrieval.corpus import cached_corpus, open_corpus, read_passages
     def make():
-        if dry_run_folder() is not None:
+        if is_dry_run():
             return FirstPassages(study.tasks.passages if study.corpus is None else read_passages(study.corpus))
         encoder = study.part('retriever', study.retriever)
         if study.corpus is not None: return open_corpus(study.corpus, encoder)

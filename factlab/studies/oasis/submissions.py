@@ -9,7 +9,7 @@ __all__ = ['gold_rows', 'gold_study', 'task_of', 'System', 'verdicts', 'estimate
 # %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #27b7bb79
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +19,10 @@ from ...core.core import DataError, UsageError
 from ...data.corpora import LABELLED, TEXTS
 from ...data.datasets import read_frame
 from ...error_analysis.human_evaluation import submission
-from ...models.interface import DryRun, load_model
-from .study import WITHHELD, Study, judge_answers, load_part, pipeline_answers, verifier_answers, withheld_tasks
+from ...models.dry_run import DryRun, estimate_of
+from ...models.interface import load_model
 from .judges import SETTINGS, FactualityJudge
+from .study import WITHHELD, Study, judge_answers, load_part, pipeline_answers, verifier_answers, withheld_tasks
 
 # %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #05872a25
 def gold_rows(
@@ -95,16 +96,13 @@ def estimated(
     if system.model is not None:
         judge = system.judge(study)
         if system.evidence: raise UsageError('how long the evidence will be is known only when it is found: dry-run without evidence')
-        model: Any = study.loaded.get(system.model) or load_model(system.model)
-        counted = DryRun(model, lambda request: 'Factual')
         rows = study.claims if task_of(study) == 'claim' else study.texts
-        judge.predict(rows, counted, study.store)
-        return counted.estimate()
+        with DryRun() as dry: judge.predict(rows, study.loaded.get(system.model) or load_model(system.model), study.store)
+        return estimate_of(dry)
     extractor: Any = study.loaded.get(study.extractor) or load_part('extractor', study.extractor)
-    if task_of(study) == 'claim' or not hasattr(extractor, 'model'): return DryRun(load_model('tiny')).estimate()
-    counted = DryRun(extractor.model, lambda request: 'A claim.')
-    replace(extractor, model=counted).extract(study.texts['text'].to_list(), study.store)
-    return counted.estimate()
+    with DryRun() as dry:
+        if task_of(study) != 'claim': extractor.extract(study.texts['text'].to_list(), study.store)
+    return estimate_of(dry)
 
 # %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #12d1ace6
 def checked_submission(

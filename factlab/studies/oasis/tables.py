@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...verification.extraction import distinct_claims
 from ...core.core import DataError, Schema, UsageError
 from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
 from ...measures.comparison import compare_systems
@@ -29,10 +28,11 @@ from ...reports.published import published_values
 from ...reports.significance import mark_cells
 from ...reports.tables import P_ADJUSTED
 from .baselines import READ_ONLY, TOLD, Task, baseline_cells, forced_texts, read_only
+from .judges import SETTINGS, FactualityJudge
 from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_answers
 from ...text.sentences import split_sentences
 from ...training.extractor import Extraction
-from .judges import SETTINGS, FactualityJudge
+from ...verification.extraction import distinct_claims
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c4
 RECALLS = {'true_right': (True, True), 'true': (True, None), 'false_right': (False, False), 'false': (False, None)}  # factual, predicted

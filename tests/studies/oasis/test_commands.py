@@ -8,7 +8,7 @@ import pytest
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.core.core import DataError, FactlabError, UsageError
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 from factlab.studies.oasis.commands import read_predictions
 
 WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}

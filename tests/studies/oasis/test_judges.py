@@ -11,7 +11,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.retrieval.budget import fit_evidence, token_counter
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 from factlab.studies.oasis.judges import (
     CLAIM_EXAMPLES,
     SETTINGS,
