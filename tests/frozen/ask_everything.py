@@ -7,7 +7,8 @@ paid for then must answer now: names of modules and of functions change below, t
 Since then a run is also named by its method's code and by all of its fields. So the runs in this folder can be read, and say what they lack; what is
 asked below makes runs of its own, from the answers in the store, and their predictions are byte by byte those of the old runs.
 
-`python ask_everything.py make FOLDER`: ask (a scripted model, and the embedded ones a little) and write store.sqlite, runs/, build/ and expected.json.
+`python ask_everything.py make FOLDER`: ask (a scripted model,
+                                             and the embedded ones a little) and write store.sqlite, runs/, build/ and expected.json.
 `python ask_everything.py check FOLDER`: the same from a copy of that folder, where any new call is an error, and compare.
 
 Within `ask_everything`, $FACTLAB_HOME must be the folder that holds `runs/` and `build/` (both commands see to it). Nothing in here but the imports names a module of factlab."""
@@ -336,7 +337,8 @@ def final_study(store, folder, model) -> dict:
     out |= {'verdicts': {step: verdicts(study, step, NAME) for step in ('self', 'classifier', 'oracle')},
             'scores': localization_scores(study, NAME, METHODS).drop('of'), 'counts': localization_counts(study, NAME, METHODS)}
     out |= {'consistency': consistency_counts(study, NAME), 'manifest': study.manifest([NAME])}
-    out |= {'known': {key: value for key, value in known_example(study).items() if key != 'right'}, 'pipeline': pipeline_example(study, NAME, max_summaries=2),
+    out |= {'known': {key: value for key, value in known_example(study).items() if key != 'right'},
+            'pipeline': pipeline_example(study, NAME, max_summaries=2),
             'representations': representations(study, NAME)}
     out['repeats'] = repeat_counts(study, [NAME], ['zero_shot'], runs=2)
     by_encoder = FinalStudy('sample', judge='encoder', limit=1, verifier=TINY, classifier='encoder', store=store, retry_unparsed=False)
@@ -593,7 +595,8 @@ def check(folder: Path) -> list[str]:  # differences; none when all is as it was
             for name in NOT_TOLD & run['manifest'].keys(): del run['manifest'][name]
     changed = [f'file changed or lost: {name}' for name in sorted({name for name, _ in files - after})]
     changed += [f'new file: {name}' for name in sorted({name for name, _ in after - files if name.startswith('build')})]
-    changed += [f'new predictions: {name}' for name, sha in sorted(after - files) if name.endswith('.parquet') and sha not in {old for _, old in files}]
+    changed += [f'new predictions: {name}' for name,
+                sha in sorted(after - files) if name.endswith('.parquet') and sha not in {old for _, old in files}]
     return [f'store, {line}' for line in differences(held, now)] + changed + differences(expected, json.loads(json.dumps(found)))
 
 if __name__ == '__main__':

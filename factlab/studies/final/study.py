@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel', 'Study', 'method_run', 'select_variant',
-           'verdicts', 'claim_source', 'rejected_claims_method', 'TableRow', 'baselines_beside', 'table_row',
+           'verdicts', 'claim_source', 'rejected_claims_method', 'TableRow', 'row_of', 'baselines_beside', 'table_row',
            'predictions', 'forced_count', 'asked_prompts', 'matches']
 
 # %% ../../../nbs/17_studies/01_final/01_study.ipynb #c2
@@ -226,7 +226,7 @@ def _claim_threshold(study: Study, method: RejectedClaims, source: str) -> tuple
 @dataclass(frozen=True)
 class TableRow:
     "A row of FINAL's tables of localization methods."
-    title: str                    # as the table names it
+    title: str                    # as the table names it, baselines after BASELINE_ROW
     method: Method|Callable[[Study, str], tuple[Method, str]]  # made for a model's column: with the name of the model that it asks
     first_step: str|None = None   # 'self', 'classifier' or 'oracle': other summaries than it flags have no errors
     hint: bool = False            # asked only about flagged summaries, and told that they are inconsistent
@@ -252,7 +252,7 @@ def _random_claims(study: Study, model: str) -> tuple[Method, str]:
     return RandomClaims(rejected), source
 
 def _baseline(title: str, method: Method|Callable[[Study, str], tuple[Method, str]]) -> TableRow:
-    return TableRow(f'{BASELINE_ROW}{title}', method, asks_for_errors=False, baseline=True)
+    return TableRow(title, method, asks_for_errors=False, baseline=True)
 
 TABLE_ROWS = {
     'zero_shot': TableRow('Zero-Shot', _selected('zero_shot')),
@@ -278,6 +278,13 @@ TABLE_ROWS = {
 # %% ../../../nbs/17_studies/01_final/01_study.ipynb #rows-lookup
 METHODS = {key: row.title for key, row in TABLE_ROWS.items() if not row.baseline}
 BASELINES = {key: row.title for key, row in TABLE_ROWS.items() if row.baseline}
+
+def row_of(
+    title: str,  # of a method or baseline
+) -> dict[str, str]:  # row, method, status: columns of CELLS
+    "Where a table has a method's numbers."
+    known = title in BASELINES.values()
+    return {'row': BASELINE_ROW*known + title, 'method': title, 'status': 'baseline' if known else 'measured'}
 
 def baselines_beside(
     methods: str|Iterable[str],  # keys of METHODS
