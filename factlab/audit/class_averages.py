@@ -41,7 +41,7 @@ def _sizes_of(paper: str, cells: PublishedCells, benchmark: str, accuracies: Seq
 
 # %% ../../nbs/17_audit/04_class_averages.ipynb #c7
 FOOTING = Schema('one footing', {
-    'paper': pl.String, 'exhibit': pl.String, 'row': pl.String, 'benchmark': pl.String,
+    'paper': pl.String, 'exhibit': pl.String, 'row': pl.String, 'benchmark': pl.String, 'model': pl.String, 'method': pl.String,
     'classes': pl.Int64,  # averaged over in print; null where none fits
     'in the data': pl.Int64,
     'precision over': pl.List(pl.Int64),  # numbers of classes that the printed precision allows; null where the class sizes are not known
@@ -50,15 +50,17 @@ FOOTING = Schema('one footing', {
 })
 
 def _footing_row(paper: str, cells: PublishedCells, check: Check, classes: int|None) -> dict:
-    (exhibit, row, column), actual = check.target, len(check.basis)
-    benchmark = column.removesuffix(' Recall')
+    (exhibit, row, _), actual = check.target, len(check.basis)
+    words = cells.words[check.target]
+    benchmark = words['data'] or ''
     precision, f1 = ((exhibit, row, f'{benchmark} {measure}') for measure in ('Precision', 'F1'))
     printed = float(cells.value(f1)) if f1 in cells.printed and cells.shows(f1) else None
     over: set[int] = set()
     if precision in cells.printed and cells.shows(precision):
         bounds = [cells.bounds(a) for a in check.basis]
         for sizes in _sizes_of(paper, cells, benchmark, check.basis): over |= set(precision_classes(bounds, sizes, cells.bounds(precision)))
-    return {'paper': paper, 'exhibit': exhibit, 'row': row, 'benchmark': benchmark, 'classes': classes, 'in the data': actual,
+    return {'paper': paper, 'exhibit': exhibit, 'row': row, 'benchmark': benchmark, 'model': words['model'], 'method': words['method'],
+            'classes': classes, 'in the data': actual,
             'precision over': sorted(over) or None,
             'printed recall': float(cells.value(check.target)), 'recall': float(sum(map(cells.value, check.basis))/actual),
             'printed F1': printed, 'F1': printed*classes/actual if classes and printed is not None else None}

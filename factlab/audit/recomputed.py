@@ -20,13 +20,13 @@ from ..reports.published import PUBLISHED, Bounds, published_values
 def compared(
     printed: Bounds|None,  # all values that are printed so; None: nothing is printed
     allowed: Bounds,       # all values that the other cells allow
-    ours: Fraction|float|None = None,  # what the other cells give as they are printed; the middle of `allowed` when None
-) -> dict:  # ours, low, high, status
+    given: Fraction|float|None = None,  # what the other cells give as they are printed; the middle of `allowed` when None
+) -> dict:  # recomputed, low, high, status
     "What the other cells give, the interval that their rounding leaves, and whether what is printed meets that interval."
     ends = (None, None) if allowed[0] == allowed[1] else (float(allowed[0]), float(allowed[1]))
-    middle = (allowed[0] + allowed[1])/2 if ours is None else ours
+    middle = (allowed[0] + allowed[1])/2 if given is None else given
     agree = printed is None or bounds_meet(printed, allowed)
-    return {'ours': float(middle), 'low': ends[0], 'high': ends[1], 'status': 'exact' if agree else 'finding'}
+    return {'recomputed': float(middle), 'low': ends[0], 'high': ends[1], 'status': 'exact' if agree else 'finding'}
 
 # %% ../../nbs/17_audit/06_recomputed.ipynb #c8
 DETERMINING_KINDS = ('F1 from precision and recall', 'average over columns', 'macro-F1 from class F1', MACRO_RECALL, 'share from counts',
@@ -42,7 +42,7 @@ def paper_cells(
     paper = exhibit.partition('/')[0]
     return PublishedCells(published_values(paper=paper) if frame is None else PUBLISHED.check(frame).filter(pl.col('paper') == paper))
 
-def recompute_cell(check: Check, source: PublishedCells) -> dict:  # ours, low, high, status; empty for a test that is passed
+def recompute_cell(check: Check, source: PublishedCells) -> dict:  # recomputed, low, high, status; empty for a test that is passed
     "What a check's other cells give for its own, from their printed digits and from all values that are printed so."
     _, reading, allowed = judge(check, source)
     printed = source.half_width(check.target) if check.half_width else source.bounds(check.target)
@@ -57,11 +57,11 @@ def recomputed_cells(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CELLS, all published cells of the exhibit
     "The paper's cells, and beside those that other cells determine what these give."
-    source, ours = paper_cells(exhibit, frame), {}
+    source, found = paper_cells(exhibit, frame), {}
     for check in paper_checks(exhibit.partition('/')[0], source):
         if check.target[0] != exhibit or check.half_width or check.kind not in (*DETERMINING_KINDS, *also): continue
         if not source.shows(check.target, *check.basis): continue
-        cell, known = recompute_cell(check, source), ours.get(check.target[1:], {})
-        if cell and (not known or cell['status'] == 'finding' != known['status']): ours[check.target[1:]] = cell
+        cell, known = recompute_cell(check, source), found.get(check.target[1:], {})
+        if cell and (not known or cell['status'] == 'finding' != known['status']): found[check.target[1:]] = cell
     shown = published_cells(exhibit, source.frame).to_dicts()
-    return make_cells(exhibit, [cell | ours.get((cell['row'], cell['column']), {}) for cell in shown])
+    return make_cells(exhibit, [cell | found.get((cell['row'], cell['column']), {}) for cell in shown])

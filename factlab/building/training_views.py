@@ -261,7 +261,7 @@ def token_counts(texts: pl.Series) -> np.ndarray:
 
 def resource_sizes(
     data: pl.DataFrame,  # schema OASIS
-) -> list[dict]:  # row, column, ours, n; low and high (95 %, Student's t) of means
+) -> list[dict]:  # row, column, measured, n; low and high (95 %, Student's t) of means
     "The lines of Table 2: counts and means."
     claims = data['claims'].explode().drop_nulls()
     counts = {('Claim Extraction', 'Pages'): data['page'].n_unique(), ('Claim Extraction', 'Passages'): data.height,
@@ -275,9 +275,9 @@ def resource_sizes(
              ('Claim Falsification', 'Avg. Tokens per Unfactual Claim'): token_counts(data['falsified']),
              ('Factual Text Generation', 'Avg. Tokens per Factual Text'): token_counts(data['factual']),
              ('Unfactual Text Generation', 'Avg. Tokens per Unfactual Text'): token_counts(data['unfactual'])}
-    cells = [{'row': row, 'column': column, 'ours': float(count), 'n': data.height} for (row, column), count in counts.items()]
+    cells = [{'row': row, 'column': column, 'measured': float(count), 'n': data.height} for (row, column), count in counts.items()]
     intervals = {place: mean_interval(values) for place, values in means.items()}
-    return cells + [{'row': row, 'column': column, 'ours': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n}
+    return cells + [{'row': row, 'column': column, 'measured': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n}
                     for (row, column), found in intervals.items()]
 
 # %% ../../nbs/12_building/02_training_views.ipynb #c23
@@ -286,10 +286,10 @@ MADE_BY_A_BUILD = ('passage', 'answer', 'json')
 def rule_cells(
     shares: pl.DataFrame,  # of `rule_shares`
     column: str,  # names the data
-) -> list[dict]:  # row, column, ours, low, high, n
+) -> list[dict]:  # row, column, measured, low, high, n
     "One cell for each rule: the share of items that keep it."
     intervals = [(rule, proportion_interval(kept, n)) for rule, kept, n, _ in shares.iter_rows() if n]
-    return [{'row': rule, 'column': column, 'ours': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n} for rule,
+    return [{'row': rule, 'column': column, 'measured': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n} for rule,
             found in intervals]
 
 def built_shares(

@@ -300,7 +300,7 @@ def evaluation_cells(
     judged: pl.DataFrame,  # schema HUMAN_MARKS
     seed: int = 0,
     readers: str = '',  # who filled in the forms, when they are not people
-) -> tuple[list[dict], list[str]]:  # cells (row, column, ours, low, high, n, status), and notes on what has no value
+) -> tuple[list[dict], list[str]]:  # cells (row, column, measured, low, high, n, status), and notes on what has no value
     "Accuracy (%) and Fleiss' κ of each question (Table 3); how many instances were read, and how many of them by everybody."
     cells, notes, found = [], [], majority_marks(judged)
     for question, row in QUESTION_ROWS.items():
@@ -313,7 +313,8 @@ def evaluation_cells(
         else: notes.append(f'{row}: κ has no value ({_why_no_kappa(marks, shared)})')
         everybody = pl.col('annotator').n_unique().over('instance') == marks['annotator'].n_unique()
         for column, read in (('Instances', marks), ('Shared by all', marks.filter(everybody))):
-            cells.append({'row': row, 'column': column, 'ours': float(read['instance'].n_unique()), 'n': read.height, 'status': 'measured'})
+            cells.append({'row': row, 'column': column, 'kind': 'count', 'measured': float(read['instance'].n_unique()), 'n': read.height,
+                          'status': 'measured'})
         undecided = found.filter(pl.col('question') == question, pl.col('verdict').is_null() | (pl.col('verdict') == 'd')).height
         if undecided: notes.append(f'{row}: {undecided} undecided or left out, and not among the n')
     if readers: cells = [cell | {'row': f'{cell["row"]}, as read by {readers}', 'status': 'illustrated'} for cell in cells]
@@ -322,7 +323,7 @@ def evaluation_cells(
 # %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c36
 def _cell(row: str, column: str, interval: Interval, times: float = 1) -> dict:
     scaled = lambda value: None if value is None else times*value
-    return {'row': row, 'column': column, 'ours': scaled(interval.estimate), 'low': scaled(interval.low), 'high': scaled(interval.high),
+    return {'row': row, 'column': column, 'measured': scaled(interval.estimate), 'low': scaled(interval.low), 'high': scaled(interval.high),
             'n': interval.n, 'status': 'measured'}
 
 def _why_no_kappa(marks: pl.DataFrame, shared: pl.DataFrame) -> str:

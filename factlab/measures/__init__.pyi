@@ -4,7 +4,7 @@ from .agreement import fleiss_kappa as fleiss_kappa
 from .agreement import krippendorff_alpha as krippendorff_alpha
 from .agreement import raw_agreement as raw_agreement
 from .baselines import BASELINE_ROW as BASELINE_ROW
-from .baselines import OVER_BASELINE as OVER_BASELINE
+from .baselines import BEST_BASELINE as BEST_BASELINE
 from .baselines import baseline_rows as baseline_rows
 from .baselines import chance_counts as chance_counts
 from .baselines import class_counts as class_counts

@@ -22,9 +22,8 @@ import polars as pl
 
 from ..core.core import DataError, RunError, UsageError, canonical_json, project_dir, write_if_changed, write_text
 from ..core.papers import contributed
-from ..measures.baselines import OVER_BASELINE
 from .published import published_values
-from .tables import CELLS
+from .tables import BEST_BASELINE, CELLS, KINDS, PLACE, found_number
 
 if TYPE_CHECKING:
     import altair as alt
@@ -38,11 +37,12 @@ class Exhibit:
     id: str                     # 'final/table4'
     title: str
     status: str                 # 'exact', 'measured' or 'illustrated': what its own cells are
-    headline: tuple[str, str]   # row or its beginning, column or its end
-    counterpart: tuple[str, str]|None = None  # the printed cell that is set beside it where the paper prints none for its row and column
+    headline: Mapping = field(hash=False)  # columns of CELLS and their values: {'row': 'CoT', 'metric': 'F1'}; the first such cell
+    # row and column of the printed cell that is set beside it where the paper prints none for its own
+    counterpart: tuple[str, str]|None = None
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
-    wider: tuple[str, str]|None = None  # stands for the whole instead where it has more examples than `headline`
+    wider: Mapping|None = field(default=None, hash=False)  # stands for the whole instead where it has more examples than `headline`
     plan: Callable|None = field(default=None, hash=False)  # gives the `Plan` of its numbers for the notebook's parameters
     # parameters that make it a short one of the tour (`make reproduce`), {} for the defaults; None: left out, unless its status is 'exact'
     tour: Mapping|None = field(default=None, hash=False)
@@ -87,22 +87,24 @@ def make_cells(
     exhibit: str,
     rows: Iterable[Mapping],  # dictionaries with `row`, `column` and whatever is known of the others
 ) -> pl.DataFrame:  # schema CELLS
-    "Cells from dictionaries; what is not given is null. Raises `DataError` for a key that no cell has."
+    """Cells from dictionaries. What is not given is null, but for the kind, which is 'value', and the metric, which is the column's name.
+    Raises `DataError` for a key that no cell has, or a kind that is none of KINDS."""
     rows = [{'exhibit': exhibit} | dict(row) for row in rows]
     strange = {key for row in rows for key in row} - set(CELLS.columns)
     if strange: raise DataError(f'cells have no {sorted(strange)}: they have {list(CELLS.columns)}')
-    return CELLS.frame([dict.fromkeys(CELLS.columns) | row for row in rows])
+    if kinds := {row['kind'] for row in rows if row.get('kind')} - set(KINDS):
+        raise DataError(f'cells have no kind {sorted(kinds)[0]!r}: choose one of {", ".join(KINDS)}')
+    return CELLS.frame([dict.fromkeys(CELLS.columns) | {'kind': 'value', 'metric': row['column']} | row for row in rows])
 
 def published_cells(
     exhibit: str,
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # schema CELLS
-    "The paper's own cells of an exhibit, with nothing of ours beside them yet."
+    "The paper's own cells of an exhibit, with nothing beside them yet."
     values = published_values(exhibit) if frame is None else frame.filter(pl.col('exhibit') == exhibit)
-    return CELLS.check(values.filter(pl.col('value').is_not_null()).select(
-        'exhibit', 'row', 'column', published='value', ours=pl.lit(None, pl.Float64), n=pl.lit(None, pl.Int64),
-        low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64), status=pl.lit('published'), unparsed=pl.lit(None, pl.Int64),
-        forced=pl.lit(None, pl.Int64)), exhibit)
+    printed = values.filter(pl.col('value').is_not_null()).with_columns(published='value', status=pl.lit('published'))
+    nothing = [pl.lit(None, kind).alias(name) for name, kind in CELLS.columns.items() if name not in printed.columns]
+    return CELLS.check(printed.with_columns(nothing).select(*CELLS.columns), exhibit)
 
 # %% ../../nbs/16_reports/05_exhibits.ipynb #c13
 def dry_run_folder() -> Path|None:
@@ -159,7 +161,7 @@ def manifests_of(
 # %% ../../nbs/16_reports/05_exhibits.ipynb #c16
 @dataclass(frozen=True)
 class Result:
-    "A written result. In a notebook it shows its table, published beside ours."
+    "A written result. In a notebook it shows its table."
     exhibit: Exhibit
     cells: pl.DataFrame
     files: tuple[Path, ...]
@@ -179,19 +181,21 @@ class Result:
         "The cells, and below them what was measured or counted on other data, in rows that name these data."
         own, folder = data_of(self.manifest), self.files[0].parent.parent if self.files else None
         others = [data for data in manifests_of(folder, self.exhibit) if data != own] if folder else []
-        parts, keys = [self.cells], ['row', 'column', 'ours']
+        parts, keys = [self.cells], [*PLACE, 'kind', 'against', 'recomputed', 'measured']
         again = self.cells.filter(pl.col('n').is_null(), pl.col('status').is_in(['exact', 'finding']))  # of print alone, so on any data
-        again = again.select('row', 'column', 'status', 'n')
+        again = again.select(*PLACE, 'status', 'n')
         for data in others:
             stem = result_stem(folder, self.exhibit, data)
             cells = pl.read_csv(stem.with_name(f'{stem.name}.csv'), schema=dict(CELLS.columns))
-            ours = cells.filter(pl.col('ours').is_not_null()).join(self.cells.select(keys), on=keys, how='anti', maintain_order='left')
-            parts.append(ours.join(again, on=again.columns, how='anti', nulls_equal=True, maintain_order='left')
-                         .with_columns(pl.col('row') + f' · on {data or "sample"}'))
+            found = cells.filter(found_number().is_not_null())
+            for known in (self.cells.select(keys), again):
+                found = found.join(known, on=known.columns, how='anti', nulls_equal=True, maintain_order='left')
+            name = data or 'sample'
+            parts.append(found.with_columns(pl.col('row') + f' · on {name}', data=pl.coalesce('data', pl.lit(name))))
         return pl.concat(parts)
 
     def table(self) -> 'TableView':
-        "Published beside ours, as `tables.show_table` shows it."
+        "As `tables.show_table` shows it."
         from factlab.reports.tables import show_table
         return show_table(self.with_other_data(), digits=self.exhibit.digits, note=self.note)
     def _repr_html_(self) -> str: return self.table()._repr_html_()
@@ -201,93 +205,105 @@ class Result:
 # %% ../../nbs/16_reports/05_exhibits.ipynb #c19
 def _status(exhibit: Exhibit, cells: pl.DataFrame) -> str:
     "The exhibit's status as it came out: a finding where an exact cell disagrees, measured where the paper's own data was not at hand."
-    ours = cells.filter(pl.col('ours').is_not_null())['status'].unique().to_list()
-    if 'finding' in ours and exhibit.status == 'exact': return 'finding'
-    return exhibit.status if exhibit.status in ours or exhibit.status == 'illustrated' else (sorted(ours) or [exhibit.status])[0]
+    there = cells.filter(found_number().is_not_null())['status'].unique().to_list()
+    if 'finding' in there and exhibit.status == 'exact': return 'finding'
+    return exhibit.status if exhibit.status in there or exhibit.status == 'illustrated' else (sorted(there) or [exhibit.status])[0]
 
 def recomputed(exhibit: Exhibit, cells: pl.DataFrame) -> dict:
     "For an exact exhibit: how many printed cells were recomputed, how many of them as printed, and which others."
-    both = cells.filter(pl.col('status').is_in(['exact', 'finding']) & pl.col('published').is_not_null() & pl.col('ours').is_not_null())
+    both = cells.filter(pl.col('published').is_not_null() & pl.col('recomputed').is_not_null())
     if exhibit.status != 'exact' or both.is_empty(): return {}
-    findings = [' · '.join(cell) for cell in both.filter(pl.col('status') == 'finding').select('row', 'column').iter_rows()]
+    findings = [' · '.join(place) for place in both.filter(status='finding').select(PLACE).iter_rows()]
     return {'recomputed': {'cells': len(both), 'as_printed': len(both) - len(findings), 'findings': findings}}
 
 # %% ../../nbs/16_reports/05_exhibits.ipynb #c22
-_SHOWN = ('row', 'column', 'published', 'ours', 'n', 'low', 'high', 'unparsed', 'forced')
+_SHOWN = (*PLACE, 'published', 'recomputed', 'measured', 'n', 'low', 'high', 'unparsed', 'forced')
 
 def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
-    """The first cell of ours whose row and column fit. Of an exact exhibit it is a recomputed one, a finding before all, with what was
-    `measured` under the same name; `counterpart` says whose number the published one is, where it is not of this very row and column;
-    `baseline` is the best baseline of the same column, and `over_baseline` the difference to it."""
-    fitting = _fitting(cells, *exhibit.headline)
+    """The first cell that `exhibit.headline` describes. Of an exact exhibit it is a recomputed one, a finding before all, and `also` is
+    what was measured under the same description; `counterpart` says whose number the published one is, where it is not of this very row
+    and column; `baseline` is the best baseline of the same column, and `over_baseline` the difference to it."""
+    fitting = _fitting(cells, exhibit.headline)
     if exhibit.wider:
-        more = _fitting(cells, *exhibit.wider).sort('n', descending=True, nulls_last=True, maintain_order=True)
+        more = _fitting(cells, exhibit.wider).sort('n', descending=True, nulls_last=True, maintain_order=True)
         sizes = [max(frame['n'].drop_nulls().to_list(), default=0) for frame in (more, fitting)]
         if sizes[0] > sizes[1]: fitting = more
-    kinds = [fitting.filter(pl.col('status').is_in(['finding', 'exact']) == exact) for exact in (True, False)]
+    kinds = [fitting.filter(pl.col(name).is_not_null()) for name in ('recomputed', 'measured')]
     if exhibit.status != 'exact': kinds.reverse()
-    found = [{name: kind.row(0, named=True)[name] for name in _SHOWN} for kind in kinds if kind.height]
+    found = [kind.row(0, named=True) for kind in kinds if kind.height]
     if not found: return None
-    cell, *others = found
+    cell, *others = [{name: each[name] for name in _SHOWN} for each in found]
     if cell['published'] is None and exhibit.counterpart:
-        where = dict(zip(('row', 'column'), exhibit.counterpart, strict=True))
+        where = dict(zip(PLACE, exhibit.counterpart, strict=True))
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
-    return cell | _best_baseline(cells, cell) | ({'measured': others[0]} if others and exhibit.status == 'exact' else {})
+    return cell | _best_baseline(cells, found[0]) | ({'also': others[0]} if others and exhibit.status == 'exact' else {})
 
-def _fitting(cells: pl.DataFrame, row: str, column: str) -> pl.DataFrame:
-    "Cells of ours whose row begins and whose column ends so; the row of that very name first."
-    named = pl.col('row').str.starts_with(row) & pl.col('column').str.ends_with(column)
-    found = cells.filter(pl.col('ours').is_not_null() & (pl.col('status') != 'baseline') & named)
-    return found.sort(pl.col('row') != row, pl.col('status') == 'exact', maintain_order=True)
+def _fitting(cells: pl.DataFrame, where: Mapping) -> pl.DataFrame:
+    "Cells that are recomputed or measured, no baselines, with these values in these columns; no comparisons unless a kind is named."
+    kinds = [] if 'kind' in where else [pl.col('kind').is_in(['value', 'count'])]
+    found = cells.filter(found_number().is_not_null(), pl.col('status') != 'baseline', *kinds, **where)
+    return found.sort(pl.col('status') == 'exact', maintain_order=True)
 
 def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
-    """The best baseline of a cell's column, and the difference to it with its interval, as far as they are there. Where a column holds
-    several measures, the baseline is that which the difference was taken from. Of p-values none is the best."""
-    if re.match(r'p\b', cell['column']): return {}
-    rivals = cells.filter(pl.col('ours').is_not_null(), status='baseline', column=cell['column']).sort('ours', descending=True)
-    over = cells.filter(pl.col('ours').is_not_null(), row=cell['row'], column=cell['column'] + OVER_BASELINE)
-    if over.height: rivals = rivals.sort((pl.col('ours') - (cell['ours'] - over['ours'][0])).abs().round(9), maintain_order=True)
-    if rivals.is_empty():  # one of the same row: 'tiny Share when overlooking at random'
-        rivals = cells.filter(pl.col('ours').is_not_null() & pl.col('column').str.starts_with(f'{cell["column"]} when '), status='baseline',
-                              row=cell['row']).with_columns(row=pl.col('column').str.strip_prefix(f'{cell["column"]} '))
-    parts = {'baseline': (rivals, ['row', 'ours']), 'over_baseline': (over, ['ours', 'low', 'high', 'n'])}
+    """The best baseline of a cell's column, or else of its row, and the difference to it with its interval, as far as they are there.
+    Of p-values none is the best."""
+    if cell['kind'] == 'p': return {}
+    same = pl.col('metric').eq_missing(cell['metric']) & pl.col('kind').is_in(['value', 'count'])
+    known = cells.filter(same & pl.col('measured').is_not_null(), status='baseline')
+    rivals = known.filter(column=cell['column']).sort('measured', descending=True, maintain_order=True)
+    if rivals.is_empty(): rivals = known.filter(row=cell['row']).with_columns(row='method')
+    over = cells.filter(pl.col('measured').is_not_null(), row=cell['row'], column=cell['column'], kind='difference', against=BEST_BASELINE)
+    parts = {'baseline': (rivals, ['row', 'measured']), 'over_baseline': (over, ['measured', 'low', 'high', 'n'])}
     return {name: frame.select(columns).row(0, named=True) for name, (frame, columns) in parts.items() if frame.height}
 
 def _unlike(cell: Mapping, other: Mapping) -> str:
     "What names a cell beside another one: its row and column, as far as they are not the other's."
-    return ' '.join(cell[part] for part in ('row', 'column') if cell[part] != other[part])
+    return ' '.join(cell[part] for part in PLACE if cell[part] != other[part])
 
 # %% ../../nbs/16_reports/05_exhibits.ipynb #c25
 FEW = 10  # examples: below it the intervals of a headline say nothing
 
 def summary_of(
     manifest: Mapping,  # of a result
-) -> dict[str, str]:  # n, published, ours, baseline, difference: as text
+) -> dict[str, str]:  # n, printed, recomputed, measured, baseline, difference: as text
     """The headline of a result as short texts, for the gallery and the closing table. Intervals and differences on fewer than
     `FEW` examples are left out, with a word: what they resample is too little. So is a difference without an interval."""
     cell = manifest.get('headline') or {}
-    best, over, also = (cell.get(name) or {} for name in ('baseline', 'over_baseline', 'measured'))
-    shown = [value for value in (cell.get('published'), cell.get('ours')) if value is not None]
-    whole = cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown)
-    differing = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1]
-    digits = 0 if whole else differing[0] if differing and manifest.get('status') == 'finding' else 2
-    def number(value, sign: str = ''): return '–' if value is None else f'{value:{sign},.{digits}f}'
-    def with_interval(cell, name, sign: str = ''):
-        low, high = (number(None if few else cell.get(end), sign) for end in ('low', 'high'))
-        return number(cell.get('ours'), sign) + (f' [{low}, {high}]' if low != high else '') + (f' ({name})' if name else '')
-    def size(cell):
-        counts = [f'{cell[kind]} of {cell["n"]} {kind}' if kind == 'forced' else f'{cell[kind]} {kind}'
-                  for kind in ('forced', 'unparsed') if cell.get(kind)]
-        return '–' if cell.get('n') is None else ', '.join([str(cell['n']), *counts])
+    best, over, also = (cell.get(name) or {} for name in ('baseline', 'over_baseline', 'also'))
     few = manifest.get('status') == 'measured' and 0 < (cell.get('n') or 0) < FEW
+    digits = _digits(cell, manifest.get('status') == 'finding')
+    def number(value, sign: str = ''): return '–' if value is None else f'{value:{sign},.{digits}f}'
+    def interval(cell, sign: str = ''):
+        low, high = (number(None if few else cell.get(end), sign) for end in ('low', 'high'))
+        return f' [{low}, {high}]' if low != high else ''
     name = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
-    ours = with_interval(cell, f'{name}, on {_data_name(manifest)}' if name and _data_name(manifest) and cell.get('n') else name)
-    if also: ours += f'; measured {with_interval(also, _unlike(also, cell))}, n = {size(also)}'
-    return {'n': size(cell) + (': too few' if few else ''), 'ours': ours,
-            'published': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
-            'baseline': number(best.get('ours')) + (f' ({best["row"]})' if best else ''),
-            'difference': with_interval(over, '', '+') if over.get('low') is not None and not few else '–'}
+    if name and _data_name(manifest) and cell.get('n'): name += f', on {_data_name(manifest)}'
+    def found(kind: str, other: str):
+        if cell.get(kind) is None: return '–'
+        return number(cell[kind]) + (interval(cell) if cell.get(other) is None or kind == 'measured' else '') + f' ({name})'*bool(name)
+    measured = found('measured', 'recomputed')
+    if also and also != {part: cell[part] for part in also}:
+        named = _unlike(also, cell)
+        measured = number(also['measured']) + interval(also) + f' ({named})'*bool(named) + f', n = {_size(also)}'
+    return {'n': _size(cell) + (': too few' if few else ''),
+            'printed': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
+            'recomputed': found('recomputed', 'measured'), 'measured': measured,
+            'baseline': number(best.get('measured')) + (f' ({best["row"]})' if best else ''),
+            'difference': number(over['measured'], '+') + interval(over, '+') if over.get('low') is not None and not few else '–'}
+
+def _digits(cell: Mapping, finding: bool) -> int:
+    "Decimals of a headline: none of a count, so many that a finding differs from what is printed."
+    shown = [value for value in map(cell.get, ('published', 'recomputed', 'measured')) if value is not None]
+    if cell.get('column') == 'count' or any(abs(value) >= 1 for value in shown) and all(value == round(value) for value in shown): return 0
+    differing = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1]
+    return differing[0] if differing and finding else 2
+
+def _size(cell: Mapping) -> str:
+    "The number of examples of a cell, with how many of them were forced or unparsed."
+    counts = [f'{cell[kind]} of {cell["n"]} {kind}' if kind == 'forced' else f'{cell[kind]} {kind}'
+              for kind in ('forced', 'unparsed') if cell.get(kind)]
+    return '–' if cell.get('n') is None else ', '.join([str(cell['n']), *counts])
 
 def _data_name(manifest: Mapping) -> str:
     "The data set that a manifest names; '' where it names none, and where several are compared, whose names its rows have."
@@ -316,7 +332,7 @@ def computed_here(
 def _measured_on(manifest: Mapping, cells: pl.DataFrame) -> int|None:
     "On how many examples the headline is measured; where it is not, the largest number of those of a measured cell."
     cell = manifest['headline'] or {}
-    cell = cell.get('measured') or (cell if manifest['status'] == 'measured' else {})
+    cell = cell.get('also') or (cell if manifest['status'] == 'measured' else {})
     return cell.get('n') or max(cells.filter(status='measured')['n'].drop_nulls().to_list(), default=None)
 
 def write_exhibit(
@@ -329,7 +345,8 @@ def write_exhibit(
 ) -> Result:
     "Write an exhibit's table, chart and manifest, as far as they changed, each in one step, and bring the gallery up to date."
     exhibit, = find_exhibits([id])
-    cells = CELLS.check(cells.with_columns(pl.col('published', 'ours', 'low', 'high').cast(pl.Float64).round(6)), id)
+    numbers = pl.col('published', 'recomputed', 'measured', 'low', 'high')
+    cells = CELLS.check(cells.with_columns(numbers.cast(pl.Float64).round(6)), id)
     manifest = {'exhibit': id, 'title': exhibit.title, 'status': _status(exhibit, cells), 'headline': headline(exhibit, cells),
                 **recomputed(exhibit, cells), **(about or {})}
     if folder := dry_run_folder():
@@ -353,19 +370,20 @@ def write_exhibit(
 _GALLERY_HEAD = ('# Results', '',
     'Made by `factlab reproduce`; each file is written by the notebook of the same name under `nbs/papers`.', '',
     "- *Printed* is the paper's number, of its own systems and data. In brackets: which one, where it is not of the row and column of "
-    'ours.',
-    '- *Ours* is what the models and data in the manifest (json) gave, with a 95 % interval. It is not meant to equal a number that '
+    'what is measured.',
+    "- *Recomputed* is what arithmetic on the paper's own printed numbers gives, or a count in the data that it publishes.",
+    '- *Measured* is what the models and data in the manifest (json) gave, with a 95 % interval. It is not meant to equal a number that '
     'another system got on other data, and the two are not a comparison.',
     '- *Best baseline* is what a trivial rival gets on the same rows, such as a constant; *over it* is the difference, paired, with its '
-    'interval. Ours says something only where that interval is above zero. On fewer than 10 examples no interval and no difference is '
-    'given.',
+    'interval. A measured number says something only where that interval is above zero. On fewer than 10 examples no interval and no '
+    'difference is given.',
     '- *Forced* counts answers that could not be read and were replaced by the likelier label, or that a default gave, such as what it '
     'means that a source says nothing; *unparsed* those that could not be read or decided.',
     '- `exact`: recomputed from printed numbers by arithmetic, as printed within what their rounding allows; or counted in published data. '
     'A `finding` holds cells that come out otherwise: `factlab audit` says why.',
     '- `measured` by a model or counted in the data named; `illustrated` on an example; `simulated` by drawing; `proposed` by a program, '
     'and confirmed by no one.')
-_GALLERY_COLUMNS = ('exhibit', 'status', 'n', 'printed', 'ours', 'best baseline', 'over it', 'files')
+_GALLERY_COLUMNS = ('exhibit', 'status', 'n', 'printed', 'recomputed', 'measured', 'best baseline', 'over it', 'files')
 
 # %% ../../nbs/16_reports/05_exhibits.ipynb #h5
 def write_gallery(
@@ -405,5 +423,5 @@ def _entry(folder: Path, exhibit: Exhibit, data: str, manifest: Mapping) -> str:
     status = manifest['status']
     if count := manifest.get('recomputed'): status += f' ({count["as_printed"]} of {count["cells"]} cells as printed)'
     shown = [f'{exhibit.id}: {_titled(exhibit, data, manifest)}', status,
-             *(summary[name] for name in ('n', 'published', 'ours', 'baseline', 'difference')), links]
+             *(summary[name] for name in ('n', 'printed', 'recomputed', 'measured', 'baseline', 'difference')), links]
     return f'| {" | ".join(shown)} |'

@@ -24,8 +24,8 @@ from ..core.core import DataError, Schema, UsageError, package_dir
 PUBLISHED = Schema('published', {
     'paper': pl.String,       # 'final'
     'exhibit': pl.String,     # 'final/table4'; numbers of the running text stand under their section: 'final/section3'
-    'row': pl.String,
-    'column': pl.String,
+    'row': pl.String, 'column': pl.String,  # as printed
+    'data': pl.String, 'model': pl.String, 'method': pl.String, 'metric': pl.String, 'kind': pl.String, 'against': pl.String,  # as in CELLS
     'value': pl.Float64,      # null where the paper gives no number
     'printed': pl.String,     # the number as printed, so that its precision is known
     'plus_minus': pl.Float64,  # half-width of the printed interval
@@ -84,7 +84,8 @@ def _row(fields: Sequence[str], line: int, path: Path) -> tuple:
         return DataError(f'{path.name}, line {line}: {what}. Expected {",".join(names)}; mend the row or install factlab again')
     if len(fields) != len(names): raise fault(f'{len(fields)} fields, not {len(names)}')
     row = dict(zip(names, (field or None for field in fields), strict=True))
-    if empty := [name for name in ('paper', 'exhibit', 'row', 'column', 'source') if not row[name]]: raise fault(f'nothing in {empty}')
+    if empty := [name for name in ('paper', 'exhibit', 'row', 'column', 'metric', 'kind',
+                                   'source') if not row[name]]: raise fault(f'nothing in {empty}')
     if row['printed'] is None and not row['note']: raise fault('no number, and no note that says why')
     try: said = tuple(None if row[name] is None else float(row[name]) for name in ('value', 'plus_minus'))
     except ValueError: raise fault(f'{row["value"]!r} or {row["plus_minus"]!r} is not a number') from None

@@ -63,9 +63,9 @@ class Outcome:
 
 def outcome_table(
     outcomes: Iterable[Outcome],
-) -> pl.DataFrame:  # exhibit, status, n, published, ours, baseline, difference, seconds, file: what `make reproduce` ends with
+) -> pl.DataFrame:  # exhibit, status, columns of `summary_of`, seconds, file: what `make reproduce` ends with
     "The closing table: one row for each exhibit, with the cell that stands for it."
-    empty = dict.fromkeys(('n', 'published', 'ours', 'baseline', 'difference'), '–')
+    empty = dict.fromkeys(('n', 'printed', 'recomputed', 'measured', 'baseline', 'difference'), '–')
     rows = [{'exhibit': o.exhibit, 'status': o.status, **(summary_of(o.manifest) if o.manifest else empty),
              'seconds': f'{o.seconds:.1f}', 'file': o.file} for o in outcomes]
     return pl.DataFrame(rows, schema=dict.fromkeys(('exhibit', 'status', *empty, 'seconds', 'file'), pl.String))

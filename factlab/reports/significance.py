@@ -14,7 +14,7 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError
 from ..measures.comparison import holm
 from ..measures.stats import F1, check_level, count_matrix, resampled_totals
-from .tables import CELLS, DIFFERENCE, P_ADJUSTED, SIGNIFICANT
+from .tables import BEST_ROW, CELLS, SIGNIFICANT
 
 # %% ../../nbs/16_reports/04_significance.ipynb #c4
 def aligned_counts(
@@ -110,18 +110,23 @@ def mark_cells(
     row: str = 'method',
     example: str = 'id',
     columns: Sequence[str] = ('tp', 'n_predicted', 'n_gold'),  # what the statistic sums
+    *,
+    same: Mapping = {},  # noqa: B006  further columns of all cells: metric, model
+    scale: float = 1,  # 100 for percent
     **options,  # as for `against_best`: statistic, resamples, seed
 ) -> pl.DataFrame:  # CELLS; none when fewer than two rows could be compared
-    "The differences of a column's rows to its best row, as cells: difference with interval and common examples, and adjusted p."
+    "The differences of a column's rows to its best row, in their places: difference with interval and common examples, adjusted p."
     if counts.is_empty(): return CELLS.frame()
     marks = against_best(aligned_counts(counts, row, example, columns), **options)
     if not marks['p'].count(): return CELLS.frame()
-    blank = dict.fromkeys(CELLS.columns) | {'exhibit': exhibit, 'status': 'measured'}
-    cells = []
+    blank = dict.fromkeys(CELLS.columns) | {'exhibit': exhibit, 'column': column, 'metric': column, 'against': BEST_ROW,
+                                            'status': 'measured'}
+    named, cells = row if row in CELLS.columns else 'method', []
     for mark in marks.iter_rows(named=True):
-        cell = blank | {'row': mark['row'], 'n': mark['n']}
-        if mark['mark'] == 'best': cells.append(cell | {'column': column + DIFFERENCE, 'ours': 0.0})
+        cell = blank | dict(same) | {'row': mark['row'], named: mark['row'], 'n': mark['n']}
+        apart = cell | {'kind': 'difference'}
+        if mark['mark'] == 'best': cells.append(apart | {'measured': 0.0})
         if mark['p'] is None: continue
-        cells.append(cell | {'column': column + DIFFERENCE, 'ours': mark['difference'], 'low': mark['low'], 'high': mark['high']})
-        cells.append(cell | {'column': column + P_ADJUSTED, 'ours': mark['p_holm']})
+        values = {name: scale*mark[of] for name, of in (('measured', 'difference'), ('low', 'low'), ('high', 'high'))}
+        cells += [apart | values, cell | {'kind': 'p', 'measured': mark['p_holm']}]
     return CELLS.frame(cells)

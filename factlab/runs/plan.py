@@ -20,6 +20,7 @@ import polars as pl
 
 from ..core.core import RunError, digest
 from ..data.datasets import fingerprint
+from ..models.asking import RETRY_NOTE
 from ..models.dry_run import DryRun, estimate_of, open_dry_run
 from ..models.interface import Model, Request, Response, ask, asking_through, is_dry_run
 from ..models.store import StoreChoice
@@ -87,9 +88,10 @@ class Step:
 class Entry:
     "One row of a table in one model's column: the step whose frame the exhibit turns into cells."
     method: str  # as the table names it
-    model: str   # the column; '' where there is none
+    model: str   # '' where there is none
     step: Step
     baseline: bool = False  # a trivial rival
+    label: str = ''         # of the model's column, where it is not the model's name
     about: Mapping[str, Any] = field(default_factory=dict)  # further steps and settings that the exhibit looks at, by name
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
-        return digest([[entry.method, entry.model, entry.step.digest] for entry in self.entries])[:16]
+        return digest([[entry.method, entry.label or entry.model, entry.step.digest] for entry in self.entries])[:16]
 
 def in_order(steps: Iterable[Step]) -> list[Step]:
     "Steps and all that they wait for, each once, behind what it waits for."
@@ -277,10 +279,16 @@ def manifest(
     methods = {step.method.name: step.spec['method'] for step in steps}
     prompts = {each['id']: each for spec in methods.values() for each in spec['prompts']}
     frames = [done[step] for step in steps]
+    second: dict[str, dict[str, int]] = {}
+    for step, frame in zip(steps, frames, strict=True):
+        if step.model is None or 'reason' not in frame.columns: continue
+        if count := int(frame['reason'].str.contains(RETRY_NOTE, literal=True).sum()):
+            split = step.rows.split if isinstance(step.rows, Rows) else ''
+            second.setdefault(step.model.name, {})[f'{split}/{step.method.name}'] = count
     return {'plan': plan.digest, 'parameters': dict(plan.parameters),
             'data': {name: {key: spec[key] for key in ('rows', 'fingerprint')} for name, spec in data.items()},
             'models': {step.model.name: step.model.identity for step in steps if step.model is not None},
             'methods': {name: {'version': spec['version'], **spec['fields']} for name, spec in sorted(methods.items())},
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
-            **({'notes': list(plan.notes)} if plan.notes else {}),
+            **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
             'failed': sum(int((frame['status'] == 'failed').sum()) for frame in frames if 'status' in frame.columns)}

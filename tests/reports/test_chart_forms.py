@@ -10,8 +10,8 @@ HOSTILE = '</text><script>alert(1)</script> & "\' ]]> \x00\u202e ${datum} 漢字
 
 
 def curves(**more):
-    first = dict(series='CoT', x=1.0, published=.2, ours=.3) | more
-    return CURVES.frame([first, dict(series='CoT', x=2.0, published=.25, ours=None)])
+    first = dict(series='CoT', x=1.0, published=.2, measured=.3) | more
+    return CURVES.frame([first, dict(series='CoT', x=2.0, published=.25, measured=None)])
 
 
 

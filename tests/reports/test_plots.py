@@ -6,14 +6,14 @@ import polars as pl
 import pytest
 
 from factlab.core.core import DataError, UsageError
-from factlab.reports.plots import BOXES, COMPARISON, COUNTS, GRID, LINKS, comparison_chart, count_chart, link_chart, rank_chart
+from factlab.reports.plots import BOXES, COMPARISON, COUNTS, GRID, LINKS, SOURCES, comparison_chart, count_chart, link_chart, rank_chart
 from factlab.reports.theme import PALETTE, save_chart, text_width
 
 HOSTILE = '</text><script>alert(1)</script><img src=x onerror=alert(1)> "\'&amp; ]]> \x00\x1b[31m\u202e ${datum} {{x}} 漢字🙂 \\n %s'
 
 
 def comparison(**more) -> pl.DataFrame:
-    row = dict(panel='F1', row='tiny', series='Binary', published=0.5, ours=0.4, low=0.3, high=0.5, n=40)
+    row = dict(panel='F1', row='tiny', series='Binary', published=0.5, measured=0.4, low=0.3, high=0.5, n=40)
     return COMPARISON.frame([row | more])
 
 
@@ -35,10 +35,11 @@ def words(root: ElementTree.Element) -> str:
 
 def test_counts_show_their_numbers_and_n(tmp_path):
     root = svg_of(
-        count_chart(COUNTS.frame({'category': [0, 3], 'ours': [1284, 7], 'published': [1284.0, None]}), 'How many?', 'errors', 'summaries'),
+        count_chart(COUNTS.frame([{'category': 0, 'measured': 1284.0, 'published': 1284.0}, {'category': 3, 'measured': 7.0}]), 'How many?',
+                    'errors', 'summaries'),
         tmp_path,
     )
-    assert all(said in words(root) for said in ('1,284', '7', 'n = 1,291 summaries', 'How many?', 'published: outlined', '2'))
+    assert all(said in words(root) for said in ('1,284', '7', 'n = 1,291 summaries', 'How many?', 'printed: outlined', '2'))
     titles = [element.text for element in root.iter() if element.tag.endswith('}title')]
     assert '0 errors: 1284' in titles
 
@@ -47,8 +48,8 @@ def test_counts_show_their_numbers_and_n(tmp_path):
     'frame, complaint',
     [
         (COUNTS.frame(), 'empty'),
-        (pl.DataFrame({'category': [1]}), 'missing'),
-        (pl.DataFrame({'category': ['a'], 'ours': [1], 'published': [1.0]}), 'not Int64'),
+        (pl.DataFrame({'measured': [1.0]}), 'missing'),
+        (pl.DataFrame({'category': ['a'], 'measured': [1.0], 'published': [1.0]}), 'not Int64'),
     ],
 )
 def test_counts_that_cannot_be_drawn(frame, complaint):
@@ -57,28 +58,30 @@ def test_counts_that_cannot_be_drawn(frame, complaint):
 
 def test_many_categories_and_one(tmp_path):
     for n in (1, 200):
-        svg_of(count_chart(COUNTS.frame({'category': range(n), 'ours': range(1, n + 1), 'published': [None]*n}), 't', 'x', 'y'), tmp_path)
+        counts = COUNTS.frame([{'category': i, 'measured': i + 1.0} for i in range(n)])
+        svg_of(count_chart(counts, 't', 'x', 'y'), tmp_path)
 
 
 # --- comparison ---------------------------------------------------------------------------------------------------------
 
-def test_published_is_hollow_and_ours_filled(tmp_path):
-    root = svg_of(comparison_chart(comparison(), 'Which?', interval='95 % interval', of='summaries'), tmp_path)
+def test_what_is_printed_is_hollow_and_the_rest_filled(tmp_path):
+    root = svg_of(comparison_chart(comparison(recomputed=.45), 'Which?', interval='95 % interval', of='summaries'), tmp_path)
     points = [element.attrib for element in root.iter() if element.get('aria-roledescription') == 'point']
-    by_source = {'published' if 'published' in point['aria-label'] else 'ours': point for point in points}
-    assert by_source['published'].get('fill') in (None, 'none', 'transparent') and by_source['published']['stroke'] == PALETTE[0]
-    assert by_source['ours']['fill'] == PALETTE[0]
-    assert '○ published ● ours · n = 40 summaries · 95 % interval' in words(root)
+    by_source = {source: point for point in points for source in SOURCES.values() if source in point['aria-label']}
+    assert by_source['printed'].get('fill') in (None, 'none', 'transparent') and by_source['printed']['stroke'] == PALETTE[0]
+    assert by_source['measured']['fill'] == by_source['recomputed']['fill'] == PALETTE[0]
+    assert ['[0.300, 0.500], n = 40' in by_source[source]['aria-label'] for source in SOURCES.values()] == [False, False, True]
+    assert '○ printed ● recomputed ● measured · n = 40 summaries · 95 % interval' in words(root)
 
 
 @pytest.mark.parametrize(
     'change',
     [
         dict(published=None),
-        dict(ours=None, low=None, high=None, n=None),
+        dict(measured=None, low=None, high=None, n=None),
         dict(low=None, high=None),
         dict(series=None),
-        dict(ours=float('nan')),
+        dict(measured=float('nan')),
     ],
 )
 def test_cells_that_are_not_there(tmp_path, change):
@@ -87,7 +90,7 @@ def test_cells_that_are_not_there(tmp_path, change):
 
 def test_comparisons_that_cannot_be_drawn():
     with pytest.raises(DataError, match='nothing to compare'): comparison_chart(COMPARISON.frame(), 't')
-    with pytest.raises(DataError, match='nothing to compare'): comparison_chart(comparison(published=None, ours=None), 't')
+    with pytest.raises(DataError, match='nothing to compare'): comparison_chart(comparison(published=None, measured=None), 't')
     with pytest.raises(DataError, match='missing'): comparison_chart(comparison().drop('row'), 't')
     with pytest.raises(UsageError, match='colours'): comparison_chart(pl.concat([comparison(series=str(i)) for i in range(8)]), 't')
 
@@ -118,7 +121,7 @@ def test_a_hostile_text_stays_text(tmp_path):
     for drawn in (
         chart,
         more,
-        count_chart(COUNTS.frame({'category': [1], 'ours': [1], 'published': [None]}), HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        count_chart(COUNTS.frame([{'category': 1, 'measured': 1.0}]), HOSTILE, HOSTILE, HOSTILE, HOSTILE),
     ):
         root = svg_of(drawn, tmp_path)
         tags = {element.tag.rpartition('}')[2] for element in root.iter()}
@@ -177,10 +180,13 @@ def test_baselines_stand_back(tmp_path):
         assert ': baselines' in svg, name
         return {who: re.findall(r'(?:fill|stroke)="(#\w{6})"|(opacity="0?\.4")', ''.join(
             re.findall(rf'<path aria-label="{who} ·[^>]*>', svg))) for who in names}
-    one = COMPARISON.frame([dict(panel='', row=name, series='', published=None, ours=.5, low=.4, high=.6, n=9) for name in names])
+    one = COMPARISON.frame([dict(panel='', row=name, series='', published=None, measured=.5, low=.4, high=.6, n=9) for name in names])
+    one = one.with_columns(status=pl.when(pl.col('row') == names[1]).then(pl.lit('baseline')))
     several = pl.concat([one.with_columns(series=pl.lit(name)) for name in ('Binary', 'Binarized')])
-    curves = CURVES.frame([dict(series=name, x=x, published=None, ours=x*.1) for name in names for x in (1., 2.)])
+    curves = CURVES.frame([dict(series=name, x=x, published=None, measured=x*.1) for name in names for x in (1., 2.)])
+    curves = curves.with_columns(status=pl.when(pl.col('series') == names[1]).then(pl.lit('baseline')))
     shares = SHARES.frame([dict(row=name, part=part, share=.5) for name in names for part in ('right', 'wrong')])
+    shares = shares.with_columns(status=pl.when(pl.col('row') == names[1]).then(pl.lit('baseline')))
     for form, chart in {'one': comparison_chart(one, '?'), 'several': comparison_chart(several, '?'),
                         'curves': curve_chart(curves, '?', 'x', 'y'), 'shares': share_chart(shares, '?')}.items():
         looks = drawn(chart, form)

@@ -42,6 +42,7 @@ from factlab.reports.exhibits import (
     write_exhibit,
 )
 from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook
+from factlab.reports.tables import BEST_BASELINE, BEST_ROW, CELLS
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 from factlab.studies.final.study import METHODS
 from factlab.verification.extraction import EXTRACT
@@ -208,10 +209,10 @@ def test_files_and_the_closing_table(made):
                                                                            for kind in ('svg', 'png')} | {'README.md'}
     assert set(made['files']) == names
     lines = made['output'].strip().splitlines()
-    assert lines[0].split() == ['exhibit', 'status', 'n', 'published', 'ours', 'baseline', 'difference', 'seconds']
+    assert lines[0].split() == ['exhibit', 'status', 'n', 'printed', 'recomputed', 'measured', 'baseline', 'difference', 'seconds']
     assert [line.split()[0] for line in lines[2:5]] == list(SOME) and 'manifests: out (' in lines[-1]
     header = made['files']['final/table8.csv'].decode().splitlines()[0]
-    assert header == 'exhibit,row,column,published,ours,n,low,high,status,unparsed,forced'
+    assert header.split(',') == list(CELLS.columns)
 
 
 def test_nothing_volatile_is_in_the_results(made):
@@ -231,9 +232,10 @@ def test_binary_scores_are_what_they_are_by_hand(made):
         said = [verdict(model.split(':')[1].split('?')[0], summary.strip().splitlines()[0]) for summary in rows['summary']]
         truth = [bool(gold) for gold in rows['gold'].to_list()]
         hits, called, due = sum(s and t for s, t in zip(said, truth, strict=True)), sum(said), sum(truth)
-        cells = {cell['column']: cell for cell in cells_of(made['out'], 'final/table8') if cell['row'] == model}
+        cells = {cell['column']: cell for cell in cells_of(made['out'], 'final/table8') if cell['row'] == model and not cell['against']}
         for column, top, bottom in (('Precision', hits, called), ('Recall', hits, due), ('F1', 2*hits, called + due)):
-            assert cells[column]['ours'] == '' if not bottom else float(cells[column]['ours']) == pytest.approx(top/bottom, abs=1e-5)
+            value = cells[column]['measured']
+            assert value == '' if not bottom else float(value) == pytest.approx(top/bottom, abs=1e-5)
             assert int(cells[column]['n']) == 4 and int(cells[column]['unparsed']) == 0
 
 
@@ -353,19 +355,21 @@ def test_scores_of_a_judge_that_errs_are_what_they_are_by_hand(table4, method, t
                 elif value is not None and value not in letters(len(row['gold'])): invalid += 1
                 elif value is not None: matched.add(value)
         hits, found, due = hits + len(matched), found + len(predicted), due + len(row['gold'])
-    cells = {cell['column'].removeprefix(table4['name']).strip(): cell for cell in cells_of(table4['out'], 'final/table4')
-             if cell['row'] == title and cell['column'].startswith(table4['name'])}
+    cells = {cell['metric']: cell for cell in cells_of(table4['out'], 'final/table4')
+             if (cell['row'], cell['model']) == (title, table4['name']) and not cell['against']}
     for column, top, bottom in (('Recall', hits, due), ('Precision', hits, found), ('F1', 2*hits, found + due)):
-        assert cells[column]['ours'] == '' if not bottom else float(cells[column]['ours']) == pytest.approx(top/bottom, abs=1e-5), column
+        assert cells[column]['measured'] == '' if not bottom else float(cells[column]['measured']) == pytest.approx(top/bottom,
+                                                                                                                    abs=1e-5), column
         assert int(cells[column]['n']) == 4 and int(cells[column]['unparsed']) == unread
-    assert float(cells['invalid judge labels']['ours']) == invalid if invalid else 'invalid judge labels' not in cells
+    assert float(cells['invalid judge labels']['measured']) == invalid if invalid else 'invalid judge labels' not in cells
 
 
 def test_the_scripted_judge_really_errs(table4):
     texts = [told(call) for call in table4['calls'] if kind_of(call) == 'match']
     assert any('"Z"' in text for text in texts) and any(not text.startswith('{') for text in texts)
     assert len({question_of(call) for call in table4['calls']}) == len(table4['calls'])  # nothing is asked twice
-    rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if cell['column'] == f'{table4["name"]} F1'}
+    rows = {cell['row'] for cell in cells_of(table4['out'], 'final/table4') if (cell['model'], cell['metric']) == (table4['name'], 'F1')
+            and not cell['against']}
     assert len(rows) == 11 + 8  # methods and baselines
 
 
@@ -379,14 +383,17 @@ def test_tables_9_and_10_beside_table_4(table4):
     code, output, errors = reproduce(home, 'final/table9', *options, '-p', 'temperature=0', '-p', 'methods=[zero_shot]')
     asked = [kind_of(call) for call in server.calls]  # Table 4's first run among them
     assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5*4, errors  # both on dev, one in five runs
-    judged_cells = {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table10') if cell['column'] == f'{name} Judged'}
-    assert judged_cells == {cell['row']: cell['ours'] for cell in cells_of(out, 'final/table4') if cell['column'] == f'{name} F1'}
+    def measured(id, metric, kind='value'):
+        return {cell['row']: cell['measured'] for cell in cells_of(out, id)
+                if (cell['model'], cell['metric'], cell['kind']) == (name, metric, kind)}
+    judged_cells = measured('final/table10', 'Judged')
+    assert judged_cells == measured('final/table4', 'F1')
     assert len([row for row in judged_cells if row in METHODS.values()]) == 11 and len(judged_cells) == 11 + 8  # methods and baselines
-    halves = {cell['row']: float(cell['ours']) for cell in cells_of(out, 'final/table9') if cell['column'] == f'{name} ±F1'}
+    halves = {row: float(half) for row, half in measured('final/table9', 'F1', 'plus_minus').items()}
     assert halves.pop('Zero-Shot') == 0 and len(halves) > 3, halves  # a server that answers alike; only baselines that draw differ by run
     fixed = ('nothing found', 'one vague sentence', 'every sentence', 'every name and number', 'names and numbers that the text lacks')
     assert all(half == 0 for row, half in halves.items() if row.partition(': ')[2] in fixed), halves
-    assert any(cell['column'].endswith('difference to the best') for cell in cells_of(out, 'final/table4'))
+    assert any(cell['against'] == BEST_ROW for cell in cells_of(out, 'final/table4'))
     manifest = json.loads((out/'final'/'table9.json').read_text())
     assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
 
@@ -609,36 +616,44 @@ def test_the_kernel_of_an_exhibit_builds_no_grammar_of_addresses(tmp_path, kerne
     assert rfc3987_syntax.is_valid_syntax('iri', 'https://example.org/ä')
 
 
-def cell(row: str, status: str, ours: float|None = None, printed: float|None = None, column: str = 'F1') -> dict:
-    return {'row': row, 'column': column, 'ours': ours, 'published': printed, 'status': status, 'n': 5 if status == 'measured' else None}
+def cell(row: str, status: str, number: float|None = None, printed: float|None = None, column: str = 'F1', **more) -> dict:
+    kind = 'measured' if status == 'measured' else 'recomputed'
+    return {'row': row, 'column': column, kind: number, 'published': printed, 'status': status,
+            'n': 5 if status == 'measured' else None} | more
 
-def shown(exhibit: Exhibit, *rows: dict) -> tuple[str, str]:
+def shown(exhibit: Exhibit, *rows: dict) -> tuple[str, str, str]:
     found = summary_of({'status': exhibit.status, 'headline': headline(exhibit, make_cells(exhibit.id, rows))})
-    return found['published'], found['ours']
+    return found['printed'], found['recomputed'], found['measured']
 
 
 def test_a_printed_number_is_of_the_same_cell_or_says_whose_it_is():
     others = [cell('A', 'published', printed=.9), cell('B', 'published', printed=.7)]
-    alone, beside = (Exhibit('x/table1', 'x', 'measured', ('', 'F1'), counterpart) for counterpart in (None, ('B', 'F1')))
-    assert shown(alone, *others, cell('tiny', 'measured', .25)) == ('–', '0.25 (tiny F1)')
-    assert shown(beside, *others, cell('tiny', 'measured', .25)) == ('0.70 (B)', '0.25 (tiny F1)')
-    assert shown(beside, *others, cell('tiny', 'measured', .25, .5)) == ('0.50', '0.25 (tiny F1)')
-    assert shown(beside, cell('tiny', 'measured', .25)) == ('–', '0.25 (tiny F1)')
+    alone, beside = (Exhibit('x/table1', 'x', 'measured', {'metric': 'F1'}, counterpart) for counterpart in (None, ('B', 'F1')))
+    assert shown(alone, *others, cell('tiny', 'measured', .25)) == ('–', '–', '0.25 (tiny F1)')
+    assert shown(beside, *others, cell('tiny', 'measured', .25)) == ('0.70 (B)', '–', '0.25 (tiny F1)')
+    assert shown(beside, *others, cell('tiny', 'measured', .25, .5)) == ('0.50', '–', '0.25 (tiny F1)')
+    assert shown(beside, cell('tiny', 'measured', .25)) == ('–', '–', '0.25 (tiny F1)')
     recomputed = [cell('A', 'exact', .901, .9), cell('tiny', 'measured', .25)]
-    assert shown(beside, *recomputed, others[1]) == ('0.70 (B)', '0.25 (tiny F1)') and headline(beside, make_cells('x/table1', [])) is None
+    assert shown(beside, *recomputed, others[1]) == ('0.70 (B)', '–', '0.25 (tiny F1)') and headline(beside,
+                                                                                                     make_cells('x/table1',
+                                                                                                                [])) is None
 
 
-def test_a_name_comes_before_what_begins_with_it():
+def test_a_headline_is_of_that_very_name():
     rows = [cell('Ours untrained', 'measured', .1), cell('Ours', 'measured', .2), cell('Ours', 'published', printed=.9, column='Recall')]
-    assert shown(Exhibit('x/table1', 'x', 'measured', ('Ours', 'F1'), ('Ours', 'Recall')), *rows) == ('0.90 (Recall)', '0.20 (Ours F1)')
+    exhibit = Exhibit('x/table1', 'x', 'measured', {'row': 'Ours', 'metric': 'F1'}, ('Ours', 'Recall'))
+    assert shown(exhibit, *rows) == ('0.90 (Recall)', '–', '0.20 (Ours F1)')
 
 
 def test_an_exact_exhibit_shows_its_exact_cell():
-    exact, rows = Exhibit('x/table1', 'x', 'exact', ('A', 'F1')), [cell('A (tiny)', 'measured', .25), cell('A', 'exact', .904, .9)]
-    assert shown(exact, *rows) == ('0.90', '0.90 (A F1); measured 0.25 (A (tiny)), n = 5')
-    assert shown(exact, rows[0]) == ('–', '0.25 (A (tiny) F1)')
-    wrong = cell('A', 'finding', .8, .9, column='Macro F1')
-    assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1); measured 0.25 (A (tiny) F1), n = 5')
+    exact = Exhibit('x/table1', 'x', 'exact', {'method': 'A', 'metric': 'F1'})
+    rows = [cell('A (tiny)', 'measured', .25, method='A'), cell('A', 'exact', .904, .9, method='A')]
+    assert shown(exact, *rows) == ('0.90', '0.90 (A F1)', '0.25 (A (tiny)), n = 5')
+    assert shown(exact, rows[0]) == ('–', '–', '0.25 (A (tiny) F1)')
+    wrong = cell('A', 'finding', .8, .9, column='Macro F1', method='A', metric='F1')
+    assert shown(exact, *rows, wrong) == ('0.90', '0.80 (A Macro F1)', '0.25 (A (tiny) F1), n = 5')
+    both = cell('A', 'exact', .904, .9, method='A', measured=.3)
+    assert shown(exact, both) == ('0.90', '0.90 (A F1)', '0.30 (A F1)')
 
 
 @pytest.mark.parametrize('id', [exhibit.id for exhibit in catalog() if exhibit.counterpart])
@@ -784,8 +799,8 @@ def test_results_of_two_data_sets_are_two_files_and_one_table(tmp_path):
     def write(data, *rows): return write_exhibit('final/table8', make_cells('final/table8', rows), about={'parameters': {'data': data}},
                                                  out=tmp_path)
     printed = {'row': 'GPT-4o', 'column': 'F1', 'published': .7, 'status': 'published'}
-    write('final', printed, {'row': 'tiny', 'column': 'F1', 'ours': .3, 'n': 1000, 'status': 'measured'})
-    result = write('sample', printed, {'row': 'tiny', 'column': 'F1', 'ours': .2, 'n': 38, 'status': 'measured'})
+    write('final', printed, {'row': 'tiny', 'column': 'F1', 'measured': .3, 'n': 1000, 'status': 'measured'})
+    result = write('sample', printed, {'row': 'tiny', 'column': 'F1', 'measured': .2, 'n': 38, 'status': 'measured'})
     names = {f'table8{data}.{kind}' for data in ('', '.final') for kind in ('csv', 'json')}
     assert {path.name for path in (tmp_path/'final').iterdir()} == names
     table = result.table().text
@@ -798,7 +813,7 @@ def test_results_of_two_data_sets_are_two_files_and_one_table(tmp_path):
 
 def test_a_result_may_have_a_title_of_its_own(tmp_path):
     "Where other data answer another question than the exhibit's."
-    cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'ours': .2, 'n': 38, 'status': 'measured'}])
+    cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'measured': .2, 'n': 38, 'status': 'measured'}])
     for data, title in (('sample', {}), ('final', {'title': 'How often do they agree?'})):
         write_exhibit('final/table8', cells, about={'parameters': {'data': data}, **title}, out=tmp_path)
     gallery = (tmp_path/'README.md').read_text()
@@ -808,8 +823,9 @@ def test_a_result_may_have_a_title_of_its_own(tmp_path):
 def test_what_does_not_change_is_not_written(tmp_path):
     import altair as alt
     chart = alt.Chart(load('sample').select('id').head(3)).mark_bar().encode(x='count()')
-    cell = {'row': 'tiny', 'column': 'Binarized F1', 'status': 'measured', 'n': 3}
-    def write(ours): return write_exhibit('final/fig4', make_cells('final/fig4', [cell | {'ours': ours}]), chart=chart, out=tmp_path)
+    cell = {'row': 'tiny', 'column': 'Binarized F1', 'method': 'Binarized', 'metric': 'F1', 'status': 'measured', 'n': 3}
+    def write(number): return write_exhibit('final/fig4', make_cells('final/fig4', [cell | {'measured': number}]), chart=chart,
+                                            out=tmp_path)
     result = write(.2)
     inodes = {path: path.stat().st_ino for path in (*result.files, tmp_path/'README.md')}
     write(.2 + 1e-9)  # below what a file holds
@@ -819,7 +835,7 @@ def test_what_does_not_change_is_not_written(tmp_path):
 
 
 def test_a_manifest_says_which_processor(tmp_path):
-    cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'ours': .2, 'n': 38, 'status': 'measured'}])
+    cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'measured': .2, 'n': 38, 'status': 'measured'}])
     here, far = ({'models': {'m': {'backend': backend, **more}}} for backend, more in (('local', {'dtype': 'float32'}), ('openai', {})))
     local, remote = (write_exhibit('final/table8', cells, about=about, out=tmp_path).manifest for about in (here, far))
     assert local['processor'] == processor_family() and 'processor' not in remote
@@ -828,7 +844,7 @@ def test_a_manifest_says_which_processor(tmp_path):
 
 
 def test_stale_results_are_made_again_as_they_were_made(tmp_path):
-    cells = make_cells('final/table4', [{'row': 'CoT', 'column': 'tiny F1', 'ours': .2, 'n': 4, 'status': 'measured'}])
+    cells = make_cells('final/table4', [{'row': 'CoT', 'column': 'tiny F1', 'measured': .2, 'n': 4, 'status': 'measured'}])
     made = {'models': ['tiny?dtype=float32'], 'data': 'final', 'judge': 'offline', 'limit': 4, 'seed': 0, 'retry_unparsed': False}
     write_exhibit('final/table4', cells, about={'parameters': made, 'few': 2, 'failed': 0}, out=tmp_path)
     [(data, _)] = manifests_of(tmp_path, EXHIBITS['final/table4']).items()
@@ -841,18 +857,19 @@ def test_stale_results_are_made_again_as_they_were_made(tmp_path):
 
 
 def test_the_best_baseline_stands_beside_ours():
-    def row(name, ours, status='measured', column='tiny F1', **more):
-        return {'row': name, 'column': column, 'ours': ours, 'status': status, 'n': 38} | more
+    def row(name, number, status='measured', column='tiny F1', **more):
+        return {'row': name, 'column': column, 'method': name, 'metric': 'F1', 'measured': number, 'status': status, 'n': 38} | more
+    over = {'kind': 'difference', 'against': BEST_BASELINE}
     rows = [row('CoT', .24, forced=3), row('Every sentence', .2, 'baseline'), row('Chance', .1, 'baseline'),
-            row('Other', .9, 'baseline', 'other F1'), row('CoT', .04, column='tiny F1 over best baseline', low=-.05, high=.12)]
+            row('Other', .9, 'baseline', 'other F1'), row('CoT', .04, low=-.05, high=.12, **over)]
     exhibit = EXHIBITS['final/table4']
     said = summary_of({'status': 'measured', 'headline': headline(exhibit, make_cells(exhibit.id, rows))})
     assert (said['baseline'], said['difference'], said['n']) == ('0.20 (Every sentence)', '+0.04 [-0.05, +0.12]', '38, 3 of 38 forced')
     alone = summary_of({'status': 'measured', 'headline': headline(exhibit, make_cells(exhibit.id, rows[:1]))})
     assert (alone['baseline'], alone['difference']) == ('–', '–')
     assert headline(exhibit, make_cells(exhibit.id, rows[1:4])) is None  # a baseline is nobody's headline
-    other = rows[:3] + [row('Another measure of every sentence', .7, 'baseline')] + rows[4:]
-    assert headline(exhibit, make_cells(exhibit.id, other))['baseline'] == {'row': 'Every sentence', 'ours': .2}  # .24 is .04 above it
+    other = rows[:3] + [row('Every sentence, by another measure', .7, 'baseline', metric='another F1')] + rows[4:]
+    assert headline(exhibit, make_cells(exhibit.id, other))['baseline'] == {'row': 'Every sentence', 'measured': .2}
     many = [row('Rejected claims', .34, column='all F1') | {'n': 300}, row('Every claim', .32, 'baseline', 'all F1') | {'n': 300}]
     wide = headline(exhibit, make_cells(exhibit.id, rows + many))
     assert (wide['row'], wide['n'], wide['baseline']['row']) == ('Rejected claims', 300, 'Every claim')  # the other rows stand on few
@@ -861,21 +878,24 @@ def test_the_best_baseline_stands_beside_ours():
 
 def test_a_headline_claims_nothing_on_few_examples_of_p_values_or_over_an_easy_rival_alone():
     "What looks like a lead: two rows, a p-value above that of a baseline, a method that a simple one comes near."
-    def row(name, ours, status='measured', column='tiny F1', n=2, **more):
-        return {'row': name, 'column': column, 'ours': ours, 'status': status, 'n': n} | more
+    def row(name, number, status='measured', column='tiny F1', n=2, metric='F1', **more):
+        return {'row': name, 'column': column, 'method': name, 'metric': metric, 'measured': number, 'status': status, 'n': n} | more
+    over = {'kind': 'difference', 'against': BEST_BASELINE}
     def said(id, rows): return summary_of({'status': 'measured', 'headline': headline(EXHIBITS[id], make_cells(id, rows))})
     def table4(n): return [row('CoT', .95, n=n, low=.9, high=1.), row('Chance', .67, 'baseline', n=n),
-                           row('CoT', .33, column='tiny F1 over best baseline', n=n, low=.2, high=.33)]
+                           row('CoT', .33, n=n, low=.2, high=.33, **over)]
     few, enough = said('final/table4', table4(2)), said('final/table4', table4(10))
-    assert (few['difference'], few['n'], few['ours']) == ('–', '2: too few', '0.95 (CoT tiny F1)')
+    assert (few['difference'], few['n'], few['measured']) == ('–', '2: too few', '0.95 (CoT tiny F1)')
     assert (enough['difference'], enough['n']) == ('+0.33 [+0.20, +0.33]', '10')
-    p = said('oasis/fig3', [row('tiny · RAG', .9, column='p against Pipeline', n=60),
-                            row('Baseline: words', .85, 'baseline', 'p against Pipeline', 60)])
+    p = {'column': 'p against Pipeline', 'metric': 'Accuracy', 'kind': 'p', 'against': 'Pipeline', 'n': 60}
+    p = said('oasis/fig3', [row('tiny · RAG', .9, **p), row('Baseline: words', .85, 'baseline', **p)])
     assert (p['baseline'], p['difference']) == ('–', '–')
-    share = said('final/fig5', [row('Extrinsic Correct', .33, column='tiny Share', n=58),
-                                row('Extrinsic Correct', .31, 'baseline', 'tiny Share when overlooking at random', 58),
-                                row('Extrinsic Correct', .02, column='tiny Share over best baseline', n=58, low=0., high=.05)])
-    assert share['baseline'] == '0.31 (when overlooking at random)' and share['difference'].startswith('+0.02')
+    own = {'metric': 'Share', 'n': 58, 'column': 'tiny Share'}
+    share = said('final/fig5', [row('Extrinsic Correct', .33, **own),
+                                row('Extrinsic Correct', .31, 'baseline', **own | {'column': 'tiny Share when overlooking at random',
+                                                                                   'method': 'overlooking at random'}),
+                                row('Extrinsic Correct', .02, low=0., high=.05, **own, **over)])
+    assert share['baseline'] == '0.31 (overlooking at random)' and share['difference'].startswith('+0.02')
     words = said('fhsum/table2', [row('Verifier + Reflection Retrieval', .8, column='Sample F1', n=84, low=.72, high=.87),
                                   row('random', .35, 'baseline', 'Sample F1', 84),
                                   row('words and knowledge', .7, 'baseline', 'Sample F1', 84)])

@@ -10,7 +10,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.measures.comparison import holm
 from factlab.measures.stats import F1, PRECISION, RECALL, difference_interval
 from factlab.reports.significance import MARKS, against_best, aligned_counts, mark_cells
-from factlab.reports.tables import CELLS, show_table
+from factlab.reports.tables import BEST_ROW, CELLS, show_table
 
 CHANCES = {'Zero-Shot': .35, 'CoT': .6, 'Few-Shot': .57, 'FactScore': .45}
 
@@ -135,13 +135,18 @@ def test_cells_say_what_was_tested_and_the_table_marks_it():
     cells = mark_cells('final/table4', 'tiny F1', frame)
     assert cells.columns == list(CELLS.columns) and cells['status'].unique().to_list() == ['measured']
     for mark in marks.iter_rows(named=True):
-        own = {column: (ours, low, high, n) for column, ours, low, high,
-               n in cells.filter(row=mark['row']).select('column', 'ours', 'low', 'high', 'n').iter_rows()}
-        if mark['mark'] == 'best': assert own == {'tiny F1 difference to the best': (0, None, None, mark['n'])}
-        else: assert own == {'tiny F1 difference to the best': (mark['difference'], mark['low'], mark['high'], mark['n']),
-                             'tiny F1 p against the best': (mark['p_holm'], None, None, mark['n'])}
+        own = {kind: tuple(values) for kind, *values in cells.filter(row=mark['row'], column='tiny F1', against=BEST_ROW)
+               .select('kind', 'measured', 'low', 'high', 'n').iter_rows()}
+        if mark['mark'] == 'best': assert own == {'difference': (0, None, None, mark['n'])}
+        else: assert own == {'difference': (mark['difference'], mark['low'], mark['high'], mark['n']),
+                             'p': (mark['p_holm'], None, None, mark['n'])}
+    percent = mark_cells('final/table4', 'tiny F1', frame, scale=100, same={'metric': 'F1', 'model': 'tiny'})
+    assert set(percent['metric']) == {'F1'} and set(percent['model']) == {'tiny'}
+    assert percent['method'].to_list() == cells['row'].to_list()
+    factor = pl.when(kind='difference').then(100).otherwise(1)
+    assert percent['measured'].to_list() == pytest.approx(cells.select(factor*pl.col('measured'))['literal'].to_list())
     scores = CELLS.frame([dict.fromkeys(CELLS.columns) | {'exhibit': 'final/table4', 'row': mark['row'], 'column': 'tiny F1',
-                                                          'ours': mark['value'], 'n': 120} for mark in marks.to_dicts()])
+                                                          'kind': 'value', 'measured': mark['value'], 'n': 120} for mark in marks.to_dicts()])
     lines = {line.split('  ')[0]: line for line in show_table(pl.concat([scores, cells])).text.splitlines()}
     signs = {'best': '▲', '*': '*', '': ''}
     for mark in marks.to_dicts(): assert lines[mark['row']].endswith(f'{mark["value"]:.2f}{signs[mark["mark"]]}')

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from factlab.core.core import DataError
 from factlab.reports.exhibits import Result, find_exhibits
 from factlab.reports.published import published_values
-from factlab.reports.tables import CELLS, DIFFERENCE, P_ADJUSTED, UNITS, column_groups, show_table, show_units, split_marks
+from factlab.reports.tables import BEST_BASELINE, BEST_ROW, CELLS, UNITS, column_groups, marks_of, show_table, show_units, split_comparisons
 
 HOSTILE = '</td></table><script>alert(1)</script>|`*_[x](javascript:alert(1)) \x00\n&"\''
 
@@ -19,7 +19,8 @@ LINK = re.compile(r'(?<!\\)\]\(')
 
 
 def exhibit(*cells: dict) -> pl.DataFrame:
-    blank = dict.fromkeys(CELLS.columns) | dict(exhibit='final/table4', row='CoT', column='tiny F1', status='measured')
+    blank = dict.fromkeys(CELLS.columns) | dict(exhibit='final/table4', row='CoT', column='tiny F1', metric='F1', kind='value',
+                                             status='measured')
     return CELLS.frame([blank | cell for cell in cells])
 
 
@@ -31,51 +32,49 @@ def tags(text: str) -> set[str]:
     return found
 
 
-def test_a_cell_shows_published_ours_interval_n_and_unparsed():
+def test_a_cell_shows_all_numbers_interval_n_and_unparsed():
     view = show_table(
-        exhibit(dict(published=0.59, ours=0.211, low=0.12, high=0.3, n=38, unparsed=2), dict(row='Zero-Shot', ours=0.5, n=40))
+        exhibit(dict(published=0.59, recomputed=0.586, measured=0.211, low=0.12, high=0.3, n=38, unparsed=2),
+                dict(row='Zero-Shot', measured=0.5, n=40))
     )
     for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
-        assert all(said in form for said in ('0.59', '0.21', '[0.12, 0.30]', 'n = 38', 'n = 40', '‡2', 'could not be parsed'))
+        assert all(said in form for said in ('○ 0.59', '◐ 0.59', '● 0.21', 'printed', 'recomputed', 'measured', '[0.12, 0.30]',
+                                             'n = 38', 'n = 40', '‡2', 'could not be parsed'))
 
 
 def test_forced_answers_and_the_difference_to_the_best_baseline_are_said_in_the_cell():
-    view = show_table(exhibit(dict(ours=.3, n=38, forced=30), dict(row='Every sentence', ours=.2, n=38, status='baseline'),
-                              dict(column='tiny F1 over best baseline', ours=.1, low=-.05, high=.24, n=38)))
+    over = dict(kind='difference', against=BEST_BASELINE, measured=.1, low=-.05, high=.24)
+    view = show_table(exhibit(dict(measured=.3, n=38, forced=30), dict(row='Every sentence', measured=.2, n=38, status='baseline'),
+                              over | dict(n=38)))
     for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
         said = ('†30', 'replaced by the likelier label', 'Δ +0.10 [-0.05, 0.24]', 'best baseline of the column')
         assert all(each in form for each in said)
-        assert 'over best baseline' not in form and re.search(r'0\.20.{0,20}baseline', form)
-    alone = show_table(exhibit(dict(column='tiny F1 over best baseline', ours=.1, low=-.05, high=.24)))
-    assert 'Δ' not in alone.text and '0.10' in alone.text  # its own cell is missing: it stays one
-    assert '†' not in show_table(exhibit(dict(ours=.3, n=38, forced=0))).text
+        assert re.search(r'0\.20.{0,20}baseline', form)
+    alone = show_table(exhibit(over))
+    assert 'Δ' not in alone.text and '0.10' in alone.text and BEST_BASELINE in alone.text  # its own cell is missing: it stays one
+    assert '†' not in show_table(exhibit(dict(measured=.3, n=38, forced=0))).text
 
 
 def test_one_n_is_said_once_under_the_table():
-    assert show_table(exhibit(dict(ours=0.2, n=1265), dict(row='Zero-Shot', ours=0.5, n=1265))).text.count('n = 1,265') == 1
+    assert show_table(exhibit(dict(measured=0.2, n=1265), dict(row='Zero-Shot', measured=0.5, n=1265))).text.count('n = 1,265') == 1
 
 
-@pytest.mark.parametrize('status, published_value, ours, marked', [
+@pytest.mark.parametrize('status, published_value, number, marked', [
     ('exact', 0.40, 0.39, False), ('finding', 0.036, 0.037, True), ('finding', 0.46, 0.46, True), ('measured', 0.46, 0.2, False),
     ('exact', None, 0.2, False),
 ])
-def test_a_finding_is_marked_and_an_exact_cell_is_not_whatever_its_digits(status, published_value, ours, marked):
-    view = show_table(exhibit(dict(status=status, published=published_value, ours=ours)))
-    assert ('≠●' in view.text) == marked == ('≠●' in view.html)
+def test_a_finding_is_marked_and_an_exact_cell_is_not_whatever_its_digits(status, published_value, number, marked):
+    kind = 'measured' if status == 'measured' else 'recomputed'
+    view = show_table(exhibit({'status': status, 'published': published_value, kind: number}))
+    assert ('≠◐' in view.text) == marked == ('≠◐' in view.html)
 
 
 def test_the_largest_table_is_cut_into_blocks_that_keep_all_cells():
     frame = (
         published_values('final/table7')
-        .select('exhibit', 'row', 'column', pl.col('value').alias('published'))
-        .with_columns(
-            *(
-                pl.lit(None).cast(kind).alias(name)
-                for name, kind in CELLS.columns.items()
-                if name not in ('exhibit', 'row', 'column', 'published')
-            )
-        )
+        .select('exhibit', 'row', 'column', 'metric', 'kind', pl.col('value').alias('published'))
     )
+    frame = frame.with_columns(pl.lit(None, kind).alias(name) for name, kind in CELLS.columns.items() if name not in frame.columns)
     view = show_table(CELLS.check(frame))
     assert (
         view.html.count('<table>') == 2 and view.text.count('Oracle + CoT&Hint') == 6 and view.markdown.count('Oracle + CoT&amp;Hint') == 3
@@ -85,7 +84,7 @@ def test_the_largest_table_is_cut_into_blocks_that_keep_all_cells():
 
 
 def test_a_block_lists_the_rows_that_have_a_cell_in_its_columns():
-    named = [dict(row=row, column=f'{model} {measure}', ours=.5) for row, model in (('CoT', 'tiny'), ('Baseline: chance', 'large'))
+    named = [dict(row=row, column=f'{model} {measure}', measured=.5) for row, model in (('CoT', 'tiny'), ('Baseline: chance', 'large'))
              for measure in ('Recall', 'Precision', 'F1')]
     more = dict(row='Zero-Shot', column='large F1', unparsed=3), dict(row='Oracle', column='tiny F1', n=3)
     view = show_table(exhibit(*named, *more), width=3)
@@ -97,18 +96,20 @@ def test_a_block_lists_the_rows_that_have_a_cell_in_its_columns():
 def test_what_is_recomputed_on_any_data_stands_once(tmp_path):
     [table] = find_exhibits(['final/table4'])
     printed = dict(row='Zero-Shot', column='GPT-4o F1', published=.47, status='exact', low=.46, high=.47)
-    own = exhibit(dict(printed, ours=.4667), dict(ours=.1, n=38))
-    other = exhibit(dict(printed, ours=.466651), dict(ours=.2, n=300), dict(row='Few-Shot', column='GPT-4o F1', ours=.5, status='finding'))
+    own = exhibit(dict(printed, recomputed=.4667), dict(measured=.1, n=38))
+    other = exhibit(dict(printed, recomputed=.466651), dict(measured=.2, n=300),
+                    dict(row='Few-Shot', column='GPT-4o F1', recomputed=.5, status='finding'))
     folder = tmp_path/'final'
     folder.mkdir()
     other.write_csv(folder/'table4.final.csv')
     (folder/'table4.final.json').write_text('{}')
     shown = Result(table, own, (folder/'table4.csv',), {}).with_other_data()
     assert shown['row'].to_list() == ['Zero-Shot', 'CoT', 'CoT · on final', 'Few-Shot · on final'] and shown['n'].to_list()[2] == 300
+    assert shown['data'].to_list() == [None, None, 'final', 'final']
 
 
 def test_hostile_names_stay_text():
-    view = show_table(exhibit(dict(row=HOSTILE, column=HOSTILE, ours=1.0, status=HOSTILE)), HOSTILE, note=HOSTILE)
+    view = show_table(exhibit(dict(row=HOSTILE, column=HOSTILE, measured=1.0, status=HOSTILE)), HOSTILE, note=HOSTILE)
     allowed = {'style', 'div', 'table', 'caption', 'thead', 'tbody', 'tr', 'td', 'th', 'span', 'p', 'br', 'small'}
     assert tags(view.html) <= allowed and '\x00' not in view.html + view.markdown + view.text
     assert '<script' not in view.markdown and not LINK.search(view.markdown)
@@ -120,52 +121,55 @@ def test_hostile_names_stay_text():
 @given(
     st.text(max_size=40), st.text(max_size=40), st.floats(allow_nan=True, allow_infinity=True), st.one_of(st.none(), st.floats(-1e9, 1e9))
 )
-def test_anything_that_the_schema_allows_is_shown(row, column, ours, low):
-    view = show_table(exhibit(dict(row=row, column=column, ours=ours, low=low, high=low)))
+def test_anything_that_the_schema_allows_is_shown(row, column, number, low):
+    view = show_table(exhibit(dict(row=row, column=column, measured=number, low=low, high=low)))
     lines = view.markdown.splitlines()
     assert len({line.replace('\\|', '').count('|') for line in lines if line.startswith('|')}) == 1
 
 
 def compared(row: str, difference: float, p: float|None, n: int = 38, column: str = 'tiny F1') -> list[dict]:
     "The cells of a comparison with the best row."
-    cells = [dict(row=row, column=column + DIFFERENCE, ours=difference, low=difference - 0.1, high=difference + 0.1, n=n)]
-    return cells + ([] if p is None else [dict(row=row, column=column + P_ADJUSTED, ours=p, n=n)])
+    cell = dict(row=row, column=column, against=BEST_ROW, n=n)
+    cells = [cell | dict(kind='difference', measured=difference, low=difference - 0.1, high=difference + 0.1)]
+    return cells + ([] if p is None else [cell | dict(kind='p', measured=p)])
 
 
 def test_rows_behind_the_best_are_marked_and_the_footer_says_what_was_tested():
-    scores = [dict(row=row, ours=ours, n=40) for row, ours in (('CoT', 0.6), ('Zero-Shot', 0.3), ('Few-Shot', 0.55), ('FactScore', 0.4))]
+    scores = [dict(row=row, measured=score, n=40) for row, score in (('CoT', 0.6), ('Zero-Shot', 0.3), ('Few-Shot', 0.55),
+                                                                     ('FactScore', 0.4))]
     marks = [*compared('CoT', 0.0, None, 40), *compared('Zero-Shot', -0.3, 0.001), *compared('Few-Shot', 0.2, 0.01, 36),
              *compared('FactScore', -0.2, 0.05)]
     view = show_table(exhibit(*scores, *marks))
     for form in (view.html.replace('&nbsp;', ' '), view.markdown.replace('\\', ''), view.text):
         assert '0.60▲' in form and '0.30*' in form and '0.55▲' not in form and '0.55*' not in form and '0.40*' not in form
         assert 'on the 36 to 38 examples that both rows could be scored on' in form and 'over the 3 other rows of the column' in form
-        assert 'difference to the best' not in form and 'p against' not in form and 'n = 40' in form
+        assert 'n = 40' in form
 
 
 def test_no_comparison_no_word_of_it():
-    for cells in ([dict(ours=0.5, n=40)], [dict(ours=0.5, n=40), *compared('CoT', 0.0, None)]):
+    for cells in ([dict(measured=0.5, n=40)], [dict(measured=0.5, n=40), *compared('CoT', 0.0, None)]):
         assert 'paired bootstrap' not in show_table(exhibit(*cells)).text
     assert '36 examples that both rows could be scored on' in show_table(
-        exhibit(dict(ours=0.5), dict(row='Zero-Shot', ours=0.4), *compared('CoT', 0.0, None, 36),
+        exhibit(dict(measured=0.5), dict(row='Zero-Shot', measured=0.4), *compared('CoT', 0.0, None, 36),
                 *compared('Zero-Shot', -0.1, 0.2, 36))).text
 
 
 def test_marks_come_back_from_csv_and_strange_ones_stay_cells():
     import io
-    frame = exhibit(dict(ours=0.5, n=40), dict(row='Zero-Shot', ours=0.4, n=40), *compared('CoT', 0.0, None),
+    frame = exhibit(dict(measured=0.5, n=40), dict(row='Zero-Shot', measured=0.4, n=40), *compared('CoT', 0.0, None),
                     *compared('Zero-Shot', -0.1, 0.001))
     again = pl.read_csv(io.StringIO(frame.write_csv()), schema=dict(CELLS.columns))
     assert show_table(again).text == show_table(frame).text and '0.40*' in show_table(again).text
-    assert ','.join(again.columns) == 'exhibit,row,column,published,ours,n,low,high,status,unparsed,forced'
-    lone = exhibit(dict(ours=0.5), *compared('CoT', -0.1, 0.01, column='other F1'))
-    shown, marks = split_marks(lone)
-    assert len(shown) == 3 and marks.is_empty() and 'other F1 difference to the best' in ' '.join(show_table(lone).text.split())
+    lone = exhibit(dict(measured=0.5), *compared('CoT', -0.1, 0.01, column='other F1'))
+    shown, within = split_comparisons(lone)
+    assert len(shown) == 3 and marks_of(within).is_empty()
+    assert 'other F1, difference to the best row' in ' '.join(show_table(lone).text.split())
 
 
 def test_columns_of_one_measure_have_the_same_decimals():
-    view = show_table(exhibit(dict(column='GPT-4o ±F1', published=0.0057), dict(column='tiny ±F1', ours=0.0123),
-                              dict(column='tiny F1', ours=0.5)))
+    view = show_table(exhibit(dict(column='GPT-4o ±F1', kind='plus_minus', published=0.0057),
+                              dict(column='tiny ±F1', kind='plus_minus', measured=0.0123),
+                              dict(column='tiny F1', measured=0.5)))
     assert '0.0057' in view.text and '0.0123' in view.text and '0.50' in view.text and '0.5000' not in view.text
 
 

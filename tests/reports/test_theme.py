@@ -38,24 +38,24 @@ import sys
 from pathlib import Path
 from factlab.reports.plots import COUNTS, count_chart
 from factlab.reports.theme import save_chart
-frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
+frame = COUNTS.frame([{'category': 0, 'measured': 3.0, 'published': 3.0}, {'category': 2, 'measured': 5.0}])
 save_chart(count_chart(frame, 'How many?', 'errors', 'summaries'), Path(sys.argv[1]))
 '''
     subprocess.run([sys.executable, '-c', program, str(tmp_path/'first')], check=True)
-    frame = COUNTS.frame({'category': [0, 2], 'ours': [3, 5], 'published': [3.0, None]})
+    frame = COUNTS.frame([{'category': 0, 'measured': 3.0, 'published': 3.0}, {'category': 2, 'measured': 5.0}])
     save_chart(count_chart(frame, 'How many?', 'errors', 'summaries'), tmp_path/'second')
     for suffix in ('.svg', '.png'): assert (tmp_path/f'first{suffix}').read_bytes() == (tmp_path/f'second{suffix}').read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ['first.png', 'first.svg', 'second.png', 'second.svg']
 
 
 def test_a_stem_with_dots_keeps_its_name(tmp_path):
-    paths = save_chart(count_chart(COUNTS.frame({'category': [1], 'ours': [1], 'published': [None]}), 't', 'x', 'y'), tmp_path/'qwen2.5')
+    paths = save_chart(count_chart(COUNTS.frame([{'category': 1, 'measured': 1.0}]), 't', 'x', 'y'), tmp_path/'qwen2.5')
     assert [path.name for path in paths] == ['qwen2.5.svg', 'qwen2.5.png']
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path/'file').write_text('')
-    chart = count_chart(COUNTS.frame({'category': [1], 'ours': [1], 'published': [None]}), 't', 'x', 'y')
+    chart = count_chart(COUNTS.frame([{'category': 1, 'measured': 1.0}]), 't', 'x', 'y')
     with pytest.raises(DataError, match='cannot write'): save_chart(chart, tmp_path/'file'/'chart')
 
 

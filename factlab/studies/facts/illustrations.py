@@ -49,7 +49,7 @@ def composition(
 def composition_cells(composed: pl.DataFrame) -> pl.DataFrame:  # CELLS
     "The shares in percent, beside the names that the paper's list has."
     total = composed.filter(kind='Domain')['requests'].sum()
-    return make_cells('facts/fig1', [{'row': name, 'column': f'{kind} share (%)', 'ours': 100*share, 'n': total, 'status': 'measured'}
+    return make_cells('facts/fig1', [{'row': name, 'column': f'{kind} share (%)', 'measured': 100*share, 'n': total, 'status': 'measured'}
                                      for kind, name, _, share in composed.iter_rows()])
 
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #7f9ebf56
@@ -64,7 +64,9 @@ def example_requests(
 
 def request_cells(examples: pl.DataFrame) -> pl.DataFrame:  # CELLS
     "How long the documents are."
-    return make_cells('facts/table1', [{'row': domain.capitalize(), 'column': 'Words of the document', 'ours': words, 'n': 1,
+    return make_cells('facts/table1',
+                      [{'row': domain.capitalize(), 'column': 'Words of the document', 'kind': 'count', 'measured': words,
+                        'n': 1,
                                         'status': 'illustrated'} for domain, words in examples.select('domain', 'words').iter_rows()])
 
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #bbc36760
@@ -87,5 +89,7 @@ def evasion_cells(examples: pl.DataFrame) -> pl.DataFrame:  # CELLS
     "How many of the examples are ineligible, and how many of these the judge finds."
     out = examples.filter(~pl.col('eligible'))
     counts: Mapping[str, int] = {'Ineligible': out.height, 'Found by the offline judge': int((~out['judged_eligible']).sum())}
-    return make_cells('facts/table3', [{'row': name, 'column': 'count', 'ours': count, 'n': examples.height, 'status': 'illustrated'}
+    return make_cells('facts/table3',
+                      [{'row': name, 'column': 'count', 'kind': 'count', 'measured': count, 'n': examples.height,
+                        'status': 'illustrated'}
                                        for name, count in counts.items()])

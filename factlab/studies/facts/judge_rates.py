@@ -76,20 +76,20 @@ def rate_cells(
     source = paper_cells(exhibit, frame)
     positive, negative = class_sizes(exhibit, source)
     total = positive + negative
-    ours = {('All', 'N'): Fraction(total), ('All', 'Class ratio, larger part'): Fraction(100*max(positive, negative), total),
-            ('All', 'Class ratio, smaller part'): Fraction(100*min(positive, negative), total)}
+    found = {('All', 'N'): Fraction(total), ('All', 'Class ratio, larger part'): Fraction(100*max(positive, negative), total),
+             ('All', 'Class ratio, smaller part'): Fraction(100*min(positive, negative), total)}
     for row in rate_rows(source, exhibit):
         misses = zip(COUNTED_COLUMNS, (positive, negative), strict=True)
         fn, fp = (round(source.value((exhibit, row, column))*size/100) for column, size in misses)
-        ours |= {(row, column): value for column, value in rates_of(positive - fn, fn, fp, negative - fp).items()}
+        found |= {(row, column): value for column, value in rates_of(positive - fn, fn, fp, negative - fp).items()}
     cells = published_cells(exhibit, source.frame).to_dicts()
     for cell in cells:
-        address, value = (exhibit, cell['row'], cell['column']), ours[cell['row'], cell['column']]
+        address, value = (exhibit, cell['row'], cell['column']), found[cell['row'], cell['column']]
         printed, half = source.value(address), Fraction(1, 2)
         bounds = (printed - half, printed + half) if 'ratio' in address[2] else source.bounds(address)
         given = compared(bounds, (value, value)) | {'n': total}
         if cell['column'] not in COUNTED_COLUMNS or given['status'] == 'finding': cell |= given
-    sizes = [{'row': 'All', 'column': f'{name} responses', 'ours': size, 'n': total, 'status': 'exact'}
+    sizes = [{'row': 'All', 'column': f'{name} responses', 'kind': 'count', 'recomputed': size, 'n': total, 'status': 'exact'}
              for name, size in (('Positive', positive), ('Negative', negative))]
     return make_cells(exhibit, [*cells, *sizes])
 
@@ -99,7 +99,6 @@ def rate_grid(
     column: str = 'Macro-F1 (%)',
 ) -> pl.DataFrame:  # SCORE_GRID: prompts as rows, judges as columns, each judge's best marked
     "One recomputed rate of every judge with every prompt."
-    found = cells.filter((pl.col('column') == column) & (pl.col('row') != 'All')).with_columns(
-        part=pl.col('row').str.split_exact(', ', 1)).unnest('part').rename({'field_0': 'judge', 'field_1': 'prompt'})
-    best = pl.col('ours') == pl.col('ours').max().over('judge')
-    return SCORE_GRID.check(found.select(row='prompt', column='judge', score='ours', marked=best), 'the rates')
+    found = cells.filter(pl.col('row') != 'All', metric=column)
+    best = pl.col('recomputed') == pl.col('recomputed').max().over('model')
+    return SCORE_GRID.check(found.select(row='method', column='model', score='recomputed', marked=best), 'the rates')

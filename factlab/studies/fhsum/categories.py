@@ -34,12 +34,16 @@ def recall_links(
     for check in macro_recall_checks(source):
         if check.basis[0][0] != exhibit or not source.shows(check.target, *check.basis): continue
         outcome, reading, allowed = judge(check, source)
-        benchmark = check.target[2].removesuffix(' Recall')
+        benchmark = source.words[check.target]['data'] or ''
         categories = int(reading.split()[0]) if outcome == 'holds' else None
         links.setdefault((check.target[1], benchmark), RecallLink(check.target[1], benchmark, check.target, categories, allowed))
     return list(links.values())
 
 # %% ../../../nbs/19_studies/03_fhsum/02_categories.ipynb #c6
+def _place(source: PublishedCells, link: RecallLink) -> dict:
+    words = source.words[link.recall]
+    return {'row': link.row} | {name: words[name] for name in ('data', 'model', 'method')}
+
 def category_cells(
     exhibit: str,  # 'fhsum/table6' or 'fhsum/table7'
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
@@ -50,8 +54,9 @@ def category_cells(
     extra = []
     for link in recall_links(exhibit, source):
         if link.recall[0] != exhibit:
-            said = {'row': link.row, 'column': f'{link.benchmark} macro recall', 'published': float(source.value(link.recall))}
-            extra.append(said | compared(source.bounds(link.recall), link.allowed))
+            said = {'column': f'{link.benchmark} macro recall', 'metric': 'macro recall', 'published': float(source.value(link.recall))}
+            extra.append(_place(source, link) | said | compared(source.bounds(link.recall), link.allowed))
         if link.categories:
-            extra.append({'row': link.row, 'column': f'{link.benchmark} categories', 'ours': link.categories, 'status': 'exact'})
+            extra.append(_place(source, link) | {'column': f'{link.benchmark} categories', 'metric': 'categories', 'kind': 'count',
+                                                 'recomputed': link.categories, 'status': 'exact'})
     return make_cells(exhibit, [*recomputed_cells(exhibit, ['rate from a count'], frame).to_dicts(), *extra])

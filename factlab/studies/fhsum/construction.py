@@ -87,15 +87,16 @@ def examined_cells(
              if index.rows_of(mention.text)]
     several = share_interval([several for several, _ in named], [place for _, place in named], seed=seed)
     printed = published_cells('fhsum/sectionc.1')['published'].to_list()
-    cells: list[dict] = [{'row': 'Preliminary study', 'column': 'Generated samples examined', 'published': printed[0] if printed else None,
-                          'ours': drawn.height, 'n': drawn.height, 'status': 'measured'}]
+    cells: list[dict] = [{'row': 'Preliminary study', 'column': 'Generated samples examined', 'kind': 'count',
+                          'published': printed[0] if printed else None,
+                          'measured': drawn.height, 'n': drawn.height, 'status': 'measured'}]
     cells.append(_self_check('Preliminary study', 'Description matches the entity (by rule)', fits))
-    return [*cells, {'row': 'Preliminary study', 'column': 'Names with several entries', 'ours': several.estimate, 'low': several.low,
+    return [*cells, {'row': 'Preliminary study', 'column': 'Names with several entries', 'measured': several.estimate, 'low': several.low,
                      'high': several.high, 'n': several.n, 'status': 'measured'}]
 
 def _self_check(row: str, column: str, holds: Sequence[bool]) -> dict:
     "What must hold of every row by the way it was made: no measurement, and so without an interval."
-    return {'row': row, 'column': column, 'ours': float(np.mean(holds)), 'n': len(holds), 'status': 'illustrated'}
+    return {'row': row, 'column': column, 'measured': float(np.mean(holds)), 'n': len(holds), 'status': 'illustrated'}
 
 # %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #ce6bc5cd
 def coverage_of(
@@ -114,14 +115,15 @@ def _means(rows: pl.DataFrame) -> list[dict]:
     words = rows.select('label', *(pl.col(name).str.count_matches(r'\S+').alias(name) for name in ('document', 'summary', 'description')))
     cells = []
     for column, part in (*((label, words.filter(label=label)) for label in LABELS), ('overall', words)):
-        cells.append({'row': 'Data size', 'column': column, 'ours': part.height, 'n': part.height, 'status': 'measured'})
+        cells.append({'row': 'Data size', 'column': column, 'kind': 'count', 'measured': part.height, 'n': part.height,
+                      'status': 'measured'})
         for row, name in (('Words per document', 'document'), ('Words per summary', 'summary'), ('Words per injected fact', 'description')):
             known = part[name].drop_nulls()
-            if len(known): cells.append({'row': row, 'column': column, 'ours': known.mean(), 'n': len(known), 'status': 'measured'})
+            if len(known): cells.append({'row': row, 'column': column, 'measured': known.mean(), 'n': len(known), 'status': 'measured'})
     return cells
 
 def _beside(printed: pl.DataFrame, cells: list[dict]) -> list[dict]:
-    "Our cells with what the paper prints of the same row and column."
+    "Measured cells with what the paper prints of the same row and column."
     known = {(row, column): value for row, column, value in printed.select('row', 'column', 'published').iter_rows()}
     return [cell | {'published': known.get((cell['row'], cell['column']))} for cell in cells]
 
@@ -139,10 +141,11 @@ def construction_cells(
     cells = _beside(published_cells('fhsum/table4'), _means(built.rows))
     printed = published_cells('fhsum/sectionc.3').filter(row='Knowledge base Wikidata')['published'].to_list()
     found = coverage_of(sources, knowledge, seed)
-    cells.append({'row': 'Knowledge base', 'column': 'Entities found', 'published': printed[0] if printed else None, 'ours': found.estimate,
+    cells.append({'row': 'Knowledge base', 'column': 'Entities found', 'published': printed[0] if printed else None,
+                  'measured': found.estimate,
                   'low': found.low, 'high': found.high, 'n': found.n, 'status': 'measured'})
     cells.append(_self_check('Rows', 'Source summary restored', round_trips(built, sources)['same'].to_list()))
     cells += examined_cells(built, sources, knowledge, seed)
-    cells += [{'row': f'Left out: {reason}', 'column': f'{what} count', 'ours': count, 'status': 'measured'}
+    cells += [{'row': f'Left out: {reason}', 'column': f'{what} count', 'kind': 'count', 'measured': count, 'status': 'measured'}
               for what, reason, count in drop_counts(built.drops).iter_rows()]
     return make_cells('fhsum/construction', cells + giveaway_cells(built.rows, seed))

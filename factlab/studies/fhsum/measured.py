@@ -18,7 +18,7 @@ import polars as pl
 
 from ...audit.class_averages import one_footing
 from ...audit.recomputed import recomputed_cells
-from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, baseline_rows
+from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...mixed_context.labels import LABELS
 from factlab.mixed_context.scores import (
     ANSWERS,
@@ -36,10 +36,10 @@ from factlab.mixed_context.scores import (
 from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON, SHARES
 from .categories import category_cells
-from .study import UNDECIDED, FhsumStudy
+from .study import UNDECIDED, FhsumStudy, named
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d3ec3a15
-ONE_FOOTING = ' over its three labels'  # behind a column's name: the printed mean, over as many classes as the data have
+ONE_FOOTING = '{} over its three labels'  # a metric: the printed mean, over as many classes as the data have
 
 def footing_cells(
     exhibit: str,  # 'fhsum/table1' or 'fhsum/table2'
@@ -49,8 +49,9 @@ def footing_cells(
     for row in one_footing('fhsum').filter(pl.col('exhibit') == exhibit).iter_rows(named=True):
         for name in ('recall', 'F1'):
             if row[name] is None: continue
-            found.append({'row': row['row'], 'column': f'{row["benchmark"]} {name.capitalize()}{ONE_FOOTING}', 'ours': row[name],
-                          'status': 'exact'})
+            metric = ONE_FOOTING.format(name.capitalize())
+            found.append({'row': row['row'], 'column': f'{row["benchmark"]} {metric}', 'data': row['benchmark'], 'model': row['model'],
+                          'method': row['method'], 'metric': metric, 'recomputed': row[name], 'status': 'exact'})
     return pl.concat([recomputed_cells(exhibit), make_cells(exhibit, found)])
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #fc6170ac
@@ -62,6 +63,11 @@ def forced_ids(predictions: Predictions) -> dict[str, list[str]]:  # by method, 
     both = {name: found.join(predictions[name + UNDECIDED].select('id', open='label'), on='id') for name, found in predictions.items()
             if name + UNDECIDED in predictions}
     return {name: each.filter(pl.col('label').ne_missing(pl.col('open')))['id'].to_list() for name, each in both.items()}
+
+def _placed(study: FhsumStudy, method: str, trivial: bool) -> dict[str, Any]:
+    "Where a table has the numbers of a method or of a baseline."
+    if trivial: return {'row': f'{BASELINE_ROW}{method}', 'data': study.title, 'method': method, 'status': 'baseline'}
+    return {'row': method, 'data': study.title, 'status': 'measured'} | named(study, method)
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #fc6170ad
 def score_cells(
@@ -79,13 +85,15 @@ def score_cells(
     found = label_scores(rows, {**predictions, **baselines}, seed=study.seed)
     for row in found.filter(pl.col('metric').is_in(list(scores)) & pl.col('label').is_null()).iter_rows(named=True):
         trivial = row['method'] in baselines
-        cells.append({'row': f'{BASELINE_ROW}{row["method"]}' if trivial else row['method'],
-                      'column': f'{study.title} {scores[row["metric"]]}', 'status': 'baseline' if trivial else 'measured',
-                      'ours': row['value'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
+        cells.append(_placed(study, row['method'], trivial) | {
+                      'column': f'{study.title} {scores[row["metric"]]}', 'metric': scores[row['metric']],
+                      'measured': row['value'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
                       'unparsed': None if trivial else row['n_unparsed'] or None, 'forced': len(forced.get(row['method'], ())) or None})
     if predictions and baselines and 'macro f1' in scores:
         compared = over_baselines(rows, {**predictions, **baselines}, list(baselines), seed=study.seed)
-        cells += [cell for cell in baseline_rows(compared, f'{study.title} {scores["macro f1"]}') if cell['status'] == 'measured']
+        compared, metric = compared.filter(~pl.col('baseline')), scores['macro f1']
+        cells += [cell | named(study, cell['row']) for cell in baseline_rows(
+            compared, f'{study.title} {metric}', metric=metric, data=study.title)]
     for name, found in (beside or {}).items(): cells += _differences(study, predictions, name, found)
     return make_cells(exhibit, cells)
 
@@ -96,8 +104,9 @@ def _differences(study: FhsumStudy, predictions: Predictions, name: str, found: 
     if not others: return []
     compared = label_contrasts(rows, {**others, name: found}, [(row, name) for row in others], seed=study.seed)
     column = f'{study.title} {SCORES["macro f1"]} over {name}'
-    return [{'row': row['first'], 'column': column, 'ours': row['difference'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
-             'status': 'measured'} for row in compared.iter_rows(named=True)]
+    facts = {'column': column, 'metric': SCORES['macro f1'], 'kind': 'difference', 'against': name}
+    return [_placed(study, row['first'], False) | facts | {'measured': row['difference'], 'low': row['low'], 'high': row['high'],
+                                                           'n': row['n']} for row in compared.iter_rows(named=True)]
 
 def accuracy_cells(
     exhibit: str,
@@ -110,10 +119,9 @@ def accuracy_cells(
     found = label_scores(study.rows(), {**predictions, **baselines}, seed=study.seed)
     cells, labels, forced = [], dict(study.rows().select('id', 'label').iter_rows()), forced_ids(predictions)
     for row in found.filter(pl.col('metric') == 'accuracy of label').iter_rows(named=True):
-        trivial = row['method'] in baselines
-        cells.append({'row': f'{BASELINE_ROW}{row["method"]}' if trivial else row['method'],
-                      'column': f'{study.title} {row["label"]} accuracy', 'status': 'baseline' if trivial else 'measured',
-                      'ours': row['value'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
+        cells.append(_placed(study, row['method'], row['method'] in baselines) | {
+                      'column': f'{study.title} {row["label"]} accuracy', 'metric': f'{row["label"]} accuracy',
+                      'measured': row['value'], 'low': row['low'], 'high': row['high'], 'n': row['n'],
                       'forced': [labels[id] for id in forced.get(row['method'], ())].count(row['label']) or None})
     macro = {'macro recall': 'macro recall', 'macro f1': 'F1'}
     return pl.concat([make_cells(exhibit, cells), score_cells(exhibit, study, predictions, baselines, macro, beside)])
@@ -125,11 +133,12 @@ def chosen_headline(
     cells: pl.DataFrame,  # CELLS of the exhibit
 ) -> dict[str, Any]:  # entries of the manifest; none where no method has a score on development rows
     "The headline of the method with the highest macro F1 on the development rows; of equals the first. What has no cell is left out."
-    there = set(cells.filter(column=f'{study.title} F1', status='measured')['row'])
+    where = {'data': study.title, 'metric': SCORES['macro f1']}
+    there = set(cells.filter(kind='value', status='measured', **where)['row'])
     scores = {row: score for row, score in (study.used.get('development_f1') or {}).items() if row in there}
     if not scores: return {}
     chosen, (kind,) = max(scores, key=lambda row: scores[row]), find_exhibits([exhibit])
-    return {'headline': headline(replace(kind, headline=(chosen, f'{study.title} F1'), wider=None), cells),
+    return {'headline': headline(replace(kind, headline={'row': chosen, **where}, wider=None), cells),
             'headline_rule': f'highest macro F1 on development rows: {chosen}'}
 
 
@@ -143,12 +152,12 @@ def share_cells(
     "How often each answer was given to the rows of each label, as the paper's table 6 names columns."
     baselines = baselines or {}
     found = label_shares(study.rows(), {**predictions, **baselines}).filter(pl.col('share').is_not_null())
-    trivial = pl.col('method').is_in(list(baselines))
-    found = found.with_columns(method=pl.when(trivial).then(pl.format(f'{BASELINE_ROW}{{}}', 'method')).otherwise('method'),
-                               status=pl.when(trivial).then(pl.lit('baseline')).otherwise(pl.lit('measured')))
-    shares = make_cells(exhibit, [{'row': row['method'], 'column': f'{study.title} {row["label"]} predicted {row["answer"]} share',
-                                 'ours': row['share'], 'low': row['low'], 'high': row['high'], 'n': row['of'], 'status': row['status']}
-                                for row in found.iter_rows(named=True)])
+    def cell(row: dict) -> dict:
+        metric = f'{row["label"]} predicted {row["answer"]} share'
+        return _placed(study, row['method'], row['method'] in baselines) | {
+            'column': f'{study.title} {metric}', 'metric': metric, 'measured': row['share'], 'low': row['low'], 'high': row['high'],
+            'n': row['of']}
+    shares = make_cells(exhibit, map(cell, found.iter_rows(named=True)))
     if not baselines: return shares
     return pl.concat([shares, score_cells(exhibit, study, predictions, baselines, {'macro f1': 'F1'})])
 
@@ -157,24 +166,27 @@ def printed_shares(
     model: str,  # as in Table 6: 'GPT-4o'
 ) -> pl.DataFrame:  # CELLS
     "What Table 6 prints of a model: the share of each label that was recognised."
-    of_model, recognised = pl.col('row').str.starts_with(f'{model} + '), pl.col('column').str.ends_with(' accuracy')
-    cells = category_cells('fhsum/table6').filter(of_model & recognised)
-    return cells.with_columns(exhibit=pl.lit(exhibit))
+    recognised = pl.col('metric').is_in([f'{label} accuracy' for label in LABELS])
+    return category_cells('fhsum/table6').filter(recognised, model=model).with_columns(exhibit=pl.lit(exhibit))
 
 SHORT = dict(zip(LABELS, ('factual', 'non-factual', 'none'), strict=True))
 
 def share_marks(
     study: FhsumStudy,
     predictions: Predictions,
-) -> pl.DataFrame:  # SHARES, for `plots.share_chart`
+    baselines: Predictions|None = None,  # trivial rivals
+) -> pl.DataFrame:  # SHARES with `status`, for `plots.share_chart`
     "The same as bars: kinds of hallucination one under the other, methods within them."
+    trivial = {f'{BASELINE_ROW}{name}': found for name, found in (baselines or {}).items()}
+    predictions = {**predictions, **trivial}
     first = (pl.col('method') == next(iter(predictions))) & (pl.col('label') == LABELS[0])  # its empty parts order the colours
     found = label_shares(study.rows(), predictions).filter((pl.col('n') > 0) | (first & (pl.col('of') > 0)))
     places = {'label': LABELS, 'method': list(predictions), 'answer': ANSWERS}
     found = found.sort([pl.col(name).replace_strict({each: at for at, each in enumerate(order)}) for name, order in places.items()])
     short = pl.col('method').str.replace(f' Retrieval{UNDECIDED}', ', undecided', literal=True)  # as much as the chart has room for
     named = pl.format('{} · {}', pl.col('label').replace_strict(SHORT), short)
-    return SHARES.check(found.select(row=named, part='answer', share='share'))
+    status = pl.when(pl.col('method').is_in(list(trivial))).then(pl.lit('baseline'))
+    return SHARES.check(found.select(row=named, part='answer', share='share', status=status))
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #5e6f489d
 def rank_agreement(
@@ -220,7 +232,7 @@ def _tau_cell(row: str, value: float, drawn: np.ndarray, n: int) -> dict[str, An
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [.025, .975]).tolist() if len(drawn) else (None, None)
     known = value if np.isfinite(value) else None
-    return {'row': row, 'column': TAU, 'ours': known, 'low': low, 'high': high, 'n': n, 'status': 'measured'}
+    return {'row': row, 'column': TAU, 'measured': known, 'low': low, 'high': high, 'n': n, 'status': 'measured'}
 
 def order_cells(
     sets: Mapping[str, tuple[pl.DataFrame, Predictions]],  # by name: rows, and predictions of the same three methods or more
@@ -235,12 +247,13 @@ def order_cells(
              for first, second in combinations(sets, 2)]
     methods = len(next(iter(sets.values()))[1])
     low, high = chance_agreement(methods)
-    chance = {'row': f'{BASELINE_ROW}an order of {methods} methods at random', 'column': TAU, 'ours': 0., 'low': low, 'high': high,
+    random = f'an order of {methods} methods at random'
+    chance = {'row': f'{BASELINE_ROW}{random}', 'column': TAU, 'method': random, 'measured': 0., 'low': low, 'high': high,
               'status': 'baseline'}
     halves = {name: rank_agreement(*half_scores(*each, seed=seed)) for name, each in sets.items()}
     same = [_tau_cell(f'{name}, one half and the other', float(taus[np.isfinite(taus)].mean()) if np.isfinite(taus).any() else np.nan, taus,
                       sizes[name]) for name, taus in halves.items()]
-    return [*pairs, *(pair | {'column': TAU + OVER_BASELINE} for pair in pairs), chance, *same]
+    return [*pairs, *(pair | {'kind': 'difference', 'against': BEST_BASELINE} for pair in pairs), chance, *same]
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d4c0ffee
 def transfer_cells(
@@ -262,7 +275,5 @@ def transfer_marks(
     cells: pl.DataFrame,  # of `transfer_cells`
 ) -> pl.DataFrame:  # COMPARISON
     "Methods as rows, sets as series."
-    found = cells.filter(pl.col('column').str.ends_with(' F1') & pl.col('ours').is_not_null())
-    return COMPARISON.frame([{'panel': '', 'row': row['row'], 'series': row['column'].removesuffix(' F1'), 'published': None,
-                              'ours': row['ours'], 'low': row['low'], 'high': row['high'], 'n': row['n']}
-                             for row in found.iter_rows(named=True)])
+    found = cells.filter(pl.col('measured').is_not_null(), kind='value', metric=SCORES['macro f1'])
+    return found.with_columns(panel=pl.lit(''), series='data').select(*COMPARISON.columns)

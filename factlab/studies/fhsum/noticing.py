@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from ...core.core import DataError
-from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, compare_with_baselines
+from ...measures.baselines import baseline_rows, compare_with_baselines
 from ...mixed_context.labels import FACTUAL, NONE
 from ...models.interface import Model
 from ...models.store import StoreChoice
@@ -51,10 +51,12 @@ def noticing_cells(
     found = asked.join(said, on='id', how='left', maintain_order='left').join(probed, on='id', how='left', maintain_order='left')
     read = found.filter(pl.col('noticed').is_not_null() & pl.col('p_true').is_not_null())
     lost = found.height - read.height
-    cells = [{'row': name, 'column': 'Hallucinated summaries', 'ours': found.height, 'n': found.height, 'status': 'measured',
+    cells = [{'row': name, 'column': 'Hallucinated summaries', 'kind': 'count', 'measured': found.height, 'n': found.height,
+              'status': 'measured',
               'unparsed': lost}]
     for (label, noticed), part in read.group_by('category', 'noticed', maintain_order=True):
-        cells.append({'row': name, 'column': f'mean P(True), {label}, {"noticed" if noticed else "missed"}', 'ours': part['p_true'].mean(),
+        cells.append({'row': name, 'column': f'mean P(True), {label}, {"noticed" if noticed else "missed"}',
+                      'measured': part['p_true'].mean(),
                       'n': part.height, 'status': 'measured'})
     for title, truth in (('missed', ~read['noticed']), ('true', read['truth'])):
         if truth.n_unique() < 2: continue  # the judge noticed all, or nothing: there is nothing to tell apart
@@ -63,12 +65,10 @@ def noticing_cells(
         outcomes = {key: pl.DataFrame({'truth': truth}).with_columns(score=value).cast(pl.Float64).to_numpy()
                     for key, value in scores.items()}
         column = f'AUROC of what is {title}'
-        for one in compare_with_baselines(outcomes, list(scores)[1:], 'auroc', clusters=read['document_id'], resamples=2_000,
-                                          seed=seed).iter_rows(named=True):
-            row = f'{BASELINE_ROW}{one["name"]}' if one['baseline'] else f'{name}: {one["name"]}'
-            cells.append({'row': row, 'column': column, 'ours': one['score'], 'low': one['low'], 'high': one['high'], 'n': one['n'],
-                          'status': 'baseline' if one['baseline'] else 'measured'})
-            if not one['baseline']:
-                cells.append({'row': row, 'column': column + OVER_BASELINE, 'ours': one['difference'], 'low': one['difference_low'],
-                              'high': one['difference_high'], 'n': one['n'], 'status': 'measured'})
+        compared = compare_with_baselines(outcomes, list(scores)[1:], 'auroc', clusters=read['document_id'], resamples=2_000, seed=seed)
+        own = compared.row(0, named=True)
+        row = f'{name}: {own["name"]}'
+        cells.append({'row': row, 'column': column, 'method': own['name'], 'measured': own['score'], 'low': own['low'], 'high': own['high'],
+                      'n': own['n'], 'status': 'measured'})
+        cells += baseline_rows(compared, column, rows={own['name']: row})
     return make_cells('fhsum/noticing', cells)

@@ -19,6 +19,8 @@ from ...mixed_context.files import read_mixed
 from ...mixed_context.labels import LABELS
 from ...reports.exhibits import make_cells
 from ...reports.plots import SHARES
+from ...reports.tables import found_number
+from .labels import OTHER, SHARE, SHARES_OF
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #5cfbac37
 SETS = {'sample': 'fhsum-sample', 'mxsum': 'mxsum', 'mxsum-majority': 'mxsum-majority', 'xent': 'xent'}  # name in `data`: what `load` takes
@@ -56,7 +58,7 @@ def _merged(exhibit: str, cells: pl.DataFrame, counted: list[dict]) -> pl.DataFr
         if cell['status'] == 'exact' and before.get('published') is not None:
             places = [(exhibit, *place), ('fhsum/section3', *place), ('fhsum/table5', place[0], 'Test set size')]
             printed = next(source.bounds(each) for each in places if source.printed.get(each))
-            cell = cell | {name: value for name, value in compared(printed, (cell['ours'],)*2).items() if name == 'status'}
+            cell = cell | {'status': compared(printed, (cell['recomputed'],)*2)['status']}
         known[place] = {**before, 'low': None, 'high': None, **cell}
     return make_cells(exhibit, known.values())
 
@@ -67,24 +69,28 @@ def with_shares(
     "The cells, and the size and the shares of labels of each set."
     counted = []
     for name, all_rows in sets.items():
-        rows, status = _of_paper(name, all_rows), 'exact' if name in EXACT else 'measured'
-        counted.append({'row': name, 'column': 'Samples', 'ours': float(rows.height), 'n': rows.height, 'status': status})
-        counted += [{'row': name, 'column': f'{label} share', 'ours': (rows['label'] == label).mean(), 'n': rows.height, 'status': status}
+        rows, facts = _of_paper(name, all_rows), {'row': name, 'data': name}
+        counted.append(facts | {'column': 'Samples', 'kind': 'count', 'n': rows.height} | _counted(name, float(rows.height)))
+        counted += [facts | {'column': SHARE.format(label), 'n': rows.height} | _counted(name, (rows['label'] == label).mean())
                     for label in LABELS]
-    known = pl.col('row').is_in(list(sets)) & (pl.col('column') == 'other share')
+    known = pl.col('row').is_in(list(sets)) & (pl.col('metric') == SHARE.format(OTHER))
     return _merged('fhsum/fig2', cells.filter(~known), counted)
+
+def _counted(name: str, value: float|None) -> dict:
+    "A number of a set: recomputed where the paper counts that set as well."
+    return {'recomputed': value, 'status': 'exact'} if name in EXACT else {'measured': value, 'status': 'measured'}
 
 def share_rows(
     cells: pl.DataFrame,  # CELLS of fhsum/fig2
 ) -> pl.DataFrame:  # SHARES
     "The shares that are known, for `plots.share_chart`."
-    size = pl.coalesce('ours', 'published')
-    sizes = dict(cells.filter(column='Samples').select('row', size).iter_rows())
-    part = pl.col('column').str.strip_suffix(' share')
-    shares = cells.filter(pl.col('column').str.ends_with(' share') & (pl.col('ours') > 0)).select('row', 'ours', part=part)
+    size = pl.coalesce(found_number(), 'published')
+    sizes = dict(cells.filter(metric='Samples').select('row', size).iter_rows())
+    shares = cells.filter(pl.col('metric').is_in(list(SHARES_OF)) & (found_number() > 0))
+    shares = shares.select('row', share=found_number(), part=pl.col('metric').replace_strict(SHARES_OF))
     rows, order = shares['row'].unique(maintain_order=True).to_list(), [*LABELS, *set(shares['part']) - set(LABELS)]
     ordered = sorted(shares.iter_rows(named=True), key=lambda share: (rows.index(share['row']), order.index(share['part'])))
-    return SHARES.frame([{'row': f'{share["row"]} ({sizes[share["row"]]:,.0f})', 'part': share['part'], 'share': share['ours']}
+    return SHARES.frame([{'row': f'{share["row"]} ({sizes[share["row"]]:,.0f})', 'part': share['part'], 'share': share['share']}
                          for share in ordered])
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #ac609d34
@@ -120,13 +126,14 @@ def with_lengths(
     "The cells, and the mean lengths of each set, by label and overall."
     counted = []
     for name, all_rows in sets.items():
-        rows, status = _of_paper(name, all_rows), 'exact' if name in EXACT else 'measured'
+        rows = _of_paper(name, all_rows)
         for what, frame in [(f'{name}: data size', None), *_means(name, rows)]:
             for label in (*LABELS, 'overall'):
                 part = (rows if frame is None else frame).filter(pl.lit(label == 'overall') | (pl.col('label') == label))
                 if not part.height and frame is not None: continue
                 value = float(part.height) if frame is None else part['words'].mean()
-                counted.append({'row': what, 'column': label, 'ours': value, 'n': part.height, 'status': status})
+                counted.append({'row': what, 'column': label, 'data': name, 'kind': 'count' if frame is None else 'value',
+                                'n': part.height} | _counted(name, value))
     return _merged('fhsum/table4', cells, counted)
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #55d31324
@@ -137,9 +144,9 @@ def with_sizes(
     "The cells, and of each set the test split's size, the number of labels that occur in it, and of documents."
     counted = []
     for name, rows in sets.items():
-        test, status = rows.filter(split='test'), 'exact' if name in EXACT else 'measured'
+        test = rows.filter(split='test')
         values = {'Test set size': test.height, 'Other rows': rows.height - test.height, 'Labels': test['label'].drop_nulls().n_unique(),
                   'Documents': test['document'].n_unique()}
-        counted += [{'row': name, 'column': column, 'ours': float(value), 'n': test.height, 'status': status}
+        counted += [{'row': name, 'data': name, 'column': column, 'kind': 'count', 'n': test.height} | _counted(name, float(value))
                     for column, value in values.items()]
     return _merged('fhsum/table5', cells, counted)

@@ -10,7 +10,6 @@ import polars as pl
 
 from ...audit.recomputed import paper_cells, recomputed_cells
 from ...core.core import DataError
-from ...reports.plots import CURVES
 from ...reports.tables import CELLS
 
 # %% ../../../nbs/19_studies/03_fhsum/04_size_curves.ipynb #c3
@@ -20,16 +19,16 @@ def curve_cells(
     "The F1 of Table 7 for the systems of Figure 5, as printed, and as precision and recall give it."
     source = paper_cells('fhsum/fig5', frame)
     shown = [row for e, row in source.columns if e == 'fhsum/fig5']
-    table = recomputed_cells('fhsum/table7', frame=frame).filter((pl.col('column') == 'FHSumBench F1') & pl.col('row').is_in(shown))
+    table = recomputed_cells('fhsum/table7', frame=frame).filter(pl.col('row').is_in(shown), data='FHSumBench', metric='F1')
     return CELLS.check(table.with_columns(exhibit=pl.lit('fhsum/fig5')))
 
 # %% ../../../nbs/19_studies/03_fhsum/04_size_curves.ipynb #c5
 def size_curves(
     cells: pl.DataFrame,  # of `curve_cells`
 ) -> pl.DataFrame:  # CURVES
-    "A curve for each method over the size of the model in its name; ours only where it is not what is printed."
-    parts = cells.with_columns(series=pl.col('row').str.extract(r' \+ (.+)$'), x=pl.col('row').str.extract(r'-([\d.]+)B').cast(pl.Float64))
+    "A curve for each method over the size of the model in its name; recomputed points only where they are not what is printed."
+    parts = cells.with_columns(series='method', x=pl.col('model').str.extract(r'-([\d.]+)B').cast(pl.Float64))
     if lost := parts.filter(pl.col('series').is_null() | pl.col('x').is_null())['row'].to_list():
         raise DataError(f'{lost[0]!r} does not say its size and method: expected a form like Qwen2.5-14B + CoT')
-    ours = pl.when(pl.col('status') == 'finding').then('ours')
-    return CURVES.check(parts.select('series', 'x', 'published', ours=ours).sort('x', maintain_order=True))
+    recomputed = pl.when(pl.col('status') == 'finding').then('recomputed')
+    return parts.select('series', 'x', 'published', recomputed=recomputed).sort('x', maintain_order=True)

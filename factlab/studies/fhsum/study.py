@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'SETS', 'UNDECIDED', 'FITTED_ON', 'FAMILIES', 'FhsumStudy', 'load_rows', 'load_mixed',
            'load_knowledge', 'direct_predictions', 'silence_label', 'fitting_rows', 'note_development',
-           'retrieval_judge', 'note_parts', 'parts_of', 'traced', 'retrieval_results', 'predictions_of',
+           'retrieval_judge', 'note_parts', 'parts_of', 'traced', 'retrieval_results', 'named', 'predictions_of',
            'baseline_predictions', 'hybrid_predictions', 'entity_predictions', 'ablation_predictions',
            'model_predictions', 'all_predictions', 'family_predictions']
 
@@ -227,6 +227,16 @@ def retrieval_results(
             found[row] = traced(study, row, judge)
             if judge.silence: found[row + UNDECIDED] = traced(study, row + UNDECIDED, replace(judge, silence=None))
     return found
+
+def named(
+    study: FhsumStudy,
+    row: str,  # of a table
+) -> dict[str, str]:  # model and method, as in CELLS; a row without a model is a method
+    "Whose numbers a row of the tables has."
+    methods = [*DIRECT, *(kind + end for kind in RETRIEVAL for end in ('', UNDECIDED))]
+    known = {f'{model} + {method}': {'model': model, 'method': method} for model in (*study.models, *study.used['models'], 'Verifier')
+             for method in methods}
+    return known.get(row, {'method': row})
 
 def predictions_of(results: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
     "Predictions without traces."

@@ -18,6 +18,7 @@ from ...data.files import path as data_path
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import count_chart
 from ...reports.published import published_values, rounding_interval
+from ...reports.tables import PLACE, found_number
 from .study import load_labelled
 
 # %% ../../../nbs/19_studies/01_final/03_counts.ipynb #c4
@@ -34,6 +35,8 @@ def agrees(
     low, high = rounding_interval(printed)
     return low <= value <= high
 
+def _kind(value: float) -> str: return 'count' if isinstance(value, int) else 'value'
+
 def counted_cells(
     exhibit: str,
     counts: Mapping[tuple[str, str], tuple[float, int]],  # by row and column: the count, and of how many
@@ -43,10 +46,10 @@ def counted_cells(
     known = {(cell['row'], cell['column']): cell for cell in cells}
     printed = {(row, column): (text,) for row, column, text in published_values(exhibit).select('row', 'column', 'printed').iter_rows()}
     for (row, column), (value, n) in counts.items():
-        cell = known.get((row, column)) or {'row': row, 'column': column, 'published': None}
+        cell = known.get((row, column)) or {'row': row, 'column': column, 'kind': _kind(value), 'published': None}
         if (row, column) not in known: cells.append(cell)
         status = 'exact' if agrees(value, *printed.get((row, column), (None,))) else 'finding'
-        cell |= {'ours': value, 'n': n, 'status': status}
+        cell |= {'recomputed': value, 'n': n, 'status': status}
     order = list(counts)
     cells.sort(key=lambda cell: order.index((cell['row'], cell['column'])) if (cell['row'], cell['column']) in counts else -1)
     return make_cells(exhibit, cells)
@@ -61,13 +64,13 @@ def own_cells(
     exhibit: str,
     counts: Mapping[tuple[str, str], tuple[float, int]],  # by row and column, neither of them the paper's
 ) -> pl.DataFrame:  # schema CELLS
-    "Counts of other data behind the paper's cells, which have nothing of ours beside them. Raises `DataError` for a cell of the paper's."
+    "Counts of other data behind the paper's cells, which have nothing beside them. Raises `DataError` for a cell of the paper's."
     printed = published_cells(exhibit)
-    ours = make_cells(exhibit, [{'row': row, 'column': column, 'ours': value, 'n': n, 'status': 'measured'}
-                                for (row, column), (value, n) in counts.items()])
-    if (same := printed.join(ours, on=['row', 'column'], how='semi')).height:
+    counted = make_cells(exhibit, [{'row': row, 'column': column, 'kind': _kind(value), 'measured': value, 'n': n,
+                                    'status': 'measured'} for (row, column), (value, n) in counts.items()])
+    if (same := printed.join(counted, on=PLACE, how='semi')).height:
         raise DataError(f'{same["row"][0]}, {same["column"][0]} is a cell of the paper: other data need names of their own')
-    return pl.concat([printed, ours])
+    return pl.concat([printed, counted])
 
 # %% ../../../nbs/19_studies/01_final/03_counts.ipynb #c7
 def size_cells(
@@ -82,7 +85,7 @@ def size_cells(
     if data != 'final':
         return own_cells('final/table3', counts | {(f'{phase}: {split} split', 'Total'): (size, n) for split, size in sizes.items()})
     splits = published_values('final/section3').filter(pl.col('row').is_in(['Development', 'Test'])).select('row', 'value').iter_rows()
-    extra = [{'row': f'{name} split', 'column': 'Total', 'published': value, 'ours': sizes[name], 'n': n,
+    extra = [{'row': f'{name} split', 'column': 'Total', 'kind': 'count', 'published': value, 'recomputed': sizes[name], 'n': n,
               'status': 'exact' if sizes[name] == value else 'finding'} for name, value in splits]
     return pl.concat([counted_cells('final/table3', counts), make_cells('final/table3', extra)])
 
@@ -106,11 +109,11 @@ def error_count_chart(
     data: str,
 ):
     "Bars of how many summaries have how many inconsistencies."
-    bars = cells.filter(pl.col('row').str.contains(r'^\d+$') & pl.col('ours').is_not_null())
-    beside = ' · published: outlined' if bars['published'].is_not_null().any() else ''
-    bars = bars.select(category=pl.col('row').cast(pl.Int64), ours=pl.col('ours').cast(pl.Int64), published='published')
+    bars = cells.filter(found_number().is_not_null()).with_columns(category=pl.col('row').cast(pl.Int64,
+                                                                                               strict=False)).drop_nulls('category')
+    beside = ' · printed: outlined' if bars['published'].count() else ''
     return count_chart(bars.sort('category'), 'How many inconsistencies does a summary have?', 'inconsistencies', 'summaries',
-                       f'n = {bars["ours"].sum():,} summaries of {name_of_data(data)}{beside}')
+                       f'n = {bars.select(found_number().sum()).item():,.0f} summaries of {name_of_data(data)}{beside}')
 
 def count_manifest(data: str) -> dict:
     "What a count rests on."

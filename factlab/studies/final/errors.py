@@ -41,11 +41,11 @@ from factlab.error_analysis.categories import (
     sample_errors,
     title_of,
 )
-from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, class_counts, compare_with_baselines, constant_counts, majority_class
+from ...measures.baselines import BEST_BASELINE, baseline_rows, class_counts, compare_with_baselines, constant_counts, majority_class
 from ...measures.stats import bootstrap_counts, difference, ratio, share_interval
 from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
-from ...reports.plots import COMPARISON, comparison_chart
+from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView
 from ...reports.theme import drawable
 from .study import METHODS, Study, matches, predictions
@@ -162,14 +162,14 @@ def every_error(
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c11
 CATEGORY_FIGURES = {'final/fig5': 'missed', 'final/fig7': 'invented'}
-AT_RANDOM = 'Share when overlooking at random'
+AT_RANDOM = 'overlooking at random'  # a baseline
 
 def category_cells(
     exhibit: str,  # 'final/fig5' or 'final/fig7'
     found: SortedErrors,
     every: pl.DataFrame|None = None,  # of `every_error`: for the baseline
 ) -> pl.DataFrame:  # schema CELLS
-    "Columns '<model> Count' and '<model> Share' with the baseline's; of proposals '<model> Proposed count' alone."
+    "Counts and shares of each model's errors with the baseline's; of proposals counts alone."
     side = CATEGORY_FIGURES[exhibit]
     rows = _proposed_counts(side, found) if found.status == 'proposed' else _measured_shares(side, found.errors)
     if every is not None and found.status == 'measured': rows += _against_random(side, found.errors, every)
@@ -180,9 +180,10 @@ def _proposed_counts(side: str, found: SortedErrors) -> list[dict]:
     cells, kinds = [], found.errors.filter(side=side)
     for run in dict.fromkeys([*kinds['run'].unique(maintain_order=True), *found.unparsed]):
         said = kinds.filter(run=run)['category']
-        base = {'column': f'{run} Proposed count', 'n': len(said), 'status': 'proposed'}
-        cells += [base | {'row': title_of(name), 'ours': float((said == name).sum())} for name in proposed_names(side)]
-        cells.append(base | {'row': 'All', 'ours': float(len(said)), 'unparsed': found.unparsed.get(run) or None})
+        base = {'column': f'{run} Proposed count', 'model': run, 'metric': 'Proposed count', 'kind': 'count', 'n': len(said),
+                'status': 'proposed'}
+        cells += [base | {'row': title_of(name), 'measured': float((said == name).sum())} for name in proposed_names(side)]
+        cells.append(base | {'row': 'All', 'measured': float(len(said)), 'unparsed': found.unparsed.get(run) or None})
     return cells
 
 def _measured_shares(side: str, errors: pl.DataFrame) -> list[dict]:
@@ -190,13 +191,17 @@ def _measured_shares(side: str, errors: pl.DataFrame) -> list[dict]:
     cells = []
     for (run,), part in distribution(errors).filter(side=side).group_by('run', maintain_order=True):
         for row in part.iter_rows(named=True):
-            base = {'row': title_of(row['category']), 'n': row['n'], 'status': 'measured'}
-            cells += [base | {'column': f'{run} Count', 'ours': float(row['count'])},
-                      base | {'column': f'{run} Share', 'ours': row['share'], 'low': row['low'], 'high': row['high']}]
-        base = {'column': f'{run} Count', 'n': part['n'][0], 'status': 'measured'}
-        cells.append(base | {'row': 'All', 'ours': float(part['n'][0])})
-        if part['undecided'][0]: cells.append(base | {'row': 'Undecided', 'ours': float(part['undecided'][0])})
+            base = {'row': title_of(row['category']), 'model': run, 'n': row['n'], 'status': 'measured'}
+            cells += [base | _count(run, row['count']),
+                      base | {'column': f'{run} Share', 'metric': 'Share', 'measured': row['share'], 'low': row['low'],
+                              'high': row['high']}]
+        base = {'model': run, 'n': part['n'][0], 'status': 'measured'}
+        cells.append(base | {'row': 'All'} | _count(run, part['n'][0]))
+        if part['undecided'][0]: cells.append(base | {'row': 'Undecided'} | _count(run, part['undecided'][0]))
     return cells
+
+def _count(run: str, number: int) -> dict:
+    return {'column': f'{run} Count', 'metric': 'Count', 'kind': 'count', 'measured': float(number)}
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #gold3
 def _against_random(side: str, errors: pl.DataFrame, every: pl.DataFrame) -> list[dict]:
@@ -212,20 +217,21 @@ def _against_random(side: str, errors: pl.DataFrame, every: pl.DataFrame) -> lis
             both = whole.join(missed, on='id', how='left').fill_null(0).sort('id')
             counts = both.select('hits', 'missed', 'there', 'all').to_numpy().astype(float)
             random, over = ratio([0, 0, 1, 0], [0, 0, 0, 1]), difference(ratio([1, 0], [0, 1]))
-            base, n = {'row': title_of(name)}, of_run.height
+            base, missed_too = {'row': title_of(name), 'model': run, 'metric': 'Share'}, 'Share, unread as missed'
             unread = known.filter(pl.col('missed') | ~pl.col('read'))
-            cells += [base | _interval_cell(f'{run} {AT_RANDOM}', bootstrap_counts(counts, random), int(counts[:, 3].sum()), 'baseline'),
-                      base | _interval_cell(f'{run} Share{OVER_BASELINE}',
-                                            bootstrap_counts(counts, over), n),
-                      base | _interval_cell(f'{run} Share, unread as missed', share_interval(unread['category'] == name, unread['id']),
-                                            unread.height)]
+            cells += [base | _interval_cell(f'{run} Share when {AT_RANDOM}', bootstrap_counts(counts, random), int(counts[:, 3].sum()))
+                      | {'method': AT_RANDOM, 'status': 'baseline'},
+                      base | _interval_cell(f'{run} Share', bootstrap_counts(counts, over), of_run.height)
+                      | {'kind': 'difference', 'against': BEST_BASELINE},
+                      base | _interval_cell(f'{run} {missed_too}', share_interval(unread['category'] == name, unread['id']), unread.height)
+                      | {'metric': missed_too}]
         summaries = known.group_by('id').agg(pl.col('read').first())
-        cells.append({'row': 'Summaries not read', 'column': f'{run} Count', 'ours': float((~summaries['read']).sum()),
-                      'n': summaries.height, 'status': 'measured'})
+        cells.append({'row': 'Summaries not read', 'model': run, 'n': summaries.height, 'status': 'measured'}
+                     | _count(run, int((~summaries['read']).sum())))
     return cells
 
-def _interval_cell(column: str, interval, n: int, status: str = 'measured') -> dict:
-    return {'column': column, 'ours': interval.estimate, 'low': interval.low, 'high': interval.high, 'n': n, 'status': status}
+def _interval_cell(column: str, interval, n: int) -> dict:
+    return {'column': column, 'measured': interval.estimate, 'low': interval.low, 'high': interval.high, 'n': n, 'status': 'measured'}
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #q2
 class Proposals(NamedTuple):
@@ -278,13 +284,12 @@ def category_chart(
     side, proposed = CATEGORY_FIGURES[exhibit], found.status == 'proposed'
     order = {title_of(name): i for i, name in enumerate(proposed_names(side) if proposed else names_of(side))}
     shares = cells.filter(pl.col('row').is_in(list(order)))
-    ending = ' Proposed count' if proposed else ' Share'
-    ours = shares.filter(pl.col('column').str.ends_with(ending) | pl.col('column').str.ends_with(AT_RANDOM))
-    parts = [_published_shares(cells, shares)]*(data == 'final' and not proposed) + [ours]
-    name = pl.when(pl.col('column').str.ends_with(AT_RANDOM)).then(pl.lit('overlooking at random (baseline)')).otherwise(
-        pl.col('column').str.replace(r' (Count|Share|Proposed count)$', ''))
+    found = shares.filter(pl.col('kind') != 'difference', metric='Proposed count' if proposed else 'Share')
+    parts = [_published_shares(cells, shares)]*(data == 'final' and not proposed) + [found]
+    name = pl.when(pl.col('method') == AT_RANDOM).then(pl.lit(f'{AT_RANDOM} (baseline)')).otherwise('model')
     both = pl.concat(parts).with_columns(panel=pl.lit(''), series=name, place=pl.col('row').replace_strict(order, return_dtype=pl.Int64))
-    both = both.sort('place', pl.col('status') == 'baseline', maintain_order=True).select(*COMPARISON.columns)
+    both = both.sort('place', pl.col('status') == 'baseline', maintain_order=True)
+    both = both.drop('status')  # the baseline is a series, not a row
     if proposed:
         title = {'missed': 'What are missed errors proposed to be?', 'invented': 'What are false alarms proposed to be?'}[side]
         return comparison_chart(both, title, 'proposed, not confirmed: count', of=SIDES[side], domain=None,
@@ -325,11 +330,11 @@ def category_examples(
 
 def _found_cells(row: str, part: pl.DataFrame, side: str) -> list[dict]:
     "How many examples there are, the share that the decision questions sort as their authors did, and how many they leave undecided."
-    base = {'row': row, 'n': part.height, 'status': 'measured'}
+    base = {'row': row, 'n': part.height, 'kind': 'count', 'status': 'measured'}
     right = share_interval((part['category'] == part['proposal']).to_list(), part['id'])
-    return [base | {'column': 'Examples', 'ours': float(part.height), 'status': 'illustrated'},
+    return [base | {'column': 'Examples', 'measured': float(part.height), 'status': 'illustrated'},
             {'row': row} | _interval_cell(AS_LABELLED[side], right, part.height),
-            base | {'column': 'Undecided', 'ours': float(part.select(is_undecided('proposal').sum()).item())}]
+            base | {'column': 'Undecided', 'measured': float(part.select(is_undecided('proposal').sum()).item())}]
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #riv2
 def _rivals(side: str, both: pl.DataFrame) -> list[dict]:
@@ -360,15 +365,11 @@ def _with_rivals(
     most = str(majority_class(truth))
     names = {f'always {title_of(most)} (commonest here)': most, f"always {title_of(guess)} (the paper's commonest)": guess}
     if most == guess: names = {f"always {title_of(most)} (commonest here and in the paper)": most}
-    outcomes = {'All': class_counts(truth, known, classes)} | {
-        name: constant_counts(truth, answer, classes) for name, answer in names.items()}
+    outcomes = {name: constant_counts(truth, answer, classes) for name, answer in names.items()}
     outcomes |= {name: class_counts(truth, answers, classes) for name, answers in others.items()}
-    compared = compare_with_baselines(outcomes, [*names, *others], 'accuracy', clusters=both['id'])
-    cells = [{'row': f'{BASELINE_ROW}{one["name"]}', 'column': column, 'ours': one['score'], 'low': one['low'], 'high': one['high'],
-              'n': one['n'], 'status': 'baseline'} for one in compared.filter('baseline').iter_rows(named=True)]
-    over = compared.filter(~pl.col('baseline')).row(0, named=True)
-    return [*cells, {'row': 'All', 'column': f'{column}{OVER_BASELINE}', 'ours': over['difference'], 'low': over['difference_low'],
-                     'high': over['difference_high'], 'n': over['n'], 'status': 'measured'}]
+    own = {DECISION_QUESTIONS: class_counts(truth, known, classes)}
+    compared = compare_with_baselines(outcomes | own, [*outcomes], 'accuracy', clusters=both['id'])
+    return baseline_rows(compared, column, rows={DECISION_QUESTIONS: 'All'})
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c17
 def show_examples(
@@ -436,15 +437,15 @@ def agreement_cells(
         shown = {'raw agreement': 'Raw agreement', "Cohen's κ": 'Cohen κ', "Fleiss' κ": 'Fleiss κ'}
         for found in label_agreement(labels, seed=seed).filter(pl.col('coefficient').is_in(list(shown))).iter_rows(named=True):
             if found['note']: notes.append(f'{name}, {shown[found["coefficient"]]}: {found["note"]}')
-            rows.append({'row': name, 'column': shown[found['coefficient']], 'ours': found['value'], 'low': found['low'],
+            rows.append({'row': name, 'column': shown[found['coefficient']], 'measured': found['value'], 'low': found['low'],
                          'high': found['high'], 'n': found['n'], 'status': status})
     twice = review.group_by('source', 'row').agg(pl.col('annotator').n_unique()).filter(pl.col('annotator') > 1).height
-    rows.append({'row': readings or 'Double-annotated', 'column': 'Summaries', 'ours': float(twice), 'n': twice, 'status': status})
+    rows.append({'row': readings or 'Double-annotated', 'column': 'Summaries', 'kind': 'count', 'measured': float(twice), 'n': twice,
+                 'status': status})
     if unclear := int((review['label'] == 'unclear').sum()): notes.append(f'{unclear} labels say unclear: their items are left out')
-    printed = {(row, column): value for row, column, value in published.select('row', 'column', 'published').iter_rows()}
-    beside = [{'published': printed.pop((row['row'], row['column']), None)} | row for row in rows]
-    alone = [{'row': row, 'column': column, 'published': value, 'status': 'published'} for (row, column), value in printed.items()]
-    return make_cells('final/agreement', alone + beside), notes
+    printed = {(cell['row'], cell['column']): cell | {'exhibit': 'final/agreement'} for cell in published.to_dicts()}
+    beside = [{'published': printed.pop((row['row'], row['column']), {}).get('published')} | row for row in rows]
+    return make_cells('final/agreement', [*printed.values(), *beside]), notes
 
 def _not_people(annotations: pl.DataFrame) -> str:
     "What to call labels that are not those of two people; '' for those that are."

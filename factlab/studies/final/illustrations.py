@@ -86,8 +86,8 @@ def known_example(
 
 def illustrated_cells(exhibit: str, counts: Mapping[str, int|None], n: int = 1, unparsed: int = 0) -> pl.DataFrame:  # schema CELLS
     "What can be counted in an illustration."
-    facts = {'column': 'count', 'n': n, 'status': 'illustrated', 'unparsed': unparsed}
-    return make_cells(exhibit, [facts | {'row': name, 'ours': count} for name, count in counts.items()])
+    facts = {'column': 'count', 'kind': 'count', 'n': n, 'status': 'illustrated', 'unparsed': unparsed}
+    return make_cells(exhibit, [facts | {'row': name, 'measured': count} for name, count in counts.items()])
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #c13
 def pipeline_example(

@@ -59,7 +59,8 @@ OPERATIONS = (
 def operation_cells() -> pl.DataFrame:  # CELLS of final/table2
     "How many descriptions each example becomes."
     return make_cells('final/table2', [
-        {'row': operation.name, 'column': 'descriptions', 'ours': len(operation.descriptions), 'n': 1, 'status': 'illustrated'}
+        {'row': operation.name, 'column': 'descriptions', 'kind': 'count', 'measured': len(operation.descriptions), 'n': 1,
+         'status': 'illustrated'}
         for operation in OPERATIONS])
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c9
@@ -78,7 +79,7 @@ def operation_shares(
     cells: pl.DataFrame,  # of final/fig2
 ) -> pl.DataFrame:  # SHARES
     "Each operation's share of all errors from the counts, for `plots.share_chart`."
-    shares = dict(cells.filter(pl.col('column') == 'Share').select('row', 'ours').iter_rows())
+    shares = dict(cells.filter(metric='Share').select('row', 'recomputed').iter_rows())
     def part(name: str) -> str: return 'simple change' if name in SIMPLE_OPERATIONS else 'challenging change'
     return SHARES.frame([{'row': operation.name, 'part': part(operation.name), 'share': shares[operation.name]}
                          for operation in OPERATIONS])

@@ -26,7 +26,7 @@ from ...error_analysis.categories import ERROR_ADDRESS, sample_errors
 from ...error_analysis.categoriser import UNDECIDED
 from ...localization.baselines import EVERY_SENTENCE
 from ...localization.methods import Localizer
-from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, compare_with_baselines
+from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, baseline_rows, compare_with_baselines
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio, share_interval
 from ...models.asking import RETRY_NOTE
@@ -56,7 +56,7 @@ from factlab.probing.ptrue import (
     sampling_check,
 )
 from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
-from ...reports.exhibits import Result, make_cells
+from ...reports.exhibits import Result, make_cells, published_cells
 from ...reports.published import published_values
 from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ..base import check_whole_number, write_study
@@ -199,20 +199,21 @@ def _category_cells(name: str, category: str, probed: pl.DataFrame, seed: int) -
     read, documents = rows['p_true'], rows['document']
     facts = {'row': category, 'n': len(read), 'unparsed': probed.height - len(read), 'status': 'measured'}
     high = share_interval(read > .9, documents, seed=seed)
-    cells = [facts | {'column': f'share above 0.9, {name}', 'ours': high.estimate, 'low': high.low, 'high': high.high}]
-    if read.is_empty(): return [facts | {'column': f'mean P(True), {name}', 'ours': None}, *cells]
+    cells = [facts | {'column': f'share above 0.9, {name}', 'measured': high.estimate, 'low': high.low, 'high': high.high}]
+    if read.is_empty(): return [facts | {'column': f'mean P(True), {name}', 'measured': None}, *cells]
     mean = bootstrap_counts(np.column_stack([read.to_numpy(), np.ones(len(read))]), MEAN, seed=seed, clusters=documents)
-    return [facts | {'column': f'mean P(True), {name}', 'ours': mean.estimate, 'low': mean.low, 'high': mean.high}, *cells]
+    return [facts | {'column': f'mean P(True), {name}', 'measured': mean.estimate, 'low': mean.low, 'high': mean.high}, *cells]
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c24
 def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
     "What one probe is worth over all questions."
     gap = probe_calibration(asked, probe, seed=seed).filter(metric='expected calibration error').row(0, named=True)
-    cells = [{'column': f'calibration error, {name}', 'ours': gap['value']} | {key: gap[key] for key in ('low', 'high', 'n', 'unparsed')},
+    gap_cell = {'column': f'calibration error, {name}', 'measured': gap['value']}
+    cells = [gap_cell | {key: gap[key] for key in ('low', 'high', 'n', 'unparsed')},
              *_constant_gaps(name, asked, probe, seed)]
     for column, label in (('mass', 'mass of the letters'), ('order_bias', 'move by order')):
         values = probe[column].abs()
-        cells.append({'column': f'{label}, {name}', 'ours': values.mean(), 'n': values.count(), 'unparsed': values.null_count()})
+        cells.append({'column': f'{label}, {name}', 'measured': values.mean(), 'n': values.count(), 'unparsed': values.null_count()})
     return _area_cells(name, asked, probe, seed) + [{'row': 'All', 'status': 'measured'} | cell for cell in cells]
 
 def _constant_gaps(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
@@ -223,8 +224,8 @@ def _constant_gaps(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: in
     for row, value in (('the share of true facts, for each', read['truth'].cast(pl.Float64).mean()), ('.5 for each', .5)):
         constant = probe.with_columns(p_true=pl.when(pl.col('p_true').is_not_null()).then(pl.lit(value)))
         found = probe_calibration(asked, constant, seed=seed).filter(metric='expected calibration error').row(0, named=True)
-        cells.append({'row': f'{BASELINE_ROW}{row}', 'column': f'calibration error, {name}', 'ours': found['value'], 'low': found['low'],
-                      'high': found['high'], 'n': found['n'], 'status': 'baseline'})
+        cells.append({'row': f'{BASELINE_ROW}{row}', 'column': f'calibration error, {name}', 'method': row, 'measured': found['value'],
+                      'low': found['low'], 'high': found['high'], 'n': found['n'], 'status': 'baseline'})
     return cells
 
 def _area_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
@@ -232,16 +233,14 @@ def _area_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) 
     column, compared = f'AUROC, {name}', probe_over_baselines(asked, probe, seed=seed)
     told = asked.filter(pl.col('truth').is_not_null()).join(probe.select('id', 'p_true'), on='id')
     unparsed, read = told['p_true'].null_count(), told['p_true'].count()
-    if compared.is_empty(): return [{'row': 'All', 'column': column, 'ours': None, 'n': read, 'unparsed': unparsed, 'status': 'measured'}]
+    if compared.is_empty(): return [{'row': 'All', 'column': column, 'measured': None, 'n': read, 'unparsed': unparsed,
+                                     'status': 'measured'}]
     cells = []
     for one in compared.iter_rows(named=True):
-        row, status = (f'{BASELINE_ROW}{one["name"]}', 'baseline') if one['baseline'] else ('All', 'measured')
-        cells.append({'row': row, 'column': column, 'ours': one['score'], 'low': one['low'], 'high': one['high'], 'n': one['n'],
-                      'unparsed': None if one['baseline'] else unparsed, 'status': status})
         if not one['baseline']: cells.append({
-            'row': 'All', 'column': f'{column}{OVER_BASELINE}', 'ours': one['difference'], 'low': one['difference_low'],
-            'high': one['difference_high'], 'n': one['n'], 'status': 'measured'})
-    return cells
+            'row': 'All', 'column': column, 'method': one['name'], 'measured': one['score'], 'low': one['low'], 'high': one['high'],
+            'n': one['n'], 'unparsed': unparsed, 'status': 'measured'})
+    return cells + baseline_rows(compared, column, rows=dict.fromkeys(compared['name'], 'All'))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c25
 def ptrue_cells(
@@ -250,7 +249,7 @@ def ptrue_cells(
     seed: int = 0,
 ) -> pl.DataFrame:  # schema CELLS
     "P(True) of each category and what it is worth, beside what the paper prints (Fig. 6, App. G.1)."
-    rows = [{'row': row, 'column': 'Facts asked about', 'ours': count, 'n': count, 'status': 'measured'}
+    rows = [{'row': row, 'column': 'Facts asked about', 'kind': 'count', 'measured': count, 'n': count, 'status': 'measured'}
             for row, count in titled(asked).group_by('category', maintain_order=True).len().iter_rows()]
     asked = asked.with_columns(document=documents_of(asked))
     for name, probe in probes.items():
@@ -260,11 +259,9 @@ def ptrue_cells(
             rows += _category_cells(name, category, part, seed)
         rows += _whole_cells(name, some, probe, seed)
     if 'sampled' in probes: rows += _sampling_cells(probes)
-    values = published_values('final/fig6').drop_nulls('value')
-    printed = {(row, column): value for row, column, value in values.select('row', 'column', 'value').iter_rows()}
-    beside = [row | {'published': printed.pop((row['row'], row['column']), None)} for row in rows]
-    alone = [{'row': row, 'column': column, 'published': value, 'status': 'published'} for (row, column), value in printed.items()]
-    return make_cells('final/fig6', alone + beside)
+    printed = {(cell['row'], cell['column']): cell for cell in published_cells('final/fig6').to_dicts()}
+    beside = [row | {'published': printed.pop((row['row'], row['column']), {}).get('published')} for row in rows]
+    return make_cells('final/fig6', [*printed.values(), *beside])
 
 def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
     """How many samples there were, how many of them could be read, and whether they scatter about the exact value as they must; beside it
@@ -272,13 +269,13 @@ def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
     check, drawn = sampling_check(probes['exact'], probes['sampled']), probes['sampled']['samples'].drop_nulls()
     odd = proportion_interval(int((check['p'] < .05).sum()), check.height)
     facts, column = {'row': 'All', 'status': 'measured'}, 'samples at odds with the exact value (p < 0.05)'
-    cells = [facts | {'column': 'Samples per prompt', 'ours': None if drawn.is_empty() else drawn.max()/2},
-             facts | {'column': 'Samples read', 'ours': check['read'].sum(), 'n': drawn.sum()},
-             facts | {'column': column, 'ours': odd.estimate, 'low': odd.low, 'high': odd.high, 'n': odd.n}]
+    cells = [facts | {'column': 'Samples per prompt', 'kind': 'count', 'measured': None if drawn.is_empty() else drawn.max()/2},
+             facts | {'column': 'Samples read', 'kind': 'count', 'measured': check['read'].sum(), 'n': drawn.sum()},
+             facts | {'column': column, 'measured': odd.estimate, 'low': odd.low, 'high': odd.high, 'n': odd.n}]
     if check.is_empty(): return cells  # type: ignore[return-value]
     coin = float(np.mean([_coin_at_odds(read, exact) for read, exact in check.select('read', 'exact').iter_rows()]))
     return [*cells,  # type: ignore[list-item]
-            {'row': f'{BASELINE_ROW}a coin', 'column': column, 'ours': coin, 'n': odd.n, 'status': 'baseline'}]
+            {'row': f'{BASELINE_ROW}a coin', 'column': column, 'method': 'a coin', 'measured': coin, 'n': odd.n, 'status': 'baseline'}]
 
 def _coin_at_odds(read: int, exact: float) -> float:
     "How likely the answers of a coin are at odds with an exact value, of so many that are read."
@@ -375,7 +372,7 @@ def example_cells(
     "What the model gave the answer, in each order and on the average."
     labels = {'P(True)': 'p_true', 'with CORRECT as A': 'p_first', 'with CORRECT as B': 'p_swapped', 'mass of the letters': 'mass'}
     values = {label: example['probed'][column] for label, column in labels.items()}
-    return make_cells('final/fig11', [{'row': label, 'column': 'probability', 'ours': value, 'n': int(value is not None),
+    return make_cells('final/fig11', [{'row': label, 'column': 'probability', 'measured': value, 'n': int(value is not None),
                                        'status': 'illustrated', 'unparsed': int(value is None)} for label, value in values.items()])
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c40
@@ -470,42 +467,46 @@ def sentence_detections(
     return compare_detection(cases, every, study.matcher, study.model(model), study.store, seed=study.seed, repeat=study.repeat)
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c45
-UNCHANGED, SENTENCES = f'{BASELINE_ROW}the answer to the true summary', BASELINES['every_sentence']
+UNCHANGED, SENTENCES = 'the answer to the true summary', BASELINES['every_sentence']  # baselines
 
 def counterfactual_cells(
     detections: pl.DataFrame,  # schema DETECTIONS
     cases: pl.DataFrame|None = None,  # schema COUNTERFACTUALS that they are of: how many facts could be made wrong
-    baselines: Mapping[str, pl.DataFrame]|None = None,  # schema DETECTIONS, by row: UNCHANGED, SENTENCES
+    baselines: Mapping[str, pl.DataFrame]|None = None,  # schema DETECTIONS, by name: UNCHANGED, SENTENCES
 ) -> pl.DataFrame:  # schema CELLS
     "Shares detected with intervals by summary, paired differences, and McNemar's mid-p; null with n = 0 where there is no pair."
     every = detection_changes(detections, None).row(0, named=True)
     facts = {'unparsed': every['unread'], 'status': 'measured'}
     def share(name: str, n: int) -> dict:
-        return facts | {'column': 'Detected', 'ours': every[name], 'low': every[f'{name}_low'], 'high': every[f'{name}_high'], 'n': n}
+        return facts | {'column': 'Detected', 'measured': every[name], 'low': every[f'{name}_low'], 'high': every[f'{name}_high'], 'n': n}
     printed = published_values('final/section6').filter(row='Counterfactual errors', column='Detected')['value'].item()
-    paired = facts | {'row': 'Swapped minus true', 'n': every['n']}
-    made = [] if cases is None else [{'row': 'All facts, true', 'column': column, 'ours': count, 'n': cases.height, 'status': 'measured'}
+    paired = facts | {'row': 'Swapped minus true', 'metric': 'Detected', 'against': 'All facts, true', 'n': every['n']}
+    made = [] if cases is None else [{'row': 'All facts, true', 'column': column, 'kind': 'count', 'measured': count,
+                                      'n': cases.height, 'status': 'measured'}
         for column, count in (('Facts', cases.height), ('made wrong', cases.filter(status='ok').height))]
     return make_cells('final/counterfactual', [*made,
         {'row': 'Counterfactual errors', 'published': printed} | share('woken', every['missed']),
         *_against_baselines(detections, baselines or {}),
         {'row': 'All facts, true'} | share('before', every['n']), {'row': 'All facts, swapped'} | share('after', every['n']),
-        paired | {'column': 'Difference', 'ours': every['difference'], 'low': every['low'], 'high': every['high']},
-        paired | {'column': 'p (McNemar)', 'ours': every['p'] if every['n'] else None}])
+        paired | {'column': 'Difference', 'kind': 'difference', 'measured': every['difference'], 'low': every['low'],
+                  'high': every['high']},
+        paired | {'column': 'p (McNemar)', 'kind': 'p', 'measured': every['p'] if every['n'] else None}])
 
 def _against_baselines(detections: pl.DataFrame, baselines: Mapping[str, pl.DataFrame]) -> list[dict]:
     "Of the missed facts: each baseline's share on the same ones, and the paired difference from the best."
     both = detections.drop_nulls(['before', 'after']).filter(~pl.col('before'))
     for name, found in baselines.items(): both = both.join(found.select('id', pl.col('after').alias(name)), on='id').drop_nulls(name)
-    rows: list[dict] = [{'row': name, 'column': 'Detected', 'ours': None, 'n': 0, 'status': 'baseline'} for name in baselines]
+    rows: list[dict] = [{'row': f'{BASELINE_ROW}{name}', 'column': 'Detected', 'method': name, 'measured': None, 'n': 0,
+                         'status': 'baseline'} for name in baselines]
     if both.is_empty() or not rows: return rows
     outcomes = {name: np.column_stack([both[name].cast(pl.Float64).to_numpy(), np.ones(both.height)]) for name in ('after', *baselines)}
     over = compare_with_baselines(outcomes, list(baselines), 'mean', clusters=both['row']).row(0, named=True)
     for row in rows:
-        share = share_interval(both[row['row']], both['row'])
-        row |= {'ours': share.estimate, 'low': share.low, 'high': share.high, 'n': share.n}
-    return [*rows, {'row': 'Counterfactual errors', 'column': f'Detected{OVER_BASELINE}', 'ours': over['difference'],
-                    'low': over['difference_low'], 'high': over['difference_high'], 'n': over['n'], 'status': 'measured'}]
+        share = share_interval(both[row['method']], both['row'])
+        row |= {'measured': share.estimate, 'low': share.low, 'high': share.high, 'n': share.n}
+    return [*rows, {'row': 'Counterfactual errors', 'column': 'Detected', 'kind': 'difference', 'against': BEST_BASELINE,
+                    'measured': over['difference'], 'low': over['difference_low'], 'high': over['difference_high'], 'n': over['n'],
+                    'status': 'measured'}]
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c50
 def counterfactual_manifest(

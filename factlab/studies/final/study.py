@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel', 'Study', 'rows_of', 'choosing', 'asking',
            'matching', 'has_dev', 'verdict_step', 'verdicts', 'no_dev', 'variant_matches', 'chosen_step',
-           'select_variant', 'selection', 'claim_source', 'claims_step', 'TableRow', 'baselines_beside', 'table_row',
-           'entry_of', 'table_entries', 'localization_plan', 'predictions', 'matches', 'asked_prompts']
+           'select_variant', 'selection', 'choices', 'claim_source', 'claims_step', 'TableRow', 'row_of',
+           'baselines_beside', 'table_row', 'entry_of', 'table_entries', 'localization_plan', 'predictions', 'matches',
+           'asked_prompts']
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
@@ -112,19 +113,10 @@ class Study(base.Study):
     def note(self, done: Done) -> None:
         "Besides, which variants and thresholds were chosen on the development split."
         super().note(done)
-        for step in done.runs:
-            given = {name: done[each] for name, each in step.inputs.items()}
-            if isinstance(step.method, Chosen) and (dev := [frame for name, frame in given.items() if name.startswith('dev')]):
-                self.used['selected'].setdefault(step.model.name, {})[step.method.name.removesuffix('_hint')] = selection(step, dev)
-            elif isinstance(step.method, Classified):
-                verifier = {'verifier': self.load_verifier(self.verifier).identity} if self.classifier == 'verifier' else {}
-                threshold = round(fitted_threshold(given['dev'], given['dev_supports']), 4)
-                self.used['classifier'] = {'name': self.classifier, 'threshold': threshold, **verifier}
-            elif isinstance(step.method, AtThreshold) and isinstance(method := step.method.method, RejectedClaims):
-                found = claim_threshold(given['supports'], given['matches'])
-                self.used.setdefault('rejected_claims', {})[step.model.name] = {
-                    'claims': step.model.name, 'threshold': round(method.threshold if found is None else found, 4),
-                    'dev_read': int((given['matches']['status'] == 'ok').sum()), 'verifier': method.verifier.identity}
+        for name, found in choices(done).items():
+            if name == 'classifier': self.used[name] = found
+            else:
+                for model, each in found.items(): self.used.setdefault(name, {}).setdefault(model, {}).update(each)
 
     def settings(self) -> dict:
         "The settings that decide numbers, as the notebooks' parameters have them."
@@ -235,7 +227,7 @@ def select_variant(
     def make():
         step = chosen_step(study, style, model)
         frames = [study.frame(each) for each in step.inputs.values()]
-        study.used['selected'].setdefault(model, {})[style] = selection(step, frames)
+        if frames: study.used['selected'].setdefault(model, {})[style] = selection(step, frames)
         return step.method.choose(frames)
     return study.once(('variant', style, model), make)
 
@@ -243,6 +235,28 @@ def selection(step: Step, matches: Sequence[pl.DataFrame]) -> dict:  # variant, 
     "Which variant of a style was taken, and how each did on the development rows."
     found = [dev_f1(frame) for frame in matches]
     return {'variant': step.method.best(matches) + 1, 'dev_f1': [None if score is None else round(score, 4) for score in found]}
+
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #c17b
+def choices(
+    done: Done,
+) -> dict:  # selected, classifier, rejected_claims: as far as something was chosen
+    "What was chosen on the development split: variants, and thresholds."
+    found: dict = {}
+    for step in done.runs:
+        given = {name: done[each] for name, each in step.inputs.items()}
+        if isinstance(method := step.method, Chosen) and (dev := [frame for name, frame in given.items() if name.startswith('dev')]):
+            style = method.name.removesuffix('_hint')
+            found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = selection(step, dev)
+        elif isinstance(method, Classified):
+            classifier = step.inputs['supports'].method.classifier
+            named = {'name': classifier} if isinstance(classifier, str) else {'name': 'verifier', 'verifier': classifier.identity}
+            found['classifier'] = named | {'threshold': round(fitted_threshold(given['dev'], given['dev_supports']), 4)}
+        elif isinstance(method, AtThreshold) and isinstance(method.method, RejectedClaims):
+            threshold = claim_threshold(given['supports'], given['matches'])
+            found.setdefault('rejected_claims', {})[step.model.name] = {
+                'threshold': round(method.method.threshold if threshold is None else threshold, 4),
+                'dev_read': int((given['matches']['status'] == 'ok').sum()), 'verifier': method.method.verifier.identity}
+    return found
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c25
 def claim_source(
@@ -272,7 +286,7 @@ def claims_step(
 @dataclass(frozen=True)
 class TableRow:
     "A row of FINAL's tables of localization methods."
-    title: str                          # as the table names it
+    title: str                          # as the table names it, baselines behind BASELINE_ROW
     step: Callable[..., Step]           # gives its predictions: of a study and the name of a model
     first_step: str|None = None         # 'self', 'classifier' or 'oracle': other summaries than it flags have no errors
     needs_dev: bool = False             # it has a threshold from the development split
@@ -289,7 +303,7 @@ def _two_steps(title: str, first: str, hint: bool = False) -> TableRow:
     return TableRow(title, step, first, needs_dev=first == 'classifier')
 
 def _baseline(title: str, method: Method) -> TableRow:
-    return TableRow(f'{BASELINE_ROW}{title}', lambda study, model: asking(study, method, None), asks_for_errors=False, baseline=True)
+    return TableRow(title, lambda study, model: asking(study, method, None), asks_for_errors=False, baseline=True)
 
 def _every_claim(study: Study, model: str) -> Step:
     source, form = claim_source(study, model)
@@ -314,16 +328,23 @@ TABLE_ROWS = {
     'nothing_found': _baseline('nothing found', NOTHING_FOUND),
     'vague_constant': _baseline('one vague sentence', VAGUE_CONSTANT),
     'every_sentence': _baseline('every sentence', EVERY_SENTENCE),
-    'every_claim': TableRow(f'{BASELINE_ROW}every claim', _every_claim, asks_for_errors=False, baseline=True),
+    'every_claim': TableRow('every claim', _every_claim, asks_for_errors=False, baseline=True),
     'every_name': _baseline('every name and number', EVERY_NAME),
     'absent_names': _baseline('names and numbers that the text lacks', ABSENT_NAMES),
     'other_gold': _baseline("another summary's gold", OtherGold()),
-    'random_claims': TableRow(f'{BASELINE_ROW}claims rejected at random', _random_claims, needs_dev=True, asks_for_errors=False,
+    'random_claims': TableRow('claims rejected at random', _random_claims, needs_dev=True, asks_for_errors=False,
                               baseline=True)}
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #rows-lookup
 METHODS = {key: row.title for key, row in TABLE_ROWS.items() if not row.baseline}
 BASELINES = {key: row.title for key, row in TABLE_ROWS.items() if row.baseline}
+
+def row_of(
+    title: str,  # of a method or baseline
+) -> dict[str, str]:  # row, method, status: columns of CELLS
+    "Where a table has a method's numbers."
+    known = title in BASELINES.values()
+    return {'row': BASELINE_ROW*known + title, 'method': title, 'status': 'baseline' if known else 'measured'}
 
 def baselines_beside(
     methods: str|Iterable[str],  # keys of METHODS
@@ -350,7 +371,8 @@ def entry_of(
     row = table_row(method)
     predicted = row.step(study, model, **({'dev_of': dev_of} if dev_of and method in ('rejected_claims', 'random_claims') else {}))
     said = {'verdicts': verdict_step(study, 'self', model)} if row.first_step == 'self' else {}
-    return Entry(row.title, label or model, matching(study, predicted), row.baseline, {'key': method, 'predictions': predicted, **said})
+    about = {'key': method, 'predictions': predicted, **said}
+    return Entry(row.title, model, matching(study, predicted), row.baseline, label or '', about)
 
 def table_entries(
     study: Study,

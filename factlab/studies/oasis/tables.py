@@ -10,7 +10,7 @@ __all__ = ['RECALLS', 'BALANCED', 'MEANS', 'EASINESS_SCORES', 'PARTS', 'CURVES_W
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c2
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,8 +26,7 @@ from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import CURVES, PAIR_TESTS, SHARES
 from ...reports.published import published_values
 from ...reports.significance import mark_cells
-from ...reports.tables import P_ADJUSTED
-from .baselines import READ_ONLY, TOLD, Task, baseline_cells, forced_texts, read_only
+from .baselines import BALANCED_ACCURACY, READ_ONLY, TOLD, Task, baseline_cells, forced_texts, read_only
 from .judges import SETTINGS, FactualityJudge
 from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_answers
 from ...text.sentences import split_sentences
@@ -82,8 +81,10 @@ def with_deviations(
 ) -> pl.DataFrame:  # CELLS; behind 'ZS (%)' a cell '±ZS (%)'
     "The paper's cells with the printed deviations as cells of their own."
     deviations = published_values(exhibit).drop_nulls('plus_minus')
-    more = make_cells(exhibit, [{'row': row, 'column': f'±{column}', 'published': value, 'status': 'published'}
-                                for row, column, value in deviations.select('row', 'column', 'plus_minus').iter_rows()])
+    more = make_cells(exhibit, [
+        {name: one[name] for name in ('row', 'model', 'method', 'metric')} | {
+            'column': f'±{one["column"]}', 'kind': 'plus_minus', 'published': one['plus_minus'], 'status': 'published'}
+        for one in deviations.iter_rows(named=True)])
     return pl.concat([published_cells(exhibit), more])
 
 def score_rows(
@@ -92,16 +93,19 @@ def score_rows(
     answers: pl.DataFrame,  # schema SYSTEM_ANSWERS, of one system
     seed: int = 0,
     varying: bool = True,  # could the runs differ? Else they have no deviation
+    **same: str,  # columns of all cells: method
 ) -> list[dict]:
     "Answers as the rows of `make_cells`: the mean score, over several runs its deviation, and the score without forced answers."
-    def cell(column: str, score: BalancedAccuracy) -> dict:
-        found = {'row': row, 'column': column, 'status': 'measured', 'n': score.n, 'unparsed': score.unparsed, 'forced': score.forced}
-        return found | {'ours': score.value, 'low': score.low, 'high': score.high}
+    facts = {'row': row, 'model': row, 'status': 'measured', **same}
+    def cell(column: str, metric: str, score: BalancedAccuracy) -> dict:
+        found = facts | {'column': column, 'metric': metric, 'n': score.n, 'unparsed': score.unparsed, 'forced': score.forced}
+        return found | {'measured': score.value, 'low': score.low, 'high': score.high}
     score = score_answers(answers, seed)
-    cells = [cell(column, score)]
+    cells = [cell(column, BALANCED_ACCURACY, score)]
     if varying and score.deviation is not None:
-        cells.append({'row': row, 'column': f'±{column}', 'status': 'measured', 'n': score.n, 'ours': score.deviation})
-    if score.forced: cells.append(cell(f'{column}{READ_ONLY}', score_answers(read_only(answers), seed)))
+        cells.append(facts | {'column': f'±{column}', 'metric': BALANCED_ACCURACY, 'kind': 'plus_minus', 'n': score.n,
+                              'measured': score.deviation})
+    if score.forced: cells.append(cell(f'{column} read only', READ_ONLY, score_answers(read_only(answers), seed)))
     return cells
 
 def against_the_best(
@@ -109,12 +113,12 @@ def against_the_best(
     column: str,
     answers: pl.DataFrame,  # schema SYSTEM_ANSWERS, of several systems
     seed: int,
+    **same: str,  # columns of all cells: method
 ) -> pl.DataFrame:  # CELLS, in percent
     "Marks of the systems against the best one, compared on the same pages."
-    marks = mark_cells(exhibit, column, recall_counts(answers), row='system', example='group', columns=tuple(RECALLS),
-                       statistic=BALANCED, seed=seed)
-    factor = pl.when(pl.col('column').str.ends_with(P_ADJUSTED)).then(1).otherwise(100)
-    return marks.with_columns(pl.col(name)*factor for name in ('ours', 'low', 'high'))
+    counts = recall_counts(answers).rename({'system': 'model'})
+    return mark_cells(exhibit, column, counts, row='model', example='group', columns=tuple(RECALLS), scale=100,
+                      same={'metric': BALANCED_ACCURACY, **same}, statistic=BALANCED, seed=seed)
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #3490b6f9
 def withheld_cells(
@@ -128,18 +132,19 @@ def withheld_cells(
     def cell(row: str, column: str, table: pl.DataFrame, hit: pl.Expr, **more) -> dict:
         counts = table.group_by('group', maintain_order=True).agg(hits=hit.sum(), n=pl.len()).select('hits', 'n').to_numpy()
         found = bootstrap_counts(counts.astype(float), share, seed=seed) if table.height else None
-        percent = dict(zip(('ours', 'low', 'high'), (found.estimate, found.low, found.high), strict=True)) if found else {}
-        return {'row': row, 'column': column, 'status': 'measured', 'n': table.height, **more,
+        percent = dict(zip(('measured', 'low', 'high'), (found.estimate, found.low, found.high), strict=True)) if found else {}
+        return {'row': row, 'column': column, 'model': row, 'status': 'measured', 'n': table.height, **more,
                 **{name: None if value is None else 100*value for name, value in percent.items()}}
     for column, systems in answers.items():
         first = {row: found.filter(run=0) for row, found in systems.items()}
         for at, (row, found) in enumerate(first.items()):
             read = found.drop_nulls('predicted')
-            rows.append(cell(row, f'{column}: called factual (%)', read, pl.col('predicted'), unparsed=found.height - read.height,
-                             forced=forced_texts(found)))
+            rows.append(cell(row, f'{column}: called factual (%)', read, pl.col('predicted'), method=column, metric='called factual (%)',
+                             unparsed=found.height - read.height, forced=forced_texts(found)))
             for other in [*first][:at]:
                 both = read.join(first[other].drop_nulls('predicted').select('id', other='predicted'), on='id', maintain_order='left')
-                rows.append(cell(row, f'{column}: same verdict as {other} (%)', both, pl.col('predicted') == pl.col('other')))
+                rows.append(cell(row, f'{column}: same verdict as {other} (%)', both, pl.col('predicted') == pl.col('other'),
+                                 method=column, metric='same verdict (%)', against=other))
     return pl.concat([with_deviations(exhibit), make_cells(exhibit, rows)])
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #clauses1
@@ -162,7 +167,7 @@ def extraction_cells(
     found: Sequence[Extraction],
     similarities: Mapping[str, Similarity],  # by the paper's name
     seed: int = 0,
-) -> pl.DataFrame:  # CELLS of ours; the splitter among `found` is a baseline, two more are added
+) -> pl.DataFrame:  # CELLS; the splitter among `found` is a baseline, two more are added
     "Table 4: easiness of extractors and of the baselines, and each extractor's difference from the best of them."
     texts, rows = found[0].texts, []
     whole = Extraction('whole text', texts, [Parsed([text]) for text in texts['text']])
@@ -174,11 +179,12 @@ def extraction_cells(
         unparsed = {f'{similarity} ({name})': table['claims'].null_count() for name, table in scores.items()}
         baselines = [f'{similarity} ({name})' for name in scores if name in ('sentences', whole.name, cut.name)]
         for metric, score in EASINESS_SCORES.items():
-            column = f'Easiness {metric}'
+            column, same = f'Easiness {metric}', {'metric': f'{similarity} easiness {metric}'}
             compared = compare_with_baselines(outcomes, baselines, score, clusters=texts['group'], seed=seed)
-            rows += [{'row': one['name'], 'column': column, 'ours': one['score'], 'n': one['n'], 'low': one['low'], 'high': one['high'],
-                      'status': 'measured', 'unparsed': unparsed[one['name']]} for one in compared.filter(~pl.col('baseline')).to_dicts()]
-            rows += baseline_rows(compared, column)
+            rows += [same | {'row': one['name'], 'column': column, 'method': one['name'], 'measured': one['score'], 'n': one['n'],
+                             'low': one['low'], 'high': one['high'], 'status': 'measured', 'unparsed': unparsed[one['name']]}
+                     for one in compared.filter(~pl.col('baseline')).to_dicts()]
+            rows += baseline_rows(compared, column, **same)
     return make_cells('oasis/table4', rows)
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c11
@@ -205,9 +211,9 @@ def setting_cells(
     for setting, how in SETTINGS.items():
         column, judge = f'{setting} (%)', _judge(study, task, **how)
         answers = {model: judge_answers(study, judge, model, runs) for model in models}
-        for model, part in answers.items(): rows += score_rows(model, column, part, study.seed, runs_vary(judge))
-        marks.append(against_the_best(exhibit, column, pl.concat(answers.values()), study.seed))
-        rivals.append(baseline_cells(exhibit, column, study, task, answers))
+        for model, part in answers.items(): rows += score_rows(model, column, part, study.seed, runs_vary(judge), method=setting)
+        marks.append(against_the_best(exhibit, column, pl.concat(answers.values()), study.seed, method=setting))
+        rivals.append(baseline_cells(exhibit, column, study, task, answers, method=setting))
     return pl.concat([with_deviations(exhibit), make_cells(exhibit, rows), *marks, *rivals])
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c15
@@ -227,7 +233,7 @@ def retrieval_cells(
     models: Sequence[str],
     runs: int = 5,
 ) -> pl.DataFrame:  # CELLS
-    """Table 6: published and ours, with the marks against the best system of each column, beside the baselines.
+    """Table 6: printed and measured scores, with the marks against the best system of each column, beside the baselines.
     The pipeline with reference claims knows more than the others, so it is not compared with them and not marked. Among its baselines is
     one that has these claims, too, and that the others are not compared with."""
     withheld, found = study.withheld('text'), systems(study, models, runs)
@@ -236,16 +242,16 @@ def retrieval_cells(
         return withheld_cells('oasis/table6', by_column, study.seed)
     both = found | {PIPELINES[True]: {'RAG': pipeline_answers(study, reference=True)}}
     rows = [cell for row, columns in both.items() for column, answers in columns.items()
-            for cell in score_rows(row, f'{column} (%)', answers, study.seed, runs_vary(_judge(study, 'text')))]
+            for cell in score_rows(row, f'{column} (%)', answers, study.seed, runs_vary(_judge(study, 'text')), method=column)]
     more: list[pl.DataFrame] = []
     asked: dict[str, Task] = {'ZS': 'text', 'RAG': 'rag'}
     for column, task in asked.items():
         known = {row: answers[column] for row, answers in found.items() if column in answers}
-        more += [against_the_best('oasis/table6', f'{column} (%)', pl.concat(known.values()), study.seed),
-                 baseline_cells('oasis/table6', f'{column} (%)', study, task, known)]
+        more += [against_the_best('oasis/table6', f'{column} (%)', pl.concat(known.values()), study.seed, method=column),
+                 baseline_cells('oasis/table6', f'{column} (%)', study, task, known, method=column)]
     told = {PIPELINES[True]: both[PIPELINES[True]]['RAG']}
-    rivals = baseline_cells('oasis/table6', 'RAG (%)', study, 'rag', told, told=True)
-    more.append(rivals.filter(pl.col('row').is_in([*told, f'{BASELINE_ROW}{TOLD}'])))
+    rivals = baseline_cells('oasis/table6', 'RAG (%)', study, 'rag', told, told=True, method='RAG')
+    more.append(rivals.filter((pl.col('status') != 'baseline') | (pl.col('method') == TOLD)))
     return pl.concat([with_deviations('oasis/table6'), make_cells('oasis/table6', rows), *more])
 
 def verifier_cells(
@@ -269,18 +275,24 @@ def first_runs(
              for row, columns in found.items() for column, answers in columns.items()]
     return pl.concat(parts)
 
-def _tested(answers: pl.DataFrame, behind: str = '') -> list[dict]:
+def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = True) -> list[dict]:
     "Tests of all pairs of systems as rows of `make_cells`; a baseline comes first in its pair, and two baselines are no pair."
-    names = answers['system'].unique(maintain_order=True).to_list()
-    names.sort(key=lambda name: not name.startswith(BASELINE_ROW))
+    names = sorted(answers['system'].unique(maintain_order=True), key=lambda name: name not in rivals)
+    answers = answers if forced_too else read_only(answers)
     forced = {name: set(part['id']) for (name,), part in answers.filter('forced').group_by('system')}
     ordered = pl.concat([answers.filter(system=name) for name in names])
     tests = compare_systems(ordered.with_columns(correct=pl.col('predicted') == pl.col('factual')))
-    return [{'row': test['first'], 'column': f'p against {test["second"]}{behind}', 'n': test['n'],
-             'ours': test['p'] if test['n'] else None, 'status': 'baseline' if test['first'].startswith(BASELINE_ROW) else 'measured',
-             'forced': len(forced.get(test['first'], set()) | forced.get(test['second'], set()))}
-            for test in tests.sort(pl.col('first').str.starts_with(BASELINE_ROW), maintain_order=True).iter_rows(named=True)
-            if not test['second'].startswith(BASELINE_ROW)]
+    return [_row_of(test['first'], rivals) | {
+        'column': f'p against {test["second"]}' + ' read only'*(not forced_too), 'metric': 'Accuracy' + ', read only'*(not forced_too),
+        'kind': 'p', 'against': test['second'], 'n': test['n'], 'measured': test['p'] if test['n'] else None,
+        'forced': len(forced.get(test['first'], set()) | forced.get(test['second'], set()))}
+        for test in tests.sort(pl.col('first').is_in(list(rivals)), maintain_order=True).iter_rows(named=True)
+        if test['second'] not in rivals]
+
+def _row_of(system: str, rivals: Collection[str]) -> dict:
+    "Where a system or baseline stands in a table."
+    if system in rivals: return {'row': f'{BASELINE_ROW}{system}', 'method': system, 'status': 'baseline'}
+    return {'row': system, 'model': system, 'status': 'measured'}
 
 def pair_cells(
     answers: pl.DataFrame,  # of `first_runs`
@@ -288,31 +300,30 @@ def pair_cells(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; PAIR_TESTS of the systems
     "Figure 3: McNemar's test (mid-p) of all pairs, on the texts that both could be read on; where answers were forced also without these."
     everyone = pl.concat([answers, *rivals.values()])
-    rows = _tested(everyone)
-    forced = {(row['row'], row['column']) for row in rows if row['forced']}
-    rows += [row for row in _tested(read_only(everyone), READ_ONLY) if (row['row'], row['column'].removesuffix(READ_ONLY)) in forced]
+    rows = _tested(everyone, rivals)
+    forced = {(row['row'], row['against']) for row in rows if row['forced']}
+    rows += [row for row in _tested(everyone, rivals, False) if (row['row'], row['against']) in forced]
     tests = compare_systems(answers.with_columns(correct=pl.col('predicted') == pl.col('factual')))
     cells = pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)])
     return cells, PAIR_TESTS.check(tests.select('first', 'second', 'p'))
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #parts2
-PARTS = {'Factual, correct': (True, True), 'Factual, wrong': (True, False),  # of the verdicts: predicted, factual
-         'Not Factual, correct': (False, False), 'Not Factual, wrong': (False, True)}
+PARTS = {('Factual', 'correct'): (True, True), ('Factual', 'wrong'): (True, False),  # of the verdicts: predicted, factual
+         ('Not Factual', 'correct'): (False, False), ('Not Factual', 'wrong'): (False, True)}
 
-def _verdict_rows(answers: pl.DataFrame, behind: str = '') -> list[dict]:
+def _verdict_rows(answers: pl.DataFrame, rivals: Collection[str] = (), behind: str = '') -> list[dict]:
     "How often one system gives each verdict rightly and wrongly, as rows of `make_cells`."
-    system = answers['system'][0]
-    facts = {'row': system, 'n': answers.height, 'unparsed': answers['predicted'].null_count(), 'forced': forced_texts(answers),
-             'status': 'baseline' if system.startswith(BASELINE_ROW) else 'measured'}
-    return [facts | {'column': f'{part}{behind}', 'ours': answers.filter(predicted=said, factual=truth).height}
+    facts = _row_of(answers['system'][0], rivals) | {'kind': 'count', 'n': answers.height, 'forced': forced_texts(answers),
+                                                     'unparsed': answers['predicted'].null_count()}
+    return [facts | {'column': ', '.join(part) + behind, 'measured': answers.filter(predicted=said, factual=truth).height}
             for part, (said, truth) in PARTS.items()]
 
-def _constants(rivals: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
+def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
     "What saying *Factual* to everything gives, and saying *Not Factual* where the majority does not."
-    if not rivals: return []
+    if not rivals: return {}
     majority = rivals['majority']
     constants = {'always Factual': True} | ({'always Not Factual': False} if majority['predicted'][0] else {})
-    return [majority.with_columns(system=pl.lit(f'{BASELINE_ROW}{name}'), predicted=pl.lit(said)) for name, said in constants.items()]
+    return {name: majority.with_columns(system=pl.lit(name), predicted=pl.lit(said)) for name, said in constants.items()}
 
 def prediction_cells(
     answers: pl.DataFrame,  # of `first_runs`
@@ -320,14 +331,13 @@ def prediction_cells(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; SHARES of the systems
     """Figure 4: how often each system says *Factual* and *Not Factual*, and how often rightly; where answers were forced also without
     these. A count of right answers of one kind is highest for a constant, so constants are among the baselines."""
-    rows, bars = [], []
+    rows, bars, trivial = [], [], {**rivals, **_constants(rivals)}
     for (system,), part in answers.group_by('system', maintain_order=True):
         found = _verdict_rows(part)
-        rows += found + (_verdict_rows(read_only(part), READ_ONLY) if found[0]['forced'] else [])
-        for row in found:
-            said, word = row['column'].split(', ')
-            bars.append({'row': f'{system}: {said}', 'part': word, 'share': row['ours']/part.height})
-    for part in (*rivals.values(), *_constants(rivals)): rows += _verdict_rows(part)
+        rows += found + (_verdict_rows(read_only(part), behind=' read only') if found[0]['forced'] else [])
+        bars += [{'row': f'{system}: {said}', 'part': word, 'share': row['measured']/part.height}
+                 for row, (said, word) in zip(found, PARTS, strict=True)]
+    for part in trivial.values(): rows += _verdict_rows(part, trivial)
     return pl.concat([published_cells('oasis/fig4'), make_cells('oasis/fig4', rows)]), SHARES.frame(bars)
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c21
@@ -343,17 +353,17 @@ def length_cells(
     its own."""
     if not lengths or any(not isinstance(tokens, int) or tokens < 1 for tokens in lengths):
         raise UsageError(f'lengths are numbers of tokens, 1 or more: found {lengths!r}')
-    rows, points, rivals, steps, bounds = [], [], [], sorted(set(lengths)), ('ours', 'low', 'high')
+    rows, points, rivals, steps, shown = [], [], [], sorted(set(lengths)), ('measured', 'low', 'high', 'status')
     for tokens in steps:
         column = f'At {f"{tokens//1000}k" if tokens >= 1000 and tokens % 1000 == 0 else tokens} tokens (%)'
         judge = _judge(study, 'rag', tokens=tokens)
         answers = {model: judge_answers(study, judge, model, runs) for model in models}
         for model, part in answers.items():
-            found = score_rows(model, column, part, study.seed, runs_vary(judge))
+            found = score_rows(model, column, part, study.seed, runs_vary(judge), method='RAG')
             rows += found
-            points.append({'series': model, 'x': float(tokens), 'published': None} | {name: found[0][name] for name in bounds})
-        rivals.append(baseline_cells('oasis/fig5', column, study, 'rag', answers))
-    best = rivals[0].filter(pl.col('status') == 'baseline').sort('ours', descending=True, maintain_order=True).row(0, named=True)
-    points += [{'series': best['row'], 'x': float(tokens), 'published': None} | {name: best[name] for name in bounds} for tokens in steps]
+            points.append({'series': model, 'x': float(tokens)} | {name: found[0][name] for name in shown})
+        rivals.append(baseline_cells('oasis/fig5', column, study, 'rag', answers, method='RAG'))
+    best = rivals[0].filter(status='baseline').sort('measured', descending=True, maintain_order=True).row(0, named=True)
+    points += [{'series': best['row'], 'x': float(tokens)} | {name: best[name] for name in shown} for tokens in steps]
     curves = CURVES_WITHIN.frame(sorted(points, key=lambda point: [*models, best['row']].index(point['series'])))
     return pl.concat([published_cells('oasis/fig5'), make_cells('oasis/fig5', rows), *rivals]), curves

@@ -11,6 +11,7 @@ from factlab.localization.methods import PREDICTIONS
 from factlab.models.asking import answers_frame
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
+from factlab.runs.plan import Plan, estimate
 from factlab.studies.final.example import UNREADABLE, OverlapVerifier, clauses, detector_answer, scripted_parts
 from factlab.studies.final.localization import localization_cells
 from factlab.studies.final.repeats import another_run
@@ -19,13 +20,16 @@ from factlab.studies.final.study import (
     Study,
     TableRow,
     asked_prompts,
-    forced_count,
+    asking,
+    chosen_step,
+    claims_step,
+    entry_of,
     load_labelled,
+    localization_plan,
     matches,
-    method_run,
     predictions,
-    rejected_claims_method,
     select_variant,
+    table_entries,
     verdicts,
 )
 
@@ -131,9 +135,9 @@ def test_every_method_lists_what_the_script_says(study, method):
     assert found['id'].to_list() == [document['id'] for document in test]
     counts = found['predicted'].list.len().to_list()
     if method == 'rejected_claims':
-        chosen, source = rejected_claims_method(study, 'detector')
-        assert source == 'detector' and counts == [sum(
-            max(float(chosen.verifier.probabilities([(window, claim)])[0, 0]) for window in windows(document['text'])) < chosen.threshold
+        step, chosen = claims_step(study, 'detector'), study.used['rejected_claims']['detector']
+        assert step.model.name == 'detector' and counts == [sum(
+            max(float(OverlapVerifier().probabilities([(part, claim)])[0, 0]) for part in windows(document['text'])) < chosen['threshold']
             for claim in clauses(document['summary'])) for document in test]
         return
     errors = [len(document['inconsistencies']) for document in test]
@@ -162,15 +166,21 @@ class Opening:
         return answers_frame(PREDICTIONS, rows, [('ok', '', [summary.split()[0]]) for summary in rows['summary']], [[]]*rows.height)
 
 
-@pytest.mark.parametrize('method', [Opening(), lambda study, model: (Opening(), model)])
-def test_one_entry_is_a_row(study, parts, monkeypatch, method):
-    monkeypatch.setitem(TABLE_ROWS, 'opening', TableRow('Opening', method, asks_for_errors=False))
+def cells_of(study, models, methods, few=None):
+    entries, notes = table_entries(study, models, methods, few)
+    plan = Plan('final/table4', {'prompts': study.prompts, 'seed': study.seed}, entries, notes)
+    return localization_cells(plan, study.done(plan.steps))
+
+
+def test_one_entry_is_a_row(study, parts, monkeypatch):
+    row = TableRow('Opening', lambda study, model: asking(study, Opening(), None), asks_for_errors=False)
+    monkeypatch.setitem(TABLE_ROWS, 'opening', row)
     baseline, found = predictions(study, 'every_sentence', 'detector'), predictions(study, 'opening', 'detector')
     assert found['predicted'].to_list() == [[document['summary'].split()[0]] for document in documents('test')]
     assert not baseline.equals(found)  # equal names, two methods
-    assert asked_prompts(study, 'opening', 'detector') == () and forced_count(study, 'opening', 'detector') is None
+    assert asked_prompts(entry_of(study, 'opening', 'detector')) == ()
     assert not parts['detector'].asked
-    cells = localization_cells('final/table4', study, ['detector'], ['rejected_claims', 'opening', 'zero_shot'], few=2)
+    cells = cells_of(study, ['detector'], ['rejected_claims', 'opening', 'zero_shot'], few=2)
     scored = dict(cells.filter(row='Opening').select('column', 'n').iter_rows())
     assert scored['detector F1'] == 4 and scored['detector on 2 rows F1'] == 2  # it is cheap, so it has all rows too
     assert cells.filter(column='detector F1', row='Zero-Shot').is_empty()
@@ -192,7 +202,7 @@ def test_answers_of_the_second_asking_are_noted(study, parts):
         return 'None' if said.startswith('I still') else said
     second = replace(study, loaded=parts | {'yields': ScriptedModel('yields', answer, revision='1')})
     assert predictions(second, 'cot', 'yields')['status'].to_list() == ['ok']*4
-    assert second.used['second_asking'] == {'yields': {'dev/cot2': 1, 'test/cot2': 1}}
+    assert second.used['second_asking'] == {'yields': {'dev/cot2': 1, 'test/cot': 1}}
 
 
 def test_hinted_prompts_are_asked_of_flagged_rows_alone(study, parts):
@@ -223,8 +233,8 @@ def test_another_run_shares_choices_and_no_answers(study, parts):
     before = len(parts['detector'].asked)
     again = another_run(study, 1)
     assert predictions(again, 'zero_shot', 'detector').equals(first) and predictions(again, 'zero_shot', 'detector') is not first
-    assert select_variant(again, 'zero_shot', 'detector') is select_variant(study, 'zero_shot', 'detector')
-    assert verdicts(again, 'classifier', 'detector') is verdicts(study, 'classifier', 'detector')
+    assert select_variant(again, 'zero_shot', 'detector') == select_variant(study, 'zero_shot', 'detector')
+    assert verdicts(again, 'classifier', 'detector').equals(verdicts(study, 'classifier', 'detector'))
     assert [request.repeat for request in parts['detector'].asked[before:]] == [1]*4 and again.used is study.used
 
 
@@ -248,8 +258,27 @@ def test_every_method_runs_dry(study, parts, method):
 
 
 def test_a_run_is_read_back(study, parts):
-    style = select_variant(study, 'zero_shot', 'detector')
-    run = method_run(study, style, 'detector')
-    before = len(parts['detector'].asked)
-    again = method_run(replace(study), style, 'detector')
-    assert again.id == run.id and len(parts['detector'].asked) == before and again.predictions.equals(run.predictions)
+    step = chosen_step(study, 'zero_shot', 'detector')
+    first, asked = study.frame(step), len(parts['detector'].asked)
+    again = replace(study)
+    assert again.frame(chosen_step(again, 'zero_shot', 'detector')).equals(first) and len(parts['detector'].asked) == asked
+
+
+def test_without_a_dev_split_rows_that_need_a_threshold_are_left_out_with_a_line(parts, tmp_path):
+    path = tmp_path/'mine.jsonl'
+    path.write_text('{"text": "The bridge opened on Friday.", "summary": "It opened on Monday.", "gold": ["The day is wrong."]}')
+    plan = localization_plan(data=str(path), models=['detector'], judge='offline', verifier='overlap', loaded=parts)
+    kept = [entry.about['key'] for entry in plan.entries if not entry.baseline]
+    assert kept == [name for name in METHODS if not name.startswith('classifier') and name != 'rejected_claims']
+    note, = plan.notes
+    assert 'left out: TrueTeacher + CoT, TrueTeacher + CoT&Hint, Rejected claims' in note and 'label some rows "dev"' in note
+    assert estimate(plan, store=False)['calls'].sum() > 0 and not parts['detector'].asked
+    with pytest.raises(UsageError, match='no dev split'): localization_plan(data=str(path), methods=['rejected_claims'], loaded=parts)
+
+
+def test_a_plan_is_a_function_of_its_parameters(parts):
+    def digest(**more): return localization_plan(**({'models': ['detector'], 'judge': 'judge', 'verifier': 'overlap', 'limit': 2,
+                                                     'loaded': parts} | more)).digest
+    others = [digest(), digest(limit=3), digest(seed=1), digest(judge='offline'), digest(retry_unparsed=False), digest(few=1),
+              digest(methods=['cot']), digest(classifier='encoder')]
+    assert len(set(others)) == len(others) and digest() == digest() and not parts['detector'].asked
