@@ -22,7 +22,7 @@ from ..core.core import DataError, Schema, UsageError, progress, split_options
 from ..data.corpora import PASSAGES
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import short_sentences, split_sentences
 

@@ -31,7 +31,7 @@ from ..data.corpora import OASIS, oasis_fault, split_by
 from ..data.datasets import fingerprint, read_frame
 from ..models.interface import DryRun, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 
 # %% ../../nbs/06_claims/02_generation.ipynb #c4

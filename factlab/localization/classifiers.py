@@ -18,7 +18,7 @@ from ..claims.extraction import window_starts
 from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences, split_sentences
 from ..verification.nli import Verifier, load_verifier
 

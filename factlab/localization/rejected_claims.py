@@ -21,7 +21,7 @@ from .methods import PREDICTIONS
 from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
 from ..verification.nli import Verifier, most_decided
 from ..verification.tiny_verifier import NLI_LABELS

@@ -20,7 +20,7 @@ from ..core.core import DataError, Schema, UsageError, digest
 from .knowledge import KnowledgeIndex, Mention, mentions, name_key
 from .labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.words import content_words, plain_words
 
 # %% ../../nbs/11_mixed_context/04_injection.ipynb #68427ee6

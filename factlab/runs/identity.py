@@ -27,7 +27,7 @@ from ..models.interface import code_parts
 from ..models.prompts import Prompt
 
 # %% ../../nbs/05_runs/00_identity.ipynb #i4
-_CARRIERS = ('factlab.core.', 'factlab.data.', 'factlab.models.')
+_CARRIERS = ('factlab.core.', 'factlab.data.', 'factlab.store.', 'factlab.models.')
 _READERS = ('factlab.models.asking', 'factlab.models.prompts')  # the modules of `models` that decide what is asked and how it is read
 
 def _counts(module: str, packages: frozenset[str]) -> bool:

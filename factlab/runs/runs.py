@@ -29,8 +29,8 @@ from ..data.datasets import fingerprint
 from ..models.asking import ANSWERS
 from ..models.interface import Model
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
 from .identity import method_spec
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/05_runs/01_runs.ipynb #c4
 class Method(Protocol):

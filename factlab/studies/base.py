@@ -19,10 +19,10 @@ from ..core.core import UsageError
 from ..models.asking import RETRY_NOTE
 from ..models.interface import DryRun, Model, load_model
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
 from ..reports.exhibits import Result, dry_run_folder, record_estimate, write_exhibit
 from ..reports.tables import CELLS
 from ..runs.runs import Method, Run, make_run
+from ..store.answers import StoreChoice
 from ..verification.named_verifiers import AlignedVerifier
 from ..verification.nli import AskedVerifier, Verifier, load_verifier
 

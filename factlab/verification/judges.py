@@ -19,7 +19,7 @@ from ..core.core import DataError, Schema, UsageError
 from ..models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 from ..models.interface import Message, Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/08_verification/05_judges.ipynb #c4
 _YES = r'factual(?:ly[ ]+(?:accurate|correct))?'

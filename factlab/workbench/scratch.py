@@ -17,8 +17,8 @@ from ..claims.extraction import Extractor, load_extractor
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..models.prompts import Parsed
-from ..models.store import StoreChoice
 from ..retrieval.corpus import Corpus
+from ..store.answers import StoreChoice
 from ..verification.nli import Verifier, load_verifier
 from ..verification.pipeline import Verdicts, open_search, verify_text
 from ..verification.verdict_rules import read_method

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT/'factlab'
 ORDER = (
-    'core data models text measures runs claims retrieval verification localization grounding mixed_context '
+    'core data text store models measures runs claims retrieval verification localization grounding mixed_context '
     'probing error_analysis reports audit training studies workbench cli'
 ).split()
 DYNAMIC = {'core.papers'}  # finds what the papers bring by their folders, so it alone names a module as text

@@ -32,7 +32,7 @@ from misbehaving_server import (
 from factlab.core.core import ModelError, UsageError, split_options
 from factlab.models.interface import DryRun, Request, ask, load_model, unload_models
 from factlab.models.openai_backend import ENDPOINT_OPTIONS, load_openai
-from factlab.models.store import Row, Store
+from factlab.store.answers import Row, Store
 
 KEY = 'sk-very-secret-0123456789'
 
@@ -513,7 +513,7 @@ CHILD = '''
     import sys
     from factlab.models.openai_backend import load_openai
     from factlab.models.interface import Request, ask
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     url, path = sys.argv[1:]
     model = load_openai('openai:any', 'any', {'base_url': url, 'concurrency': '4', 'backoff': '0.01'})
     requests = [Request(messages=[dict(role='user', content=f'question {i}')]) for i in range(60)]

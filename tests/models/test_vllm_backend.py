@@ -9,10 +9,10 @@ import pytest
 
 from factlab.core.core import ModelError, StoreError, UsageError
 from factlab.models.interface import DryRun, Message, Request, ask
-from factlab.models.store import Row, Store
 from factlab.models.transformers_backend import Source
 from factlab.models.vllm_backend import Courier, VllmModel, load_vllm
 from factlab.models.vllm_requests import VLLM_OPTIONS, ChoiceTree, vllm_context, vllm_identity
+from factlab.store.answers import Row, Store
 
 SOURCE = Source('/toy', None, 'folder:toy', {'max_position_embeddings': 4096})
 

@@ -33,9 +33,9 @@ from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel
 from factlab.models import prompts
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
-from factlab.models.store import Store
 from factlab.runs.identity import NO_PREDICTION, code_digest, method_fields, method_spec
 from factlab.runs.runs import list_runs, load_run, make_run, run_id, run_spec
+from factlab.store.answers import Store
 from factlab.verification.judges import FactualityJudge
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The mill closed in 1931.', 'Ten ships sailed.'],

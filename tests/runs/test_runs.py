@@ -19,8 +19,8 @@ from factlab.models.asking import VERDICTS, answer_schema, answers_frame, ask_pr
 from factlab.models.interface import DryRun, ScriptedModel
 from factlab.models.openai_backend import load_openai
 from factlab.models.prompts import Prompt
-from factlab.models.store import Store
 from factlab.runs.runs import MANIFEST_FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
+from factlab.store.answers import Store
 
 ZERO = prompt_set(retry_unparsed=False).localizers('zero_shot')[0]
 
@@ -67,7 +67,7 @@ CHILD = '''
     sys.path.insert(0, {tests!r})
     from pathlib import Path
     from factlab.runs.runs import make_run
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     from runs.test_runs import ZERO, model_at, rows_of
     url, folder, count, limit = sys.argv[1:]
     folder, limit = Path(folder), int(limit)

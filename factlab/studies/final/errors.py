@@ -43,11 +43,11 @@ from factlab.error_analysis.categories import (
 )
 from ...measures.baselines import BASELINE_ROW, OVER_BASELINE, class_counts, compare_with_baselines, constant_counts, majority_class
 from ...measures.stats import bootstrap_counts, difference, ratio, share_interval
-from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import COMPARISON, comparison_chart
 from ...reports.tables import CELLS, TableView
 from ...reports.theme import drawable
+from ...store.answers import StoreChoice
 from .study import METHODS, Study, matches, predictions
 
 # %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c4

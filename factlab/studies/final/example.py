@@ -16,7 +16,7 @@ from ...claims.extraction import EXTRACT
 from ...data.datasets import load_sample
 from ...models.interface import Request, ScriptedModel
 from ...models.prompts import format_lettered, letters
-from ...models.store import StoreChoice
+from ...store.answers import StoreChoice
 
 # %% ../../../nbs/17_studies/01_final/00_example.ipynb #c4
 UNREADABLE = ('s04', 's12')  # documents on which the second chain of thought cannot be read
