@@ -36,6 +36,7 @@ class StoreError(FactlabError):
 
 class ModelError(FactlabError):
     "A model cannot be loaded or did not answer."
+    kept: int = 0  # answers that had arrived before
 
 class RunError(FactlabError):
     "A run or an exhibit could not be made or read."

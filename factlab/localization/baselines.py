@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['VAGUE_SENTENCE', 'NOTHING_FOUND', 'VAGUE_CONSTANT', 'EVERY_SENTENCE', 'EVERY_NAME', 'ABSENT_NAMES',
-           'describe_unsupported', 'SummaryBaseline', 'NamesAndNumbers', 'OtherGold', 'EveryClaim', 'RandomClaims']
+           'describe_unsupported', 'SummaryBaseline', 'no_errors', 'one_vague_sentence', 'every_sentence',
+           'NamesAndNumbers', 'OtherGold', 'EveryClaim', 'RandomClaims']
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #c2
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import BY_SENTENCE, Form
 from ..core.core import Schema
 from .classifiers import claim_support
 from .methods import PREDICTIONS
@@ -25,6 +25,7 @@ from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
 from ..text.units import Source, tag_units
+from ..verification.extraction import BY_SENTENCE, Form
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #c4
 VAGUE_SENTENCE = 'The text is inconsistent.'
@@ -50,9 +51,13 @@ class SummaryBaseline:
         read = [('ok', '', self.describe(summary)) for summary in rows['summary'].to_list()]
         return answers_frame(PREDICTIONS, rows, read, [[]]*rows.height)
 
-NOTHING_FOUND = SummaryBaseline('nothing_found', lambda summary: [])
-VAGUE_CONSTANT = SummaryBaseline('vague_constant', lambda summary: [VAGUE_SENTENCE])
-EVERY_SENTENCE = SummaryBaseline('every_sentence', lambda summary: [*map(describe_unsupported, short_sentences(summary))])
+def no_errors(summary: str) -> list[str]: return []
+def one_vague_sentence(summary: str) -> list[str]: return [VAGUE_SENTENCE]
+def every_sentence(summary: str) -> list[str]: return [*map(describe_unsupported, short_sentences(summary))]
+
+NOTHING_FOUND = SummaryBaseline('nothing_found', no_errors)
+VAGUE_CONSTANT = SummaryBaseline('vague_constant', one_vague_sentence)
+EVERY_SENTENCE = SummaryBaseline('every_sentence', every_sentence)
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #named1
 @dataclass(frozen=True)
@@ -63,9 +68,6 @@ class NamesAndNumbers:
     prompts: tuple[Prompt, ...] = ()
     max_tokens: int = 1
     schema: ClassVar[Schema] = PREDICTIONS
-
-    @property
-    def settings(self) -> dict: return {'absent': self.absent}
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema PREDICTIONS, in the order of the rows; the model is not asked."
@@ -126,9 +128,6 @@ class RandomClaims:
 
     @property
     def max_tokens(self) -> int: return self.method.max_tokens
-
-    @property
-    def settings(self) -> dict: return self.method.settings | {'drawn': 1}
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema PREDICTIONS, in the order of the rows."

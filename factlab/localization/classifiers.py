@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import window_starts
 from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
+from ..models.interface import is_dry_run
+from ..retrieval.passages import window_starts
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences, split_sentences
 from ..verification.nli import Verifier, load_verifier
@@ -101,6 +102,7 @@ def _t5_support(rows: pl.DataFrame, target: str, batch: str, dtype: str) -> np.n
         raise UsageError(f'batch of the classifier t5:{target} must be a number above 0, not {batch!r}')
     if dtype not in ('auto', 'float32', 'bfloat16', 'float16'):
         raise UsageError(f'dtype of the classifier t5:{target} is auto, float32, bfloat16 or float16, not {dtype!r}')
+    if is_dry_run(): return np.full(rows.height, .5)
     tokenizer, model = _load_t5(target, dtype)
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     model.to(device)

@@ -156,7 +156,6 @@ class Localizer:
     max_tokens: int = 512
     retry_unparsed: bool = True  # ask a second time for what cannot be read
     schema: ClassVar[Schema] = PREDICTIONS
-    settings: ClassVar[dict|None] = None  # all is said by prompts, max_tokens and retry_unparsed
 
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (self.prompt, *[LIST_RETRY.prompt]*self.retry_unparsed)
@@ -262,11 +261,6 @@ class FactScore:
     schema: ClassVar[Schema] = PREDICTIONS
 
     @property
-    def settings(self) -> dict|None:
-        "What changes an answer beside prompts, `max_tokens` and `retry_unparsed`; None as long as all of it has its default."
-        return None if self.detect_tokens == FactScore.detect_tokens else {'stages': self.version, 'detect_tokens': self.detect_tokens}
-
-    @property
     def prompts(self) -> tuple[Prompt, ...]:
         return (DECOMPOSE, DETECT, MERGE, *[retry.prompt for retry in (FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY, LIST_RETRY)
                                             if self.retry_unparsed])
@@ -324,7 +318,6 @@ class Binary:
     max_tokens: int = 768
     retry_unparsed: bool = True  # where no verdict can be read, compare the log-probabilities of yes and no after the answer
     schema: ClassVar[Schema] = VERDICTS
-    settings: ClassVar[dict|None] = None  # all is said by prompts, max_tokens and retry_unparsed
 
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (BINARY, *[VERDICT_RETRY]*self.retry_unparsed)

@@ -14,15 +14,15 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..core.core import Schema
-from .classifiers import STRIDE, WINDOW, claim_probabilities, claim_support
+from .classifiers import claim_probabilities, claim_support
 from .methods import PREDICTIONS
 from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
+from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..verification.nli import Verifier, most_decided
 from ..verification.tiny_verifier import NLI_LABELS
 
@@ -77,11 +77,6 @@ class TakesApart:
     @property
     def max_tokens(self) -> int: return self.form.max_tokens if self.form else 1
 
-    @property
-    def settings(self) -> dict:
-        "Everything beside the prompts and the run's model that changes a prediction."
-        return {'stages': 1, 'form': self.form.name if self.form else 'sentences'}
-
     def claims(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and claims of each row's summary, and the responses."
         return stated_claims(rows['summary'].to_list(), self.form, model, store, **sampling)
@@ -95,11 +90,6 @@ class RejectedClaims(TakesApart):
     form: Form|None = BY_SENTENCE
     name: str = 'rejected_claims'
     schema: ClassVar[Schema] = PREDICTIONS
-
-    @property
-    def settings(self) -> dict:
-        "Those of the claims, the verifier and its threshold, and the windows of the text."
-        return super().settings | {'verifier': self.verifier.identity, 'threshold': self.threshold, 'window': [WINDOW, STRIDE]}
 
     def verify(self, rows: pl.DataFrame, claims: Iterable[Sequence[str]|None], store: StoreChoice = None) -> list[np.ndarray]:
         "Stage 2: for each row [claims, windows, 3]; no claims for those that could not be read."

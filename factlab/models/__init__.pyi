@@ -7,8 +7,9 @@ from .asking import answers_frame as answers_frame
 from .asking import ask_lists as ask_lists
 from .asking import ask_prompt as ask_prompt
 from .asking import read_response as read_response
+from .dry_run import DryRun as DryRun
+from .dry_run import estimate_of as estimate_of
 from .encoder import Encoder as Encoder
-from .interface import DryRun as DryRun
 from .interface import Message as Message
 from .interface import Model as Model
 from .interface import Request as Request

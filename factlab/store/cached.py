@@ -82,9 +82,12 @@ def vectors_from_store(
     store: StoreChoice = None,
     label: str = 'encoding', unit: str = 'text',  # what progress says
     share: int = 512,  # computed between two visits to the store
+    # of a dry run: vectors of keys that are not stored; they are not kept
+    stand_in: Callable[[list[str]], dict[str, np.ndarray]]|None = None,
 ) -> dict[str, np.ndarray]:  # key to float32 vector
     "A vector for each key: from the store what it holds, computed and stored what it does not."
     def in_shares(rest: dict[str, Asked], place: Store|Literal[False]) -> dict[str, np.ndarray]:
+        if stand_in is not None: return stand_in(list(rest))
         vectors: dict[str, np.ndarray] = {}
         keys = list(rest)
         with progress(total=len(keys), label=label, unit=unit) as bar:

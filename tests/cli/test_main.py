@@ -14,7 +14,7 @@ from factlab.cli.main import main
 from factlab.core.core import MODEL_NAMES, home_dir
 from factlab.localization.methods import prompt_set
 from factlab.models.interface import BACKENDS, ScriptedModel
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 
 BIN = Path(sys.executable).parent
 HEAVY = ('torch', 'transformers', 'sentence_transformers', 'altair', 'vl_convert', 'openai', 'sklearn', 'scipy', 'papermill',

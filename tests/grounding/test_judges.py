@@ -20,7 +20,7 @@ from factlab.grounding.judges import (
 )
 from factlab.grounding.parsing import ISSUES
 from factlab.models.interface import Response, ScriptedModel
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'document': ['The mill opened in 1901. It has two stones.', 'Tea is sold on Mondays.'],
                      'request': ['When did the mill open?', 'When is tea sold?'],

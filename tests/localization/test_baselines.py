@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from localization.test_methods import NASTY
 from localization.test_rejected_claims import Dice, claims_of, extractor
 
-from factlab.claims.extraction import BY_PASSAGE
 from factlab.localization.baselines import (
     ABSENT_NAMES,
     EVERY_NAME,
@@ -25,8 +24,9 @@ from factlab.localization.baselines import (
 from factlab.localization.classifiers import claim_support
 from factlab.localization.methods import PREDICTIONS
 from factlab.localization.rejected_claims import RejectedClaims, as_clause
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 from factlab.text.sentences import split_sentences
+from factlab.verification.extraction import BY_PASSAGE
 
 
 def frame(summaries, gold=None) -> pl.DataFrame:

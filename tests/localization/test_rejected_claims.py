@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
 
-from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
@@ -24,12 +23,14 @@ from factlab.localization.rejected_claims import (
 )
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.exhibits import dry_run_folder
-from factlab.runs.runs import make_run, run_spec
+from factlab.runs.plan import make_run
+from factlab.runs.runs import run_spec
 from factlab.studies import base
 from factlab.studies.base import dry_run_verifier
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
 from factlab.text.sentences import split_sentences
+from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.verification.nli import AskedVerifier, load_verifier
 
 

@@ -20,7 +20,7 @@ from factlab.mixed_context.judges import (
 )
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import Response, ScriptedModel
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 
 LABEL = {(True, True): NONE, (False, True): FACTUAL, (False, False): NON_FACTUAL, (True, False): UNNAMED}
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'document': ['The mill opened in 1901.', 'Tea is sold in Lund.'],

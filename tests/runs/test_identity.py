@@ -1,21 +1,15 @@
-"""What a run is named after: every field of every shipped method, and the code that reads the answers."""
+"""What a run is named after: every field of every shipped method, and its version."""
 import ast
 import importlib
-import json
-import os
 import re
-import subprocess
-import sys
-import types
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import factlab
-from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, Form
 from factlab.core.core import UsageError
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import SentenceJudge, VerifierJudge, read_grounding_decision
@@ -30,19 +24,19 @@ from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, NONE
 from factlab.mixed_context.retrieval_judges import RetrievalJudge
 from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
-from factlab.models import prompts
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
-from factlab.runs.identity import NO_PREDICTION, code_digest, method_fields, method_spec
-from factlab.runs.runs import list_runs, load_run, make_run, run_id, run_spec
+from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
+from factlab.runs.plan import Rows, Step, make_run
 from factlab.store.answers import Store
-from factlab.verification.judges import FactualityJudge
+from factlab.studies.oasis.judges import FactualityJudge
+from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The mill closed in 1931.', 'Ten ships sailed.'],
                      'summary': ['The mill closed in 1913.', 'A ship sailed.'], 'gold': [['The year.'], []]})
 
 
-def id_of(method, model=None) -> str: return run_id(run_spec(ROWS, method, model or ScriptedModel('m', str, revision='1'), dataset='mine'))
+def id_of(method, model=None) -> str: return Step(method, Rows('mine', ROWS), model or ScriptedModel('m', str, revision='1')).id
 
 
 # ---- fields ------------------------------------------------------------------------------------------------------------------------
@@ -157,90 +151,18 @@ def test_values_of_many_kinds_are_told_apart():
               re.compile('x', re.I), Path('x/y'), pl.DataFrame({'x': [1]}), pl.DataFrame({'x': [2]}), pl.String, pl.List(pl.String),
               Parsed('x'), Parsed('y'), ZERO_SHOT[0], ZERO_SHOT[1], BY_SENTENCE, BY_PASSAGE,
               parse_lettered, parse_bullets, str.strip, str.lower,
-              partial(int, base=2), partial(int, base=3), (Message(role='user', content='x'),), lambda text: text, lambda text: text + 'x']
+              partial(int, base=2), partial(int, base=3), (Message(role='user', content='x'),)]
     found = [str(method_fields(replace(EXAMPLES['RejectedClaims'](), threshold=value))['threshold']) for value in values]
     assert len(set(found)) == len(values), sorted(each for each in found if found.count(each) > 1)
 
 
-# ---- code --------------------------------------------------------------------------------------------------------------------------
+# ---- versions ----------------------------------------------------------------------------------------------------------------------
 
-def module_of(source: str, name: str = 'mymethods'):
-    module = types.ModuleType(name)
-    exec(compile(source, f'{name}.py', 'exec'), vars(module))
-    return module
+def first_only(text: str) -> Parsed: return Parsed(parse_lettered(text).value[:1])
 
-
-READER = '''
-import re, functools
-MARK = re.compile('no')
-LIMIT = 3
-cache = {}
-def helper(text): return MARK.split(text)[:LIMIT]
-class Item:
-    "An item."
-    size = 1
-    def text(self): return 'x'
-    @property
-    def more(self): return self.text()*2
-@functools.lru_cache
-def cached(text): return text
-def read(text, sep=','):
-    "Reads."
-    cache[text] = 1
-    return [Item().more + cached(part) for part in helper(text) if (lambda each: each != sep)(part)]
-'''
-
-
-@pytest.mark.parametrize('old, new', [
-    ("re.compile('no')", "re.compile('none')"), ('LIMIT = 3', 'LIMIT = 4'), ('[:LIMIT]', '[1:LIMIT]'), ('size = 1', 'size = 2'),
-    ("return 'x'", "return 'y'"), ('self.text()*2', 'self.text()*3'), ('return text\n', 'return text.strip()\n'), ("sep=','", "sep=';'"),
-    ('each != sep', 'each == sep')])
-def test_a_change_anywhere_below_a_reader_is_seen(old, new):
-    assert READER.count(old) == 1
-    assert code_digest(module_of(READER).read) != code_digest(module_of(READER.replace(old, new)).read)
-
-
-@pytest.mark.parametrize('old, new', [
-    ('"Reads."', '"Reads a text."'), ('"An item."', '"One item."'), ('cache = {}', 'cache = {1: 2}'),
-    ('LIMIT = 3', 'LIMIT = 3  # of parts\n\n'), ('cache = {}', 'cache = {}\ndef unused(): pass'),
-    ('def helper(text): return MARK.split(text)', 'def helper(words: str): return MARK.split(words)')])
-def test_what_changes_no_prediction_is_not_seen(old, new):
-    assert old in READER and code_digest(module_of(READER).read) == code_digest(module_of(READER.replace(old, new)).read)
-
-
-def test_a_state_that_grows_does_not_rename_a_run():
-    module = module_of(READER)
-    before = code_digest(module.read)
-    module.read('yes no yes')
-    assert module.cache and code_digest(module.read) == before
-
-
-def test_a_change_in_factlab_is_seen(monkeypatch):
-    before = {type(method): code_digest(type(method)) for method in (FactScore(), Binary(), FactualityJudge())}
-    monkeypatch.setattr(prompts, '_is_none', lambda text: False)
-    assert code_digest(FactScore) != before[FactScore] and code_digest(Binary) == before[Binary]
-
-
-def test_digests_are_the_same_in_every_process():
-    program = ('from factlab.runs.identity import code_digest; from factlab.localization.methods import FactScore; '
-               'from factlab.verification.judges import FactualityJudge; print(code_digest(FactScore), code_digest(FactualityJudge))')
-    said = {subprocess.run([sys.executable, '-c', program], env=os.environ | {'PYTHONHASHSEED': seed}, capture_output=True, text=True,
-                           check=True).stdout for seed in ('1', '2')}
-    assert said == {f'{code_digest(FactScore)} {code_digest(FactualityJudge)}\n'}
-
-
-def test_functions_that_call_each_other_end():
-    @lru_cache
-    def even(n): return n == 0 or odd(n - 1)
-    def odd(n): return n != 0 and even(n - 1)
-    assert len(code_digest(even)) == 16
-
-
-# ---- runs --------------------------------------------------------------------------------------------------------------------------
 
 def test_another_reader_gets_predictions_of_its_own(tmp_path):
     model = ScriptedModel('m', lambda request: 'A. one\nB. two', revision='1')
-    def first_only(text): return Parsed(parse_lettered(text).value[:1])
     with Store(tmp_path/'store.sqlite') as store:
         runs = [make_run(ROWS, Localizer('mine', ZERO_SHOT[0], read), model, dataset='mine', store=store, folder=tmp_path/'runs')
                 for read in (parse_lettered, first_only, parse_lettered)]
@@ -248,23 +170,38 @@ def test_another_reader_gets_predictions_of_its_own(tmp_path):
     assert runs[0].id == runs[2].id != runs[1].id and len(model.asked) == ROWS.height
 
 
-def test_a_run_of_an_older_factlab_is_read_and_not_taken_for_one_of_today(tmp_path):
-    model, method, folder = ScriptedModel('m', lambda request: 'A. one', revision='1'), Localizer('mine', ZERO_SHOT[0]), tmp_path/'runs'
-    with Store(tmp_path/'store.sqlite') as store:
-        run = make_run(ROWS, method, model, dataset='mine', store=store, folder=folder)
-        older = run.manifest | {'id': 'mine-mine-m-0123456789', 'method': {name: value for name, value in run.manifest['method'].items()
-                                                                           if name in ('name', 'version', 'max_tokens', 'prompts')}}
-        run.folder.rename(folder/older['id'])
-        (folder/older['id']/'manifest.json').write_text(json.dumps(older))
-        read = load_run(older['id'], folder)
-        assert read.predictions.equals(run.predictions) and 'made before parser and limits were recorded' in repr(read)
-        again = make_run(ROWS, method, model, dataset='mine', store=store, folder=folder)
-    assert again.id == run.id and again.predictions.equals(run.predictions) and len(model.asked) == ROWS.height and again.note == ''
-    notes = dict(list_runs(folder).select('id', 'note').iter_rows())
-    assert notes == {run.id: '', older['id']: 'made before parser and limits were recorded'}
+def test_a_version_raised_by_hand_is_another_run_and_code_is_none():
+    @dataclass(frozen=True)
+    class Mine(FactScore):
+        version: int = 4
+        def predict(self, *given, **more): return super().predict(*given, **more)
+    class_of_the_same_name = type('FactScore', (FactScore,), {'__doc__': 'Written in other words.'})
+    assert id_of(class_of_the_same_name()) == id_of(FactScore()) != id_of(FactScore(version=4))
+    assert method_spec(Mine())['version'] == 4
+
+
+def test_a_method_of_a_notebook_is_made_again(tmp_path, monkeypatch):
+    "Its code changes from one cell to the next."
+    model = ScriptedModel('m', lambda request: 'A. one\nB. two', revision='1')
+    def made(read):
+        with Store(tmp_path/'store.sqlite') as store:
+            return make_run(ROWS, Localizer('mine', ZERO_SHOT[0], read), model, dataset='mine', store=store, folder=tmp_path/'runs')
+    def in_notebook(function):
+        function.__module__, function.__qualname__ = '__main__', 'read'
+        return function
+    before = made(in_notebook(lambda text: parse_lettered(text)))
+    after = made(in_notebook(first_only_again))
+    assert before.id == after.id and after.predictions['predicted'].to_list() == [['one']]*2 and len(model.asked) == ROWS.height
+
+
+def first_only_again(text: str) -> Parsed: return Parsed(parse_lettered(text).value[:1])
+
+
+def test_a_function_without_a_name_is_refused():
+    with pytest.raises(UsageError, match='define it at the top of a module'): id_of(Localizer('mine', ZERO_SHOT[0], lambda text: text))
 
 
 def test_what_a_manifest_says_of_a_method_can_be_read():
     spec = method_spec(Localizer('mine', ZERO_SHOT[0]), 64)
-    assert spec['fields']['read']['value'] == 'parse_lettered' and len(spec['fields']['read']['code']) == 16
+    assert spec['fields']['read'] == 'factlab.models.prompts.parse_lettered' and spec['kind'] == 'Localizer' and spec['version'] == 1
     assert spec['fields']['max_tokens'] == 512 and spec['answer_limit'] == 64 and spec['prompts'][0]['id'] == ZERO_SHOT[0].id

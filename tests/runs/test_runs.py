@@ -16,10 +16,12 @@ from misbehaving_server import MisbehavingServer, answer, free_port, never, slow
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError
 from factlab.localization.methods import PREDICTIONS, Binary, FactScore, prompt_set
 from factlab.models.asking import VERDICTS, answer_schema, answers_frame, ask_prompt
-from factlab.models.interface import DryRun, ScriptedModel
+from factlab.models.dry_run import DryRun, estimate_of
+from factlab.models.interface import ScriptedModel
 from factlab.models.openai_backend import load_openai
 from factlab.models.prompts import Prompt
-from factlab.runs.runs import MANIFEST_FORMAT, RUNS, list_runs, load_run, make_run, read_manifest, remove_run, run_id, run_spec
+from factlab.runs.plan import Rows, Step, make_run
+from factlab.runs.runs import MANIFEST_FORMAT, RUNS, list_runs, load_run, read_manifest, remove_run
 from factlab.store.answers import Store
 
 ZERO = prompt_set(retry_unparsed=False).localizers('zero_shot')[0]
@@ -66,7 +68,7 @@ CHILD = '''
     import resource, sys
     sys.path.insert(0, {tests!r})
     from pathlib import Path
-    from factlab.runs.runs import make_run
+    from factlab.runs.plan import make_run
     from factlab.store.answers import Store
     from runs.test_runs import ZERO, model_at, rows_of
     url, folder, count, limit = sys.argv[1:]
@@ -172,9 +174,9 @@ def test_a_run_is_read_back_at_another_port_and_when_the_server_is_off(make):
         assert make(model_at(other.url)).predictions['predicted'].to_list() == [[]]*6 and len(other.calls) == 6
 
 
-def test_an_endpoint_that_is_down_leaves_an_unfinished_run_and_says_so(make, tmp_path):
+def test_an_endpoint_that_is_down_says_so_and_leaves_nothing(make, tmp_path):
     with pytest.raises(ModelError) as error: make(model_at(f'http://127.0.0.1:{free_port()}/v1', attempts=1))
-    assert '127.0.0.1' in str(error.value) and files_of(tmp_path/'runs') == ['manifest.json']
+    assert '127.0.0.1' in str(error.value) and files_of(tmp_path/'runs') == []
 
 
 def test_a_finished_run_is_read_without_a_call_and_without_a_store(make, tmp_path):
@@ -190,7 +192,7 @@ def test_a_finished_run_is_read_without_a_call_and_without_a_store(make, tmp_pat
 def test_what_changes_answers_changes_the_run_and_what_does_not_does_not():
     rows, model = rows_of(3), scripted()
     def id_of(rows=rows, method=ZERO, model=model, dataset='a/mine.jsonl', **options):
-        return run_id(run_spec(rows, method, model, dataset=dataset, **options))
+        return Step(method, Rows(dataset, rows), model, **options).id
     different = [id_of(), id_of(rows_of(4)), id_of(rows.reverse()), id_of(method=Binary()),
                  id_of(method=prompt_set(retry_unparsed=False).localizers('zero_shot')[1]),
                  id_of(method=prompt_set().localizers('zero_shot')[0]), id_of(method=FactScore()),
@@ -226,14 +228,12 @@ def test_no_rows_is_said_and_leaves_nothing(make, tmp_path):
 
 def test_a_dry_run_makes_no_folder(make, tmp_path):
     model = scripted()
-    dry = DryRun(model, {ZERO.prompt.name: 'A. placeholder'})
-    dry.dry_run = True
-    run = make(dry)
+    with DryRun(lambda request: 'A. placeholder') as dry: run = make(model)
     assert run.folder is None
     assert run.predictions['predicted'].to_list() == [['placeholder']]*6
     assert not model.asked
     assert not (tmp_path/'runs').exists()
-    assert dry.estimate()['calls'].to_list() == [6]
+    assert estimate_of(dry)['calls'].to_list() == [6]
 
 
 def test_verdicts_are_a_run_too(make, tmp_path):
@@ -241,9 +241,13 @@ def test_verdicts_are_a_run_too(make, tmp_path):
     assert VERDICTS.check(load_run(run.id, tmp_path/'runs').predictions)['inconsistent'].to_list() == [True]*6
 
 
+def is_neutral(text: str) -> bool: return text == 'NEUT'
+def one_half(text: str) -> list[float]: return [.5]
+
+
 class Settled:
-    "A method of a schema of its own, with settings."
-    name, max_tokens, settings = 'settled', 4, {'threshold': .5}
+    "A method of a schema of its own."
+    name, max_tokens = 'settled', 4
     prompts = (Prompt(name='test/settled', version=1, fields=('text', 'summary'), user='{text} {summary}'),)
 
     def __init__(self, column='label', dtype=pl.String, read=str.strip, schema='entailments'):
@@ -257,8 +261,8 @@ class Settled:
 
 @pytest.mark.parametrize('column, dtype, read, schema', [
     ('label', pl.String, str.strip, 'entailments'),                        # one of three classes
-    ('eligible', pl.Boolean, lambda text: text == 'NEUT', 'eligibility'),  # of a long answer
-    ('scores', pl.List(pl.Float64), lambda text: [.5], 'scores of sentences')])
+    ('eligible', pl.Boolean, is_neutral, 'eligibility'),  # of a long answer
+    ('scores', pl.List(pl.Float64), one_half, 'scores of sentences')])
 def test_answers_of_any_schema_are_a_run(make, tmp_path, column, dtype, read, schema):
     method, model = Settled(column, dtype, read, schema), scripted('NEUT')
     run = make(model, method=method)
@@ -267,32 +271,26 @@ def test_answers_of_any_schema_are_a_run(make, tmp_path, column, dtype, read, sc
     assert found.manifest['file'].startswith(schema.replace(' ', '_') + '-')
     assert list(found.manifest['columns']) == found.predictions.columns
     assert make(model, method=method).manifest == run.manifest and len(model.asked) == 6
-    assert run.manifest['method']['settings'] == {'threshold': .5}
 
 
-def test_settings_are_part_of_what_a_run_is():
-    one, other = Settled(), Settled()
-    other.settings = {'threshold': .6}
-    ids = {run_id(run_spec(rows_of(2), method, scripted(), dataset='mine')) for method in (one, other)}
-    assert len(ids) == 2
+class Wrong(Settled):
+    "Gives another frame than its schema says."
+    def __init__(self, dtype, changed):
+        super().__init__(dtype=dtype, read=len)
+        self._changed = changed
+    def predict(self, *given, **sampling): return self._changed(super().predict(*given, **sampling))
 
 
-def test_a_method_whose_answers_are_not_of_its_schema_is_refused(make, tmp_path):
-    method = Settled()
-    method.schema = answer_schema('entailments', 'label', pl.Int64)
-    predict = method.predict
-    method.predict = lambda *given, **sampling: predict(*given, **sampling).with_columns(label=pl.lit(1.5))
-    method.read = lambda text: 1
-    with pytest.raises(DataError, match='settled predicted.*label is Float64'): make(scripted(), method=method)
-    method.predict = lambda rows, *given, **sampling: rows.select('id')
-    with pytest.raises(DataError, match="settled predicted.*missing.*'status'"): make(scripted(), method=method)
+def test_a_method_whose_answers_are_not_of_its_schema_is_refused(make):
+    floats = Wrong(pl.Int64, lambda frame: frame.with_columns(label=pl.lit(1.5)))
+    with pytest.raises(DataError, match='settled predicted.*label is Float64'): make(scripted(), method=floats)
+    few = Wrong(pl.Int64, lambda frame: frame.select('id'))
+    with pytest.raises(DataError, match="settled predicted.*missing.*'status'"): make(scripted(), method=few)
 
 
-def test_columns_other_than_the_manifest_names_are_refused_and_old_manifests_name_none(make, tmp_path):
+def test_columns_other_than_the_manifest_names_are_refused(make, tmp_path):
     run = make(scripted())
     path = run.folder/'manifest.json'
-    path.write_text(json.dumps({key: value for key, value in run.manifest.items() if key != 'columns'}))
-    assert load_run(run.id, tmp_path/'runs').predictions.equals(run.predictions)
     path.write_text(json.dumps(run.manifest | {'columns': {'id': 'String'}}))
     with pytest.raises(DataError, match='its manifest names'): _ = load_run(run.id, tmp_path/'runs').predictions
 

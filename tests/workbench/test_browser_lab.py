@@ -15,7 +15,7 @@ from factlab.error_analysis.annotations import LabelFile
 from factlab.localization.methods import prompt_set
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 from factlab.workbench.examples import sample_rows
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)

@@ -13,7 +13,7 @@ from factlab.cli.main import main
 from factlab.core.core import RunError, UsageError
 from factlab.localization.methods import prompt_set
 from factlab.models.interface import ScriptedModel
-from factlab.runs.runs import make_run
+from factlab.runs.plan import make_run
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.probing.questions import PTRUE_CAVEAT
-from factlab.runs.runs import Run, make_run
+from factlab.runs.plan import make_run
+from factlab.runs.runs import Run
 from factlab.workbench.annotator import FINAL_TABLE, Annotator, Proposals, annotate_form
 from factlab.workbench.comparison import RunComparison
 from factlab.workbench.example_view import ErrorCards, ExampleView, folded_html, marked_html
