@@ -32,9 +32,12 @@ class Rows:
     "Rows of a data set, as a split."
     name: str  # of the data set, as given to `datasets.load`
     frame: pl.DataFrame = field(repr=False)
+    split: str = ''
 
     @cached_property
-    def spec(self) -> dict: return {'name': self.name, 'fingerprint': fingerprint(self.frame), 'rows': self.frame.height}
+    def spec(self) -> dict:
+        split = {'split': self.split} if self.split else {}
+        return {'name': self.name, **split, 'fingerprint': fingerprint(self.frame), 'rows': self.frame.height}
 
     @property
     def digest(self) -> str: return self.spec['fingerprint']
@@ -95,6 +98,7 @@ class Plan:
     exhibit: str              # 'final/table4'
     parameters: Mapping[str, Any]
     entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
     @property
     def steps(self) -> list[Step]:
@@ -269,7 +273,7 @@ def manifest(
 ) -> dict:  # JSON
     "Everything that the numbers of a plan rest on: data, models, prompts, methods with their settings, and what could not be answered."
     steps = plan.steps
-    data = {rows.name: rows.spec for step in steps for rows in (step.rows, *step.inputs.values()) if isinstance(rows, Rows)}
+    data = {rows.split or rows.name: rows.spec for step in steps for rows in (step.rows, *step.inputs.values()) if isinstance(rows, Rows)}
     methods = {step.method.name: step.spec['method'] for step in steps}
     prompts = {each['id']: each for spec in methods.values() for each in spec['prompts']}
     frames = [done[step] for step in steps]
@@ -278,4 +282,5 @@ def manifest(
             'models': {step.model.name: step.model.identity for step in steps if step.model is not None},
             'methods': {name: {'version': spec['version'], **spec['fields']} for name, spec in sorted(methods.items())},
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
+            **({'notes': list(plan.notes)} if plan.notes else {}),
             'failed': sum(int((frame['status'] == 'failed').sum()) for frame in frames if 'status' in frame.columns)}

@@ -61,13 +61,14 @@ class Method(Protocol):
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c6
 def spec_digest(spec: dict) -> str:
-    "A digest of all that determines a run. The names of data set and model, which may be paths, are not in it."
-    hashed = spec | {'dataset': {k: v for k, v in spec['dataset'].items() if k != 'name'}, 'model': spec['model']['identity']}
-    return digest(hashed)
+    "A digest of all that determines a run. The names of data set, split and model, some of them paths, are not in it."
+    dataset = {key: value for key, value in spec['dataset'].items() if key not in ('name', 'split')}
+    return digest(spec | {'dataset': dataset, 'model': spec['model']['identity']})
 
 def run_id(spec: dict) -> str:
     "A name for people, then ten digits of the digest of the spec."
-    words = '-'.join([Path(spec['dataset']['name']).stem, spec['method']['name'], re.sub(r'\?.*', '', spec['model']['name'])])
+    dataset, model = spec['dataset'], re.sub(r'\?.*', '', spec['model']['name'])
+    words = '-'.join(part for part in (Path(dataset['name']).stem, dataset.get('split'), spec['method']['name'], model) if part)
     return re.sub(r'[^A-Za-z0-9.]+', '-', words).strip('-.')[:60].strip('-.') + '-' + spec_digest(spec)[:10]
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c11

@@ -19,7 +19,7 @@ from ..models.interface import Model, load_model
 from ..models.prompts import Prompt
 from ..reports.exhibits import Result, write_exhibit
 from ..reports.tables import CELLS
-from ..runs.plan import make_run
+from ..runs.plan import Done, Rows, Step, execute, make_run
 from ..runs.runs import Method, Run
 from ..store.answers import StoreChoice
 from ..verification.nli import Verifier, load_verifier
@@ -58,13 +58,14 @@ class Memo:
         "The study with other settings, which shares results of these kinds and notes what it uses in this one's manifest."
         other, kept = replace(self, **changes), set(kinds)
         other._memo = {key: value for key, value in self._memo.items() if key[0] in kept}
-        other.used = self.used
+        other.used, other.noted = self.used, self.noted
         return other
 
 # %% ../../nbs/19_studies/00_base.ipynb #c16
 class ManifestNotes:
     "What a study's results rest on."
-    used: dict  # entries of the manifest, filled while results are computed
+    used: dict        # entries of the manifest, filled while results are computed
+    noted: set[str]   # digests of the steps that stand there
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ('limit', 'seed', 'retry_unparsed')  # settings that the manifest names, beside the data
     # entries of the manifest behind the parameters, in order
@@ -106,6 +107,7 @@ class Study(Memo, ManifestNotes):
     retry_unparsed: bool = True  # ask a second time for what cannot be read; the papers do not
     loaded: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # models and verifiers of your own, by name
     used: dict = field(init=False, repr=False, compare=False)  # entries of the manifest, filled while results are computed
+    noted: set[str] = field(default_factory=set, init=False, repr=False, compare=False)  # steps that stand there
 
     MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}          # of the settings that are whole numbers
 
@@ -117,6 +119,27 @@ class Study(Memo, ManifestNotes):
     def model(self, name: str) -> Model:
         "The model of that name."
         return self.loaded.get(name) or load_model(name)
+
+    def frame(self, step: Step) -> pl.DataFrame:
+        "What a step gives: made, or read back, and noted in the manifest."
+        def make():
+            done = execute(step, store=self.store)
+            self.note(done)
+            return done[step]
+        return self.once(('step', step.digest), make)
+
+    def note(self, done: Done) -> None:
+        "The models and prompts of steps go into the manifest, and what failed or was read at the second asking."
+        for step in done.runs:
+            if step.digest in self.noted: continue
+            self.noted.add(step.digest)
+            frame = done[step]
+            if step.model is not None: self.note_model(step.model.name, step.model, step.method.prompts)
+            if 'status' in frame.columns: self.note_failed(frame['status'])
+            if 'reason' in frame.columns and step.model is not None:
+                split = step.rows.split if isinstance(step.rows, Rows) else ''
+                again = f' of run {step.repeat + 1}'*bool(step.repeat)
+                self.note_second(step.model.name, f'{split}/{step.method.name}{again}', frame['reason'])
 
     def load_verifier(self, name: str) -> Verifier:
         "The verifier of that name."

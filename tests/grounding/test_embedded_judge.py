@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.datasets import fingerprint, load
-from factlab.grounding import embedded_judge
 from factlab.grounding.eligibility import load_eligibility_judge
 from factlab.grounding.embedded_judge import (
     ALWAYS,
@@ -34,7 +33,6 @@ from factlab.grounding.judges import GROUNDING
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.parsing import accurate_by_labels
 from factlab.measures.baselines import balanced_accuracy, class_counts
-from factlab.runs.identity import code_digest, method_spec
 from factlab.text.sentences import split_sentences
 from factlab.workbench.responses import find_quoted
 
@@ -328,10 +326,3 @@ def test_no_copied_sentence_of_the_sample_is_ungrounded(sample):
     for rows_of in sample:
         copied = labelled_sentences(rows_of).filter('copied')
         assert copied.height >= 8 and copied['grounded'].all()
-
-
-def test_a_run_of_another_rule_has_another_name(monkeypatch):
-    judge = replace(load_grounding_judge(), verifier=Counting())
-    before = method_spec(load_grounding_judge('words')), code_digest(type(judge))
-    monkeypatch.setattr(embedded_judge, 'MIN_COPIED_WORDS', 9)
-    assert method_spec(load_grounding_judge('words')) != before[0] and code_digest(type(judge)) != before[1]

@@ -21,12 +21,10 @@ from factlab.localization.rejected_claims import (
     describe_rejection,
     stated_claims,
 )
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
-from factlab.reports.exhibits import dry_run_folder
 from factlab.runs.plan import make_run
-from factlab.runs.runs import run_spec
 from factlab.studies import base
-from factlab.studies.base import dry_run_verifier
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
 from factlab.text.sentences import split_sentences
@@ -186,8 +184,7 @@ def test_a_run_is_named_after_the_verifier_and_the_threshold(tmp_path):
                RejectedClaims(Dice(), form=None)]
     runs = [make_run(rows, method, model, dataset='x', store=False, folder=tmp_path) for method in methods]
     assert len({run.id for run in runs}) == 5
-    assert run_spec(rows, RejectedClaims(Dice()), model, dataset='y')['method'] == runs[0].manifest['method']
-    assert runs[1].manifest['method']['settings']['verifier'] == {'verifier': 'dice', 'salt': 'b'}
+    assert runs[1].manifest['method']['fields']['verifier'] == {'verifier': 'dice', 'salt': 'b'}
     again = RejectedClaims(Dice())
     assert make_run(rows, again, model, dataset='x', store=False, folder=tmp_path).predictions.equals(runs[0].predictions)
     assert not again.verifier.asked
@@ -273,25 +270,16 @@ def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_pa
 
 # ---- dry runs ----------------------------------------------------------------------------------------------------------------------
 
-def test_a_dry_run_computes_no_probability(study, monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    if dry_run_folder() is None: pytest.fail('the variable of a dry run has another name')
-    monkeypatch.setattr(base, '_stand_ins', {})
-    dry = Study(verifier='dice', judge='extractor')
-    found = predictions(dry, 'rejected_claims', 'extractor')
-    assert not study.parts[1].asked and not study.parts[0].asked and found.height == 38
-    counted = base.dry_run_model('extractor').estimate()
-    assert dict(counted.select('label', 'calls').iter_rows())[EXTRACT.name] == 54
-    assert verdicts(dry, 'classifier', 'extractor')['inconsistent'].all() and not study.parts[1].asked
+def test_a_dry_run_counts_the_extractors_questions(study):
+    with DryRun() as dry: found = predictions(Study(verifier='dice', judge='extractor'), 'rejected_claims', 'extractor')
+    assert not study.parts[0].asked and found.height == 38
+    assert dict(estimate_of(dry).select('label', 'calls').iter_rows())[EXTRACT.name] == 54
 
 
-def test_a_language_model_as_verifier_is_counted_in_a_dry_run(monkeypatch):
+def test_a_language_model_as_verifier_is_counted_in_a_dry_run():
     model = ScriptedModel('judge', lambda request: pytest.fail('a dry run asked'), revision='1')
-    monkeypatch.setattr(base, 'load_model', lambda name: model)
-    monkeypatch.setattr(base, 'load_verifier', lambda name: AskedVerifier(model))
-    monkeypatch.setattr(base, '_stand_ins', {})
-    rows = dry_run_verifier('judge').probabilities([('Owls hunt.', 'Owls hunt.'), ('Owls hunt.', 'Owls swim.')], False)
-    assert np.allclose(rows, 1/3) and base.dry_run_model('judge').estimate()['calls'].sum() == 2
+    with DryRun() as dry: rows = AskedVerifier(model).probabilities([('Owls hunt.', 'Owls hunt.'), ('Owls hunt.', 'Owls swim.')], False)
+    assert np.allclose(rows, 1/3) and estimate_of(dry)['calls'].sum() == 2
 
 
 # ---- the shipped parts -------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from factlab.mixed_context.retrieval_judges import (
     parse_summary_claims,
     verifier_judge,
 )
-from factlab.models.interface import DryRun, Response, ScriptedModel
+from factlab.models.dry_run import DryRun, estimate_of
+from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.plan import make_run
 from factlab.verification.extraction import SentenceExtractor
 
@@ -197,9 +198,8 @@ def test_a_judge_makes_a_run_of_its_settings(tmp_path, monkeypatch):
 
 def test_a_dry_run_counts_every_step():
     judge = RetrievalJudge('reflection', BASE, encoder=Letters())
-    dry = DryRun(ScriptedModel('m', answer, '1'), {prompt.name: prompt.example_answer for prompt in judge.prompts})
-    judge.predict(ROWS, dry, False)
-    assert set(dry.estimate()['label']) >= {'mixed_context/claims', 'mixed_context/query', 'mixed_context/relation'}
+    with DryRun() as dry: judge.predict(ROWS, ScriptedModel('m', answer, '1'), False)
+    assert set(estimate_of(dry)['label']) >= {'mixed_context/claims', 'mixed_context/query', 'mixed_context/relation'}
 
 
 # --- the verifier -----------------------------------------------------------------------------------------------------------

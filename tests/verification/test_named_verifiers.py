@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tolerance import same_probabilities
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.store.answers import Store
 from factlab.text.sentences import sentence_chunks, split_sentences
@@ -443,9 +444,8 @@ def test_any_verifier_may_be_aligned(t5, tmp_path):
 
 
 def test_a_dry_run_computes_nothing_and_counts_the_questions():
-    from factlab.studies.base import dry_run_verifier
-    asked = dry_run_verifier('align:asked:yes-no:tiny')
-    assert isinstance(asked, AlignedVerifier) and asked.verifier.form.name == 'yes-no' and asked.verifier.model.dry
+    with DryRun() as dry: found = load_verifier('align:asked:yes-no:tiny').probabilities([('Owls hunt.', 'Owls hunt at night.')], False)
+    assert np.isfinite(found).all() and estimate_of(dry)['calls'].sum() > 0
 
 
 # ---- from the command line ---------------------------------------------------------------------------------------------------------

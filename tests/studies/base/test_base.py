@@ -2,22 +2,18 @@
 import json
 from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
 import pytest
 
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
-from factlab.localization.methods import BINARY, Binary
+from factlab.localization.methods import Binary
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
-from factlab.models.prompts import Prompt
 from factlab.reports.exhibits import make_cells
-from factlab.studies import base
-from factlab.studies.base import Study, check_models, check_whole_number, dry_run_model, dry_run_verifier, example_answers_of, write_study
+from factlab.studies.base import Study, check_models, check_whole_number, write_study
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.oasis.study import Study as OasisStudy
-
-CAPITAL = Prompt(name='demo/capital', version=1, fields=('country',), user='The capital of {country}?', example_answer='Paris')
 
 
 @dataclass
@@ -27,7 +23,6 @@ class Consistency(Study):
 
     PARAMETERS = (*Study.PARAMETERS, 'strict')
 
-    def example_answers(self): return example_answers_of([BINARY])
     def verdicts(self, label='test/binary'):
         rows = load(self.data).head(self.limit)
         return self.once(('run', label), lambda: self.run(rows, Binary(), 'scripted', label, seed=self.seed)).predictions
@@ -36,7 +31,6 @@ class Consistency(Study):
 @pytest.fixture
 def study(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
-    monkeypatch.setattr(base, '_stand_ins', {})
     model = ScriptedModel('scripted', lambda request: 'Final answer: no', revision='1')
     return Consistency(limit=3, store=False, loaded={'scripted': model})
 
@@ -91,36 +85,15 @@ def test_a_study_shares_what_it_names(study):
 
 def test_a_dry_run_counts_once_and_asks_nothing(study, monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    for again in (study, replace(study)): assert again.verdicts()['inconsistent'].all()  # as the example answer says
+    with DryRun() as dry:
+        for again in (study, replace(study)): assert again.verdicts()['inconsistent'].all()  # as the example answer says
     assert not study.loaded['scripted'].asked
-    assert dry_run_model('scripted').estimate().select('label', 'calls').rows() == [('final/binary', 3)]
+    assert estimate_of(dry).select('model', 'label', 'calls').rows() == [('scripted', 'final/binary', 3)]
     cells = make_cells('final/table8', [{'row': 'a', 'column': 'F1', 'ours': .5, 'n': 3, 'status': 'measured'}])
     assert write_study(study, 'final/table8', cells, out=tmp_path).files == ()
-    written, = (tmp_path/'dry'/'models').iterdir()
-    assert json.loads(written.read_text())['model'] == 'scripted'
     size, = (tmp_path/'dry'/'sizes').iterdir()
     assert json.loads(size.read_text()) == {'exhibit': 'final/table8', 'n': 3}
     assert [path.name for path in tmp_path.iterdir() if path.suffix] == []
-
-
-def test_a_stand_in_learns_more_examples(monkeypatch):
-    monkeypatch.setattr(base, '_stand_ins', {})
-    model = ScriptedModel('m', lambda request: 'x', revision='1')
-    first = dry_run_model('m', {'a': '1'}, model)
-    assert dry_run_model('m', example_answers_of([CAPITAL])) is first and first.placeholders == {'a': '1', 'demo/capital': 'Paris'}
-    assert first.model is model and first.identity == model.identity
-
-
-def test_a_verifier_of_ones_own_stands_in(study, monkeypatch, tmp_path):
-    class Dice:
-        name, identity = 'dice', {'verifier': 'dice'}
-        def probabilities(self, pairs, store=None): raise AssertionError('a dry run computes nothing')
-    study.loaded = study.loaded | {'dice': Dice()}
-    assert isinstance(study.load_verifier('dice'), Dice)
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    stand_in = replace(study).load_verifier('dice')
-    assert np.allclose(stand_in.probabilities([('a', 'b')]*2), 1/3) and stand_in.identity == Dice.identity
-    assert dry_run_verifier('dice', Dice()).name == 'dice'
 
 
 # ---- the manifest ----------------------------------------------------------------------------------------------------------------------

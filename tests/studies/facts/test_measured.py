@@ -10,6 +10,7 @@ from factlab.grounding.embedded_judge import labelled_sentences
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.scores import JUDGEMENTS, leaderboard
 from factlab.measures.baselines import class_counts
+from factlab.models.dry_run import DryRun
 from factlab.reports.exhibits import find_exhibits, headline, make_cells
 from factlab.reports.tables import show_table
 from factlab.studies.facts import measured, panel
@@ -17,6 +18,7 @@ from factlab.studies.facts.illustrations import composition, composition_cells, 
 from factlab.studies.facts.judge_rates import RATE_SCORES, rate_cells, rate_grid, rates_of
 from factlab.studies.facts.study import FactsStudy, offline_judge
 from factlab.text.sentences import split_sentences
+from factlab.verification import tiny_verifier
 
 
 def test_domains_and_tasks_are_counted_by_request():
@@ -75,19 +77,20 @@ def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer(monkeyp
         assert less['row'].to_list() == ['Embedded judge'] and less['ours'].to_list() == [0]
 
 
-def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch, tmp_path):
+def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch):
     rows, limit = load_rows(), 2
-    def refuse(self, pairs, store=None): raise AssertionError('a dry run computes nothing')
-    monkeypatch.setattr(type(load_grounding_judge().verifier), 'probabilities', refuse)
-    with pytest.raises(AssertionError, match='computes nothing'): offline_judge('quick').verifier.probabilities([])  # when it is none
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    cells = measured.judge_cells([offline_judge(name) for name in ('embedded', 'quick', 'words')], rows, limit=limit)
+    def refuse(*given): raise AssertionError('a dry run computes nothing')
+    monkeypatch.setattr(tiny_verifier, 'pair_probabilities', refuse)
+    with pytest.raises(AssertionError, match='computes nothing'): load_grounding_judge('quick').verifier.probabilities([('a', 'b')], False)
+    with DryRun():
+        cells = measured.judge_cells([offline_judge(name) for name in ('embedded', 'quick', 'words')], rows, limit=limit)
+        board = measured.board_cells(FactsStudy(limit=limit, store=False))
     test = rows.filter(pl.col('split') == 'test')
     first = test['document_id'].unique(maintain_order=True)[:limit]
     labelled = labelled_sentences(test.filter(pl.col('document_id').is_in(first.implode())))
     assert cells.filter(row='Quick judge', column='Sentences: balanced accuracy (%)')['n'].to_list() == [labelled.height]
-    board = measured.board_cells(FactsStudy(limit=limit, store=False))
     assert board.filter(row='grounded', column='Final score (%)')['n'].to_list() == [limit]
+
 
 
 # ---- no score for nothing ----------------------------------------------------------------------------------------------------------

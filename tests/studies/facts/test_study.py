@@ -143,11 +143,10 @@ def test_the_authors_templates_through_the_study():
 
 def test_a_dry_run_asks_nothing():
     model = knowing('sage')
-    found = FactsStudy(responders=['sage'], judges=['sage', 'embedded'], limit=3, store=False, loaded={'sage': model}, dry=True)
+    found = FactsStudy(responders=['sage'], judges=['sage', 'embedded'], limit=3, store=False, loaded={'sage': model})
     told = estimate(found)
     assert not model.asked and told.filter(pl.col('label') == 'grounding/respond')['calls'].item() == 3
     assert told['label'].n_unique() == 3
-    with pytest.raises(UsageError, match='dry'): estimate(study())
 
 
 @pytest.mark.parametrize('settings', [{'split': 'blind'}, {'data': 'nothing'}, {'judges': ['none:x']}, {'limit': 0}, {'max_tokens': 0},

@@ -6,7 +6,6 @@ import pytest
 from factlab.core.core import UsageError
 from factlab.data.datasets import load_sample
 from factlab.models.interface import ScriptedModel
-from factlab.studies import base
 from factlab.studies.final.example import clauses, detector_answer, scripted_parts
 from factlab.studies.final.illustrations import fact_boxes, known_example, match_boxes, pipeline_example, protocol_example, representations
 from factlab.studies.final.study import Study
@@ -15,7 +14,6 @@ from factlab.studies.final.study import Study
 @pytest.fixture
 def study(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
-    monkeypatch.setattr(base, '_stand_ins', {})
     return Study(judge='judge', verifier='overlap', limit=4, store=False, loaded=scripted_parts())
 
 

@@ -14,6 +14,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load_sample
 from factlab.localization import matching
 from factlab.localization.methods import ZERO_SHOT
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.ptrue import QUESTIONS, sampling_check
 from factlab.probing.questions import PTRUE_CAVEAT, question_writer
@@ -438,9 +439,8 @@ def test_a_dry_run_counts_what_is_then_asked(models, cases, tmp_path, monkeypatc
         about = counterfactual_manifest(cases, None, 'rules')
         return write_study(study, 'final/counterfactual', cells, models=['all'], out=tmp_path/'out', **about)
     monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    monkeypatch.setattr(base, '_stand_ins', {})
-    assert everything().files == () and not models['all'].asked and not (tmp_path/'out').exists()
-    estimate = dict(base._stand_ins['all'].estimate().select('label', 'calls').iter_rows())
+    with DryRun() as dry: assert everything().files == () and not models['all'].asked and not (tmp_path/'out').exists()
+    estimate = dict(estimate_of(dry).filter(model='all').select('label', 'calls').iter_rows())
     monkeypatch.delenv('FACTLAB_DRY_RUN')
     written = everything()
     really = Counter(request.label for request in models['all'].asked)

@@ -14,6 +14,7 @@ from factlab.localization import matching
 from factlab.localization.matching import ModelJudge, load_judge
 from factlab.measures.metrics import matching_scores
 from factlab.measures.stats import F1, difference_interval
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import published_cells
@@ -215,13 +216,10 @@ def test_parameters_that_make_no_sense(models, wrong, said):
     assert not models['moody'].asked and check_methods('cot') == ['cot']
 
 
-def test_a_dry_run_counts_every_run_and_asks_nothing(models, tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    monkeypatch.setattr(base, '_stand_ins', {})
-    study = Study(judge='judge', limit=4)
-    counts = repeat_counts(study, ['moody'], ['zero_shot', 'cot'], 5)
+def test_a_dry_run_counts_every_run_and_asks_nothing(models):
+    with DryRun() as dry: counts = repeat_counts(Study(judge='judge', limit=4), ['moody'], ['zero_shot', 'cot'], 5)
     assert run_cells(counts).height and noise_cells(counts.filter(run=1), draws=20).height
-    calls = {label: number for label, number in base._stand_ins['moody'].estimate().select('label', 'calls').iter_rows()}
+    calls = dict(estimate_of(dry).filter(model='moody').select('label', 'calls').iter_rows())
     assert calls['final/zero_shot1'] + calls['final/zero_shot2'] == 2*4 + 5*4 and not any(model.asked for model in models.values())
 
 

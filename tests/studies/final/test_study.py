@@ -9,8 +9,8 @@ from factlab.core.core import DataError, Schema, UsageError
 from factlab.data.datasets import load, load_sample
 from factlab.localization.methods import PREDICTIONS
 from factlab.models.asking import answers_frame
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
-from factlab.studies import base
 from factlab.studies.final.example import UNREADABLE, OverlapVerifier, clauses, detector_answer, scripted_parts
 from factlab.studies.final.localization import localization_cells
 from factlab.studies.final.repeats import another_run
@@ -37,7 +37,6 @@ METHODS = (*STYLES, 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 
 @pytest.fixture
 def parts(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
-    monkeypatch.setattr(base, '_stand_ins', {})
     return scripted_parts()
 
 
@@ -231,12 +230,10 @@ def test_another_run_shares_choices_and_no_answers(study, parts):
 
 # ---- dry runs --------------------------------------------------------------------------------------------------------------------------
 
-def test_a_dry_run_counts_the_questions_of_the_real_one(study, parts, monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    matches(replace(study), 'zero_shot', 'detector')
+def test_a_dry_run_counts_the_questions_of_the_real_one(study, parts):
+    with DryRun() as dry: matches(replace(study), 'zero_shot', 'detector')
     assert not parts['detector'].asked and not parts['judge'].asked
-    calls = {name: dict(base.dry_run_model(name).estimate().select('label', 'calls').iter_rows()) for name in ('detector', 'judge')}
-    monkeypatch.delenv('FACTLAB_DRY_RUN')
+    calls = {name: dict(estimate_of(dry).filter(model=name).select('label', 'calls').iter_rows()) for name in ('detector', 'judge')}
     matches(study, 'zero_shot', 'detector')
     assert calls['detector'] == {'final/zero_shot1': 4 + 4, 'final/zero_shot2': 4}  # no variant has won yet: the first is taken
     asked = pl.Series([request.label for request in parts['detector'].asked]).value_counts()
@@ -245,10 +242,9 @@ def test_a_dry_run_counts_the_questions_of_the_real_one(study, parts, monkeypatc
 
 
 @pytest.mark.parametrize('method', METHODS)
-def test_every_method_runs_dry(study, parts, monkeypatch, tmp_path, method):
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    assert matches(replace(study), method, 'detector').height == 4
-    assert not parts['detector'].asked and not parts['judge'].asked and base.dry_run_model('detector').estimate()['calls'].sum() > 0
+def test_every_method_runs_dry(study, parts, method):
+    with DryRun() as dry: assert matches(replace(study), method, 'detector').height == 4
+    assert not parts['detector'].asked and not parts['judge'].asked and estimate_of(dry).filter(model='detector')['calls'].sum() > 0
 
 
 def test_a_run_is_read_back(study, parts):

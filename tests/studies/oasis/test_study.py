@@ -15,6 +15,7 @@ from factlab.data import datasets as data
 from factlab.data.corpora import LABELLED, load_oasis_sample
 from factlab.measures.comparison import mcnemar
 from factlab.models.adapters import read_card, shipped
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.published import published_values
 from factlab.studies import base
@@ -409,12 +410,9 @@ def test_figure_4_counts_every_answer():
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
 
-def test_a_dry_run_counts_and_asks_nothing(models, tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    monkeypatch.setattr(base, '_stand_ins', {})
-    study = Study(limit=6)
-    assert setting_cells('oasis/table5', study, 'text', ['yes'], 5).height and not models['yes'].asked
-    calls = {label: calls for label, calls in base._stand_ins['yes'].estimate().select('label', 'calls').iter_rows()}
+def test_a_dry_run_counts_and_asks_nothing(models):
+    with DryRun() as dry: assert setting_cells('oasis/table5', Study(limit=6), 'text', ['yes'], 5).height and not models['yes'].asked
+    calls = dict(estimate_of(dry).select('label', 'calls').iter_rows())
     orders = len({format_examples(TEXT_EXAMPLES, seed=seed) for seed in range(5)})
     assert orders > 1 and calls['oasis/text_zs'] == 6 and calls['oasis/text_fs'] == calls['oasis/text_fs_ex'] == 6*orders
 
