@@ -102,7 +102,7 @@ def marked_copy(log: str):
 
 def copies() -> list[tuple[str, bool]]:
     from factlab.models.interface import ask, load_model
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     with tempfile.TemporaryDirectory() as folder:
         log, store, killed, over = f'{folder}/log', Store(Path(folder)/'store.sqlite'), [], threading.Event()
         model = load_model(f'ray:tiny?engine=transformers&dtype=float32&device=cpu&replicas={COPIES}&batch_size={BATCH}')

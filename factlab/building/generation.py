@@ -32,8 +32,8 @@ from ..data.datasets import fingerprint, read_frame
 from ..models.dry_run import DryRun, estimate_of
 from ..models.interface import Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
-from ..models.store import StoreChoice
 from ..retrieval.passages import window_starts
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..verification.extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed
 

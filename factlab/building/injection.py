@@ -20,7 +20,7 @@ from ..core.core import DataError, Schema, UsageError, digest
 from ..mixed_context.knowledge import KnowledgeIndex, Mention, mentions, name_key
 from ..mixed_context.labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.words import content_words, plain_words
 
 # %% ../../nbs/12_building/03_injection.ipynb #68427ee6

@@ -24,7 +24,7 @@ from ..core.core import DataError, ModelError, Schema, UsageError
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, OASIS, OASIS_SETS, SAMPLE_NAME, load_oasis_data, split_by
 from ..measures.stats import mean_interval, proportion_interval
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/12_building/02_training_views.ipynb #c4
 def extraction_pairs(

@@ -30,7 +30,7 @@ from ..models.asking import read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #a023ad33
 WIKIDATA = 'https://www.wikidata.org/w/api.php'

@@ -12,8 +12,8 @@ from .output import add_group
 
 # %% ../../nbs/21_cli/02_store.ipynb #c4
 def _store(arguments: argparse.Namespace) -> int:
-    from factlab.models.store import Store
     from factlab.reports.reproduce import plain_table
+    from factlab.store.answers import Store
     with Store(arguments.store) as store:
         if arguments.action == 'stats':
             print(f'{store.path}\n')

@@ -43,7 +43,7 @@ from ..localization.matching import MATCHES
 from ..measures.agreement import agreement_scores
 from ..measures.stats import share_interval
 from ..models.interface import Model
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.units import load_tagger
 from ..text.words import MONTHS, WEEKDAYS
 

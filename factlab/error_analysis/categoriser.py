@@ -30,7 +30,7 @@ from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import plain_sentences
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c4

@@ -26,7 +26,7 @@ from .parsing import ISSUES
 from .responses import baseline_responses, labelled_responses, with_other_response
 from ..models.encoder import Encoder
 from ..models.interface import Model
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import content_words
 

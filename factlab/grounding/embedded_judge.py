@@ -30,10 +30,10 @@ from .parsing import UNGROUNDED, accurate_by_labels
 from ..measures.baselines import best_cut, length_scores
 from ..models.encoder import Encoder
 from ..models.interface import Model
-from ..models.store import StoreChoice
 from ..models.transformers_backend import pick_device, pick_dtype
 from ..retrieval.evidence_sentences import with_predecessors
 from ..runs.identity import NO_PREDICTION
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
 from ..verification.nli import Verifier, load_verifier

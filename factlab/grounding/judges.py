@@ -30,7 +30,7 @@ from factlab.grounding.parsing import (
 from ..models.asking import answer_schema, answers_frame, ask_prompt, read_response
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, json_objects
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n4x4

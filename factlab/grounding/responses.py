@@ -18,8 +18,8 @@ from ..core.core import DataError, Schema, UsageError
 from ..data.datasets import READERS, Rows
 from ..measures.baselines import BASELINE_ROW
 from ..models.interface import Message, Model, Request, Response, ask
-from ..models.store import StoreChoice
 from ..retrieval.budget import fit_evidence, token_counter
+from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
 from ..text.words import content_words

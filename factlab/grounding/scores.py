@@ -24,8 +24,8 @@ from ..measures.baselines import BASELINE_ROW
 from ..measures.ranking import condorcet_ranks, rank_ranges
 from ..measures.stats import check_level, resampled_totals
 from ..models.interface import Model
-from ..models.store import StoreChoice
 from ..runs.runs import Method
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #878b7c88
 JUDGEMENT_STATUSES = ('ok', 'unparsed', 'failed', 'unanswered')  # unanswered: the response itself cannot be judged

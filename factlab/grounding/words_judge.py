@@ -16,7 +16,7 @@ import polars as pl
 
 from ..core.core import assets_dir
 from .embedded_judge import GroundingDecision, SentenceJudge, SentenceReading, fit_reader, read_grounding_decision
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.units import Source, number_units
 from ..text.words import content_words

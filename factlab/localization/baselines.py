@@ -22,7 +22,7 @@ from .rejected_claims import RejectedClaims, TakesApart, as_clause
 from ..models.asking import answers_frame
 from ..models.interface import Model
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
 from ..text.units import Source, tag_units
 from ..verification.extraction import BY_SENTENCE, Form

@@ -18,8 +18,8 @@ from ..core.core import ModelError, UsageError, progress, split_options
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.interface import is_dry_run
-from ..models.store import StoreChoice
 from ..retrieval.passages import window_starts
+from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences, split_sentences
 from ..verification.nli import Verifier, load_verifier
 

@@ -22,7 +22,7 @@ from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response, load_model
 from ..models.prompts import Prompt, format_lettered, paper_prompt, parse_matching
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c4
 MATCHES = Schema('matches', {

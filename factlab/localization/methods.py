@@ -41,7 +41,7 @@ from factlab.models.prompts import (
     parse_lettered,
     parse_yes_no,
 )
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4
 PREDICTIONS = answer_schema('predictions', 'predicted', pl.List(pl.String))  # descriptions; null unless the status is ok

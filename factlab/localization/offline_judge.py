@@ -21,7 +21,7 @@ import numpy as np
 from ..core.core import ModelError, assets_dir, digest
 from ..measures.noise import Rate
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.words import NUMBER_WORDS
 
 # %% ../../nbs/09_localization/01_offline_judge.ipynb #oj4

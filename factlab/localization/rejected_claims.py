@@ -20,7 +20,7 @@ from .methods import PREDICTIONS
 from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
 from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..verification.nli import Verifier, most_decided

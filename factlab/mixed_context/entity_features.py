@@ -28,8 +28,8 @@ from .scores import fit_baselines
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
 from ..retrieval.evidence_sentences import nearest_sentences
+from ..store.answers import StoreChoice
 from ..text.words import content_overlap
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #8ef090b2

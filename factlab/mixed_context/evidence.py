@@ -22,7 +22,7 @@ from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.units import load_tagger
 from ..text.words import content_words

@@ -22,8 +22,8 @@ from .evidence import knowledge_pieces, summary_claims
 from .knowledge import KnowledgeIndex, known_names
 from .labels import LABELS, MIXED_PREDICTIONS, TRACES, check_mixed, label_of
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
 from ..retrieval.evidence_sentences import nearest_sentences
+from ..store.answers import StoreChoice
 from ..text.sentences import sentence_chunks, split_sentences
 from ..text.words import content_overlap, content_words
 from ..verification.named_verifiers import aligned_probabilities

@@ -19,7 +19,7 @@ from .labels import MIXED_PREDICTIONS, check_mixed, label_of
 from ..models.asking import RETRY_NOTE, answer_schema, answers_frame, ask_prompt, read_response
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/11_mixed_context/04_judges.ipynb #ada8f0f1
 _DOCUMENT = 'Document:\n{document}\n\n'

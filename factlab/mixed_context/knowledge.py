@@ -12,17 +12,17 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest, write_text
 from ..data.datasets import Rows, read_text
-from ..models.store import Row, Store, StoreChoice
+from ..store.answers import Row, Store, StoreChoice
+from ..store.cached import from_store
 from ..text.parsing import PIPELINES
 from ..text.units import load_tagger
 from ..text.words import plain_words
@@ -127,20 +127,21 @@ def parsed_texts(
     if len(_PARSED) > 60_000: _PARSED.clear()
     different = [text for text in dict.fromkeys(texts) if (kind, text) not in _PARSED]
     if different:
-        with nullcontext(store) if isinstance(store, Store) or store is False else Store() as place:
-            keys = {text: digest({**parser_identity(), 'kind': kind, 'text': whole_characters(text)}) for text in different}
-            kept = place.get_many(keys.values()) if place else {}
-            found = {text: json.loads(kept[key]['text']) for text, key in keys.items() if key in kept}
-            missing = [text for text in different if text not in found]
-            found |= zip(missing, read(missing) if missing else (), strict=True)
-            if place and missing: place.put_many([_row(keys[text], kind, text, found[text]) for text in missing])
-        _PARSED.update({(kind, text): said for text, said in found.items()})
+        keys = {text: digest({**parser_identity(), 'kind': kind, 'text': whole_characters(text)}) for text in different}
+        def parse(rest: Mapping[str, str], place: Store|Literal[False]) -> dict[str, list]:
+            said = dict(zip(rest, read(list(rest.values())), strict=True))
+            if place: place.put_many([_row(key, kind, rest[key], said[key]) for key in rest])
+            return said
+        found = from_store({key: text for text, key in keys.items()}, store, _parsed, parse)
+        _PARSED.update({(kind, text): found[key] for text, key in keys.items()})
     return [_PARSED[kind, text] for text in texts]
+
+def _parsed(store: Store, keys: list[str]) -> dict[str, list]:
+    return {key: json.loads(kept['text']) for key, kept in store.get_many(keys).items()}
 
 def _row(key: str, kind: str, text: str, said: list) -> Row:
     asked = {'messages': [{'role': 'user', 'content': whole_characters(text)}], 'label': kind, 'identity': parser_identity()}
     return Row(key, f'parser:{parser_identity()["parser"]}', 'parse', asked, {'text': json.dumps(said)})
-
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #2a7728ef
 NAMED = ('PERSON', 'NORP', 'FAC', 'ORG', 'GPE', 'LOC', 'PRODUCT', 'EVENT', 'WORK_OF_ART', 'LAW', 'LANGUAGE')  # spaCy's types of names

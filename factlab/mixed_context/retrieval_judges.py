@@ -48,7 +48,7 @@ from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..verification.extraction import parse_claims
 from ..verification.nli import Verifier, load_verifier
 

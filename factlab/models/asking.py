@@ -15,7 +15,7 @@ import polars as pl
 from ..core.core import Schema, canonical_json
 from .interface import Message, Model, Request, Response, ask
 from .prompts import Parsed, Prompt, parse_json_object
-from .store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/04_models/05_asking.ipynb #c4
 def read_response(

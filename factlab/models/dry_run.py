@@ -9,14 +9,15 @@ __all__ = ['ESTIMATE', 'cost', 'costs_of', 'example_answer', 'stand_in', 'stored
 # %% ../../nbs/04_models/24_dry_run.ipynb #d2
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import polars as pl
 
 from ..core.core import Schema
-from .interface import Model, Request, Response, _response_from, asking_through
+from .interface import Model, Request, Response, _at_hand, asking_through
 from .prompts import EXAMPLE_ANSWERS
-from .store import Store, StoreChoice
+from ..store.answers import StoreChoice
+from ..store.cached import open_store
 
 # %% ../../nbs/04_models/24_dry_run.ipynb #d5
 ESTIMATE = Schema('estimate', {'model': pl.String, 'label': pl.String, 'calls': pl.Int64, 'in_store': pl.Int64, 'prompt_tokens': pl.Int64,
@@ -66,9 +67,7 @@ def stored_answers(
     store: StoreChoice,
 ) -> dict[str, Response]:  # by key
     "Answers that the store holds; it is read, never written to."
-    if store is False: return {}
-    with nullcontext(store) if store is not None else Store() as store: found = store.get_many(requests)
-    return {key: _response_from(key, stored) for key, stored in found.items()}
+    with open_store(store) as place: return _at_hand(place, requests) if place else {}
 
 # %% ../../nbs/04_models/24_dry_run.ipynb #d10
 def _row(model: Model, request: Request, tokens: int|None) -> dict:  # tokens: of the prompt; None where the store has the answer

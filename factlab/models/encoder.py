@@ -9,17 +9,17 @@ __all__ = ['ENCODER_OPTIONS', 'SHORT_NAMES', 'stand_in_vectors', 'Encoder']
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from ..core.core import DataError, ModelError, UsageError, digest, progress, split_options
+from ..core.core import DataError, ModelError, UsageError, digest, split_options
 from .adapters import TRAINED_PARTS, Adapter, find_adapter, merge_adapter
 from .interface import Option, is_dry_run, read_options
-from .store import Store, StoreChoice
 from .transformers_backend import DEVICE, DTYPE, Source, find_source, folder_digest, pick_device, pick_dtype, quiet
+from ..store.answers import StoreChoice
+from ..store.cached import vectors_from_store
 
 # %% ../../nbs/04_models/11_encoder.ipynb #c4
 ENCODER_OPTIONS = {'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
@@ -161,24 +161,13 @@ class Encoder(_Named):
         if not len(texts): return np.zeros((0, self.dimension), np.float32)
         keys = {text: digest({'encoder': self.identity, 'text': text}) for text in dict.fromkeys(texts)}
         if is_dry_run(): vectors = stand_in_vectors(keys.values())
-        elif store is False: vectors = self._computed(keys, None)
-        else:
-            with nullcontext(store) if store is not None else Store() as store:
-                vectors = store.get_vectors(keys.values())
-                vectors |= self._computed({text: key for text, key in keys.items() if key not in vectors}, store)
+        else: vectors = self._kept(keys, store)
         return np.stack([vectors[keys[text]] for text in texts])
 
-    def _computed(self, keys: Mapping[str, str], store: Store|None) -> dict[str, np.ndarray]:
-        "Vectors by key of texts that are not in the store."
-        vectors, texts = {}, sorted(keys, key=len, reverse=True)
-        with progress(total=len(texts), label='encoding', unit='text') as bar:
-            for start in range(0, len(texts), self.share):
-                part = texts[start:start + self.share]
-                new = {keys[text]: vector for text, vector in zip(part, self._scaled(self._batch(part)), strict=True)}
-                if store is not None: store.put_vectors(f'encoder:{self.target}', new)
-                vectors |= new
-                bar.update(len(part))
-        return vectors
+    def _kept(self, keys: Mapping[str, str], store: StoreChoice) -> dict[str, np.ndarray]:
+        wanted = {keys[text]: text for text in sorted(keys, key=len, reverse=True)}
+        return vectors_from_store(wanted, lambda part: self._scaled(self._batch(part)), f'encoder:{self.target}', store,
+                                  share=self.share)
 
     def _scaled(self, vectors: np.ndarray) -> np.ndarray:
         return np.asarray(vectors, np.float32) if self.options['similarity'] == 'dot' else _unit(vectors)

@@ -10,20 +10,18 @@ __all__ = ['LOWEST', 'Logprob', 'Deliver', 'BACKENDS', 'Asker', 'Message', 'Requ
 # %% ../../nbs/04_models/03_interface.ipynb #c2
 import json
 import math
-import os
 import pkgutil
-import socket
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from ..core.core import ModelError, StoreError, UsageError, canonical_json, digest, progress, split_options
-from .store import Row, Store, StoreChoice
+from ..store.answers import Row, Store, StoreChoice
+from ..store.cached import from_store
 
 # %% ../../nbs/04_models/03_interface.ipynb #c5
 def _sendable(text: object) -> object:
@@ -261,7 +259,7 @@ class _Arrivals:
     "Collects the responses to one batch and puts them in the store in small groups. Used from several threads."
     group = 32  # answers in the store's transaction
 
-    def __init__(self, wanted: Mapping[str, Request], model: Model, store: Store|None, bar):
+    def __init__(self, wanted: Mapping[str, Request], model: Model, store: Store|Literal[False], bar):
         self.keys, self.requests = list(wanted), list(wanted.values())
         self.model, self.store, self.bar = model, store, bar
         self.answers: dict[str, Response] = {}
@@ -277,7 +275,7 @@ class _Arrivals:
             if key not in self.answers:
                 self.answers[key] = response
                 self.bar.update(1)
-                if self.store is not None and response.ok: self.waiting[key] = self._row(key, request, response)
+                if self.store and response.ok: self.waiting[key] = self._row(key, request, response)
             if self.failure: raise self.failure  # what came is kept all the same: it was paid for
             if len(self.waiting) >= self.group: self.flush()
 
@@ -288,7 +286,7 @@ class _Arrivals:
     def flush(self) -> None:
         "Put what waits in the store. When the store refuses it stays here, to be tried again."
         with self.lock:
-            if not self.waiting: return
+            if not self.waiting or not self.store: return
             standing = self.store.put_many(list(self.waiting.values()))
             for key, row in self.waiting.items():
                 if standing.get(key, row.response) != row.response: self.answers[key] = _response_from(key, standing[key])
@@ -296,15 +294,12 @@ class _Arrivals:
 
 # %% ../../nbs/04_models/03_interface.ipynb #c41
 @contextmanager
-def _keeping(arrivals: _Arrivals, owner: str) -> Iterator[None]:
-    "Flush and renew the leases of `owner` in the background; at the end, whatever ended it, flush and release."
+def _keeping(arrivals: _Arrivals) -> Iterator[None]:
+    "Flush in the background, and once more at the end, whatever ended it."
     done = threading.Event()
     def work():
-        renewed = time.monotonic()
         while not done.wait(0.25):
-            try:
-                arrivals.flush()
-                if time.monotonic() - renewed > 5: renewed = time.monotonic(); arrivals.store.renew(owner)
+            try: arrivals.flush()
             except StoreError as error: arrivals.failure = error; return
     thread = threading.Thread(target=work, name='factlab-store', daemon=True)
     thread.start()
@@ -312,20 +307,19 @@ def _keeping(arrivals: _Arrivals, owner: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        try: arrivals.flush()
-        finally: arrivals.store.release(arrivals.keys, owner)
+        arrivals.flush()
 
 # %% ../../nbs/04_models/03_interface.ipynb #c43
-def _ask_model(wanted: Mapping[str, Request], model: Model, store: Store|None, owner: str) -> dict[str, Response]:
+def _ask_model(wanted: Mapping[str, Request], model: Model, store: Store|Literal[False]) -> dict[str, Response]:
     label = next(iter(wanted.values())).label or model.name.partition('?')[0]
     with progress(total=len(wanted), label=label, unit='answer') as bar:
         arrivals = _Arrivals(wanted, model, store, bar)
         try:
-            with _keeping(arrivals, owner) if store is not None else nullcontext():
+            with _keeping(arrivals) if store else nullcontext():
                 model.generate(arrivals.requests, arrivals)
         except ModelError as error:
             kept = sum(response.ok for response in arrivals.answers.values())
-            if store is None or not kept: raise
+            if not store or not kept: raise
             told = ModelError(f'{error}. {kept} of {len(wanted)} answers had arrived and are kept; asking again asks the rest')
             told.kept = kept
             raise told from error
@@ -339,20 +333,9 @@ def _response_from(key: str, stored: Mapping) -> Response:
         raise StoreError(f'the stored response {key[:12]}… is not one that this version of factlab reads '
                          f'({error.error_count()} faults): upgrade factlab, or remove it with `factlab store prune`') from error
 
-# %% ../../nbs/04_models/03_interface.ipynb #c47
-def _ask_stored(wanted: Mapping[str, Request], model: Model, store: Store) -> dict[str, Response]:
-    owner = f'{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}'
-    answers: dict[str, Response] = {}
-    pause = 0.05
-    while True:
-        missing = [key for key in wanted if key not in answers]
-        answers |= {key: _response_from(key, stored) for key, stored in store.get_many(missing).items()}
-        missing = [key for key in missing if key not in answers]
-        if not missing: return answers
-        mine = store.lease(missing, owner)
-        if mine: answers |= _ask_model({key: wanted[key] for key in missing if key in mine}, model, store, owner)
-        else: time.sleep(pause)
-        pause = 0.05 if mine else min(1.0, 2*pause)
+def _at_hand(store: Store, keys: Iterable[str]) -> dict[str, Response]:
+    "What the store holds of these keys."
+    return {key: _response_from(key, stored) for key, stored in store.get_many(keys).items()}
 
 # %% ../../nbs/04_models/03_interface.ipynb #c47b
 Asker = Callable[[Sequence[Request], Model, StoreChoice], list[Response]]  # answers in the place of `ask`
@@ -397,7 +380,5 @@ def ask(
     wanted = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first of equals, in the order of first appearance
     wanted = {key: wanted[key] for key in keys}
     if not wanted: return []
-    if store is False: answers = _ask_model(wanted, model, None, '')
-    else:
-        with nullcontext(store) if store is not None else Store() as store: answers = _ask_stored(wanted, model, store)
+    answers = from_store(wanted, store, _at_hand, lambda rest, place: _ask_model(rest, model, place), once=True)
     return [answers[key] for key in keys]

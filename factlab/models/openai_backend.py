@@ -298,12 +298,6 @@ class _Identified(_Server):
                 self._identity = self._named(labels or self._served() or {'base_url': self.base_url})
             return self._identity
 
-    @property
-    def earlier_identities(self) -> tuple[dict, ...]:
-        "What earlier versions of factlab called it; nothing when a revision is named."
-        if self.settings.revision or 'base_url' in self.identity: return ()
-        return (self._named({'base_url': self.base_url}),)
-
     def _named(self, told: Mapping[str, str]) -> dict:
         settings = self.settings
         sent = {'system': 'fold' if settings.system else None, 'omit': list(settings.omit), 'extra': settings.extra,

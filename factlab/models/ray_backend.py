@@ -41,7 +41,6 @@ from factlab.models.vllm_requests import (
     NOT_VLLM,
     VLLM_OPTIONS,
     ChoiceTree,
-    Versioned,
     sampling_fields,
     structured_outputs,
     vllm_context,
@@ -279,7 +278,7 @@ def everywhere(source: Source) -> str:
     return source.path if source.revision else str(Path(source.path).absolute())
 
 # %% ../../nbs/04_models/21_ray_backend.ipynb #r22
-class RayModel(Versioned):
+class RayModel:
     "A model in copies on a Ray cluster."
     price, replica = None, Replica  # what a copy is with engine=transformers
 

@@ -31,7 +31,6 @@ from .vllm_backend import lora_rank
 from factlab.models.vllm_requests import (
     NOT_VLLM,
     VLLM_OPTIONS,
-    Versioned,
     gpus,
     sampling_seed,
     structured_outputs,
@@ -163,7 +162,7 @@ class ServedEndpoint(TokenEndpoint):
 # %% ../../nbs/04_models/20_serve_backend.ipynb #c13
 _PLAIN = "{% for message in messages %}{{ message['content'] + '\\n\\n' }}{% endfor %}"
 
-class _Served(Versioned, Endpoint):
+class _Served(Endpoint):
     "What there is to know of a model before its servers start."
     price, paid = None, False
 

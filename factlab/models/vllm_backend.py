@@ -26,7 +26,6 @@ from factlab.models.vllm_requests import (
     NOT_VLLM,
     VLLM_OPTIONS,
     ChoiceTree,
-    Versioned,
     sampling_fields,
     structured_outputs,
     vllm_context,
@@ -100,7 +99,7 @@ class _Places:
         with self.lock: self.held = [other for other in self.held if other is not model]
 
 # %% ../../nbs/04_models/17_vllm_backend.ipynb #c10
-class _Described(Versioned):
+class _Described:
     "What there is to know of a model before its weights are loaded."
     price = None
 

@@ -23,9 +23,9 @@ from ..measures.comparison import holm, mcnemar, paired_bounds
 from ..measures.stats import bootstrap_counts, ratio, share_interval
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt, parse_bullets
-from ..models.store import StoreChoice
 from .added_facts import TaggedFact, spot_unit, tag_facts, tagged_window
 from .replacements import refusal, rewrite, rule_proposals
+from ..store.answers import StoreChoice
 from ..text.units import Unit
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c4

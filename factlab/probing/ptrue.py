@@ -25,7 +25,7 @@ from ..measures.calibration import AUROC, auroc, calibration_scores
 from ..measures.stats import cluster_weights, proportion_bounds, proportion_interval
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.words import plain_words
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c4

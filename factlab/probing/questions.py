@@ -16,8 +16,8 @@ import polars as pl
 from ..core.core import DataError, Schema, canonical_json
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
-from ..models.store import StoreChoice
 from .added_facts import locate_facts
+from ..store.answers import StoreChoice
 from ..text.words import plain_words
 
 # %% ../../nbs/13_probing/02_questions.ipynb #c4

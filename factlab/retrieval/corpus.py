@@ -26,9 +26,9 @@ from ..data.corpora import PASSAGES, SAMPLE_NAME, RetrievalTask, retrieval_task
 from ..data.datasets import TABLES, read_frame
 from ..measures.stats import bootstrap_counts, ratio
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
 from .index import BM25, Fused, Hits, TextSearch, check_k, kept_index, load_index
 from .passages import PAGES, windows
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c4
 class Prefixes(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.core import UsageError
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import plain_words
 

@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, UsageError, canonical_json, digest, progress, replacing, split_options, write_text
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c4
 class Hits(NamedTuple):

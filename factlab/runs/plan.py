@@ -23,9 +23,9 @@ from ..data.datasets import fingerprint
 from ..models.asking import RETRY_NOTE
 from ..models.dry_run import DryRun, estimate_of, open_dry_run
 from ..models.interface import Model, Request, Response, ask, asking_through, is_dry_run
-from ..models.store import StoreChoice
 from .identity import method_spec
 from .runs import Method, Run, kept_run, run_id, spec_digest
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p4
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,8 @@ import polars as pl
 from ..core.core import DataError, FactlabError, RunError, Schema, UsageError, digest, home_dir, replacing, write_text
 from ..models.interface import Model
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
 from .identity import in_progress
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c4
 class Method(Protocol):

@@ -17,11 +17,11 @@ from ..core.core import UsageError
 from ..models.asking import RETRY_NOTE
 from ..models.interface import Model, load_model
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
 from ..reports.exhibits import Result, write_exhibit
 from ..reports.tables import CELLS
 from ..runs.plan import Done, Plan, Rows, Step, execute, make_run, manifest
 from ..runs.runs import Method, Run
+from ..store.answers import StoreChoice
 from ..verification.nli import Verifier, load_verifier
 
 # %% ../../nbs/19_studies/00_base.ipynb #c4

@@ -31,8 +31,8 @@ from ..measures.easiness import MEANS, Similarity, easiness_difference, easiness
 from ..models.adapters import attach_lora, save_adapter
 from ..models.interface import Message, load_model
 from ..models.prompts import Parsed
-from ..models.store import StoreChoice
 from ..models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer, pick_dtype, quiet, tiny_folder
+from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
 from .loop import Learner, data_licence, recorded_settings, train
 from ..verification.extraction import BY_SENTENCE, EXTRACTOR_PROMPT, Extractor, ModelExtractor, extractor_prompts, format_claims

@@ -41,7 +41,7 @@ from factlab.localization.offline_judge import (
 )
 from ..measures.stats import F1, Interval, bootstrap_counts, proportion_bounds
 from ..models.encoder import Encoder
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 
 # %% ../../nbs/18_training/08_matcher.ipynb #mt7
 PAIRS = Schema('pairs of descriptions', {'id': pl.String, 'kind': pl.String, 'summary': pl.String, 'first': pl.String, 'second': pl.String,

@@ -18,7 +18,7 @@ from typing import Protocol
 from ..core.core import split_options
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import short_sentences, split_sentences
 

@@ -18,8 +18,8 @@ import numpy as np
 from ..core.core import DataError, ModelError, UsageError, split_options
 from ..models.interface import Option, read_options
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
 from ..models.transformers_backend import DEVICE, DTYPE, above_zero, find_source, pick_device, pick_dtype
+from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from factlab.verification.nli import (
     OASIS_FORM,

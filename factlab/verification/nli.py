@@ -14,18 +14,16 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..core.core import DataError, ModelError, UsageError, digest, progress, split_options
+from ..core.core import DataError, ModelError, UsageError, digest, split_options
 from ..models.encoder import Encoder
 from ..models.interface import BACKENDS, Model, Option, Request, ask, is_dry_run, load_model, read_options
 from ..models.prompts import Prompt
-from ..models.store import Store, StoreChoice
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
@@ -39,8 +37,18 @@ from factlab.models.transformers_backend import (
     quiet,
     tiny_tokenizer,
 )
+from ..store.answers import StoreChoice
+from ..store.cached import vectors_from_store
 from ..text.sentences import sentence_chunks
-from .tiny_verifier import CLAIM_TOKENS, DECISION, NLI_LABELS, SentenceVerifier, TinyVerifier, read_decision
+from factlab.verification.tiny_verifier import (
+    CLAIM_TOKENS,
+    DECISION,
+    NLI_LABELS,
+    SentenceVerifier,
+    TinyVerifier,
+    equally_likely,
+    read_decision,
+)
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c4
 Pair = tuple[str, str]  # evidence (premise), claim (hypothesis)
@@ -75,22 +83,6 @@ def pair_key(
     return digest({'verifier': dict(identity), 'evidence': pair[0], 'claim': pair[1]})
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c8
-def _in_shares(keys: Mapping[Pair, str], compute: Callable, store: Store|None, name: str) -> dict[str, np.ndarray]:
-    "Probabilities by key of pairs that are not in the store."
-    found, waiting = {}, sorted(keys, key=lambda pair: -len(pair[0]) - len(pair[1]))
-    with progress(total=len(waiting), label='verifying', unit='pair') as bar:
-        for start in range(0, len(waiting), SHARE):
-            share = waiting[start:start + SHARE]
-            new = {keys[pair]: row for pair, row in zip(share, np.asarray(compute(share), np.float32), strict=True)}
-            if store is not None: store.put_vectors(f'verifier:{name.partition("?")[0]}', new)
-            found |= new
-            bar.update(len(share))
-    return found
-
-def _stand_ins(keys: Mapping[Pair, str]) -> dict[str, np.ndarray]:
-    "What a dry run takes for probabilities: all three are equally likely."
-    return {key: np.full(3, 1/3, np.float32) for key in keys.values()}
-
 def cached_probabilities(
     pairs: Sequence[Pair],
     name: str,
@@ -102,12 +94,9 @@ def cached_probabilities(
     pairs = check_pairs(pairs)
     keys = {pair: pair_key(identity, pair) for pair in dict.fromkeys(pairs)}
     if not keys: return np.zeros((0, 3), np.float32)
-    if store is False: found = _stand_ins(keys) if is_dry_run() else _in_shares(keys, compute, None, name)
-    else:
-        with nullcontext(store) if store is not None else Store() as store:
-            found = store.get_vectors(keys.values())
-            new = {pair: key for pair, key in keys.items() if key not in found}
-            found |= _stand_ins(new) if is_dry_run() else _in_shares(new, compute, store, name)
+    wanted = {keys[pair]: pair for pair in sorted(keys, key=lambda pair: -len(pair[0]) - len(pair[1]))}
+    found = vectors_from_store(wanted, compute, f'verifier:{name.partition("?")[0]}', store, 'verifying', 'pair', SHARE,
+                               equally_likely if is_dry_run() else None)
     return np.stack([found[keys[pair]] for pair in pairs])
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c12

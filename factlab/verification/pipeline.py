@@ -9,11 +9,10 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'CLAIMS_AT_ON
 
 # %% ../../nbs/08_verification/05_pipeline.ipynb #c2
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,9 +20,10 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError, progress, replacing
 from ..data.corpora import SAMPLE_NAME
 from ..models.prompts import Parsed
-from ..models.store import Store, StoreChoice
 from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from ..retrieval.index import Hits, TextSearch, check_k
+from ..store.answers import StoreChoice
+from ..store.cached import open_store
 from ..text.language import language_warning
 from .extraction import Extractor, load_extractor
 from .nli import Verifier, load_verifier
@@ -84,13 +84,6 @@ class ClaimsInParts:
 
 
 # %% ../../nbs/08_verification/05_pipeline.ipynb #c10
-@contextmanager
-def _one_store(store: StoreChoice) -> Iterator[Store|Literal[False]]:
-    "The store itself, or the user's own, open for the whole block."
-    if store is not None: yield store
-    else:
-        with Store() as own: yield own
-
 def _sizes(claims: Sequence[str], evidence: Sequence[Sequence[str]]) -> np.ndarray:  # int [claims]
     "How many passages each claim has. Raises `DataError` when the lists do not fit."
     if len(claims) != len(evidence):
@@ -125,7 +118,7 @@ def evaluate_incrementally(
     table = np.full((len(claims), sizes.max(initial=0), len(NLI_LABELS)), np.nan, np.float32)
     open_, ranks, depth, width, evaluated = sizes > 0, np.arange(table.shape[1]), 0, 1, 0
     if text_claims is not None: open_ &= text_claims.open_claims(np.ones(len(claims), bool), ~open_)
-    with _one_store(store) as store, progress(total=len(claims), label='claims', unit='claim') as bar:
+    with open_store(store) as store, progress(total=len(claims), label='claims', unit='claim') as bar:
         while open_.any():
             wave = (ranks >= depth) & (ranks < depth + width)
             evaluated += _evaluate(table, open_[:, None] & wave & (ranks < sizes[:, None]), claims, evidence, verifier, store)
@@ -149,7 +142,7 @@ def evaluate_all(
     "Evaluate every pair, all in one batch."
     sizes = _sizes(claims, evidence)
     table = np.full((len(claims), sizes.max(initial=0), len(NLI_LABELS)), np.nan, np.float32)
-    with _one_store(store) as store:
+    with open_store(store) as store:
         evaluated = _evaluate(table, np.arange(table.shape[1]) < sizes[:, None], claims, evidence, verifier, store)
     return Evaluation(table, evaluated, int(sizes.sum()))
 
@@ -383,7 +376,7 @@ def verify_texts(
     blank = (texts['text'].str.strip_chars() == '').all()  # then the corpus need not be encoded
     passages, search = (PASSAGES.frame([]), None) if blank else open_search(corpus, retriever)
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
-    with _one_store(store) as store:
+    with open_store(store) as store:
         stated, about = _stated(texts, extractor.extract(texts['text'].to_list(), store), any(map(_is_embedded, parts.values())))
         claims, kept = stated['claim'].unique(maintain_order=True), _Kept(stated, passages, evidence)
         needed = _text_claims(stated, claims, rule) if stop_at_text_verdict else None

@@ -5,28 +5,28 @@
 # %% auto #0
 __all__ = ['NLI_LABELS', 'EVIDENCE_TOKENS', 'CLAIM_TOKENS', 'HEAD', 'LABEL_WORDS', 'DECISION', 'DECISION_FEATURES', 'SEVERAL',
            'TOLD', 'Row', 'Reader', 'collate', 'batches', 'load_trunk', 'new_head', 'label_logits', 'layers_of',
-           'load_head', 'pair_texts', 'end_logits', 'pair_probabilities', 'checked_pair', 'TinyVerifier', 'Decision',
-           'read_decision', 'claim_parts', 'decision_features', 'SentenceVerifier']
+           'load_head', 'pair_texts', 'end_logits', 'pair_probabilities', 'checked_pair', 'equally_likely',
+           'TinyVerifier', 'Decision', 'read_decision', 'claim_parts', 'decision_features', 'SentenceVerifier']
 
 # %% ../../nbs/08_verification/02_tiny_verifier.ipynb #c2
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..core.core import DataError, ModelError, digest, progress
+from ..core.core import DataError, ModelError, digest
 from ..models.adapters import WEIGHTS, adapter_digest, lora_pairs, merge_adapter, read_tensors, shipped
 from ..models.encoder import Encoder
 from ..models.interface import is_dry_run
 from ..models.shared_prefixes import PrefixBatch, end_states, prefix_batches
-from ..models.store import Store, StoreChoice
 from ..models.transformers_backend import TINY_SHA256, TINY_SOURCE, load_tokenizer, pick_device, pick_dtype, quiet, tiny_folder
 from ..retrieval.evidence_sentences import nearest_sentences
+from ..store.answers import StoreChoice
+from ..store.cached import vectors_from_store
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
 
@@ -224,6 +224,10 @@ def checked_pair(at: int, pair: object) -> tuple[str, str]:
     return tuple(pair)
 
 # %% ../../nbs/08_verification/02_tiny_verifier.ipynb #c22
+def equally_likely(keys: list[str]) -> dict[str, np.ndarray]:
+    "What a dry run takes for the probabilities of pairs."
+    return {key: np.full(len(NLI_LABELS), 1/len(NLI_LABELS), np.float32) for key in keys}
+
 class TinyVerifier:
     """The trained verifier: evidence and claim to probabilities of ENT, NEUT and CONTR.
 
@@ -259,25 +263,10 @@ class TinyVerifier:
         pairs = [checked_pair(at, pair) for at, pair in enumerate(pairs)]
         if not pairs: return np.zeros((0, len(NLI_LABELS)), np.float32)
         keys = {pair: digest({'verifier': self.identity, 'pair': pair}) for pair in dict.fromkeys(pairs)}
-        if store is False: found = self._computed(keys, None)
-        else:
-            with nullcontext(store) if store is not None else Store() as store:
-                found = store.get_vectors(keys.values())
-                found |= self._computed({pair: key for pair, key in keys.items() if key not in found}, store)
+        wanted = {keys[pair]: pair for pair in sorted(keys)}  # pairs of one evidence come together
+        found = vectors_from_store(wanted, self._batch, 'verifier:tiny', store, 'verifying', 'pair', self.share,
+                                   equally_likely if is_dry_run() else None)
         return np.stack([found[keys[pair]] for pair in pairs])
-
-    def _computed(self, keys: dict[tuple[str, str], str], store: Store|None) -> dict[str, np.ndarray]:
-        "Probabilities by key of pairs that are not stored; in a dry run all three are equally likely."
-        if is_dry_run(): return {key: np.full(len(NLI_LABELS), 1/len(NLI_LABELS), np.float32) for key in keys.values()}
-        found, pairs = {}, sorted(keys)  # pairs of one evidence come together
-        with progress(total=len(pairs), label='verifying', unit='pair') as bar:
-            for start in range(0, len(pairs), self.share):
-                part = pairs[start:start + self.share]
-                new = dict(zip((keys[pair] for pair in part), self._batch(part), strict=True))
-                if store is not None: store.put_vectors('verifier:tiny', new)
-                found |= new
-                bar.update(len(part))
-        return found
 
     def _batch(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         dtype = self.identity['dtype']

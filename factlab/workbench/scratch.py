@@ -16,8 +16,8 @@ import polars as pl
 from ..localization.methods import STYLES, prompt_set
 from ..models.interface import Model, load_model
 from ..models.prompts import Parsed
-from ..models.store import StoreChoice
 from ..retrieval.corpus import Corpus
+from ..store.answers import StoreChoice
 from ..verification.extraction import Extractor, load_extractor
 from ..verification.nli import Verifier, load_verifier
 from ..verification.pipeline import Verdicts, open_search, verify_text

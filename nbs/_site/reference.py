@@ -168,9 +168,14 @@ def described(name: str, node: ast.stmt, module: Module) -> str:
             shown = value if len(value) <= SHOWN else value[:SHOWN] + ' …'
             return directive('data', name, [plain(note, module)], f':value: {json.dumps(shown, ensure_ascii=False)}')
 
+def patched(name: str, module: Module) -> list[ast.FunctionDef]:
+    "The methods with which fastcore's `@patch` opens a class again."
+    functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef) and 'patch' in map(unparsed, node.decorator_list)]
+    return [node for node in functions if unparsed(node.args.args[0].annotation) == name]
+
 def described_class(name: str, node: ast.ClassDef, module: Module) -> str:
     "A class with its fields, its constructor and its public methods."
-    methods = [item for item in node.body if isinstance(item, ast.FunctionDef|ast.AsyncFunctionDef)]
+    methods = [item for item in [*node.body, *patched(name, module)] if isinstance(item, ast.FunctionDef|ast.AsyncFunctionDef)]
     made = next((method for method in methods if method.name == '__init__'), None)
     rows = fields(node, module)
     head = name + (signature(made, True).split(' -> ')[0] if made else f'({", ".join(row[0].strip("`") for row in rows)})' if rows else '')

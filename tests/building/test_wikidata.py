@@ -181,7 +181,7 @@ def test_two_askings_must_agree():
 
 
 def test_the_store_answers_the_second_time(tmp_path):
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
 
     model = answering({'Oslo': [says('capital of Norway')] * 2})
     with Store(tmp_path / 'store') as store:

@@ -23,7 +23,7 @@ from factlab.grounding.responses import (
     with_other_response,
 )
 from factlab.models.interface import Request, Response, ScriptedModel, load_model
-from factlab.models.store import Store
+from factlab.store.answers import Store
 
 REQUESTS = pl.DataFrame({'id': ['a', 'b', 'c'], 'system': ['Use the document.', '', ''], 'request': ['When did it open?', 'Who?', 'Why?'],
                          'document': ['The mill opened in 1901.', 'Anna runs it. ' * 40, 'For flour.']})

@@ -15,7 +15,7 @@ from factlab.data.datasets import load_sample
 from factlab.localization.matching import DEFAULT_JUDGE, EncoderJudge, ModelJudge, known_matchings, load_judge, matching_quality
 from factlab.localization.offline_judge import FEATURES, OfflineJudge, pair_features, pointing_words, read_matcher, residual_cosine
 from factlab.measures.noise import Rate
-from factlab.models.store import Store
+from factlab.store.answers import Store
 from factlab.training import matcher
 from factlab.training.matcher import (
     FINDINGS,

@@ -20,7 +20,7 @@ from factlab.mixed_context import (
     wikidata_row,
     write_knowledge,
 )
-from factlab.models.store import Store
+from factlab.store.answers import Store
 
 knowledge = importlib.import_module('factlab.mixed_context.knowledge')
 

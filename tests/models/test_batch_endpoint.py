@@ -13,13 +13,13 @@ from misbehaving_server import MisbehavingServer, bad_line, drop, good_line, htm
 from factlab.core.core import ModelError
 from factlab.models.batch_endpoint import BatchEndpoint, load_endpoint
 from factlab.models.interface import DryRun, ask
-from factlab.models.store import Store
+from factlab.store.answers import Store
 
 VICTIM = '''
     import sys
     from factlab.models.batch_endpoint import load_endpoint
     from factlab.models.interface import Request, ask
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     options = {'base_url': sys.argv[1], 'batch': 'on', 'poll': '0.02', 'backoff': '0.01', 'neutral': 'omit'}
     requests = [Request(messages=[dict(role='user', content=f'question {i}')]) for i in range(6)]
     with Store(sys.argv[2]) as store: answers = ask(requests, load_endpoint('openai:any', 'any', options), store)

@@ -9,7 +9,7 @@ from tolerance import same_vectors
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models import encoder as encoder_module
 from factlab.models.encoder import Encoder
-from factlab.models.store import Store
+from factlab.store.answers import Store
 
 TEXTS = [
     f'Sentence {i} is about {what}.' for i, what in enumerate(['rivers', 'the moon', 'a long war between two northern kingdoms', 'tea'] * 8)

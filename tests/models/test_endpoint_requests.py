@@ -10,7 +10,7 @@ from factlab.core.core import ModelError, UsageError
 from factlab.models.endpoint_requests import NEUTRAL, VENDOR, Habits, host_of, key_of, refuse_secrets
 from factlab.models.interface import Request, ask
 from factlab.models.openai_backend import load_openai
-from factlab.models.store import Store
+from factlab.store.answers import Store
 
 KEY, OTHER = 'sk-very-secret-0123456789', 'sk-another-one-987654321'
 

@@ -31,7 +31,7 @@ from factlab.models.interface import (
     read_options,
     unload_models,
 )
-from factlab.models.store import Row, Store
+from factlab.store.answers import Row, Store
 
 IDENTITY = {'backend': 'scripted', 'model': 'm'}
 
@@ -285,7 +285,7 @@ def test_a_lease_that_nobody_renews_is_taken_over(tmp_path):
 CHILD = '''
     import os, sys, time
     from factlab.models.interface import Request, ScriptedModel, ask
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     path, log, until = sys.argv[1], sys.argv[2], int(sys.argv[3])
     def answer(request):
         number = int(request.messages[0].content)

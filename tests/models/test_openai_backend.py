@@ -30,9 +30,9 @@ from misbehaving_server import (
 )
 
 from factlab.core.core import ModelError, UsageError, split_options
-from factlab.models.interface import DryRun, Request, ask, load_model, unload_models
+from factlab.models.interface import Request, ask, load_model, unload_models
 from factlab.models.openai_backend import ENDPOINT_OPTIONS, load_openai
-from factlab.models.store import Row, Store
+from factlab.store.answers import Store
 
 KEY = 'sk-very-secret-0123456789'
 
@@ -372,40 +372,16 @@ def test_a_server_that_is_off_keeps_its_name_and_its_answers(tmp_path):
                                     (weights(None),), (weights(''),), ('any', 7, None)])
 def test_a_server_that_does_not_name_its_weights_is_known_by_its_address(models):
     with MisbehavingServer(models=models) as server:
-        assert model_at(server.url).identity == at_base_url(server.url) and model_at(server.url).earlier_identities == ()
+        assert model_at(server.url).identity == at_base_url(server.url)
 
 
-@pytest.mark.parametrize('options, kept', [({'revision': 'v2'}, False), ({'server': 'cluster'}, True),
-                                           ({'revision': 'v2', 'server': 'cluster'}, False)])
-def test_what_the_user_calls_it_takes_the_place_of_the_address(options, kept):
+@pytest.mark.parametrize('options', [{'revision': 'v2'}, {'server': 'cluster'}, {'revision': 'v2', 'server': 'cluster'}])
+def test_what_the_user_calls_it_takes_the_place_of_the_address(options):
     with MisbehavingServer(models=(weights('org/model'),)) as server:
         model = model_at(server.url, **options)
         assert model.identity == {'backend': 'openai', 'model': 'any'} | options
-        assert model.earlier_identities == ((at_base_url(server.url),) if kept else ())
         assert model.identity == model_at('http://elsewhere:1/v1', **options).identity
     with pytest.raises(UsageError, match='revision'): model_at(server.url, revision=' ')
-
-
-def test_answers_under_the_address_are_found_and_kept_under_the_weights(tmp_path):
-    with Store(tmp_path/'store.sqlite') as store, MisbehavingServer(models=(weights('org/model'),)) as server:
-        old = [Row(each.key(at_base_url(server.url)), 'any', 'generate', {}, {'text': f'paid for {n}'})
-               for n, each in enumerate(questions(2))]
-        store.put_many(old)
-        trial = DryRun(model_at(server.url))
-        ask(questions(3), trial, store)
-        assert trial.estimate()['calls'].sum() == 1 and trial.estimate()['in_store'].sum() == 2 and store.stats()['responses'].sum() == 2
-        assert ask(questions(2), model_at(server.url, revision='v2'), store)[0].text == 'QUESTION 0'  # a revision takes nothing over
-        assert [response.text for response in ask(questions(3), model_at(server.url), store)] == ['paid for 0', 'paid for 1', 'QUESTION 2']
-        assert len(server.calls) == 3
-        moved = MisbehavingServer(models=(weights('org/model'),))
-        with moved: assert ask(questions(2), model_at(moved.url), store)[1].text == 'paid for 1' and not moved.calls
-        assert store.verify().is_empty()
-
-
-def test_options_that_change_answers_are_in_both_names(tmp_path):
-    with MisbehavingServer(models=(weights('org/model'),)) as server:
-        model = model_at(server.url, omit='temperature')
-        assert model.identity['omit'] == model.earlier_identities[0]['omit'] == ['temperature']
 
 
 def test_the_list_of_models_is_asked_with_the_key_and_keeps_it_nowhere(tmp_path, monkeypatch):
@@ -513,7 +489,7 @@ CHILD = '''
     import sys
     from factlab.models.openai_backend import load_openai
     from factlab.models.interface import Request, ask
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     url, path = sys.argv[1:]
     model = load_openai('openai:any', 'any', {'base_url': url, 'concurrency': '4', 'backoff': '0.01'})
     requests = [Request(messages=[dict(role='user', content=f'question {i}')]) for i in range(60)]

@@ -120,7 +120,7 @@ class FromAfar(ray_backend.RayModel):
             deliver(index, Response(text=str(index)))
 
 def test_what_arrived_before_the_cluster_died_is_kept(tmp_path):
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     plain = load_model('ray:tiny?dtype=float32&device=cpu')
     model = FromAfar(plain.name, lambda: plain.source, plain.options)
     model.dies_after, store = 3, Store(tmp_path/'store.sqlite')

@@ -16,10 +16,10 @@ from factlab.models import interface
 from factlab.models.interface import Message, Request, ask, load_model
 from factlab.models.serve_backend import ServeModel, load_serve, server_arguments
 from factlab.models.server_fleet import Desk, Fleet, FleetBatch, Router
-from factlab.models.store import Store
 from factlab.models.transformers_backend import Source
 from factlab.models.vllm_backend import load_vllm
 from factlab.models.vllm_requests import sampling_fields
+from factlab.store.answers import Store
 
 
 class Chat:

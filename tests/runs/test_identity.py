@@ -26,9 +26,9 @@ from factlab.mixed_context.retrieval_judges import RetrievalJudge
 from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
-from factlab.models.store import Store
 from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
 from factlab.runs.plan import Rows, Step, make_run
+from factlab.store.answers import Store
 from factlab.studies.oasis.judges import FactualityJudge
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
 

@@ -16,9 +16,9 @@ from factlab.core.core import ModelError, RunError, Schema
 from factlab.models.asking import VERDICTS, answers_frame, ask_prompt, read_response
 from factlab.models.interface import Request, Response, ScriptedModel, load_model
 from factlab.models.prompts import Prompt, parse_yes_no
-from factlab.models.store import Store
 from factlab.runs.plan import Entry, Plan, Rows, Step, estimate, execute, in_order, manifest
 from factlab.runs.runs import list_runs
+from factlab.store.answers import Store
 
 
 def read(text: str): return parse_yes_no(text, marker='')
@@ -190,7 +190,7 @@ KILLED = '''
 import sys
 from pathlib import Path
 from factlab.models.interface import load_model
-from factlab.models.store import Store
+from factlab.store.answers import Store
 from factlab.runs.plan import Step, execute
 from test_plan import Asks, Share, rows_of
 model, folder = load_model(sys.argv[1]), Path(sys.argv[2])

@@ -20,9 +20,9 @@ from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
 from factlab.models.openai_backend import load_openai
 from factlab.models.prompts import Prompt
-from factlab.models.store import Store
 from factlab.runs.plan import Rows, Step, make_run
 from factlab.runs.runs import MANIFEST_FORMAT, RUNS, list_runs, load_run, read_manifest, remove_run
+from factlab.store.answers import Store
 
 ZERO = prompt_set(retry_unparsed=False).localizers('zero_shot')[0]
 
@@ -69,7 +69,7 @@ CHILD = '''
     sys.path.insert(0, {tests!r})
     from pathlib import Path
     from factlab.runs.plan import make_run
-    from factlab.models.store import Store
+    from factlab.store.answers import Store
     from runs.test_runs import ZERO, model_at, rows_of
     url, folder, count, limit = sys.argv[1:]
     folder, limit = Path(folder), int(limit)

@@ -11,7 +11,7 @@ from tolerance import same_probabilities
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
-from factlab.models.store import Store
+from factlab.store.answers import Store
 from factlab.text.sentences import sentence_chunks, split_sentences
 from factlab.verification.named_verifiers import (
     CHECKER_FORMS,

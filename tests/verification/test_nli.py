@@ -10,7 +10,7 @@ from tolerance import same_probabilities
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
-from factlab.models.store import Store
+from factlab.store.answers import Store
 from factlab.verification.nli import (
     NLI,
     VERIFIER_ANSWERS,

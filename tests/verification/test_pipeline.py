@@ -13,9 +13,9 @@ from factlab.core.core import DataError, UsageError, digest
 from factlab.data.corpora import retrieval_task
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
-from factlab.models.store import Store
 from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
+from factlab.store.answers import Store
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
 from factlab.verification.nli import VERIFIER_ANSWERS, AskedVerifier, cached_probabilities

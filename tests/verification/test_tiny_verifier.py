@@ -10,8 +10,8 @@ from tolerance import same_logits, same_probabilities
 from factlab.core.core import DataError, ModelError
 from factlab.models.adapters import WEIGHTS, read_card
 from factlab.models.encoder import Encoder
-from factlab.models.store import Store
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
+from factlab.store.answers import Store
 from factlab.text.words import content_overlap
 from factlab.training.verifier import Calibration, VerifierSettings, save_verifier, train_steps
 from factlab.verification.tiny_verifier import (

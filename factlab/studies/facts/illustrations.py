@@ -17,8 +17,8 @@ from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.parsing import ISSUES
 from ...grounding.responses import labelled_responses
 from ...grounding.scores import with_other_response
-from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells
+from ...store.answers import StoreChoice
 
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #f053e5be
 def load_rows(

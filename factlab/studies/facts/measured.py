@@ -33,9 +33,9 @@ from factlab.measures.baselines import (
 )
 from ...measures.comparison import holm
 from ...measures.stats import bootstrap_p, difference_interval
-from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells
 from ...reports.plots import COMPARISON
+from ...store.answers import StoreChoice
 from .judge_rates import RATE_SCORES
 from factlab.studies.facts.study import (
     FactsStudy,

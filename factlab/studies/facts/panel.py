@@ -24,9 +24,9 @@ from ...grounding.responses import labelled_responses, requests_of, respond
 from ...grounding.scores import EVERY_JUDGE, judge_responses, leaderboard, score_responses
 from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, class_counts, compare_with_baselines, majority_class
 from ...models.interface import Model
-from ...models.store import StoreChoice
 from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON
+from ...store.answers import StoreChoice
 from .judge_rates import RATE_COLUMNS, RATE_SCORES
 from .measured import eligibility_answers, in_percent
 from factlab.studies.facts.study import (

@@ -23,8 +23,8 @@ from ...mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
 from ...mixed_context.retrieval_judges import RetrievalJudge, RetrievalKind, verifier_judge
 from ...mixed_context.scores import cluster_numbers_of
 from ...models.interface import Model
-from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
+from ...store.answers import StoreChoice
 from .study import UNDECIDED
 from ...verification.extraction import SentenceExtractor
 from ...verification.nli import Verifier

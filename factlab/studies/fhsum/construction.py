@@ -17,8 +17,8 @@ from ...measures.baselines import baseline_rows, chance_counts, class_counts, co
 from ...measures.stats import Interval, share_interval
 from ...mixed_context.knowledge import KnowledgeIndex, mentions
 from ...mixed_context.labels import FACTUAL, LABELS, NONE
-from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
+from ...store.answers import StoreChoice
 from .commands import drop_counts
 
 # %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #e172c5b5

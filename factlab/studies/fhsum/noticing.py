@@ -14,9 +14,9 @@ from ...core.core import DataError
 from ...measures.baselines import baseline_rows, compare_with_baselines
 from ...mixed_context.labels import FACTUAL, NONE
 from ...models.interface import Model
-from ...models.store import StoreChoice
 from ...probing.ptrue import QUESTIONS, ptrue_exact
 from ...reports.exhibits import make_cells
+from ...store.answers import StoreChoice
 
 # %% ../../../nbs/19_studies/03_fhsum/10_noticing.ipynb #a64976bc
 def description_questions(

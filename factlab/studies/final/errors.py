@@ -43,11 +43,11 @@ from factlab.error_analysis.categories import (
 )
 from ...measures.baselines import BEST_BASELINE, baseline_rows, class_counts, compare_with_baselines, constant_counts, majority_class
 from ...measures.stats import bootstrap_counts, difference, ratio, share_interval
-from ...models.store import StoreChoice
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView
 from ...reports.theme import drawable
+from ...store.answers import StoreChoice
 from .study import METHODS, Study, matches, predictions
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4

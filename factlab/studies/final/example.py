@@ -15,7 +15,7 @@ import numpy as np
 from ...data.datasets import load_sample
 from ...models.interface import Request, ScriptedModel
 from ...models.prompts import format_lettered, letters
-from ...models.store import StoreChoice
+from ...store.answers import StoreChoice
 from ...verification.extraction import EXTRACT
 
 # %% ../../../nbs/19_studies/01_final/00_example.ipynb #c4

@@ -19,8 +19,8 @@ from ...core.core import DataError, Schema, UsageError
 from ...models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 from ...models.interface import Message, Model, Request, Response, ask
 from ...models.prompts import Parsed, Prompt, unparsed
-from ...models.store import StoreChoice
 from ...retrieval.budget import fit_evidence, token_counter
+from ...store.answers import StoreChoice
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c4
 _YES = r'factual(?:ly[ ]+(?:accurate|correct))?'
