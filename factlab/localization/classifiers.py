@@ -7,7 +7,6 @@ __all__ = ['WINDOW', 'STRIDE', 'T5_LIMIT', 'text_windows', 'claim_probabilities'
            'best_f1_threshold', 'classify']
 
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c2
-import math
 import warnings
 from collections.abc import Sequence
 
@@ -16,6 +15,7 @@ import polars as pl
 
 from ..claims.extraction import window_starts
 from ..core.core import ModelError, UsageError, progress, split_options
+from ..measures.baselines import best_ceiling
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice
@@ -139,11 +139,7 @@ def best_f1_threshold(
     "The threshold with the highest F1 of the class *inconsistent* (FINAL App. C.3); of equal ones the lowest. All values are tried."
     support, truth = np.asarray(support, float), np.asarray(inconsistent, bool)
     if support.size == 0: raise UsageError('a threshold needs at least one labelled row: the development split is empty')
-    cuts = np.unique(support)
-    cuts = np.concatenate([(cuts[1:] + cuts[:-1]) / 2, [math.nextafter(cuts[-1], math.inf)]])
-    flagged = support[None, :] < cuts[:, None]
-    hits = (flagged & truth).sum(1)
-    return float(cuts[np.argmax(2 * hits / np.maximum(flagged.sum(1) + truth.sum(), 1))])
+    return best_ceiling(truth, support)
 
 def classify(
     rows: pl.DataFrame,      # columns id, text, summary

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.metrics import binary_counts, confusion_matrix, f1, matching_counts, matching_scores
+from factlab.measures.metrics import binary_counts, confusion_matrix, harmonic, matching_counts, matching_scores
 from factlab.models.prompts import letters, parse_matching
 
 
@@ -96,8 +96,8 @@ def test_zero_denominators():
     assert matching_scores(empty.with_columns(model=pl.lit('m')), by=['model']).is_empty()
 
 
-def test_f1_is_the_harmonic_mean():
-    assert f1(.5, 1.0) == pytest.approx(2/3) and f1(0, 1.0) == 0 and f1(None, .0) == 0 and f1(None, .3) is None and f1(None, None) is None
+def test_harmonic_mean():
+    assert harmonic(.5, 1.0) == pytest.approx(2/3) and harmonic([0, 0], [1.0, 0]).tolist() == [0, 0]
 
 
 def test_faults_are_named():

@@ -20,7 +20,8 @@ from ...claims.extraction import distinct_claims
 from ...core.core import DataError, Schema, UsageError
 from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
 from ...measures.comparison import compare_systems
-from ...measures.easiness import Similarity, harmonic
+from ...measures.easiness import Similarity
+from ...measures.metrics import harmonic
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...models.prompts import Parsed
 from ...reports.exhibits import make_cells, published_cells
