@@ -23,7 +23,7 @@ SLOW = (  # files that take longest: first, so that no worker has one left when 
     'workbench/test_browser_mixed_context.py',
     'workbench/test_tutorials.py',
     'runs/test_runs.py',
-    'claims/test_generation.py',
+    'building/test_generation.py',
     'cli/test_verify.py',
     'grounding/test_embedded_judge.py',
     'training/test_verifier.py',

@@ -149,7 +149,7 @@ PICTURED = re.compile(r"live_or_picture\([\w.]+, '(\w+)'\)")  # in a cell: the w
 def pictured() -> dict[Path, dict[str, int]]:
     "The notebooks that show widgets: name of the screenshot → number of the cell."
     found = {}
-    for path in [path for folder in ('18_workbench', 'tutorials') for path in sorted((PROJECT/'nbs'/folder).glob('*.ipynb'))]:
+    for path in [path for folder in ('20_workbench', 'tutorials') for path in sorted((PROJECT/'nbs'/folder).glob('*.ipynb'))]:
         sources = [''.join(cell['source']) for cell in json.loads(path.read_text(encoding='utf-8'))['cells']]
         names = {match[1]: number for number, source in enumerate(sources) for match in PICTURED.finditer(source)}
         if names: found[path] = names

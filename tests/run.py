@@ -177,7 +177,7 @@ def papers() -> None:
     "Every paper notebook runs through papermill on a few rows, and its files appear."
     from misbehaving_server import MisbehavingServer, answer
 
-    from factlab.claims.generation import UNIFIED
+    from factlab.building.generation import UNIFIED
     from factlab.reports.exhibits import find_exhibits
     from factlab.reports.reproduce import run_notebook
 

@@ -19,10 +19,10 @@ from ..data.datasets import READERS, Rows
 from ..measures.baselines import BASELINE_ROW
 from ..models.interface import Message, Model, Request, Response, ask
 from ..models.store import StoreChoice
+from ..retrieval.budget import fit_evidence, token_counter
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
 from ..text.words import content_words
-from ..verification.judges import fit_evidence, token_counter
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #54d7056d
 REQUESTS = Schema('requests', {'id': pl.String, 'system': pl.String, 'request': pl.String, 'document': pl.String}, open=True)

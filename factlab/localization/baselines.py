@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import BY_SENTENCE, Form
 from ..core.core import Schema
 from .classifiers import claim_support
 from .methods import PREDICTIONS
@@ -25,6 +24,7 @@ from ..models.prompts import Prompt
 from ..models.store import StoreChoice
 from ..text.sentences import short_sentences
 from ..text.units import Source, tag_units
+from ..verification.extraction import BY_SENTENCE, Form
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #c4
 VAGUE_SENTENCE = 'The text is inconsistent.'

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import window_starts
 from ..core.core import ModelError, UsageError, progress, split_options
 from ..measures.baselines import best_ceiling
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice
+from ..retrieval.passages import window_starts
 from ..text.sentences import short_sentences, split_sentences
 from ..verification.nli import Verifier, load_verifier
 

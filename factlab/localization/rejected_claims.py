@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ..claims.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..core.core import Schema
 from .classifiers import STRIDE, WINDOW, claim_probabilities, claim_support
 from .methods import PREDICTIONS
@@ -24,6 +23,7 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
 from ..text.sentences import short_sentences
+from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
 from ..verification.nli import Verifier, most_decided
 from ..verification.tiny_verifier import NLI_LABELS
 

@@ -23,18 +23,6 @@ from .hybrid import default_hybrids as default_hybrids
 from .hybrid import fit_hybrid as fit_hybrid
 from .hybrid import fit_hybrids as fit_hybrids
 from .hybrid import word_rivals as word_rivals
-from .injection import Built as Built
-from .injection import DROPS as DROPS
-from .injection import INJECTED as INJECTED
-from .injection import WrongDescriptions as WrongDescriptions
-from .injection import build_mixed as build_mixed
-from .injection import correct_summaries as correct_summaries
-from .injection import find_place as find_place
-from .injection import insert_description as insert_description
-from .injection import locate_span as locate_span
-from .injection import moved_span as moved_span
-from .injection import remove_spans as remove_spans
-from .injection import states as states
 from .judges import DirectJudge as DirectJudge
 from .judges import parse_verdicts as parse_verdicts
 from .knowledge import KNOWLEDGE as KNOWLEDGE
@@ -75,7 +63,3 @@ from .scores import label_scores as label_scores
 from .scores import label_shares as label_shares
 from .scores import macro_f1 as macro_f1
 from .scores import over_baselines as over_baselines
-from .wikidata import Patience as Patience
-from .wikidata import WIKIDATA as WIKIDATA
-from .wikidata import describe_entities as describe_entities
-from .wikidata import look_up_wikidata as look_up_wikidata

@@ -1,3 +1,5 @@
+from .budget import fit_evidence as fit_evidence
+from .budget import token_counter as token_counter
 from .corpus import Corpus as Corpus
 from .corpus import TextEncoder as TextEncoder
 from .corpus import cached_corpus as cached_corpus
@@ -8,7 +10,6 @@ from .corpus import read_passages as read_passages
 from .corpus import recall_at_k as recall_at_k
 from .corpus import recall_table as recall_table
 from .evidence_sentences import nearest_sentences as nearest_sentences
-from .ray_encoding import encode_over_ray as encode_over_ray
 from .index import BM25 as BM25
 from .index import ExactIndex as ExactIndex
 from .index import FaissIndex as FaissIndex
@@ -17,3 +18,6 @@ from .index import Index as Index
 from .index import MilvusIndex as MilvusIndex
 from .index import fuse as fuse
 from .index import load_index as load_index
+from .passages import PAGES as PAGES
+from .passages import windows as windows
+from .ray_encoding import encode_over_ray as encode_over_ray

@@ -1,6 +1,11 @@
-from .judges import FactualityJudge as FactualityJudge
-from .judges import fit_evidence as fit_evidence
-from .judges import parse_factual as parse_factual
+from .extraction import Extractor as Extractor
+from .extraction import ModelExtractor as ModelExtractor
+from .extraction import SentenceExtractor as SentenceExtractor
+from .extraction import distinct_claims as distinct_claims
+from .extraction import extractor_prompts as extractor_prompts
+from .extraction import format_claims as format_claims
+from .extraction import load_extractor as load_extractor
+from .extraction import parse_claims as parse_claims
 from .named_verifiers import AlignedVerifier as AlignedVerifier
 from .named_verifiers import Seq2SeqVerifier as Seq2SeqVerifier
 from .named_verifiers import aligned_probabilities as aligned_probabilities

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from conftest import with_weights
 
-from factlab.claims.training_views import training_data
+from factlab.building.training_views import training_data
 from factlab.cli import train as train_command
 from factlab.cli.main import parser
 from factlab.cli.output import run_command

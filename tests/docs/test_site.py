@@ -100,7 +100,7 @@ class Parsed(HTMLParser):
 
 def test_pages_are_read_as_by_pythons_parser(built):
     folder, _ = built
-    for name in ('index.html', 'nbs/02_models/02_store.html', 'nbs/tutorials/judge_your_answers.html', 'figures/README.html'):
+    for name in ('index.html', 'nbs/04_models/02_store.html', 'nbs/tutorials/judge_your_answers.html', 'figures/README.html'):
         text = (folder/name).read_text(encoding='utf-8')
         page, parsed = Page(text), Parsed(text).found
         assert page.ids == {value for kind, value in parsed if kind == 'id' and value} and len(page.ids) > 5

@@ -26,10 +26,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
-from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
-from factlab.claims.rules import rules_digest
-from factlab.claims.training_views import mine_neutral
+from factlab.building.generation import VARIANTS, build, build_spec, read_build, rebuild
+from factlab.building.rules import rules_digest
+from factlab.building.training_views import mine_neutral
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
 from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
@@ -86,11 +85,12 @@ from factlab.studies.final.probes import counterfactual_detections, missed_quest
 from factlab.studies.final.repeats import repeat_counts
 from factlab.studies.final.study import Study as FinalStudy
 from factlab.studies.final.study import matches, predictions, verdicts
+from factlab.studies.oasis.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
 from factlab.studies.oasis.study import Study as OasisStudy
 from factlab.studies.oasis.study import judge_answers, verifier_answers
 from factlab.studies.oasis.tables import score_answers
 from factlab.training.verifier_evaluation import asked_directly, cosines
-from factlab.verification.judges import LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
+from factlab.verification.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
 from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier
 from factlab.verification.pipeline import verify_texts
 

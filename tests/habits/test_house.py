@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT/'factlab'
 ORDER = (
-    'core data models text measures runs claims retrieval verification localization grounding mixed_context '
-    'probing error_analysis reports audit training studies workbench cli'
+    'core text data store models measures runs retrieval verification localization grounding mixed_context building '
+    'probing error_analysis validation reports audit training studies workbench cli'
 ).split()
 DYNAMIC = {'core.papers'}  # finds what the papers bring by their folders, so it alone names a module as text
 HEAVY = ('torch', 'transformers', 'altair', 'statsmodels')

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from localization.test_methods import NASTY
 from localization.test_rejected_claims import Dice, claims_of, extractor
 
-from factlab.claims.extraction import BY_PASSAGE
 from factlab.localization.baselines import (
     ABSENT_NAMES,
     EVERY_NAME,
@@ -27,6 +26,7 @@ from factlab.localization.methods import PREDICTIONS
 from factlab.localization.rejected_claims import RejectedClaims, as_clause
 from factlab.runs.runs import make_run
 from factlab.text.sentences import split_sentences
+from factlab.verification.extraction import BY_PASSAGE
 
 
 def frame(summaries, gold=None) -> pl.DataFrame:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
 
-from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization import matching
@@ -30,6 +29,7 @@ from factlab.studies.base import dry_run_verifier
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
 from factlab.text.sentences import split_sentences
+from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 from factlab.verification.nli import AskedVerifier, load_verifier
 
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from letters import Letters
 
-from factlab.claims.extraction import SentenceExtractor
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES
@@ -24,6 +23,7 @@ from factlab.mixed_context.retrieval_judges import (
 )
 from factlab.models.interface import DryRun, Response, ScriptedModel
 from factlab.runs.runs import make_run
+from factlab.verification.extraction import SentenceExtractor
 
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': None},
                         {'entity': 'Lund', 'aliases': [], 'description': 'a city of Sweden', 'text': None},

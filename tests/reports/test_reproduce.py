@@ -24,7 +24,6 @@ from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from statsmodels.stats.proportion import proportion_confint
 
-from factlab.claims.extraction import EXTRACT
 from factlab.cli.reproduce import _exit_code
 from factlab.core.provenance import code_digest, notebook_code, processor_family
 from factlab.data.datasets import load
@@ -36,6 +35,7 @@ from factlab.reports.exhibits import Exhibit, catalog, find_exhibits, headline, 
 from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 from factlab.studies.final.study import METHODS
+from factlab.verification.extraction import EXTRACT
 
 BIN = Path(sys.executable).parent
 NOTEBOOKS = Path(__file__).resolve().parents[2]/'nbs'/'papers'/'final'

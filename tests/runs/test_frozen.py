@@ -15,8 +15,8 @@ def test_what_was_paid_for_answers_still(monkeypatch):
     monkeypatch.setattr('factlab.verification.nli.read_decision', lambda folder: None)
     # its builds knew no rule of the source: what is built under other rules is another build
     rules = json.loads((FROZEN/'expected.json').read_text(encoding='utf-8'))['building']['rules']
-    monkeypatch.setattr('factlab.claims.rules.source_faults', lambda passage, claims: [])
-    monkeypatch.setattr('factlab.claims.generation.rules_digest', lambda: rules)
+    monkeypatch.setattr('factlab.building.rules.source_faults', lambda passage, claims: [])
+    monkeypatch.setattr('factlab.building.generation.rules_digest', lambda: rules)
     monkeypatch.setattr(ask_everything, 'rules_digest', lambda: rules)
     monkeypatch.setattr('factlab.studies.final.localization.FEW', 0)  # it gave intervals for shares of few
     assert ask_everything.check(FROZEN) == []

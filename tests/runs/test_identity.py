@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 
 import factlab
-from factlab.claims.extraction import BY_PASSAGE, BY_SENTENCE, Form
 from factlab.core.core import UsageError
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import SentenceJudge, VerifierJudge, read_grounding_decision
@@ -36,7 +35,8 @@ from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
 from factlab.models.store import Store
 from factlab.runs.identity import NO_PREDICTION, code_digest, method_fields, method_spec
 from factlab.runs.runs import list_runs, load_run, make_run, run_id, run_spec
-from factlab.verification.judges import FactualityJudge
+from factlab.studies.oasis.judges import FactualityJudge
+from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The mill closed in 1931.', 'Ten ships sailed.'],
                      'summary': ['The mill closed in 1913.', 'A ship sailed.'], 'gold': [['The year.'], []]})
@@ -223,7 +223,7 @@ def test_a_change_in_factlab_is_seen(monkeypatch):
 
 def test_digests_are_the_same_in_every_process():
     program = ('from factlab.runs.identity import code_digest; from factlab.localization.methods import FactScore; '
-               'from factlab.verification.judges import FactualityJudge; print(code_digest(FactScore), code_digest(FactualityJudge))')
+               'from factlab.studies.oasis.judges import FactualityJudge; print(code_digest(FactScore), code_digest(FactualityJudge))')
     said = {subprocess.run([sys.executable, '-c', program], env=os.environ | {'PYTHONHASHSEED': seed}, capture_output=True, text=True,
                            check=True).stdout for seed in ('1', '2')}
     assert said == {f'{code_digest(FactScore)} {code_digest(FactualityJudge)}\n'}

@@ -10,9 +10,9 @@ from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.claims.extraction import distinct_claims, extractor_prompts
 from factlab.text import sentences as splitter
 from factlab.text.sentences import short_sentences, split_sentences
+from factlab.verification.extraction import distinct_claims, extractor_prompts
 
 
 @pytest.mark.parametrize('split', [

@@ -8,8 +8,7 @@ import pytest
 from conftest import real_data
 from tolerance import NETWORK
 
-from factlab.claims.extraction import extractor_prompts, load_extractor, parse_claims
-from factlab.claims.training_views import training_data
+from factlab.building.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import load_factscore, load_oasis_sample
 from factlab.data.registry import REGISTRY
@@ -34,6 +33,7 @@ from factlab.training.extractor import (
     with_name,
 )
 from factlab.training.loop import CHECKPOINT
+from factlab.verification.extraction import extractor_prompts, load_extractor, parse_claims
 
 
 @pytest.fixture(scope='module')

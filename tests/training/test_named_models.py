@@ -13,9 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from factlab.claims.extraction import load_extractor
-from factlab.claims.named_extractors import PASSAGE
-from factlab.claims.training_views import training_data
+from factlab.building.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS
 from factlab.models.adapters import check_card
@@ -35,6 +33,8 @@ from factlab.training.named_extractor import (
     train_named_extractor,
 )
 from factlab.training.retriever import RETRIEVER_PAIRS, RetrieverInTraining, RetrieverSettings, train_retriever, training_card
+from factlab.verification.extraction import load_extractor
+from factlab.verification.named_extractors import PASSAGE
 from factlab.verification.nli import load_verifier
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never .'.split()

@@ -10,7 +10,7 @@ from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.claims.training_views import training_data
+from factlab.building.training_views import training_data
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import corpora
 from factlab.data.registry import REGISTRY

@@ -8,7 +8,7 @@ import pytest
 from conftest import real_data
 from tolerance import NETWORK, same_logits
 
-from factlab.claims.training_views import MissingLabel, training_data
+from factlab.building.training_views import MissingLabel, training_data
 from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_sample
 from factlab.data.registry import REGISTRY

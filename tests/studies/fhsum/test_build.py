@@ -166,7 +166,7 @@ def test_the_exhibit_restores_every_summary_and_covers_what_it_should():
 
 
 def wanted_all(rows):
+    from factlab.building.injection import correct_summaries
     from factlab.mixed_context import mentions
-    from factlab.mixed_context.injection import correct_summaries
 
     return [mention.text for found in mentions(correct_summaries(rows)[0]['summary'].to_list()) for mention in found]

@@ -25,6 +25,7 @@ from factlab.studies.oasis.baselines import (
     task_rows,
     word_overlap,
 )
+from factlab.studies.oasis.judges import FactualityJudge
 from factlab.studies.oasis.retrieval import claim_pages, is_baseline, recall_cells, study_task, system_recalls, with_distractors
 from factlab.studies.oasis.study import FirstPassages, Study, judge_answers, system_answers
 from factlab.studies.oasis.tables import (
@@ -37,7 +38,6 @@ from factlab.studies.oasis.tables import (
     setting_cells,
 )
 from factlab.text.words import content_overlaps
-from factlab.verification.judges import FactualityJudge
 
 
 @pytest.fixture

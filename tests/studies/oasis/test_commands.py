@@ -64,7 +64,7 @@ def test_ids_and_answers_of_a_file_are_read_as_they_stand(tmp_path):
 
 def test_submission_from_a_run(tmp_path, monkeypatch):
     from factlab.models.interface import ScriptedModel
-    from factlab.verification.judges import FactualityJudge
+    from factlab.studies.oasis.judges import FactualityJudge
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     rows = pl.DataFrame({'id': ['x', 'y'], 'text': ['Owls hunt.', 'Owls swim.']})
     answers = ScriptedModel('s', lambda request: 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual', revision='1')

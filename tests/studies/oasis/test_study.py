@@ -20,6 +20,7 @@ from factlab.reports.published import published_values
 from factlab.studies import base
 from factlab.studies.base import write_study
 from factlab.studies.oasis import study as oasis
+from factlab.studies.oasis.judges import TEXT_EXAMPLES, format_examples
 from factlab.studies.oasis.retrieval import study_task
 from factlab.studies.oasis.study import (
     SYSTEM_ANSWERS,
@@ -48,7 +49,6 @@ from factlab.studies.oasis.tables import (
     verifier_cells,
     with_deviations,
 )
-from factlab.verification.judges import TEXT_EXAMPLES, format_examples
 
 
 def by_cell(cells: pl.DataFrame) -> dict:
@@ -153,7 +153,7 @@ def test_of_a_file_the_rows_that_train_nothing(tmp_path):
 
 
 def test_data_with_one_passage_a_page_say_so_in_tables_and_recalls(tmp_path):
-    from factlab.claims.training_views import NO_NEIGHBOURS
+    from factlab.building.training_views import NO_NEIGHBOURS
     from factlab.studies.oasis.retrieval import about_recalls
     alone = load_oasis_sample().head(6).with_columns(page_passages=pl.lit([], pl.List(pl.String)))
     alone.write_parquet(tmp_path/'alone.parquet')

@@ -1,4 +1,0 @@
-"""From texts to claims, and data of the shape of LLM-OASIS."""
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
