@@ -20,7 +20,8 @@ from ..models.encoder import Encoder
 from ..models.store import StoreChoice
 from ..retrieval.passages import window_starts
 from ..text.sentences import short_sentences, split_sentences
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c4
 WINDOW, STRIDE = 8, 5  # sentences of the text that are read at once, and from one window to the next
@@ -55,7 +56,7 @@ def claim_support(
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c8
 def support_scores(
     rows: pl.DataFrame,  # columns text, summary
-    # 'verifier' (the trained one), any name of `nli.load_verifier`, 'encoder', 'encoder:<id or folder>', 't5:<id or folder>'
+    # 'verifier' (the trained one), any name of `load_verifier`, 'encoder', 'encoder:<id or folder>', 't5:<id or folder>'
     classifier: str|Verifier = 'verifier',
     store: StoreChoice = None,
 ) -> np.ndarray:  # float64 [rows], higher is better supported

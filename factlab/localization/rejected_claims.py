@@ -24,8 +24,8 @@ from ..models.prompts import Prompt
 from ..models.store import StoreChoice
 from ..text.sentences import short_sentences
 from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
-from ..verification.nli import Verifier, most_decided
-from ..verification.tiny_verifier import NLI_LABELS
+from ..verification.nli import most_decided
+from ..verification.verifier import NLI_LABELS, Verifier
 
 # %% ../../nbs/09_localization/04_rejected_claims.ipynb #c4
 _SMALL = frozenset('a an the this that these those he she it they we his her its their our there in on at after before during by from as '

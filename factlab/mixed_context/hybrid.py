@@ -27,8 +27,8 @@ from ..models.store import StoreChoice
 from ..retrieval.evidence_sentences import nearest_sentences
 from ..text.sentences import sentence_chunks, split_sentences
 from ..text.words import content_overlap, content_words
-from ..verification.named_verifiers import aligned_probabilities
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import aligned_probabilities, load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #d3040beb
 class Scorer(Protocol):

@@ -23,8 +23,9 @@ from ..models.store import StoreChoice
 from ..reports.exhibits import Result, dry_run_folder, record_estimate, write_exhibit
 from ..reports.tables import CELLS
 from ..runs.runs import Method, Run, make_run
-from ..verification.named_verifiers import AlignedVerifier
-from ..verification.nli import AskedVerifier, Verifier, load_verifier
+from ..verification.asked_verifier import AskedVerifier
+from ..verification.named_verifiers import AlignedVerifier, load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/19_studies/00_base.ipynb #c4
 def check_whole_number(

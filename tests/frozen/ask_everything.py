@@ -90,9 +90,11 @@ from factlab.studies.oasis.study import Study as OasisStudy
 from factlab.studies.oasis.study import judge_answers, verifier_answers
 from factlab.studies.oasis.tables import score_answers
 from factlab.training.verifier_evaluation import asked_directly, cosines
+from factlab.verification.asked_verifier import ASK_VERIFIER, AskedVerifier
 from factlab.verification.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
-from factlab.verification.nli import ASK_VERIFIER, AskedVerifier, cached_probabilities, load_verifier
+from factlab.verification.named_verifiers import load_verifier
 from factlab.verification.pipeline import verify_texts
+from factlab.verification.verifier import cached_probabilities
 
 TINY = 'tiny?dtype=float32'  # float32: with `auto` the answers' keys would depend on the machine
 NAME, REVISION = 'scripted', 'frozen-1'

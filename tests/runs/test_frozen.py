@@ -12,7 +12,7 @@ def test_what_was_paid_for_answers_still(monkeypatch):
     from frozen import ask_everything
     monkeypatch.setenv('FACTLAB_PROGRESS', '0')
     # that factlab's verifier read whole evidence, as tiny?evidence=whole still does
-    monkeypatch.setattr('factlab.verification.nli.read_decision', lambda folder: None)
+    monkeypatch.setattr('factlab.verification.named_verifiers.read_decision', lambda folder: None)
     # its builds knew no rule of the source: what is built under other rules is another build
     rules = json.loads((FROZEN/'expected.json').read_text(encoding='utf-8'))['building']['rules']
     monkeypatch.setattr('factlab.building.rules.source_faults', lambda passage, claims: [])
