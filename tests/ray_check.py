@@ -136,7 +136,7 @@ def parts() -> list[tuple[str, bool]]:
     from factlab.core.core import DataError
     from factlab.models.ray_parts import over_ray
     from factlab.retrieval.corpus import TextEncoder
-    from factlab.verification.nli import load_verifier
+    from factlab.verification.named_verifiers import load_verifier
     from factlab.verification.ray_verifying import verify_over_ray
     with tempfile.TemporaryDirectory() as folder:
         log, killed, over = f'{folder}/log', [], threading.Event()

@@ -143,7 +143,7 @@ def _check_scorer(verifier: object, scores: np.ndarray, n: int, min_neutral: flo
 
 def mine_neutral(
     data: pl.DataFrame,  # schema OASIS
-    verifier,  # has `probabilities(pairs of evidence and claim, store)`: float [n, 3] for ENT, NEUT, CONTR, as `nli.load_verifier` gives
+    verifier,  # has `probabilities(pairs of evidence and claim, store)`: float [n, 3] for ENT, NEUT, CONTR, as `load_verifier` gives
     store: 'StoreChoice' = None,
     *,
     related: int|None = 5,  # candidates of a claim: its nearest passages; None: all of its page, as the paper

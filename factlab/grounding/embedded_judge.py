@@ -36,7 +36,8 @@ from ..runs.identity import NO_PREDICTION
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65d0223f
 _OPENING = re.compile(r'(?:hi|hello|hey|dear|good (?:morning|afternoon|evening|day)|thanks?|thank you|you(?:\'|’)re welcome|sure|certainly|'

@@ -44,7 +44,7 @@ def _template_row(counts: np.ndarray, said: pl.Series) -> dict:
     def share(part, whole): return float(part/whole) if whole else None
     f1 = [share(2*hits[at], told[at] + gold[at]) or 0.0 for at in (0, 1)]
     passed, failed = told[1] - hits[1], told[0] - hits[0]  # inaccurate ones that pass, accurate ones that do not
-    return {'macro_f1': sum(f1)/2, 'accuracy': share(hits.sum(), gold.sum()), 'fpr': share(passed, passed + hits[0]),
+    return {'macro_f1': float(macro_f1(counts.sum(0))), 'accuracy': share(hits.sum(), gold.sum()), 'fpr': share(passed, passed + hits[0]),
             'fnr': share(failed, failed + hits[1]), 'f1_positive': f1[1], 'f1_negative': f1[0], 'n': int(gold.sum()),
             'positive': int(gold[1]), 'unread': int(said.null_count())}
 

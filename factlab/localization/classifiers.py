@@ -7,7 +7,6 @@ __all__ = ['WINDOW', 'STRIDE', 'T5_LIMIT', 'text_windows', 'claim_probabilities'
            'best_f1_threshold', 'classify']
 
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c2
-import math
 import warnings
 from collections.abc import Sequence
 
@@ -15,13 +14,15 @@ import numpy as np
 import polars as pl
 
 from ..core.core import ModelError, UsageError, progress, split_options
+from ..measures.baselines import best_ceiling
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.interface import is_dry_run
 from ..retrieval.passages import window_starts
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences, split_sentences
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c4
 WINDOW, STRIDE = 8, 5  # sentences of the text that are read at once, and from one window to the next
@@ -56,7 +57,7 @@ def claim_support(
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c8
 def support_scores(
     rows: pl.DataFrame,  # columns text, summary
-    # 'verifier' (the trained one), any name of `nli.load_verifier`, 'encoder', 'encoder:<id or folder>', 't5:<id or folder>'
+    # 'verifier' (the trained one), any name of `load_verifier`, 'encoder', 'encoder:<id or folder>', 't5:<id or folder>'
     classifier: str|Verifier = 'verifier',
     store: StoreChoice = None,
 ) -> np.ndarray:  # float64 [rows], higher is better supported
@@ -141,11 +142,7 @@ def best_f1_threshold(
     "The threshold with the highest F1 of the class *inconsistent* (FINAL App. C.3); of equal ones the lowest. All values are tried."
     support, truth = np.asarray(support, float), np.asarray(inconsistent, bool)
     if support.size == 0: raise UsageError('a threshold needs at least one labelled row: the development split is empty')
-    cuts = np.unique(support)
-    cuts = np.concatenate([(cuts[1:] + cuts[:-1]) / 2, [math.nextafter(cuts[-1], math.inf)]])
-    flagged = support[None, :] < cuts[:, None]
-    hits = (flagged & truth).sum(1)
-    return float(cuts[np.argmax(2 * hits / np.maximum(flagged.sum(1) + truth.sum(), 1))])
+    return best_ceiling(truth, support)
 
 def classify(
     rows: pl.DataFrame,      # columns id, text, summary

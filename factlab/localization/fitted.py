@@ -25,7 +25,7 @@ from ..models.asking import VERDICTS
 from ..models.interface import Model
 from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
-from ..verification.nli import Verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/09_localization/06_fitted.ipynb #f4
 @dataclass(frozen=True)

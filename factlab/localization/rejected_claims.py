@@ -17,14 +17,15 @@ import polars as pl
 from ..core.core import Schema
 from .classifiers import claim_probabilities, claim_support
 from .methods import PREDICTIONS
+from ..measures.baselines import best_ceiling
 from ..models.asking import answers_frame
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
 from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
-from ..verification.nli import Verifier, most_decided
-from ..verification.tiny_verifier import NLI_LABELS
+from ..verification.nli import most_decided
+from ..verification.verifier import NLI_LABELS, Verifier
 
 # %% ../../nbs/09_localization/04_rejected_claims.ipynb #c4
 _SMALL = frozenset('a an the this that these those he she it they we his her its their our there in on at after before during by from as '
@@ -143,9 +144,11 @@ def best_claim_threshold(
             if support is not None and found is not None]
     values = np.concatenate([support for support, _, _ in read]) if read else np.zeros(0)
     if not values.size: return None
-    firsts = np.array([min(s for s, item in zip(support, found, strict=True) if item == gold) for support, found, _ in read
-                       for gold in {*found} - {None}])
-    cuts = np.unique(values)
-    cuts = np.append((cuts[1:] + cuts[:-1])/2, np.nextafter(cuts[-1], np.inf))
-    hits, reported = ((part[None, :] < cuts[:, None]).sum(1) for part in (firsts, values))
-    return float(cuts[np.argmax(2*hits/(reported + sum(gold for _, _, gold in read)))])
+    first = np.concatenate([_first_of_each(support, found) for support, found, _ in read])
+    return best_ceiling(first, values, missed=sum(gold for _, _, gold in read) - int(first.sum()))
+
+def _first_of_each(support: np.ndarray, found: Sequence[int|None]) -> np.ndarray:
+    "Of a row's claims: is it the least supported one that matches its gold item?"
+    first = np.zeros(len(found), bool)
+    for gold in {*found} - {None}: first[min((at for at, item in enumerate(found) if item == gold), key=lambda at: support[at])] = True
+    return first

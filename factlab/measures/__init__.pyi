@@ -16,10 +16,8 @@ from .baselines import majority_class as majority_class
 from .calibration import auroc as auroc
 from .calibration import brier_score as brier_score
 from .calibration import calibration_scores as calibration_scores
-from .calibration import delong_test as delong_test
 from .calibration import expected_calibration_error as expected_calibration_error
 from .calibration import reliability_table as reliability_table
-from .classification import classification_intervals as classification_intervals
 from .comparison import compare_pairs as compare_pairs
 from .comparison import compare_systems as compare_systems
 from .comparison import examples_needed as examples_needed
@@ -31,8 +29,6 @@ from .easiness import BertScore as BertScore
 from .easiness import easiness_means as easiness_means
 from .easiness import easiness_scores as easiness_scores
 from .easiness import rouge1 as rouge1
-from .metrics import binary_scores as binary_scores
-from .metrics import classification_scores as classification_scores
 from .metrics import confusion_matrix as confusion_matrix
 from .metrics import matching_counts as matching_counts
 from .metrics import matching_scores as matching_scores
@@ -42,9 +38,6 @@ from .noise import judge_rates as judge_rates
 from .noise import prediction_powered_mean as prediction_powered_mean
 from .noise import rogan_gladen as rogan_gladen
 from .ranking import condorcet_ranks as condorcet_ranks
-from .ranking import copeland_ranks as copeland_ranks
-from .ranking import fused_ranks as fused_ranks
-from .ranking import kemeny_order as kemeny_order
 from .ranking import rank_probabilities as rank_probabilities
 from .ranking import rank_ranges as rank_ranges
 from .stats import bootstrap_counts as bootstrap_counts

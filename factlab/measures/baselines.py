@@ -6,7 +6,7 @@
 __all__ = ['Classes', 'Numbers', 'BEST_BASELINE', 'BASELINE_ROW', 'COMPARED', 'Score', 'SCORES', 'OBJECTIVES', 'class_counts',
            'accuracy', 'balanced_accuracy', 'macro_f1', 'weighted_auroc', 'resampled_scores', 'compare_with_baselines',
            'baseline_rows', 'majority_class', 'constant_counts', 'chance_counts', 'length_scores', 'Crossed',
-           'best_cut', 'crossed_thresholds']
+           'best_cut', 'best_ceiling', 'crossed_thresholds']
 
 # %% ../../nbs/05_measures/09_baselines.ipynb #c2
 from collections.abc import Callable, Mapping, Sequence
@@ -256,22 +256,39 @@ def best_cut(
     truth: np.ndarray,   # Boolean [n]
     score: np.ndarray,   # [n]
     objective: str = 'balanced accuracy',  # or 'accuracy', 'f1'
+    *,
+    missed: int = 0,       # true items beside these rows, which no threshold finds: they lower 'f1'
+    fewest: bool = False,  # of equally good thresholds the one that calls fewest rows true, one at least; else the middle one
 ) -> tuple[float, float]:  # the threshold; what the objective is there
-    "The threshold at or above which rows are best called true: between two scores, or infinite. Of equally good ones the middle one."
+    "The threshold at or above which rows are best called true: between two scores, or infinite."
     order = np.argsort(score, kind='stable')
     values, truth = score[order], truth[order]
     cuts = np.r_[0, np.flatnonzero(values[1:] != values[:-1]) + 1, len(values)]  # so many rows are called false
-    true_below = np.r_[0, np.cumsum(truth)][cuts]
-    tp, false = truth.sum() - true_below, (~truth).sum()
-    tn = cuts - true_below
-    if objective == 'f1': quality = _shares(2*tp, len(values) - cuts + truth.sum(), 0)
-    elif objective == 'accuracy': quality = (tp + tn)/max(1, len(values))
-    else: quality = np.mean([part/whole for part, whole in ((tp, truth.sum()), (tn, false)) if whole] or [np.zeros(len(cuts))], axis=0)
+    quality = _quality_of_cuts(truth, cuts, objective, missed)
     best = np.flatnonzero(quality >= quality.max() - 1e-12)
-    at = cuts[best[len(best)//2]]
+    at = cuts[best[best < len(cuts) - 1][-1] if fewest else best[len(best)//2]]
     between = (values[at - 1] + values[at])/2 if 0 < at < len(values) else -np.inf if at == 0 else np.inf
     cut = values[at] if 0 < at < len(values) and between <= values[at - 1] else between  # two scores with no number between them
     return float(cut), float(quality.max())
+
+def _quality_of_cuts(truth: np.ndarray, cuts: np.ndarray, objective: str, missed: int) -> np.ndarray:
+    "The objective where so many of the sorted rows are called false."
+    true_below = np.r_[0, np.cumsum(truth)][cuts]
+    tp, tn = truth.sum() - true_below, cuts - true_below
+    if objective == 'f1': return _shares(2*tp, len(truth) - cuts + truth.sum() + missed, 0)
+    if objective == 'accuracy': return (tp + tn)/max(1, len(truth))
+    sides = ((tp, truth.sum()), (tn, (~truth).sum()))
+    return np.mean([part/whole for part, whole in sides if whole] or [np.zeros(len(cuts))], axis=0)
+
+def best_ceiling(
+    truth: np.ndarray,  # Boolean [n]
+    score: np.ndarray,  # [n], low for true
+    missed: int = 0,    # as for `best_cut`
+) -> float:
+    "The threshold below which rows are called true with the highest F1: the lowest of equals that calls one."
+    cut, _ = best_cut(truth, -score, 'f1', missed=missed, fewest=True)
+    called = score[score <= -cut].max()
+    return float(np.clip(-cut, np.nextafter(called, np.inf), np.nextafter(score.max(), np.inf)))
 
 # %% ../../nbs/05_measures/09_baselines.ipynb #c35
 def crossed_thresholds(

@@ -27,9 +27,8 @@ from ..text.sentences import split_sentences
 from ..text.units import load_tagger
 from ..text.words import content_words
 from ..verification.extraction import distinct_claims
-from ..verification.nli import Verifier
-from ..verification.tiny_verifier import NLI_LABELS
 from ..verification.verdict_rules import CONTR, ENT, labels_of
+from ..verification.verifier import NLI_LABELS, Verifier
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #daba4ab0
 _NO_DESCRIPTION = frozenset('and or but who whom which whose that where when while as after before in on at with for to from by if so he '

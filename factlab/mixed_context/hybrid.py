@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
+from ..measures.baselines import macro_f1
 from .evidence import knowledge_pieces, summary_claims
 from .knowledge import KnowledgeIndex, known_names
 from .labels import LABELS, MIXED_PREDICTIONS, TRACES, check_mixed, label_of
@@ -26,8 +27,8 @@ from ..retrieval.evidence_sentences import nearest_sentences
 from ..store.answers import StoreChoice
 from ..text.sentences import sentence_chunks, split_sentences
 from ..text.words import content_overlap, content_words
-from ..verification.named_verifiers import aligned_probabilities
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import aligned_probabilities, load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #d3040beb
 class Scorer(Protocol):
@@ -280,14 +281,14 @@ def best_thresholds(
     "The pair of thresholds with the highest macro F1 over the labels that there are. Raises `DataError` without rows."
     if not len(labels): raise DataError('no row to choose thresholds on: give labelled development rows')
     gold = np.array([LABELS.index(label) for label in labels])
-    there = np.unique(gold)
+    there = np.unique(gold)[:, None]
+    due = gold == there  # [labels, n]
     first, second = candidate_cuts(faithfulness), candidate_cuts(factuality)
     factual = factuality[None, :] >= second[:, None]  # [cuts, n]
     found = np.zeros((len(first), len(second)))
     for at, cut in enumerate(first):
-        said = np.where(faithfulness >= cut, 2, np.where(factual, 0, 1))  # in the order of LABELS
-        f1 = [2*((said == label) & (gold == label)).sum(1)/((said == label).sum(1) + (gold == label).sum()) for label in there]
-        found[at] = np.mean(f1, 0)
+        said = np.where(faithfulness >= cut, 2, np.where(factual, 0, 1))[:, None] == there  # [cuts, labels, n], in the order of LABELS
+        found[at] = macro_f1(np.concatenate([(said & due).sum(-1), said.sum(-1), np.tile(due.sum(-1), (len(second), 1))], -1))
     best = np.argwhere(found >= found.max() - 1e-12)
     row, column = best[len(best)//2]
     return (float(first[row]), float(second[column])), float(found.max())

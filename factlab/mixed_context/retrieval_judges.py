@@ -50,7 +50,8 @@ from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
 from ..store.answers import StoreChoice
 from ..verification.extraction import parse_claims
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #85f51748
 _TAKEN_APART = (('The ferry company has new ships, which its passengers like.',

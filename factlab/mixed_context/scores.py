@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['UNPARSED', 'ANSWERS', 'MACRO', 'PER_LABEL', 'PAPER', 'LABEL_SCORES', 'EXPECTED', 'LABEL_CONTRASTS', 'LABEL_SHARES',
-           'FITTED', 'COUNTS', 'BASELINES', 'joined_answers', 'answer_cells', 'harmonic_mean', 'macro_scores',
-           'macro_f1', 'paper_classes', 'all_scores', 'cluster_numbers_of', 'label_scores', 'macro_f1_draws',
-           'label_contrasts', 'over_baselines', 'label_shares', 'label_predictions', 'MajorityLabel', 'RandomLabel',
-           'inserted_words', 'SurfaceLabel', 'surface_scores', 'surface_counts', 'FittedLabel', 'fit_label',
-           'label_rates', 'fit_baselines']
+           'FITTED', 'COUNTS', 'BASELINES', 'joined_answers', 'answer_cells', 'macro_scores', 'macro_f1',
+           'paper_classes', 'all_scores', 'cluster_numbers_of', 'label_scores', 'macro_f1_draws', 'label_contrasts',
+           'over_baselines', 'label_shares', 'label_predictions', 'MajorityLabel', 'RandomLabel', 'inserted_words',
+           'SurfaceLabel', 'surface_scores', 'surface_counts', 'FittedLabel', 'fit_label', 'label_rates',
+           'fit_baselines']
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #a126ddfd
 import re
@@ -20,8 +20,10 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest
+from ..measures import baselines
 from ..measures.baselines import best_cut, class_counts, compare_with_baselines, length_scores, resampled_scores
 from ..measures.comparison import holm
+from ..measures.metrics import harmonic
 from ..measures.stats import bootstrap_p, check_level, cluster_numbers, proportion_bounds
 from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED, check_mixed
 from ..text.words import content_overlap
@@ -57,30 +59,27 @@ def answer_cells(
     return np.eye(len(LABELS)*len(ANSWERS))[gold*len(ANSWERS) + said]
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #e24a83e6
-def harmonic_mean(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:
-    "2PR/(P + R), 0 where both are 0."
-    return _over(2*precision*recall, precision + recall)
-
 def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=np.asarray(whole) > 0)
 
-def _by_class(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # [..., 3] each
-    "Precision, recall and F1 of each label, and how many rows it has, of summed cells [..., 15]."
+def _class_totals(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # [..., 3] each
+    "Of summed cells [..., 15], for each label: rows that were found, rows that were said to be of it, rows that are."
     cells = np.asarray(totals, float).reshape(*np.shape(totals)[:-1], len(LABELS), len(ANSWERS))
     right, gold = np.diagonal(cells, axis1=-2, axis2=-1), cells.sum(-1)
     there = gold > 0
     said = (cells*there[..., None]).sum(-2)[..., :len(LABELS)]
-    return _over(right, said), _over(right, gold), _over(2*right, said + gold), gold
+    return right, said, gold
 
 def macro_scores(
     totals: np.ndarray,  # [..., 15]: sums of `answer_cells`
     labels: np.ndarray,  # Boolean [3]: over which labels, those that the truth has
 ) -> np.ndarray:  # [..., 5]: MACRO
     "Means over labels, and accuracy. A label that a resample has not drawn counts 0 there."
-    *each, gold = _by_class(totals)
-    precision, recall, f1 = (values[..., labels].mean(-1) for values in each)
-    right = (each[1]*gold).sum(-1)
-    return np.stack([precision, recall, f1, harmonic_mean(precision, recall), _over(right, gold.sum(-1))], -1)
+    every = _class_totals(totals)
+    right, said, gold = (values[..., labels] for values in every)
+    precision, recall = _over(right, said).mean(-1), _over(right, gold).mean(-1)
+    f1 = baselines.macro_f1(np.concatenate([right, said, gold], -1))
+    return np.stack([precision, recall, f1, harmonic(precision, recall), _over(every[0].sum(-1), every[2].sum(-1))], -1)
 
 MACRO = ('macro precision', 'macro recall', 'macro f1', 'f of macro means', 'accuracy')
 
@@ -111,7 +110,8 @@ def all_scores(
     classes: int,         # of the paper's averages
 ) -> np.ndarray:  # [..., 5 + 1 + 3 + 9]
     "Every score: MACRO, balanced accuracy, PAPER, and PER_LABEL of each label."
-    macro, (*each, _) = macro_scores(totals, labels), _by_class(totals)
+    macro, (right, said, gold) = macro_scores(totals, labels), _class_totals(totals)
+    each = [_over(right, said), _over(right, gold), _over(2*right, said + gold)]
     share = labels.sum()/classes
     paper = np.stack([macro[..., 0]*share, macro[..., 1]*share, macro[..., 3]*share], -1)
     return np.concatenate([macro, macro[..., 1:2], paper, np.stack(each, -1).reshape(*macro.shape[:-1], -1)], -1)

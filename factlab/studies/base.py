@@ -22,7 +22,8 @@ from ..reports.tables import CELLS
 from ..runs.plan import Done, Plan, Rows, Step, execute, make_run, manifest
 from ..runs.runs import Method, Run
 from ..store.answers import StoreChoice
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import load_verifier
+from ..verification.verifier import Verifier
 
 # %% ../../nbs/19_studies/00_base.ipynb #c4
 def check_whole_number(

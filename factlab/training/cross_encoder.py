@@ -25,8 +25,9 @@ from .named_bases import BaseSettings, OpenedBase, base_source, learner_of, merg
 from .named_extractor import named_command, trained_weights
 from .verifier import HELD_OUT, HOW, SYNTHETIC, card_data, dev_metrics, dev_sample
 from .verifier_evaluation import EVALUATION
-from ..verification.nli import NLI, CosineVerifier, read_outputs
-from ..verification.tiny_verifier import NLI_LABELS
+from ..verification.asked_verifier import CosineVerifier
+from ..verification.nli import NLI
+from ..verification.verifier import NLI_LABELS, read_outputs
 
 if TYPE_CHECKING:
 

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PAIRS', 'NAMING', 'VAGUE', 'MIN_PRECISION', 'MAX_CONSTANT_F1', 'FINDINGS', 'LIMITS', 'SOURCES', 'known_pairs',
            'sample_pairs', 'constant_predictions', 'sample_gold', 'triples_of', 'fit_regression', 'matching_tables',
-           'choose_threshold', 'explained_pairs', 'as_claims', 'claim_scores', 'rival_scores', 'auroc',
-           'auroc_intervals', 'final_findings', 'sample_findings', 'finding_counts', 'constant_f1', 'fit_matcher',
-           'held_out_counts', 'measure_matcher']
+           'choose_threshold', 'explained_pairs', 'as_claims', 'claim_scores', 'rival_scores', 'auroc_intervals',
+           'final_findings', 'sample_findings', 'finding_counts', 'constant_f1', 'fit_matcher', 'held_out_counts',
+           'measure_matcher']
 
 # %% ../../nbs/18_training/08_matcher.ipynb #mt2
 import itertools
@@ -39,6 +39,7 @@ from factlab.localization.offline_judge import (
     read_matcher,
     residual_cosine,
 )
+from ..measures.baselines import weighted_auroc
 from ..measures.stats import F1, Interval, bootstrap_counts, proportion_bounds
 from ..models.encoder import Encoder
 from ..store.answers import StoreChoice
@@ -212,13 +213,6 @@ def rival_scores(
             'residual cosine': np.array([residual_cosine(vectors[summary], vectors[one][None], vectors[two][None])[0, 0]
                                          for summary, one, two in triples])}
 
-def auroc(same: np.ndarray, values: np.ndarray) -> float:
-    "Chance that a pair of one error has the higher value than one of two errors; NaN where one kind is missing."
-    from scipy.stats import rankdata
-    positives, negatives = same.sum(), (~same).sum()
-    if not positives or not negatives: return float('nan')
-    return float((rankdata(values)[same].sum() - positives*(positives + 1)/2)/(positives*negatives))
-
 def auroc_intervals(
     pairs: pl.DataFrame,  # PAIRS
     scores: Mapping[str, np.ndarray],  # the judge first
@@ -227,14 +221,17 @@ def auroc_intervals(
 ) -> list[dict]:  # name, estimate, low, high: of each score, and of the first minus each other
     "AUROC and paired differences with percentile intervals over resampled summaries."
     same, generator = pairs['same'].to_numpy(), np.random.default_rng(seed)
-    groups = [part.to_numpy() for part in pairs.with_row_index('at').group_by('id', maintain_order=True).agg('at')['at']]
-    drawn = [np.concatenate([groups[i] for i in generator.integers(0, len(groups), len(groups))]) for _ in range(resamples)]
-    values = {name: np.array([auroc(same[at], score[at]) for at in drawn]) for name, score in scores.items()}
+    ids = pairs['id'].unique(maintain_order=True)
+    which = pairs['id'].replace_strict(ids, range(len(ids)), return_dtype=pl.Int64).to_numpy()
+    drawn = generator.integers(0, len(ids), (resamples, len(ids)))
+    often = (drawn + len(ids)*np.arange(resamples)[:, None]).ravel()  # how often each summary was drawn
+    weights = np.bincount(often, minlength=drawn.size).reshape(drawn.shape)[:, which].astype(float)
+    weights = np.concatenate([np.ones((1, len(same))), weights])  # first the pairs themselves
+    values = {name: weighted_auroc(np.stack([same, score], 1).astype(float), weights) for name, score in scores.items()}
     first = next(iter(scores))
-    rows = {name: (auroc(same, score), values[name]) for name, score in scores.items()}
-    rows |= {f'{first} − {name}': (rows[first][0] - rows[name][0], values[first] - values[name]) for name in list(scores)[1:]}
-    return [{'system': name, 'estimate': estimate, 'low': float(np.nanquantile(draws, .025)), 'high': float(np.nanquantile(draws, .975))}
-            for name, (estimate, draws) in rows.items()]
+    values |= {f'{first} − {name}': values[first] - values[name] for name in list(scores)[1:]}
+    return [{'system': name, 'estimate': float(areas[0]), 'low': float(np.nanquantile(areas[1:], .025)),
+             'high': float(np.nanquantile(areas[1:], .975))} for name, areas in values.items()]
 
 # %% ../../nbs/18_training/08_matcher.ipynb #7236e8b3
 FINDINGS = Schema('findings', {'summary': pl.String, 'gold': pl.List(pl.String), 'finding': pl.String,

@@ -38,7 +38,6 @@ from .written_passages import ELSEWHERE, load_written, written_pairs
 from factlab.verification.tiny_verifier import (
     DECISION,
     HEAD,
-    NLI_LABELS,
     Reader,
     Row,
     TinyVerifier,
@@ -48,6 +47,7 @@ from factlab.verification.tiny_verifier import (
     new_head,
     pair_probabilities,
 )
+from ..verification.verifier import NLI_LABELS
 
 if TYPE_CHECKING:
 
@@ -111,7 +111,7 @@ MAX_EVIDENCE_CHARACTERS = 1_500  # within a window of `tiny_verifier`
 
 def oasis_pairs(
     own: TrainingData,
-    neutral=None,  # a verifier, as `nli.load_verifier` gives one, that mines neutral evidence; None: none is mined
+    neutral=None,  # a verifier, as `load_verifier` gives one, that mines neutral evidence; None: none is mined
     store=None,
     *,
     max_characters: int|None = MAX_EVIDENCE_CHARACTERS,  # of evidence; None: any

@@ -308,7 +308,7 @@ def train_decision(
     store=None,
 ) -> Decision:
     "Fit the decision of a verifier on held-out pages and write it beside the adapter."
-    from factlab.verification.nli import load_verifier
+    from factlab.verification.named_verifiers import load_verifier
     some = decision_pairs(pairs, max_pairs, seed)
     kind = some['source'] + '/' + some['kind']
     verifier = load_verifier(f'tiny?adapter={folder}&evidence=whole')

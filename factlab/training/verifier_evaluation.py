@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['MEASURED_PAIRS', 'MEASURED_SETS', 'EVALUATION', 'BASELINES', 'measured_pairs', 'asked_directly', 'cosines',
-           'word_overlaps', 'grouped_balanced_accuracy', 'grouped_auroc', 'balanced_accuracy_threshold',
-           'evaluation_rows', 'evaluate_verifier']
+           'word_overlaps', 'grouped_balanced_accuracy', 'grouped_auroc', 'evaluation_rows', 'evaluate_verifier']
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c2
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +15,8 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data import corpora, summaries
 from ..data import datasets as data
-from ..measures.baselines import crossed_thresholds
-from ..measures.stats import Interval, bootstrap_counts, paired_counts
+from ..measures.baselines import crossed_thresholds, resampled_scores, weighted_auroc
+from ..measures.stats import Interval, average, bootstrap_counts, cluster_numbers, cluster_totals, difference_interval, ratio
 from ..models.encoder import Encoder
 from ..models.interface import Message, Request, ask, load_model
 from ..text.sentences import split_sentences
@@ -99,63 +98,39 @@ def word_overlaps(
     return np.array(content_overlaps((claim, evidence) for evidence, claim in pairs))
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c10
-def _group_counts(supported: np.ndarray, said: np.ndarray, group: np.ndarray) -> np.ndarray:
-    "For each group: supported and found so, supported, others and found so, others."
-    _, at = np.unique(group, return_inverse=True)
-    cells = np.stack([supported & said, supported, ~supported & ~said, ~supported], 1).astype(float)
-    return np.stack([np.bincount(at, column) for column in cells.T], 1)
+_balanced = average(ratio([1, 0, 0, 0], [0, 1, 0, 0]), ratio([0, 0, 1, 0], [0, 0, 0, 1]))  # of sums of `_recalls`
 
-def _balanced(totals: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid='ignore', divide='ignore'):
-        return (totals[..., 0]/totals[..., 1] + totals[..., 2]/totals[..., 3])/2
+def _recalls(supported: np.ndarray, said: np.ndarray) -> np.ndarray:  # float [n, 4]
+    "Of each pair: supported and found so, supported, other and found so, other."
+    return np.stack([supported & said, supported, ~supported & ~said, ~supported], 1).astype(float)
 
 def grouped_balanced_accuracy(
     supported: np.ndarray, said: np.ndarray, group: np.ndarray,
     other: np.ndarray|None = None,  # what another system says: then the difference to it, paired
     seed: int = 0,
-) -> Interval:
+) -> Interval:  # n counts groups
     "Mean of the recalls of supported and of other pairs, with an interval over groups."
-    counts = _group_counts(supported, said, group)
+    counts = cluster_totals(_recalls(supported, said), group)
     if other is None: return bootstrap_counts(counts, _balanced, seed=seed)
-    both = paired_counts(counts, _group_counts(supported, other, group))
-    return bootstrap_counts(both, lambda totals: _balanced(totals[..., :4]) - _balanced(totals[..., 4:]), seed=seed)
-
-def _weighted_auroc(truth: np.ndarray, place: np.ndarray, weights: np.ndarray) -> float:
-    "AUROC of weighted pairs; `place` is the rank of each score among the distinct ones, so ties share one."
-    true, false = np.bincount(place, weights*truth), np.bincount(place, weights*~truth)
-    below = np.concatenate([[0], np.cumsum(false)[:-1]])
-    return float((true*(below + false/2)).sum()/(true.sum()*false.sum())) if true.sum() and false.sum() else float('nan')
+    return difference_interval(counts, cluster_totals(_recalls(supported, other), group), _balanced, seed=seed)
 
 def grouped_auroc(
     supported: np.ndarray, score: np.ndarray, group: np.ndarray,
     resamples: int = 2_000, seed: int = 0,
     other: np.ndarray|None = None,  # another system's scores: then the difference to its AUROC, paired
-) -> Interval:
+) -> Interval:  # n counts groups
     "Probability that a supported pair outscores another one, with an interval over groups."
-    places = [np.unique(scores, return_inverse=True)[1] for scores in (score, other) if scores is not None]
-    _, at = np.unique(group, return_inverse=True)
-    n, rng = int(at.max()) + 1, np.random.default_rng(seed)
-    def value(weights: np.ndarray) -> float:
-        each = [_weighted_auroc(supported, place, weights) for place in places]
-        return each[0] - sum(each[1:])
-    values = np.array([value(rng.multinomial(n, np.full(n, 1/n))[at]) for _ in range(resamples)])
-    known, estimate = values[np.isfinite(values)], value(np.ones(len(score)))
+    outcomes = np.stack([np.stack([supported, each], 1).astype(float) for each in (score, other) if each is not None])
+    which, sign = cluster_numbers(group, len(group)), np.array([1, -1])[:len(outcomes)]
+    estimate, values = (found@sign for found in resampled_scores(outcomes, weighted_auroc, which, resamples, seed))
+    known, n = values[np.isfinite(values)], int(which.max()) + 1
     if not np.isfinite(estimate): return Interval(None, None, None, n, .95)
-    return Interval(estimate, *np.quantile(known, [.025, .975]).tolist(), n, .95, resamples, resamples - len(known))
+    return Interval(float(estimate), *np.quantile(known, [.025, .975]).tolist(), n, .95, resamples, resamples - len(known))
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c14
 EVALUATION = Schema('verifier evaluation', {
     'set': pl.String, 'system': pl.String, 'metric': pl.String, 'n': pl.Int64, 'groups': pl.Int64,
     'estimate': pl.Float64, 'low': pl.Float64, 'high': pl.Float64})
-
-def balanced_accuracy_threshold(
-    supported: np.ndarray, score: np.ndarray,
-) -> float:
-    "The threshold (score at least so high) of highest balanced accuracy; the middle one of equals."
-    values = np.unique(score)
-    accuracy = np.array([((score >= v)[supported].mean() + (score < v)[~supported].mean())/2 for v in values])
-    best = np.flatnonzero(accuracy >= accuracy.max() - 1e-12)
-    return float(values[best[len(best)//2]])
 
 def evaluation_rows(
     pairs: pl.DataFrame,  # MEASURED_PAIRS, of one set

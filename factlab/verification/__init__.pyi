@@ -1,3 +1,7 @@
+from .asked_verifier import AskedVerifier as AskedVerifier
+from .asked_verifier import CheckerForm as CheckerForm
+from .asked_verifier import CosineVerifier as CosineVerifier
+from .asked_verifier import read_form as read_form
 from .extraction import Extractor as Extractor
 from .extraction import ModelExtractor as ModelExtractor
 from .extraction import SentenceExtractor as SentenceExtractor
@@ -7,15 +11,9 @@ from .extraction import format_claims as format_claims
 from .extraction import load_extractor as load_extractor
 from .extraction import parse_claims as parse_claims
 from .named_verifiers import AlignedVerifier as AlignedVerifier
-from .named_verifiers import Seq2SeqVerifier as Seq2SeqVerifier
 from .named_verifiers import aligned_probabilities as aligned_probabilities
-from .named_verifiers import read_form as read_form
-from .nli import AskedVerifier as AskedVerifier
-from .nli import CheckerForm as CheckerForm
-from .nli import CosineVerifier as CosineVerifier
+from .named_verifiers import load_verifier as load_verifier
 from .nli import NLI as NLI
-from .nli import Verifier as Verifier
-from .nli import load_verifier as load_verifier
 from .pipeline import evaluate_all as evaluate_all
 from .pipeline import evaluate_incrementally as evaluate_incrementally
 from .pipeline import open_search as open_search
@@ -25,7 +23,9 @@ from .pipeline import verify_texts as verify_texts
 from .ray_verifying import verify_over_ray as verify_over_ray
 from .reporting import verdict_json as verdict_json
 from .reporting import verdict_report as verdict_report
+from .seq2seq_verifier import Seq2SeqVerifier as Seq2SeqVerifier
 from .tiny_verifier import SentenceVerifier as SentenceVerifier
 from .tiny_verifier import TinyVerifier as TinyVerifier
 from .tiny_verifier import read_decision as read_decision
 from .verdict_rules import algorithm1 as algorithm1
+from .verifier import Verifier as Verifier

@@ -19,9 +19,10 @@ from ..models.prompts import Parsed
 from ..retrieval.corpus import Corpus
 from ..store.answers import StoreChoice
 from ..verification.extraction import Extractor, load_extractor
-from ..verification.nli import Verifier, load_verifier
+from ..verification.named_verifiers import load_verifier
 from ..verification.pipeline import Verdicts, open_search, verify_text
 from ..verification.verdict_rules import read_method
+from ..verification.verifier import Verifier
 from .example_view import ExampleView
 from .examples import cut, escaped, read_examples
 from .widgets import STYLE, BackgroundTask, colour_of, html_widget, labelled_button

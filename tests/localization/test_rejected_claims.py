@@ -28,8 +28,9 @@ from factlab.studies import base
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
 from factlab.text.sentences import split_sentences
+from factlab.verification.asked_verifier import AskedVerifier
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
-from factlab.verification.nli import AskedVerifier, load_verifier
+from factlab.verification.named_verifiers import load_verifier
 
 
 class Dice:

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from tolerance import same_logits
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.easiness import (
-    METRICS,
-    BertScore,
-    easiness_difference,
-    easiness_means,
-    easiness_of,
-    easiness_scores,
-    harmonic,
-    rouge1,
-)
+from factlab.measures.easiness import METRICS, BertScore, easiness_difference, easiness_means, easiness_of, easiness_scores, rouge1
+from factlab.measures.metrics import harmonic
 
 WORDS = ('the', 'Town', 'towns', 'has', 'a', 'port', 'Ports', '1999', 'Łódź', 'naïve', "Curie's", 'running', 'runs', '—', '3.5', 'NASA',
          'U.S.', '\u200b', 'the the')

@@ -16,7 +16,6 @@ from factlab.measures.noise import (
     judge_draws,
     judge_noise,
     judge_rates,
-    match_distribution,
     noise_draws,
     prediction_powered_mean,
     rogan_gladen,
@@ -31,72 +30,41 @@ def random_counts(n: int, seed: int = 0) -> np.ndarray:
     return np.stack([generator.binomial(np.minimum(gold, found), .6), found, gold], 1)
 
 
-def flipped(counts: np.ndarray, sensitivity: float, specificity: float, capped: bool, generator: np.random.Generator) -> int:
+def flipped(counts: np.ndarray, sensitivity: float, specificity: float, generator: np.random.Generator) -> int:
     "One draw, decision by decision."
     total = 0
-    for tp, found, gold in counts:
-        matches = 0
+    for tp, found, _ in counts:
         for finding in range(found):
             stays = generator.random() < (sensitivity if finding < tp else specificity)
-            matches += stays if finding < tp else not stays
-        total += min(matches, gold) if capped else matches
+            total += stays if finding < tp else not stays
     return total
 
 
-@pytest.mark.parametrize('capped', [False, True])
-def test_draws_agree_with_flipping_decisions(capped):
+def test_draws_agree_with_flipping_decisions():
     counts, generator = random_counts(60), np.random.default_rng(7)
-    literal = np.array([flipped(counts, .9, .8, capped, generator) for _ in range(1500)])
-    ours = judge_draws(counts, .9, .8, 20_000, seed=3, capped=capped)
-    mean, spread = expected_matches(counts, .9, .8, capped)
+    literal = np.array([flipped(counts, .9, .8, generator) for _ in range(1500)])
+    ours = judge_draws(counts, .9, .8, 20_000, seed=3)
+    mean, spread = expected_matches(counts, .9, .8)
     for drawn in (literal, ours[:, 0]):
         assert drawn.mean() == pytest.approx(mean, abs=4*spread/len(drawn)**.5)
         assert drawn.std() == pytest.approx(spread, rel=4/(2*len(drawn))**.5)
     assert (ours[:, 1:] == counts[:, 1:].sum(0)).all()
-    if not capped: return
-    plain, _ = expected_matches(counts, .9, .8)
-    assert mean < plain
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 4), st.floats(0, 1), st.floats(0, 1))
-def test_distribution_by_enumeration(tp, wrong, spare, sensitivity, specificity):
-    "Every combination of flips, with its probability."
-    expected = np.zeros(tp + wrong + 1)
-    gold = tp + spare
-    for flips in range(2**(tp + wrong)):
-        chance, matches = 1.0, 0
-        for finding in range(tp + wrong):
-            matched = bool(flips >> finding & 1)
-            rate = sensitivity if finding < tp else 1 - specificity
-            chance, matches = chance*(rate if matched else 1 - rate), matches + matched
-        expected[min(matches, gold)] += chance
-    assert match_distribution(np.array([[tp, tp + wrong, gold]], float), sensitivity, specificity)[0] == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize('sensitivity', [1.1e-308, 5e-324, 2.3e-308, 1e-300])
-def test_a_sensitivity_near_the_smallest_number_is_none(sensitivity):
-    rows = np.array([[2., 4, 2], [0, 3, 1], [50, 60, 55]])
-    assert (match_distribution(rows, sensitivity, .9) == match_distribution(rows, 0, .9)).all()
 
 
 def test_a_perfect_judge_changes_nothing():
     counts = random_counts(50)
-    for capped in (False, True):
-        assert (judge_draws(counts, 1, 1, 20, capped=capped) == counts.sum(0)).all()
-        assert expected_matches(counts, 1, 1, capped) == (counts[:, 0].sum(), 0)
+    assert (judge_draws(counts, 1, 1, 20) == counts.sum(0)).all()
+    assert expected_matches(counts, 1, 1) == (counts[:, 0].sum(), 0)
     lost = judge_draws(counts, 0, 1, 5)
     assert (lost[:, 0] == 0).all()
 
 
 def test_seeds_and_edges():
     counts = random_counts(50)
-    for capped in (False, True):
-        assert np.array_equal(judge_draws(counts, .9, .9, 30, 1, capped), judge_draws(counts[::-1], .9, .9, 30, 1, capped))
-        assert not np.array_equal(judge_draws(counts, .9, .9, 30, 1, capped), judge_draws(counts, .9, .9, 30, 2, capped))
-        assert judge_draws(counts[:0], .9, .9, 4, capped=capped).tolist() == [[0, 0, 0]]*4
-        assert expected_matches(counts[:0], .9, .9, capped) == (0, 0)
-        assert judge_draws([[0, 0, 0]], .9, .9, 3, capped=capped).tolist() == [[0, 0, 0]]*3
+    assert np.array_equal(judge_draws(counts, .9, .9, 30, 1), judge_draws(counts[::-1], .9, .9, 30, 1))
+    assert not np.array_equal(judge_draws(counts, .9, .9, 30, 1), judge_draws(counts, .9, .9, 30, 2))
+    assert judge_draws(counts[:0], .9, .9, 4).tolist() == [[0, 0, 0]]*4 and expected_matches(counts[:0], .9, .9) == (0, 0)
+    assert judge_draws([[0, 0, 0]], .9, .9, 3).tolist() == [[0, 0, 0]]*3
     for wrong in ([[2, 1, 3]], [[2, 3, 1]], [[.5, 1, 1]], [[1, 1]], [[float('nan'), 1, 1]], [[-1, 0, 0]]):
         with pytest.raises(UsageError): judge_draws(wrong, .9, .9)
     for rates in ((1.1, .9), (.9, -.1), (float('nan'), .9), (Rate(3, 2), .9), (.9, Rate(0, 0))):
@@ -307,8 +275,3 @@ def test_counted_rates_are_drawn_once_for_all_groups():
     known = noise_draws(frame, ['method'], sensitivity=.83, specificity=.7, draws=2000).totals[..., 0]
     counted = noise_draws(frame, ['method'], sensitivity=Rate(83, 100), specificity=Rate(140, 200), draws=2000).totals[..., 0]
     assert abs(np.corrcoef(known)[0, 1]) < .1 and np.corrcoef(counted)[0, 1] > .7
-
-
-def test_the_capped_form_refuses_counted_rates():
-    with pytest.raises(UsageError, match='known rates'): judge_draws([[1, 2, 1]], Rate(9, 10), .9, capped=True)
-    with pytest.raises(UsageError, match='known rates'): expected_matches([[1, 2, 1]], .9, Rate(9, 10), capped=True)

@@ -35,7 +35,7 @@ from factlab.training.named_extractor import (
 from factlab.training.retriever import RETRIEVER_PAIRS, RetrieverInTraining, RetrieverSettings, train_retriever, training_card
 from factlab.verification.extraction import load_extractor
 from factlab.verification.named_extractors import PASSAGE
-from factlab.verification.nli import load_verifier
+from factlab.verification.named_verifiers import load_verifier
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never .'.split()
 TRUE, FALSE = 'the otter eats fish', 'the owl never rests'

@@ -39,8 +39,9 @@ from factlab.training.verifier import (
 )
 from factlab.training.verifier_evaluation import EVALUATION, measured_pairs
 from factlab.training.written_passages import ELSEWHERE
-from factlab.verification.nli import load_verifier
-from factlab.verification.tiny_verifier import NLI_LABELS, Reader, TinyVerifier
+from factlab.verification.named_verifiers import load_verifier
+from factlab.verification.tiny_verifier import Reader, TinyVerifier
+from factlab.verification.verifier import NLI_LABELS
 
 SMALL = VerifierSettings(steps=3, layers=2, rank=2, batch_tokens=90, dtype='float32')
 

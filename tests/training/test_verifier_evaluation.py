@@ -8,7 +8,6 @@ from factlab.training.verifier_evaluation import (
     EVALUATION,
     MEASURED_PAIRS,
     MEASURED_SETS,
-    balanced_accuracy_threshold,
     evaluation_rows,
     grouped_auroc,
     grouped_balanced_accuracy,
@@ -39,11 +38,6 @@ def test_intervals_over_groups_are_wider_where_groups_repeat():
 
 def test_one_class_has_no_auroc():
     assert grouped_auroc(np.ones(4, bool), np.arange(4.), np.arange(4)).estimate is None
-
-
-def test_thresholds_are_the_best_there_are():
-    truth, score = np.array([False, False, True, True]), np.array([.1, .4, .6, .9])
-    assert ((score >= balanced_accuracy_threshold(truth, score)) == truth).all()
 
 
 def test_differences_are_paired():

@@ -13,15 +13,11 @@ from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.store.answers import Store
 from factlab.text.sentences import sentence_chunks, split_sentences
-from factlab.verification.named_verifiers import (
-    CHECKER_FORMS,
-    SEQ2SEQ_FORMS,
-    AlignedVerifier,
-    Seq2SeqVerifier,
-    aligned_probabilities,
-    read_form,
-)
-from factlab.verification.nli import NLI, AskedVerifier, CheckerForm, Verifier, in_chunks, load_verifier, longest_input, pair_key
+from factlab.verification.asked_verifier import CHECKER_FORMS, AskedVerifier, CheckerForm, read_form
+from factlab.verification.named_verifiers import AlignedVerifier, aligned_probabilities, load_verifier
+from factlab.verification.nli import NLI, in_chunks, longest_input
+from factlab.verification.seq2seq_verifier import SEQ2SEQ_FORMS, Seq2SeqVerifier
+from factlab.verification.verifier import Verifier, pair_key
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never .'.split()
 FORM_WORDS = 'predict: premise: hypothesis: 0 1'.split()
@@ -149,7 +145,7 @@ def test_documents_are_read_in_chunks_and_the_best_speaks(t5):
 
 def test_what_is_above_the_window_is_divided_and_counted(t5, monkeypatch):
     verifier, read = load_verifier(f'seq2seq:{t5}?form=trueteacher&window=40'), []
-    module = 'factlab.verification.named_verifiers._first_token'
+    module = 'factlab.verification.seq2seq_verifier._first_token'
     monkeypatch.setattr(module, lambda verifier, texts: (read.extend(texts), np.linspace(0, 1, len(texts), dtype=np.float32))[1])
     text = sentence(np.random.default_rng(1), 400)
     verifier.probabilities([(text, 'the owl hunts'), ('the owl', 'the owl hunts')], False)
@@ -210,7 +206,7 @@ def test_models_that_are_no_such_verifier(t5, tmp_path):
 
 
 def test_published_models_have_their_form():
-    from factlab.verification.named_verifiers import _PUBLISHED_FORMS
+    from factlab.verification.seq2seq_verifier import _PUBLISHED_FORMS
     assert {*_PUBLISHED_FORMS.values()} == {*SEQ2SEQ_FORMS}
     assert [SEQ2SEQ_FORMS[name].chunk for name in WRITTEN] == [500, None]
     for name, written in WRITTEN.items():

@@ -11,23 +11,10 @@ from tolerance import same_probabilities
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
 from factlab.store.answers import Store
-from factlab.verification.nli import (
-    NLI,
-    VERIFIER_ANSWERS,
-    AskedVerifier,
-    CosineVerifier,
-    InPieces,
-    Verifier,
-    halves,
-    load_verifier,
-    most_decided,
-    read_outputs,
-    readable,
-    token_batches,
-    token_pieces,
-    weakest_part,
-)
-from factlab.verification.tiny_verifier import NLI_LABELS
+from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier, CosineVerifier
+from factlab.verification.named_verifiers import load_verifier
+from factlab.verification.nli import NLI, InPieces, halves, most_decided, readable, token_batches, token_pieces, weakest_part
+from factlab.verification.verifier import NLI_LABELS, Verifier, read_outputs
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never'.split()
 
@@ -242,7 +229,7 @@ def test_equal_pairs_once_and_never_again(three, tmp_path, monkeypatch):
 
 
 def test_what_was_computed_before_an_interruption_is_kept(three, tmp_path, monkeypatch):
-    monkeypatch.setattr('factlab.verification.nli.SHARE', 2)
+    monkeypatch.setattr('factlab.verification.verifier.SHARE', 2)
     generator, real, asked = np.random.default_rng(0), NLI._compute, []
     pairs = [(sentence(generator, 5), f'the owl {word}') for word in WORDS[:6]]
 

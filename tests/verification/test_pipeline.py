@@ -18,7 +18,7 @@ from factlab.retrieval.index import BM25, Fused
 from factlab.store.answers import Store
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
-from factlab.verification.nli import VERIFIER_ANSWERS, AskedVerifier, cached_probabilities
+from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
     EVIDENCE,
@@ -33,8 +33,8 @@ from factlab.verification.pipeline import (
     verify_texts,
 )
 from factlab.verification.reporting import printable, verdict_json, verdict_report
-from factlab.verification.tiny_verifier import NLI_LABELS
 from factlab.verification.verdict_rules import MISSING, VERDICT_RULES, algorithm1, labels_of, read_method
+from factlab.verification.verifier import NLI_LABELS, cached_probabilities
 
 ENT, NEUT, CONTR = range(3)
 

@@ -335,7 +335,7 @@ def test_a_damaged_decision_is_refused(tmp_path, text):
 
 def test_by_name_the_shipped_verifier_reads_sentences():
     from factlab.core.core import UsageError
-    from factlab.verification.nli import load_verifier
+    from factlab.verification.named_verifiers import load_verifier
     whole, default = load_verifier('tiny?evidence=whole'), load_verifier('tiny')
     assert isinstance(default, SentenceVerifier) and not isinstance(whole, SentenceVerifier)
     assert default.identity['reads'] == whole.identity and default.name == 'tiny' != whole.name
@@ -343,6 +343,6 @@ def test_by_name_the_shipped_verifier_reads_sentences():
 
 
 def test_a_verifier_without_a_decision_reads_whole_evidence(trained):
-    from factlab.verification.nli import load_verifier
+    from factlab.verification.named_verifiers import load_verifier
     assert read_decision(trained[0]) is None and not isinstance(load_verifier(f'tiny?adapter={trained[0]}'), SentenceVerifier)
     with pytest.raises(ModelError, match='decision'): load_verifier(f'tiny?adapter={trained[0]}&evidence=both')

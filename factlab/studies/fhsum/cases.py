@@ -27,7 +27,7 @@ from ...reports.exhibits import make_cells, published_cells
 from ...store.answers import StoreChoice
 from .study import UNDECIDED
 from ...verification.extraction import SentenceExtractor
-from ...verification.nli import Verifier
+from ...verification.verifier import Verifier
 
 # %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #626d456b
 CAUSES = {'Judged no hallucination': NONE, 'Judged non-factual hallucination': NON_FACTUAL, 'Another answer or none': None}

@@ -39,7 +39,7 @@ from ...mixed_context.scores import fit_baselines, macro_f1
 from ...models.encoder import Encoder
 from ...models.interface import Model
 from .. import base
-from ...verification.nli import Verifier
+from ...verification.verifier import Verifier
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #f4306df8
 DIRECT: dict[str, Literal['vanilla', 'icl', 'cot']] = {'Vanilla Judge': 'vanilla', 'ICL': 'icl', 'CoT': 'cot'}  # § 4.1

@@ -181,7 +181,7 @@ def load_part(kind: Literal['extractor', 'retriever', 'verifier'], name: str):
     "An extractor, an encoder for retrieval, or a verifier."
     from factlab.retrieval.corpus import TextEncoder
     from factlab.verification.extraction import load_extractor
-    from factlab.verification.nli import load_verifier
+    from factlab.verification.named_verifiers import load_verifier
     return {'extractor': load_extractor, 'retriever': TextEncoder, 'verifier': load_verifier}[kind](name)
 
 def dated(

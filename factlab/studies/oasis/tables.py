@@ -19,7 +19,8 @@ import polars as pl
 from ...core.core import DataError, Schema, UsageError
 from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
 from ...measures.comparison import compare_systems
-from ...measures.easiness import Similarity, harmonic
+from ...measures.easiness import Similarity
+from ...measures.metrics import harmonic
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...models.prompts import Parsed
 from ...reports.exhibits import make_cells, published_cells
