@@ -257,8 +257,9 @@ def run_bench(name: str, kernel: 'SharedKernel') -> None:
         made = Path(folder)/f'{name}.ipynb'
         def execute() -> None:
             source = ROOT/'nbs'/'bench'/f'{name}.ipynb'
-            papermill.execute_notebook(str(source), str(made), BENCHES[name], km=kernel.ready(), kernel_name='python3', progress_bar=False,
-                                       cwd=str(source.parent))
+            with kernel.one_notebook() as manager:
+                papermill.execute_notebook(str(source), str(made), BENCHES[name], km=manager, kernel_name='python3', progress_bar=False,
+                                           cwd=str(source.parent))
         try: execute()
         except Exception as error:  # two kernels that start at once may choose the same port, and one ends before its first cell
             begun = made.is_file() and any(cell.get('execution_count') for cell in json.loads(made.read_text(encoding='utf-8'))['cells'])

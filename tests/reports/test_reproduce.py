@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 import zlib
@@ -19,7 +20,6 @@ import papermill
 import psutil
 import pytest
 from conftest import with_weights
-from jupyter_client.manager import AsyncKernelManager
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from statsmodels.stats.proportion import proportion_confint
@@ -51,15 +51,7 @@ def no_key():
 
 @pytest.fixture(scope='module')
 def kernel():
-    "One kernel for the file. What papermill leaves connected to it would look for it a thousand times a minute once it has ended."
-    clients, connect = [], AsyncKernelManager.client
-    def connected(self, **options):
-        clients.append(connect(self, **options))
-        return clients[-1]
-    with pytest.MonkeyPatch.context() as patch, SharedKernel() as kernel:
-        patch.setattr(AsyncKernelManager, 'client', connected)
-        yield kernel
-        for client in clients: client.stop_channels()
+    with SharedKernel() as kernel: yield kernel
 
 
 # ---- helpers -----------------------------------------------------------------------------------------------------------------------
@@ -440,6 +432,22 @@ def test_a_kernel_that_answers_on_a_closed_socket_as_it_ends_prints_nothing(tmp_
     project = checkout(tmp_path/'project', table3=[CLOSED_SOCKET, 'write'])
     code, _, errors = reproduce(tmp_path/'home', 'final/table3', '--out', tmp_path/'out', cwd=project)
     assert code == 0 and 'Traceback' not in errors
+
+
+def test_notebooks_leave_no_thread_and_no_file_behind(tmp_path, monkeypatch, capfd):
+    "Twenty of them, some of which raise or kill their kernel."
+    dies = 'import os; os.kill(os.getpid(), 9)'
+    monkeypatch.chdir(checkout(tmp_path/'project', table3=['write'], table7=['1/0'], table4=[dies]))
+    me, seen, before = psutil.Process(), [], set(threading.enumerate())
+    with SharedKernel() as kernel:
+        for name in ['table3', 'table7', 'table4', 'table3', 'table3', *['table3', 'table7']*7, 'table4']:
+            outcome = run_notebook(EXHIBITS[f'final/{name}'], {}, kernel, out=tmp_path/'out')
+            assert outcome.done == (name == 'table3'), outcome
+            assert set(threading.enumerate()) <= before
+            seen.append(me.num_fds())
+        time.sleep(1.5)  # a client looks for its kernel every second
+    assert max(seen[5:]) <= max(seen[:5]) and me.num_fds() <= min(seen) and set(threading.enumerate()) <= before
+    assert capfd.readouterr() == ('', '')
 
 
 CYCLE = """import builtins, gc, weakref
