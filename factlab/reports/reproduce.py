@@ -111,12 +111,19 @@ def _progress_setting() -> dict[str, str]:
     "Bars on a terminal, lines elsewhere, unless the user has said."
     return {} if 'FACTLAB_PROGRESS' in os.environ or sys.stderr.isatty() else {'FACTLAB_PROGRESS': 'lines'}
 
+def _sockets(folder: str) -> dict[str, str]:
+    """Where kernel and clients meet: files in a folder of their own. Ports are chosen by binding and freeing them, and another
+    process may take one before the kernel does; they are for systems without such sockets, and for folders too long for their names."""
+    if os.name == 'nt' or len(folder) > 90: return {}
+    return {'transport': 'ipc', 'ip': f'{folder}/socket', 'connection_file': f'{folder}/kernel.json'}
+
 class SharedKernel:
     "A Jupyter kernel that serves one notebook after another. A context manager: it is interrupted and shut down at the end."
 
     def __init__(self, environment: Mapping[str, str]|None = None):
         self.environment = dict(environment or {})
         self.manager: Any = None  # of the kernel, once there is one
+        self.folder: tempfile.TemporaryDirectory|None = None
 
     @contextmanager
     def one_notebook(self) -> Iterator[Any]:
@@ -132,7 +139,8 @@ class SharedKernel:
         from jupyter_client.manager import AsyncKernelManager
         from jupyter_core.utils import run_sync
         self._end()
-        self.manager = AsyncKernelManager(kernel_name='python3')
+        self.folder = tempfile.TemporaryDirectory(prefix='factlab-')
+        self.manager = AsyncKernelManager(kernel_name='python3', **_sockets(self.folder.name))
         quiet = ['--log-level=CRITICAL', '--HistoryManager.enabled=False']  # counted anew in each notebook, history would complain
         environment = os.environ | _progress_setting() | {'FACTLAB_KERNEL': '1'} | self.environment
         run_sync(self.manager.start_kernel)(extra_arguments=[*quiet, f'--ext={__name__}'], env=environment)
@@ -147,7 +155,9 @@ class SharedKernel:
     def _end(self) -> None:
         "Interrupt the kernel, so that it can keep what arrived, and shut it down. Of one that died, sockets and files go."
         from jupyter_core.utils import run_sync
-        if self.manager is not None: run_sync(self.manager.shutdown_kernel)(now=False)
+        if self.manager is None: return
+        try: run_sync(self.manager.shutdown_kernel)(now=False)
+        finally: self.folder.cleanup()
         self.manager = None
 
     def __enter__(self) -> 'SharedKernel': return self
