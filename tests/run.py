@@ -102,13 +102,13 @@ def units() -> None:
         '-m',
         'pytest',
         'tests',
+        '--ignore=tests/docs',  # the site is built and tested by `.ci/run`
         '-n',
         '3',
         '--dist',
         'loadfile',
         '--no-loadscope-reorder',  # but slow files first, as tests/conftest.py orders them
         OMP_NUM_THREADS='1',
-        FACTLAB_SITE=str(ROOT / '_docs'),  # the site that is tested is the one that `make docs` finds there
     )
 
 
