@@ -10,42 +10,19 @@ from factlab.reports.reproduce import spare_grammar
 spare_grammar()  # before a test module imports jsonschema by nbformat or altair: seconds in each worker
 gc.set_threshold(100_000, 30, 100)  # a tenth of a worker's time went into looking for cycles
 
-SLOW = (  # files that take longest: first, so that no worker has one left when the others are done
-    'docs/test_site.py',
-    'models/test_store.py',  # forks, while little is in memory
-    'reports/test_reproduce.py',
-    'cli/test_train.py',
-    'models/test_transformers_backend.py',
-    'workbench/test_browser.py',
-    'workbench/test_browser_lab.py',
-    'workbench/test_browser_workbench.py',
-    'workbench/test_browser_responses.py',
-    'workbench/test_browser_mixed_context.py',
-    'workbench/test_tutorials.py',
-    'runs/test_runs.py',
-    'building/test_generation.py',
-    'cli/test_verify.py',
-    'grounding/test_embedded_judge.py',
-    'training/test_verifier.py',
-    'training/test_extractor.py',
-    'training/test_named_models.py',
-    'localization/test_matching.py',
-    'models/test_serve_backend.py',
-    'models/test_batch_endpoint.py',
-    'models/test_server_process.py',
-    'studies/facts/test_commands.py',
-    'studies/oasis/test_baselines.py',
-    'studies/final/test_repeats.py',
-    'probing/test_counterfactual.py',
-    'habits/test_contributing.py',
-    'cli/test_main.py',
+SLOW = (  # files that take longest: first, so that no worker has one left when the others are done; the store's forks, in little memory
+    'test_store.py', 'test_reproduce.py', 'test_train.py', 'test_transformers_backend.py', 'test_browser.py',
+    'test_browser_lab.py', 'test_browser_workbench.py', 'test_browser_responses.py', 'test_browser_mixed_context.py',
+    'test_tutorials.py', 'test_runs.py', 'test_generation.py', 'test_verify.py', 'test_embedded_judge.py',
+    'test_verifier.py', 'test_extractor.py', 'test_named_models.py', 'test_matching.py', 'test_serve_backend.py',
+    'test_batch_endpoint.py', 'test_server_process.py', 'test_commands.py', 'test_baselines.py', 'test_repeats.py',
+    'test_counterfactual.py', 'test_contributing.py', 'test_main.py',
 )
 
 
 def pytest_collection_modifyitems(items):
     "Slow files first (`tests/run.py` tells xdist to keep this order)."
-    def place(item) -> int: return next((at for at, name in enumerate(SLOW) if item.path.as_posix().endswith(f'tests/{name}')), len(SLOW))
-    items.sort(key=place)
+    items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))
 
 
 def pytest_collection_finish(session):

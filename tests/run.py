@@ -2,7 +2,6 @@
 
 Usage: python tests/run.py [STEP ...]   (all steps when none is named)
 """
-import json
 import os
 import shutil
 import subprocess
@@ -10,15 +9,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from factlab.reports.exhibits import Exhibit
-    from factlab.reports.reproduce import SharedKernel
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -75,8 +73,8 @@ def lint() -> None:
 
 
 def types() -> None:
-    "mypy over the exported modules: no more errors than are known."
-    call(sys.executable, 'tests/type_errors.py')
+    "mypy over the exported modules; pyproject.toml names the packages whose types are open."
+    call(sys.executable, '-m', 'mypy')
 
 
 def library() -> None:
@@ -104,13 +102,13 @@ def units() -> None:
         '-m',
         'pytest',
         'tests',
+        '--ignore=tests/docs',  # the site is built and tested by `.ci/run`
         '-n',
         '3',
         '--dist',
         'loadfile',
         '--no-loadscope-reorder',  # but slow files first, as tests/conftest.py orders them
         OMP_NUM_THREADS='1',
-        FACTLAB_SITE=str(ROOT / '_docs'),  # the site that is tested is the one that `make docs` finds there
     )
 
 
@@ -157,29 +155,13 @@ def few_of(exhibit: 'Exhibit') -> dict:
     return FEW | ({'models': ASKED} if asks else {}) | OWN.get(exhibit.paper, {}) | OWN.get(exhibit.id, {})
 
 
-def in_two_kernels(work: Callable[[Any, 'SharedKernel'], None], waiting: Iterable) -> None:
-    "Do work with two kernels, each of which takes what is next. What fails stops no other; then it is raised, all in one."
-    from factlab.reports.reproduce import SharedKernel
-
-    os.environ.setdefault('FACTLAB_PROGRESS', '0')  # no lines on how long a notebook has been running
-    left, failed = iter(list(waiting)), []  # a list's iterator gives each entry to one thread
-    def one_kernel() -> None:
-        with SharedKernel({'FACTLAB_PROGRESS': '0', 'OMP_NUM_THREADS': '1'}) as kernel:
-            for each in left:
-                try: work(each, kernel)
-                except Exception as error: failed.append(f'{type(error).__name__}: {error}')  # noqa: BLE001  raised below
-    with ThreadPoolExecutor(2) as pool:
-        for worker in [pool.submit(one_kernel), pool.submit(one_kernel)]: worker.result()
-    if failed: raise AssertionError('\n'.join(failed))
-
-
 def papers() -> None:
     "Every paper notebook runs through papermill on a few rows, and its files appear."
     from misbehaving_server import MisbehavingServer, answer
 
     from factlab.building.generation import UNIFIED
     from factlab.reports.exhibits import find_exhibits
-    from factlab.reports.reproduce import run_notebook
+    from factlab.reports.reproduce import SharedKernel, run_notebook
 
     paths = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
     parts = [[f'{ids.partition("/")[0]}/{name}' for name in ids.partition('/')[2].split()] for ids in PARTS]
@@ -188,14 +170,20 @@ def papers() -> None:
         out = Path(folder)/'figures'
         # the embedded model needs a minute for one answer of four steps in JSON
         own = {'oasis/table1': {'models': f'openai:writer?base_url={server.url}'}}
-        def run_part(ids: list[str], kernel: 'SharedKernel') -> None:
+        def run_part(ids: list[str], kernel: SharedKernel) -> list[str]:
             errors = []
             for exhibit in find_exhibits(ids):
                 outcome = run_notebook(exhibit, few_of(exhibit) | own.get(exhibit.id, {}), kernel, out=out)
                 print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip(), flush=True)
                 if not outcome.done: errors.append(outcome.error or f'{exhibit.id}: {outcome.failed} requests failed')
-            if errors: raise AssertionError('\n'.join(errors))
-        in_two_kernels(run_part, parts)
+            return errors
+        left = iter(parts)  # each of the two kernels takes what is next
+        def one_kernel() -> list[str]:
+            with SharedKernel({'FACTLAB_PROGRESS': '0', 'OMP_NUM_THREADS': '1'}) as kernel:
+                return [error for part in left for error in run_part(part, kernel)]
+        os.environ.setdefault('FACTLAB_PROGRESS', '0')  # no lines on how long a notebook has been running
+        with ThreadPoolExecutor(2) as pool: errors = sum(pool.map(lambda _: one_kernel(), range(2)), [])
+        if errors: raise AssertionError('\n'.join(errors))
         missing = [str(path.relative_to(ROOT)) for path in paths if not any((out/path.parent.name).glob(f'{path.stem}.*csv'))]
         if missing: raise AssertionError(f'no results of {missing}')
 
@@ -204,73 +192,6 @@ def tour() -> None:
     "What `make reproduce` runs, on fewer rows and with shorter answers; most of what it asks was asked just before."
     few = ('--limit', '2', '-p', 'distractors=10', '-p', f'models=["{ASKED}"]')
     with tempfile.TemporaryDirectory() as folder: reproduce(Path(folder)/'figures', '--tour', *few)
-
-
-BENCHES: dict[str, dict] = {  # sizes at which nothing is timed well; the longest first
-    'decision': {'pages': 20, 'measured': {}, 'resamples': 20},
-    'waves': {'limit': 20, 'claims': 2, 'pages': 1, 'k': 2, 'stretches': 1, 'length': 8, 'loop_batch': 2, 'retriever': 'retriever'},
-    'generation': {'requests': 2, 'new_tokens': 2, 'alone': 1, 'repeats': 1},
-    'mixed_context': {'limit': 1},
-    'verifiers': {'verifiers': ['cosine'], 'sets': ['wice', 'sample', 'oasis-sample', 'facts-sample'], 'limit': 8, 'learned': 100,
-                  'resamples': 20},
-    'passages_memory': {'sizes': [500, 1000], 'word_sizes': [500, 1000]},
-    'claims_memory': {'sizes': [200, 400], 'passages': 200},
-    'stats': {'repeats': 1},
-    'widgets': {'size': 5000, 'repeats': 1},
-    'ptrue': {'questions': 4, 'sampled': 1},
-    'million_answers': {'answers': 2000, 'claims': 10, 'with_documents': 200, 'characters': 500, 'old_answers': 200, 'lookups': 20,
-                        'repeats': 2, 'seconds': 1},
-    'injection': {'summaries': 60, 'entities': 300},
-    'runs': {'n': 100},
-    'categoriser': {'max_cases': 40, 'ask': 0},
-    'search': {'queries': 50, 'passages': 5000, 'repeats': 1},
-    'store': {'sizes': [50, 100], 'repeats': 1},
-    'killed_server': {'load': 12, 'new_tokens': 8},
-    'serving': {'prompts': 4, 'new_tokens': 8, 'questions': 2, 'load': 8, 'rounds': 1},
-    'two_servers': {'hidden': 128, 'layers': 1, 'judged': 4, 'words': 30, 'written': 4, 'tokens': 4, 'many': 6,
-                    'rounds': 1, 'seconds': .1},
-}
-SETS_UP = ('killed_server', 'search', 'serving', 'two_servers')  # these set environment variables: each in a kernel of its own
-
-
-def measure(name: str, kernel: 'SharedKernel') -> None:
-    "One notebook of nbs/bench at a small size: that it runs, not how fast."
-    from factlab.reports.reproduce import SharedKernel
-
-    if name == 'categoriser' and not os.environ.get('FACTLAB_DATA'):
-        print('-- bench/categoriser is skipped: it needs real data, and FACTLAB_DATA names no folder')
-        return
-    if name in ('serving', 'killed_server', 'two_servers') and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
-        print(f'-- bench/{name} is skipped: it needs vLLM, and there is neither FACTLAB_VLLM nor .venv-vllm (make test-vllm makes it)')
-        return
-    own = {'FACTLAB_DATA': ''} if name == 'waves' else {}  # the sample will do, and is quicker
-    started = time.monotonic()
-    with SharedKernel(kernel.environment | own) if own or name in SETS_UP else nullcontext(kernel) as chosen: run_bench(name, chosen)
-    print(f'bench/{name:18} {time.monotonic() - started:7.1f} s', flush=True)
-
-
-def run_bench(name: str, kernel: 'SharedKernel') -> None:
-    "The notebook in this kernel."
-    import papermill
-
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder)/f'{name}.ipynb'
-        def execute() -> None:
-            source = ROOT/'nbs'/'bench'/f'{name}.ipynb'
-            papermill.execute_notebook(str(source), str(made), BENCHES[name], km=kernel.ready(), kernel_name='python3', progress_bar=False,
-                                       cwd=str(source.parent))
-        try: execute()
-        except Exception as error:  # two kernels that start at once may choose the same port, and one ends before its first cell
-            begun = made.is_file() and any(cell.get('execution_count') for cell in json.loads(made.read_text(encoding='utf-8'))['cells'])
-            if begun: raise AssertionError(f'bench/{name}: {error}') from error
-            execute()
-
-
-def bench() -> None:
-    "Every notebook of nbs/bench runs at a small size."
-    there = {path.stem for path in (ROOT/'nbs'/'bench').glob('*.ipynb')}
-    if there != set(BENCHES): raise AssertionError(f'sizes are given for {sorted(BENCHES)}, there are {sorted(there)}')
-    in_two_kernels(measure, BENCHES)
 
 
 def audit() -> None:
@@ -317,7 +238,7 @@ def readme() -> None:
 
 
 BESIDE = (types, lint, exported, clean, audit, readme)  # one process each: two of them at once, the longest first
-STEPS = (*BESIDE, units, library, papers, tour, bench, results)
+STEPS = (*BESIDE, units, library, papers, tour, results)
 
 
 def main(names: list[str]) -> int:

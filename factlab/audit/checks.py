@@ -29,7 +29,7 @@ def f1_bounds(
     recall: Bounds,
 ) -> Bounds:
     "All F1 scores that a precision and a recall within these bounds can give; F1 of two zeros is 0."
-    def f1(p: Fraction, r: Fraction) -> Fraction: return 2*p*r/(p + r) if p + r > 0 else p*0
+    def f1(p: Fraction|float, r: Fraction|float) -> Fraction|float: return 2*p*r/(p + r) if p + r > 0 else p*0
     return f1(max(precision[0], 0), max(recall[0], 0)), f1(precision[1], recall[1])
 
 def linear_bounds(
@@ -128,7 +128,7 @@ def bounds_meet(first: Bounds, second: Bounds) -> bool:
     "Do two closed intervals share a value?"
     return first[0] <= second[1] and second[0] <= first[1]
 
-def _gap(first: Bounds, second: Bounds) -> Fraction:
+def _gap(first: Bounds, second: Bounds) -> Fraction|float:
     return max(first[0] - second[1], second[0] - first[1], 0)
 
 def judge(check: Check, cells: PublishedCells) -> tuple[str, str, Bounds]:
@@ -251,8 +251,9 @@ def interval_checks(cells: PublishedCells) -> list[Check]:
         own = [size for split, size in sizes.items() if column.startswith(split)] or list(sizes.values())
         if not own: continue
         verdicts = sum(c.partition(' ')[0] in sizes for c in cells.columns[e, row])//len(sizes)
-        times = {'n': 1} if len(own) == 1 else {'both splits': 1, 'every verdict': verdicts, 'one split': Fraction(1, len(own))}
-        def rule(factor: Fraction, wilson: bool) -> Rule:
+        times: dict[str, Fraction|int] = {'n': 1}
+        if len(own) > 1: times = {'both splits': 1, 'every verdict': verdicts, 'one split': Fraction(1, len(own))}
+        def rule(factor: Fraction|int, wilson: bool) -> Rule:
             return lambda basis: half_width_bounds(basis[0], linear_bounds(basis[1:], [factor]*(len(basis) - 1)), wilson)
         readings = {f'{name}, {how}': rule(factor, how == 'Wilson') for name, factor in times.items() for how in ('normal', 'Wilson')}
         checks.append(Check('interval from p and n', (e, row, column), ((e, row, column), *own), readings, half_width=True))

@@ -45,7 +45,7 @@ def grim_check(
 ) -> Check:
     "Can a count of the stated number of examples give this rate?"
     rate, factor = cells.value(target), 100 if '(%)' in target[2] else 1
-    low, high = cells.bounds(target, cut=True)
+    low, high = (Fraction(end) for end in cells.bounds(target, cut=True))
     def rule(runs: int) -> Rule:
         def share(basis: list[Bounds]) -> Bounds:
             rounded, cut = (nearest_share(value, basis[0], runs, factor) for value in (rate, rate + Fraction(3, 4)*(high - low)))
@@ -109,7 +109,9 @@ def row_rates(cells: PublishedCells, exhibit: str, row: str, swapped: bool, allo
     def bounds(column: str) -> Bounds:
         ways = [cells.bounds((exhibit, row, column), cut) for cut in ((False, True) if allow_cut else (False,))]
         return min(low for low, _ in ways)/100, max(high for _, high in ways)/100
-    def recall(column: str) -> Bounds: return tuple(1 - end for end in reversed(bounds(column)))
+    def recall(column: str) -> Bounds:
+        low, high = bounds(column)
+        return 1 - high, 1 - low
     misses = ('FPR (%)', 'FNR (%)') if swapped else ('FNR (%)', 'FPR (%)')
     given = {name: bounds(column) for column, name in RATE_MEASURES.items() if column in cells.columns[exhibit, row]}
     return {'recall+': recall(misses[0]), 'recall−': recall(misses[1]), **given}

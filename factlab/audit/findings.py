@@ -222,7 +222,7 @@ def _swap(audited: AuditedPaper, a: Check, b: Check) -> tuple[dict, set[tuple[st
     for check in twice:
         (e, row, column), other = check.target, check.basis[0]
         hand.append(f'{row}, {column}: {e} prints {cells.printed[check.target]}, {other[0]} {cells.printed[other]}')
-    row = finding(
+    found = finding(
         audited, f'{exhibit.partition("/")[2]} rows', 'certain', f'Two rows of {exhibit} that seem to have changed places',
         where=f'{exhibit}: {prefix.strip()} columns of {rows[0]} and {rows[1]}',
         printed=f'recall {cells.printed[a.target]} and {cells.printed[b.target]}, F1 {f1[0]} and {f1[1]}',
@@ -231,7 +231,7 @@ def _swap(audited: AuditedPaper, a: Check, b: Check) -> tuple[dict, set[tuple[st
                     + (f'; the other way round they agree with {" and ".join(others)}' if others else ''),
         consequence=f'{rows[0] if f1[0] < f1[1] else rows[1]} would be the better of the two ({max(f1)} against {min(f1)})',
         by_hand=hand, checks=2 + len(twice))
-    return row, {(e, name) for e in (exhibit, *others) for name in rows}
+    return found, {(e, name) for e in (exhibit, *others) for name in rows}
 
 def explain_swaps(audited: AuditedPaper) -> tuple[list[dict], set[tuple[str, str]]]:
     "Findings from two rows that changed places, and the rows (exhibit, name) that they explain."
@@ -465,7 +465,8 @@ def fits_reading(check: Check, reading: str, cells: PublishedCells) -> bool:
 
 def _open_ways(audited: AuditedPaper) -> dict[tuple[str, str], list[Check]]:
     "PaperRelations checks that hold and that have several readings, by exhibit and row."
-    cells, groups = audited.cells, {}
+    cells = audited.cells
+    groups: dict[tuple[str, str], list[Check]] = {}
     for check in audited.made:
         if check.half_width or check.kind in (*EXPLAINED_KINDS, 'rank from scores') or len(check.readings) < 2: continue
         if not cells.shows(check.target, *check.basis) or judge(check, cells)[0] != 'holds': continue

@@ -58,7 +58,7 @@ def weighted_mean(basis: list[Bounds]) -> Bounds:
     "The mean of values by weights: values first, then as many weights, which are counts."
     half = len(basis)//2
     weights = [low for low, _ in basis[half:]]
-    return linear_bounds(basis[:half], [w/sum(weights) for w in weights])
+    return linear_bounds(basis[:half], [Fraction(w)/Fraction(sum(weights)) for w in weights])
 
 # %% ../../nbs/17_audit/02_relations.ipynb #c7
 def relation(kind: str, target: Address, rule: Rule|Mapping[str, Rule], *basis: Address, doubt: str = '', stakes: str = '') -> Check:

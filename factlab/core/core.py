@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import polars as pl
@@ -182,7 +183,7 @@ def progress(
     total: int|None = None,  # number of steps, where the iterable has no length
     label: str = '',
     unit: str = 'it',
-):
+) -> Any:
     """A tqdm bar that appears after two seconds and clears itself: iterate over it, or call `.update(n)`. With `FACTLAB_PROGRESS=lines`,
     for a log, a line every ten seconds."""
     from tqdm import tqdm

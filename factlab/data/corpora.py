@@ -49,7 +49,8 @@ def split_by(
     "Cut rows into parts by the digest of their key. Raises `UsageError` when the shares do not sum to 1."
     if abs(sum(shares.values()) - 1) > 1e-9: raise UsageError(f'shares sum to {sum(shares.values()):.6g}, expected 1: {dict(shares)}')
     ranked = sorted(keys.unique().to_list(), key=digest)
-    parts, filled = {}, 0.
+    parts: dict[str, str] = {}
+    filled = 0.
     for part, share in shares.items():
         start, filled = round(filled*len(ranked)), filled + share
         parts |= dict.fromkeys(ranked[start:round(filled*len(ranked))], part)
@@ -63,7 +64,7 @@ def held_out(
     data: str|Path,      # the data set that they come from
 ) -> tuple[pl.DataFrame, str]:  # the rows; their splits, in words for a manifest
     "The rows that may be reported on: all but those of the split that trains, unless there are no others."
-    training, splits = TRAINING_SPLIT.get(data, 'train'), rows['split'].unique().sort().to_list()
+    training, splits = TRAINING_SPLIT.get(str(data), 'train'), rows['split'].unique().sort().to_list()
     if training is None: return rows, 'all'
     others = [split for split in splits if split != training]
     return (rows.filter(pl.col('split').is_in(others)), ', '.join(others)) if others else (rows, f'{training}: there is no other')
@@ -339,7 +340,7 @@ def load_oasis_sample(
     if not (files := sorted(folder.glob('oasis_*.jsonl'))):
         raise DataError(f'there is no oasis_*.jsonl in {folder}: expected the sample of the package. Install factlab again')
     reads = [(file, READERS['.jsonl'](file)) for file in files]
-    rows = [row | {'id': f'{file.stem}-{number:02d}'} for file, one in reads for number, row in enumerate(one.rows, 1)]
+    rows = [{**row, 'id': f'{file.stem}-{number:02d}'} for file, one in reads for number, row in enumerate(one.rows, 1)]
     read = Rows(str(folder/'oasis_*.jsonl'), rows, [f'{file.name}, {place}' for file, one in reads for place in one.places])
     frame = oasis_frame(read, shares={'train': .8, 'validation': .1, 'test': .1})
     read.refuse([(i, f'the passage has {found} sentences, expected 5 or more') for i, text in enumerate(frame['passage'])

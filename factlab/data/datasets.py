@@ -14,7 +14,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -54,7 +54,7 @@ def read_text(path: Path) -> str:
     if not text.strip(): raise DataError(f'{path} is empty: expected rows with the columns text and summary')
     return text
 
-def parse_json(text: str, place: str) -> object:
+def parse_json(text: str, place: str) -> Any:
     "The value of a JSON text. Raises `DataError` that names the place."
     try: return json.loads(text)
     except json.JSONDecodeError as error:
@@ -161,7 +161,7 @@ def _identifiers(read: Rows, name: str) -> list[str]:
     values = [row.get('id') for row in read.rows]
     values = [str(value) if isinstance(value, int) and not isinstance(value, bool) else value for value in values]
     read.refuse([(i, fault) for i, value in enumerate(values) if (fault := _text_fault(value, 'id'))])
-    first = {}
+    first: dict[str, int] = {}
     read.refuse([(i, f'id {value!r} is already that of {read.places[first[value]]}')
         for i, value in enumerate(values) if first.setdefault(value, i) != i])
     return values

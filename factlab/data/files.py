@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import quote
 
 import polars as pl
@@ -74,7 +75,7 @@ def _advice(entry: Entry, file: File) -> str:
     return (f'Try again later, or put the file at $FACTLAB_DATA/{entry.name}/{file.path}, or set FACTLAB_DATA_MIRROR to a base URL that '
             f'serves {entry.name}/{file.path}. {file.note}').rstrip()
 
-def _open_url(url: str, timeout: float, advice: str):
+def _open_url(url: str, timeout: float, advice: str) -> Any:
     if not url.startswith(('http://', 'https://')):
         raise UsageError(f'cannot download from {url!r}: expected an address with http:// or https://')
     request = urllib.request.Request(url, headers={'User-Agent': 'factlab', 'Accept-Encoding': 'identity'})
@@ -87,7 +88,7 @@ def _open_url(url: str, timeout: float, advice: str):
         raise _Unreachable(f'cannot reach {url} ({error or type(error).__name__}). No network? {advice}') from None
 
 # %% ../../nbs/02_data/01_files.ipynb #c14
-def _chunks(response, url: str, deadline: float, advice: str) -> Iterator[bytes]:
+def _chunks(response: Any, url: str, deadline: float, advice: str) -> Iterator[bytes]:
     while True:
         try: chunk = response.read1(1 << 16)
         except (OSError, http.client.HTTPException) as error:

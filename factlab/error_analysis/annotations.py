@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -39,7 +39,7 @@ class Label(NamedTuple):
 class LabelScheme:
     "Labels of which an item gets one. Raises `UsageError` when two share a key or a name, or a key is taken."
     name: str
-    labels: tuple[Label, ...]  # or (key, name, definition) tuples
+    labels: tuple[Any, ...]  # Label, or (key, name, definition)
     on: tuple[str, ...] = ()  # kinds of items that it is for; all when empty
 
     def __post_init__(self):
@@ -157,12 +157,13 @@ class CurrentLabels:
         if not (done := self._done.get(annotator)): return None
         key, before = done[-1]
         item = before or self._current.get(key) or dict(zip(ITEM_ADDRESS, key[2:], strict=True)) | {'kind': '', 'text': ''}
-        return _record(item, key[1], before and before['label'], annotator, before['proposed_by'] if before else '') | {'undo': True}
+        label, proposed_by = (before['label'], before['proposed_by']) if before else (None, '')
+        return _record(item, key[1], label, annotator, proposed_by) | {'undo': True}
 
     def label_of(self, item: Mapping, scheme: str, annotator: str) -> str|None:
         "The label that this annotator gave."
         record = self._current.get((annotator, scheme, *(item[name] for name in ITEM_ADDRESS)))
-        return record and record['label']
+        return record['label'] if record else None
 
     def of_others(self, item: Mapping, scheme: str, annotator: str) -> dict[str, str]:
         "Label by annotator, without one's own."
@@ -192,7 +193,8 @@ class LabelReader(CurrentLabels):
 
     def _forget(self) -> None:
         super()._forget()
-        self._read, self._identity = 0, None
+        self._read = 0
+        self._identity: tuple[int, int]|None = None
 
     def refresh(self) -> None:
         "Take in what anyone has added since. Raises `DataError` when the file cannot be read."

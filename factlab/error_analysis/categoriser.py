@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -84,7 +84,8 @@ def find_focus(
 
 def _runs(tokens: list[tuple[int, int, set]], wanted: set) -> list[tuple[int, int, int]]:  # start, end, wanted words in it
     "Stretches of wanted words; small words may stand between them."
-    runs, open_run = [], False
+    runs: list[tuple[int, int, int]] = []
+    open_run = False
     for start, end, words in tokens:
         if words & wanted:
             runs[-1:] = [(runs[-1][0], end, runs[-1][2] + 1)] if open_run else [*runs[-1:], (start, end, 1)]
@@ -490,7 +491,7 @@ def ask_categories(
     "A language model's category of each case, with its reason; greedily."
     values = _prompt_values(cases, categories)
     responses = ask_prompt(CATEGORISE, values, model, store, max_tokens=max_tokens, seed=seed) if values else []
-    read = [read_response(response, lambda text: parse_choice(text, categories)) for response in responses]
+    read: list[Any] = [read_response(response, lambda text: parse_choice(text, categories)) for response in responses]
     return MODEL_CATEGORIES.frame([{'id': id, 'status': status, 'category': value and value.category, 'reason': value.reason if value
                                     else reason}
                         for id, (status, reason, value) in zip(cases['id'], read, strict=True)])

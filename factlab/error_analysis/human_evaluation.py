@@ -219,7 +219,9 @@ def read_form(
 ) -> pl.DataFrame:  # schema HUMAN_MARKS
     "One annotator's marks of one task. Raises `DataError` with the lines that do not fit, `UsageError` on an unknown task."
     if task not in EVALUATION_TASKS: raise UsageError(f'there is no task {task!r}: {", ".join(EVALUATION_TASKS)}')
-    faults, read, first = [], _pair if task == 'falsification' else _with_text, {}
+    faults: list[tuple[int, str]] = []
+    first: dict[str, int] = {}
+    read = _pair if task == 'falsification' else _with_text
     found = [one for block in _blocks(_lines(content)) for one in read(block, task, partial, faults)]
     for one in found:
         if first.setdefault(one['instance'], one['line']) != one['line']:

@@ -224,7 +224,7 @@ class GroundingJudge:
                  for at, each in enumerate(value.sentences) if each.label == 'supported']
         values = [{'sentence': each.sentence, 'excerpt': each.excerpt} for i, at in spots for each in [states[i][2].sentences[at]]]
         responses = ask_prompt(self.template.double_check, values, model, **(how | {'max_tokens': 16}))
-        labels = {True: 'supported', False: 'unsupported', None: None}
+        labels: dict[object, str|None] = {True: 'supported', False: 'unsupported', None: None}
         for (i, at), response in zip(spots, responses, strict=True):
             status, reason, value = states[i]
             sentences = list(value.sentences)

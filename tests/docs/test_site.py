@@ -29,9 +29,9 @@ def built(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     "The site's folder, and what the build said."
     pytest.importorskip('sphinx', reason='needs the documentation generator: pip install -e .[dev]')
     folder = tmp_path_factory.mktemp('docs')
-    site = Path(os.environ.get('FACTLAB_SITE') or folder/'site')  # `tests/run.py` names _docs: what is tested is what is published
+    site = Path(os.environ.get('FACTLAB_SITE') or folder/'site')  # `.ci/run` names _docs: what is tested is what is published
     made = subprocess.run(
-        [*BUILD, '--anew', '--jobs', '1', '--out', str(site), '--pages', str(folder / 'pages')],  # two take longer beside other tests
+        [*BUILD, '--anew', '--out', str(site), '--pages', str(folder / 'pages')],
         capture_output=True,
         text=True,
     )

@@ -1,7 +1,6 @@
 """Kinds of errors: what is seen of a case, the trees, proposals, labels of several people, distributions; against brute force and
 libraries, and on bad input."""
 
-import json
 from itertools import product
 
 import numpy as np
@@ -95,12 +94,6 @@ def test_shipped_weights_are_those_of_sklearn_on_made_data():
     theirs = LogisticRegression(C=.3, max_iter=2000).fit(values, labels).predict_proba(values)
     assert np.allclose(categoriser.fit_linear(seen, labels, 'm').probabilities(seen), theirs, atol=2e-3)
     with pytest.raises(DataError, match='two classes'): categoriser.fit_linear(seen, ['a']*200, 'm')
-
-
-def test_the_package_ships_two_models_for_the_features_there_are():
-    assert set(shipped_models()) == {'origin_described', 'origin_span'}
-    assert all(model.features == tuple(FEATURES) and set(model.classes) == {'extrinsic', 'intrinsic'}
-               for model in shipped_models().values())
 
 
 def test_quality_resamples_groups():
@@ -420,16 +413,6 @@ def test_the_origin_stands_beside_what_one_word_tells():
     assert origin['Baseline: a negation in the description'] == pytest.approx(right, abs=.03)  # other negations are few
     over = cells.filter(row='All', column='Origin as labelled over best baseline')['ours'].item()
     assert over == pytest.approx(origin['All'] - max(ours for row, ours in origin.items() if row != 'All')) and over < 0
-
-
-def test_the_shipped_readings_are_about_the_sample():
-    known = {(row['id'], f'gold:{i}'): error for row in data.load_sample().iter_rows(named=True)
-             for i, error in enumerate(row['inconsistencies'])}
-    for line in (data.assets_dir('data')/'sample'/final_errors.SAMPLE_LABELS).read_text(encoding='utf-8').splitlines():
-        label = json.loads(line)
-        if label['kind'] == 'missed' and label['scheme'] == 'final/missed':
-            error = known[label['row'], label['unit']]
-            assert label['text'] == error['description'] and (label['annotator'] != 'first reading' or label['label'] == error['category'])
 
 
 def test_examples_escape_what_they_show():

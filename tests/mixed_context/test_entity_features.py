@@ -150,8 +150,3 @@ def test_bad_files_and_data_are_named(annotated, tmp_path):
     with pytest.raises(DataError, match='take XEnt'): fit_entity_features(annotated.drop('entities'))
     with pytest.raises(DataError, match='all of one class'): fit_classifier(np.zeros((3, 1)), np.ones(3, bool))
     with pytest.raises(UsageError, match='no classifier'): fit_classifier(np.zeros((2, 1)), np.array([True, False]), 'forest')
-
-
-def test_what_ships_is_a_handful_of_numbers():
-    shipped = read_entity_features()
-    assert shipped.features == CHOSEN and shipped.faithful.weights[0] < 0 < shipped.faithful.weights[1]

@@ -90,12 +90,6 @@ def pixels(png: bytes) -> list[tuple[int, ...]]:
     return found
 
 
-def test_importing_plots_does_not_import_altair():
-    program = ('import sys, factlab.reports.plots, factlab.reports.tables, factlab.reports.published\n'
-               'print([m for m in ("altair", "vl_convert", "torch", "pandas") if m in sys.modules])')
-    assert subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout.strip() == '[]'
-
-
 @settings(max_examples=25)
 @given(st.lists(st.one_of(st.none(), st.integers(0, 10**7)), max_size=5))
 def test_subtitles_say_n_once_or_as_a_range(sizes):

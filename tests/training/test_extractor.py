@@ -1,7 +1,5 @@
 """Training the extractor: what is learned from, the loss against transformers' own, runs that are stopped, what ships."""
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -15,7 +13,6 @@ from factlab.data.registry import REGISTRY
 from factlab.models.adapters import WEIGHTS, adapter_place, put_part, read_card
 from factlab.models.prompts import Parsed
 from factlab.models.transformers_backend import TINY_SOURCE, ChatFormat, load_tokenizer
-from factlab.text.sentences import split_sentences
 from factlab.training import extractor as training
 from factlab.training.extractor import (
     ExtractorSettings,
@@ -52,12 +49,6 @@ def test_our_own_sentences_keep_the_rules_that_they_teach():
     assert len(examples) >= 2000 and all(len(claim.split()) <= 15 and claim.endswith('.') for claim in claims)
     assert not [claim for claim in claims if claim.split()[0] in ('He', 'She', 'It', 'They', 'His', 'Her', 'Its', 'Their', 'This')]
     assert sum(not example.claims for example in examples) >= 10
-
-
-def test_our_own_sentences_are_sentences_to_the_splitter():
-    for line in (training.assets_dir('training')/'extraction.jsonl').read_text().splitlines():
-        page = json.loads(line)
-        assert split_sentences(' '.join(page['sentences'])) == page['sentences']
 
 
 def test_nothing_of_the_sample_is_trained_on():
@@ -214,35 +205,6 @@ def test_what_ships_is_small_and_was_trained_in_the_form_that_is_asked(card):
     assert (adapter_place('extractor')/WEIGHTS).stat().st_size <= 6e6
     assert card['settings']['form'] == form_digest(), 'the prompt of the extractor changed: train it again'
     assert [row['licence'] for row in card['data']] == [REGISTRY[name].licence for name in ('factscore', 'sample')]
-
-
-def test_the_identity_on_the_shipped_card_is_that_of_its_examples_and_settings(card):
-    real_data('factscore')
-    examples = biography_examples(load_factscore().filter(pl.col('split') == 'train')) + own_examples()
-    assert training_identity(examples, ExtractorSettings(dtype='bfloat16'))[:16] == card['settings']['training']
-
-
-def test_what_ships_was_better_than_the_splitter_and_the_untrained_model(card):
-    rows = {(row['set'], row['metric']): row for row in card['metrics']}
-    held_out = 'FActScore, people held out'
-    ours = rows[held_out, 'easiness f1 (ROUGE-1), trained']
-    for other in ('sentences', 'untrained, 4 examples'): assert ours['low'] > rows[held_out, f'easiness f1 (ROUGE-1), {other}']['high']
-
-
-def test_the_card_has_the_better_splitter_of_table4(card):
-    there = {(row['row'], row['column']): row for row in pl.read_csv(Path(__file__).parents[2]/'figures'/'oasis'/'table4.csv').to_dicts()}
-    rows = {row['metric']: row for row in card['metrics'] if row['set'] == 'shipped sample'}
-    for similarity in ('ROUGE-1', 'BERTScore'):
-        pairs = {'trained': f'{similarity} (tiny)', 'sentences': f'Baseline: {similarity} (sentences)',
-                 'sentences and clauses': f'Baseline: {similarity} (sentences and clauses)'}
-        found = [(rows[f'easiness f1 ({similarity}), {ours}'], there[row, 'Easiness F1']) for ours, row in pairs.items()]
-        found.append((rows[f'easiness f1 ({similarity}), trained − best splitter'],
-                      there[f'{similarity} (tiny)', 'Easiness F1 over best baseline']))
-        for ours, row in found:
-            assert [ours[key] for key in ('estimate', 'low', 'high')] == pytest.approx([row['ours'], row['low'], row['high']], abs=.003)
-    best = max(rows[f'easiness f1 (ROUGE-1), {name}']['estimate'] for name in ('sentences', 'sentences and clauses'))
-    difference = rows['easiness f1 (ROUGE-1), trained − best splitter']['estimate']
-    assert difference == pytest.approx(rows['easiness f1 (ROUGE-1), trained']['estimate'] - best, abs=2e-4)
 
 
 def test_what_ships_takes_a_sentence_apart(card):

@@ -11,13 +11,11 @@ from tolerance import NETWORK, same_logits
 from factlab.building.training_views import MissingLabel, training_data
 from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_sample
-from factlab.data.registry import REGISTRY
-from factlab.models.adapters import read_card, shipped
+from factlab.models.adapters import read_card
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
 from factlab.training.loop import CHECKPOINT, read_losses
 from factlab.training.verifier import (
     HUMAN_LABELLED,
-    LICENSED_AS,
     Calibration,
     EvidenceGroup,
     VerifierInTraining,
@@ -101,18 +99,6 @@ def test_the_checkpoint_of_another_training_is_refused_and_says_what_differs(tra
     with pytest.raises(UsageError, match='2 steps, more than 1'): train_steps(few_pairs(), tmp_path, replace(SMALL, steps=1))
     (tmp_path/CHECKPOINT).write_bytes(b'short')
     with pytest.raises(DataError, match='cannot be read'): train_steps(few_pairs(), tmp_path, SMALL)
-
-
-def test_settings_are_written_under_the_names_of_the_shipped_card():
-    card = read_card(shipped('verifier'))
-    recorded = VerifierSettings().recorded()
-    assert recorded | {'dtype': None} == card['settings'] | {'dtype': None}
-    assert recorded['dtype'] in ('bfloat16', 'float32') and 'steps' not in VerifierSettings().decisive()
-
-
-def test_licences_are_those_of_the_registry():
-    licences = {row['name']: row['licence'] for row in read_card(shipped('verifier'))['data']}
-    assert licences == {name: REGISTRY[LICENSED_AS[name]].licence for name in licences}
 
 
 def test_the_second_phase_has_what_was_written_and_what_people_judged():
@@ -225,11 +211,6 @@ def test_a_page_does_not_calibrate_itself():
     assert np.array_equal(turned[mine], plain[mine]) and not np.array_equal(turned[~mine], plain[~mine])
     alone = cross_fitted_log_odds(logits[mine], truth[mine], ['a']*20, ['one']*20)
     assert np.allclose(alone, support_margin(logits[mine], fit_calibration(logits[mine], truth[mine], ['a']*20)))
-
-
-def test_the_shipped_losses_are_those_of_its_steps():
-    losses = read_losses(shipped('verifier'))
-    assert len(losses) == read_card(shipped('verifier'))['steps'] and np.mean(losses[-50:]) < .6 < np.mean(losses[:20])
 
 
 def test_unknown_sets_and_missing_held_out_pairs_are_named():

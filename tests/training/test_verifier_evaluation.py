@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from conftest import real_data
 
-from factlab.models.adapters import WEIGHTS, adapter_place, read_card, shipped
 from factlab.training.verifier_evaluation import (
     EVALUATION,
     MEASURED_PAIRS,
@@ -12,7 +11,6 @@ from factlab.training.verifier_evaluation import (
     grouped_auroc,
     grouped_balanced_accuracy,
     measured_pairs,
-    word_overlaps,
 )
 
 
@@ -60,33 +58,6 @@ def test_a_baseline_has_a_threshold_of_the_set_itself():
     rows = evaluation_rows(pairs, scores, {'ours': .5, 'low': None, 'luck': None})
     found = {row['system']: row['estimate'] for row in rows if row['metric'] == 'balanced accuracy'}
     assert found['ours'] == found['low'] == 1 and found['ours − low'] == 0 and abs(found['luck'] - .5) < .15
-
-
-CARD = read_card(shipped('verifier'))['metrics'] if (adapter_place('verifier')/WEIGHTS).is_file() else []
-
-@pytest.mark.parametrize('name', MEASURED_SETS)
-def test_the_card_has_word_overlap_on_the_rows_of_the_verifier(name):
-    for needed in ('defacto', name) if name == 'xsumfaith' else (name,): real_data(needed)
-    told = [row for row in CARD if row['set'] == name and row['system'] == 'word overlap']
-    read = {row['n'] for row in CARD if row['set'] == name and row['system'] in ('tiny', 'cosine')}
-    assert read and read <= {row['n'] for row in told if row['metric'] == 'balanced accuracy'}
-    for n in {row['n'] for row in told}:
-        pairs = measured_pairs(name, n)
-        score = word_overlaps(pairs.select('evidence', 'claim').rows())
-        found = {row['metric']: row for row in evaluation_rows(pairs, {'word overlap': score}, {'word overlap': None})}
-        for row in (row for row in told if row['n'] == n):
-            assert [row[key] for key in ('estimate', 'low', 'high')] == pytest.approx(
-                [found[row['metric']][key] for key in ('estimate', 'low', 'high')], abs=1e-3)
-
-
-def test_the_card_has_no_difference_from_a_threshold_of_made_pairs():
-    if not CARD: pytest.skip('the trained verifier is not installed: `factlab train verifier`')
-    assert not [row for row in CARD if 'asked directly' in row['system'] and row['metric'] == 'balanced accuracy']
-    assert not [row for row in CARD if row['system'].endswith('− cosine')]
-    for row in CARD:
-        if row['system'] == 'tiny' and row['metric'] == 'balanced accuracy' and '−' not in row['set'] and 'texts' not in row['set']:
-            assert [other for other in CARD if other['system'] == 'word overlap' and other['metric'] == 'balanced accuracy'
-                    and (other['set'], other['n']) == (row['set'], row['n'])], row
 
 
 @pytest.mark.parametrize('name', MEASURED_SETS)

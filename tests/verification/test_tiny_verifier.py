@@ -8,7 +8,7 @@ import pytest
 from tolerance import same_logits, same_probabilities
 
 from factlab.core.core import DataError, ModelError
-from factlab.models.adapters import WEIGHTS, read_card
+from factlab.models.adapters import WEIGHTS
 from factlab.models.encoder import Encoder
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
 from factlab.store.answers import Store
@@ -231,18 +231,6 @@ def test_the_shipped_verifier_tells_edited_claims_from_true_ones():
     false = ['The bridge was opened in 1944.', 'A fire destroyed the bridge.', 'The bridge carried ships.', 'Ada Voss was a singer.']
     found = verifier.probabilities([(evidence, claim) for claim in true + false], store=False)[:, 0]
     assert np.mean(found[:4, None] > found[None, 4:]) > .8 and os.environ['HF_HUB_OFFLINE'] == '1'
-
-
-def test_the_shipped_card_tells_sources_and_measures():
-    shipped_verifier()
-    from factlab.models.adapters import shipped
-    card = read_card(shipped('verifier'))
-    assert {row['name'] for row in card['data']} >= {'factscore', 'xquad', 'wice'} and {row['set'] for row in card['metrics']} >= {
-        'climate-fever',
-        'dialfact',
-        'final',
-    }
-    assert not {row['name'] for row in card['data']} & {'final', 'dialfact', 'climate-fever', 'xsumfaith'}
 
 
 # --- sentences of long evidence
