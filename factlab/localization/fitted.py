@@ -24,7 +24,7 @@ from ..measures.metrics import matching_counts, matching_scores
 from ..models.asking import VERDICTS
 from ..models.interface import Model
 from ..models.prompts import Prompt
-from ..models.store import StoreChoice
+from ..store.answers import StoreChoice
 from ..verification.nli import Verifier
 
 # %% ../../nbs/09_localization/06_fitted.ipynb #f4
