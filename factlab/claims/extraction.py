@@ -18,7 +18,8 @@ from typing import Protocol
 
 import polars as pl
 
-from ..core.core import DataError, Schema, UsageError, progress, split_options
+from ..core.core import DataError, Schema, UsageError, progress
+from ..core.registry import split_options
 from ..data.corpora import PASSAGES
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed

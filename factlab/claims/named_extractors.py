@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .extraction import BY_SENTENCE, Form, ModelExtractor, parse_claims
-from ..core.core import ModelError, UsageError, progress, split_options
-from ..models.interface import Deliver, Message, Option, Request, Response, read_options
+from ..core.core import ModelError, UsageError, progress
+from ..core.registry import Option, read_options, split_options
+from ..models.interface import Deliver, Message, Request, Response
 from ..models.prompts import Parsed, Prompt
 from factlab.models.transformers_backend import (
     DEVICE,

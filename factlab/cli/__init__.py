@@ -1,1 +1,2 @@
 """The command `factlab`."""
+from .. import models, verification  # noqa: F401  whose names it lists

@@ -11,7 +11,8 @@ import os
 import sys
 
 from .output import add_command
-from ..core.core import MODEL_NAMES, UsageError
+from ..core.core import UsageError
+from ..core.registry import name_forms
 
 # %% ../../nbs/19_cli/04_reproduce.ipynb #c4
 def _parameter(text: str) -> tuple[str, object]:
@@ -142,7 +143,7 @@ def add_reproduce(commands) -> None:
     add('--tour', action='store_true',
         help='a tour in minutes (`make reproduce`): what is exact, and part of what is measured, on few rows, into figures/tour')
     add('--stale', action='store_true', help="run nothing; name the results that today's code did not make")
-    add('--model', nargs='+', action='extend', metavar='M', help=f'models, one column each: {MODEL_NAMES}')
+    add('--model', nargs='+', action='extend', metavar='M', help=f'models, one column each: {name_forms("models")}')
     add('--judge', metavar='J', help='offline (the default, which asks no model), or a model')
     add('--data', metavar='D',
         help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')

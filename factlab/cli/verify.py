@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 from .output import add_command
-from ..core.core import MODEL_NAMES, DataError, UsageError
+from ..core.core import DataError, UsageError
+from ..core.registry import name_forms
 
 # %% ../../nbs/19_cli/06_verify.ipynb #c4
 def read_file(
@@ -75,7 +76,7 @@ def add_verify(commands) -> None:
              'the cache')
     add('--k', type=int, default=30, metavar='N', help='passages for a claim at the most (default: 30)')
     add('--extractor', default='tiny', metavar='E', help='tiny (trained), sentences, prompt:MODEL or a model (default: tiny). '
-        f'A model that is asked, here and in --verifier: {MODEL_NAMES}')
+        f'A model that is asked, here and in --verifier: {name_forms("models")}')
     add('--retriever', default='retriever', metavar='R',
         help='retriever (trained), tiny, another encoder, bm25 or fusion:ENCODER (default: retriever)')
     add('--verifier', default='tiny', metavar='V', 

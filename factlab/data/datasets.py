@@ -197,7 +197,7 @@ def load_file(
     when absent), `origin_label`, `doc_id`. Raises `DataError` naming row and column, `UsageError` on another kind of file."""
     path = Path(path).expanduser()
     if path.suffix.lower() not in READERS: raise UsageError(f'cannot load {path}: expected a file that ends in {", ".join(READERS)}')
-    if not path.is_file(): raise DataError(f'there is no file {path}: check its name, or list the data sets with `factlab data list`')
+    if not path.is_file(): raise DataError(f'there is no file {path}: check its name, or list the data sets with `factlab list data`')
     return localization_frame(READERS[path.suffix.lower()](path), path.stem)
 
 # %% ../../nbs/01_data/02_datasets.ipynb #c28

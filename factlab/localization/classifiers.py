@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from ..claims.extraction import window_starts
-from ..core.core import ModelError, UsageError, progress, split_options
+from ..core.core import ModelError, UsageError, progress
+from ..core.registry import split_options
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.store import StoreChoice

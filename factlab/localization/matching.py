@@ -14,7 +14,8 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from ..core.core import Schema, UsageError, split_options
+from ..core.core import Schema, UsageError
+from ..core.registry import split_options
 from ..data.datasets import load_sample
 from .methods import PREDICTIONS
 from .offline_judge import OfflineJudge, assign, residual_cosine

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.core import DataError, ModelError, UsageError, digest, progress, split_options
+from ..core.core import DataError, ModelError, UsageError, digest, progress
+from ..core.registry import Option, read_options, split_options
 from .adapters import TRAINED_PARTS, Adapter, find_adapter, merge_adapter
-from .interface import Option, read_options
 from .store import Store, StoreChoice
 from .transformers_backend import DEVICE, DTYPE, Source, find_source, folder_digest, pick_device, pick_dtype, quiet
 

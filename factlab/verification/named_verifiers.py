@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.core import DataError, ModelError, UsageError, split_options
-from ..models.interface import Option, read_options
+from ..core.core import DataError, ModelError, UsageError
+from ..core.registry import Option, one_word, read_name, read_options, suggest
 from ..models.prompts import Prompt
 from ..models.store import StoreChoice
 from ..models.transformers_backend import DEVICE, DTYPE, above_zero, find_source, pick_device, pick_dtype
@@ -61,7 +61,7 @@ _PUBLISHED_FORMS = {'lytang/MiniCheck-Flan-T5-Large': 'minicheck', 'google/t5_11
 def _chunk_option(text: str) -> int: return 0 if text == 'whole' else above_zero(text)
 
 SEQ2SEQ_OPTIONS = {
-    'form': Option(lambda text: {name: name for name in SEQ2SEQ_FORMS}[text], None, f'what it reads: {" or ".join(SEQ2SEQ_FORMS)}'),
+    'form': Option(one_word(*SEQ2SEQ_FORMS), None, f'what it reads: {" or ".join(SEQ2SEQ_FORMS)}'),
     'chunk': Option(_chunk_option, None, "words of a document that are read at once, or whole; the form's own when not given"),
     'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
     'window': Option(above_zero, 2048, 'tokens that are read at once, document and claim together'),
@@ -75,9 +75,8 @@ class Seq2SeqVerifier:
     Options: those of `SEQ2SEQ_OPTIONS`. Weights load when first needed. Raises `ModelError` for no such model, `UsageError` for a form or
     option that does not exist."""
     def __init__(self, name: str):
-        self.name, self.divided = name, 0
-        self.target, options = split_options(name.removeprefix('seq2seq:'))
-        if not self.target: raise UsageError(f'{name!r} names no model: write seq2seq:org/name?form=minicheck, or seq2seq:/folder?form=…')
+        self.name, _, self.target, options = read_name('verifiers', name)
+        self.divided = 0
         self.options = read_options(name, options, SEQ2SEQ_OPTIONS)
         chosen = self.options['form'] or _PUBLISHED_FORMS.get(self.target)
         if chosen is None: raise UsageError(f'{name!r} does not say what the model reads: add form={" or form=".join(SEQ2SEQ_FORMS)}')
@@ -155,9 +154,7 @@ def _first_token(verifier: Seq2SeqVerifier, texts: Sequence[str]) -> np.ndarray:
         found[batch] = chosen.softmax(1)[:, 0].cpu().numpy()
     return found
 
-def load_seq2seq(name: str) -> Seq2SeqVerifier:
-    "The verifier of a name `seq2seq:…`."
-    return Seq2SeqVerifier(name)
+def load_seq2seq(name: str, *_) -> Seq2SeqVerifier: return Seq2SeqVerifier(name)
 
 # %% ../../nbs/08_verification/06_named_verifiers.ipynb #f7b000e5
 _LABELS = ('ENT', 'CONTR')  # what the evidence leaves open counts as not supported
@@ -196,13 +193,15 @@ def read_form(
     except UsageError as error: raise DataError(f'{path} is no form ({error}): {wanted}') from None
 
 def load_asked(
-    name: str,  # asked:<form, or file of a form>:<model>
+    name: str,
+    target: str,  # <form, or file of a form>:<model>
+    _,
 ) -> AskedVerifier:
     "A language model asked in a form. Raises `UsageError` for an unknown form or model."
-    form, _, model = name.removeprefix('asked:').partition(':')
-    if not form or not model: raise UsageError(f'{name!r} names no form or no model: write asked:<form>:<model>, as asked:yes-no:tiny')
+    form, _, model = target.partition(':')
+    if not model: raise UsageError(f'{name!r} names no model: write asked:FORM:MODEL, as asked:yes-no:tiny')
     if form not in CHECKER_FORMS and not form.endswith('.json'):
-        raise UsageError(f'there is no form {form!r} in {name!r}: choose one of {", ".join(CHECKER_FORMS)}, or a file that ends in .json')
+        raise UsageError(f'there is no form {form!r} in {name!r}: {suggest(form, CHECKER_FORMS)}, or a file that ends in .json')
     return AskedVerifier(model, form=CHECKER_FORMS[form] if form in CHECKER_FORMS else read_form(form))
 
 # %% ../../nbs/08_verification/06_named_verifiers.ipynb #2be0bbdb
@@ -239,13 +238,12 @@ class AlignedVerifier:
         return aligned_probabilities(pairs, lambda parts: self.verifier.probabilities(parts, store), self.max_words)
 
 def load_align(
-    name: str,  # align:<verifier>, or align:<words>:<verifier>
+    name: str,
+    target: str,  # <verifier>, or <words>:<verifier>
+    _,
 ) -> AlignedVerifier:
     "Any verifier over chunks and sentences. Raises `UsageError` where none is named."
-    rest = name.removeprefix('align:')
-    words, _, other = rest.partition(':')
-    max_words, inner = (int(words), other) if words.isdecimal() else (CHUNK_WORDS, rest)
-    if not inner or max_words < 1:
-        raise UsageError(f'{name!r} names no verifier: write align:<verifier>, as align:cosine, or align:200:cosine for chunks of 200 '
-                         'words')
+    words, _, other = target.partition(':')
+    max_words, inner = (int(words), other) if words.isdecimal() else (CHUNK_WORDS, target)
+    if not inner or max_words < 1: raise UsageError(f'{name!r} names no verifier: write align:cosine, or align:200:cosine for 200 words')
     return AlignedVerifier(inner, max_words)

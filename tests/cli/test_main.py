@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 from factlab.cli.main import main
-from factlab.core.core import MODEL_NAMES, home_dir
+from factlab.core.core import home_dir
+from factlab.core.registry import name_forms
 from factlab.localization.methods import prompt_set
-from factlab.models.interface import BACKENDS, ScriptedModel
+from factlab.models.interface import ScriptedModel
 from factlab.runs.runs import make_run
 
 BIN = Path(sys.executable).parent
@@ -72,7 +73,7 @@ def test_no_module_loads_the_heavy_libraries_until_they_are_needed(module):
 
 def test_reading_lists_loads_no_model_library():
     code = ('import os, tempfile\nos.environ["FACTLAB_HOME"] = tempfile.mkdtemp()\nfrom factlab.cli.main import main\n'
-            'main(["data", "list"]); main(["runs", "list"]); main(["store", "stats"])')
+            'main(["list", "data"]); main(["runs", "list"]); main(["store", "stats"])')
     assert not loaded_by(code) & {'torch', 'transformers', 'sentence_transformers', 'altair', 'openai', 'sklearn'}
 
 
@@ -90,9 +91,7 @@ def test_help_names_every_command(capsys):
 @pytest.mark.parametrize('command', ['reproduce', 'verify', 'facts', 'build oasis', 'build fhsum', 'oasis submission'])
 def test_help_names_a_model_of_every_backend(capsys, command):
     output = ' '.join(say(capsys, *command.split(), '--help')[1].split())
-    assert MODEL_NAMES in output
-    ours = {name for name, where in BACKENDS.items() if where.startswith('factlab.')}
-    assert {name.partition(':')[0] for name in MODEL_NAMES.split(', ')} == ours
+    assert name_forms('models') in output
 
 
 @pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'],
@@ -103,7 +102,7 @@ def test_a_command_that_is_none_ends_with_2(capsys, arguments):
 
 
 def test_data(capsys, home, monkeypatch, tmp_path):
-    code, output, _ = say(capsys, 'data', 'list')
+    code, output, _ = say(capsys, 'list', 'data')
     assert code == 0 and all(name in output for name in ('final', 'defacto', 'xsumfaith', 'entfa'))
     code, output, _ = say(capsys, 'data', 'show', 'final')
     assert code == 0 and 'icen' in output and 'http' in output
@@ -237,7 +236,7 @@ def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_p
 # ---- the ends of a pipe ------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('unbuffered', ['', '1'])
-@pytest.mark.parametrize('arguments', [['data', 'list'], ['store', 'stats'], ['--help']])
+@pytest.mark.parametrize('arguments', [['list', 'data'], ['store', 'stats'], ['--help']])
 def test_a_reader_that_went_away(home, arguments, unbuffered):
     "As `| head` does; here the reader is gone before the first line."
     reading, writing = os.pipe()
@@ -249,7 +248,7 @@ def test_a_reader_that_went_away(home, arguments, unbuffered):
 
 
 def test_head(home):
-    done = subprocess.run(f'{BIN}/factlab data list | head -1', shell=True, capture_output=True, text=True,
+    done = subprocess.run(f'{BIN}/factlab list data | head -1', shell=True, capture_output=True, text=True,
                           env=os.environ | {'FACTLAB_HOME': str(home)})
     assert done.stdout.count('\n') == 1 and done.stderr == ''
 
@@ -257,7 +256,7 @@ def test_head(home):
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs /dev/full, which this system does not have')
 def test_output_that_cannot_be_written_is_no_success(home):
     with open('/dev/full', 'w') as full:
-        done = subprocess.run([BIN/'factlab', 'data', 'list'], stdout=full, stderr=subprocess.PIPE, text=True,
+        done = subprocess.run([BIN/'factlab', 'list', 'data'], stdout=full, stderr=subprocess.PIPE, text=True,
                               env=os.environ | {'FACTLAB_HOME': str(home)})
     assert done.returncode != 0 and 'Traceback' not in done.stderr and 'space' in done.stderr
 
@@ -265,7 +264,7 @@ def test_output_that_cannot_be_written_is_no_success(home):
 def test_ctrl_c_is_130(monkeypatch, capsys):
     def interrupted(*_): raise KeyboardInterrupt
     monkeypatch.setattr('factlab.data.files.listing', interrupted)
-    code, _, errors = say(capsys, 'data', 'list')
+    code, _, errors = say(capsys, 'list', 'data')
     assert code == 130 and 'interrupted' in errors
 
 

@@ -30,6 +30,8 @@ from factlab.claims.extraction import EXTRACT, EXTRACTOR_PROMPT, load_extractor
 from factlab.claims.generation import VARIANTS, build, build_spec, read_build, rebuild
 from factlab.claims.rules import rules_digest
 from factlab.claims.training_views import mine_neutral
+from factlab.core import registry
+from factlab.core.registry import Entry, register
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_data, oasis_retrieval, verification_pairs
 from factlab.data.datasets import fingerprint, load, load_sample
 from factlab.error_analysis.categories import MISSED_CATEGORIES, find_errors, propose, propose_by_model
@@ -59,18 +61,7 @@ from factlab.localization.methods import (
 )
 from factlab.localization.rejected_claims import RejectedClaims, claim_supports
 from factlab.models.encoder import Encoder
-from factlab.models.interface import (
-    BACKENDS,
-    DryRun,
-    Message,
-    Request,
-    Response,
-    ScriptedModel,
-    TokenLogprob,
-    ask,
-    load_model,
-    unload_models,
-)
+from factlab.models.interface import DryRun, Message, Request, Response, ScriptedModel, TokenLogprob, ask, load_model, unload_models
 from factlab.models.store import Store
 from factlab.models.transformers_backend import tiny_folder
 from factlab.probing.added_facts import sample_facts
@@ -250,12 +241,12 @@ def load_current(name, target, options): return _current[-1]
 @contextlib.contextmanager
 def known(model):
     _current.append(model)
-    BACKENDS[NAME] = f'{__name__}:load_current'
+    register('models', Entry(NAME, load_current))
     try: yield
     finally:
         unload_models(NAME)
         _current.pop()
-        del BACKENDS[NAME]
+        del registry._entries['models'][NAME]
 
 
 # results as JSON

@@ -8,7 +8,7 @@ __all__ = ['ABSENT', 'UNEQUAL', 'COMMANDS', 'board_table', 'board_notes', 'add_f
 # %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #23d8ac30
 import argparse
 
-from ...core.core import MODEL_NAMES
+from ...core.registry import name_forms
 
 # %% ../../../nbs/17_studies/02_facts/06_commands.ipynb #52505167
 def _percent(frame, *names: str):
@@ -130,11 +130,11 @@ def add_facts(commands) -> None:
     parser = commands.add_parser('facts', help=summary, description=summary + more)
     parser.set_defaults(run=_facts)
     add = parser.add_argument
-    add('--responders', nargs='+', default=[], metavar='M', help=f'models that answer: {MODEL_NAMES}')
+    add('--responders', nargs='+', default=[], metavar='M', help=f'models that answer: {name_forms("models")}')
     add('--responses', metavar='FILE', help='answers that exist already: .jsonl, .csv, .parquet with request_id, responder, response '
         '(and document, request where the data set does not have them)')
     add('--judges', nargs='+', default=['embedded'], metavar='J',
-        help=f'embedded (the default), quick (reads half as much, less surely), words (all offline), or models: {MODEL_NAMES}')
+        help=f'embedded (the default), quick (reads half as much, less surely), words (all offline), or models: {name_forms("models")}')
     add('--data', default='facts-sample', metavar='D', help='facts-sample (the default), facts, facts-examples, or a '
         'file with id, request, document')
     add('--split', metavar='S', help="of the data; 'test' where it has one; all: every split is a ranking "
