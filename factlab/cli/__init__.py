@@ -1,2 +1,2 @@
 """The command `factlab`."""
-from .. import models, verification  # noqa: F401  whose names it lists
+from .. import claims, data, grounding, localization, models, retrieval, verification  # noqa: F401  whose names it lists

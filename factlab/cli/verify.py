@@ -56,7 +56,9 @@ def _verify(arguments: argparse.Namespace) -> str:
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
 
+    from factlab.reports.options import check_name
     from factlab.verification.pipeline import verify_texts
+    for kind in ('extractor', 'retriever', 'verifier'): check_name(f'{kind}s', getattr(arguments, kind))
     from factlab.verification.reporting import verdict_json, verdict_report
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,

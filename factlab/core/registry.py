@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['split_options', 'Entry', 'register', 'entries', 'name_forms', 'listing', 'nearest', 'suggest', 'one_of', 'Name',
-           'read_name', 'Option', 'read_options', 'one_word', 'loader', 'load']
+           'read_name', 'Option', 'read_options', 'one_word', 'loader', 'load_named']
 
 # %% ../../nbs/00_core/03_registry.ipynb #n2
 import difflib
@@ -197,7 +197,7 @@ def loader(entry: Entry) -> Callable:
     except (ImportError, AttributeError) as error:
         raise ModelError(f'{entry.form} needs a package that is not (rightly) installed here ({error})') from error
 
-def load(
+def load_named(
     kind: str,
     name: str,
     *more,  # what the kind adds

@@ -15,3 +15,9 @@ register('models',
     Entry('openai', 'factlab.models.batch_endpoint:load_endpoint',
           "a model behind OpenAI's interface: the vendor's, or any with ?base_url=http://…/v1", 'MODEL',
           like=r'(chat)?gpt-.*|o\d.*'))
+
+register('encoders',
+    Entry('tiny', 'factlab.models.encoder:load_encoder', 'all-MiniLM-L6-v2, which ships with factlab'),
+    Entry('retriever', 'factlab.models.encoder:load_encoder', 'the same, trained to find evidence'),
+    Entry('', 'factlab.models.encoder:load_encoder', 'a sentence-transformers model of the hub, or of a folder', 'ORG/NAME',
+          like=r'.*[-/.~].*'))

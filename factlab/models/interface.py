@@ -23,7 +23,7 @@ import polars as pl
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from ..core.core import ModelError, Schema, StoreError, canonical_json, digest, progress
-from ..core.registry import load, read_name
+from ..core.registry import load_named, read_name
 from .store import Row, Store, StoreChoice
 
 # %% ../../nbs/02_models/03_interface.ipynb #c5
@@ -172,7 +172,7 @@ def load_model(
     if not isinstance(name, str): return name
     name = read_name('models', name).text
     with _loading:
-        if name not in _loaded: _loaded[name] = load('models', name)
+        if name not in _loaded: _loaded[name] = load_named('models', name)
         return _loaded[name]
 
 # %% ../../nbs/02_models/03_interface.ipynb #c24

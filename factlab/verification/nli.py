@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ..core.core import DataError, ModelError, UsageError, digest, progress
-from ..core.registry import Option, load, one_word, read_name, read_options
+from ..core.registry import Option, load_named, one_word, read_name, read_options
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, ask, load_model
 from ..models.prompts import Prompt
@@ -567,4 +567,4 @@ def load_verifier(
     name: str|Verifier = 'tiny',  # as `factlab list verifiers` shows, or the name of a language model; a verifier is given back
 ) -> Verifier:
     "A verifier by name. Raises `UsageError` for an unknown name, `ModelError` when there is no such model."
-    return load('verifiers', name) if isinstance(name, str) else name
+    return load_named('verifiers', name) if isinstance(name, str) else name

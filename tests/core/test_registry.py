@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factlab.core import registry
 from factlab.core.core import ModelError, UsageError
-from factlab.core.registry import Entry, Option, load, nearest, one_of, read_name, read_options, register, split_options, suggest
+from factlab.core.registry import Entry, Option, load_named, nearest, one_of, read_name, read_options, register, split_options, suggest
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {
@@ -37,7 +37,7 @@ def test_what_is_written_is_read(target, given):
     name = written(f'hub:{target}', given)
     found = read_name('test_models', name)
     assert (found.text, found.entry.name, found.target, found.options) == (name, 'hub', target, given)
-    assert load('test_models', name, 'more') == (name, target, given, 'more')
+    assert load_named('test_models', name, 'more') == (name, target, given, 'more')
     assert read_name('test_models', found.text) == found
 
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_is_refused_with_what_there_is():
     assert [one_of(kind) for kind in ('models', 'matching_judges', 'data')] == ['model', 'matching judge', 'data set']
     assert split_options('x?a=1&b=') == ('x', {'a': '1', 'b': ''})
     register('test_models', Entry('gone', 'no_such_package_here:load'))
-    with pytest.raises(ModelError, match='no_such_package_here'): load('test_models', 'gone')
+    with pytest.raises(ModelError, match='no_such_package_here'): load_named('test_models', 'gone')
 
 
 # ---- names of another package --------------------------------------------------------------------------------------------------------
