@@ -19,3 +19,5 @@ register('data', *(Entry(name, f'factlab.data.{place}') for name, place in {
     'xquad': 'corpora:load_xquad',
     'sample': 'datasets:load_sample_pairs',
 }.items()), Entry('', 'factlab.data.datasets:load_file', 'a file of your own', 'FILE.jsonl', like=r'.*\.(jsonl?|csv|parquet)'))
+
+register('fetchers', Entry('hub', 'factlab.data.hub:fetch_hub'))

@@ -182,8 +182,8 @@ def test_a_home_that_cannot_be_made_is_said(capsys, tmp_path, monkeypatch):
 def test_a_dry_run_that_stops_does_not_say_that_nothing_is_asked(capsys, home):
     given = ['reproduce', 'oasis/table6', '--model', 'hf:nobody/nothing', '--limit', '1', '-p', 'runs=1', '--dry-run']
     code, output, errors = say(capsys, *given)
-    assert code == 1 and 'error: ' in errors and 'nobody/nothing' in errors
-    assert 'nothing to ask' not in output and 'oasis/table6 stopped with an error' in output and 'executed copy' not in errors
+    assert code == 1 and errors.count('nobody/nothing') == 1
+    assert 'nothing to ask' not in output and 'executed copy' not in errors
 
 
 # ---- what reproduce gives to notebooks ---------------------------------------------------------------------------------------------
@@ -217,6 +217,7 @@ def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, sta
 
 
 def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_path, monkeypatch):
+    monkeypatch.setattr('factlab.reports.options.check_options', lambda *_, **__: None)  # nothing that is named here is there
     (tmp_path/'mine.jsonl').write_text('')
     monkeypatch.chdir(tmp_path)
     options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-retry', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]',

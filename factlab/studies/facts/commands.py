@@ -82,6 +82,7 @@ def board_notes(study, board) -> list[str]:
 def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
+    from factlab.reports.options import check_name
     from factlab.reports.reproduce import plain_table
     from factlab.studies.facts.study import FactsStudy, counting_verdicts, estimate, planted_order, study_leaderboard
     names = ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate', 'max_tokens',
@@ -89,6 +90,8 @@ def _facts(arguments: argparse.Namespace) -> int|str:
     given = {name: getattr(arguments, name) for name in names}
     given['chosen'] = _chosen(arguments.chosen)
     study = FactsStudy(**given, responses_file=arguments.responses, dry=arguments.dry_run)
+    for kind, asked in (('grounding_judges', study.judges), ('models', study.responders)):
+        for name in asked: check_name(kind, name, asking=not arguments.dry_run)
     if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
