@@ -18,6 +18,7 @@ def _published(arguments: argparse.Namespace) -> str:
     from factlab.reports.reproduce import plain_table
     frame = published_values(arguments.id, arguments.paper)
     if output_format(arguments, {'.csv': 'csv'}, 'table') == 'csv': return frame.write_csv()
+    if arguments.id is None: return plain_table(frame.group_by('exhibit', maintain_order=True).len('cells')) + '\n'
     return plain_table(frame.select('exhibit', 'row', 'column', 'printed', 'source', 'note')) + '\n'
 
 def _audit(arguments: argparse.Namespace) -> str:
@@ -38,7 +39,7 @@ def _add_options(command: argparse.ArgumentParser, formats: Sequence[str]) -> No
 def add_published(commands) -> None:
     "The command `published`."
     command = add_command(commands, 'published', _published, 'the numbers that the papers print')
-    command.add_argument('id', nargs='?', metavar='ID', help='one exhibit, as final/table4; all when none is named')
+    command.add_argument('id', nargs='?', metavar='ID', help='one exhibit, as final/table4; none: how many cells each exhibit has')
     _add_options(command, ('table', 'csv'))
 
 def add_audit(commands) -> None:

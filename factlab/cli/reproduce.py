@@ -11,7 +11,8 @@ import os
 import sys
 
 from .output import add_command
-from ..core.core import MODEL_NAMES, UsageError
+from ..core.core import UsageError
+from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c4
 def _parameter(text: str) -> tuple[str, object]:
@@ -81,7 +82,7 @@ def _estimate_text(estimate) -> str:
     return '\n\n'.join(part for part in parts if part)
 
 def _exit_code(outcomes) -> int:
-    "0 when every exhibit came out and every request was answered; what did not is printed again at the end."
+    "0 when every exhibit came out and every request was answered; what did not is printed."
     failed = sum(outcome.failed for outcome in outcomes)
     for outcome in outcomes:
         copy = f'\n       executed copy: {outcome.file}' if os.path.isfile(outcome.file) else ''  # a dry run leaves none
@@ -112,12 +113,16 @@ def _stale(out: str|None) -> int:
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c14
 def _reproduce(arguments: argparse.Namespace) -> int:
+    from factlab.reports.exhibits import find_exhibits
+    from factlab.reports.options import check_options
     from factlab.reports.reproduce import estimate, outcome_table, plain_table, run_exhibits
     if arguments.stale: return _stale(arguments.out)
     chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, tour=arguments.tour, parameters=_parameters(arguments))
     def report(outcome):
-        line = f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s  {outcome.error}'.rstrip()
-        print(line, file=sys.stderr, flush=True)
+        print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s', file=sys.stderr, flush=True)
+    if chosen['parameters']:
+        found = find_exhibits(arguments.ids, arguments.paper, arguments.status, arguments.tour)
+        check_options(found, chosen['parameters'], asking=not arguments.dry_run)
     if arguments.dry_run:
         counted = estimate(**chosen, report=report)
         outcomes = counted.outcomes
@@ -142,7 +147,7 @@ def add_reproduce(commands) -> None:
     add('--tour', action='store_true',
         help='a tour in minutes (`make reproduce`): what is exact, and part of what is measured, on few rows, into figures/tour')
     add('--stale', action='store_true', help="run nothing; name the results that today's code did not make")
-    add('--model', nargs='+', action='extend', metavar='M', help=f'models, one column each: {MODEL_NAMES}')
+    add('--model', nargs='+', action='extend', metavar='M', help=f'models, one column each: {name_forms("models")}')
     add('--judge', metavar='J', help='offline (the default, which asks no model), or a model')
     add('--data', metavar='D',
         help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')

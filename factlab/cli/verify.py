@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 from .output import add_command
-from ..core.core import MODEL_NAMES, DataError, UsageError
+from ..core.core import DataError, UsageError
+from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/06_verify.ipynb #c4
 def read_file(
@@ -55,7 +56,9 @@ def _verify(arguments: argparse.Namespace) -> str:
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
 
+    from factlab.reports.options import check_name
     from factlab.verification.pipeline import verify_texts
+    for kind in ('extractor', 'retriever', 'verifier'): check_name(f'{kind}s', getattr(arguments, kind))
     from factlab.verification.reporting import verdict_json, verdict_report
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
@@ -75,7 +78,7 @@ def add_verify(commands) -> None:
              'the cache')
     add('--k', type=int, default=30, metavar='N', help='passages for a claim at the most (default: 30)')
     add('--extractor', default='tiny', metavar='E', help='tiny (trained), sentences, prompt:MODEL or a model (default: tiny). '
-        f'A model that is asked, here and in --verifier: {MODEL_NAMES}')
+        f'A model that is asked, here and in --verifier: {name_forms("models")}')
     add('--retriever', default='retriever', metavar='R',
         help='retriever (trained), tiny, another encoder, bm25 or fusion:ENCODER (default: retriever)')
     add('--verifier', default='tiny', metavar='V', 

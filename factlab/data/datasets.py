@@ -5,12 +5,11 @@
 # %% auto #0
 __all__ = ['LOCALIZATION_DATA', 'SPLITS', 'GOLD_COLUMNS', 'KNOWN_COLUMNS', 'READERS', 'TABLES', 'CATEGORIES', 'FALSE_ALARMS',
            'SAMPLE', 'Rows', 'read_text', 'parse_json', 'read_frame', 'localization_frame', 'load_file', 'load_sample',
-           'sample_localization', 'load_sample_pairs', 'loaders', 'load', 'fingerprint']
+           'sample_localization', 'load_sample_pairs', 'load', 'fingerprint']
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c2
 import io
 import json
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest
-from .registry import entries, suggest
+from ..core.registry import loader, read_name, suggest
+from .registry import entries
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c5
 LOCALIZATION_DATA = Schema('final',
@@ -197,7 +197,7 @@ def load_file(
     when absent), `origin_label`, `doc_id`. Raises `DataError` naming row and column, `UsageError` on another kind of file."""
     path = Path(path).expanduser()
     if path.suffix.lower() not in READERS: raise UsageError(f'cannot load {path}: expected a file that ends in {", ".join(READERS)}')
-    if not path.is_file(): raise DataError(f'there is no file {path}: check its name, or list the data sets with `factlab data list`')
+    if not path.is_file(): raise DataError(f'there is no file {path}: check its name, or list the data sets with `factlab list data`')
     return localization_frame(READERS[path.suffix.lower()](path), path.stem)
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c28
@@ -235,18 +235,14 @@ def load_sample_pairs(download: bool = True) -> pl.DataFrame:  # schema LOCALIZA
     "The shipped sample for localization. Nothing is ever downloaded."
     return sample_localization(load_sample())
 
-def loaders() -> dict[str, str]:  # what `load` takes -> 'module:function'
-    "The functions that read the registry's data sets, by the names that `load` takes."
-    return {name: loader for entry in entries().values() for name, loader in entry.loaders.items()}
-
 def _load_all(name: str|Path, download: bool) -> pl.DataFrame:
-    if isinstance(name, str) and name in (known := loaders()): return pkgutil.resolve_name(known[name])(download=download)
-    if isinstance(name, Path) or Path(name).suffix.lower() in READERS or Path(name).is_file(): return load_file(name)
-    raise UsageError(f'no data set is called {name!r}: {suggest(name, known)}, or the path of a file that ends in {", ".join(READERS)}')
+    entries()  # where the papers bring theirs
+    found = None if isinstance(name, Path) else read_name('data', name)
+    return loader(found.entry)(download=download) if found and found.entry.name else load_file(name)
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c35
 def load(
-    name_or_path: str|Path,  # one of `loaders()`: 'sample', 'final', 'xsumfaith/factuality', 'wice' …; or a file of your own
+    name_or_path: str|Path,  # 'sample', 'final', 'xsumfaith/factuality', 'wice' …; or a file of your own
     *,
     split: str|None = None,  # for example 'dev'; all when None
     limit: int|None = None,  # the first rows in file order, after the split; all when None or larger than the data

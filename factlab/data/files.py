@@ -9,7 +9,6 @@ __all__ = ['REGISTRY_FRAME', 'data_dir', 'checksum', 'get', 'announce', 'path', 
 import hashlib
 import http.client
 import os
-import pkgutil
 import sys
 import textwrap
 import time
@@ -23,6 +22,8 @@ from urllib.parse import quote
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, progress, project_dir, replacing
+from ..core.registry import entries as names
+from ..core.registry import loader
 from .registry import Entry, File, Hub, entries, entry_of, file_of
 
 # %% ../../nbs/02_data/01_files.ipynb #c6
@@ -139,7 +140,7 @@ def get(
     Files lie in `$FACTLAB_DATA/<name>` or in the cache; give `file` to find one whichever it is.
     Raises `UsageError` on an unknown name or file, `DataError` when a file differs or cannot be had."""
     entry = entry_of(name)
-    if entry.hub: return pkgutil.resolve_name('factlab.data.hub:fetch_hub')(entry, download)
+    if entry.hub: return loader(names('fetchers')['hub'])(entry, download)
     if not entry.files: return _shipped(entry)
     if file is not None: return _get_file(entry, file_of(entry, file), download, timeout)
     found: list[tuple[File, Path]] = []

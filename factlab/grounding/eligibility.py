@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['Embed', 'ELIGIBILITY_FEATURES', 'ELIGIBILITY_NEEDED', 'ELIGIBILITY_FILE', 'ELIGIBILITY_JUDGES', 'encoder_vectors',
            'word_vectors', 'request_clauses', 'eligibility_features', 'EligibilityDecision', 'eligibility_rows',
-           'fit_eligibility', 'read_eligibility', 'write_eligibility', 'AnsweringJudge', 'load_eligibility_judge']
+           'fit_eligibility', 'read_eligibility', 'write_eligibility', 'AnsweringJudge', 'load_eligibility_judge',
+           'load_answering_judge']
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e702
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -18,7 +19,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import polars as pl
 
-from ..core.core import DataError, ModelError, Schema, UsageError, assets_dir, write_text
+from ..core.core import DataError, ModelError, Schema, assets_dir, write_text
+from ..core.registry import load_named, read_options
 from ..data.datasets import fingerprint
 from .embedded_judge import offline_encoder
 from .judges import ELIGIBILITY, check_rows
@@ -199,5 +201,8 @@ def load_eligibility_judge(
     name: str = 'embedded',
 ) -> AnsweringJudge:
     "An offline judge of eligibility by name. Raises `UsageError` for another name, `ModelError` when its decision is missing."
-    if name not in ELIGIBILITY_JUDGES: raise UsageError(f'no offline judge is called {name!r}: there is {", ".join(ELIGIBILITY_JUDGES)}')
+    return load_named('eligibility_judges', name)
+
+def load_answering_judge(name: str, target: str, options: Mapping[str, str]) -> AnsweringJudge:
+    read_options(name, options, {})
     return AnsweringJudge(read_eligibility(name), offline_encoder() if name == 'embedded' else None)

@@ -4,17 +4,19 @@
 
 # %% auto #0
 __all__ = ['MATCHES', 'MATCH', 'DEFAULT_JUDGE', 'MatchingJudge', 'ModelJudge', 'EncoderJudge', 'known_matchings',
-           'matching_quality', 'load_judge', 'match_predictions']
+           'matching_quality', 'load_offline', 'load_encoder_judge', 'load_model_judge', 'load_judge',
+           'match_predictions']
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c2
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import polars as pl
 
-from ..core.core import Schema, UsageError, split_options
+from ..core.core import Schema, UsageError
+from ..core.registry import Option, load_named, read_options
 from ..data.datasets import load_sample
 from .methods import PREDICTIONS
 from .offline_judge import OfflineJudge, assign, residual_cosine
@@ -150,22 +152,25 @@ def matching_quality(
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c22
 DEFAULT_JUDGE = 'offline'  # wherever no judge is named
+_THRESHOLD = {'threshold': Option(float, None, 'a number: pairs that score higher match')}
+
+def load_offline(name: str, target: str, options: Mapping[str, str], *_) -> OfflineJudge:
+    return OfflineJudge(target or None, read_options(name, options, _THRESHOLD)['threshold'])
+
+def load_encoder_judge(name: str, target: str, options: Mapping[str, str], *_) -> EncoderJudge:
+    threshold = read_options(name, options, _THRESHOLD)['threshold']
+    return EncoderJudge(target or 'tiny', EncoderJudge.threshold if threshold is None else threshold)
+
+def load_model_judge(name: str, target: str, options: Mapping[str, str], prompts: str = 'ours') -> ModelJudge:
+    fields = ('summary', 'gold', 'model_output')
+    return ModelJudge(load_model(name), MATCH if prompts == 'ours' else paper_prompt('final/cot_judgement_prompt', fields=fields))
 
 def load_judge(
-    name: str = DEFAULT_JUDGE,  # 'offline', 'offline?threshold=0.3', 'encoder' (its old rival), or the name of a model
+    name: str = DEFAULT_JUDGE,  # as `factlab list judges` shows, or the name of a language model
     prompts: str = 'ours',  # wording of the matching prompt: 'ours' or 'paper'
 ) -> MatchingJudge:
-    "The judge of that name: an offline one, or any model that `load_model` knows."
-    bare, options = split_options(name)
-    kind, _, target = bare.partition(':')
-    if kind not in ('offline', 'encoder'):
-        prompt = MATCH if prompts == 'ours' else paper_prompt('final/cot_judgement_prompt', fields=('summary', 'gold', 'model_output'))
-        return ModelJudge(load_model(name), prompt)
-    if set(options) - {'threshold'}: raise UsageError(f'the judge {name!r} has an unknown option: the {kind} judge takes threshold alone')
-    try: threshold = float(options['threshold']) if 'threshold' in options else None
-    except ValueError: raise UsageError(f'the threshold of {name!r} must be a number') from None
-    if kind == 'offline': return OfflineJudge(target or None, threshold)
-    return EncoderJudge(target or 'tiny', EncoderJudge.threshold if threshold is None else threshold)
+    "The judge of that name. Raises `UsageError` for an unknown one."
+    return load_named('matching_judges', name, prompts)
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c24
 def match_predictions(

@@ -1,4 +1,23 @@
 """Asking models, and keeping their answers."""
 import lazy_loader
 
+from ..core.registry import Entry, register
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+register('models',
+    Entry('tiny', 'factlab.models.transformers_backend:load_tiny', 'SmolLM2-135M-Instruct, which ships with factlab'),
+    Entry('hf', 'factlab.models.transformers_backend:load_hf', 'a model of the Hugging Face hub, or of a folder, in this process',
+          'ORG/NAME', like=r'[\w.-]+/[\w.-]+'),
+    Entry('vllm', 'factlab.models.vllm_backend:load_vllm', "the same in a vLLM engine; also vllm:tiny", 'ORG/NAME'),
+    Entry('serve', 'factlab.models.serve_backend:load_serve', 'the same behind vLLM servers that factlab starts', 'ORG/NAME'),
+    Entry('ray', 'factlab.models.ray_backend:load_ray', 'the same on a Ray cluster', 'ORG/NAME'),
+    Entry('openai', 'factlab.models.batch_endpoint:load_endpoint',
+          "a model behind OpenAI's interface: the vendor's, or any with ?base_url=http://…/v1", 'MODEL',
+          like=r'(chat)?gpt-.*|o\d.*'))
+
+register('encoders',
+    Entry('tiny', 'factlab.models.encoder:load_encoder', 'all-MiniLM-L6-v2, which ships with factlab'),
+    Entry('retriever', 'factlab.models.encoder:load_encoder', 'the same, trained to find evidence'),
+    Entry('', 'factlab.models.encoder:load_encoder', 'a sentence-transformers model of the hub, or of a folder', 'ORG/NAME',
+          like=r'.*[-/.~].*'))

@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..core.core import ModelError, UsageError
-from .interface import Option, Request, fold_system
+from ..core.registry import Option
+from .interface import Request, fold_system
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #5197f39c
 def _positive(text: str) -> float:

@@ -18,7 +18,8 @@ from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
-from ..core.core import FactlabError, ModelError, UsageError, canonical_json, digest, home_dir, write_text
+from ..core.core import FactlabError, ModelError, canonical_json, digest, home_dir, write_text
+from ..core.registry import read_options
 from .endpoint_answers import Again, Refused, listed_price, logprobs_of, read_answer, usage_of
 from .endpoint_calls import Line, Patience
 from factlab.models.endpoint_requests import (
@@ -33,7 +34,7 @@ from factlab.models.endpoint_requests import (
     refuse_secrets,
     request_body,
 )
-from .interface import Deliver, Request, Response, read_options
+from .interface import Deliver, Request, Response
 
 # %% ../../nbs/04_models/14_openai_backend.ipynb #a678f2d0
 class _Learning(Line):
@@ -382,5 +383,4 @@ def load_openai(
     "The loader of the `openai:` backend. Raises `UsageError` on an unknown option, a bad address, or a key in the name."
     refuse_secrets(options)
     base_url = address(options.get('base_url'))
-    if not target: raise UsageError('openai: needs the name of a model, as in "openai:gpt-4o-mini"')
     return Endpoint(name, target, base_url, SimpleNamespace(**read_options(name, options, ENDPOINT_OPTIONS)))

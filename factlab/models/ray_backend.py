@@ -19,9 +19,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
-from ..core.core import ModelError, UsageError
+from ..core.core import ModelError
+from ..core.registry import Option, read_options
 from .adapters import find_adapter
-from .interface import Deliver, Option, Request, Response, load_model, read_options
+from .interface import Deliver, Request, Response, load_model
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
@@ -341,7 +342,6 @@ class RayModel:
 # %% ../../nbs/04_models/21_ray_backend.ipynb #r24
 def load_ray(name: str, target: str, options: Mapping[str, str]) -> RayModel:
     "A model on a Ray cluster: `ray:org/name?address=auto&replicas=4`, `ray:./folder`, `ray:tiny?engine=transformers`."
-    if not target: raise UsageError(f'{name!r} names no model: write ray:org/name, ray:./folder or ray:tiny')
     values = ray_options(name, options)
     return RayModel(name, lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision']), values)
 

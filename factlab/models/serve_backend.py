@@ -18,10 +18,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..core.core import ModelError, UsageError, digest, home_dir, write_if_changed
+from ..core.registry import Option, read_options
 from .adapters import Adapter, find_adapter
 from .endpoint_calls import Patience
 from .endpoint_requests import ENDPOINT_OPTIONS, Habits
-from .interface import Deliver, Option, Request, Response, read_options
+from .interface import Deliver, Request, Response
 from .openai_backend import Endpoint
 from .server_fleet import Fleet, FleetBatch
 from .server_process import ServerProcess, find_vllm
@@ -289,7 +290,6 @@ async def _load_adapter(client, adapter: Adapter) -> None:
 
 def load_serve(name: str, target: str, options: Mapping[str, str]) -> ServeModel:
     "A model behind servers that factlab starts: `serve:org/name?replicas=4`, `serve:./folder?tensor_parallel_size=2`, `serve:tiny`."
-    if not target: raise UsageError(f'{name!r} names no model: write serve:org/name, serve:./folder or serve:tiny')
     values = read_options(name, options, SERVE_OPTIONS)
     find = lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision'])
     return ServeModel(name, find, values, find_adapter(values['adapter']) if values['adapter'] else None)

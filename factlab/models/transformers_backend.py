@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..core.core import ModelError, UsageError, cache_dir, digest, progress
+from ..core.registry import Option, one_word, read_options
 from .adapters import TRAINED_PARTS, Adapter, find_adapter, merge_adapter
-from .interface import Deliver, Message, Option, Request, Response, TokenLogprob, fold_system, read_options
+from .interface import Deliver, Message, Request, Response, TokenLogprob, fold_system
 
 if TYPE_CHECKING:
 
@@ -507,9 +508,6 @@ def _response(tokenizer, request: Request, job: 'Job', outcome: 'Outcome') -> Re
                     completion_tokens=len(outcome.tokens) + outcome.ended_by_token, logprobs=logprobs, json_mode=mode)
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c43
-def _one_of(*values: str) -> Callable[[str], str]:
-    return lambda text: {value: value for value in values}[text]
-
 def above_zero(text: str) -> int:
     "Read an option that is a whole number above 0; `ValueError` otherwise."
     if int(text) < 1: raise ValueError(text)
@@ -519,18 +517,17 @@ def _device(text: str) -> str:
     if not re.fullmatch(r'auto|cpu|mps|(cuda|xpu)(:\d+)?', text): raise ValueError(text)
     return text
 
-DTYPE = Option(_one_of('auto', 'float32', 'bfloat16', 'float16'), 'auto', 'arithmetic: auto, float32, bfloat16 or float16')
+DTYPE = Option(one_word('auto', 'float32', 'bfloat16', 'float16'), 'auto', 'arithmetic: auto, float32, bfloat16 or float16')
 DEVICE = Option(_device, 'auto', 'auto, cpu, cuda, cuda:N or mps')
 _options = {'dtype': DTYPE, 'device': DEVICE,
             'batch_tokens': Option(above_zero, None, 'prompt and answer tokens in one batch, a number above 0'),
             'attn': Option(str, None, "transformers' attention: sdpa, eager or flash_attention_2"),
-            'device_map': Option(_one_of('auto', 'balanced', 'balanced_low_0', 'sequential'), None,
+            'device_map': Option(one_word('auto', 'balanced', 'balanced_low_0', 'sequential'), None,
                                  'auto, balanced or sequential: spread the layers over all GPUs, for a model that one cannot hold'),
             'adapter': Option(str, None, f'a trained part ({", ".join(TRAINED_PARTS)}), or the folder of an adapter')}
 
 def load_tiny(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
     "The embedded language model: `tiny`, `tiny?dtype=float32`, `tiny?adapter=extractor`."
-    if target: raise UsageError(f'{name!r}: `tiny` is one model and takes no name; a model of your own is `hf:{target}`')
     limit = Option(above_zero, None, 'tokens that methods ask for at most')
     values = read_options(name, options, {**_options, 'answer_limit': limit})
     adapter = find_adapter(values['adapter']) if values['adapter'] else None
@@ -540,7 +537,6 @@ def load_tiny(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
 
 def load_hf(name: str, target: str, options: Mapping[str, str]) -> LocalModel:
     "A model of the Hugging Face hub, or of a folder: `hf:org/name?revision=…`, `hf:./my-model?dtype=float32`."
-    if not target: raise UsageError(f'{name!r} names no model: write hf:org/name or hf:./folder')
     values = read_options(name, options, {**_options, 'revision': Option(str, None, 'branch, tag or commit of a model of the hub')})
     return LocalModel(name, lambda: find_source(name, target, values['revision']), values['dtype'], values['device'],
                       values['batch_tokens'], values['attn'], adapter=find_adapter(values['adapter']) if values['adapter'] else None,

@@ -19,8 +19,9 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from ..core.core import ModelError, UsageError
+from ..core.registry import read_options
 from .adapters import Adapter, find_adapter, read_config
-from .interface import Deliver, Request, Response, read_options
+from .interface import Deliver, Request, Response
 from .transformers_backend import TINY_SOURCE, ChatFormat, Source, fault_of, find_source, load_tokenizer, tiny_folder
 from factlab.models.vllm_requests import (
     NOT_VLLM,
@@ -174,7 +175,6 @@ class VllmModel(_Described):
 # %% ../../nbs/04_models/17_vllm_backend.ipynb #c11
 def load_vllm(name: str, target: str, options: Mapping[str, str]) -> VllmModel:
     "A model in a vLLM engine: `vllm:org/name?dtype=…&max_model_len=…`, `vllm:./folder`, `vllm:tiny?adapter=extractor`."
-    if not target: raise UsageError(f'{name!r} names no model: write vllm:org/name, vllm:./folder or vllm:tiny')
     values = read_options(name, options, VLLM_OPTIONS)
     if values['data_parallel_size'] > 1:
         raise UsageError(f'{name!r}: an engine inside this process is one engine. Write serve:{target}?replicas='

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.core import digest
+from ..core.registry import Option
 from .adapters import Adapter
-from .interface import Option, Request, Response, TokenLogprob
+from .interface import Request, Response, TokenLogprob
 from .transformers_backend import DTYPE, Source, above_zero, context_of, pick_dtype
 
 # %% ../../nbs/04_models/09_vllm_requests.ipynb #c4

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ..core.core import DataError, RunError, UsageError, canonical_json, project_dir, write_if_changed, write_text
-from ..core.papers import contributed
+from ..core.papers import contributed, paper_folders
 from .published import published_values
 from .tables import BEST_BASELINE, CELLS, KINDS, PLACE, found_number
 
@@ -71,7 +71,7 @@ def find_exhibits(
     known = {exhibit.id: exhibit for exhibit in catalog()}
     for id in wanted:
         if id in known: continue
-        near = difflib.get_close_matches(id, known, 3, .4)
+        near = [f'--paper {id}, which is all of its exhibits'] if id in paper_folders() else difflib.get_close_matches(id, known, 3, .4)
         hint = f': did you mean {" or ".join(near)}?' if near else f'; there are {", ".join(known)}'
         raise UsageError(f'there is no exhibit {id!r}{hint}')
     for value, kind in ((paper, 'paper'), (status, 'status')):

@@ -6,7 +6,8 @@
 __all__ = ['LONGEST', 'VECTORS', 'UNFINISHED', 'DONE', 'MANIFEST', 'TEXTS', 'RECALL', 'KEPT_FROM', 'Prefixes', 'prefixes_of',
            'known_prefixes', 'TextEncoder', 'pieces', 'prepare', 'content_digest', 'first_rows', 'Corpus',
            'open_encoded', 'create_corpus', 'read_passages', 'open_corpus', 'cached_corpus', 'recall_at_k',
-           'recall_table', 'cached_bm25', 'load_text_search', 'part_of', 'measure']
+           'recall_table', 'cached_bm25', 'load_bm25', 'load_encoded', 'load_fusion', 'load_text_search', 'part_of',
+           'measure']
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c2
 import hashlib
@@ -22,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, cache_dir, canonical_json, digest, progress, replacing, write_text
+from ..core.registry import load_named
 from ..data.corpora import PASSAGES, SAMPLE_NAME, RetrievalTask, retrieval_task
 from ..data.datasets import TABLES, read_frame
 from ..measures.stats import bootstrap_counts, ratio
@@ -427,15 +429,20 @@ def cached_bm25(
     about = {'index': 'bm25', 'texts': content_digest(PASSAGES.check(passages)), 'bm25s': bm25s.__version__, 'version': 1}
     return kept_index(cache_dir()/'bm25'/digest(about)[:32], about, lambda: BM25(passages['text']), BM25.save, BM25.load)
 
+def load_bm25(name: str, target: str, options: dict, passages: pl.DataFrame) -> BM25: return cached_bm25(passages)
+
+def load_encoded(name: str, target: str, options: dict, passages: pl.DataFrame) -> Corpus:
+    return cached_corpus(passages, name, long='cut')
+
+def load_fusion(name: str, target: str, options: dict, passages: pl.DataFrame) -> Fused:
+    return Fused([cached_bm25(passages), load_text_search(target or 'retriever', passages)])
+
 def load_text_search(
-    name: str,  # 'bm25', 'fusion', 'fusion:ENCODER' or an encoder
+    name: str,  # as `factlab list retrievers` shows: 'bm25', 'fusion', 'fusion:ENCODER' or an encoder
     passages: pl.DataFrame,  # schema PASSAGES; row numbers of the hits are its rows
 ) -> TextSearch:
-    "A system that finds passages for texts."
-    if name == 'bm25': return cached_bm25(passages)
-    kind, _, encoder = name.partition(':')
-    if kind == 'fusion': return Fused([load_text_search('bm25', passages), load_text_search(encoder or 'retriever', passages)])
-    return cached_corpus(passages, name, long='cut')
+    "A system that finds passages for texts. Raises `UsageError` for an unknown name."
+    return load_named('retrievers', name, passages)
 
 def part_of(
     task: RetrievalTask,

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import polars as pl
 
-from ..core.core import DataError, UsageError, canonical_json, digest, progress, replacing, split_options, write_text
+from ..core.core import DataError, UsageError, canonical_json, digest, progress, replacing, write_text
+from ..core.registry import split_options
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c4

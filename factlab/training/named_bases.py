@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..core.core import ModelError, UsageError, split_options
+from ..core.core import ModelError, UsageError
+from ..core.registry import split_options
 from ..models.adapters import attach_lora
 from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, quiet
 from .loop import Learner, put_files

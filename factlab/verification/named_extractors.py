@@ -10,14 +10,15 @@ __all__ = ['FORM_FILE', 'SEPARATORS', 'PASSAGE_SENTENCES', 'PASSAGE', 'SEQ2SEQ_E
 # %% ../../nbs/08_verification/01_named_extractors.ipynb #ac740542
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.core import ModelError, UsageError, progress, split_options
-from ..models.interface import Deliver, Message, Option, Request, Response, read_options
+from ..core.core import ModelError, progress
+from ..core.registry import Option, read_options
+from ..models.interface import Deliver, Message, Request, Response
 from ..models.prompts import Parsed, Prompt
 from factlab.models.transformers_backend import (
     DEVICE,
@@ -211,10 +212,10 @@ class EncoderDecoder:
 
 # %% ../../nbs/08_verification/01_named_extractors.ipynb #1bf8db5d
 def load_seq2seq_extractor(
-    name: str,  # `seq2seq:<hub id or folder>?dtype=…`
+    name: str,
+    target: str,  # hub id or folder
+    options: Mapping[str, str],
 ) -> ModelExtractor:
     "An encoder-decoder as an extractor. Raises `UsageError` for an unknown option, `ModelError` where there is no such model."
-    target, options = split_options(name.removeprefix('seq2seq:'))
-    if not target: raise UsageError(f'{name!r} names no model: write seq2seq:org/name or seq2seq:/folder')
     model: Any = EncoderDecoder(name, target, read_options(name, options, SEQ2SEQ_EXTRACTOR_OPTIONS))
     return ModelExtractor(name, model, asking_form(read_extractor_form(target)))

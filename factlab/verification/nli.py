@@ -13,8 +13,8 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
-from ..core.core import DataError, ModelError, UsageError, split_options
-from ..models.interface import Option, read_options
+from ..core.core import DataError, ModelError
+from ..core.registry import Option, read_name, read_options
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
@@ -252,9 +252,7 @@ class NLI:
     Options: those of `NLI_OPTIONS`. Weights load when first needed.
     Raises `ModelError` for no such model or unclear outputs, `UsageError` on an unknown option."""
     def __init__(self, name: str):
-        self.name = name
-        self.target, options = split_options(name.removeprefix('nli:'))
-        if not self.target: raise UsageError(f'{name!r} names no model: write nli:org/name or nli:/folder')
+        self.name, _, self.target, options = read_name('verifiers', name)
         self.options = read_options(name, options, NLI_OPTIONS)
         self.source = find_source(name, self.target, self.options['revision'])
         refuse_own_code(name, self.source.config)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.core import UsageError, split_options
+from ..core.core import UsageError
+from ..core.registry import split_options
 from .verifier import NLI_LABELS
 
 # %% ../../nbs/08_verification/08_verdict_rules.ipynb #c4

@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from factlab.cli.main import main
-from factlab.core.core import MODEL_NAMES, home_dir
+from factlab.core.core import home_dir
+from factlab.core.registry import name_forms
 from factlab.localization.methods import prompt_set
-from factlab.models.interface import BACKENDS, ScriptedModel
+from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import make_run
 
 BIN = Path(sys.executable).parent
@@ -58,7 +59,7 @@ def test_import_factlab_loads_nothing_heavy():
 
 @pytest.mark.parametrize('commands, heavy', [
     ([['--help'], ['--version'], ['reproduce', '--help'], ['store', 'prune', '--help'], ['reproduce', '--jobs', 'x'], ['data']], HEAVY),
-    ([['data', 'list'], ['runs', 'list'], ['store', 'stats']],
+    ([['list', 'data'], ['runs', 'list'], ['store', 'stats']],
      ('torch', 'transformers', 'sentence_transformers', 'altair', 'openai', 'sklearn'))])
 def test_what_says_how_to_ask_and_what_lists_load_nothing_heavy(tmp_path, commands, heavy):
     code = (f'import os\nos.environ["FACTLAB_HOME"] = {str(tmp_path)!r}\nfrom factlab.cli.main import main\n'
@@ -76,9 +77,7 @@ def test_no_module_loads_the_heavy_libraries_until_they_are_needed():
 @pytest.mark.parametrize('command', ['reproduce', 'verify', 'facts', 'build oasis', 'build fhsum', 'oasis submission'])
 def test_help_names_a_model_of_every_backend(capsys, command):
     output = ' '.join(say(capsys, *command.split(), '--help')[1].split())
-    assert MODEL_NAMES in output
-    ours = {name for name, where in BACKENDS.items() if where.startswith('factlab.')}
-    assert {name.partition(':')[0] for name in MODEL_NAMES.split(', ')} == ours
+    assert name_forms('models') in output
 
 
 @pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'],
@@ -89,7 +88,7 @@ def test_a_command_that_is_none_ends_with_2(capsys, arguments):
 
 
 def test_data(capsys, home, monkeypatch, tmp_path):
-    code, output, _ = say(capsys, 'data', 'list')
+    code, output, _ = say(capsys, 'list', 'data')
     assert code == 0 and all(name in output for name in ('final', 'defacto', 'xsumfaith', 'entfa'))
     code, output, _ = say(capsys, 'data', 'show', 'final')
     assert code == 0 and 'icen' in output and 'http' in output
@@ -165,8 +164,8 @@ def test_a_home_that_cannot_be_made_is_said(capsys, tmp_path, monkeypatch):
 def test_a_dry_run_that_stops_does_not_say_that_nothing_is_asked(capsys, home):
     given = ['reproduce', 'oasis/table6', '--model', 'hf:nobody/nothing', '--limit', '1', '-p', 'runs=1', '--dry-run']
     code, output, errors = say(capsys, *given)
-    assert code == 1 and 'error: ' in errors and 'nobody/nothing' in errors
-    assert 'nothing to ask' not in output and 'oasis/table6 stopped with an error' in output and 'executed copy' not in errors
+    assert code == 1 and errors.count('nobody/nothing') == 1
+    assert 'nothing to ask' not in output and 'executed copy' not in errors
 
 
 # ---- what reproduce gives to notebooks ---------------------------------------------------------------------------------------------
@@ -200,6 +199,7 @@ def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, sta
 
 
 def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_path, monkeypatch):
+    monkeypatch.setattr('factlab.reports.options.check_options', lambda *_, **__: None)  # nothing that is named here is there
     (tmp_path/'mine.jsonl').write_text('')
     monkeypatch.chdir(tmp_path)
     options = ['--model', 'tiny', 'hf:a/b', '--limit', '2', '--no-retry', '-p', 'retriever=tiny', '-p', 'lengths=[250, 500]',
@@ -219,7 +219,7 @@ def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_p
 # ---- the ends of a pipe ------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('unbuffered', ['', '1'])
-@pytest.mark.parametrize('arguments', [['data', 'list'], ['store', 'stats'], ['--help']])
+@pytest.mark.parametrize('arguments', [['list', 'data'], ['store', 'stats'], ['--help']])
 def test_a_reader_that_went_away(home, arguments, unbuffered):
     "As `| head` does; here the reader is gone before the first line."
     reading, writing = os.pipe()
@@ -231,7 +231,7 @@ def test_a_reader_that_went_away(home, arguments, unbuffered):
 
 
 def test_head(home):
-    done = subprocess.run(f'{BIN}/factlab data list | head -1', shell=True, capture_output=True, text=True,
+    done = subprocess.run(f'{BIN}/factlab list data | head -1', shell=True, capture_output=True, text=True,
                           env=os.environ | {'FACTLAB_HOME': str(home)})
     assert done.stdout.count('\n') == 1 and done.stderr == ''
 
@@ -239,7 +239,7 @@ def test_head(home):
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs /dev/full, which this system does not have')
 def test_output_that_cannot_be_written_is_no_success(home):
     with open('/dev/full', 'w') as full:
-        done = subprocess.run([BIN/'factlab', 'data', 'list'], stdout=full, stderr=subprocess.PIPE, text=True,
+        done = subprocess.run([BIN/'factlab', 'list', 'data'], stdout=full, stderr=subprocess.PIPE, text=True,
                               env=os.environ | {'FACTLAB_HOME': str(home)})
     assert done.returncode != 0 and 'Traceback' not in done.stderr and 'space' in done.stderr
 
@@ -247,7 +247,7 @@ def test_output_that_cannot_be_written_is_no_success(home):
 def test_ctrl_c_is_130(monkeypatch, capsys):
     def interrupted(*_): raise KeyboardInterrupt
     monkeypatch.setattr('factlab.data.files.listing', interrupted)
-    code, _, errors = say(capsys, 'data', 'list')
+    code, _, errors = say(capsys, 'list', 'data')
     assert code == 130 and 'interrupted' in errors
 
 

@@ -10,6 +10,7 @@ from conftest import real_data
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factlab.core import registry
 from factlab.core.core import DataError, UsageError
 from factlab.data import corpora, files
 from factlab.data import datasets as data
@@ -255,5 +256,4 @@ def test_a_short_passage_in_the_sample(tmp_path):
 def test_data_finds_loaders_that_it_does_not_import():
     code = 'import sys, factlab.data.datasets; print({"factlab.data.corpora", "factlab.data.hub"} & set(sys.modules) or "none")'
     assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout.strip() == 'none'
-    for loader in data.loaders().values():
-        if isinstance(loader, str): assert callable(data.pkgutil.resolve_name(loader)), loader
+    assert all(callable(registry.loader(entry)) for entry in registry.entries('data').values())

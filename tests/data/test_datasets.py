@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from conftest import real_data
 
+from factlab.core import registry as names
 from factlab.core.core import DataError, UsageError, digest
 from factlab.data import datasets as data
 from factlab.data import files, summaries
@@ -231,7 +232,7 @@ def test_unknown_names(toy):
     with pytest.raises(UsageError, match="did you mean 'a.jsonl'"): files.get('toy', 'a.json')
     with pytest.raises(UsageError, match="did you mean 'sample'"): data.load('smaple')
     for call in (files.path, data.load, files.describe):
-        with pytest.raises(UsageError, match="is called '': Known: "): call('')
+        with pytest.raises(UsageError, match="data set '': Known: "): call('')
     with pytest.raises(DataError, match='is not at hand .* Run `factlab data get toy`'):
         files.get('toy', 'a.jsonl', download=False)
 
@@ -516,13 +517,14 @@ def test_papers_bring_their_data_sets():
     assert of_papers <= set(found) and not of_papers & set(registry_module.REGISTRY)
     topics = [registry_module.TOPICS.index(entry.topic) for entry in found.values()]
     assert topics == sorted(topics)
-    assert set(data.loaders()) >= set(found) and data.loaders()['xsumfaith'] == data.loaders()['xsumfaith/spans']
+    named = names.entries('data')
+    assert set(named) >= set(found) and named['xsumfaith'].load == named['xsumfaith/spans'].load
 
 
 def test_a_registered_entry_with_a_loader_is_loaded_by_name(monkeypatch):
-    entry = registry_module.Entry('mine', 'showing', '1 pair', 'ours', 'none', 'here', '1',
-                                  loaders={'mine': 'factlab.data.datasets:load_sample_pairs'})
+    entry = registry_module.Entry('mine', 'showing', '1 pair', 'ours', 'none', 'here', '1')
     monkeypatch.setitem(registry_module.REGISTRY, 'mine', entry)
+    monkeypatch.setitem(names._entries['data'], 'mine', names.Entry('mine', data.load_sample_pairs))
     assert data.load('mine', limit=1).equals(data.load('sample', limit=1)) and list(registry_module.entries())[-1] == 'mine'
     with pytest.raises(UsageError, match='take one of localization'): registry_module.register(registry_module.replace(entry, topic='odd'))
 

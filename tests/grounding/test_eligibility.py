@@ -66,7 +66,7 @@ def test_no_rows_and_rows_without_another_response():
     judge, row = load_eligibility_judge('words'), TEST.select('id', 'document', 'request', 'response').head(1)
     assert judge.predict(row.with_columns(baseline=pl.lit('x')).clear()).is_empty()
     with pytest.raises(DataError, match='baseline'): judge.predict(row)
-    with pytest.raises(UsageError, match='no offline judge'): load_eligibility_judge('tiny')
+    with pytest.raises(UsageError, match='no eligibility judge'): load_eligibility_judge('tiny')
 
 
 def test_nothing_but_the_development_split_is_fitted(tmp_path):

@@ -125,6 +125,14 @@ def test_only_core_papers_imports_by_name():
     assert calls <= DYNAMIC, f'{sorted(calls - DYNAMIC)} import modules of papers by name: register them with core.papers'
 
 
+def test_a_chapter_names_no_module_as_text():
+    "What makes a named object is said in the `__init__` of its package, for the registry; nodes of a cluster find their work by name."
+    wrong = [f'{path.relative_to(ROOT)}: {found}' for path in modules().values()
+             for found in re.findall(r"[\'\"]factlab\.[a-z_.]+:\w+[\'\"]|pkgutil\.resolve_name", path.read_text(encoding='utf-8'))]
+    allowed = ('factlab/core/registry.py', 'factlab/models/ray_parts.py')
+    assert not [line for line in wrong if not line.startswith(allowed)], wrong
+
+
 def test_nothing_lies_outside_a_package():
     found = {path.name for path in PACKAGE.iterdir() if path.name != '__pycache__'}
     assert found <= {'__init__.py', '_modidx.py', 'py.typed', *ORDER}, sorted(found)

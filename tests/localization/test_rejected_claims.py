@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
 
+from factlab.core import registry
 from factlab.core.core import UsageError
+from factlab.core.registry import Entry
 from factlab.data.datasets import load
 from factlab.localization import matching
 from factlab.localization.classifiers import best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
@@ -199,6 +201,7 @@ def study(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     model, dice = extractor(), Dice()
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: model)
+    monkeypatch.setitem(registry._entries['models'], 'extractor', Entry('extractor', print))
     monkeypatch.setattr(base, 'load_verifier', lambda name: dice)
     made = Study(verifier='dice', judge='extractor')
     made.parts = model, dice

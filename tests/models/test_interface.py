@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import factlab.models.interface as models
+from factlab.core import registry
 from factlab.core.core import ModelError, StoreError, UsageError
+from factlab.core.registry import Entry, Option, read_options
 from factlab.models.interface import (
     LOWEST,
     DryRun,
     Message,
     Model,
-    Option,
     Request,
     Response,
     ScriptedModel,
@@ -28,7 +29,6 @@ from factlab.models.interface import (
     cost,
     fold_system,
     load_model,
-    read_options,
     unload_models,
 )
 from factlab.store.answers import Row, Store
@@ -349,8 +349,7 @@ def backend(monkeypatch):
         made.append(model := ScriptedModel(name, echo))
         model.close = lambda: made.remove(model)
         return model
-    monkeypatch.setattr(models, 'demo_loader', load, raising=False)
-    monkeypatch.setitem(models.BACKENDS, 'demo', 'factlab.models.interface:demo_loader')
+    monkeypatch.setitem(registry._entries['models'], 'demo', Entry('demo', load, target='[NAME]'))
     yield made
     unload_models(*[name for name in models._loaded if name.startswith('demo')])
 
@@ -366,11 +365,11 @@ def test_a_model_is_loaded_once_even_by_many_threads(backend):
 
 
 def test_bad_names_are_answered_with_what_there_is(backend, monkeypatch):
-    with pytest.raises(UsageError, match="'demo', 'hf', 'openai', 'ray', 'serve', 'tiny', 'vllm'"): load_model('gpt-4o')
+    with pytest.raises(UsageError, match="did you mean 'openai:gpt-4o'.*tiny, hf:ORG/NAME, .*demo"): load_model('gpt-4o')
     with pytest.raises(UsageError, match='size .how large.'): load_model('demo:x?sise=2')
     with pytest.raises(UsageError, match='size'): load_model('demo:x?size=two')
-    monkeypatch.setitem(models.BACKENDS, 'gone', 'factlab_no_such_module:load')
-    with pytest.raises(ModelError, match='not installed'): load_model('gone')
+    monkeypatch.setitem(registry._entries['models'], 'gone', Entry('gone', 'factlab_no_such_module:load'))
+    with pytest.raises(ModelError, match='no_such_module'): load_model('gone')
 
 
 def test_a_scripted_model_changes_its_identity_with_its_code():

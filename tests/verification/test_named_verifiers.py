@@ -187,7 +187,7 @@ def test_the_store_keeps_forms_and_chunks_apart(t5, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('name, said', [
-    ('seq2seq:', 'names no model'), ('seq2seq:{t5}', 'form=minicheck or form=trueteacher'), ('seq2seq:{t5}?form=summac', 'form'),
+    ('seq2seq:', 'names no ORG.NAME'), ('seq2seq:{t5}', 'form=minicheck or form=trueteacher'), ('seq2seq:{t5}?form=summac', 'form'),
     ('seq2seq:{t5}?form=minicheck&chunk=0', 'chunk'), ('seq2seq:{t5}?form=minicheck&colour=red', 'colour')])
 def test_names_of_encoder_decoders_that_cannot_be(t5, name, said):
     with pytest.raises(UsageError, match=said): load_verifier(name.replace('{t5}', str(t5)))

@@ -8,7 +8,7 @@ __all__ = ['ABSENT', 'UNEQUAL', 'COMMANDS', 'board_table', 'board_notes', 'add_f
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #23d8ac30
 import argparse
 
-from ...core.core import MODEL_NAMES
+from ...core.registry import name_forms
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #52505167
 def _percent(frame, *names: str):
@@ -82,6 +82,7 @@ def board_notes(study, board) -> list[str]:
 def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
+    from factlab.reports.options import check_name
     from factlab.reports.reproduce import plain_table
     from factlab.studies.facts.study import FactsStudy, counting_verdicts, estimate, planted_order, study_leaderboard
     names = ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate', 'max_tokens',
@@ -89,6 +90,8 @@ def _facts(arguments: argparse.Namespace) -> int|str:
     given = {name: getattr(arguments, name) for name in names}
     given['chosen'] = _chosen(arguments.chosen)
     study = FactsStudy(**given, responses_file=arguments.responses)
+    for kind, asked in (('grounding_judges', study.judges), ('models', study.responders)):
+        for name in asked: check_name(kind, name, asking=not arguments.dry_run)
     if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
     board = study_leaderboard(study)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
@@ -130,11 +133,11 @@ def add_facts(commands) -> None:
     parser = commands.add_parser('facts', help=summary, description=summary + more)
     parser.set_defaults(run=_facts)
     add = parser.add_argument
-    add('--responders', nargs='+', default=[], metavar='M', help=f'models that answer: {MODEL_NAMES}')
+    add('--responders', nargs='+', default=[], metavar='M', help=f'models that answer: {name_forms("models")}')
     add('--responses', metavar='FILE', help='answers that exist already: .jsonl, .csv, .parquet with request_id, responder, response '
         '(and document, request where the data set does not have them)')
     add('--judges', nargs='+', default=['embedded'], metavar='J',
-        help=f'embedded (the default), quick (reads half as much, less surely), words (all offline), or models: {MODEL_NAMES}')
+        help=f'embedded (the default), quick (reads half as much, less surely), words (all offline), or models: {name_forms("models")}')
     add('--data', default='facts-sample', metavar='D', help='facts-sample (the default), facts, facts-examples, or a '
         'file with id, request, document')
     add('--split', metavar='S', help="of the data; 'test' where it has one; all: every split is a ranking "

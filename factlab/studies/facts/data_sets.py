@@ -37,13 +37,10 @@ def _facts_files() -> tuple[File, ...]:
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c5
 ENTRIES = (Entry('facts', 'long answers judged against their document: requests, documents, and the judges’ prompts',
     '860 public examples; 8 prompts (6 of grounding, 2 of eligibility); 11 examples transcribed', 'CC BY 4.0', FACTS_PAPER,
-    f'https://huggingface.co/datasets/{FACTS_REPOSITORY}', FACTS_REVISION, _facts_files(), topic='grounding',
-    loaders={'facts': 'factlab.studies.facts.data_sets:load_facts',
-             'facts-examples': 'factlab.studies.facts.data_sets:load_facts_examples'}),
+    f'https://huggingface.co/datasets/{FACTS_REPOSITORY}', FACTS_REVISION, _facts_files(), topic='grounding'),
     Entry('facts-sample', 'FACTS, offline: documents, requests, and responses with a label for each sentence',
     '42 documents, 185 responses; ships inside the package', 'Apache-2.0, as factlab', 'the factlab developers: the factlab sample',
-    'factlab/data/assets/sample_facts', 'of this version', topic='samples',
-    loaders={'facts-sample': 'factlab.studies.facts.data_sets:load_facts_sample'}))
+    'factlab/data/assets/sample_facts', 'of this version', topic='samples'))
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c8
 SENTENCE = pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpts': pl.List(pl.String)})

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...core.core import MODEL_NAMES, DataError, UsageError
+from ...core.core import DataError, UsageError
+from ...core.registry import name_forms
 
 if TYPE_CHECKING:
     import polars as pl
@@ -191,7 +192,7 @@ def add_build_fhsum(kinds) -> None:
     add('--summaries', metavar='FILE', help='.jsonl, .json, .csv, .parquet with document (or text) and summary; optionally id, split, and '
         'wrong_spans (start, end, text) that are to be removed')
     add('--knowledge', metavar='K', help='descriptions: a .jsonl file (entity, description, aliases; or items of Wikidata), wikidata, or a '
-        f'model ({MODEL_NAMES})')
+        f'model ({name_forms("models")})')
     add('--endpoint', metavar='URL', help="another Wikibase's api.php, for --knowledge wikidata")
     add('--out', required=True, metavar='FILE', help='.jsonl; FILE.drops.jsonl beside it says what was left out and why')
     add('--seed', type=int, default=0, metavar='S', help='of entities, labels and wrong descriptions (default: 0)')

@@ -25,18 +25,15 @@ from ...mixed_context.labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE, c
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #ecc8b3ec
 FHSUM_PAPER = ('Qi, Cao, He, Yuan: Evaluating LLMs’ Assessment of Mixed-Context Hallucination Through the Lens of Summarization, '
                'Findings of ACL 2025')
-_HERE = 'factlab.studies.fhsum.data_sets'
 ENTRIES = (Entry('fhsum-sample', 'FHSumBench, offline: summaries with one of three labels, and the knowledge base that decides them',
     '48 documents, 144 summaries; 201 entities; ships inside the package', 'Apache-2.0, as factlab',
-    'the factlab developers: the factlab sample', 'factlab/data/assets/sample_fhsum', 'of this version', topic='samples',
-    loaders={'fhsum-sample': f'{_HERE}:load_fhsum_sample', 'fhsum-knowledge': f'{_HERE}:load_fhsum_knowledge'}),
+    'the factlab developers: the factlab sample', 'factlab/data/assets/sample_fhsum', 'of this version', topic='samples'),
     Entry('mxsum', 'M-XSum: summaries labelled by XSumFaith’s annotators; its files are those of xsumfaith',
     '912 summaries in two labels, as FHSumBench takes them; mxsum-majority: 2,007 in three', 'as xsumfaith', FHSUM_PAPER,
-    'https://github.com/google-research-datasets/xsum_hallucination_annotations', 'as xsumfaith', topic='mixed context',
-    loaders={'mxsum': f'{_HERE}:load_mxsum', 'mxsum-majority': f'{_HERE}:load_mxsum_majority'}),
+    'https://github.com/google-research-datasets/xsum_hallucination_annotations', 'as xsumfaith', topic='mixed context'),
     Entry('xent', 'XEnt: summaries whose entities EntFA’s annotators labelled; its files are those of entfa',
     '700 summaries (train 460, test 240) in three labels', 'as entfa', FHSUM_PAPER, 'https://github.com/mcao516/EntFA', 'as entfa',
-    topic='mixed context', loaders={'xent': f'{_HERE}:load_xent'}))
+    topic='mixed context'))
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #30c8c95f
 KINDS = ('injected', 'written', 'stated', 'plain')

@@ -47,7 +47,7 @@ ENTRIES = (Entry('final', 'localization: described inconsistencies of summaries'
     'none stated by the authors; the texts are BBC news articles (third-party copyright)',
     'Peisakhovsky, Gekhman, Mass, Ein-Dor, Reichart: Fine-Grained Detection of Context-Grounded Hallucinations Using LLMs',
     'https://github.com/yonip97/The_final_benchmark', 'dd991a3a32a2d34db2e0ae8315bfab4161308af4', _final_files(),
-    topic='localization', loaders={'final': 'factlab.studies.final.data_sets:load_final'}),)
+    topic='localization'),)
 
 # %% ../../../nbs/19_studies/01_final/10_data_sets.ipynb #c8
 def load_final(

@@ -10,7 +10,8 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from ...core.core import MODEL_NAMES, DataError, UsageError
+from ...core.core import DataError, UsageError
+from ...core.registry import name_forms
 
 # %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #56cf900f
 def _build(arguments: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def add_build_oasis(kinds) -> None:
     add = parser.add_argument
     add('--texts', required=True, metavar='PATH',
         help='one page each: a folder of .txt or .md files, or a .parquet, .jsonl or .csv with text and page')
-    add('--model', required=True, metavar='M', help=MODEL_NAMES)
+    add('--model', required=True, metavar='M', help=name_forms('models'))
     add('--out', required=True, metavar='DIR', help='folder of the build; an interrupted one goes on')
     add('--variant', choices=('unified', 'four'), default='unified', help='one call for a passage, or one for each of the four steps')
     add('--limit', type=int, metavar='N', help='pages at the most')
@@ -133,7 +134,7 @@ def add_oasis(commands) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument('--run', dest='run_id', metavar='ID', help='a run, or the beginning of its id')
     source.add_argument('--predictions', metavar='FILE', help='.parquet, .jsonl or .csv with id and factual')
-    source.add_argument('--model', metavar='M', help=f'ask a language model about every text: {MODEL_NAMES}')
+    source.add_argument('--model', metavar='M', help=f'ask a language model about every text: {name_forms("models")}')
     source.add_argument('--pipeline', action='store_true', help='extract, retrieve and verify; claims with evidence are verified alone')
     add = parser.add_argument
     add('--data', metavar='D', help='oasis-e2e (default), oasis-verification, or a file with id and text, or id, claim and evidence')

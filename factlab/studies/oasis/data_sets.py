@@ -30,18 +30,18 @@ ENTRIES = (Entry('oasis', 'training of claim extraction, retrieval and verificat
         _hub('claim_extraction', 'a95c930d9be50bd8b25c9be24c4bad564fc6e34f'), _hub('claim_falsification', 'main'),
         _hub('paraphrase_generation', '3f3f7a4d73791a93e900eb5ed43b506fcb29c865'),
         _hub('unfactual_text_generation', '58e7e086bc3779638c91b07dc0cbe995db2d1e56')),
-    topic='end to end', loaders={'oasis': 'factlab.studies.oasis.data_sets:load_oasis'}),
+    topic='end to end'),
     Entry('oasis-e2e', 'gold texts for end-to-end factuality evaluation (labels withheld by the authors)', '1,708 texts',
     OASIS_LICENCE, OASIS_PAPER, 'https://huggingface.co/datasets/Babelscape/LLM-Oasis_e2e_factuality_evaluation', 'main',
     hub=(_hub('e2e_factuality_evaluation', 'main'),),
-    topic='end to end', loaders={'oasis-e2e': 'factlab.studies.oasis.data_sets:load_oasis_e2e'}),
+    topic='end to end'),
     Entry('oasis-verification', 'gold claims with evidence (labels withheld by the authors)', '2,656 claims with evidence',
     OASIS_LICENCE, OASIS_PAPER, 'https://huggingface.co/datasets/Babelscape/LLM-Oasis_claim_verification',
     '1c517576a7a9f51e6277af72a6a08c96b9cf83e4', hub=(_hub('claim_verification', '1c517576a7a9f51e6277af72a6a08c96b9cf83e4'),),
-    topic='end to end', loaders={'oasis-verification': 'factlab.studies.oasis.data_sets:load_oasis_verification'}),
+    topic='end to end'),
     Entry('oasis-sample', 'LLM-OASIS, offline: passages, claims, one altered claim each, factual and unfactual texts',
     'ships inside the package', 'Apache-2.0, as factlab', 'the factlab developers: the factlab sample', 'factlab/data/assets/sample',
-    'of this version', topic='samples', loaders={'oasis-sample': 'factlab.studies.oasis.data_sets:load_sample_rows'}))
+    'of this version', topic='samples'))
 
 # %% ../../../nbs/19_studies/00_oasis/10_data_sets.ipynb #c7
 HUB_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {

@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from ...building.training_views import NO_NEIGHBOURS
-from ...core.core import DataError, Schema, UsageError, split_options
+from ...core.core import DataError, Schema, UsageError
+from ...core.registry import split_options
 from ...data.corpora import PASSAGES, RetrievalTask, held_out, retrieval_task
 from ...data.datasets import fingerprint, load
 from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, COMPARED, compare_with_baselines

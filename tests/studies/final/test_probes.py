@@ -10,7 +10,9 @@ from hostile_texts import hostile
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
+from factlab.core import registry
 from factlab.core.core import DataError, UsageError
+from factlab.core.registry import Entry
 from factlab.data.datasets import load_sample
 from factlab.localization import matching
 from factlab.localization.methods import ZERO_SHOT
@@ -77,6 +79,7 @@ def models(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     there = {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    for name in there: monkeypatch.setitem(registry._entries['models'], name, Entry(name, print))
     return there
 
 

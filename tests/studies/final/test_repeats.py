@@ -8,7 +8,9 @@ import pytest
 from reports.test_reproduce import judged, said_list, told
 from scipy.stats import t
 
+from factlab.core import registry
 from factlab.core.core import UsageError
+from factlab.core.registry import Entry
 from factlab.data.datasets import load
 from factlab.localization import matching
 from factlab.localization.matching import ModelJudge, load_judge
@@ -55,6 +57,7 @@ def models(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     there = {name: speaker(name, name != 'steady') for name in ('steady', 'moody', 'judge')}
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
+    for name in there: monkeypatch.setitem(registry._entries['models'], name, Entry(name, print))
     return there
 
 

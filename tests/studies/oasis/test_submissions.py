@@ -143,7 +143,7 @@ def test_the_command_asks_a_server_once_and_goes_on_after_a_kill(gold, capsys):
 
 @pytest.mark.parametrize('arguments, said', [
     (('--predictions', 'x.csv', '--corpus', 'y'), 'need --model or --pipeline'), (('--model', 'tiny', '--setting', 'XX'), 'no setting'),
-    (('--pipeline', '--rag'), 'leave evidence out'), (('--model', 'nothing'), 'no backend')])
+    (('--pipeline', '--rag'), 'leave evidence out'), (('--model', 'nothing'), 'no model')])
 def test_what_the_command_refuses(gold, arguments, said):
     with pytest.raises(UsageError, match=said): run('oasis', 'submission', *arguments)
 
