@@ -31,7 +31,7 @@ SLOW = (  # files that take longest: first, so that no worker has one left when 
     'training/test_named_models.py',
     'localization/test_matching.py',
     'models/test_serve_backend.py',
-    'models/test_batch_endpoint.py',
+    'models/test_endpoint_batches.py',
     'models/test_server_process.py',
     'studies/facts/test_commands.py',
     'studies/oasis/test_baselines.py',
@@ -72,6 +72,7 @@ def surroundings(tmp_path_factory):
         patch.setenv('FACTLAB_HOME', str(home))
         patch.setenv('HF_HUB_OFFLINE', '1')
         patch.setenv('FACTLAB_PROGRESS', '0')
+        patch.setattr('factlab.models.endpoint_calls.FIRST_WAIT', 0.01)  # seconds before a call to a server is tried again
         patch.delenv('FACTLAB_DATA_MIRROR', raising=False)
         if folder := os.environ.get('FACTLAB_DATA'): patch.setenv('FACTLAB_DATA', str(Path(folder).expanduser().resolve()))
         yield

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server that does what a script tells it: a real one, on a free port of this machine, with one thread a connection.
 
     with MisbehavingServer(lambda call: status(503) if call.attempt == 0 else answer('hello')) as server:
-        model = load_model(f'openai:any?base_url={server.url}&backoff=0.01')
+        model = load_model(f'openai:any?base_url={server.url}')
 
 A script takes a `Call` and gives an action; an action is a function that writes to the connection. `server.calls` holds what was asked,
 `server.most_at_once` how many calls were being answered at the same time."""

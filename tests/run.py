@@ -225,12 +225,9 @@ BENCHES: dict[str, dict] = {  # sizes at which nothing is timed well; the longes
     'categoriser': {'max_cases': 40, 'ask': 0},
     'search': {'queries': 50, 'passages': 5000, 'repeats': 1},
     'store': {'sizes': [50, 100], 'repeats': 1},
-    'killed_server': {'load': 12, 'new_tokens': 8},
     'serving': {'prompts': 4, 'new_tokens': 8, 'questions': 2, 'load': 8, 'rounds': 1},
-    'two_servers': {'hidden': 128, 'layers': 1, 'judged': 4, 'words': 30, 'written': 4, 'tokens': 4, 'many': 6,
-                    'rounds': 1, 'seconds': .1},
 }
-SETS_UP = ('killed_server', 'search', 'serving', 'two_servers')  # these set environment variables: each in a kernel of its own
+SETS_UP = ('search', 'serving')  # these set environment variables: each in a kernel of its own
 
 
 def measure(name: str, kernel: 'SharedKernel') -> None:
@@ -240,7 +237,7 @@ def measure(name: str, kernel: 'SharedKernel') -> None:
     if name == 'categoriser' and not os.environ.get('FACTLAB_DATA'):
         print('-- bench/categoriser is skipped: it needs real data, and FACTLAB_DATA names no folder')
         return
-    if name in ('serving', 'killed_server', 'two_servers') and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
+    if name == 'serving' and not os.environ.get('FACTLAB_VLLM') and not (ROOT/'.venv-vllm').is_dir():
         print(f'-- bench/{name} is skipped: it needs vLLM, and there is neither FACTLAB_VLLM nor .venv-vllm (make test-vllm makes it)')
         return
     own = {'FACTLAB_DATA': ''} if name == 'waves' else {}  # the sample will do, and is quicker

@@ -178,8 +178,8 @@ def load_vllm(name: str, target: str, options: Mapping[str, str]) -> VllmModel:
     if not target: raise UsageError(f'{name!r} names no model: write vllm:org/name, vllm:./folder or vllm:tiny')
     values = read_options(name, options, VLLM_OPTIONS)
     if values['data_parallel_size'] > 1:
-        raise UsageError(f'{name!r}: an engine inside this process is one engine. Write serve:{target}?replicas='
-                         f'{values["data_parallel_size"]} for several, or serve: with data_parallel_size for several behind one address')
+        raise UsageError(f'{name!r}: an engine inside this process is one engine. Write '
+                         f'serve:{target}?data_parallel_size={values["data_parallel_size"]} for several')
     find = lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision'])
     return VllmModel(name, find, values, find_adapter(values['adapter']) if values['adapter'] else None)
 
