@@ -135,7 +135,6 @@ class Dialect:
     neutral: bool = False                 # neutral sampling values are sent
     length_field: str = 'max_tokens'
     schema_step: dict[str, int] = field(default_factory=dict)  # by schema: 0 json_schema, 1 json_object, 2 neither
-    scores_prompts: bool = True           # gives log-probabilities of a prompt's tokens, as vLLM does
     alternatives: int = 20                # top log-probabilities that it gives; 0: none
     dropped: set[str] = field(default_factory=set)  # fields that it refuses
     words: str = ''                       # in which it refused log-probabilities
@@ -172,11 +171,6 @@ def _length(dialect: Dialect, refusal: Refusal) -> bool:
     told = re.search(r'(un|not )supported.*max_completion_tokens|use .?max_completion_tokens', refusal.said, re.DOTALL)
     if not told and not (refusal.names('max_tokens') and _REFUSES.search(refusal.said)): return False
     dialect.length_field = 'max_completion_tokens'
-    return True
-
-def _prompt_scores(dialect: Dialect, refusal: Refusal) -> bool:
-    if 'prompt_logprobs' not in refusal.body or not re.search('prompt.logprobs', refusal.said): return False
-    dialect.scores_prompts = False
     return True
 
 # %% ../../nbs/02_models/10_endpoint_requests.ipynb #1b3b5b4e
@@ -221,7 +215,7 @@ def learn(dialect: Dialect,
 ) -> bool:  # whether something has changed
     "Change what a refusal names."
     found = Refusal(body, refusal.lower(), schema, param)
-    return any(change(dialect, found) for change in (_length, _prompt_scores, _schema, _system, _logprobs, _drop))
+    return any(change(dialect, found) for change in (_length, _schema, _system, _logprobs, _drop))
 
 # %% ../../nbs/02_models/10_endpoint_requests.ipynb #4d836516
 FILLS_IN = ('vllm', 'sglang', 'llamacpp')  # `owned_by` of servers that fill in sampling values of their own

@@ -152,7 +152,8 @@ def client_of(endpoint: Endpoint,
     seconds = seconds or endpoint.settings.timeout
     timeout = httpx2.Timeout(seconds, connect=min(10.0, seconds))
     key = endpoint.own_key or key_of(endpoint.base_url, endpoint.settings.env) or 'none'
-    make, http = (openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient) if asynchronous else (openai.OpenAI, openai.DefaultHttpxClient)
+    make: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
+    http: Any = openai.DefaultAsyncHttpxClient if asynchronous else openai.DefaultHttpxClient
     # redirects are not followed, and no proxy stands between this process and its own servers
     carrier = http(timeout=timeout, follow_redirects=False, trust_env=endpoint.own_key is None)
     client = make(api_key=key, base_url=endpoint.base_url, max_retries=retries, timeout=timeout, http_client=carrier)

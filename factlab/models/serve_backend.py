@@ -179,15 +179,17 @@ def make_server(model: ServeModel) -> ServerProcess:
     options, vllm = model.options, find_vllm()
     path = str(tiny_folder()) if model.source == TINY_SOURCE else model.source.path
     arguments = server_arguments(options, model.dtype, model.source.revision)
-    if rank := rank_of(model): arguments += ['--enable-lora', '--max-lora-rank', str(rank)]
+    environment = {'VLLM_NO_USAGE_STATS': '1'}
+    if rank := rank_of(model):  # vLLM loads adapters at run time where one process takes the requests
+        arguments += ['--enable-lora', '--max-lora-rank', str(rank), '--api-server-count', '1']
+        environment['VLLM_ALLOW_RUNTIME_LORA_UPDATING'] = '1'
     if not model.chat.template:
         write_if_changed(plain := home_dir()/'servers'/'plain.jinja', _PLAIN.encode())
         arguments += ['--chat-template', str(plain)]
     sizes = [options[f'{kind}_parallel_size'] for kind in ('tensor', 'pipeline', 'data')]
     held = take_gpus(model.shared, sizes[0]*sizes[1]*sizes[2])
-    environment = {'VLLM_NO_USAGE_STATS': '1', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING': '1'} | (
-        {'CUDA_VISIBLE_DEVICES': ','.join(held)} if held else
-        {'VLLM_CPU_KVCACHE_SPACE': os.environ.get('VLLM_CPU_KVCACHE_SPACE', '2')})
+    if held: environment['CUDA_VISIBLE_DEVICES'] = ','.join(held)
+    else: environment['VLLM_CPU_KVCACHE_SPACE'] = os.environ.get('VLLM_CPU_KVCACHE_SPACE', '2')
     return ServerProcess(lambda port: vllm.command(path, [*arguments, '--port', str(port)]),
                          f'the server of {model.name.partition("?")[0]}', environment)
 

@@ -6,7 +6,7 @@ import pytest
 from asking import model_at, one, question, questions
 from hypothesis import given
 from hypothesis import strategies as st
-from misbehaving_server import MisbehavingServer, answer, in_turn, like_vllm, logprob_of, null_content, raw, status
+from misbehaving_server import MisbehavingServer, answer, in_turn, null_content, raw, status
 
 from factlab.core.core import DataError
 from factlab.models.endpoint_answers import listed_price, split_thinking
@@ -108,30 +108,6 @@ def test_a_layer_that_ignores_the_schema_is_told(text, mode):
         assert one(server, request=question('x', json_schema=SCHEMA)).json_mode == mode
     with MisbehavingServer(lambda call: answer('{"verdict"', 'length')) as server:  # cut off: nothing can be said
         assert one(server, request=question('x', json_schema=SCHEMA)).json_mode == 'native'
-
-
-# ---- choices with the fewest calls -------------------------------------------------------------------------------------------------
-
-def test_first_tokens_that_decide_take_one_call_and_give_the_same_number():
-    top = {'A': logprob_of('A'), 'B': logprob_of('B'), 'C': -5.0}
-    with MisbehavingServer(lambda call: like_vllm('A', top)) as server:
-        quick = one(server, request=question('q', choices=('A', 'B')))
-        assert len(server.calls) == 1
-    with MisbehavingServer(lambda call: like_vllm('A', {'The': -0.1})) as server:
-        whole = one(server, request=question('q', choices=('A', 'B')))
-        assert len(server.calls) == 3
-    assert quick.meta['scored'] == 'first token' and whole.meta['scored'] == 'prompt'
-    assert quick.choice_logprobs == pytest.approx(whole.choice_logprobs)
-
-
-def test_first_tokens_that_decide_sometimes():
-    top = {'A': -0.25, 'B': -0.25}
-    with MisbehavingServer(lambda call: like_vllm('A', top if call.prompt in ('q0', 'q1', 'q4') else {'The': -0.1})) as server:
-        model = model_at(server.url, concurrency=1)
-        responses = ask([question(f'q{i}', choices=('A', 'B')) for i in range(5)], model, store=False)
-        assert [each.meta['scored'] for each in responses] == ['first token', 'first token', 'prompt', 'prompt', 'first token']
-        assert len(server.calls) == 1 + 1 + 3 + 3 + 1
-    assert {each.choice_logprobs for each in responses} == {(-0.25, -0.25)}
 
 
 # ---- prices ------------------------------------------------------------------------------------------------------------------------

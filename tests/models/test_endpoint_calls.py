@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 from asking import model_at, question, questions
-from misbehaving_server import MisbehavingServer, answer, drop, half_json, html, no_choices, null_content, slow, status, told, wrong_length
+from misbehaving_server import MisbehavingServer, answer, drop, half_json, html, no_choices, null_content, slow, status, wrong_length
 
 from factlab.core.core import digest
-from factlab.models.endpoint_answers import seconds_of
-from factlab.models.endpoint_calls import Permit, RateLimiter, delay, heed, limiter_of, limits_told, pause
+from factlab.models.endpoint_calls import limiter_of
 from factlab.models.interface import ask
 
 
@@ -19,60 +18,24 @@ def no_key(monkeypatch):
     for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): monkeypatch.delenv(name, raising=False)
 
 
-# ---- headers -----------------------------------------------------------------------------------------------------------------------
-
-@pytest.mark.parametrize('text, seconds', [('6m0s', 360), ('1h2m3.5s', 3723.5), ('20ms', 0.02), ('59.7', 59.7), ('1s', 1), ('2m', 120),
-                                           ('2001-01-01T00:00:00Z', 0), ('1000000001', 0), ('soon', None), ('', None), ('-3', 0),
-                                           ('Wed, 21 Oct 2015 07:28:00 GMT', 0)])
-def test_times_of_headers(text, seconds): assert seconds_of(text) == seconds
-
-
-def test_limits_of_vendors():
-    headers = {'anthropic-ratelimit-requests-remaining': '4', 'anthropic-ratelimit-requests-reset': '2001-01-01T00:00:00Z',
-               'x-ratelimit-remaining-tokens': '100', 'x-ratelimit-reset-tokens': '30ms'}
-    assert limits_told(headers) == {'requests': (4, 0), 'tokens': (100, 0.03)}
-    assert limits_told({'ratelimit-remaining': '3', 'ratelimit-reset': '7'}) == {'requests': (3, 7)}
-    assert limits_told({'x-ratelimit-remaining-requests': '3'}) == {} == limits_told({})
-
-
 # ---- the rate limiter --------------------------------------------------------------------------------------------------------------
 
 class Limited:
-    "A script: so many calls and tokens in each window of time, and 429 beyond them."
-    def __init__(self, calls: int, window: float, tells: bool, tokens: int = 10**9):
-        self.calls, self.window, self.tells, self.tokens, self.lock = calls, window, tells, tokens, threading.Lock()
-        self.started, self.used, self.spent, self.refused = 0.0, 0, 0, 0
+    "A script: so many calls in each window of time, and 429 beyond them."
+    def __init__(self, calls: int, window: float):
+        self.calls, self.window, self.lock, self.started, self.used = calls, window, threading.Lock(), 0.0, 0
 
     def __call__(self, call):
         with self.lock:
             now = time.monotonic()
-            if now - self.started >= self.window: self.started, self.used, self.spent = now, 0, 0
-            self.used, self.spent = self.used + 1, self.spent + call.body['max_tokens']
-            left, tokens, reset = max(0, self.calls - self.used), max(0, self.tokens - self.spent), self.started + self.window - now
-            over = self.used > self.calls or self.spent > self.tokens
-            self.refused += over
-        headers = {'x-ratelimit-remaining-requests': str(left), 'x-ratelimit-reset-requests': f'{reset:.3f}s',
-                   'x-ratelimit-remaining-tokens': str(tokens), 'x-ratelimit-reset-tokens': f'{reset:.3f}s'} if self.tells else {}
-        return status(429, 'slow down', headers=headers) if over else told(headers, slow(0.002))
+            if now - self.started >= self.window: self.started, self.used = now, 0
+            self.used += 1
+            return status(429, 'slow down') if self.used > self.calls else slow(0.002)
 
 
-def test_headers_are_kept_to_before_the_limit_is_met():
-    script = Limited(calls=60, window=0.5, tells=True)
-    with MisbehavingServer(script) as server:
-        responses = ask(questions(200), model_at(server.url, concurrency=8), store=False)
-        assert all(response.ok for response in responses) and script.refused <= 20 and len(server.calls) <= 1.2*200
-
-
-def test_tokens_a_minute_are_kept_to():
-    script = Limited(calls=10**6, window=0.5, tells=True, tokens=20_000)
-    with MisbehavingServer(script) as server:
-        responses = ask(questions(60, max_tokens=1000), model_at(server.url, concurrency=4), store=False)
-        assert all(response.ok for response in responses) and len(server.calls) <= 1.2*60
-
-
-def test_without_headers_few_calls_are_refused(monkeypatch):
+def test_few_calls_are_refused(monkeypatch):
     monkeypatch.setattr('factlab.models.endpoint_calls.FIRST_WAIT', 0.1)
-    script = Limited(calls=200, window=1.0, tells=False)
+    script = Limited(calls=200, window=1.0)
     with MisbehavingServer(script) as server:
         responses = ask(questions(600), model_at(server.url), store=False)
         assert all(response.ok for response in responses) and len(server.calls) <= 1.2*600
@@ -125,16 +88,6 @@ def test_an_interrupted_batch_gives_its_permits_back():
         with pytest.raises(RuntimeError): model.generate(questions(40), deliver)
         assert limiter_of(server.url).on_way == 0
         assert all(response.ok for response in ask(questions(8), model, store=False))
-
-
-def test_late_news_does_not_undo_later_news(monkeypatch):
-    monkeypatch.setattr('factlab.models.endpoint_calls.LONGEST_WAIT', 2.0)
-    limiter, limits = RateLimiter(sent=Permit(5)), {'x-ratelimit-reset-requests': '9s', 'x-ratelimit-remaining-requests': '0'}
-    heed(limiter, Permit(5), limits | {'x-ratelimit-remaining-requests': '50'})
-    heed(limiter, Permit(4), limits)
-    assert delay(limiter, 0, time.monotonic()) == 0
-    pause(limiter, Permit(5, 0, time.monotonic()), 3600)
-    assert 1.9 < delay(limiter, 0, time.monotonic()) <= 2
 
 
 # ---- ten thousand --------------------------------------------------------------------------------------------------------------------

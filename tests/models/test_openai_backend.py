@@ -16,8 +16,6 @@ from misbehaving_server import (
     half_json,
     html,
     in_turn,
-    like_vllm,
-    logprob_of,
     never,
     no_choices,
     null_content,
@@ -25,7 +23,6 @@ from misbehaving_server import (
     retry_at,
     slow,
     status,
-    tokens_of,
     wait_until,
 )
 
@@ -396,26 +393,15 @@ def test_the_list_of_models_is_asked_with_the_key_and_keeps_it_nowhere(tmp_path,
 
 # ---- choices -----------------------------------------------------------------------------------------------------------------------
 
-def test_choices_by_prompt_tokens():
-    request = question('which one', choices=('yes', 'not at all'))
-    with MisbehavingServer(lambda call: like_vllm()) as server:
-        response = one(server, request=request)
-        assert server.calls[1].body['continue_final_message'] and len(server.calls) == 3
-    assert response.choice_logprobs == pytest.approx((logprob_of('yes'), sum(map(logprob_of, ('not', 'at', 'all')))))
-    assert response.meta == {'scored': 'prompt'} and response.prompt_tokens == sum(len(tokens_of(call.body['messages']))
-                                                                                   for call in server.calls)
-
-
 @pytest.mark.parametrize('refuses', [False, True])
 def test_choices_by_the_first_token(refuses):
     def script(call):
-        if refuses and 'prompt_logprobs' in call.body: return status(400, 'Unrecognized request argument supplied: prompt_logprobs')
         if refuses and call.body['top_logprobs'] > 5: return status(400, 'top_logprobs must be at most 5')
         return answer('B', top={'B': -0.1, ' A': -2.5, 'The': -4.0})
     with MisbehavingServer(script) as server:
         model = model_at(server.url, concurrency=1)
         responses = ask(questions(3, choices=('A', 'B', 'C')), model, store=False)
-        assert len(server.calls) == 3 + 2*refuses
+        assert len(server.calls) == 3 + refuses
     assert all(response.choice_logprobs == (-2.5, -0.1, -4.0) and response.meta['bounds'] == ['C'] for response in responses)
 
 
