@@ -20,5 +20,6 @@ from .interface import unload_models as unload_models
 from .prompts import Parsed as Parsed
 from .prompts import Prompt as Prompt
 from .prompts import paper_prompt as paper_prompt
+from .ray import over_ray as over_ray
 from .store import Store as Store
 from .store import StoreChoice as StoreChoice

@@ -163,7 +163,7 @@ class Model(Protocol):
 # %% ../../nbs/02_models/03_interface.ipynb #c8205962
 BACKENDS = {'tiny': 'factlab.models.transformers_backend:load_tiny', 'hf': 'factlab.models.transformers_backend:load_hf',
             'vllm': 'factlab.models.vllm_backend:load_vllm', 'serve': 'factlab.models.serve_backend:load_serve',
-            'ray': 'factlab.models.ray_backend:load_ray', 'openai': 'factlab.models.openai_backend:load_openai'}
+            'ray': 'factlab.models.ray:load_ray', 'openai': 'factlab.models.openai_backend:load_openai'}
 _loaded: dict[str, Model] = {}
 _loading = threading.Lock()
 
