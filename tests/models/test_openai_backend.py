@@ -8,6 +8,7 @@ import textwrap
 import time
 
 import pytest
+from asking import model_at, one, question, questions
 from misbehaving_server import (
     MisbehavingServer,
     answer,
@@ -37,19 +38,6 @@ KEY = 'sk-very-secret-0123456789'
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch):
     for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): monkeypatch.delenv(name, raising=False)
-
-
-def model_at(url: str, **options):
-    options = {'timeout': '5'} | {name: str(value) for name, value in options.items()}
-    return load_openai('openai:any', 'any', {'base_url': url, **options})
-
-
-def question(text: str, **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
-
-def questions(count: int, **fields) -> list[Request]: return [question(f'question {i}', **fields) for i in range(count)]
-
-def one(server, text: str = 'hello', request: Request|None = None, **options):
-    return ask([request or question(text)], model_at(server.url, **options), store=False)[0]
 
 
 # ---- what passes -------------------------------------------------------------------------------------------------------------------
