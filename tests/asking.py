@@ -2,7 +2,7 @@
 from factlab.models.interface import Request, ask
 from factlab.models.openai_backend import load_openai
 
-QUICK = {'backoff': '0.01', 'patience': '0.3', 'timeout': '5'}
+QUICK = {'timeout': '5'}
 
 
 def model_at(url: str, name: str = 'any', **options):

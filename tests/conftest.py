@@ -49,6 +49,7 @@ def surroundings(tmp_path_factory):
         patch.setenv('FACTLAB_HOME', str(home))
         patch.setenv('HF_HUB_OFFLINE', '1')
         patch.setenv('FACTLAB_PROGRESS', '0')
+        patch.setattr('factlab.models.endpoint_calls.FIRST_WAIT', 0.01)  # seconds before a call to a server is tried again
         patch.delenv('FACTLAB_DATA_MIRROR', raising=False)
         if folder := os.environ.get('FACTLAB_DATA'): patch.setenv('FACTLAB_DATA', str(Path(folder).expanduser().resolve()))
         yield

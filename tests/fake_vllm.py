@@ -1,11 +1,10 @@
 """A program with the command line and the protocol of vLLM's server, a word for a token, and faults by order; and its environment.
 
-    environment = make_environment(folder, die_on='poison')   # the Python that FACTLAB_VLLM is to name
+    environment = make_environment(folder, die_after=10)   # the Python that FACTLAB_VLLM is to name
 
-Orders: `slow` (seconds until it is well), `broken` (ends at once), `stubborn` (ignores SIGTERM), `die_on` (ends when a prompt holds
-this text), `die_after` (the first start ends after so many answers), `hang_after` (the first start stops answering anything, /health
-too, after so many), `garbage` (answers no JSON), `wait` (seconds for an answer). What it was asked stands in the file `asked.jsonl` of
-its folder, one line for each request."""
+Orders: `slow` (seconds until it is well), `broken` (ends at once), `stubborn` (ignores SIGTERM), `die_after` (the first start ends after
+so many answers), `garbage` (answers no JSON), `wait` (seconds for an answer). What it was asked stands in the file `asked.jsonl` of its
+folder, one line for each request; with what it was started, in `arguments`."""
 import json
 import os
 import signal
@@ -73,12 +72,7 @@ class Server(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def hangs(self) -> bool:
-        if STATE['hangs']: time.sleep(600)
-        return STATE['hangs']
-
     def do_GET(self):
-        if self.hangs(): return
         if self.path == '/health': return self.reply('', 200 if time.monotonic() > READY else 503)
         self.reply({'data': [{'id': 'factlab', 'owned_by': 'vllm', 'root': '/toy'}]})
 
@@ -99,10 +93,7 @@ class Server(BaseHTTPRequestHandler):
             with (FOLDER/'asked.jsonl').open('a') as file:
                 file.write(json.dumps({'pid': os.getpid(), 'path': self.path, 'text': text, 'body': body}) + '\n')
             STATE['count'] += 1
-            if text and ORDERS.get('die_on', '\0') in text: os._exit(9)
             if ORDERS.get('die_after') and FIRST and STATE['count'] > ORDERS['die_after']: os._exit(9)
-            if ORDERS.get('hang_after') and FIRST and STATE['count'] > ORDERS['hang_after']: STATE['hangs'] = True
-        if self.hangs(): return
         time.sleep(ORDERS.get('wait', 0))
         if ORDERS.get('garbage'): return self.reply('{"choices": [')
         given = (body.get('allowed_token_ids') or [WORDS.number('Yes')])[0]
@@ -117,13 +108,15 @@ class Server(BaseHTTPRequestHandler):
 if __name__ == '__main__':
     ORDERS = json.loads(Path(os.environ['FAKE_VLLM']).read_text())
     FOLDER, LOCK, WORDS = Path(ORDERS['folder']), threading.Lock(), Words()
-    STATE = {'count': 0, 'hangs': False, 'adapters': []}
+    STATE = {'count': 0, 'adapters': []}
     with (FOLDER/'starts').open('a') as starts: starts.write(f'{os.getpid()}\n')
+    with (FOLDER/'arguments').open('a') as file:
+        file.write(json.dumps({'arguments': sys.argv, 'gpus': os.environ.get('CUDA_VISIBLE_DEVICES')}) + '\n')
     first = FOLDER/'first'
     try: first.touch(exist_ok=False); FIRST = True
     except FileExistsError: FIRST = False
     if ORDERS.get('stubborn'): signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print('loading weights, key', os.environ['VLLM_API_KEY'], 'cores', os.environ.get('VLLM_CPU_OMP_THREADS_BIND'), flush=True)
+    print('loading weights, key', os.environ['VLLM_API_KEY'], flush=True)
     engine = subprocess.Popen([sys.executable, '-ISc', 'import time; time.sleep(300)'])  # as vLLM's engine is a process of its own
     with (FOLDER/'engines').open('a') as engines: engines.write(f'{engine.pid}\n')
     if ORDERS.get('broken'): sys.exit('RuntimeError: not enough memory for the cache')

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server that does what a script tells it: a real one, on a free port of this machine, with one thread a connection.
 
     with MisbehavingServer(lambda call: status(503) if call.attempt == 0 else answer('hello')) as server:
-        model = load_model(f'openai:any?base_url={server.url}&backoff=0.01')
+        model = load_model(f'openai:any?base_url={server.url}')
 
 A script takes a `Call` and gives an action; an action is a function that writes to the connection. `server.calls` holds what was asked,
 `server.most_at_once` how many calls were being answered at the same time."""
@@ -9,7 +9,6 @@ import json
 import socket
 import threading
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,11 +32,6 @@ def tokens_of(messages: list[dict]) -> list[str]:
     tokens = ['<start>']
     for message in messages: tokens += [f'<{message["role"]}>', *message['content'].split()]
     return tokens if messages[-1]['role'] == 'assistant' else [*tokens, '<assistant>']
-
-
-def logprob_of(token: str) -> float:
-    "A log-probability that depends on nothing but the token's length."
-    return -0.25*len(token)
 
 
 def send(handler, body: bytes|str|dict, code: int = 200, kind: str = 'application/json', **headers) -> None:
@@ -97,18 +91,6 @@ def wrong_length() -> Callable:
     "A body that is shorter than its length says."
     return drop(after=60)
 
-def told(headers: dict[str, str], then: Callable|None = None) -> Callable:
-    "An answer whose headers tell of limits."
-    def act(handler, call):
-        end = handler.end_headers
-        def with_headers():
-            for name, value in headers.items(): handler.send_header(name, value)
-            handler.end_headers = end
-            end()
-        handler.end_headers = with_headers
-        (then or answer())(handler, call)
-    return act
-
 def no_choices() -> Callable: return raw('{"choices": []}')
 
 def null_content() -> Callable:
@@ -138,18 +120,6 @@ def slow(seconds: float, then: Callable|None = None) -> Callable:
     return act
 
 def never() -> Callable: return slow(3600)
-
-def like_vllm(text: str = 'ok', top: dict[str, float]|None = None) -> Callable:
-    "An answer with the log-probabilities of the prompt's tokens, where they were asked for, in the form of vLLM."
-    def act(handler, call):
-        body = completion(call, text, top=top)
-        if call.body.get('prompt_logprobs') is not None:
-            tokens = tokens_of(call.body['messages'])
-            places = [{str(zlib.crc32(token.encode())): {'logprob': logprob_of(token), 'rank': 1, 'decoded_token': token}}
-                      for token in tokens]
-            body['prompt_logprobs'] = [None, *places[1:]]
-        send(handler, body)
-    return act
 
 def in_turn(*actions: Callable) -> Callable[[Call], Callable]:
     "A script: each prompt meets these actions in turn, and then good answers."

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,18 +63,31 @@ def kill_one_at_work(log: str, killed: list[int], over: threading.Event) -> None
                 killed.append(pid)
                 return
 
-def load_marked_encoding(log: str, **arguments):
-    "The work of `encode_over_ray`, with a line before and after each part."
-    from factlab.retrieval.ray_encoding import load_encoding
-    encode = load_encoding(**arguments)
+def load_encoding(log: str):
+    "Encodes the passages of a part, with a line before and after each."
+    import polars as pl
+
+    from factlab.retrieval.corpus import TextEncoder
+    encoder = TextEncoder('tiny')
     wait_for_both(log)
-    def marked(frame):
+    def encode(frame):
         say(log, what='began', rows=frame['id'].to_list())
         time.sleep(0.5)
-        made = encode(frame)
+        vectors = encoder.passages(frame['text'].to_list())
         say(log, what='ended', rows=frame['id'].to_list())
-        return made
-    return marked
+        return frame.select('id', vector=pl.Series(vectors, dtype=pl.Array(pl.Float32, vectors.shape[1])))
+    return encode
+
+def load_verifying():
+    "Verifies the pairs of a part."
+    import polars as pl
+
+    from factlab.verification.nli import load_verifier
+    verifier = load_verifier('cosine')
+    def verify(frame):
+        found = verifier.probabilities(list(zip(frame['text'], frame['claim'], strict=True)), store=False)
+        return frame.select('id').with_columns(pl.from_numpy(found, schema=['ENT', 'NEUT', 'CONTR']))
+    return verify
 
 
 # ---- the checks: pairs of what is said and whether it holds -----------------------------------------------------------------------------
@@ -85,7 +99,7 @@ def questions() -> list:
 
 def marked_copy(log: str):
     from factlab.models.interface import Request
-    from factlab.models.ray_backend import Replica
+    from factlab.models.ray import Replica
     class Marked(Replica):
         "A copy that writes down what it is asked."
         def __init__(self, *arguments):
@@ -134,10 +148,9 @@ def parts() -> list[tuple[str, bool]]:
     import polars as pl
 
     from factlab.core.core import DataError
-    from factlab.models.ray_parts import over_ray
+    from factlab.models.ray import over_ray
     from factlab.retrieval.corpus import TextEncoder
-    from factlab.verification.named_verifiers import load_verifier
-    from factlab.verification.ray_verifying import verify_over_ray
+    from factlab.verification.nli import load_verifier
     with tempfile.TemporaryDirectory() as folder:
         log, killed, over = f'{folder}/log', [], threading.Event()
         rows = range(64)
@@ -145,8 +158,8 @@ def parts() -> list[tuple[str, bool]]:
         frame = frame.with_columns(claim=pl.lit('A bridge opened.'))
         frame.write_parquet(f'{folder}/texts.parquet')
         def encode():
-            return over_ray(f'{folder}/texts.parquet', f'{folder}/vectors', 'tests.ray_check:load_marked_encoding',
-                            {'log': log, 'encoder': 'tiny', 'text': 'text'}, {'encoder': 'tiny'}, ['id', 'text'], rows=8, replicas=COPIES)
+            return over_ray(f'{folder}/texts.parquet', f'{folder}/vectors', partial(load_encoding, log), about={'encoder': 'tiny'},
+                            columns=['id', 'text'], rows=8, replicas=COPIES)
         killer = threading.Thread(target=kill_one_at_work, args=(log, killed, over))
         killer.start()
         out = encode()
@@ -157,10 +170,12 @@ def parts() -> list[tuple[str, bool]]:
         encode()
         made = pl.read_parquet(out/'part-*.parquet')
         apart = np.abs(made['vector'].to_numpy() - TextEncoder('tiny').passages(frame['text'].to_list())).max()
-        try: refused = bool(over_ray(f'{folder}/texts.parquet', out, 'x:y', {}, {'encoder': 'other'}, ['id', 'text'], rows=8)) and False
+        other = {'about': {'encoder': 'other'}, 'columns': ['id', 'text'], 'rows': 8}
+        try: refused = bool(over_ray(f'{folder}/texts.parquet', out, load_verifying, **other)) and False
         except DataError: refused = True
-        verified = pl.read_parquet(verify_over_ray(f'{folder}/texts.parquet', 'cosine', out=f'{folder}/verdicts', evidence='text', rows=32,
-                                                   replicas=COPIES)/'part-*.parquet')
+        verdicts = over_ray(f'{folder}/texts.parquet', f'{folder}/verdicts', load_verifying, about={'verifier': 'cosine'},
+                            columns=['id', 'text', 'claim'], rows=32, replicas=COPIES)
+        verified = pl.read_parquet(verdicts/'part-*.parquet')
         expected = load_verifier('cosine').probabilities(list(zip(frame['text'], frame['claim'], strict=True)), store=False)
         beyond = np.abs(verified.select('ENT', 'NEUT', 'CONTR').to_numpy() - expected).max()
         return [(f'parts: one of {COPIES} was killed at work', len(killed) == 1),

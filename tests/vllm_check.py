@@ -5,10 +5,12 @@ vLLM's CPU build, as constraints-vllm.txt has them. Each part is a process of it
 `python tests/vllm_check.py engine FILE` runs one part alone."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -102,14 +104,30 @@ def server() -> dict:
     before = time.monotonic()
     served = answers(f'serve:tiny?{OPTIONS}&lora=true')
     seconds = time.monotonic() - before
-    own = load_model(f'serve:tiny?{OPTIONS}&lora=true').group.fleet.servers[0]
+    own = load_model(f'serve:tiny?{OPTIONS}&lora=true').shared.server
     os.environ['CHECKED_KEY'] = own.key
-    other = answers(f'openai:factlab?base_url={own.url}/v1&env=CHECKED_KEY&server=check')
+    other = answers(f'openai:factlab?base_url={own.url}/v1&env=CHECKED_KEY&revision=check')
     adapter = answers(f'serve:tiny?{OPTIONS}&adapter=extractor', with_adapter())
     pid, starts = own._guard.pid, own.starts
     load_model(f'serve:tiny?{OPTIONS}&lora=true').close()
     gone = not Path(f'/proc/{pid}').exists()
-    return {'serve': served, 'openai': other, 'adapter': adapter, 'seconds': seconds, 'starts': starts, 'gone': gone}
+    doubled = load_model(f'serve:tiny?{OPTIONS}&data_parallel_size=2')
+    two = answers(doubled.name)
+    engines = requests_by_engine(doubled.shared.server)
+    doubled.close()
+    return {'two': two, 'engines': engines, 'serve': served,
+            'openai': other, 'adapter': adapter, 'seconds': seconds, 'starts': starts, 'gone': gone}
+
+
+def requests_by_engine(server) -> dict[str, float]:
+    "How many requests each engine of a server has answered, by vLLM's own count."
+    told = urllib.request.Request(f'{server.url}/metrics', headers={'Authorization': f'Bearer {server.key}'})
+    lines = urllib.request.urlopen(told, timeout=30).read().decode().splitlines()
+    counts: dict[str, float] = {}
+    for line in lines:
+        if found := re.match(r'vllm:request_success_total\{engine="(\d+)".*\} (\S+)', line):
+            counts[found[1]] = counts.get(found[1], 0) + float(found[2])
+    return counts
 
 
 def transformers() -> dict:
@@ -185,6 +203,8 @@ def main() -> int:
     n = len(TEXTS)
     checks = check('vllm:', expected['plain'], inside['plain']) + check('serve:', expected['plain'], served['serve'])
     checks += check('openai:', expected['plain'], served['openai'])
+    checks += check('serve: with two engines', expected['plain'], served['two'])
+    checks.append((f'serve: requests by engine: {served["engines"]}', len(served['engines']) == 2 and all(served['engines'].values())))
     older = apart(expected['plain'][n:n + 4], inside['older'])
     checks.append((f'vllm: scores as an older vLLM gives them within {older:.4f}', older <= 0.05))
     tokens = [answer['meta'].get('scored') for answer in (*served['serve'][n:n + 4], *served['openai'][n:n + 4])]

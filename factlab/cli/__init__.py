@@ -1,2 +1,2 @@
 """The command `factlab`."""
-from .. import claims, data, grounding, localization, models, retrieval, verification  # noqa: F401  whose names it lists
+from .. import data, grounding, localization, models, retrieval, verification  # noqa: F401  whose names it lists

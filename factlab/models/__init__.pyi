@@ -21,3 +21,4 @@ from .interface import unload_models as unload_models
 from .prompts import Parsed as Parsed
 from .prompts import Prompt as Prompt
 from .prompts import paper_prompt as paper_prompt
+from .ray import over_ray as over_ray

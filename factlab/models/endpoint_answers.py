@@ -18,19 +18,19 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..core.core import DataError, assets_dir
-from .endpoint_requests import Habits, host_of
+from .endpoint_requests import Dialect, host_of, left_out
 from .interface import Request, Response, TokenLogprob
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #dcc9a075
 class Again(Exception):
     "A call that failed in a way that may pass."
     def __init__(self, why: str,
-        after: float|None = None,   # seconds that the server asks to wait
-        counts: bool = True,        # against the attempts
-        told: bool = False,         # to wait, with all other requests to this host
+        after: float|None = None,  # seconds that the server asks to wait
+        told: bool = False,        # to wait, with all other requests to this host
+        away: bool = False,        # no connection was made
     ):
         super().__init__(why)
-        self.after, self.counts, self.told = after, counts, told
+        self.after, self.told, self.away = after, told, away
 
 class Refused(Exception):
     "A request that the server will not answer, however often it is asked in this form."
@@ -40,18 +40,18 @@ class Refused(Exception):
         super().__init__(why)
         self.param = param
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #dcc9a077
 def seconds_to_wait(
     headers: Mapping[str, str],  # names in lower case
 ) -> float|None:  # None when they say nothing that can be read
     "What Retry-After says, in seconds or as a date."
-    try:
-        if milliseconds := headers.get('retry-after-ms'): return max(0.0, float(milliseconds)/1000)
-        text = headers.get('retry-after')
-        if text is None: return None
-        if re.fullmatch(r'\s*\d+(\.\d+)?\s*', text): return float(text)
+    with suppress(ValueError, KeyError): return max(0.0, float(headers['retry-after-ms'])/1000)
+    text = headers.get('retry-after', '')
+    with suppress(ValueError): return max(0.0, float(text))
+    with suppress(ValueError, TypeError):
         when = parsedate_to_datetime(text)
         return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    except ValueError: return None
+    return None
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #5c619f18
 def read_payload(
@@ -138,14 +138,14 @@ def follows(
     return True
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #10dd88c4
-def _ending(text: str, request: Request, habits: Habits) -> int:
+def _ending(text: str, request: Request, dialect: Dialect) -> int:
     "Where an answer ends: at a stop text, when the server was not told of it."
-    found = [text.find(stop) for stop in request.stop if stop in text] if 'stop' in habits.dropped else []
+    found = [text.find(stop) for stop in request.stop if stop in text] if 'stop' in dialect.dropped else []
     return min(found, default=len(text))
 
-def _json_mode(text: str, request: Request, habits: Habits, whole: bool) -> str|None:
+def _json_mode(text: str, request: Request, dialect: Dialect, whole: bool) -> str|None:
     if request.json_schema is None: return None
-    if habits.schema_step.get(request.json_schema, 0): return 'lenient'
+    if dialect.schema_step.get(request.json_schema, 0): return 'lenient'
     return 'native' if not whole or follows(text, request.json_schema) else 'ignored'
 
 def _thought(message: Mapping, written: str, thinking: str, counts: Mapping[str, int]) -> dict:
@@ -159,7 +159,7 @@ def _thought(message: Mapping, written: str, thinking: str, counts: Mapping[str,
 def read_answer(
     payload: Mapping,   # from `read_payload`
     request: Request,
-    habits: Habits,     # in force when it was asked
+    dialect: Dialect,   # in force when it was asked
 ) -> Response:
     "The response that a payload holds. Raises `Again` when there is none in it."
     choice = payload['choices'][0]
@@ -173,17 +173,17 @@ def read_answer(
     if written is None and (ended == 'length' or _thought(message, '', '', counts)): written = ''
     if written is None: raise Again(f'the answer has no content (finish_reason {ended!r})')
     text, thinking, open_ = split_thinking(written)
-    thought, end = _thought(message, written, thinking, counts), _ending(text, request, habits)
+    thought, end = _thought(message, written, thinking, counts), _ending(text, request, dialect)
     if thinking or end < len(text): logprobs = _within(logprobs, at := len(written) - len(text), at + end)
     cut = (ended == 'length' or open_) and end == len(text)
     reason = f'all {paid["completion_tokens"]} tokens went into thinking: raise thinking_tokens' if cut and not text and thought else None
     meta = {'system_fingerprint': payload.get('system_fingerprint'), 'served_model': payload.get('model'), 'refusal': bool(refusal),
-            'system': 'folded' if habits.fold and any(each.role == 'system' for each in request.messages) else None,
-            'logprobs': 'missing' if request.top_logprobs and not logprobs else None, 'omitted': habits.left_out(request),
+            'system': 'folded' if dialect.fold and any(each.role == 'system' for each in request.messages) else None,
+            'logprobs': 'missing' if request.top_logprobs and not logprobs else None, 'omitted': left_out(dialect, request),
             'cached_tokens': counts['cached_tokens'], 'reason': reason} | thought
     text = text[:end]
     return Response(text=text, finish_reason='length' if cut else 'stop', logprobs=logprobs, meta={k: v for k, v in meta.items() if v},
-                    json_mode=_json_mode(text, request, habits, whole=not cut and not refusal), **paid)
+                    json_mode=_json_mode(text, request, dialect, whole=not cut and not refusal), **paid)
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #4de4681a
 def _read_prices(path: Path) -> list[dict]:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ENDPOINT_OPTIONS', 'VENDOR', 'NEUTRAL', 'FILLS_IN', 'refuse_secrets', 'address', 'host_of', 'key_variable', 'key_of',
-           'Known', 'Habits', 'fills_in', 'request_body']
+           'Dialect', 'left_out', 'Refusal', 'learn', 'fills_in', 'request_body']
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #8a7be6d3
 import json
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..core.core import ModelError, UsageError
@@ -26,23 +26,14 @@ def _positive(text: str) -> float:
     if not 0 < (value := float(text)) < float('inf'): raise ValueError
     return value
 
-def _count(text: str) -> int:
-    if (value := int(text)) < 1: raise ValueError
+def _count(text: str, least: int = 1, most: int = 10**9) -> int:
+    if not least <= (value := int(text)) <= most: raise ValueError
     return value
 
-def _lines(text: str) -> int:
-    if (value := _count(text)) > 1000: raise ValueError  # connections that the client's pool holds
-    return value
-
-def _prices(text: str) -> tuple[float, float]:
-    prompt, completion = (float(part) for part in text.split(','))
-    if not (0 <= prompt < float('inf') and 0 <= completion < float('inf')): raise ValueError
-    return prompt, completion
-
-def _fields(text: str) -> tuple[str, ...]:
-    fields = tuple(sorted(set(text.split(','))))
-    if not set(fields) <= {'temperature', 'top_p', 'seed', 'stop'}: raise ValueError
-    return fields
+def _prices(text: str) -> tuple[float, ...]:
+    prices = tuple(float(part) for part in text.split(','))
+    if len(prices) not in (2, 4) or not all(0 <= price < float('inf') for price in prices): raise ValueError
+    return prices
 
 def _label(text: str) -> str:
     if not text.strip(): raise ValueError
@@ -56,32 +47,17 @@ def _object(text: str) -> dict:
 ENDPOINT_OPTIONS = {
     'base_url': Option(str, None, 'address of the server up to /v1; OPENAI_BASE_URL when not given, else the vendor'),
     'env': Option(_label, None, 'name of the environment variable that holds the key for this server, as MY_API_KEY'),
-    'revision': Option(_label, None, 'your name for the weights behind the model name; other revisions have other answers'),
-    'server': Option(_label, None, 'your name for the server, which stands for its address in the keys of answers'),
-    'concurrency': Option(_lines, 32, 'requests on their way at once, 1000 at most'),
+    'revision': Option(_label, None, 'your name for the weights and the server behind a model name, in place of its address'),
+    'concurrency': Option(lambda text: _count(text, most=1000), 32, 'requests on their way at once, 1000 at most'),
     'timeout': Option(_positive, 300.0, 'seconds for one call'),
-    'deadline': Option(_positive, 1200.0, 'seconds for one request with all its calls; waiting for the limits of the host does not count'),
-    'attempts': Option(_count, 6, 'calls at most for one request when the server is at fault; being told to wait does not count'),
-    'backoff': Option(_positive, 1.0, 'seconds before the second call, doubled for each further one, with jitter'),
-    'max_wait': Option(_positive, 60.0, 'seconds at most between two calls, whatever Retry-After says'),
-    'patience': Option(_positive, 60.0, 'seconds that a server which has answered before may be away'),
-    'give_up': Option(_count, 20, 'requests in a row that may fail by the fault of the server, or be refused in the same words, before the '
-                                  'batch stops'),
-    'requests_per_minute': Option(_positive, None, 'most requests a minute to this host, evenly spaced'),
-    'tokens_per_minute': Option(_positive, None, 'most tokens of prompt and answer a minute to this host, by estimate'),
-    'price': Option(_prices, None, 'currency units per million prompt and completion tokens, as 0.15,0.60'),
-    'batch_price': Option(_prices, None, 'the same within a batch, as 0.075,0.30; else as the file of prices says'),
+    'retries': Option(lambda text: _count(text, least=0), 5, 'further calls for a request when the server is at fault'),
+    'price': Option(_prices, None, 'currency units per million prompt and completion tokens, as 0.15,0.60; and within '
+                                   "the vendor's batches, as 0.15,0.60,0.075,0.30"),
     'context': Option(_count, None, 'tokens of prompt and answer together'),
-    'system': Option({'auto': False, 'fold': True}.__getitem__, False, 'auto or fold: put the system text into the first user message'),
-    'omit': Option(_fields, (), 'fields that this server refuses and that are not to be sent, of temperature,top_p,seed,stop'),
-    'neutral': Option({'auto': None, 'send': True, 'omit': False}.__getitem__, None,
-                      'auto, send or omit: send neutral sampling values to a server that would fill in its own'),
-    'template': Option(_object, {}, 'JSON object for the chat template of the model, as {"enable_thinking":false}'),
-    'thinking_tokens': Option(_count, None, 'tokens that the model may think, added to those of each answer'),
+    'thinking_tokens': Option(_count, 0, 'tokens that the model may think, added to those of each answer'),
     'batch': Option({'on': True, 'off': False}.__getitem__, None,
-                    'on or off: send requests as batches of the vendor, at its price for these; else as FACTLAB_BATCH says'),
-    'poll': Option(_positive, 30.0, 'seconds between two looks at a batch'),
-    'extra': Option(_object, {}, 'JSON object of further fields to send, as {"reasoning_effort":"low"}'),
+                    "on or off: send requests as the vendor's batches, at its price for these; else as FACTLAB_BATCH says"),
+    'extra': Option(_object, {}, 'JSON object of further fields to send, as {"reasoning_effort":"low"}; null: not sent'),
 }
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #0e9d1a05
@@ -93,18 +69,19 @@ def refuse_secrets(
     options: Mapping[str, str],  # as they were written
 ) -> None:
     "Raise `UsageError` when options hold a key, or what may be one, in words that do not repeat it."
-    how = 'set an environment variable instead, and name it with env=MY_API_KEY (OPENAI_API_KEY goes to its vendor by itself)'
+    how = ('set an environment variable instead, and name it with env=MY_API_KEY '
+           '(OPENAI_API_KEY goes to its vendor by itself)')
     for name in options:
         if name not in ENDPOINT_OPTIONS and any(word in name.lower() for word in _SECRETS):
             raise UsageError(f'a model name must not hold a key (option {name!r}): {how}')
-    for name in ('extra', 'template'):
-        if any(f'"{word}' in options.get(name, '').lower() for word in ('api_key', 'api-key', 'auth')):
-            raise UsageError(f'the option {name} must not hold a key: {how}')
+    if any(f'"{word}' in options.get('extra', '').lower() for word in ('api_key', 'api-key', 'auth')):
+        raise UsageError(f'the option extra must not hold a key: {how}')
     if (variable := options.get('env')) is None or variable in os.environ: return
     if not _VARIABLE.fullmatch(variable) or not any(word in variable.lower() for word in _SECRETS):
-        raise UsageError('the option env takes the name of an environment variable that is set, or a name in capitals that says what '
-                         'it holds, as MY_API_KEY, and never the key itself')
+        raise UsageError('the option env takes the name of an environment variable that is set, or a name in capitals '
+                         'that says what it holds, as MY_API_KEY, and never the key itself')
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #0e9d1a06
 def address(
     text: str|None,  # OPENAI_BASE_URL when None, else the vendor
 ) -> str:
@@ -114,7 +91,8 @@ def address(
     try: parts = urlsplit(text.strip()); port = parts.port
     except ValueError: raise UsageError(f'{where} is not an address: expected http://host:port/v1') from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise UsageError(f'{where} must be a plain address, without a user name, a password or a query: keys come from the environment')
+        raise UsageError(f'{where} must be a plain address, without a user name, a password or a query: '
+                         'keys come from the environment')
     if parts.scheme not in ('http', 'https') or not parts.hostname:
         raise UsageError(f'{where} is {text!r}: expected an address such as http://localhost:8000/v1')
     host = f'[{parts.hostname}]' if ':' in parts.hostname else parts.hostname
@@ -143,103 +121,113 @@ def key_of(base_url: str, env: str|None) -> str|None:
     if key := os.environ.get(variable, '').strip(): return key
     if env: raise ModelError(f'the environment variable {env} is not set: it is to hold the key for {base_url}')
     if base_url == VENDOR:
-        raise ModelError(f'{VENDOR} needs a key: set the environment variable OPENAI_API_KEY, or name another server with base_url')
+        raise ModelError(f'{VENDOR} needs a key: set the environment variable OPENAI_API_KEY, '
+                         'or name another server with base_url')
     return None
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #a772b772
-NEUTRAL = {'top_p': 1.0, 'top_k': -1, 'min_p': 0.0, 'repetition_penalty': 1.0, 'presence_penalty': 0.0, 'frequency_penalty': 0.0}
-_REFUSES = re.compile(r'unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|extra (input|field)|not allowed|'
-                      r'not available|deprecated|only the default|no such (field|parameter)|not implemented|'
-                      r'(cannot|can\'t) be (set|used)|both be')
+NEUTRAL = {'top_p': 1.0, 'top_k': -1, 'min_p': 0.0, 'repetition_penalty': 1.0,
+           'presence_penalty': 0.0, 'frequency_penalty': 0.0}
 
 @dataclass
-class Known:
-    "What was learnt about a server from its refusals."
-    fold: bool                            # the system role is refused
+class Dialect:
+    "The form of the API that a server takes: what was learnt from its refusals."
+    fold: bool = False                    # the system role is refused
     neutral: bool = False                 # neutral sampling values are sent
     length_field: str = 'max_tokens'
     schema_step: dict[str, int] = field(default_factory=dict)  # by schema: 0 json_schema, 1 json_object, 2 neither
-    scores_prompts: bool = True           # gives log-probabilities of a prompt's tokens, as vLLM does
     alternatives: int = 20                # top log-probabilities that it gives; 0: none
     dropped: set[str] = field(default_factory=set)  # fields that it refuses
     words: str = ''                       # in which it refused log-probabilities
-    first_decides: dict[tuple[str, ...], bool] = field(default_factory=dict)  # by choices: their first tokens tell them apart
+    scores_tokens: bool|None = None       # choices can be scored token by token, as vLLM does; None: not found out yet
+    verified: bool = False                # that this gives the right numbers
+    tokens: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of choices
 
-    def left_out(self, request: Request) -> list[str]:
-        "Fields that this server does not take and that would have changed the answer."
-        sampled = request.temperature > 0
-        wanted = {'temperature': request.temperature != 1, 'top_p': sampled and request.top_p < 1,
-                  'seed': sampled and request.sampling_seed is not None}
-        return [name for name, wants in wanted.items() if wants and name in self.dropped]
+def left_out(dialect: Dialect, request: Request) -> list[str]:
+    "Fields that this server does not take and that would have changed the answer."
+    sampled = request.temperature > 0
+    wanted = {'temperature': request.temperature != 1, 'top_p': sampled and request.top_p < 1,
+              'seed': sampled and request.sampling_seed is not None}
+    return [name for name, wants in wanted.items() if wants and name in dialect.dropped]
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #1b3b5b4d
-def _named(name: str, said: str, param: str|None) -> bool:
-    "Whether a refusal speaks of a field."
-    return bool(param and (param == name or param.startswith(name + '.'))) or bool(re.search(rf'(?<![a-z_]){name}(?![a-z_])', said))
+class Refusal(NamedTuple):
+    "What a server said to a body."
+    body: Mapping[str, Any]  # as it was sent
+    said: str                # in lower case
+    schema: str|None         # of the request
+    param: str|None          # the field that the server blames, where it says so
 
-class Habits(Known):
-    "What was learnt about a server, and how it is learnt."
+    def names(self, name: str) -> bool:
+        "Whether it speaks of a field."
+        blamed = bool(self.param and (self.param == name or self.param.startswith(name + '.')))
+        return blamed or bool(re.search(rf'(?<![a-z_]){name}(?![a-z_])', self.said))
 
-    def learn(self,
-        body: Mapping[str, Any],  # as it was sent
-        refusal: str,             # the server's words
-        schema: str|None = None,  # of the request
-        param: str|None = None,   # the field that the server blames, where it says so
-    ) -> bool:  # whether something has changed
-        "Change what the refusal names."
-        said = refusal.lower()
-        return self._length(body, said, param) or self._prompt_scores(body, said) or self._schema(body, said, schema, param) \
-            or self._system(body, said) or self._logprobs(body, said, param) or self._drop(body, said, param)
+_REFUSES = re.compile(r'unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|extra (input|field)|'
+                      r'not allowed|not available|deprecated|only the default|no such (field|parameter)|'
+                      r'not implemented|(cannot|can\'t) be (set|used)|both be')
 
-    def _length(self, body: Mapping, said: str, param: str|None) -> bool:
-        if 'max_tokens' not in body or self.length_field != 'max_tokens': return False
-        if not re.search(r'(un|not )supported.*max_completion_tokens|use .?max_completion_tokens', said, re.DOTALL) \
-                and not (_named('max_tokens', said, param) and _REFUSES.search(said)): return False
-        self.length_field = 'max_completion_tokens'
-        return True
+def _length(dialect: Dialect, refusal: Refusal) -> bool:
+    if 'max_tokens' not in refusal.body or dialect.length_field != 'max_tokens': return False
+    told = re.search(r'(un|not )supported.*max_completion_tokens|use .?max_completion_tokens', refusal.said, re.DOTALL)
+    if not told and not (refusal.names('max_tokens') and _REFUSES.search(refusal.said)): return False
+    dialect.length_field = 'max_completion_tokens'
+    return True
 
-    def _prompt_scores(self, body: Mapping, said: str) -> bool:
-        if 'prompt_logprobs' not in body or not re.search('prompt.logprobs', said): return False
-        self.scores_prompts = False
-        return True
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #1b3b5b4e
+def _schema(dialect: Dialect, refusal: Refusal) -> bool:
+    schema = refusal.schema
+    if schema is None or 'response_format' not in refusal.body: return False
+    if not (refusal.names('response_format') or re.search('schema|structured|guided|grammar', refusal.said)): return False
+    used = 0 if refusal.body['response_format']['type'] == 'json_schema' else 1
+    dialect.schema_step[schema] = max(used + 1, dialect.schema_step.get(schema, 0))
+    return True
 
-    def _schema(self, body: Mapping, said: str, schema: str|None, param: str|None) -> bool:
-        if schema is None or 'response_format' not in body: return False
-        if not (_named('response_format', said, param) or re.search('schema|structured|guided|grammar', said)): return False
-        used = 0 if body['response_format']['type'] == 'json_schema' else 1
-        self.schema_step[schema] = max(used + 1, self.schema_step.get(schema, 0))
-        return True
+def _system(dialect: Dialect, refusal: Refusal) -> bool:
+    if dialect.fold or all(message['role'] != 'system' for message in refusal.body['messages']): return False
+    words = r'system.*(role|support)|(role|support).*system|roles must alternate'
+    dialect.fold = bool(re.search(words, refusal.said, re.DOTALL))
+    return dialect.fold
 
-    def _system(self, body: Mapping, said: str) -> bool:
-        if self.fold or all(message['role'] != 'system' for message in body['messages']): return False
-        self.fold = bool(re.search(r'system.*(role|support)|(role|support).*system|roles must alternate', said, re.DOTALL))
-        return self.fold
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #1b3b5b4f
+_AT_MOST = re.compile(r'(?:at most|less than or equal to|<=|no more than|maximum (?:of|is)|between 0 and|up to)\s*(\d+)')
 
-    def _logprobs(self, body: Mapping, said: str, param: str|None) -> bool:
-        if 'logprobs' not in body or not (_named('logprobs', said, param) or _named('top_logprobs', said, param)): return False
-        sent = body.get('top_logprobs', 0)
-        allowed = re.search(r'(?:at most|less than or equal to|<=|no more than|maximum (?:of|is)|between 0 and|up to)\s*(\d+)', said)
-        most = int(allowed[1]) if allowed and int(allowed[1]) < sent else 5 if sent > 5 else 0
-        if most >= self.alternatives: return False
-        self.alternatives, self.words = most, said
-        return True
+def _logprobs(dialect: Dialect, refusal: Refusal) -> bool:
+    if 'logprobs' not in refusal.body or not (refusal.names('logprobs') or refusal.names('top_logprobs')): return False
+    sent, allowed = refusal.body.get('top_logprobs', 0), _AT_MOST.search(refusal.said)
+    most = int(allowed[1]) if allowed and int(allowed[1]) < sent else 5 if sent > 5 else 0
+    if most >= dialect.alternatives: return False
+    dialect.alternatives, dialect.words = most, refusal.said
+    return True
 
-    def _drop(self, body: Mapping, said: str, param: str|None) -> bool:
-        named = {name for name in {'temperature', 'seed', 'stop', *NEUTRAL} if name in body and _named(name, said, param)}
-        if 'both' in said: named -= {'temperature'}  # of two that exclude each other the temperature stays
-        if not named - self.dropped or not _REFUSES.search(said): return False
-        self.dropped |= named
-        return True
+def _drop(dialect: Dialect, refusal: Refusal) -> bool:
+    droppable = {'temperature', 'seed', 'stop', *NEUTRAL}
+    named = {name for name in droppable if name in refusal.body and refusal.names(name)}
+    if 'both' in refusal.said: named -= {'temperature'}  # of two that exclude each other the temperature stays
+    if not named - dialect.dropped or not _REFUSES.search(refusal.said): return False
+    dialect.dropped |= named
+    return True
+
+def learn(dialect: Dialect,
+    body: Mapping[str, Any],  # as it was sent
+    refusal: str,             # the server's words
+    schema: str|None = None,  # of the request
+    param: str|None = None,   # the field that the server blames, where it says so
+) -> bool:  # whether something has changed
+    "Change what a refusal names."
+    found = Refusal(body, refusal.lower(), schema, param)
+    return any(change(dialect, found) for change in (_length, _schema, _system, _logprobs, _drop))
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #4d836516
-FILLS_IN = ('vllm', 'sglang', 'llamacpp')  # `owned_by` in the list of models of servers that fill in sampling values of their own
+FILLS_IN = ('vllm', 'sglang', 'llamacpp')  # `owned_by` of servers that fill in sampling values of their own
 
 def fills_in(
     listed: Any,  # what the server gave as its list of models, whatever it is
 ) -> bool:
     "Whether a server, by its list of models, fills in sampling values that a request leaves out."
     entries = listed.get('data') if isinstance(listed, Mapping) else None
-    return any(isinstance(entry, Mapping) and entry.get('owned_by') in FILLS_IN for entry in (entries if isinstance(entries, list) else []))
+    return any(isinstance(entry, Mapping) and entry.get('owned_by') in FILLS_IN
+               for entry in (entries if isinstance(entries, list) else []))
 
 def _response_format(schema: str, step: int) -> dict:
     if step == 0:
@@ -247,22 +235,23 @@ def _response_format(schema: str, step: int) -> dict:
         return {'response_format': {'type': 'json_schema', 'json_schema': named}}
     return {'response_format': {'type': 'json_object'}} if step == 1 else {}
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #4d836517
 def request_body(
     request: Request,
     model: str,       # as the server knows it
-    habits: Habits,
+    dialect: Dialect,
     settings: SimpleNamespace,  # values of `ENDPOINT_OPTIONS`
 ) -> dict:
     "What is posted to `/chat/completions` for a request."
-    messages = fold_system(request.messages) if habits.fold else request.messages
-    body = {'model': model, 'messages': [message.model_dump() for message in messages],
-            habits.length_field: request.max_tokens + (settings.thinking_tokens or 0), 'temperature': request.temperature}
+    messages = fold_system(request.messages) if dialect.fold else request.messages
+    body: dict = {'model': model, 'messages': [message.model_dump() for message in messages],
+                  dialect.length_field: request.max_tokens + settings.thinking_tokens, 'temperature': request.temperature}
     if request.temperature > 0:
         if request.top_p < 1: body['top_p'] = request.top_p
         if request.sampling_seed is not None: body['seed'] = request.sampling_seed
-    if habits.neutral: body = NEUTRAL | body
+    if dialect.neutral: body = NEUTRAL | body
     if request.stop: body['stop'] = list(request.stop)
-    if tops := min(request.top_logprobs, habits.alternatives): body |= {'logprobs': True, 'top_logprobs': tops}
-    if request.json_schema is not None: body |= _response_format(request.json_schema, habits.schema_step.get(request.json_schema, 0))
-    if settings.template: body['chat_template_kwargs'] = settings.template
-    return {name: value for name, value in body.items() if name not in settings.omit and name not in habits.dropped} | dict(settings.extra)
+    if tops := min(request.top_logprobs, dialect.alternatives): body |= {'logprobs': True, 'top_logprobs': tops}
+    if (schema := request.json_schema) is not None: body |= _response_format(schema, dialect.schema_step.get(schema, 0))
+    body = {name: value for name, value in body.items() if name not in dialect.dropped} | settings.extra
+    return {name: value for name, value in body.items() if value is not None}

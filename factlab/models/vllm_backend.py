@@ -177,8 +177,8 @@ def load_vllm(name: str, target: str, options: Mapping[str, str]) -> VllmModel:
     "A model in a vLLM engine: `vllm:org/name?dtype=…&max_model_len=…`, `vllm:./folder`, `vllm:tiny?adapter=extractor`."
     values = read_options(name, options, VLLM_OPTIONS)
     if values['data_parallel_size'] > 1:
-        raise UsageError(f'{name!r}: an engine inside this process is one engine. Write serve:{target}?replicas='
-                         f'{values["data_parallel_size"]} for several, or serve: with data_parallel_size for several behind one address')
+        raise UsageError(f'{name!r}: an engine inside this process is one engine. Write '
+                         f'serve:{target}?data_parallel_size={values["data_parallel_size"]} for several')
     find = lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision'])
     return VllmModel(name, find, values, find_adapter(values['adapter']) if values['adapter'] else None)
 

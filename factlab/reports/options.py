@@ -20,9 +20,9 @@ from ..models.interface import load_model
 from ..models.openai_backend import Endpoint
 from .exhibits import Exhibit
 from .reproduce import fitted, parameters_of
+from ..verification.asked_verifier import AskedVerifier
 from ..verification.extraction import ModelExtractor
 from ..verification.named_verifiers import AlignedVerifier
-from ..verification.nli import AskedVerifier
 
 # %% ../../nbs/16_reports/07_options.ipynb #p4
 def _ready(part: object, asking: bool) -> None:

@@ -20,4 +20,3 @@ from .index import fuse as fuse
 from .index import load_index as load_index
 from .passages import PAGES as PAGES
 from .passages import windows as windows
-from .ray_encoding import encode_over_ray as encode_over_ray

@@ -20,7 +20,6 @@ from .pipeline import open_search as open_search
 from .pipeline import verify_claims as verify_claims
 from .pipeline import verify_text as verify_text
 from .pipeline import verify_texts as verify_texts
-from .ray_verifying import verify_over_ray as verify_over_ray
 from .reporting import verdict_json as verdict_json
 from .reporting import verdict_report as verdict_report
 from .seq2seq_verifier import Seq2SeqVerifier as Seq2SeqVerifier

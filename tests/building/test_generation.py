@@ -201,7 +201,7 @@ def well(call):
     return answer(steps['step.4'] if 'New claim:' in call.prompt else steps['step.3'])
 
 
-def model_at(server) -> str: return f'openai:any?base_url={server.url}&backoff=0.01&patience=0.2'
+def model_at(server) -> str: return f'openai:any?base_url={server.url}'
 
 
 @pytest.mark.parametrize(('variant', 'calls'), [('unified', 10), ('four', 40)])

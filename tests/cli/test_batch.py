@@ -5,7 +5,7 @@ import pytest
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
-from factlab.models.batch_endpoint import load_endpoint
+from factlab.models.openai_backend import load_openai
 
 COMMANDS = [['reproduce', '--batch'], ['build', 'oasis', '--texts', 'x', '--model', 'tiny', '--out', 'y', '--batch'],
             ['build', 'fhsum', '--out', 'y', '--batch']]
@@ -14,7 +14,7 @@ COMMANDS = [['reproduce', '--batch'], ['build', 'oasis', '--texts', 'x', '--mode
 @pytest.mark.parametrize('words', COMMANDS)
 def test_batch_holds_for_the_command_alone(words, monkeypatch):
     monkeypatch.delenv('FACTLAB_BATCH', raising=False)
-    model = load_endpoint('openai:any', 'any', {'base_url': 'http://127.0.0.1:9/v1'})
+    model = load_openai('openai:any', 'any', {'base_url': 'http://127.0.0.1:9/v1'})
     grammar, seen = parser(), []
     given = grammar.parse_args(words)
     given.run = lambda arguments: seen.append(model.batches) or 0

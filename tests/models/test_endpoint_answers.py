@@ -6,7 +6,7 @@ import pytest
 from asking import model_at, one, question, questions
 from hypothesis import given
 from hypothesis import strategies as st
-from misbehaving_server import MisbehavingServer, answer, in_turn, like_vllm, logprob_of, null_content, raw, status
+from misbehaving_server import MisbehavingServer, answer, in_turn, null_content, raw, status
 
 from factlab.core.core import DataError
 from factlab.models.endpoint_answers import listed_price, split_thinking
@@ -72,7 +72,7 @@ def test_nothing_said_after_thinking_is_an_answer_and_no_content_is_not():
 
 def test_template_and_budget_are_sent():
     with MisbehavingServer() as server:
-        model = model_at(server.url, template='{"enable_thinking": false}', thinking_tokens=100)
+        model = model_at(server.url, extra='{"chat_template_kwargs": {"enable_thinking": false}}', thinking_tokens=100)
         ask([question('x', max_tokens=7)], model, store=False)
         assert server.calls[0].body['chat_template_kwargs'] == {'enable_thinking': False} and server.calls[0].body['max_tokens'] == 107
         trial = DryRun(model)
@@ -82,7 +82,8 @@ def test_template_and_budget_are_sent():
 
 def test_a_template_that_is_refused_fails_in_the_servers_words():
     with MisbehavingServer(lambda call: status(400, 'Unknown parameter: chat_template_kwargs')) as server:
-        assert 'chat_template_kwargs' in one(server, template='{"enable_thinking": false}').error and len(server.calls) == 1
+        extra = '{"chat_template_kwargs": {"enable_thinking": false}}'
+        assert 'chat_template_kwargs' in one(server, extra=extra).error and len(server.calls) == 1
 
 
 def test_log_probabilities_are_of_the_answer():
@@ -107,32 +108,6 @@ def test_a_layer_that_ignores_the_schema_is_told(text, mode):
         assert one(server, request=question('x', json_schema=SCHEMA)).json_mode == mode
     with MisbehavingServer(lambda call: answer('{"verdict"', 'length')) as server:  # cut off: nothing can be said
         assert one(server, request=question('x', json_schema=SCHEMA)).json_mode == 'native'
-
-
-# ---- choices with the fewest calls -------------------------------------------------------------------------------------------------
-
-def test_first_tokens_that_decide_take_one_call_and_give_the_same_number():
-    request = lambda text: question(text, choices=('A', 'B'))  # noqa: E731
-    top = {'A': logprob_of('A'), 'B': logprob_of('B'), 'C': -5.0}
-    with MisbehavingServer(lambda call: like_vllm('A', top)) as server:
-        model = model_at(server.url, concurrency=1)
-        quick = ask([request(f'q{i}') for i in range(5)], model, store=False)
-        assert len(server.calls) == 5 and ['prompt_logprobs' in call.body for call in server.calls] == [True] + 4*[False]
-    with MisbehavingServer(lambda call: like_vllm('A', {'The': -0.1})) as server:
-        whole = one(server, request=request('q0'))
-        assert len(server.calls) == 3
-    assert quick[0].meta['scored'] == 'first token' and whole.meta['scored'] == 'prompt'
-    assert all(each.choice_logprobs == pytest.approx(whole.choice_logprobs) for each in quick)
-
-
-def test_first_tokens_that_decide_sometimes():
-    top = {'A': -0.25, 'B': -0.25}
-    with MisbehavingServer(lambda call: like_vllm('A', top if call.prompt in ('q0', 'q1', 'q4') else {'The': -0.1})) as server:
-        model = model_at(server.url, concurrency=1)
-        responses = ask([question(f'q{i}', choices=('A', 'B')) for i in range(5)], model, store=False)
-        assert [each.meta['scored'] for each in responses] == ['first token', 'first token', 'prompt', 'prompt', 'first token']
-        assert len(server.calls) == 1 + 1 + (1 + 3) + 3 + 1
-    assert {each.choice_logprobs for each in responses} == {(-0.25, -0.25)}
 
 
 # ---- prices ------------------------------------------------------------------------------------------------------------------------

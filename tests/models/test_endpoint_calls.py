@@ -3,14 +3,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from asking import model_at, question, questions
-from misbehaving_server import MisbehavingServer, answer, drop, half_json, html, no_choices, null_content, slow, status, told, wrong_length
+from misbehaving_server import MisbehavingServer, answer, drop, half_json, html, no_choices, null_content, slow, status, wrong_length
 
 from factlab.core.core import digest
-from factlab.models.endpoint_calls import Gate, gate_of, limits_told, seconds_of
+from factlab.models.endpoint_calls import limiter_of
 from factlab.models.interface import ask
 
 
@@ -19,60 +18,26 @@ def no_key(monkeypatch):
     for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): monkeypatch.delenv(name, raising=False)
 
 
-# ---- headers -----------------------------------------------------------------------------------------------------------------------
-
-@pytest.mark.parametrize('text, seconds', [('6m0s', 360), ('1h2m3.5s', 3723.5), ('20ms', 0.02), ('59.7', 59.7), ('1s', 1), ('2m', 120),
-                                           ('2001-01-01T00:00:00Z', 0), ('1000000001', 0), ('soon', None), ('', None), ('-3', 0)])
-def test_times_of_headers(text, seconds): assert seconds_of(text) == seconds
-
-
-def test_limits_of_vendors():
-    headers = {'anthropic-ratelimit-requests-remaining': '4', 'anthropic-ratelimit-requests-reset': '2001-01-01T00:00:00Z',
-               'x-ratelimit-remaining-tokens': '100', 'x-ratelimit-reset-tokens': '30ms'}
-    assert limits_told(headers) == {'requests': (4, 0), 'tokens': (100, 0.03)}
-    assert limits_told({'ratelimit-remaining': '3', 'ratelimit-reset': '7'}) == {'requests': (3, 7)}
-    assert limits_told({'x-ratelimit-remaining-requests': '3'}) == {} == limits_told({})
-
-
-# ---- the gate ----------------------------------------------------------------------------------------------------------------------
+# ---- the rate limiter --------------------------------------------------------------------------------------------------------------
 
 class Limited:
-    "A script: so many calls and tokens in each window of time, and 429 beyond them."
-    def __init__(self, calls: int, window: float, tells: bool, tokens: int = 10**9):
-        self.calls, self.window, self.tells, self.tokens, self.lock = calls, window, tells, tokens, threading.Lock()
-        self.started, self.used, self.spent, self.refused = 0.0, 0, 0, 0
+    "A script: so many calls in each window of time, and 429 beyond them."
+    def __init__(self, calls: int, window: float):
+        self.calls, self.window, self.lock, self.started, self.used = calls, window, threading.Lock(), 0.0, 0
 
     def __call__(self, call):
         with self.lock:
             now = time.monotonic()
-            if now - self.started >= self.window: self.started, self.used, self.spent = now, 0, 0
-            self.used, self.spent = self.used + 1, self.spent + call.body['max_tokens']
-            left, tokens, reset = max(0, self.calls - self.used), max(0, self.tokens - self.spent), self.started + self.window - now
-            over = self.used > self.calls or self.spent > self.tokens
-            self.refused += over
-        headers = {'x-ratelimit-remaining-requests': str(left), 'x-ratelimit-reset-requests': f'{reset:.3f}s',
-                   'x-ratelimit-remaining-tokens': str(tokens), 'x-ratelimit-reset-tokens': f'{reset:.3f}s'} if self.tells else {}
-        return status(429, 'slow down', headers=headers) if over else told(headers, slow(0.002))
+            if now - self.started >= self.window: self.started, self.used = now, 0
+            self.used += 1
+            return status(429, 'slow down') if self.used > self.calls else slow(0.002)
 
 
-def test_headers_are_kept_to_before_the_limit_is_met():
-    script = Limited(calls=60, window=0.5, tells=True)
+def test_few_calls_are_refused(monkeypatch):
+    monkeypatch.setattr('factlab.models.endpoint_calls.FIRST_WAIT', 0.1)
+    script = Limited(calls=200, window=1.0)
     with MisbehavingServer(script) as server:
-        responses = ask(questions(200), model_at(server.url, concurrency=8), store=False)
-        assert all(response.ok for response in responses) and script.refused <= 20 and len(server.calls) <= 1.2*200
-
-
-def test_tokens_a_minute_are_kept_to():
-    script = Limited(calls=10**6, window=0.5, tells=True, tokens=20_000)
-    with MisbehavingServer(script) as server:
-        responses = ask(questions(60, max_tokens=1000), model_at(server.url, concurrency=4), store=False)
-        assert all(response.ok for response in responses) and len(server.calls) <= 1.2*60
-
-
-def test_without_headers_few_calls_are_refused():
-    script = Limited(calls=200, window=1.0, tells=False)
-    with MisbehavingServer(script) as server:
-        responses = ask(questions(600), model_at(server.url, backoff=0.1), store=False)
+        responses = ask(questions(600), model_at(server.url), store=False)
         assert all(response.ok for response in responses) and len(server.calls) <= 1.2*600
 
 
@@ -80,7 +45,7 @@ def test_all_workers_and_sessions_wait_together():
     shut = threading.Event()
     def script(call):
         if not shut.is_set() and not shut.set(): return status(429, retry_after=0.6)
-        if call.number < 8: time.sleep(0.3)  # longer than a busy machine takes to see that the gate is closed
+        if call.number < 8: time.sleep(0.3)  # longer than a busy machine takes to see that the host is paused
         return answer()
     with MisbehavingServer(script) as server:
         models = [model_at(server.url, name, concurrency=4) for name in ('one', 'two')]
@@ -89,29 +54,23 @@ def test_all_workers_and_sessions_wait_together():
         for thread in threads: thread.join()
         first = server.calls[0].at
         on_way = [call for call in server.calls if call.at < first + 0.55]
-        assert len(server.calls) == 41 and len(on_way) <= 8  # what was on its way when the gate closed, and nothing more
+        assert len(server.calls) == 41 and len(on_way) <= 8  # what was on its way when the host was paused, and nothing more
 
 
-def test_waiting_for_the_host_does_not_count_against_the_deadline():
+def test_waiting_for_the_host_does_not_count_against_the_retries():
     start = time.monotonic()
     def script(call): return status(429, retry_after=0.2) if call.number % 3 == 0 else answer()
     with MisbehavingServer(script) as server:
-        responses = ask(questions(12), model_at(server.url, concurrency=2, deadline=0.9), store=False)
+        responses = ask(questions(12), model_at(server.url, concurrency=2, retries=0), store=False)
         assert all(response.ok for response in responses) and time.monotonic() - start > 0.9 and len(server.calls) == 18
 
 
-def test_a_wait_that_is_longer_than_the_deadline_leaves_time_for_the_call():
-    def script(call): return status(429, retry_after=0.8) if call.number == 0 else answer()
-    with MisbehavingServer(script) as server:
-        responses = ask(questions(3), model_at(server.url, concurrency=1, deadline=0.5), store=False)
-        assert [response.error for response in responses] == [None]*3 and len(server.calls) == 4
-
-
-def test_a_host_that_answers_nobody_is_given_up():
+def test_a_host_that_answers_nobody_is_given_up(monkeypatch):
+    monkeypatch.setattr('factlab.models.endpoint_calls.GIVE_UP', 3)
     with MisbehavingServer(lambda call: status(429, 'quota of the day', retry_after=0.1)) as server:
         from factlab.core.core import ModelError
         with pytest.raises(ModelError, match='quota of the day'):
-            ask(questions(100), model_at(server.url, deadline=0.5, give_up=3, concurrency=8), store=False)
+            ask(questions(100), model_at(server.url, timeout=0.2, concurrency=8), store=False)
         assert len(server.calls) < 40
 
 
@@ -122,35 +81,13 @@ def test_a_request_that_is_too_large_for_the_limit_is_refused_once():
         assert said in responses[1].error and len(server.calls) == 4 and sum(response.ok for response in responses) == 3
 
 
-def test_the_users_own_limits():
-    with MisbehavingServer() as server:
-        ask(questions(5), model_at(server.url, requests_per_minute=1200), store=False)
-        times = [call.at for call in server.calls]
-        assert times[-1] - times[0] >= 0.12  # 0.2 at the gate, less what the first call came late
-    with MisbehavingServer() as server:
-        ask(questions(4, max_tokens=984), model_at(server.url, tokens_per_minute=600_000), store=False)  # about 0.1 s each
-        times = [call.at for call in server.calls]
-        assert times[-1] - times[0] >= 0.2
-
-
-def test_an_interrupted_session_leaves_the_gate_open():
+def test_an_interrupted_batch_gives_its_permits_back():
     def deliver(index, response): raise RuntimeError('enough')
     with MisbehavingServer(lambda call: slow(0.02)) as server:
         model = model_at(server.url, concurrency=4)
         with pytest.raises(RuntimeError): model.generate(questions(40), deliver)
-        assert gate_of(server.url).limits.on_way == 0
+        assert limiter_of(server.url).on_way == 0
         assert all(response.ok for response in ask(questions(8), model, store=False))
-
-
-def test_late_news_does_not_undo_later_news():
-    gate, limits = Gate(), {'x-ratelimit-reset-requests': '9s', 'x-ratelimit-remaining-requests': '0'}
-    from factlab.models.endpoint_calls import Ticket
-    gate.limits.sent = 5
-    gate.told(Ticket(5, 0, 0), limits | {'x-ratelimit-remaining-requests': '50'}, 60.0)
-    gate.told(Ticket(4, 0, 0), limits, 60.0)
-    assert gate.limits.delay(time.monotonic(), 0) == 0
-    gate.close(Ticket(5, 0, time.monotonic()), 3600, SimpleNamespace(backoff=1.0, max_wait=2.0))
-    assert 1.9 < gate.limits.delay(time.monotonic(), 0) <= 2
 
 
 # ---- ten thousand --------------------------------------------------------------------------------------------------------------------
@@ -185,18 +122,18 @@ def met(call) -> bool:
 
 def figures(count: int) -> dict[str, float]:
     """Answered, reported, calls sent, and calls needed: one for each different request, one more for each fault that meets it once,
-    `attempts` for those that it never answers, and one for each refusal of a parameter (two for a schema, which has two forms)."""
+    `tries` for those that it never answers, and one for each refusal of a parameter (two for a schema, which has two forms)."""
     _met.clear()
     turn = dict(role='system', content='Be brief.')
     each = [question(f'question {i}', **KINDS[i % len(KINDS)]) for i in range(count)]
     each = [request.model_copy(update={'messages': (type(request.messages[0])(**turn), *request.messages)}) if i % 11 == 0 else request
             for i, request in enumerate(each)]
     numbers = [fault(request.messages[-1].content) for request in each]
-    attempts = 3
-    needed = sum(attempts if number == 99 else 1 + (number in ONCE) for number in numbers) + len(TEACH) + 1
+    tries = 3
+    needed = sum(tries if number == 99 else 1 + (number in ONCE) for number in numbers) + len(TEACH) + 1
     with MisbehavingServer(stress) as server:
         start = time.monotonic()
-        model = model_at(server.url, attempts=attempts, timeout=1, deadline=60, concurrency=16)
+        model = model_at(server.url, retries=tries - 1, timeout=1, concurrency=16)
         responses = ask(each + each[:count//20], model, store=False)  # one in twenty is asked twice
         found = Counter('answered' if response.ok else 'reported' for response in responses[:count])
         assert all(response.ok == (number < 98) for response, number in zip(responses, numbers, strict=False))

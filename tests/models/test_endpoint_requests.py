@@ -7,7 +7,7 @@ from asking import model_at, one, question, questions
 from misbehaving_server import MisbehavingServer, answer, in_turn, raw, redirect, status
 
 from factlab.core.core import ModelError, UsageError
-from factlab.models.endpoint_requests import NEUTRAL, VENDOR, Habits, host_of, key_of, refuse_secrets
+from factlab.models.endpoint_requests import NEUTRAL, VENDOR, Dialect, host_of, key_of, learn, refuse_secrets
 from factlab.models.interface import Request, ask
 from factlab.models.openai_backend import load_openai
 from factlab.store.answers import Store
@@ -73,9 +73,9 @@ def test_env_takes_a_name_and_never_a_key(value):
 
 def test_env_takes_any_variable_that_is_set(monkeypatch):
     monkeypatch.setenv('openrouter', KEY)
-    refuse_secrets({'env': 'openrouter', 'thinking_tokens': '5', 'tokens_per_minute': '9'})
+    refuse_secrets({'env': 'openrouter', 'thinking_tokens': '5'})
     with pytest.raises(UsageError): refuse_secrets({'my_token': '5'})
-    with pytest.raises(UsageError): refuse_secrets({'template': '{"api_key": "x"}'})
+    with pytest.raises(UsageError): refuse_secrets({'extra': '{"chat_template_kwargs": {"api_key": "x"}}'})
 
 
 @pytest.mark.parametrize('http', [301, 302, 307, 308])
@@ -90,10 +90,10 @@ def test_a_redirect_is_not_followed(monkeypatch, http):
 def test_keys_of_answers_stay_as_they_were(monkeypatch, tmp_path):
     monkeypatch.setenv('JUDGE_KEY', KEY)
     with MisbehavingServer() as server, Store(tmp_path/'s.sqlite') as store:
-        for options in ({}, {'env': 'JUDGE_KEY'}, {'neutral': 'send'}, {'requests_per_minute': 600}):
+        for options in ({}, {'env': 'JUDGE_KEY'}, {'retries': 9}, {'price': '1,2'}):
             assert ask(questions(2), model_at(server.url, **options), store)[0].ok
         assert len(server.calls) == 2
-        for options in ({'template': '{"enable_thinking": false}'}, {'thinking_tokens': 9}):
+        for options in ({'extra': '{"enable_thinking": false}'}, {'thinking_tokens': 9}):
             assert model_at(server.url, **options).identity != model_at(server.url).identity
 
 
@@ -207,8 +207,6 @@ def test_different_refusals_and_answers_between_stop_nothing():
         assert sum(not response.ok for response in ask(questions(120), model_at(server.url), store=False)) == 60
     with MisbehavingServer(lambda call: status(400, f'prompt {call.prompt} is too long')) as server:
         assert not any(response.ok for response in ask(questions(60), model_at(server.url), store=False)) and len(server.calls) == 60
-    with MisbehavingServer(lambda call: status(400, 'no')) as server:
-        assert len(ask(questions(60), model_at(server.url, give_up=100), store=False)) == 60
 
 
 def test_a_refusal_within_a_200_is_learnt_as_well():
@@ -227,12 +225,12 @@ def test_a_system_role_that_is_refused_by_param():
     with MisbehavingServer(script) as server: assert one(server, request=request).ok and len(server.calls) == 2
 
 
-def test_habits_only_ever_go_forward():
-    habits = Habits(fold=False)
+def test_what_was_learnt_is_never_unlearnt():
+    dialect = Dialect()
     body = {'messages': [], 'max_tokens': 5, 'temperature': 0, 'logprobs': True, 'top_logprobs': 20}
     for said in ('max_tokens is not supported', 'temperature is not supported', 'logprobs not supported', 'logprobs not supported'):
-        assert habits.learn(body, said) or said.startswith('logprobs')
-    assert not habits.learn(body, 'temperature is not supported') and not habits.learn(body, 'max_tokens is not supported')
+        assert learn(dialect, body, said) or said.startswith('logprobs')
+    assert not learn(dialect, body, 'temperature is not supported') and not learn(dialect, body, 'max_tokens is not supported')
 
 
 # ---- neutral sampling values -------------------------------------------------------------------------------------------------------
@@ -240,7 +238,6 @@ def test_habits_only_ever_go_forward():
 def served_by(owner): return ({'id': 'any', 'object': 'model', 'owned_by': owner, 'root': 'org/model'},)
 
 @pytest.mark.parametrize('owner, options, sent', [('vllm', {}, True), ('sglang', {}, True), ('llamacpp', {}, True), ('a vendor', {}, False),
-                                                  ('vllm', {'neutral': 'omit'}, False), ('a vendor', {'neutral': 'send'}, True),
                                                   ('vllm', {'revision': 'v2'}, True)])
 def test_neutral_values_go_to_servers_that_fill_in_their_own(owner, options, sent):
     with MisbehavingServer(models=served_by(owner)) as server:
@@ -265,4 +262,4 @@ def test_extra_wins_over_neutral():
 def test_a_passing_fault_does_not_teach():
     with MisbehavingServer(in_turn(status(500, 'temperature is not supported'))) as server:
         model = model_at(server.url)
-        assert ask([question('x')], model, store=False)[0].ok and not model.habits.dropped and host_of(server.url) in server.url
+        assert ask([question('x')], model, store=False)[0].ok and not model.dialect.dropped and host_of(server.url) in server.url

@@ -7,15 +7,13 @@ import polars as pl
 import pytest
 
 from factlab.core.core import DataError
-from factlab.models.ray_parts import PartWorker, missing_parts, over_ray, parts_of
+from factlab.models.ray import PartWorker, missing_parts, over_ray, parts_of
 
 
 def load_lengths(unit=1):
     return lambda frame: frame.select('id', length=pl.col('text').str.len_chars()//unit)
 
 def load_fewer(): return lambda frame: frame.head(1)
-
-HERE = 'tests.models.test_ray_parts:'
 
 @pytest.fixture
 def texts(tmp_path):
@@ -25,9 +23,7 @@ def texts(tmp_path):
         pl.DataFrame({'id': list(numbers), 'text': ['x'*number for number in numbers]}).write_parquet(folder/f'{name}.parquet')
     return folder
 
-def worker(out, load='load_lengths', **arguments):
-    sys.modules.setdefault('tests.models.test_ray_parts', sys.modules[__name__])
-    return PartWorker(str(out), HERE + load, arguments, ['id', 'text'])
+def worker(out, load=load_lengths): return PartWorker(str(out), load, ['id', 'text'])
 
 
 @pytest.mark.parametrize('rows', [1, 3, 5, 100])
@@ -45,8 +41,8 @@ def test_what_is_there_is_not_done_again_and_needs_no_ray(texts, tmp_path):
     missing_parts(parts, out, {'unit': 1})
     assert [worker(out).write(part) for part in parts] == [5, 5, 2]
     stamps = [(out/part.name).stat().st_mtime_ns for part in parts]
-    assert [worker(out, unit=9).write(part) for part in parts] == [0, 0, 0]
-    assert over_ray(texts, out, 'no:such', {}, {'unit': 1}, ['id', 'text'], rows=5) == out
+    assert [worker(out, lambda: load_lengths(9)).write(part) for part in parts] == [0, 0, 0]
+    assert over_ray(texts, out, load_fewer, about={'unit': 1}, columns=['id', 'text'], rows=5) == out
     assert [(out/part.name).stat().st_mtime_ns for part in parts] == stamps
 
 def test_parts_of_something_else_are_not_mixed_in(texts, tmp_path):
@@ -67,17 +63,16 @@ def test_faults_are_told(texts, tmp_path):
 def test_a_part_with_rows_missing_is_not_written(texts, tmp_path):
     part = parts_of(texts, 5)[0]
     missing_parts([part], tmp_path/'out', {})
-    with pytest.raises(DataError, match='1 rows were made of 5'): worker(tmp_path/'out', 'load_fewer').write(part)
+    with pytest.raises(DataError, match='1 rows were made of 5'): worker(tmp_path/'out', load_fewer).write(part)
     assert not (tmp_path/'out'/part.name).exists()
 
 def test_a_killed_process_leaves_no_half_part(texts, tmp_path):
     "It is killed between the writing and the renaming."
     program = (
-        'import os, signal, sys\nfrom pathlib import Path\nfrom factlab.models.ray_parts import PartWorker, parts_of\n'
+        'import os, signal, sys\nfrom pathlib import Path\nfrom factlab.models.ray import PartWorker, parts_of\n'
         'Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n'
-        'import types, polars as pl; m = types.ModuleType("work"); sys.modules["work"] = m\n'
-        'm.load = lambda: lambda frame: frame\nout, texts = sys.argv[1:]\n'
-        'PartWorker(out, "work:load", {}, ["id", "text"]).write(parts_of(texts, 5)[0])')
+        'out, texts = sys.argv[1:]\n'
+        'PartWorker(out, lambda: lambda frame: frame, ["id", "text"]).write(parts_of(texts, 5)[0])')
     parts, out = parts_of(texts, 5), tmp_path/'out'
     missing_parts(parts, out, {})
     done = subprocess.run([sys.executable, '-c', program, str(out), str(texts)], check=False)

@@ -149,7 +149,7 @@ def test_the_length_that_fits_is_known_when_the_engine_runs(model):
     model.options['max_model_len'] = -1
     assert model.context == 1234
     assert load_vllm('vllm:tiny?max_model_len=auto', 'tiny', {'max_model_len': 'auto'}).options['max_model_len'] == -1
-    with pytest.raises(UsageError, match='serve:tiny.replicas=2'): load_vllm('vllm:tiny', 'tiny', {'data_parallel_size': '2'})
+    with pytest.raises(UsageError, match='serve:tiny.data_parallel_size=2'): load_vllm('vllm:tiny', 'tiny', {'data_parallel_size': '2'})
     with pytest.raises(UsageError, match='hf_overrides'): load_vllm('vllm:tiny', 'tiny', {'hf_overrides': '[1]'})
 
 @pytest.fixture

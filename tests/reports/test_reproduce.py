@@ -98,7 +98,7 @@ def processes_of(home: Path) -> list[str]:
     return found
 
 def name_of(server, model: str = 'any', **options) -> str:
-    options = {'backoff': '0.01', 'patience': '0.3', 'timeout': '30'} | {k: str(v) for k, v in options.items()}
+    options = {'timeout': '30'} | {k: str(v) for k, v in options.items()}
     return f'openai:{model}?base_url={server.url}' + ''.join(f'&{k}={v}' for k, v in options.items())
 
 def cells_of(out: Path, id: str) -> list[dict]:
@@ -751,7 +751,7 @@ def test_a_folder_of_results_that_cannot_be_written_is_named(kernel, tmp_path):
 
 
 def test_an_endpoint_that_is_down(tmp_path):
-    name = f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1&attempts=1&backoff=0.01&patience=0.1'
+    name = f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1&retries=0'
     code, output, errors = reproduce(tmp_path/'home', 'final/table8', '--model', name, '--judge', name, '--limit', '2', '--out',
                                      tmp_path/'out')
     assert code == 1 and 'ModelError' in errors and '127.0.0.1' in errors and 'Traceback' not in errors and 'error' in output

@@ -39,7 +39,7 @@ def number_of(call) -> int:
 
 def model_at(url: str, **options):
     return load_openai('openai:any', 'any',
-                       {'base_url': url, 'backoff': '0.01', 'patience': '0.3', 'timeout': '5'} | {k: str(v) for k, v in options.items()})
+                       {'base_url': url, 'timeout': '5'} | {k: str(v) for k, v in options.items()})
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_failed_rows_are_asked_again_and_unparsed_are_not(make):
 def test_a_run_with_failed_rows_stays_readable_while_the_endpoint_is_down(make, tmp_path):
     with MisbehavingServer(lambda call: status(400, 'no') if number_of(call) == 2 else answer('A. wrong')) as server:
         url, run = server.url, make(model_at(server.url))
-    with pytest.raises(ModelError): make(model_at(url, attempts=1))
+    with pytest.raises(ModelError): make(model_at(url, retries=0))
     assert load_run(run.id, tmp_path/'runs').predictions.equals(run.predictions)
 
 
@@ -175,7 +175,7 @@ def test_a_run_is_read_back_at_another_port_and_when_the_server_is_off(make):
 
 
 def test_an_endpoint_that_is_down_says_so_and_leaves_nothing(make, tmp_path):
-    with pytest.raises(ModelError) as error: make(model_at(f'http://127.0.0.1:{free_port()}/v1', attempts=1))
+    with pytest.raises(ModelError) as error: make(model_at(f'http://127.0.0.1:{free_port()}/v1', retries=0))
     assert '127.0.0.1' in str(error.value) and files_of(tmp_path/'runs') == []
 
 

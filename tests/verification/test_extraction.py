@@ -99,7 +99,7 @@ def test_a_server_is_asked_by_prompt_and_its_failures_are_told(tmp_path):
     def script(call):
         return status(400) if 'bad' in call.prompt else answer('- ' + call.prompt.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n'))
     with MisbehavingServer(script) as server:
-        extractor = load_extractor(f'openai:any?base_url={server.url}&backoff=0.01')
+        extractor = load_extractor(f'openai:any?base_url={server.url}')
         good, bad = extractor.extract(['The town is old.', 'The town is bad.'], False)
     assert good.value == ['The town is old.'] and not bad.ok and 'no answer' in bad.reason and extractor.form is BY_PASSAGE
 

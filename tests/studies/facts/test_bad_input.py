@@ -55,7 +55,7 @@ class Judges:
         if model == 'small': return status(400, "This model's maximum context length is 8192 tokens", code='context_length_exceeded')
         return answer(call.prompt if model == 'echo' else self.habits[model])
 
-    def name(self, model: str, more: str = '') -> str: return f'openai:{model}?base_url={self.server.url}&backoff=0.01{more}'
+    def name(self, model: str, more: str = '') -> str: return f'openai:{model}?base_url={self.server.url}{more}'
 
 
 @pytest.mark.parametrize('response, said', [('', 'empty'), (' \n\t ', 'empty'), (DOCUMENT, 'the document itself'),

@@ -11,26 +11,29 @@ from asking import QUICK, question, questions
 from misbehaving_server import MisbehavingServer, bad_line, drop, good_line, html, late_line, status, wait_until
 
 from factlab.core.core import ModelError
-from factlab.models.batch_endpoint import BatchEndpoint, load_endpoint
+from factlab.models import endpoint_batches
 from factlab.models.interface import DryRun, ask
+from factlab.models.openai_backend import Endpoint, load_openai
 from factlab.store.answers import Store
 
 VICTIM = '''
     import sys
-    from factlab.models.batch_endpoint import load_endpoint
+    from factlab.models import endpoint_batches
+    from factlab.models.openai_backend import load_openai
     from factlab.models.interface import Request, ask
     from factlab.store.answers import Store
-    options = {'base_url': sys.argv[1], 'batch': 'on', 'poll': '0.02', 'backoff': '0.01', 'neutral': 'omit'}
+    endpoint_batches.POLL = 0.02
+    options = {'base_url': sys.argv[1], 'batch': 'on'}
     requests = [Request(messages=[dict(role='user', content=f'question {i}')]) for i in range(6)]
-    with Store(sys.argv[2]) as store: answers = ask(requests, load_endpoint('openai:any', 'any', options), store)
+    with Store(sys.argv[2]) as store: answers = ask(requests, load_openai('openai:any', 'any', options), store)
     print(*[answer.text for answer in answers], sep=',')
 '''
 ALL = ','.join(f'QUESTION {i}' for i in range(6))
 
 
-def model_at(server, **options) -> BatchEndpoint:
-    given = QUICK | {'batch': 'on', 'poll': '0.01'} | options
-    return load_endpoint('openai:any', 'any', {'base_url': server.url, **given})
+def model_at(server, **options) -> Endpoint:
+    given = QUICK | {'batch': 'on'} | options
+    return load_openai('openai:any', 'any', {'base_url': server.url, **given})
 
 
 def start(server, path) -> subprocess.Popen:
@@ -39,6 +42,12 @@ def start(server, path) -> subprocess.Popen:
 
 
 def submitted(server) -> list[str]: return [line['custom_id'] for lines in server.batches.inputs for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(endpoint_batches, 'POLL', 0.01)
+    monkeypatch.setattr('openai._base_client.INITIAL_RETRY_DELAY', 0.01)
 
 
 @pytest.fixture
@@ -124,10 +133,10 @@ def test_refusals_for_good_are_reported(server, store):
 
 
 def test_limits_split_batches(server, store, monkeypatch):
-    monkeypatch.setattr(BatchEndpoint, 'most_requests', 3)
+    monkeypatch.setattr(endpoint_batches, 'MOST_REQUESTS', 3)
     assert all(answer.ok for answer in ask(questions(8), model_at(server), store))
     assert [len(lines) for lines in server.batches.inputs] == [3, 3, 2]
-    monkeypatch.setattr(BatchEndpoint, 'most_bytes', 1000)
+    monkeypatch.setattr(endpoint_batches, 'MOST_BYTES', 1000)
     assert all(answer.ok for answer in ask([question('x'*600 + str(i)) for i in range(3)], model_at(server), store))
     assert [len(lines) for lines in server.batches.inputs[3:]] == [1, 1, 1]
 
@@ -195,6 +204,6 @@ def test_the_price_is_that_of_batches_and_unknown_where_nobody_says_it(server, m
         return trial.estimate().select('cost', 'batch_cost').row(0)
     plain, in_batch = cost(batch='off', price='2,4')
     assert plain > 0 and in_batch is None and cost(price='2,4') == (plain, None)
-    assert cost(price='2,4', batch_price='1,2') == (plain, plain/2)
+    assert cost(price='2,4,1,2') == (plain, plain/2)
     monkeypatch.setenv('FACTLAB_BATCH', '1')
-    assert load_endpoint('openai:any', 'any', {'base_url': server.url, 'price': '2,4'}).price is None
+    assert load_openai('openai:any', 'any', {'base_url': server.url, 'price': '2,4'}).price is None

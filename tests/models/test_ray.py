@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from factlab.core.core import ModelError, UsageError
-from factlab.models import ray_backend
+from factlab.models import ray as ray_backend
 from factlab.models.interface import Message, Request, Response, ScriptedModel, ask, load_model
-from factlab.models.ray_backend import VllmRows, _Run, _telling, answer_each, engine_arguments, ray_options
+from factlab.models.ray import VllmRows, _Run, _telling, answer_each, engine_arguments, ray_options
 
 
 def question(text='?', **settings): return Request(messages=(Message(role='user', content=text),), **settings)
@@ -131,5 +131,5 @@ def test_what_arrived_before_the_cluster_died_is_kept(tmp_path):
 
 def test_ray_itself():
     pytest.importorskip('ray', reason='Ray is not installed here: `make test-ray` makes an environment with it and runs the backend')
-    from factlab.models.ray_backend import import_ray
+    from factlab.models.ray import import_ray
     assert hasattr(import_ray().data, 'ActorPoolStrategy')
