@@ -7,15 +7,24 @@ from ..core.registry import Entry, register
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 register('verifiers',
-    Entry('tiny', 'factlab.verification.nli:load_trained', 'the trained verifier, which ships with factlab'),
-    Entry('nli', 'factlab.verification.nli:load_nli', 'a classifier of pairs: DeBERTa, RoBERTa, BERT …', 'ORG/NAME',
+    Entry('tiny', 'factlab.verification.named_verifiers:load_trained', 'the trained verifier, which ships with factlab'),
+    Entry('nli', 'factlab.verification.named_verifiers:load_nli', 'a classifier of pairs: DeBERTa, RoBERTa, BERT …', 'ORG/NAME',
           like=r'[\w.-]+/[\w.-]+'),
-    Entry('seq2seq', 'factlab.verification.named_verifiers:load_seq2seq', 'an encoder-decoder, with ?form=minicheck or ?form=trueteacher',
+    Entry('seq2seq', 'factlab.verification.seq2seq_verifier:load_seq2seq', 'an encoder-decoder, with ?form=minicheck or ?form=trueteacher',
           'ORG/NAME'),
-    Entry('cosine', 'factlab.verification.nli:load_cosine', 'likeness of evidence and claim, a baseline', '[ENCODER]', nested=True),
+    Entry('cosine', 'factlab.verification.named_verifiers:load_cosine', 'likeness of evidence and claim, a baseline', '[ENCODER]', nested=True),
     Entry('align', 'factlab.verification.named_verifiers:load_align', "another verifier over chunks and sentences, AlignScore's way",
           'VERIFIER', nested=True),
     Entry('asked', 'factlab.verification.named_verifiers:load_asked', 'a language model, asked in a form: yes-no, true-false, a file …',
           'FORM:MODEL', nested=True),
-    Entry('prompt', 'factlab.verification.nli:load_prompted', 'a language model, asked in the form of LLM-OASIS', 'MODEL', nested=True),
-    Entry('', 'factlab.verification.nli:load_prompted', 'the same, where MODEL is not tiny', 'MODEL', also='models'))
+    Entry('prompt', 'factlab.verification.named_verifiers:load_prompted', 'a language model, asked in the form of LLM-OASIS', 'MODEL', nested=True),
+    Entry('', 'factlab.verification.named_verifiers:load_prompted', 'the same, where MODEL is not tiny', 'MODEL', also='models'))
+
+register('extractors',
+    Entry('tiny', 'factlab.verification.extraction:load_tiny', 'the trained extractor, which ships with factlab'),
+    Entry('sentences', 'factlab.verification.extraction:load_sentences', 'each sentence is a claim; asks no model'),
+    Entry('trained', 'factlab.verification.extraction:load_trained', 'a language model that was trained to extract', 'MODEL', nested=True),
+    Entry('seq2seq', 'factlab.verification.named_extractors:load_seq2seq_extractor', 'an encoder-decoder that was trained to extract',
+          'ORG/NAME'),
+    Entry('prompt', 'factlab.verification.extraction:load_prompted', 'a language model, asked', 'MODEL', nested=True),
+    Entry('', 'factlab.verification.extraction:load_prompted', 'the same, where MODEL is not tiny', 'MODEL', also='models'))
