@@ -95,6 +95,9 @@ class _Named:
         if not self.target: raise UsageError(f'{name!r} names no encoder: write tiny, a hub id or a folder')
         self.options = read_options(name, implied | options, ENCODER_OPTIONS)
 
+    @property
+    def english_only(self) -> bool: return self.target == 'tiny'  # a model of the hub may know other languages
+
     @cached_property
     def source(self) -> Source: return _source(self.name, self.target, self.options['revision'])
 
