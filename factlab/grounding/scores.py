@@ -19,8 +19,7 @@ import polars as pl
 from ..core.core import DataError, Schema
 from .judges import GROUNDING
 from .parsing import ISSUES
-from .responses import RESPONSES, with_other_response
-from ..measures.baselines import BASELINE_ROW
+from .responses import RESPONSES, TRIVIAL, with_other_response
 from ..measures.ranking import condorcet_ranks, rank_ranges
 from ..measures.stats import check_level, resampled_totals
 from ..models.interface import Model
@@ -245,7 +244,7 @@ def _score_row(sums: ScoreSums, score: str, i: int, judge: int|None, level: floa
     return {name: number if np.isfinite(number) else None for name, number in numbers.items()} | {
         'responder': sums.responders[i], 'judge': name, 'score': score, 'low': low, 'high': high, 'n': n,
         'own': name == sums.responders[i] or name.endswith(f' {sums.responders[i]}'),
-        'status': 'baseline' if sums.responders[i].startswith(BASELINE_ROW) else 'measured'}
+        'status': 'baseline' if sums.responders[i].startswith(TRIVIAL) else 'measured'}
 
 def score_responses(
     judgements: pl.DataFrame,  # schema JUDGEMENTS: one template of each judge, all judges on the same responses
@@ -366,9 +365,9 @@ def _ranked(names: list[str], values: np.ndarray, drawn: np.ndarray, ties: str, 
 def _over_baseline(sums: ScoreSums, score: str, level: float) -> pl.DataFrame:
     "Each measured responder's difference from the best baseline."
     means = dict(zip(sums.responders, sums.values(score).mean(1), strict=True))
-    trivial = [name for name in sums.responders if name.startswith(BASELINE_ROW)]
+    trivial = [name for name in sums.responders if name.startswith(TRIVIAL)]
     best = max([name for name in trivial if np.isfinite(means[name])], key=lambda name: means[name], default=None)
-    rows = [{'responder': name, 'best_baseline': best.removeprefix(BASELINE_ROW)} | dict(zip(
+    rows = [{'responder': name, 'best_baseline': best.removeprefix(TRIVIAL)} | dict(zip(
         ('difference', 'difference_low', 'difference_high', 'common'), score_difference(sums, name, best, score, level), strict=True))
         for name in sums.responders if best is not None and name not in trivial]
     columns = ('responder', 'best_baseline', 'difference', 'difference_low', 'difference_high', 'common')

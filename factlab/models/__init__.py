@@ -10,9 +10,9 @@ register('models',
     Entry('hf', 'factlab.models.transformers_backend:load_hf', 'a model of the Hugging Face hub, or of a folder, in this process',
           'ORG/NAME', like=r'[\w.-]+/[\w.-]+'),
     Entry('vllm', 'factlab.models.vllm_backend:load_vllm', "the same in a vLLM engine; also vllm:tiny", 'ORG/NAME'),
-    Entry('serve', 'factlab.models.serve_backend:load_serve', 'the same behind vLLM servers that factlab starts', 'ORG/NAME'),
-    Entry('ray', 'factlab.models.ray_backend:load_ray', 'the same on a Ray cluster', 'ORG/NAME'),
-    Entry('openai', 'factlab.models.batch_endpoint:load_endpoint',
+    Entry('serve', 'factlab.models.serve_backend:load_serve', 'the same behind a vLLM server that factlab starts', 'ORG/NAME'),
+    Entry('ray', 'factlab.models.ray:load_ray', 'the same on a Ray cluster', 'ORG/NAME'),
+    Entry('openai', 'factlab.models.openai_backend:load_openai',
           "a model behind OpenAI's interface: the vendor's, or any with ?base_url=http://…/v1", 'MODEL',
           like=r'(chat)?gpt-.*|o\d.*'))
 

@@ -95,6 +95,9 @@ class _Named:
         self.target, implied = split_options(SHORT_NAMES.get(found.entry.name, found.target or found.entry.name))
         self.options = read_options(name, implied | found.options, ENCODER_OPTIONS)
 
+    @property
+    def english_only(self) -> bool: return self.target == 'tiny'  # a model of the hub may know other languages
+
     @cached_property
     def source(self) -> Source: return _source(self.name, self.target, self.options['revision'])
 

@@ -1,3 +1,6 @@
+from .baseline_rows import BASELINE_ROW as BASELINE_ROW
+from .baseline_rows import BEST_BASELINE as BEST_BASELINE
+from .baseline_rows import baseline_rows as baseline_rows
 from .exhibits import Exhibit as Exhibit
 from .exhibits import Result as Result
 from .exhibits import figures_dir as figures_dir

@@ -67,6 +67,7 @@ class TextEncoder:
         # prefixes are put before the texts here, so the encoder must not put its own before them
         self.encoder = Encoder(encoder, bare=True) if isinstance(encoder, str) else encoder
         self.name = self.encoder.name
+        self.english_only = getattr(self.encoder, 'english_only', False)
         self._prefixes = None if prefixes is None else Prefixes(*prefixes)
 
     @cached_property
@@ -220,6 +221,9 @@ class Corpus:
             manifest), index
 
     def __len__(self) -> int: return len(self.passages)
+
+    @property
+    def english_only(self) -> bool: return self.encoder.english_only
 
     @cached_property
     def index(self):

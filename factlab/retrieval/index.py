@@ -522,7 +522,7 @@ def load_index(
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c39
 class TextSearch(Protocol):
-    "Texts that can be searched by a text: BM25, an encoded corpus, a fusion of both."
+    "Texts that can be searched by a text: BM25, an encoded corpus, a fusion of both. `english_only` as for verifiers."
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits: ...  # store: for vectors of `texts`
 
 def _bm25s() -> tuple[Any, Callable]:
@@ -663,7 +663,10 @@ def fuse(
 
 class Fused:
     "Several searches over the same rows as one. `depth`: how far down each ranking is read, at the least."
-    def __init__(self, searches: Sequence[TextSearch], depth: int = 100): self.searches, self.depth = tuple(searches), depth
+    def __init__(self, searches: Sequence[TextSearch], depth: int = 100):
+        self.searches, self.depth = tuple(searches), depth
+        self.english_only = any(getattr(search, 'english_only', False) for search in self.searches)
+
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits:
         "The k best of the fused rankings. `store` is that of the searches: None is the user's own, False none."
         return fuse([one.search(texts, max(k, self.depth), store) for one in self.searches], k)

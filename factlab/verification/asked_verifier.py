@@ -18,6 +18,7 @@ from ..core.core import DataError, ModelError, UsageError
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, ask, load_model
 from ..models.prompts import Prompt
+from ..models.transformers_backend import TINY_SOURCE
 from ..store.answers import StoreChoice
 from .nli import halves, most_decided
 from .verifier import NLI_LABELS, Pair, check_pairs
@@ -63,6 +64,9 @@ class AskedVerifier:
         if both_orders and not form.listed: raise UsageError(f'the form {form.name} lists no answers: it has no other order')
         self.model, self.both_orders, self.form = load_model(model), both_orders, form
         self.name = f'prompt:{self.model.name}' if form == OASIS_FORM else f'asked:{form.name}:{self.model.name}'
+
+    @property
+    def english_only(self) -> bool: return self.model.identity.get('weights') == TINY_SOURCE.weights
 
     @property
     def identity(self) -> dict:
@@ -147,6 +151,7 @@ class CosineVerifier:
     def __init__(self, name: str = 'cosine'):
         self.name = name
         self.encoder = Encoder(name.partition(':')[2] or 'tiny')
+        self.english_only = self.encoder.english_only
 
     @property
     def identity(self) -> dict:

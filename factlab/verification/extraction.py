@@ -95,7 +95,7 @@ def parse_listed(
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c17
 class Extractor(Protocol):
-    "What every claim extractor offers."
+    "What every claim extractor offers. One that knows English alone has `english_only = True`, too."
     name: str       # as the user wrote it
     identity: dict  # everything that changes its claims
 

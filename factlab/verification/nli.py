@@ -205,6 +205,8 @@ class InPieces:
     def name(self) -> str: return self.verifier.name
     @property
     def identity(self) -> dict: return self.verifier.identity
+    @property
+    def english_only(self) -> bool: return getattr(self.verifier, 'english_only', False)
 
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         return in_pieces(check_pairs(pairs), self._divide, lambda short: self.verifier.probabilities(short, store))

@@ -8,7 +8,6 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'CLAIMS_AT_ON
            'open_search', 'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #c2
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -280,21 +279,21 @@ def _reason(text: str, found: Parsed[list[str]]) -> str|None:
     if not found.ok: return f'no claims could be read: {found.reason}'
     return None if found.value else 'no claim was found in the text'
 
-def _warning(text: str, found: Parsed[list[str]], embedded: bool) -> str|None:
+def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|None:
     "What to know of a text's verdict: a language that the embedded parts do not know, and what the extractor noted."
-    language, noted = (language_warning(text) or '') if embedded else '', found.reason if found.ok else ''
+    language, noted = (language_warning(text) or '') if english_only else '', found.reason if found.ok else ''
     if language and noted.startswith(language): language = ''  # the extractor said it already
     return '; '.join(part for part in (language, noted) if part) or None
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #p9part
-def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], embedded: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], english_only: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     "The claims of texts (text_id, claim, number), and what is to be said of each text (id, reason, warning)."
     claims = pl.Series([[*map(_whole, found.value or [])] for found in parsed], dtype=pl.List(pl.String))
     stated = pl.DataFrame({'text_id': texts['id'], 'claim': claims})
     stated = stated.with_columns(number=pl.int_ranges(1, pl.col('claim').list.len() + 1)).explode('claim', 'number').drop_nulls('claim')
     read = list(zip(texts['text'], parsed, strict=True))
     return stated, texts.select('id', reason=pl.Series([_whole(_reason(*each)) for each in read], dtype=pl.String),
-                                warning=pl.Series([_whole(_warning(*each, embedded)) for each in read], dtype=pl.String))
+                                warning=pl.Series([_whole(_warning(*each, english_only)) for each in read], dtype=pl.String))
 
 def _text_claims(stated: pl.DataFrame, claims: pl.Series, rule: Rule) -> ClaimsInParts|None:
     "Which texts make which claims; None where the rule takes means, which need all claims."
@@ -374,7 +373,8 @@ def verify_texts(
     passages, search = (PASSAGES.frame([]), None) if blank else open_search(corpus, retriever)
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
     with open_store(store) as store:
-        stated, about = _stated(texts, extractor.extract(texts['text'].to_list(), store), any(map(_is_embedded, parts.values())))
+        english = any(getattr(part, 'english_only', False) for part in (extractor, search, verifier))
+        stated, about = _stated(texts, extractor.extract(texts['text'].to_list(), store), english)
         claims, kept = stated['claim'].unique(maintain_order=True), _Kept(stated, passages, evidence)
         needed = _text_claims(stated, claims, rule) if stop_at_text_verdict else None
         _in_parts(kept, claims, search, k, verifier, rule, store, needed)
@@ -382,9 +382,6 @@ def verify_texts(
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,
                     passages=len(passages), pairs=kept.pairs, evaluated=kept.evaluated)
     return Verdicts(_text_verdicts(about, rows, rule), rows, shown, settings)
-
-def _is_embedded(name: str) -> bool:
-    return re.sub(r'^(?:align:(?:\d+:)?|prompt:|asked:[^:]*:)*', '', name).partition('?')[0] in ('tiny', 'retriever', 'cosine')
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #c32
 def verify_text(

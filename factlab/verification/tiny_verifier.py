@@ -227,7 +227,7 @@ class TinyVerifier:
     """The trained verifier: evidence and claim to probabilities of ENT, NEUT and CONTR.
 
     Without a folder it is the one that ships (or lies under `$FACTLAB_ADAPTERS`). Raises `ModelError` when there is none."""
-    name = 'tiny'
+    name, english_only = 'tiny', True
     share = 512  # pairs between two visits to the store
     batch_tokens = 1024
 
@@ -354,6 +354,8 @@ class SentenceVerifier:
         encoder: Encoder|None = None,  # None: the embedded one, untrained
     ):
         self.verifier, self.decision, self._encoder = verifier, decision, encoder
+
+    english_only = True
 
     @property
     def name(self) -> str: return self.verifier.name

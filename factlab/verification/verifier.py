@@ -25,7 +25,7 @@ Pair = tuple[str, str]  # evidence (premise), claim (hypothesis)
 
 @runtime_checkable
 class Verifier(Protocol):
-    "What every claim verifier offers."
+    "What every claim verifier offers. One that knows English alone has `english_only = True`, too."
     name: str       # as the user wrote it
     identity: dict  # JSON-able: everything that changes a probability
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import traitlets
 
-from ..measures.baselines import BASELINE_ROW
+from ..grounding.responses import TRIVIAL
 from ..reports.theme import drawable
 from ..studies.facts.study import FactsStudy, all_judgements, gold, load_requests, responses
 from .annotator import Annotator
@@ -267,7 +267,7 @@ class ResponseTable(RunTable):
 # %% ../../nbs/20_workbench/11_response_view.ipynb #306b813e
 def judged_study(study: FactsStudy) -> JudgedResponses:
     "A study's responses with the verdicts of every judge and template, and gold where there is any; without those that read nothing."
-    shown = responses(study).filter(~pl.col('responder').str.starts_with(BASELINE_ROW))
+    shown = responses(study).filter(~pl.col('responder').str.starts_with(TRIVIAL))
     verdicts = all_judgements(study).filter(pl.col('id').is_in(shown['id'].implode()))
     known = load_requests(study) if gold(study) is not None else None
     labelled = known is not None and 'sentences' in known.columns

@@ -451,7 +451,7 @@ def test_a_language_that_the_parts_do_not_know():
     assert one('Owls hunt at night.', retriever='tiny').texts['warning'].item() is None
     assert one(text).texts['warning'].item() is None  # none of these parts is embedded
     class Noting:
-        name, identity = 'tiny', {}
+        name, identity, english_only = 'noting', {}, True
         def extract(self, texts, store=None):
             return [Parsed(split_sentences(text), 'ok', f'{language_warning(text)}; cut off') for text in texts]
     told = one(text, extractor=Noting(), verifier='cosine').texts['warning'].item()

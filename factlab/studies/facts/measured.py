@@ -20,19 +20,10 @@ from ...grounding.parsing import ISSUES
 from ...grounding.responses import labelled_responses
 from ...grounding.scores import EVERY_JUDGE, ScoreSums, difference_draws, with_other_response
 from ...measures.agreement import cohen_kappa
-from factlab.measures.baselines import (
-    BASELINE_ROW,
-    BEST_BASELINE,
-    SCORES,
-    Score,
-    baseline_rows,
-    class_counts,
-    compare_with_baselines,
-    length_scores,
-    majority_class,
-)
+from ...measures.baselines import SCORES, Score, class_counts, compare_with_baselines, length_scores, majority_class
 from ...measures.comparison import holm
 from ...measures.stats import bootstrap_p, difference_interval
+from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...reports.exhibits import make_cells
 from ...reports.plots import COMPARISON
 from ...store.answers import StoreChoice

@@ -22,8 +22,9 @@ from ...grounding.judges import TEMPLATES, GroundingJudge
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES, load_grounding_judge
 from ...grounding.responses import labelled_responses, requests_of, respond
 from ...grounding.scores import EVERY_JUDGE, judge_responses, leaderboard, score_responses
-from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, class_counts, compare_with_baselines, majority_class
+from ...measures.baselines import class_counts, compare_with_baselines, majority_class
 from ...models.interface import Model
+from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON
 from ...store.answers import StoreChoice

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ...core.core import DataError
-from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
+from ...measures.baselines import compare_with_baselines
 from ...measures.stats import proportion_interval
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, mentions
@@ -23,6 +23,7 @@ from ...mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
 from ...mixed_context.retrieval_judges import RetrievalJudge, RetrievalKind, verifier_judge
 from ...mixed_context.scores import cluster_numbers_of
 from ...models.interface import Model
+from ...reports.baseline_rows import BASELINE_ROW, baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...store.answers import StoreChoice
 from .study import UNDECIDED

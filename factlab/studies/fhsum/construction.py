@@ -13,10 +13,11 @@ import numpy as np
 import polars as pl
 
 from ...building.injection import DESCRIBED, Built, build_mixed, correct_summaries
-from ...measures.baselines import baseline_rows, chance_counts, class_counts, compare_with_baselines, crossed_thresholds, length_scores
+from ...measures.baselines import chance_counts, class_counts, compare_with_baselines, crossed_thresholds, length_scores
 from ...measures.stats import Interval, share_interval
 from ...mixed_context.knowledge import KnowledgeIndex, mentions
 from ...mixed_context.labels import FACTUAL, LABELS, NONE
+from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...store.answers import StoreChoice
 from .commands import drop_counts

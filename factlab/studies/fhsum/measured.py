@@ -18,7 +18,6 @@ import polars as pl
 
 from ...audit.class_averages import one_footing
 from ...audit.recomputed import recomputed_cells
-from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...mixed_context.labels import LABELS
 from factlab.mixed_context.scores import (
     ANSWERS,
@@ -33,6 +32,7 @@ from factlab.mixed_context.scores import (
     macro_scores,
     over_baselines,
 )
+from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON, SHARES
 from .categories import category_cells

@@ -11,10 +11,11 @@ from typing import Any
 import polars as pl
 
 from ...core.core import DataError
-from ...measures.baselines import baseline_rows, compare_with_baselines
+from ...measures.baselines import compare_with_baselines
 from ...mixed_context.labels import FACTUAL, NONE
 from ...models.interface import Model
 from ...probing.ptrue import QUESTIONS, ptrue_exact
+from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import make_cells
 from ...store.answers import StoreChoice
 

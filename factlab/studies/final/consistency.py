@@ -15,9 +15,10 @@ import polars as pl
 
 from ...audit.recomputed import recomputed_cells
 from ...localization.methods import binarize, forced_verdicts, unforced
-from ...measures.baselines import BASELINE_ROW, compare_with_baselines
+from ...measures.baselines import compare_with_baselines
 from ...measures.metrics import binary_counts
 from ...measures.stats import F1, PRECISION, RECALL, bootstrap_counts, difference_interval
+from ...reports.baseline_rows import BASELINE_ROW
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import COMPARISON, comparison_chart
 from ...reports.significance import aligned_counts, mark_cells

@@ -41,8 +41,9 @@ from factlab.error_analysis.categories import (
     sample_errors,
     title_of,
 )
-from ...measures.baselines import BEST_BASELINE, baseline_rows, class_counts, compare_with_baselines, constant_counts, majority_class
+from ...measures.baselines import class_counts, compare_with_baselines, constant_counts, majority_class
 from ...measures.stats import bootstrap_counts, difference, ratio, share_interval
+from ...reports.baseline_rows import BEST_BASELINE, baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView

@@ -16,10 +16,11 @@ import polars as pl
 from ...audit.recomputed import recomputed_cells
 from ...core.core import Schema
 from ...localization.methods import forced_verdicts
-from ...measures.baselines import baseline_rows, compare_with_baselines
+from ...measures.baselines import compare_with_baselines
 from ...measures.comparison import paired_contrasts
 from ...measures.metrics import matching_counts
 from ...measures.stats import score_intervals
+from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import FEW, make_cells
 from ...reports.significance import aligned_counts, mark_cells
 from ...runs.plan import Done, Entry, Plan

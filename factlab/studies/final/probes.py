@@ -26,7 +26,7 @@ from ...error_analysis.categories import ERROR_ADDRESS, sample_errors
 from ...error_analysis.categoriser import UNDECIDED
 from ...localization.baselines import EVERY_SENTENCE
 from ...localization.methods import Localizer
-from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, baseline_rows, compare_with_baselines
+from ...measures.baselines import compare_with_baselines
 from ...measures.calibration import reliability_table
 from ...measures.stats import bootstrap_counts, proportion_interval, ratio, share_interval
 from ...models.asking import RETRY_NOTE
@@ -56,6 +56,7 @@ from factlab.probing.ptrue import (
     sampling_check,
 )
 from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, draft_questions, gap_questions, question_writer
+from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...reports.exhibits import Result, make_cells, published_cells
 from ...reports.published import published_values
 from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap

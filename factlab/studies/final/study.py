@@ -45,9 +45,9 @@ from factlab.localization.fitted import (
 from ...localization.matching import DEFAULT_JUDGE, ModelJudge, load_judge
 from ...localization.methods import Binary, FactScore, Localizer, prompt_set
 from ...localization.rejected_claims import RejectedClaims
-from ...measures.baselines import BASELINE_ROW
 from ...models.interface import Deliver, Model, Request
 from ...models.prompts import Prompt
+from ...reports.baseline_rows import BASELINE_ROW
 from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base

@@ -18,7 +18,6 @@ import polars as pl
 from ...core.core import DataError
 from factlab.measures.baselines import (
     COMPARED,
-    baseline_rows,
     chance_counts,
     class_counts,
     compare_with_baselines,
@@ -26,6 +25,7 @@ from factlab.measures.baselines import (
     length_scores,
     majority_class,
 )
+from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import make_cells
 from .study import AT_ONCE, Study, corpus_of, system_answers, with_evidence
 from ...text.sentences import split_sentences

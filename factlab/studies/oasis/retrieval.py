@@ -21,8 +21,9 @@ from ...core.core import DataError, Schema, UsageError
 from ...core.registry import split_options
 from ...data.corpora import PASSAGES, RetrievalTask, held_out, retrieval_task
 from ...data.datasets import fingerprint, load
-from ...measures.baselines import BASELINE_ROW, BEST_BASELINE, COMPARED, compare_with_baselines
+from ...measures.baselines import COMPARED, compare_with_baselines
 from ...models.encoder import Encoder
+from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import curve_chart, series_colours
 from ...reports.tables import PLACE

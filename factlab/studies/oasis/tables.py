@@ -17,12 +17,13 @@ import numpy as np
 import polars as pl
 
 from ...core.core import DataError, Schema, UsageError
-from ...measures.baselines import BASELINE_ROW, baseline_rows, compare_with_baselines
+from ...measures.baselines import compare_with_baselines
 from ...measures.comparison import compare_systems
 from ...measures.easiness import Similarity
 from ...measures.metrics import harmonic
 from ...measures.stats import average, bootstrap_counts, ratio
 from ...models.prompts import Parsed
+from ...reports.baseline_rows import BASELINE_ROW, baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import CURVES, PAIR_TESTS, SHARES
 from ...reports.published import published_values

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError
-from factlab.measures.baselines import BASELINE_ROW, OVER_BASELINE
+from factlab.measures.baselines import OVER_BASELINE
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
+from factlab.reports.baseline_rows import BASELINE_ROW
 from factlab.reports.published import published_values
 from factlab.studies.fhsum.cases import (
     CAUSES,

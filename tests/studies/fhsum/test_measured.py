@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import precision_recall_fscore_support
 
-from factlab.measures.baselines import BASELINE_ROW, OVER_BASELINE
+from factlab.measures.baselines import OVER_BASELINE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
 from factlab.mixed_context.scores import UNPARSED, MajorityLabel, label_predictions
+from factlab.reports.baseline_rows import BASELINE_ROW
 from factlab.reports.published import published_values
 from factlab.studies.fhsum.measured import (
     ONE_FOOTING,

@@ -5,10 +5,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import DataError
-from factlab.measures.baselines import BASELINE_ROW
 from factlab.mixed_context.labels import FACTUAL, NON_FACTUAL, NONE
 from factlab.mixed_context.scores import label_predictions
 from factlab.models.interface import Response, ScriptedModel
+from factlab.reports.baseline_rows import BASELINE_ROW
 from factlab.studies.fhsum.noticing import description_questions, noticing_cells
 
 GENERATOR = np.random.default_rng(3)

@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 from factlab.core.core import project_dir
-from factlab.measures.baselines import BASELINE_ROW, OVER_BASELINE
+from factlab.measures.baselines import OVER_BASELINE
+from factlab.reports.baseline_rows import BASELINE_ROW
 
 RESULTS = sorted(path for path in (project_dir()/'figures'/'fhsum').glob('*.json') if json.loads(path.read_text())['status'] == 'measured')
 FIRST = ('fig4', 'table7', 'noticing')  # these ask a model alone, and show the paper's first way of asking
