@@ -157,8 +157,7 @@ class CurrentLabels:
         if not (done := self._done.get(annotator)): return None
         key, before = done[-1]
         item = before or self._current.get(key) or dict(zip(ITEM_ADDRESS, key[2:], strict=True)) | {'kind': '', 'text': ''}
-        label, proposed_by = (before['label'], before['proposed_by']) if before else (None, '')
-        return _record(item, key[1], label, annotator, proposed_by) | {'undo': True}
+        return _record(item, key[1], (before or {}).get('label'), annotator, (before or {}).get('proposed_by', '')) | {'undo': True}
 
     def label_of(self, item: Mapping, scheme: str, annotator: str) -> str|None:
         "The label that this annotator gave."
@@ -193,8 +192,7 @@ class LabelReader(CurrentLabels):
 
     def _forget(self) -> None:
         super()._forget()
-        self._read = 0
-        self._identity: tuple[int, int]|None = None
+        self._read, self._identity = 0, (0, 0)  # no file has these
 
     def refresh(self) -> None:
         "Take in what anyone has added since. Raises `DataError` when the file cannot be read."

@@ -12,7 +12,6 @@ import pytest
 
 from factlab.cli.main import main
 from factlab.core.core import home_dir
-from factlab.core.registry import name_forms
 from factlab.localization.methods import prompt_set
 from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import make_run
@@ -72,12 +71,6 @@ def test_no_module_loads_the_heavy_libraries_until_they_are_needed():
              'measures.stats', 'localization.methods', 'localization.matching', 'runs.runs', 'reports.published', 'reports.plots',
              'reports.tables', 'reports.exhibits', 'studies.final.study', 'reports.reproduce', 'models.encoder', 'audit.report')
     assert not loaded_by('import ' + ', '.join(f'factlab.{name}' for name in names)) & (set(HEAVY) - {'pydantic'})
-
-
-@pytest.mark.parametrize('command', ['reproduce', 'verify', 'facts', 'build oasis', 'build fhsum', 'oasis submission'])
-def test_help_names_a_model_of_every_backend(capsys, command):
-    output = ' '.join(say(capsys, *command.split(), '--help')[1].split())
-    assert name_forms('models') in output
 
 
 @pytest.mark.parametrize('arguments', [[], ['nothing'], ['data'], ['store'], ['runs'], ['data', 'get'], ['runs', 'show'],

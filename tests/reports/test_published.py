@@ -1,9 +1,6 @@
 """Published values: what ships is whole and says what it prints, damage is refused, and interval arithmetic is sound."""
-import json
-import re
 from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -13,7 +10,6 @@ from hypothesis import strategies as st
 from factlab.core.core import DataError, UsageError, package_dir
 from factlab.reports.published import PUBLISHED, cell, parse_printed, printed_bounds, published_values, read_published, rounding_interval
 
-ROOT = Path(__file__).resolve().parents[2]
 FINAL = package_dir()/'studies'/'final'/'published.csv'
 
 
@@ -118,18 +114,3 @@ def test_a_number_lies_within_the_bounds_of_its_cutting(number, digits):
 def test_bounds_are_exact_fractions():
     assert printed_bounds('88.1%') == (Fraction(8805, 10_000), Fraction(8815, 10_000)) and printed_bounds('1,121') == (1121, 1121)
     assert printed_bounds('-0.3', cut=True) == (Fraction(-4, 10), Fraction(-3, 10))
-
-
-SHOWN = re.compile(r'Result\((\w+)/(\w+): (\d+) cells, (\S+?\.csv)')
-
-@pytest.mark.parametrize('notebook', sorted((ROOT/'nbs'/'papers').glob('*/*.ipynb')), ids=lambda path: f'{path.parent.name}/{path.stem}')
-def test_a_papers_notebook_shows_the_result_that_is_committed(notebook):
-    outputs = [output for cell in json.loads(notebook.read_text(encoding='utf-8'))['cells'] for output in cell.get('outputs', [])]
-    texts = [''.join(output.get('text', output.get('data', {}).get('text/plain', ''))) for output in outputs]
-    assert texts, 'it was committed without outputs'
-    for paper, _, cells, file in SHOWN.findall('\n'.join(texts)):
-        committed = ROOT/'figures'/paper/file
-        if not committed.is_file(): continue
-        rows = pl.read_csv(committed, infer_schema=False)
-        alone = rows.filter(~pl.col('column').str.contains(' contrast'))  # these are shown in a table of their own
-        assert int(cells) in (rows.height, alone.height), f'{file} has other rows: run it again'

@@ -7,7 +7,7 @@ import pytest
 from transcription import NUMBER, Row, block, caption, folded, numbers, paper_lines, says, section, tabbed, transcribed
 
 from factlab.core.core import package_dir
-from factlab.reports.published import parse_printed, published_values, read_published
+from factlab.reports.published import published_values, read_published
 
 PAPERS = ['facts', 'final', 'oasis']
 
@@ -145,24 +145,3 @@ def test_every_other_number_stands_in_its_section(paper):
 def test_a_paper_that_is_absent_is_a_skip_with_a_reason(monkeypatch, tmp_path: Path):
     monkeypatch.setenv('FACTLAB_PAPERS', str(tmp_path))
     with pytest.raises(pytest.skip.Exception, match='FACTLAB_PAPERS'): paper_lines('oasis')
-
-
-@pytest.mark.parametrize('text, printed, expected', [
-    ('of 1,405 in all', '1,405', True), ('of 11,405', '1,405', False), ('5.40', '5.4', False), ('160%', '60%', False),
-    ('a 60% share', '60%', True),
-    ('81k pairs', '81', True), ('over five runs', '5', False), ('reached 0.95.', '0.95', True),
-])
-def test_says(text, printed, expected):
-    assert says(text, printed) is expected
-
-
-def test_says_spelled():
-    assert says('Over Five runs', '5', spelled=True)
-    assert not says('fivefold in 5 runs', '5', spelled=True)
-
-
-def test_printed_forms_of_a_table():
-    assert numbers(['0.67', '54.4±0.4', '91.4 (±1.9)', '69.2 ± 0.4', '7B', 'N/A', '–', '1,121']) == (
-        '0.67', '54.4 ± 0.4', '91.4 ± 1.9', '69.2 ± 0.4', '7', '1,121')
-    with pytest.raises(ValueError, match='not a number'): numbers(['0.67', 'high'])
-    assert parse_printed(numbers(['91.4 (±1.9)'])[0]) == (91.4, 1.9)

@@ -7,7 +7,7 @@ from factlab.core.core import DataError
 from factlab.data.datasets import load_sample
 from factlab.reports.exhibits import find_exhibits, headline
 from factlab.reports.published import published_values
-from factlab.studies.final.counts import agrees, count_manifest, counted_cells, error_count_cells, error_count_chart, own_cells, size_cells
+from factlab.studies.final.counts import agrees, counted_cells, error_count_cells, error_count_chart, own_cells, size_cells
 
 
 @pytest.mark.parametrize('value, printed, right', [
@@ -23,14 +23,6 @@ def test_error_counts_of_the_sample():
     assert cells['More than one, the sample', 'Share of the sample']['ours'] == pytest.approx((errors > 1).mean())
     assert {cell['status'] for cell in cells.values() if cell['ours'] is not None} == {'measured'}
     assert error_count_chart(error_count_cells('sample'), 'sample').to_dict()
-
-
-def test_sizes_of_the_sample():
-    cells = size_cells('sample')
-    ours = {(cell['row'], cell['column']): cell['ours'] for cell in cells.drop_nulls('ours').to_dicts()}
-    assert ours['The sample', 'Total'] == 54
-    assert (ours['The sample: Development split', 'Total'], ours['The sample: Test split', 'Total']) == (16, 38)
-    assert count_manifest('sample')['data']['rows'] == 54
 
 
 def test_other_data_never_stand_beside_what_is_printed():
