@@ -16,16 +16,16 @@ from factlab.studies.fhsum.study import load_mixed
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
 EXAMPLES = '''
-from factlab.workbench import MixedContextWorkbench
+from factlab.workbench import browse_cases
 from factlab.workbench.mixed_cases import example_cases
 
-MixedContextWorkbench(example_cases(), labels='mixed labels.jsonl', annotator='Ann')
+browse_cases(example_cases(), labels='mixed labels.jsonl', annotator='Ann')
 '''
 HOSTILE = '''
 import json
 import polars as pl
 from factlab.mixed_context.labels import MIXED_PREDICTIONS, TRACES
-from factlab.workbench import MixedContextWorkbench
+from factlab.workbench import browse_cases
 
 texts = json.load(open('texts.json', encoding='utf-8'))
 rows = pl.DataFrame({name: texts for name in ('id', 'split', 'document', 'summary')})
@@ -33,7 +33,7 @@ def filled(schema, **more): return schema.frame({name: text if kind == pl.String
                                                 for text in texts)
 answers, trace = filled(MIXED_PREDICTIONS), filled(TRACES, claim_number=1, step=1)
 known = pl.DataFrame({'entity': texts, 'aliases': [[text] for text in texts], 'description': texts, 'text': texts})
-MixedContextWorkbench(rows, {text: answers for text in texts}, {text: trace for text in texts}, known)
+browse_cases(rows, {text: answers for text in texts}, {text: trace for text in texts}, known)
 '''
 
 
@@ -69,10 +69,10 @@ def test_filter_open_read_a_trace_and_hide(browser, lab, root):
     assert '✓ supports: The staff walked out.' in trace.inner_text() and '○ not relevant' in trace.inner_text()
     green = marks.nth(0).evaluate('mark => getComputedStyle(mark).borderBottomColor')
     assert green == 'rgb(0, 158, 115)' and marks.nth(1).evaluate('mark => getComputedStyle(mark).borderBottomStyle') == 'dotted'
-    bench.out.get_by_text('What the colours, signs and keys mean').click()
-    bench.see('claims of the next method')
+    bench.out.get_by_text('What the colours and signs mean').click()
+    bench.see('the annotated hallucination')
     opened.shoot('mixed-trace')
-    bench.out.get_by_text('What the colours, signs and keys mean').click()
+    bench.out.get_by_text('What the colours and signs mean').click()
 
     bench.type('n.')  # the next summary, and its second claim
     bench.see('gold: non-factual hallucination')
@@ -107,9 +107,11 @@ def test_filter_open_read_a_trace_and_hide(browser, lab, root):
     bench.see('Taken back: ferry')
     bench.type('4')
     bench.see('3 of 3')
-    bench.out.get_by_label('Gold file').fill('gold of Ann.jsonl')
+    page.get_by_text('Export and import').click()
+    bench.out.get_by_label('Format').select_option('gold labels (jsonl)')
+    bench.out.get_by_label('File').fill('gold of Ann')
     page.keyboard.press('Tab')
-    bench.button('Write gold').click()
+    bench.button('Export').click()
     bench.see('2 gold labels written to gold of Ann.jsonl; left out: 1 unclear')
     opened.settle()
     opened.shoot('mixed-gold')

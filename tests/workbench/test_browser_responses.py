@@ -15,15 +15,15 @@ from factlab.error_analysis.annotations import LabelFile
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
 SAMPLE = '''
-from factlab.workbench import ResponseWorkbench
+from factlab.workbench import browse_responses
 from factlab.workbench.responses import sample_judged
 
-ResponseWorkbench(sample_judged(12), labels={labels!r}, annotator='Ann', encoder=None)
+browse_responses(sample_judged(12), labels={labels!r}, annotator='Ann', encoder=None)
 '''
 HOSTILE = '''
 import json
 import polars as pl
-from factlab.workbench import ResponseWorkbench
+from factlab.workbench import browse_responses
 from factlab.workbench.responses import _JUDGED_BY
 
 texts = json.load(open('texts.json', encoding='utf-8'))
@@ -32,7 +32,7 @@ responses = pl.DataFrame({{name: texts for name in names}})
 said = [{{'sentence': text, 'label': 'supported', 'excerpt': text}} for text in texts]
 judgements = _JUDGED_BY.frame({{'id': text, 'judge': texts[0], 'template': text, 'accurate': None, 'status': text, 'reason': text,
                                'sentences': said}} for text in texts)
-ResponseWorkbench(responses, judgements, labels={labels!r}, annotator='Ann', encoder=None)
+browse_responses(responses, judgements, labels={labels!r}, annotator='Ann', encoder=None)
 '''
 
 

@@ -23,7 +23,7 @@ import polars as pl
 from factlab.localization.methods import PREDICTIONS
 from factlab.localization.matching import MATCHES
 from factlab.models.interface import ScriptedModel
-from factlab.workbench.page import Workbench
+from factlab.workbench import browse
 
 cases = [json.loads(line) for line in open('cases.jsonl', encoding='utf-8')]
 counts = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok', 'reason': '', 'answer': ''}
@@ -32,7 +32,7 @@ predictions = PREDICTIONS.frame([{name: (counts | case)[name] for name in PREDIC
 matches = MATCHES.frame([{name: (counts | case)[name] for name in MATCHES.columns} for case in cases])
 def p_true(case): return {'asked about': case.error.text, 'P(True)': 0.125}
 '''
-SHOW = "Workbench(predictions, rows, matches, other=predictions, other_matches=matches, labels={labels!r}, annotator='Ann', encoder=None, p_true=p_true, models={{'scripted': ScriptedModel('scripted', lambda request: cases[0]['predicted'][-1])}})"
+SHOW = "browse(predictions, rows, matches, other=predictions, other_matches=matches, labels={labels!r}, annotator='Ann', encoder=None, p_true=p_true, models={{'scripted': ScriptedModel('scripted', lambda request: cases[0]['predicted'][-1])}})"
 
 
 def case(n: int) -> dict:
@@ -149,7 +149,7 @@ def test_filter_open_label_undo_reload_restart_export(browser, lab, root, tmp_pa
     opened.page.close()
 
 
-EMBEDDED = "Workbench(predictions, rows, matches, labels={labels!r}, annotator='Ann', encoder=None)"
+EMBEDDED = "browse(predictions, rows, matches, labels={labels!r}, annotator='Ann', encoder=None)"
 
 def test_the_embedded_model_probes_while_the_page_stays_usable(browser, lab, root, tmp_path):
     path = notebook(root, 'embedded', [case(n) for n in range(1, 3)], tmp_path/'labels.jsonl')

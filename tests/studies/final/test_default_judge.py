@@ -7,7 +7,7 @@ import pytest
 from factlab.core.core import project_dir
 from factlab.localization.matching import DEFAULT_JUDGE, load_judge
 from factlab.studies.final.study import Study
-from factlab.workbench.page import Workbench
+from factlab.workbench.page import browse
 
 NOTEBOOKS = sorted((project_dir()/'nbs'/'papers').glob('*/*.ipynb'))
 
@@ -27,4 +27,4 @@ def test_notebooks_take_the_default_judge(path):
 
 
 def test_study_and_workbench_take_the_default_judge():
-    assert Study().judge == signature(Workbench).parameters['judge'].default == load_judge().name == DEFAULT_JUDGE == 'offline'
+    assert Study().judge == signature(browse).parameters['judge'].default == load_judge().name == DEFAULT_JUDGE == 'offline'
