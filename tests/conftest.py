@@ -19,8 +19,6 @@ SLOW = (  # files that take longest: first, so that no worker has one left when 
     'workbench/test_browser.py',
     'workbench/test_browser_lab.py',
     'workbench/test_browser_workbench.py',
-    'workbench/test_browser_responses.py',
-    'workbench/test_browser_mixed_context.py',
     'workbench/test_tutorials.py',
     'runs/test_runs.py',
     'claims/test_generation.py',

@@ -124,7 +124,8 @@ class Proposals:
         rows = ITEM_PROPOSALS.check(proposals, 'the proposals').to_dicts()
         if any(not (row['by'] or '').strip() or row['label'] is None for row in rows):
             raise DataError('a proposal lacks its label, or who makes it: without that it could not be told from a person\'s label')
-        for row in rows: self._of.setdefault(tuple(row[name] for name in ITEM_ADDRESS), {})[row['scheme'], row['by']] = row
+        for row in rows:
+            self._of.setdefault(tuple(row[name] for name in ITEM_ADDRESS), {})[row['scheme'], row['by']] = row
         return len(rows)
 
     def of(self, item: Mapping, schemes: Sequence[LabelScheme]) -> list[dict]:  # rows of ITEM_PROPOSALS
@@ -138,6 +139,7 @@ def _choice_text(label: Label) -> str:
     "What a button says: its key, and the label's name, or what it means where the name says no more than the key."
     return f'{label.key}  {drawable(label.definition) if label.name == label.key and label.definition else label_text(label.name)}'
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c12-1
 class LabelButtons(widgets.Box):
     "A button for each label of the schemes that apply to an item. `choose` is called with the key and the scheme."
     children: tuple[widgets.Widget, ...]
@@ -155,7 +157,8 @@ class LabelButtons(widgets.Box):
         offered = tuple(button for scheme in schemes for button in self._rows[scheme.name])
         if self.children != offered: self.children = offered
 
-    def mark(self, scheme: LabelScheme, mine: str|None, others: Mapping[str, str], unsaved: str|None, proposed: Sequence[str] = ()) -> None:
+    def mark(self, scheme: LabelScheme, mine: str|None, others: Mapping[str, str], unsaved: str|None,
+             proposed: Sequence[str] = ()) -> None:
         "Draw one scheme: one's own label, those of others by annotator, one that could not be saved, and proposed ones."
         for label, button in zip(scheme.labels, self._rows[scheme.name], strict=True):
             also = [cut(name, 20) for name, given in others.items() if given == label.name]
@@ -185,7 +188,9 @@ def write_format(
     names = [scheme.name for scheme in OASIS_FORMS[task].schemes]
     return labels.filter(pl.col('scheme').is_in(names) & (pl.col('annotator') == annotator)).join(mine, on=ITEM_ADDRESS, how='semi').height
 
-def read_format(path: Path, format: str, task: str|None = None, items: pl.DataFrame|None = None, annotator: str = '') -> pl.DataFrame:
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c14q-1
+def read_format(path: Path, format: str, task: str|None = None, items: pl.DataFrame|None = None,
+                annotator: str = '') -> pl.DataFrame:
     "The way back, schema ITEM_LABELS. Raises `DataError` naming a file that is none, or a form of other texts."
     if format == FINAL_TABLE: return read_final(path)
     if task is None: return read_labels(path)
@@ -198,8 +203,10 @@ def read_format(path: Path, format: str, task: str|None = None, items: pl.DataFr
 
 # %% ../../nbs/18_workbench/02_annotator.ipynb #c15
 GOLD = 'gold labels (jsonl)'
-Gold = Callable[[pl.DataFrame], tuple[pl.DataFrame, str]]  # of labels (schema ITEM_LABELS): the rows of gold, and what is left out in words
+Gold = Callable[[pl.DataFrame],
+                tuple[pl.DataFrame, str]]  # of labels (schema ITEM_LABELS): the rows of gold, and what is left out in words
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c15-1
 class LabelExchange(widgets.Accordion):
     "Export and import of a file of labels. `say` gets a report, and how it went; `imported` is called after an import."
 
@@ -215,7 +222,8 @@ class LabelExchange(widgets.Accordion):
         self.target = labelled_field('File', str(file.path.with_suffix('')) + '-labels', '420px')
         self.export = labelled_button('Export', 'write all labels to the file', self.write)
         self.take = labelled_button('Import', 'take in labels from the file', self.read)
-        super().__init__([wrapped(self.format, self.target, self.export, self.take)], titles=['Export and import'], selected_index=None)
+        super().__init__([wrapped(self.format, self.target, self.export, self.take)], titles=['Export and import'],
+                         selected_index=None)
 
     def path(self) -> Path:
         "The file that is named, with the ending of the format."
@@ -245,6 +253,7 @@ def _take_in(exchange: LabelExchange) -> str:
     if exchange.format.value == GOLD: raise UsageError('gold labels are made of labels: import the labels themselves')
     return f'{exchange.file.add(read_format(exchange.path(), *_form(exchange))):,} labels taken in from {exchange.path()}'
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c15b-1
 def _write_gold(exchange: LabelExchange) -> str:
     rows, left = exchange.gold(exchange.file.labels())
     if rows.is_empty(): raise DataError('nothing has a gold label yet: label something first')
@@ -267,18 +276,23 @@ class ProposedLabels(widgets.VBox):
 
     def offer(self, proposals: Sequence[Mapping], given: Mapping[str, tuple[str|None, str]] = {}) -> None:
         "Draw proposals (rows of ITEM_PROPOSALS); `given` has the annotator's label of each scheme, and who had proposed it."
-        first = next((row for row in proposals if not given.get(row['scheme'], (None, ''))[0]), proposals[0] if proposals else None)
-        drawn = [(row, given.get(row['scheme'], (None, '')) == (row['label'], row['by']), row is first) for row in proposals]
+        first = next((row for row in proposals if not given.get(row['scheme'], (None, ''))[0]),
+                     proposals[0] if proposals else None)
+        drawn = [(row, given.get(row['scheme'], (None, '')) == (row['label'], row['by']), row is first)
+                 for row in proposals]
         if drawn == self.rows: return
         self.rows, self.children = drawn, tuple(_proposal(*each, self.accept) for each in drawn)
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c20p-1
 def _proposal(row: Mapping, taken: bool, first: bool, accept: Callable[[Mapping], object]) -> widgets.Widget:
     head = 'Accepted' if taken else 'space  Accept' if first else 'Accept'
-    button = labelled_button(f'{head}: {label_text(row["label"])}', 'take this label over; it is saved as yours, with who proposed it',
+    button = labelled_button(f'{head}: {label_text(row["label"])}',
+                             'take this label over; it is saved as yours, with who proposed it',
                              lambda: accept(row), 'choice')
     button.disabled = taken
     reason = f': {escaped(cut(row["reason"], 600))}' if row['reason'] else ''
-    line = widgets.HBox([button, html_widget(f'<p class="quiet">Proposed by <b>{escaped(cut(row["by"], 60))}</b>{reason}</p>')])
+    line = widgets.HBox([button,
+                         html_widget(f'<p class="quiet">Proposed by <b>{escaped(cut(row["by"], 60))}</b>{reason}</p>')])
     line.add_class('proposal')
     return line
 
@@ -341,7 +355,8 @@ class Annotator(widgets.VBox):
         blind: bool = False,  # hide the model, what others say, and what is proposed
         alone: bool = True,  # show the item's text and context
         proposals: pl.DataFrame|None = None,  # schema ITEM_PROPOSALS
-        sources: Mapping[str, Callable[[], pl.DataFrame]]|None = None,  # by name: what proposes labels (schema ITEM_PROPOSALS) when asked
+        sources: Mapping[str, Callable[[],
+                                       pl.DataFrame]]|None = None,  # by name: what proposes labels (schema ITEM_PROPOSALS) when asked
         gold: Gold|None = None,
     ):
         self.file = file if isinstance(file, LabelFile) else LabelFile(file)
@@ -352,7 +367,8 @@ class Annotator(widgets.VBox):
         self.buttons, self.proposed = LabelButtons(schemes, self.label), ProposedLabels(self.accept)
         self.ask = ProposalSources(sources or {}, self._add_proposals)
         self.exchange = LabelExchange(self.file, self.say, self.refresh, items, self.who_labels, gold)
-        super().__init__([html_widget(STYLE), self.progress, self.what, self.buttons, self.proposed, self._controls(annotator, blind),
+        super().__init__([html_widget(STYLE), self.progress, self.what, self.buttons, self.proposed,
+                          self._controls(annotator, blind),
                           self.ask, self.status, self.help, self.exchange])
         self.add_class('factlab')
         for control in (self.who, self.blind): control.observe(lambda _: self.refresh(), 'value')
@@ -368,18 +384,22 @@ def _controls(self: Annotator, annotator: str|None, blind: bool) -> widgets.HBox
     self.keyboard = KeyField({'.': lambda: self.step(1), ',': lambda: self.step(-1), 'u': self.undo, ' ': self.accept,
                               **dict.fromkeys('npjk', lambda: None)}, self.label)
     self.who = labelled_field('Annotator', _login() if annotator is None else annotator, continuous_update=False)
-    self.blind = widgets.Checkbox(blind, description='Blind', tooltip='hide the model and what others say', indent=False,
+    self.blind = widgets.Checkbox(blind, description='Blind', tooltip='hide the model and what others say',
+                                  indent=False,
                                   layout=widgets.Layout(width='auto'))
     self.again = labelled_button('Save again', 'try to save the label that could not be saved', self.retry)
     self.again.layout.display = 'none'
-    def as_key(key: str, text: str, tip: str) -> widgets.Button: return labelled_button(text, tip, lambda: self.keyboard.acts[key]())
+    def as_key(key: str, text: str, tip: str) -> widgets.Button:
+        return labelled_button(text, tip, lambda: self.keyboard.acts[key]())
     return wrapped(self.keyboard, as_key('u', 'u  Undo', 'take back the last label'), as_key(',', '‹ ,', 'item before'),
-                   as_key('.', '. ›', 'item after'), labelled_button('Next open', 'the next item without a label', self.to_next_open),
+                   as_key('.', '. ›', 'item after'),
+                   labelled_button('Next open', 'the next item without a label', self.to_next_open),
                    self.who, self.blind, self.again)
 
 @patch
 def who_labels(self: Annotator) -> str: return self.who.value.strip()
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c25b-1
 @patch(as_prop=True)
 def mine(self: Annotator) -> set:
     "What the annotator has labelled: (scheme, source, row, unit)."
@@ -413,6 +433,7 @@ def accept(self: Annotator, proposal: Mapping|None = None) -> None:
     chosen = proposal or next((row for row in offered if row['scheme'] in still), offered[0])
     self._save(item, next(each for each in schemes if each.name == chosen['scheme']), chosen['label'], chosen['by'])
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c9b-1
 @patch
 def retry(self: Annotator) -> None:
     "Try again to save the label that could not be saved."
@@ -439,6 +460,7 @@ def _save(self: Annotator, item: dict, scheme: LabelScheme, name: str, by: str =
     else: self.unsaved = (item, scheme, name, by)
     self.refresh()
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c9c-1
 @patch
 def undo(self: Annotator) -> None:
     "Take back one's last label, and go to its item."
@@ -488,10 +510,12 @@ def refresh(self: Annotator) -> None:
     for scheme in schemes:
         failed = unsaved[2] if unsaved and unsaved[0] == item and unsaved[1] is scheme else None
         others = {} if blind else self.file.of_others(item, scheme.name, who)
-        self.buttons.mark(scheme, own[scheme.name][0], others, failed, [row['label'] for row in offered if row['scheme'] == scheme.name])
+        self.buttons.mark(scheme, own[scheme.name][0], others, failed,
+                          [row['label'] for row in offered if row['scheme'] == scheme.name])
     self.again.layout.display = '' if unsaved else 'none'
     self.help.value = _legend(schemes, self.meanings)
 
+# %% ../../nbs/18_workbench/02_annotator.ipynb #c21-1
 @patch
 def _progress(self: Annotator, who: str, blind: bool) -> str:
     done, total = self.queue.count(self.mine)
@@ -514,7 +538,8 @@ def annotate_form(
     file = LabelFile(labels or path.with_suffix('.labels.jsonl'))
     file.refresh()
     done = file.labelled(who)
-    file.add(marks.filter([(row['scheme'], *(row[name] for name in ITEM_ADDRESS)) not in done for row in marks.to_dicts()]))
+    file.add(marks.filter([(row['scheme'], *(row[name] for name in ITEM_ADDRESS)) not in done
+                           for row in marks.to_dicts()]))
     opened = Annotator(items, OASIS_FORMS[items['kind'][0]].schemes, file, who)
     opened.exchange.target.value = str(path.with_name(f'{path.stem}-{who}.tsv'))
     return opened

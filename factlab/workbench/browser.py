@@ -7,7 +7,7 @@ __all__ = ['MAX_FIELD', 'MAX_VALUES', 'MAX_COLUMNS', 'Configuration', 'labels_pa
            'fields_html', 'row_configuration']
 
 # %% ../../nbs/18_workbench/05_browser.ipynb #b2
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ class Configuration(NamedTuple):
     gold: Gold|None = None         # makes gold of labels
     model: str = ''                # who is judged; hidden while blind
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b4-1
 def labels_path(name: str) -> Path:
     "Where the labels of a run are kept."
     return home_dir()/'labels'/f'{name}.jsonl'
@@ -54,15 +55,15 @@ class Browser(widgets.VBox):
         blind: bool = False,           # hide what is to be found out
         encoder: str|None = 'tiny',    # that looks for the sentences of a source; None: by words alone
         tabs: Mapping[str, widgets.Widget] = {},  # beside the annotator
-        proposals: pl.DataFrame|None = None,      # labels to accept: schema ITEM_PROPOSALS
         sources: Mapping[str, Callable[[], pl.DataFrame]]|None = None,  # what proposes labels when asked
     ):
         self.configuration, self._following = configuration, False
         self.on_part: Callable[[dict|None, Any], object] = lambda row, part: None
         listing, drawing, items, schemes, *_ = configuration
         self.frame, self.table, self.view = listing.frame, Table(listing), View(drawing, encoder)
-        self.annotator = Annotator(items, schemes, labels or labels_path(listing.name), annotator, configuration.model, blind, False,
-                                   proposals, sources, configuration.gold)
+        self.annotator = Annotator(items, schemes, labels or labels_path(listing.name), annotator, configuration.model,
+                                   blind, False,
+                                   sources=sources, gold=configuration.gold)
         self._items = ItemsOfRows(self.frame['id'].to_list(), self.annotator.queue.items['row'])
         titled = {'Label': self.annotator, **tabs}
         below = widgets.Tab(list(titled.values()), titles=list(titled)) if tabs else self.annotator
@@ -81,6 +82,7 @@ def gold(self: Browser) -> pl.DataFrame:
     if self.configuration.gold is None: raise DataError('the labels of these examples make no gold: export them')
     return self.configuration.gold(self.annotator.file.labels())[0]
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b7-1
 @patch
 def _bind_keys(self: Browser) -> None:
     "Give the annotator's keys their meaning on this page."
@@ -89,10 +91,12 @@ def _bind_keys(self: Browser) -> None:
     if self.configuration.unit: acts |= {'.': lambda: self.view.step(1), ',': lambda: self.view.step(-1)}
     more: dict[str, tuple[str, Callable[[], object]]] = {'b': ('blind', self._turn_blind)}
     if self.view.drawing.whose: more['m'] = ('claims of the next method', self.view.next_whose)
-    more = {key: act for key, act in more.items() if not any(scheme.by_key(key) for scheme in self.configuration.schemes)}
+    more = {key: act for key, act in more.items()
+            if not any(scheme.by_key(key) for scheme in self.configuration.schemes)}
     self.annotator.keyboard.acts |= acts | {key: act for key, (_, act) in more.items()}
     self.annotator.meanings |= {key: what for key, (what, _) in more.items()}
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b7-2
 @patch
 def _turn_blind(self: Browser) -> None: self.annotator.blind.value = not self.annotator.blind.value
 
@@ -113,11 +117,12 @@ class ItemsOfRows:
         places = rows.replace_strict(self.place, return_dtype=pl.Int64).to_numpy() if len(rows) else np.zeros(0, np.int64)
         self._starts = np.searchsorted(places, np.arange(len(ids) + 1))
 
-    def of(self, places: Sequence[int]) -> np.ndarray:
+    def of(self, places: Iterable[int]) -> np.ndarray:
         "The items of some rows, in the order of the rows."
         spans = [np.arange(self._starts[place], self._starts[place + 1]) for place in places]
         return np.concatenate(spans) if spans else np.zeros(0, np.int64)
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b9-1
 @patch
 def start(self: Browser) -> None:
     "Open the first item that is to be labelled, else the first row."
@@ -138,6 +143,7 @@ def _item_of(self: Browser, row: dict, part: Any) -> int|None:
     unit = self.configuration.unit or (part.unit if part else None)
     return self.annotator.queue.position.get((self.configuration.listing.name, row['id'], unit))
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b12-1
 @patch
 def _opening(self: Browser, row: dict) -> int|None:
     "The number of the part at which a row opens."
@@ -149,6 +155,7 @@ def _opening(self: Browser, row: dict) -> int|None:
         return wanted is not None and not wanted(part), at is None or not queue.open_schemes(at, done), at is None
     return min(parts, key=rank).number if (parts := self.view.drawing.parts(row, self.view.whose.value)) else None
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b12-2
 @patch
 def _choose_whose(self: Browser, row: dict, wanted: Callable[[Any], bool]) -> None:
     chosen = {control.value for control in self.table.choices.values()}
@@ -166,6 +173,7 @@ def _row_chosen(self: Browser) -> None:
     self._following = False
     self._part_chosen()
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b13-1
 @patch
 def _part_chosen(self: Browser) -> None:
     "The annotator takes the chosen part."
@@ -175,6 +183,7 @@ def _part_chosen(self: Browser) -> None:
     self._following = False
     self.on_part(self.view.example, self.view.part)
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b13-2
 @patch
 def _item_chosen(self: Browser) -> None:
     "Table and view go where the annotator went."
@@ -200,6 +209,7 @@ def as_text(frame: pl.DataFrame) -> pl.DataFrame:
         return pl.when(pl.col(name).is_not_null()).then(encoded).alias(name)
     return frame.select(text(name, kind) for name, kind in frame.schema.items())
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b15-1
 def fields_html(title: str, row: Mapping[str, str|None]) -> str:
     "The fields of a row as a table."
     def field(name: str, value: str|None) -> str:
@@ -216,6 +226,7 @@ def _numbered(ids: pl.Series) -> pl.Series:
     named = pl.when(again > 0).then(pl.format('{} ({})', 'id', again + 1)).otherwise('id')
     return pl.DataFrame({'id': ids}).with_columns(id=named)['id'] if ids.is_duplicated().any() else ids
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b17-1
 def row_configuration(
     predictions: pl.DataFrame,       # id, and any columns
     rows: pl.DataFrame|None = None,  # id, and any columns: what the predictions are of
@@ -224,43 +235,52 @@ def row_configuration(
 ) -> Configuration:
     "Any predictions beside their rows. Raises `DataError` without an id of text."
     for what, each in (('predictions', predictions), ('rows', rows)):
-        if each is not None and each.schema.get('id') != pl.String: raise DataError(f'the {what} have no text column id: {each.columns}')
-    said, own = as_text(predictions), None
+        if each is not None and each.schema.get('id') != pl.String:
+            raise DataError(f'the {what} have no text column id: {each.columns}')
+    said, own = as_text(predictions.with_columns(id=_numbered(predictions['id']))), None
     if rows is not None:
         own = predictions.select('id').join(rows.unique('id', keep='first'), on='id', how='left', maintain_order='left')
         own = as_text(own.drop('id'))
     texts = [said] if own is None else [said, own.rename({column: f'row {column}' for column in own.columns})]
     haystack = pl.concat(texts, how='horizontal').select(pl.concat_str(pl.all(), separator='\n', ignore_nulls=True).str.to_lowercase())
-    frame = said.with_columns(id=_numbered(said['id']), haystack=haystack.to_series(), place=pl.int_range(pl.len()))
-    listing = Listing(name, frame, *_row_cells(predictions, said, own), title=f'Run {name}', totals=f'<p><b>{frame.height:,}</b> rows</p>',
-                      choices=_row_choices(said))
+    frame = said.with_columns(haystack=haystack.to_series(), place=pl.int_range(pl.len()))
+    listing = Listing(name, frame, *_row_cells(predictions, said, own), title=f'Run {name}',
+                      totals=f'<p><b>{frame.height:,}</b> rows</p>',
+                      choices=_row_choices(predictions, said))
     one = pl.lit('row')
     items = frame.select(source=pl.lit(name), row='id', unit=one, kind=one, text=pl.lit(''))
     return Configuration(listing, _row_drawing(said, own), ITEMS.check(items), [REVIEW_SCHEME], unit='row', model=model)
 
 # %% ../../nbs/18_workbench/05_browser.ipynb #b18
-def _row_choices(said: pl.DataFrame) -> dict[str, Choice]:
+def _row_choices(predictions: pl.DataFrame, said: pl.DataFrame) -> dict[str, Choice]:
     "A filter for each column of few values."
-    values = {column: said[column].drop_nulls().unique(maintain_order=True).head(MAX_VALUES + 1).to_list() for column in said.columns}
+    values = {column: said[column].drop_nulls().unique(maintain_order=True).head(MAX_VALUES + 1).to_list()
+              for column, kind in predictions.schema.items() if column != 'id' and not kind.is_float()}
     few = sorted((column for column, each in values.items() if 1 < len(each) <= MAX_VALUES and len(each) < said.height),
                  key=lambda column: column != 'status')
     taken = {*dir(Table), 'listing', 'head', 'search', 'show_', 'sort', 'choices', 'paged'}
-    return {column if column.isidentifier() and column not in taken else f'{column}_': Choice(
-        cut(column, 30), sorted(values[column]), lambda value, column=column: pl.col(column) == value) for column in few[:MAX_COLUMNS]}
+    def equals(column: str) -> Callable[[str], pl.Expr]: return lambda value: pl.col(column) == value
+    return {column if column.isidentifier() and column not in taken else f'{column}_':
+            Choice(cut(column, 30), sorted(values[column]), equals(column)) for column in few[:MAX_COLUMNS]}
 
-def _row_cells(predictions: pl.DataFrame, said: pl.DataFrame, own: pl.DataFrame|None) -> tuple[list[Column], Callable]:
+# %% ../../nbs/18_workbench/05_browser.ipynb #b18-1
+def _row_cells(predictions: pl.DataFrame, said: pl.DataFrame,
+               own: pl.DataFrame|None) -> tuple[list[Column], Callable[[list[int]], list[tuple]]]:
     "The columns of the table: numbers and short texts of the predictions, then the first text of the row."
     plain = [column for column, kind in predictions.schema.items() if column != 'id' and not kind.is_nested()]
     numbers = {column for column in plain if predictions[column].dtype.is_numeric()}
     shown = sorted(plain, key=lambda column: (column != 'status', column not in numbers))[:MAX_COLUMNS]
     last = said.select(shown or 'id') if own is None or not own.width else own
-    columns = [Column('id', '16%'), *(Column(cut(column, 30), f'{40//max(len(shown), 1)}%', column in numbers) for column in shown),
+    columns = [Column('id', '16%'),
+               *(Column(cut(column, 30), f'{40//max(len(shown), 1)}%', column in numbers) for column in shown),
                Column(cut(last.columns[-1 if own is None else 0], 30), '40%')]
     text = last.to_series(-1 if own is None else 0)
-    def cells(places: list[int]) -> list:
-        return [(*row, text[place]) for place, row in zip(places, said[places].select('id', *shown).rows(), strict=True)]
+    def cells(places: list[int]) -> list[tuple]:
+        return [(*row, text[place])
+                for place, row in zip(places, said[places].select('id', *shown).rows(), strict=True)]
     return columns, cells
 
+# %% ../../nbs/18_workbench/05_browser.ipynb #b18-2
 def _row_drawing(said: pl.DataFrame, own: pl.DataFrame|None) -> Drawing:
     def panes(shown: Shown) -> Panes:
         place = shown.row['place']

@@ -26,13 +26,16 @@ class RunComparison(widgets.VBox):
         self.first, self.second = first, second
         self.frame, self.notes = compare_examples(first, second)
         counts = dict(self.frame['outcome'].value_counts().iter_rows())
-        options = [('all', ''), *((f'{name}: {what} ({counts.get(name, 0):,})', name) for name, what in OUTCOMES.items())]
+        options = [('all', ''), *((f'{name}: {what} ({counts.get(name, 0):,})', name)
+                                  for name, what in OUTCOMES.items())]
         self.outcome = dropdown('Show', options, '360px')
-        self.paged = PagedTable([Column('id', '18%'), Column('outcome', '90px'), Column('error', '75%')], self._cells, size, '220px')
+        self.paged = PagedTable([Column('id', '18%'), Column('outcome', '90px'), Column('error', '75%')], self._cells,
+                                size, '220px')
         self.views = View(ERROR_DRAWING, encoder=None), View(ERROR_DRAWING, encoder=None, source=False)
         names = ('first', 'second') if blind else (f'first: {first.run}', f'second: {second.run}')
         heads = [html_widget(f'<p><b>{escaped(cut(name, 120))}</b></p>') for name in names]
-        super().__init__([html_widget(STYLE + self._head(counts)), self.outcome, self.paged, heads[0], self.views[0], heads[1],
+        super().__init__([html_widget(STYLE + self._head(counts)), self.outcome, self.paged, heads[0], self.views[0],
+                          heads[1],
                           self.views[1]])
         self.add_class('factlab')
         self.outcome.observe(lambda _: self.refresh(), 'value')
@@ -51,8 +54,10 @@ class RunComparison(widgets.VBox):
         self.paged.show(self.frame.with_row_index('place').filter(wanted)['place'].to_numpy().astype(np.int64))
 
     def _cells(self, places: Sequence[int]) -> list[tuple[list[str], str]]:
-        rows = [(cut(row['id'], 80), row['outcome'], cut(row['text'], 300)) for row in self.frame[list(places)].iter_rows(named=True)]
-        return [([escaped(id), outcome, f'<bdi>{escaped(text)}</bdi>'], f'{id}: {outcome}. {text}') for id, outcome, text in rows]
+        rows = [(cut(row['id'], 80), row['outcome'], cut(row['text'], 300))
+                for row in self.frame[list(places)].iter_rows(named=True)]
+        return [([escaped(id), outcome, f'<bdi>{escaped(text)}</bdi>'], f'{id}: {outcome}. {text}')
+                for id, outcome, text in rows]
 
     def _chosen(self) -> None:
         if self.paged.selected is None: return

@@ -30,7 +30,8 @@ def totals(
     sums = pl.col('found', 'missed', 'false_alarms').sum()
     counts = frame.select(sums, known=pl.col('errors').is_not_null().sum()).row(0, named=True)
     if counts['known']:
-        parts += [f'✓ {counts["found"]:,} errors found', f'○ {counts["missed"]:,} missed', f'✗ {counts["false_alarms"]:,} false alarms']
+        parts += [f'✓ {counts["found"]:,} errors found', f'○ {counts["missed"]:,} missed',
+                  f'✗ {counts["false_alarms"]:,} false alarms']
     if 0 < counts['known'] < frame.height: parts.append(f'counted on {counts["known"]:,} rows')
     return f'<p>{" · ".join(parts)}</p>'
 
@@ -40,21 +41,26 @@ SHOW: dict[str, pl.Expr|None] = {
     'found errors': pl.col('found') > 0, 'any error': pl.col('errors') > 0, 'all right': pl.col('errors') == 0,
     'no predictions': pl.col('predicted').is_null()}
 SORTS: dict[str, tuple[pl.Expr|str, bool]|None] = {
-    'row order': None, 'most errors': ('errors', True), 'most missed': ('missed', True), 'most false alarms': ('false_alarms', True),
+    'row order': None, 'most errors': ('errors', True), 'most missed': ('missed', True),
+    'most false alarms': ('false_alarms', True),
     'most found': ('found', True), 'id': ('id', False), 'status': ('status', False),
     'longest source': (pl.col('text').str.len_bytes(), True)}
-_COLUMNS = (Column('id', '16%'), Column('status', '10%'), Column('✓ found', '70px', True), Column('○ missed', '80px', True),
+_COLUMNS = (Column('id', '16%'), Column('status', '10%'), Column('✓ found', '70px', True),
+            Column('○ missed', '80px', True),
             Column('✗ false alarms', '130px', True), Column('summary', '60%'))
 _CELLS = ('id', 'status', 'found', 'missed', 'false_alarms', pl.col('summary').str.slice(0, 400))
 
+# %% ../../nbs/18_workbench/07_errors.ipynb #e4-1
 def error_listing(examples: Examples) -> Listing:
     "A run's rows, with the states and categories that it has as filters."
     frame = examples.frame
     statuses = sorted(frame['status'].unique().to_list())
     categories = sorted(frame['categories'].explode(empty_as_null=True).drop_nulls().unique().to_list())
     choices = {'status': Choice('Status', statuses, lambda value: pl.col('status') == value, width='130px'),
-               'category': Choice('Category', categories, lambda value: pl.col('categories').list.contains(pl.lit(value)), width='200px')}
-    return Listing(examples.run, frame, _COLUMNS, lambda places: frame[places].select(*_CELLS).rows(), title=f'Run {examples.run}',
+               'category': Choice('Category', categories,
+                                  lambda value: pl.col('categories').list.contains(pl.lit(value)), width='200px')}
+    return Listing(examples.run, frame, _COLUMNS, lambda places: frame[places].select(*_CELLS).rows(),
+                   title=f'Run {examples.run}',
                    totals=totals(frame), notes=examples.notes, show=SHOW, choices=choices, sort=SORTS)
 
 # %% ../../nbs/18_workbench/07_errors.ipynb #e8
@@ -97,12 +103,14 @@ def _marks(row: dict, errors: Sequence[Error]) -> list[Mark]:
     summary, text = row['summary'][:MAX_SHOWN], row['text'][:MAX_SHOWN]
     return [Mark(a, b, error.number) for error in errors[:MAX_CARDS] for a, b in find_span(error, summary, text)]
 
+# %% ../../nbs/18_workbench/07_errors.ipynb #e11-1
 def _panes(shown: Shown) -> Panes:
     number = shown.part.number if shown.part else None
     lost = f'error {number} could not be placed by its words' if number and not any(mark.number == number for mark in shown.marks) else ''
     near = shown.near()
     source = pane_html('Source', f'marked: evidence for error {number}' if near else '', shown.row['text'], near)
-    return Panes(pane_html('Summary', lost, shown.row['summary'], shown.marks, number), source, note=links_html(shown.parts, shown.blind))
+    return Panes(pane_html('Summary', lost, shown.row['summary'], shown.marks, number), source,
+                 note=links_html(shown.parts, shown.blind))
 
 ERROR_DRAWING = Drawing(_heading, _panes, lambda row, whose: errors_of(row), error_card, _marks, 'text', most=MAX_CARDS)
 
@@ -116,8 +124,11 @@ def _of_kind(kind: str) -> Callable[[Any], bool]: return lambda error: error.kin
 OPENS: Mapping[str, Callable[[Any], bool]] = {  # the errors at which a row opens, by what the table shows
     'missed errors': _of_kind('missed'), 'found errors': _of_kind('matched'), 'false alarms': _of_kind('invented')}
 
-def error_configuration(examples: Examples, schemes: Sequence[LabelScheme]|None = None) -> Configuration:  # `default_schemes` when None
+# %% ../../nbs/18_workbench/07_errors.ipynb #e17-1
+def error_configuration(examples: Examples,
+                        schemes: Sequence[LabelScheme]|None = None) -> Configuration:  # `default_schemes` when None
     "A run's errors, and which of them are labelled."
     schemes = schemes or default_schemes(examples)
     kinds = [kind for kind in ERROR_KINDS if any(not scheme.on or kind in scheme.on for scheme in schemes)]
-    return Configuration(error_listing(examples), ERROR_DRAWING, error_items(examples, kinds), schemes, opens=OPENS, model=examples.model)
+    return Configuration(error_listing(examples), ERROR_DRAWING, error_items(examples, kinds), schemes, opens=OPENS,
+                         model=examples.model)

@@ -29,10 +29,13 @@ EXAMPLES = Schema('examples', {
     'id': pl.String, 'status': pl.String, 'reason': pl.String, 'text': pl.String, 'summary': pl.String,
     'gold': pl.List(pl.String), 'predicted': pl.List(pl.String),
     'matched': pl.List(pl.Int64),  # for each prediction its gold item, or null; null where nothing was matched
-    'spans': pl.List(pl.String), 'categories': pl.List(pl.String), 'evidence': pl.List(pl.String),  # of the gold errors, where known
-    'found': pl.Int64, 'missed': pl.Int64, 'false_alarms': pl.Int64, 'errors': pl.Int64,  # errors: missed and false alarms
+    'spans': pl.List(pl.String), 'categories': pl.List(pl.String),
+    'evidence': pl.List(pl.String),  # of the gold errors, where known
+    'found': pl.Int64, 'missed': pl.Int64, 'false_alarms': pl.Int64,
+    'errors': pl.Int64,  # errors: missed and false alarms
     'haystack': pl.String})             # all texts in lower case, for searching
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c4-1
 class Examples(NamedTuple):
     "A run as the workbench reads it."
     frame: pl.DataFrame  # schema EXAMPLES
@@ -45,27 +48,34 @@ def _counted(frame: pl.DataFrame) -> pl.DataFrame:
     "Errors counted and texts made searchable, in whole columns."
     hits = pl.col('matched').list.drop_nulls()
     scored = pl.col('matched').is_not_null() & pl.col('gold').is_not_null()
-    listed = [pl.col(name).list.join(' ', ignore_nulls=True).fill_null('') for name in ('gold', 'predicted', 'categories')]
-    texts = pl.concat_str(pl.col('id'), *[pl.col(name).fill_null('') for name in ('summary', 'text', 'reason')], *listed, separator='\n')
+    listed = [pl.col(name).list.join(' ', ignore_nulls=True).fill_null('')
+              for name in ('gold', 'predicted', 'categories')]
+    texts = pl.concat_str(pl.col('id'), *[pl.col(name).fill_null('') for name in ('summary', 'text', 'reason')],
+                          *listed, separator='\n')
     counts = {'found': hits.list.n_unique(), 'missed': pl.col('gold').list.len() - hits.list.n_unique(),
               'false_alarms': pl.col('matched').list.len() - hits.list.len()}
     counted = frame.with_columns(haystack=texts.str.to_lowercase(),
                                  **{k: pl.when(scored).then(v).cast(pl.Int64) for k, v in counts.items()})
-    return EXAMPLES.check(counted.with_columns(errors=(pl.col('missed') + pl.col('false_alarms'))).select(*EXAMPLES.columns))
+    return EXAMPLES.check(counted.with_columns(errors=(pl.col('missed')
+                                                       + pl.col('false_alarms'))).select(*EXAMPLES.columns))
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c5-1
 def _padded(frame: pl.DataFrame, columns: dict) -> tuple[pl.DataFrame, list[str]]:
     "The frame with null columns for those that it lacks or has in another type, and the names of these."
     lacking = [name for name, kind in columns.items() if frame.schema.get(name) not in (kind, pl.Null)]
-    filled = (pl.lit(None, kind).alias(name) if name in lacking else pl.col(name).cast(kind) for name, kind in columns.items())
+    filled = (pl.lit(None, kind).alias(name) if name in lacking else pl.col(name).cast(kind)
+              for name, kind in columns.items())
     return frame.with_columns(filled), lacking
 
 # %% ../../nbs/18_workbench/06_examples.ipynb #c7
 def sample_rows() -> pl.DataFrame:  # schema FINAL's columns, and spans, categories, evidence
     "The shipped sample with what is known of its errors, each list parallel to `gold`."
     def each(name: str) -> pl.Expr: return pl.col('inconsistencies').list.eval(pl.element().struct.field(name))
-    return load_sample().select('id', 'split', 'text', 'summary', gold=each('description'), spans=each('span'), categories=each('category'),
+    return load_sample().select('id', 'split', 'text', 'summary', gold=each('description'), spans=each('span'),
+                                categories=each('category'),
                                 evidence=each('evidence'))
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c7-1
 def rows_of(
     run: Run,
 ) -> tuple[pl.DataFrame, list[str]]:  # the data set's rows that the run is about, and notes
@@ -73,40 +83,47 @@ def rows_of(
     name, wanted = run.manifest['dataset']['name'], run.predictions['id']
     try: rows = load(name)
     except FactlabError as error: raise DataError(f'the rows of run {run.id} are not at hand ({error}): pass them as rows=') from None
-    known = [frame.filter(pl.col('id').is_in(wanted.implode())) for frame in ([rows, sample_rows()] if name == 'sample' else [rows])]
+    known = [frame.filter(pl.col('id').is_in(wanted.implode()))
+             for frame in ([rows, sample_rows()] if name == 'sample' else [rows])]
     same = run.manifest['dataset'].get('fingerprint') in map(fingerprint, known)
     rows = known[-1]
     return rows, [] if same else [f'The rows of {name!r} at hand are not exactly those of the run: texts may differ from what was asked.']
 
 # %% ../../nbs/18_workbench/06_examples.ipynb #c10
+_READ = Schema('predictions', {name: PREDICTIONS.columns[name] for name in ('id', 'status', 'reason', 'predicted')},
+               open=True)
+
+# %% ../../nbs/18_workbench/06_examples.ipynb #c10-1
 def read_examples(
-    run: Run|pl.DataFrame,  # a run, or predictions (schema PREDICTIONS; older ones may lack columns)
+    run: Run|pl.DataFrame,  # a run, or predictions (schema PREDICTIONS)
     rows: pl.DataFrame|None = None,  # id, text, summary; where known gold, spans, categories, evidence. The run's own data set when None
     matches: pl.DataFrame|None = None,  # schema MATCHES
     judge: str|MatchingJudge|None = None,  # matches where no `matches` are given; None: nothing is matched
 ) -> Examples:
     "A run joined with its rows and its matching. Raises `DataError` when ids or texts are missing; other gaps become notes."
-    predictions, notes = (run.predictions, []) if isinstance(run, Run) else (run, [])
+    predictions = run.predictions if isinstance(run, Run) else run
+    notes: list[str] = []
     if rows is None:
-        if not isinstance(run, Run): raise UsageError('predictions alone have no texts: pass rows= with columns id, text, summary')
+        if not isinstance(run, Run):
+            raise UsageError('predictions alone have no texts: pass rows= with columns id, text, summary')
         rows, notes = rows_of(run)
     _check_ids(predictions, rows)
-    predictions, old = _padded(predictions, {name: PREDICTIONS.columns[name] for name in ('id', 'status', 'reason', 'predicted')})
-    if 'inconsistent' in (run.predictions if isinstance(run, Run) else run).columns:
-        notes.append('This run gives verdicts on whole summaries, not descriptions of errors.')
-    elif old: notes.append(f'This run has no column {", ".join(old)}: another version of factlab wrote it. What is missing is left blank.')
-    rows, bare = _padded(rows, {name: EXAMPLES.columns[name] for name in ('text', 'summary', 'gold', 'spans', 'categories', 'evidence')})
+    rows, bare = _padded(rows,
+                         {name: EXAMPLES.columns[name]
+                          for name in ('text', 'summary', 'gold', 'spans', 'categories', 'evidence')})
     if 'gold' in bare or rows['gold'].null_count() == rows.height:
         notes.append('These rows have no gold descriptions: nothing can be counted as missed or as a false alarm.')
-    joined = predictions.select('id', 'status', 'reason', 'predicted').join(rows, on='id', how='left', maintain_order='left')
+    joined = _READ.check(predictions, 'the predictions').select(*_READ.columns).join(rows, on='id', how='left', maintain_order='left')
     if lost := joined.filter(pl.col('text').is_null() & pl.col('summary').is_null()).height:
         notes.append(f'{lost} rows of the run are not among the rows given: they have no texts.')
-    joined = joined.with_columns(pl.col('text', 'summary', 'reason').fill_null(''), pl.col('status').fill_null('unknown'))
+    joined = joined.with_columns(pl.col('text', 'summary', 'reason').fill_null(''),
+                                 pl.col('status').fill_null('unknown'))
     found, more = _matching(joined, matches, judge)
     counted = _counted(joined.join(found, on='id', how='left', maintain_order='left'))
     of_run = (run.id, run.manifest['model']['name']) if isinstance(run, Run) else ('predictions', '')
     return Examples(counted, *of_run, tuple(notes + more))
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c10-2
 def _check_ids(predictions: pl.DataFrame, rows: pl.DataFrame) -> None:
     if lacking := [name for name in ('id', 'text', 'summary') if name not in rows.columns]:
         raise DataError(f'the rows lack {", ".join(lacking)}')
@@ -117,14 +134,17 @@ def _check_ids(predictions: pl.DataFrame, rows: pl.DataFrame) -> None:
         if len(twice): raise DataError(f'two {name} have the id {twice[0]!r}: ids must be unique')
 
 # %% ../../nbs/18_workbench/06_examples.ipynb #c11
-def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None, judge: str|MatchingJudge|None) -> tuple[pl.DataFrame, list[str]]:
+def _matching(joined: pl.DataFrame, matches: pl.DataFrame|None,
+              judge: str|MatchingJudge|None) -> tuple[pl.DataFrame, list[str]]:
     "id and matched, from the matches given or from the judge, and notes; matches that do not fit their row are dropped."
     nothing = pl.DataFrame(schema={'id': pl.String, 'matched': pl.List(pl.Int64)})
     ready = joined.filter(pl.col('gold').is_not_null() & pl.col('predicted').is_not_null() & (pl.col('status') == 'ok'))
     if ready.is_empty(): return nothing, []
-    if matches is None and judge is None: return nothing, [f'Nothing is matched yet: pass matches=, or a judge= such as {DEFAULT_JUDGE!r}.']
+    if matches is None and judge is None:
+        return nothing, [f'Nothing is matched yet: pass matches=, or a judge= such as {DEFAULT_JUDGE!r}.']
     if matches is None:
-        blank = {name: pl.lit(None, kind).alias(name) for name, kind in PREDICTIONS.columns.items() if name not in ready.columns}
+        blank = {name: pl.lit(None, kind).alias(name) for name, kind in PREDICTIONS.columns.items()
+                 if name not in ready.columns}
         predictions = ready.with_columns(*blank.values()).select(*PREDICTIONS.columns)
         try: matches = match_predictions(ready, predictions, load_judge(judge) if isinstance(judge, str) else judge)
         except FactlabError as error: return nothing, [f'Nothing is matched: {error}']
@@ -148,15 +168,19 @@ def sample_examples(split: str|None = None) -> Examples:
         found = [n for n in range(len(errors)) if (number + n)%3]
         base = counts | {'id': row['id'], 'status': 'ok', 'reason': ''}
         predictions.append(base | {'predicted': [*(errors[n]['paraphrase'] for n in found), *alarm], 'answer': ''})
-        matches.append(base | {'matched': [*found, *(None for _ in alarm)], 'n_gold': len(errors), 'n_predicted': len(found) + len(alarm),
+        matches.append(base | {'matched': [*found, *(None for _ in alarm)], 'n_gold': len(errors),
+                               'n_predicted': len(found) + len(alarm),
                                'invalid': 0})
-    examples = read_examples(PREDICTIONS.frame(predictions), sample_rows().filter(pl.col('id').is_in(sample['id'].implode())),
+    examples = read_examples(PREDICTIONS.frame(predictions),
+                             sample_rows().filter(pl.col('id').is_in(sample['id'].implode())),
                              MATCHES.frame(matches))
     return examples._replace(run='scripted')
 
 # %% ../../nbs/18_workbench/06_examples.ipynb #c20
-ERROR_KINDS = {'matched': '✓ found', 'missed': '○ missed', 'invented': '✗ false alarm', 'gold': 'gold', 'predicted': 'predicted'}
+ERROR_KINDS = {'matched': '✓ found', 'missed': '○ missed', 'invented': '✗ false alarm', 'gold': 'gold',
+               'predicted': 'predicted'}
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c20-1
 @dataclass(frozen=True)
 class Error:
     "One error of one example: what the annotators say, what the model says, or both."
@@ -173,6 +197,7 @@ class Error:
     @property
     def text(self) -> str: return self.gold if self.gold is not None else self.predicted[0]
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c20-2
 @cache
 def _known_matches() -> dict[tuple[str, str], str|None]:
     "Which annotated error of the sample a description names, by summary and description; None: no error."
@@ -183,12 +208,14 @@ def _known_matches() -> dict[tuple[str, str], str|None]:
             for said in ('description', 'paraphrase'): known[row['summary'], error[said]] = error['description']
     return known
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c20-3
 def _doubt(example: dict, prediction: str, match: str|None) -> str:
     "What is wrong with a match, where the right one is known."
     right = _known_matches().get((example['summary'], prediction), match)
     if right not in (example['gold'] or []): right = None
     return '' if right == match else 'match not seen' if match is None else 'wrong match'
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c20-4
 def errors_of(
     example: dict,  # a row of EXAMPLES
 ) -> list[Error]:
@@ -200,7 +227,8 @@ def errors_of(
         mine = tuple(predicted[p] for p, to in enumerate(matched or []) if to == g)
         doubts = tuple(_doubt(example, text, description) for text in mine)
         kind = 'gold' if matched is None else 'matched' if mine else 'missed'
-        errors.append(Error(g + 1, kind, f'gold:{g}', description, mine, known('spans', g), known('categories', g), known('evidence', g),
+        errors.append(Error(g + 1, kind, f'gold:{g}', description, mine, known('spans', g), known('categories', g),
+                            known('evidence', g),
                             doubts))
     alone = [p for p in range(len(predicted)) if matched is None or matched[p] is None]
     kind = 'predicted' if matched is None else 'invented'
@@ -222,6 +250,7 @@ def error_items(
 
 _ITEM_PARTS = ('place', 'side', 'index', 'id', 'unit', 'kind', 'text')
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c23-1
 def _gold_items(base: pl.DataFrame) -> pl.DataFrame:
     each = base.select('place', 'id', 'scored', 'matched', text='gold', index=pl.int_ranges(pl.col('gold').list.len()))
     each = each.explode('text', 'index', empty_as_null=True).drop_nulls('index')
@@ -229,6 +258,7 @@ def _gold_items(base: pl.DataFrame) -> pl.DataFrame:
     kind = pl.when(~pl.col('scored')).then(pl.lit('gold')).when(found).then(pl.lit('matched')).otherwise(pl.lit('missed'))
     return each.with_columns(side=pl.lit(0), kind=kind, unit=pl.format('gold:{}', 'index')).select(*_ITEM_PARTS)
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c23-2
 def _unmatched_items(base: pl.DataFrame) -> pl.DataFrame:
     nulls = pl.lit(None, pl.Int64).repeat_by(pl.col('predicted').list.len())
     each = base.select('place', 'id', 'scored', text='predicted', to=pl.coalesce('matched', nulls),
@@ -248,6 +278,7 @@ def _places(part: str, text: str) -> list[tuple[int, int]]:
     start = text.find(part)
     return found or ([(start, start + len(part))] if start >= 0 else [])
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c32-1
 def find_span(
     error: Error,
     summary: str,
@@ -256,19 +287,24 @@ def find_span(
     "Where in the summary an error stands: its span, what its descriptions quote, or words that the source lacks."
     if error.span and (places := _places(error.span, summary)): return places[:1]
     descriptions = [text[:5_000] for text in (error.gold, *error.predicted) if text]
-    quoted = [part.strip() for description in descriptions for m in _QUOTED.finditer(description) for part in (m[1] or m[2],)]
-    for wanted in ([part for part in quoted if part not in source], quoted):  # the source's own words are quoted to contradict
+    quoted = [part.strip() for description in descriptions for m in _QUOTED.finditer(description)
+              for part in (m[1] or m[2],)]
+    for wanted in ([part for part in quoted if part not in source],
+                   quoted):  # the source's own words are quoted to contradict
         if places := [place for part in dict.fromkeys(wanted) for place in _places(part, summary)[:1]]: return places
     words = {m[0] for description in descriptions for m in _TELLING.finditer(description)}
-    telling = {word for word in words if (any(c.isdigit() for c in word) or word[0].isupper()) and word in summary and word not in source}
+    telling = {word for word in words
+               if (any(c.isdigit() for c in word) or word[0].isupper()) and word in summary and word not in source}
     if telling: return [place for word in sorted(telling) for place in _places(word, summary)]
     focus = find_focus(' '.join(descriptions[:1]), summary, source)
     return _places(focus, summary)[:1] if focus.lower() not in source.lower() else []
 
 # %% ../../nbs/18_workbench/06_examples.ipynb #c43
-COMPARED = Schema('compared', {'id': pl.String, 'unit': pl.String, 'text': pl.String, 'first': pl.Boolean, 'second': pl.Boolean,
+COMPARED = Schema('compared',
+                  {'id': pl.String, 'unit': pl.String, 'text': pl.String, 'first': pl.Boolean, 'second': pl.Boolean,
                                'outcome': pl.String})  # a key of OUTCOMES
-OUTCOMES = {'won': 'only the first finds it', 'lost': 'only the second finds it', 'both': 'both find it', 'neither': 'neither finds it'}
+OUTCOMES = {'won': 'only the first finds it', 'lost': 'only the second finds it', 'both': 'both find it',
+            'neither': 'neither finds it'}
 
 def _found(frame: pl.DataFrame) -> pl.DataFrame:
     "Each gold error of each matched row, and whether it was found."
@@ -278,11 +314,14 @@ def _found(frame: pl.DataFrame) -> pl.DataFrame:
     return each.select('id', pl.format('gold:{}', 'index').alias('unit'), 'text',
                        found=pl.col('matched').list.contains(pl.col('index')).fill_null(False))
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c43-1
 def _flagged(frame: pl.DataFrame) -> pl.DataFrame:
     "Each readable summary, and whether any error was predicted."
     readable = frame.filter(pl.col('predicted').is_not_null())
-    return readable.select('id', pl.lit('summary').alias('unit'), pl.col('summary').alias('text'), found=pl.col('predicted').list.len() > 0)
+    return readable.select('id', pl.lit('summary').alias('unit'), pl.col('summary').alias('text'),
+                           found=pl.col('predicted').list.len() > 0)
 
+# %% ../../nbs/18_workbench/06_examples.ipynb #c43-2
 def compare_examples(
     first: Examples,
     second: Examples,
@@ -293,17 +332,21 @@ def compare_examples(
     notes = [] if scored else ['Not both runs are matched with gold: compared is which summaries are said to have an error.']
     ids = [set(examples.frame['id']) for examples in (first, second)]
     for name, alone in (('first', ids[0] - ids[1]), ('second', ids[1] - ids[0])):
-        if alone: notes.append(f'{len(alone):,} rows are only in the {name} run ({cut(min(alone), 40)} is one of them): not compared.')
-    texts = first.frame.select('id', 'text', 'summary').join(second.frame.select('id', 'text', 'summary'), on='id', suffix='2')
+        if alone:
+            notes.append(f'{len(alone):,} rows are only in the {name} run ({cut(min(alone), 40)} is one of them): not compared.')
+    texts = first.frame.select('id', 'text', 'summary').join(second.frame.select('id', 'text', 'summary'), on='id',
+                                                             suffix='2')
     other = texts.filter((pl.col('text') != pl.col('text2')) | (pl.col('summary') != pl.col('summary2')))
     if other.height: notes.append(f'{other.height:,} rows have the same id and other texts: not compared.')
-    a, b = (unit(examples.frame.join(other, on='id', how='anti', maintain_order='left')) for examples in (first, second))
+    a, b = (unit(examples.frame.join(other, on='id', how='anti', maintain_order='left'))
+            for examples in (first, second))
     both = a.join(b, on=['id', 'unit', 'text'], suffix='2', maintain_order='left')
     shared = len(ids[0] & ids[1]) - other.height
     without_errors = (pl.col('gold').list.len() == 0) & pl.col('matched').is_not_null()
     sound = first.frame.filter(pl.col('id').is_in(list(ids[1])) & without_errors).height if scored else 0
     unread = shared - both['id'].n_unique() - sound
-    if unread > 0: notes.append(f'{unread:,} shared rows are not matched or not readable in one of the runs: not compared.')
+    if unread > 0:
+        notes.append(f'{unread:,} shared rows are not matched or not readable in one of the runs: not compared.')
     one_of = pl.when('found').then(pl.lit('won')).when('found2').then(pl.lit('lost')).otherwise(pl.lit('neither'))
     outcome = pl.when('found', 'found2').then(pl.lit('both')).otherwise(one_of)
     return COMPARED.check(both.select('id', 'unit', 'text', first='found', second='found2', outcome=outcome)), notes

@@ -40,6 +40,7 @@ class Mark(NamedTuple):
     end: int
     number: int
 
+# %% ../../nbs/18_workbench/00_marks.ipynb #m4-1
 def pieces(
     text: str,
     marks: Sequence[Mark],
@@ -83,12 +84,16 @@ OPEN_START, OPEN_AROUND, MAX_SHOWN = 1_800, 250, 400_000  # characters: open at 
 
 def _open_ranges(text: str, marks: Sequence[Mark]) -> list[tuple[int, int]]:
     "What stays open: the beginning, and what lies around each mark. The last range is empty and ends the text."
-    around = ((max(0, mark.start - OPEN_AROUND), min(len(text), mark.end + OPEN_AROUND)) for mark in marks if mark.start < MAX_SHOWN)
+    around = ((max(0, mark.start - OPEN_AROUND), min(len(text), mark.end + OPEN_AROUND)) for mark in marks
+              if mark.start < MAX_SHOWN)
     return [*sorted([(0, OPEN_START), *around]), (min(len(text), MAX_SHOWN),)*2]
 
-def folded_html(text: str, marks: Sequence[Mark] = (), chosen: int|None = None, look: Callable[[int], str] = colour_of) -> str:
+# %% ../../nbs/18_workbench/00_marks.ipynb #c7-1
+def folded_html(text: str, marks: Sequence[Mark] = (), chosen: int|None = None,
+                look: Callable[[int], str] = colour_of) -> str:
     "The text as HTML, folded where it is long and nothing is marked."
-    if len(text) <= OPEN_START + 2*OPEN_AROUND: return f'<div class="text" dir="auto">{marked_html(text, marks, chosen, look)}</div>'
+    if len(text) <= OPEN_START + 2*OPEN_AROUND:
+        return f'<div class="text" dir="auto">{marked_html(text, marks, chosen, look)}</div>'
     html, at = '', 0
     def stretch(to: int) -> str:
         inside = [Mark(max(m.start, at) - at, min(m.end, to) - at, m.number) for m in marks]
@@ -120,6 +125,7 @@ def pane_html(
 _DOTS = re.compile(r'\s*(?:\[\s*)?(?:\.\.\.|…)(?:\s*\])?\s*')
 MAX_QUOTED = 5_000  # characters of a quotation that are looked for
 
+# %% ../../nbs/18_workbench/00_marks.ipynb #m10-1
 def find_quoted(
     quoted: str,
     document: str,
@@ -130,7 +136,8 @@ def find_quoted(
     for part in filter(None, parts):
         start = document.find(part)
         if start >= 0: places.append((start, start + len(part)))
-        elif match := re.search(r'\s+'.join(map(re.escape, part.split())), document, re.IGNORECASE): places.append(match.span())
+        elif match := re.search(r'\s+'.join(map(re.escape, part.split())), document, re.IGNORECASE):
+            places.append(match.span())
         else: return []
     return places
 
@@ -138,6 +145,7 @@ def find_quoted(
 def _words(text: str) -> set[str]:
     return {word for word in re.findall(r'\w+', unicodedata.normalize('NFKC', text[:20_000]).lower()) if len(word) > 2}
 
+# %% ../../nbs/18_workbench/00_marks.ipynb #c38-1
 def word_scores(
     query: str,
     parts: Sequence[str],  # sentences
@@ -150,6 +158,7 @@ def word_scores(
     total = sum(weights.values()) or 1
     return np.array([sum(weights[word] for word in sorted(words))/total for words in having])
 
+# %% ../../nbs/18_workbench/00_marks.ipynb #c38-2
 def best_sentences(
     source: str,
     query: str,  # the error's description
@@ -169,6 +178,7 @@ def best_sentences(
     places = _places_of(parts, source)
     return [places[i] for i in np.argsort(-scores, kind='stable')[:max_sentences] if scores[i] > 0]
 
+# %% ../../nbs/18_workbench/00_marks.ipynb #c38-3
 def _places_of(parts: Sequence[str], source: str) -> list[tuple[int, int]]:
     "Where sentences begin and end in the text that they were split from, whatever white space it has."
     places, at = [], 0
@@ -183,6 +193,7 @@ def _places_of(parts: Sequence[str], source: str) -> list[tuple[int, int]]:
 # %% ../../nbs/18_workbench/00_marks.ipynb #m15
 _worker = ThreadPoolExecutor(1, thread_name_prefix='factlab-evidence')
 
+# %% ../../nbs/18_workbench/00_marks.ipynb #m15-1
 class EvidenceFinder:
     "Looks for sentences of a text: by words at once, and with an encoder in the background."
 

@@ -21,24 +21,29 @@ from ..mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTU
 from .marks import Mark, cut, find_quoted
 
 # %% ../../nbs/18_workbench/15_mixed_cases.ipynb #02b2aa65
-OUTCOMES = {'right': '✓ right', 'wrong': '✗ wrong', 'unread': '‡ unread', 'unlabelled': '– not compared', 'missing': '· not answered'}
-
+OUTCOMES = {'right': '✓ right', 'wrong': '✗ wrong', 'unread': '‡ unread', 'unlabelled': '– not compared',
+            'missing': '· not answered'}
 CASES = Schema('mixed cases', {
     'place': pl.Int64, **dict.fromkeys(('id', 'split', 'document', 'summary', 'label'), pl.String),
-    'starts': pl.List(pl.Int64), 'ends': pl.List(pl.Int64),  # spans of the hallucination in the summary, where they are known
+    'starts': pl.List(pl.Int64),
+    'ends': pl.List(pl.Int64),  # spans of the hallucination in the summary, where they are known
     'right': pl.Int64, 'wrong': pl.Int64, 'unread': pl.Int64, 'missing': pl.Int64,  # methods
     'differ': pl.Boolean,                                    # the labels that were read are not all the same
     'haystack': pl.String})                                  # all texts in lower case, for searching
 ANSWERS = Schema('mixed answers', {
     'place': pl.Int64, 'id': pl.String, 'method': pl.String,
-    'status': pl.String, 'reason': pl.String, 'label': pl.String, 'faithful': pl.Boolean, 'factual': pl.Boolean, 'answer': pl.String,
+    'status': pl.String, 'reason': pl.String, 'label': pl.String, 'faithful': pl.Boolean, 'factual': pl.Boolean,
+    'answer': pl.String,
     'outcome': pl.String,                                    # a key of OUTCOMES
     'claims': pl.Int64, 'bare': pl.Int64,                    # claims traced, and those without evidence; null without a trace
     'differ': pl.Boolean, 'gap': pl.Boolean})                # of the summary: methods differ; some method has no answer
 _READ = Schema('mixed context predictions', {name: MIXED_PREDICTIONS.columns[name] for name in
                ('id', 'status', 'reason', 'label', 'faithful', 'factual', 'answer')}, open=True)
-_KNOWN = Schema('knowledge', {'entity': pl.String, 'aliases': pl.List(pl.String), 'description': pl.String, 'text': pl.String}, open=True)
+_KNOWN = Schema('knowledge',
+                {'entity': pl.String, 'aliases': pl.List(pl.String), 'description': pl.String, 'text': pl.String},
+                open=True)
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #02b2aa65-1
 class MixedCases(NamedTuple):
     "Summaries with every method's answer, as the view of mixed contexts reads them."
     frame: pl.DataFrame       # schema CASES
@@ -61,7 +66,8 @@ def _spans(rows: pl.DataFrame) -> pl.DataFrame:
     lengths = pl.col('summary').str.len_chars().cast(pl.Int64)
     marked = rows.with_columns(starts=listed('start'), ends=listed('end'), length=lengths).with_row_index('place')
     uneven = pl.col('starts').list.len() != pl.col('ends').list.len()
-    marked = marked.with_columns(lost=pl.when(uneven).then(1).otherwise(0), **{name: pl.when(uneven).then(pl.lit([], pl.List(pl.Int64)))
+    marked = marked.with_columns(lost=pl.when(uneven).then(1).otherwise(0),
+                                 **{name: pl.when(uneven).then(pl.lit([], pl.List(pl.Int64)))
                                  .otherwise(pl.col(name)) for name in ('starts', 'ends')})
     each = marked.select('place', 'length', 'starts', 'ends').explode('starts', 'ends', empty_as_null=True)
     each = each.filter(pl.col('starts').is_not_null() | pl.col('ends').is_not_null())
@@ -70,6 +76,7 @@ def _spans(rows: pl.DataFrame) -> pl.DataFrame:
     joined = marked.drop('starts', 'ends').join(kept, on='place', how='left', maintain_order='left')
     return joined.with_columns(pl.col('starts', 'ends').fill_null([]), lost=pl.col('lost') + pl.col('out').fill_null(0))
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #3537df9a-1
 def _summaries(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     "id, split, document, summary, label, starts, ends; and notes. Raises `DataError` for what cannot be shown."
     texts = [name for name in ('document', 'summary') if rows.schema.get(name) in (pl.String, pl.Null)]
@@ -77,18 +84,22 @@ def _summaries(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     blanks = [pl.lit(None, pl.String).alias(name) for name in ('split', 'label') if name not in rows.columns]
     filled = check_mixed(rows.with_columns(*blanks, *[pl.col(name).cast(pl.String).fill_null('') for name in texts]))
     spans = _spans(filled)
-    notes = [f'{count:,} of {rows.height:,} rows have no {name}: shown as empty.' for name, count in blank.items() if count]
+    notes = [f'{count:,} of {rows.height:,} rows have no {name}: shown as empty.' for name, count in blank.items()
+             if count]
     if lost := spans['lost'].sum(): notes.append(f'{lost:,} spans do not lie in their summary: not marked.')
-    if unknown := spans['label'].null_count(): notes.append(f'{unknown:,} of {rows.height:,} summaries have no label: not compared.')
+    if unknown := spans['label'].null_count():
+        notes.append(f'{unknown:,} of {rows.height:,} summaries have no label: not compared.')
     return spans.select('id', pl.col('split', 'label').cast(pl.String), 'document', 'summary', 'starts', 'ends'), notes
 
 # %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1e028678
 def _answers(frame: pl.DataFrame, predictions: Mapping[str, pl.DataFrame], traces: pl.DataFrame) -> pl.DataFrame:
     "Schema ANSWERS, for every summary and every method."
-    given = [_READ.check(each, f'what {name!r} predicts').select(*_READ.columns, method=pl.lit(name)) for name, each in predictions.items()]
+    given = [_READ.check(each, f'what {name!r} predicts').select(*_READ.columns, method=pl.lit(name))
+             for name, each in predictions.items()]
     for each in given:
         twice = each['id'].filter(each['id'].is_duplicated())
-        if len(twice): raise DataError(f'{each["method"][0]} has two predictions with the id {twice[0]!r}: keep one of them')
+        if len(twice):
+            raise DataError(f'{each["method"][0]} has two predictions with the id {twice[0]!r}: keep one of them')
     found = pl.concat(given) if given else pl.DataFrame(schema={**_READ.columns, 'method': pl.String})
     grid = frame.select('place', 'id', gold='label').join(pl.DataFrame({'method': list(predictions)}, {'method': pl.String}), how='cross',
                                                           maintain_order='left_right')
@@ -100,18 +111,24 @@ def _answers(frame: pl.DataFrame, predictions: Mapping[str, pl.DataFrame], trace
         compared.otherwise(pl.lit('wrong')))
     joined = joined.with_columns(outcome=outcome)
     readable = pl.col('label').filter(~pl.col('outcome').is_in(['missing', 'unread']))
-    joined = joined.with_columns(differ=(readable.n_unique() > 1).over('place'), gap=(pl.col('outcome') == 'missing').any().over('place'))
+    joined = joined.with_columns(differ=(readable.n_unique() > 1).over('place'),
+                                 gap=(pl.col('outcome') == 'missing').any().over('place'))
     each = traces.group_by('place', 'method', 'claim_number').agg(bare=pl.col('evidence').is_null().all())
-    counts = each.group_by('place', 'method').agg(claims=pl.len().cast(pl.Int64), bare=pl.col('bare').sum().cast(pl.Int64))
-    return ANSWERS.check(joined.join(counts, on=['place', 'method'], how='left', maintain_order='left').select(*ANSWERS.columns))
+    counts = each.group_by('place', 'method').agg(claims=pl.len().cast(pl.Int64),
+                                                  bare=pl.col('bare').sum().cast(pl.Int64))
+    return ANSWERS.check(joined.join(counts, on=['place',
+                                                 'method'], how='left', maintain_order='left').select(*ANSWERS.columns))
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1e028678-1
 def _traced(frame: pl.DataFrame, traces: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     "The traces of all methods with `place` and `method`, in the sequence of claims and steps."
-    checked = [TRACES.check(each, f'the trace of {name!r}').with_columns(method=pl.lit(name)) for name, each in traces.items()]
+    checked = [TRACES.check(each, f'the trace of {name!r}').with_columns(method=pl.lit(name))
+               for name, each in traces.items()]
     joined = pl.concat(checked) if checked else pl.DataFrame(schema={**TRACES.columns, 'method': pl.String})
     return joined.join(frame.select('id', 'place'), on='id', maintain_order='left').sort(
         'place', 'method', 'claim_number', 'step', maintain_order=True)
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1e028678-2
 def _strangers(frame: pl.DataFrame, given: Mapping[str, pl.DataFrame], what: str) -> list[str]:
     "A note for each method that speaks of ids that are not there."
     notes = []
@@ -128,6 +145,7 @@ def _names(knowledge: pl.DataFrame) -> pl.DataFrame:
     named = knowledge.with_row_index('row').select('row', name=every).explode('name', empty_as_null=True)
     return named.with_columns(pl.col('name').str.to_lowercase().str.strip_chars()).filter(pl.col('name') != '').unique(maintain_order=True)
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #f701e4b4-1
 def mixed_cases(
     rows: pl.DataFrame,  # schema MIXED: id, document, summary; where known split, label, start, end
     predictions: Mapping[str, pl.DataFrame]|None = None,  # by the method's name: schema MIXED_PREDICTIONS
@@ -145,15 +163,18 @@ def mixed_cases(
     answers = _answers(frame, predictions, traced)
     notes += _strangers(frame, predictions, 'predicted by') + _strangers(frame, traces, 'traced by')
     counts = answers.group_by('place').agg(*[(pl.col('outcome') == name).sum().cast(pl.Int64).alias(name)
-                                             for name in ('right', 'wrong', 'unread', 'missing')], differ=pl.col('differ').any(),
+                                             for name in ('right', 'wrong', 'unread', 'missing')],
+                                           differ=pl.col('differ').any(),
                                            said=pl.concat_str('reason', 'answer', separator='\n').str.join('\n'))
     told = traced.group_by('place').agg(told=pl.col('claim').fill_null('').unique(maintain_order=True).str.join('\n'))
     frame = frame.join(counts, on='place', how='left', maintain_order='left').join(told, on='place', how='left', maintain_order='left')
     texts = pl.concat_str(pl.col('id', 'summary', 'document'), pl.col('said', 'told').fill_null(''), separator='\n')
-    frame = frame.with_columns(pl.col('right', 'wrong', 'unread', 'missing').fill_null(0), pl.col('differ').fill_null(False),
+    frame = frame.with_columns(pl.col('right', 'wrong', 'unread', 'missing').fill_null(0),
+                               pl.col('differ').fill_null(False),
                                haystack=texts.str.to_lowercase())
     known = _KNOWN.frame() if knowledge is None else _KNOWN.check(knowledge, 'the knowledge source').select(*_KNOWN.columns)
-    return MixedCases(CASES.check(frame.select(*CASES.columns)), answers, traced, known, _names(known), tuple(predictions), tuple(traces),
+    return MixedCases(CASES.check(frame.select(*CASES.columns)), answers, traced, known, _names(known),
+                      tuple(predictions), tuple(traces),
                       tuple(notes), run)
 
 # %% ../../nbs/18_workbench/15_mixed_cases.ipynb #4f7a981d
@@ -162,18 +183,25 @@ _TOWER = ('The Eiffel Tower stayed shut on Tuesday after its staff walked out. V
 _NOTEBOOKS = 'The notebooks of Marie Curie go on show in Warsaw. The exhibition opens in May. Admission is free for children.'
 _FERRY = 'The ferry to Gozo was called off because of high waves. Two more sailings are planned for the evening.'
 _ENTRIES = [('Eiffel Tower', ['La Tour Eiffel'], 'wrought-iron tower in Paris, France', 'It was opened in 1889.'),
-            ('Marie Curie', ['Maria Skłodowska-Curie'], 'Polish-French physicist and chemist', 'She received two Nobel Prizes.'),
+            ('Marie Curie', ['Maria Skłodowska-Curie'], 'Polish-French physicist and chemist',
+             'She received two Nobel Prizes.'),
             ('Warsaw', [], 'capital of Poland', None), ('Warsaw', [], 'city in Indiana, United States', None),
             ('Gozo', ['Għawdex'], 'island of Malta in the Mediterranean Sea', None)]
 
-def _step(id: str, number: int, claim: str, label: str|None, query: str, evidence: str|None = None, relation: str|None = None,
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #4f7a981d-1
+def _step(id: str, number: int, claim: str, label: str|None, query: str, evidence: str|None = None,
+          relation: str|None = None,
           entity: str|None = None, step: int = 1, reason: str = '', rank: int = 1, score: float = .9) -> dict:
     "A row of a trace."
     found = evidence is not None
-    return {'id': id, 'claim_number': number, 'claim': claim, 'step': step, 'query': query, 'entity': entity, 'evidence': evidence,
-            'source': 'knowledge' if entity else 'document', 'score': score if found else None, 'rank': rank if found else None,
-            'relevant': relation is not None if found else None, 'relation': relation, 'reason': reason, 'claim_label': label}
+    return {'id': id, 'claim_number': number, 'claim': claim, 'step': step, 'query': query, 'entity': entity,
+            'evidence': evidence,
+            'source': 'knowledge' if entity else 'document', 'score': score if found else None,
+            'rank': rank if found else None,
+            'relevant': relation is not None if found else None, 'relation': relation, 'reason': reason,
+            'claim_label': label}
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #4f7a981d-2
 def _looked_up(document: bool) -> pl.DataFrame:
     "The trace of a method with the knowledge source, and with the document where that is asked."
     iron, shut, seen = 'The Eiffel Tower is a wrought-iron tower in Paris.', 'The Eiffel Tower was shut by a strike.', 'Who is Marie Curie?'
@@ -182,22 +210,27 @@ def _looked_up(document: bool) -> pl.DataFrame:
     shown, waves = 'The notebooks of Marie Curie are shown in Warsaw.', 'High waves stopped the ferry to Gozo.'
     world = [_step('tower', 1, iron, FACTUAL, 'What is the Eiffel Tower?', tower, 'support', 'Eiffel Tower',
                    reason='The entry says the same.'),
-             _step('curie', 1, player, NON_FACTUAL, seen, curie, 'contradict', 'Marie Curie', reason='A physicist, not a footballer.'),
-             _step('ferry', 1, waves, None, 'What stopped the ferry to Gozo?', 'Gozo: island of Malta in the Mediterranean Sea',
+             _step('curie', 1, player, NON_FACTUAL, seen, curie, 'contradict', 'Marie Curie',
+                   reason='A physicist, not a footballer.'),
+             _step('ferry', 1, waves, None, 'What stopped the ferry to Gozo?',
+                   'Gozo: island of Malta in the Mediterranean Sea',
                    None, 'Gozo', reason='The entry does not speak of a ferry.')]
     if not document: return TRACES.frame(world)
     first, second = _TOWER.split('. ')[:2]
     text = [_step('tower', 1, iron, FACTUAL, 'What is the Eiffel Tower?', f'{first}.', None, score=.61,
                   reason='Nothing on what it is made of.'),
-            _step('tower', 2, shut, NONE, 'Why was the Eiffel Tower shut?', f'{first}.', 'support', reason='The staff walked out.'),
+            _step('tower', 2, shut, NONE, 'Why was the Eiffel Tower shut?', f'{first}.', 'support',
+                  reason='The staff walked out.'),
             _step('tower', 2, shut, NONE, 'Why was the Eiffel Tower shut?', f'{second}.', None, rank=2, score=.4,
                   reason='It gives no cause.'),
             _step('curie', 1, player, NON_FACTUAL, 'Is Marie Curie a Brazilian footballer?', step=2,
                   reason='The document does not say who she is.'),
-            _step('curie', 2, shown, NONE, 'Where are the notebooks shown?', f'{_NOTEBOOKS.split(". ")[0]}.', 'support'),
+            _step('curie', 2, shown, NONE, 'Where are the notebooks shown?', f'{_NOTEBOOKS.split(". ")[0]}.',
+                  'support'),
             _step('ferry', 1, waves, NONE, 'What stopped the ferry to Gozo?', f'{_FERRY.split(". ")[0]}.', 'support',
                   reason='High waves did.'),
-            _step('ferry', 2, 'The ferry runs at night.', None, 'When does the ferry run?', reason='Nothing was found.')]
+            _step('ferry', 2, 'The ferry runs at night.', None, 'When does the ferry run?',
+                  reason='Nothing was found.')]
     return TRACES.frame(text + world[:2])
 
 # %% ../../nbs/18_workbench/15_mixed_cases.ipynb #abbe99a3
@@ -207,30 +240,38 @@ def example_cases() -> MixedCases:
     summaries = {'tower': f'The Eiffel Tower{injected["tower"]} was shut by a strike.',
                  'curie': f'The notebooks of Marie Curie{injected["curie"]} are shown in Warsaw.',
                  'ferry': 'High waves stopped the ferry to Gozo.'}
-    rows = pl.DataFrame({'id': list(summaries), 'split': 'test', 'document': [_TOWER, _NOTEBOOKS, _FERRY], 'summary': summaries.values(),
+    rows = pl.DataFrame({'id': list(summaries), 'split': 'test', 'document': [_TOWER, _NOTEBOOKS, _FERRY],
+                         'summary': summaries.values(),
                          'label': [FACTUAL, NON_FACTUAL, NONE],
                          'start': [summaries[id].find(part) if part else None for id, part in injected.items()]})
     rows = rows.with_columns(end=pl.col('start') + pl.Series([len(part) for part in injected.values()]))
-    def said(id: str, label: str|None, faithful: bool|None = None, factual: bool|None = None, reason: str = '', answer: str = '') -> dict:
-        return {'id': id, 'status': 'ok' if label else 'unparsed', 'reason': reason, 'label': label, 'faithful': faithful,
+    def said(id: str, label: str|None, faithful: bool|None = None, factual: bool|None = None, reason: str = '',
+             answer: str = '') -> dict:
+        return {'id': id, 'status': 'ok' if label else 'unparsed', 'reason': reason, 'label': label,
+                'faithful': faithful,
                 'factual': factual, 'calls': 1, 'prompt_tokens': 90, 'completion_tokens': 12, 'answer': answer}
     vanilla = [said('tower', NON_FACTUAL, False, False, answer='{"faithful": false, "factual": false}'),
-               said('curie', None, reason='no JSON object in the answer', answer='The summary seems <b>mostly</b> fine to me.')]
-    knowing = [said('tower', FACTUAL, False, True), said('curie', NON_FACTUAL, False, False), said('ferry', UNNAMED, True, False)]
-    both = [said('tower', FACTUAL, False, True), said('curie', NON_FACTUAL, False, False), said('ferry', NONE, True, True)]
+               said('curie', None, reason='no JSON object in the answer',
+                    answer='The summary seems <b>mostly</b> fine to me.')]
+    knowing = [said('tower', FACTUAL, False, True), said('curie', NON_FACTUAL, False, False),
+               said('ferry', UNNAMED, True, False)]
+    both = [said('tower', FACTUAL, False, True), said('curie', NON_FACTUAL, False, False),
+            said('ferry', NONE, True, True)]
     predictions = {'vanilla': vanilla, 'knowledge': knowing, 'reflection': both}
     return mixed_cases(rows, {name: MIXED_PREDICTIONS.frame(each) for name, each in predictions.items()},
                        {'knowledge': _looked_up(False), 'reflection': _looked_up(True)},
                        pl.DataFrame(_ENTRIES, list(_KNOWN.columns.items()), orient='row'))
 
 # %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1d075762
-RELATIONS = {'support': '✓ supports', 'contradict': '✗ contradicts', 'irrelevant': '○ not relevant', 'unjudged': '‡ not judged'}
+RELATIONS = {'support': '✓ supports', 'contradict': '✗ contradicts', 'irrelevant': '○ not relevant',
+             'unjudged': '‡ not judged'}
 
 def relation_of(step: dict) -> str:  # a key of RELATIONS
     "What was said of a piece of evidence, of a row of TRACES."
     if step['relevant'] is False: return 'irrelevant'
     return step['relation'] if step['relation'] in ('support', 'contradict') else 'unjudged'
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1d075762-1
 @dataclass(frozen=True)
 class TracedClaim:
     "A claim of a summary with its steps."
@@ -244,6 +285,7 @@ class TracedClaim:
         "The steps that have evidence, with the number of the evidence."
         return list(enumerate((step for step in self.steps if step['evidence'] is not None), 1))
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1d075762-2
 def claims_of(cases: MixedCases, place: int, method: str|None) -> list[TracedClaim]:
     "The claims of a summary that a method traced, in their order; none where it has no trace."
     rows = cases.traces.filter((pl.col('place') == place) & (pl.col('method') == (method or '')))
@@ -252,17 +294,21 @@ def claims_of(cases: MixedCases, place: int, method: str|None) -> list[TracedCla
     return [TracedClaim(number, steps[0]['claim'] or '', steps[0]['claim_label'], tuple(steps))
             for number, steps in enumerate(groups.values(), 1)]
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #1d075762-3
 def evidence_marks(
     claim: TracedClaim,
     document: str,
 ) -> tuple[list[Mark], list[int]]:  # marks with the number of the evidence; and evidence of the document that does not stand in it
     "Where the evidence for a claim stands in the document."
-    found = [(number, find_quoted(step['evidence'], document)) for number, step in claim.found if step['source'] == 'document']
-    return [Mark(a, b, number) for number, places in found for a, b in places], [number for number, places in found if not places]
+    found = [(number, find_quoted(step['evidence'], document)) for number, step in claim.found
+             if step['source'] == 'document']
+    return [Mark(a, b, number) for number, places in found
+            for a, b in places], [number for number, places in found if not places]
 
 # %% ../../nbs/18_workbench/15_mixed_cases.ipynb #752fe7cb
 MAX_ENTRIES = 20
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #752fe7cb-1
 def entries_for(
     cases: MixedCases,
     summary: str,
@@ -281,20 +327,23 @@ UNCLEAR = 'unclear'
 MIXED_SCHEME = LabelScheme('mixed_context/summary', on=('summary',), labels=(
     Label('1', FACTUAL, 'It says something that the document does not, and that is true of the world.'),
     Label('2', NON_FACTUAL, 'It says something that the document does not, and that is not true of the world.'),
-    Label('3', NONE, 'The document says all of it.'), Label('4', UNCLEAR, 'It cannot be decided. It gets no gold label.')))
+    Label('3', NONE, 'The document says all of it.'),
+    Label('4', UNCLEAR, 'It cannot be decided. It gets no gold label.')))
 
 def summary_items(cases: MixedCases) -> pl.DataFrame:  # schema ITEMS, one for each summary, in their order
     "Every summary as an item to label."
     one = pl.lit('summary')
     return ITEMS.check(cases.frame.select(source=pl.lit(cases.run), row='id', unit=one, kind=one, text='summary'))
 
+# %% ../../nbs/18_workbench/15_mixed_cases.ipynb #g1-1
 def gold_of_mixed(
     labels: pl.DataFrame,  # schema ITEM_LABELS, as `LabelFile.labels` gives them
     cases: MixedCases,
 ) -> tuple[pl.DataFrame, str]:  # id, split, document, summary, label, annotators (their number); and what is left out, in words
     "The summaries on whose label all who labelled them agree, without those that no study can read."
     mine = ITEM_LABELS.check(labels, 'the labels').filter(scheme=MIXED_SCHEME.name, source=cases.run)
-    votes = mine.group_by(id='row').agg(pl.col('label').unique(), annotators=pl.col('annotator').n_unique().cast(pl.Int64))
+    votes = mine.group_by(id='row').agg(pl.col('label').unique(),
+                                        annotators=pl.col('annotator').n_unique().cast(pl.Int64))
     texts = cases.frame.select('id', pl.col('split').fill_null('test'), 'document', 'summary')
     joined = texts.join(votes, on='id', how='inner', maintain_order='left')
     agreed = joined.filter(pl.col('label').list.len() == 1).with_columns(pl.col('label').list.first())

@@ -35,22 +35,27 @@ from .table import Choice, Column, Listing
 from .view import Card, Drawing, Panes, Shown
 
 # %% ../../nbs/18_workbench/16_mixed_context.ipynb #0d59f61e
-SHORT = {FACTUAL: 'factual', NON_FACTUAL: 'non-factual', NONE: 'none', UNNAMED: 'faithful, not factual'}  # labels in a narrow column
+SHORT = {FACTUAL: 'factual', NON_FACTUAL: 'non-factual', NONE: 'none',
+         UNNAMED: 'faithful, not factual'}  # labels in a narrow column
 LABEL_LOOKS = {NONE: colour_of(3), FACTUAL: f'{colour_of(1)} e2', NON_FACTUAL: f'{colour_of(2)} e1',
                UNNAMED: f'{colour_of(4)} e3', None: 'plain'}  # CSS classes of a claim's label
-RELATION_LOOKS = {'support': colour_of(3), 'contradict': f'{colour_of(2)} e1', 'irrelevant': 'plain', 'unjudged': f'{colour_of(5)} e2'}
+RELATION_LOOKS = {'support': colour_of(3), 'contradict': f'{colour_of(2)} e1', 'irrelevant': 'plain',
+                  'unjudged': f'{colour_of(5)} e2'}
 MAX_CLAIMS, MAX_METHODS = 120, 6  # claims that get a card; methods that get a column of the table
 UNKNOWN = 'no label'
 
 def _yes(value: bool|None) -> str: return {True: 'yes', False: 'no', None: '–'}[value]
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #0d59f61e-1
 def legend_html() -> str:
     "What the colours and signs mean, folded."
     def line(title: str, looks: Sequence[tuple[str, str]]) -> str:
-        return f'<br><b>{title}</b> ' + ' · '.join(f'<mark class="{look}">{escaped(word)}</mark>' for word, look in looks)
+        return f'<br><b>{title}</b> ' + ' · '.join(f'<mark class="{look}">{escaped(word)}</mark>'
+                                                   for word, look in looks)
     labels = [(label or UNKNOWN, look) for label, look in LABEL_LOOKS.items()]
     relations = [(RELATIONS[name], look) for name, look in RELATION_LOOKS.items()]
-    marks = line('Summary', [('the annotated hallucination', 'evidence')]) + ' · a claim that stands there word for word: as its card'
+    marks = line('Summary', [('the annotated hallucination',
+                              'evidence')]) + ' · a claim that stands there word for word: as its card'
     signs = '<br><b>Answers</b> ' + ' · '.join(OUTCOMES.values())
     lines = line('Claims', labels) + line('Evidence', relations) + marks + signs
     return f'<details><summary>What the colours and signs mean</summary>{lines}</details>'
@@ -65,23 +70,27 @@ def answers_html(
     head = ''.join(f'<th>{name}</th>' for name in names)
     return f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{"".join(map(_answer_row, answers))}</tbody></table>'
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #e093653e-1
 def _answer_row(each: dict) -> str:
     "One method's answer as a row."
     traced = '–' if each['claims'] is None else f'{each["claims"]}' + f', {each["bare"]} without evidence'*bool(each['bare'])
     raw = f'<details><summary>raw answer, {len(each["answer"]):,} characters</summary>{folded_html(each["answer"])}</details>'
     reason = ' '.join(filter(None, [escaped(cut(each['reason'], 400)), raw if each['answer'] else '']))
     said = each['label'] if each['status'] == 'ok' and each['label'] else each['status']
-    cells = [f'<b>{escaped(cut(each["method"], 60))}</b>', escaped(cut(said, 60)), OUTCOMES[each['outcome']], _yes(each['faithful']),
+    cells = [f'<b>{escaped(cut(each["method"], 60))}</b>', escaped(cut(said, 60)), OUTCOMES[each['outcome']],
+             _yes(each['faithful']),
              _yes(each['factual']), traced, reason]
     return '<tr>' + ''.join(f'<td>{cell}</td>' for cell in cells) + '</tr>'
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #e093653e-2
 def case_heading(
     case: dict,  # a row of CASES
     answers: Sequence[dict],  # its rows of ANSWERS
     blind: bool,
 ) -> str:
     "The summary's name and label, and every method's answer; nothing of these when blind."
-    if blind: return '<p><b>A summary, blind</b> <span class="quiet">(label, answers and what methods concluded are hidden)</span></p>'
+    if blind:
+        return '<p><b>A summary, blind</b> <span class="quiet">(label, answers and what methods concluded are hidden)</span></p>'
     differ = ' · ≠ methods differ'*case['differ']
     split = f' · {escaped(cut(case["split"], 40))}' if case['split'] else ''
     gold = f'<mark class="{LABEL_LOOKS[case["label"]]}">{escaped(case["label"] or UNKNOWN)}</mark>'
@@ -94,7 +103,8 @@ def claim_card(claim: TracedClaim, blind: bool) -> Card:
     if blind: return Card(f'{claim.number}\n{text}', f'claim {claim.number}', 'plain')
     amount = f'{found:,} piece{"s"*(found != 1)} of evidence' if found else 'no evidence found'
     label = cut(claim.label or UNKNOWN, 60)
-    return Card(f'{claim.number}  {label} · {amount}\n{text}', f'claim {claim.number}, {label}', LABEL_LOOKS.get(claim.label, 'plain'))
+    return Card(f'{claim.number}  {label} · {amount}\n{text}', f'claim {claim.number}, {label}',
+                LABEL_LOOKS.get(claim.label, 'plain'))
 
 # %% ../../nbs/18_workbench/16_mixed_context.ipynb #b85a5373
 def trace_html(
@@ -115,7 +125,9 @@ def trace_html(
     said = f'<div class="text" dir="auto">{escaped(cut(claim.text, 2_000))}</div>'
     return f'<div class="pane trace" role="region" aria-label="Trace of claim {claim.number}">{head}{said}{"".join(steps)}</div>'
 
-def _steps_html(step: int|None, source: str|None, query: str|None, rows: Sequence[dict], numbers: Mapping[int, int], blind: bool) -> str:
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #b85a5373-1
+def _steps_html(step: int|None, source: str|None, query: str|None, rows: Sequence[dict], numbers: Mapping[int, int],
+                blind: bool) -> str:
     "One query with what it found."
     asked = f'<bdi>{escaped(cut(query, 400))}</bdi>' if query else '<span class="quiet">(no query)</span>'
     title = f'<p>Step {"–" if step is None else step} · <b>{escaped(cut(source or "no source", 40))}</b> · query: {asked}</p>'
@@ -124,6 +136,7 @@ def _steps_html(step: int|None, source: str|None, query: str|None, rows: Sequenc
     body = ''.join(_evidence_row(row, numbers.get(id(row)), blind) for row in rows)
     return f'{title}<table class="steps"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #b85a5373-2
 def _evidence_row(row: dict, number: int|None, blind: bool) -> str:
     "A piece of evidence and its judgement, or that nothing was found."
     kind, reason = relation_of(row), escaped(cut(row['reason'], 1_000))
@@ -149,6 +162,7 @@ def knowledge_html(entries: Sequence[dict]) -> str:  # rows of the knowledge sou
     head = f'<h4>Knowledge source <span class="quiet">({count} with these names)</span></h4>'
     return f'<div class="pane passages" role="region" aria-label="Knowledge source">{head}{"".join(map(entry, entries))}</div>'
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #526a044f-1
 def summary_html(
     case: dict,  # a row of CASES
     claims: Sequence[TracedClaim],
@@ -161,7 +175,8 @@ def summary_html(
     look = 'plain' if blind or chosen is None else LABEL_LOOKS.get(chosen.label, 'plain')
     notes = ['it is empty']*(not text.strip()) + ['marked: the annotated hallucination']*bool(spans)
     notes += [f'cards of the first {MAX_CLAIMS} of {len(claims):,} claims']*(len(claims) > MAX_CLAIMS)
-    return pane_html('Summary', ' · '.join(notes), text, [Mark(a, b, 0) for a, b in spans] + own, chosen.number if chosen else None,
+    return pane_html('Summary', ' · '.join(notes), text, [Mark(a, b, 0) for a, b in spans] + own,
+                     chosen.number if chosen else None,
                      lambda _: look)
 
 # %% ../../nbs/18_workbench/16_mixed_context.ipynb #2251881a
@@ -169,15 +184,18 @@ def _document(cases: MixedCases, shown: Shown) -> tuple[str, list[int]]:
     "The document with the evidence for the chosen claim, and what the knowledge source has; and the evidence that is not in the document."
     document, claim = shown.row['document'], shown.part
     marks, lost = evidence_marks(claim, document) if claim else ([], [])
-    looks = {number: 'plain' if shown.blind else RELATION_LOOKS[relation_of(step)] for number, step in claim.found} if claim else {}
+    looks = {number: 'plain' if shown.blind else RELATION_LOOKS[relation_of(step)]
+             for number, step in claim.found} if claim else {}
     asked = claim is not None and any(step['source'] == 'document' for step in claim.steps)
     note = f'marked: evidence for claim {claim.number}' if marks else ''
-    if claim and not marks: note = f'no evidence for claim {claim.number} in it' if asked else f'not searched for claim {claim.number}'
+    if claim and not marks:
+        note = f'no evidence for claim {claim.number} in it' if asked else f'not searched for claim {claim.number}'
     if not document.strip(): note = 'it is empty'
     named = [step['entity'] for step in claim.steps if step['entity']] if claim else []
     known = knowledge_html(entries_for(cases, shown.row['summary'], named))
     return pane_html('Document', note, document, marks, None, lambda number: looks[number]) + known, lost
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #2251881a-1
 def case_drawing(cases: MixedCases) -> Drawing:
     "A summary by the claims of one of the methods that came with a trace."
     size, none = len(cases.methods), 'No claims: this method traced none for this summary.'
@@ -187,7 +205,8 @@ def case_drawing(cases: MixedCases) -> Drawing:
     def panes(shown: Shown) -> Panes:
         source, lost = _document(cases, shown)
         summary = summary_html(shown.row, shown.parts, shown.part, shown.blind)
-        return Panes(summary, source, trace_html(shown.part, shown.blind, lost), '' if shown.parts else f'<p class="quiet">{none}</p>')
+        return Panes(summary, source, trace_html(shown.part, shown.blind, lost),
+                     '' if shown.parts else f'<p class="quiet">{none}</p>')
     def claims(case: dict, method: str|None) -> list[TracedClaim]: return claims_of(cases, case['place'], method)
     return Drawing(head, panes, claims, claim_card, whose=cases.traced, most=MAX_CLAIMS)
 
@@ -206,28 +225,35 @@ def method_counts(
 def totals_html(cases: MixedCases) -> str:
     "All summaries at a glance, and a line for each method."
     frame, methods = cases.frame, len(cases.methods)
-    labels = [f'{count:,} {escaped(label or UNKNOWN)}' for label, count in frame['label'].value_counts(sort=True).iter_rows()]
+    labels = [f'{count:,} {escaped(label or UNKNOWN)}'
+              for label, count in frame['label'].value_counts(sort=True).iter_rows()]
     shared = frame.filter(pl.col('missing') == 0).height if cases.methods else 0
-    parts = [f'<b>{frame.height:,} summar{"y" if frame.height == 1 else "ies"}</b>', *labels, f'{methods:,} method{"s"*(methods != 1)}',
+    parts = [f'<b>{frame.height:,} summar{"y" if frame.height == 1 else "ies"}</b>', *labels,
+             f'{methods:,} method{"s"*(methods != 1)}',
              f'{shared:,} answered by all', f'≠ methods differ on {frame["differ"].sum() or 0:,}']
     rows = [(escaped(cut(method, 60)), *(f'{n:,}' for n in (right, wrong, unread, missing)), f'{hits:,} of {common:,}')
             for method, right, wrong, unread, missing, common, hits in method_counts(cases).iter_rows()]
-    head = ''.join(f'<th>{name}</th>' for name in ('method', *(OUTCOMES[name] for name in ('right', 'wrong', 'unread', 'missing')),
+    head = ''.join(f'<th>{name}</th>'
+                   for name in ('method', *(OUTCOMES[name] for name in ('right', 'wrong', 'unread', 'missing')),
                                                   '✓ right of those that all were asked about'))
     body = ''.join('<tr>' + ''.join(f'<td>{cell}</td>' for cell in row) + '</tr>' for row in rows)
     table = f'<details><summary>Right and wrong answers of each method</summary><table class="verdicts"><thead><tr>{head}</tr></thead>'
-    return f'<p>{" · ".join(parts)}</p>' + (f'{table}<tbody>{body}</tbody></table></details>' if rows else '') + legend_html()
+    return f'<p>{" · ".join(parts)}</p>' + (f'{table}<tbody>{body}</tbody></table></details>' if rows
+                                            else '') + legend_html()
 
 # %% ../../nbs/18_workbench/16_mixed_context.ipynb #bba639dd
 SHOW_MIXED: dict[str, pl.Expr|None] = {
     'all summaries': None, 'methods differ': pl.col('differ'), 'an answer is wrong': pl.col('outcome') == 'wrong',
     'an answer is right': pl.col('outcome') == 'right', 'an answer is unread': pl.col('outcome') == 'unread',
     'called faithful but not factual': pl.col('label') == UNNAMED, 'a claim has no evidence': pl.col('bare') > 0,
-    'answered by all methods': ~pl.col('gap'), 'not answered': pl.col('outcome') == 'missing'}  # what must hold of one answer
+    'answered by all methods': ~pl.col('gap'),
+    'not answered': pl.col('outcome') == 'missing'}  # what must hold of one answer
 SORT_MIXED: dict[str, tuple[pl.Expr|str, bool]|None] = {
-    'given order': None, 'most wrong answers': ('wrong', True), 'most unread answers': ('unread', True), 'id': ('id', False),
+    'given order': None, 'most wrong answers': ('wrong', True), 'most unread answers': ('unread', True),
+    'id': ('id', False),
     'label': ('label', False), 'longest document': (pl.col('document').str.len_bytes(), True)}
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #bba639dd-1
 def _cells(cases: MixedCases, places: Sequence[int]) -> list[tuple]:
     size, short = len(cases.methods), min(len(cases.methods), MAX_METHODS)
     rows = cases.frame[list(places)].select('id', 'label', pl.col('summary').str.slice(0, 400)).rows()
@@ -239,23 +265,29 @@ def _short_answer(label: str|None, status: str, outcome: str) -> str:
     "An answer in a narrow column: its sign and the label, or why there is none."
     return f'{OUTCOMES[outcome][0]} {cut(status, 20) if outcome in ("unread", "missing") else SHORT.get(label, label or "")}'
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #bba639dd-2
 def case_listing(cases: MixedCases) -> Listing:
     "Summaries, filtered by what methods answered."
     methods = [cut(name, 30) or '(no name)' for name in cases.methods[:MAX_METHODS]]
     wide = f'{36//max(len(methods), 1)}%'
-    columns = [Column('id', '14%', secret=True), Column('gold', '10%', secret=True), *(Column(name, wide, secret=True) for name in methods),
+    columns = [Column('id', '14%', secret=True), Column('gold', '10%', secret=True),
+               *(Column(name, wide, secret=True) for name in methods),
                Column('summary', '40%')]
     choices = {'method': Choice('Method', cases.methods, lambda method: pl.col('method') == method, True),
-               'label': Choice('Label', (*LABELS, UNKNOWN), lambda label: pl.col('label').fill_null(UNKNOWN) == label, width='220px')}
-    return Listing(cases.run, cases.frame, columns, lambda places: _cells(cases, places), 'summary', f'Mixed contexts: {cases.run}',
+               'label': Choice('Label', (*LABELS, UNKNOWN), lambda label: pl.col('label').fill_null(UNKNOWN) == label,
+                               width='220px')}
+    return Listing(cases.run, cases.frame, columns, lambda places: _cells(cases, places), 'summary',
+                   f'Summaries: {cases.run}',
                    totals_html(cases), cases.notes, cases.answers, SHOW_MIXED, choices, SORT_MIXED)
 
 # %% ../../nbs/18_workbench/16_mixed_context.ipynb #gl5
 def case_configuration(cases: MixedCases) -> Configuration:
     "Summaries of mixed contexts, each of which is labelled."
     return Configuration(case_listing(cases), case_drawing(cases), summary_items(cases), [MIXED_SCHEME], 'summary',
-                         {'a claim has no evidence': lambda claim: not claim.found}, lambda labels: gold_of_mixed(labels, cases))
+                         {'a claim has no evidence': lambda claim: not claim.found},
+                         lambda labels: gold_of_mixed(labels, cases))
 
+# %% ../../nbs/18_workbench/16_mixed_context.ipynb #gl5-1
 def browse_cases(
     rows: pl.DataFrame|MixedCases,  # schema MIXED: id, document, summary; where known split, label, start, end
     predictions: Mapping[str, pl.DataFrame]|None = None,  # by the method's name: schema MIXED_PREDICTIONS

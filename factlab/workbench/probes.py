@@ -35,15 +35,18 @@ ProbeFunction = Callable[[ProbedError], object]  # gives a frame, a mapping or a
 
 MAX_ROWS, MAX_CHARACTERS = 100, 20_000  # of a result that are displayed
 
+# %% ../../nbs/18_workbench/08_probes.ipynb #c4-1
 def result_html(value: object) -> str:
     "The result of a probe as HTML."
     if isinstance(value, pl.DataFrame): value = value.head(MAX_ROWS).to_dicts()
     if isinstance(value, Mapping): value = [value]
     if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(row, Mapping) for row in value):
         heads = list(dict.fromkeys(str(name) for row in value for name in row))
-        def cell(x: object) -> str: return '–' if x is None else f'{x:.3f}' if isinstance(x, float) else escaped(cut(str(x), 600))
+        def cell(x: object) -> str:
+            return '–' if x is None else f'{x:.3f}' if isinstance(x, float) else escaped(cut(str(x), 600))
         def cells(row: Mapping) -> str:
-            return ''.join(f'<td style="text-align: left; white-space: normal">{cell(row.get(name))}</td>' for name in heads)
+            return ''.join(f'<td style="text-align: left; white-space: normal">{cell(row.get(name))}</td>'
+                           for name in heads)
         head = ''.join(f'<th scope="col" style="text-align: left">{escaped(label_text(name))}</th>' for name in heads)
         body = ''.join(f'<tr>{cells(row)}</tr>' for row in value)
         return f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
@@ -64,7 +67,8 @@ class ProbePanel(widgets.VBox):
         missing = ' and '.join(name for name, probe in self.probes.items() if probe is None)
         how = f'{missing}: pass a function that takes a ProbedError, as in browse(run, p_true=…, counterfactual=…)'
         super().__init__([html_widget(STYLE + (f'<p class="quiet">{how}</p>' if missing else '')), self.head,
-                          widgets.HBox([self.question, self.answer]), widgets.HBox(list(self.buttons.values())), self.task, self.result])
+                          widgets.HBox([self.question, self.answer]), widgets.HBox(list(self.buttons.values())),
+                          self.task, self.result])
         self.add_class('factlab')
         self.observe(lambda _: self._draw(), 'case')
         self.task.observe(lambda _: self._enable(), 'busy')
@@ -79,7 +83,8 @@ class ProbePanel(widgets.VBox):
         self.head.value = chosen or '<p class="quiet">Choose an error first.</p>'
 
     def _enable(self) -> None:
-        for name, button in self.buttons.items(): button.disabled = self.case is None or self.probes[name] is None or self.task.busy
+        for name, button in self.buttons.items():
+            button.disabled = self.case is None or self.probes[name] is None or self.task.busy
 
     def run(self, name: str) -> None:
         "Run one probe on the case, in the background (`wait` waits for it). What it raises is shown."
@@ -120,13 +125,16 @@ def p_true_probe(
         return asked_for | measured | ({'note': PTRUE_CAVEAT} if asked.name.startswith('tiny') else {})
     return probe
 
+# %% ../../nbs/18_workbench/08_probes.ipynb #c10-1
 def _question_for(case: ProbedError, model: Model, store: object) -> dict:  # a row of DRAFTS
     "The model's question; where it writes none, the summary's sentence with a gap."
     from factlab.probing.added_facts import added_facts
     from factlab.probing.questions import GAP_WRITER, draft_questions, gap_questions, question_writer
-    error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'], 'description': case.error.text,
+    error = pl.DataFrame({'id': 'case', 'text': case.example['text'], 'summary': case.example['summary'],
+                          'description': case.error.text,
                           'span': pl.Series([case.span], dtype=pl.String)})
-    draft = draft_questions(error, model, store).row(0, named=True) if question_writer(model.name) != GAP_WRITER else {'status': 'unparsed'}
+    draft = draft_questions(error, model, store).row(0,
+                                                     named=True) if question_writer(model.name) != GAP_WRITER else {'status': 'unparsed'}
     return draft if draft['status'] == 'ok' else gap_questions(added_facts(error)).row(0, named=True)
 
 # %% ../../nbs/18_workbench/08_probes.ipynb #c15
@@ -137,7 +145,9 @@ def counterfactual_probe(
 ) -> ProbeFunction:
     "The summary with a wrong fact in the place of the added one, and what the method says of both (FINAL § 6)."
     def probe(case: ProbedError) -> list[dict]|dict:
-        if not case.span: return {'status': 'the error has no place in the summary', 'what to do': 'choose an error whose words are marked'}
+        if not case.span:
+            return {'status': 'the error has no place in the summary',
+                    'what to do': 'choose an error whose words are marked'}
         made = _swap(case)
         swapped = made.counterfactuals.row(0, named=True)
         if swapped['status'] != 'ok':
@@ -152,6 +162,7 @@ def counterfactual_probe(
                 for (name, text), fact, found in zip(summaries.items(), facts, said, strict=True)]
     return probe
 
+# %% ../../nbs/18_workbench/08_probes.ipynb #c15-1
 def _swap(case: ProbedError) -> object:
     from factlab.probing.added_facts import added_facts
     from factlab.probing.counterfactual import make_counterfactuals

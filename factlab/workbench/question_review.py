@@ -16,6 +16,7 @@ QUESTION_USE = LabelScheme('question/use', on=('question',), labels=(
 QUESTION_TRUTH = LabelScheme('question/truth', on=('question',), labels=(
     ('3', 'true', 'The answer is right.'), ('4', 'wrong', 'It is not.'), ('5', 'unknown', 'I cannot tell.')))
 
+# %% ../../nbs/18_workbench/09_question_review.ipynb #c4-1
 def question_items(
     drafts: pl.DataFrame,  # schema DRAFTS of `probing.questions`, as from `draft_questions` or `load_questions`
     source: str = 'questions',
@@ -23,9 +24,11 @@ def question_items(
     "Questions as items to label with QUESTION_USE and QUESTION_TRUTH."
     rows = [{'source': source, 'row': row['id'], 'unit': 'question', 'kind': 'question',
              'text': f'{row["question"]}\nAnswer: {row["answer"]}',
-             'context': '\n'.join(_objections(row))} for row in drafts.iter_rows(named=True) if row['question'] is not None]
+             'context': '\n'.join(_objections(row))} for row in drafts.iter_rows(named=True)
+            if row['question'] is not None]
     return ITEMS.check(pl.DataFrame(rows, schema=dict(ITEMS.columns) | {'context': pl.String}))
 
+# %% ../../nbs/18_workbench/09_question_review.ipynb #c4-2
 def _objections(row: dict) -> list[str]:
     "What speaks against a question, as far as its columns say."
     found = [f'words from elsewhere than the source: {", ".join(row["foreign"])}'] if row.get('foreign') else []
@@ -44,6 +47,7 @@ def reviewed_questions(
     truth = pl.when(pl.col('truth_') == 'true').then(True).when(pl.col('truth_') == 'wrong').then(False).when(unsaid).then('truth')
     return both.with_columns(review=pl.coalesce('use_', 'review'), truth=truth).drop('use_', 'truth_')
 
+# %% ../../nbs/18_workbench/09_question_review.ipynb #c7-1
 def _agreed(labels: pl.DataFrame, scheme: LabelScheme, name: str) -> pl.DataFrame:
     "id, and the label of this scheme that all annotators of a question gave."
     said = labels.filter((pl.col('scheme') == scheme.name) & (pl.col('unit') == 'question')).group_by('row').agg(pl.col('label').unique())

@@ -36,18 +36,22 @@ from .widgets import label_text
 
 # %% ../../nbs/18_workbench/14_response_view.ipynb #1be3ca70
 SHOW_RESPONSES: dict[str, pl.Expr|None] = {
-    'all responses': None, 'judges disagree': pl.col('against_judges'), 'a sentence is disputed': pl.col('against_sentences'),
-    'a verdict is unparsed': pl.col('accurate').is_null(), 'judged inaccurate': ~pl.col('accurate'), 'judged accurate': pl.col('accurate'),
+    'all responses': None, 'judges disagree': pl.col('against_judges'),
+    'a sentence is disputed': pl.col('against_sentences'),
+    'a verdict is unparsed': pl.col('accurate').is_null(), 'judged inaccurate': ~pl.col('accurate'),
+    'judged accurate': pl.col('accurate'),
     'against gold': pl.col('against_gold')}  # what must hold of one verdict
 SORT_RESPONSES: dict[str, tuple[pl.Expr|str, bool]|None] = {
     'response order': None, 'most disputed sentences': ('disputed', True), 'most unparsed verdicts': ('unread', True),
     'most inaccurate verdicts': ('inaccurate', True), 'id': ('id', False), 'responder': ('responder', False),
     'longest document': (pl.col('document').str.len_bytes(), True)}
-_COLUMNS = (Column('id', '17%', secret=True), Column('responder', '15%', secret=True), Column('✓ accurate', '90px', True, True),
+_COLUMNS = (Column('id', '17%', secret=True), Column('responder', '15%', secret=True),
+            Column('✓ accurate', '90px', True, True),
             Column('✗ inaccurate', '110px', True, True), Column('‡ unparsed', '95px', True, True),
             Column('≠ disputed', '95px', True, True), Column('gold', '90px', secret=True), Column('response', '38%'))
 _TRUTH = pl.when('gold_accurate').then(pl.lit('accurate')).when(~pl.col('gold_accurate')).then(pl.lit('inaccurate'))
-_CELLS = ('id', 'responder', 'accurate', 'inaccurate', 'unread', 'disputed', _TRUTH.alias('truth'), pl.col('response').str.slice(0, 400))
+_CELLS = ('id', 'responder', 'accurate', 'inaccurate', 'unread', 'disputed', _TRUTH.alias('truth'),
+          pl.col('response').str.slice(0, 400))
 
 # %% ../../nbs/18_workbench/14_response_view.ipynb #354c361d
 def response_totals(judged: JudgedResponses) -> str:
@@ -57,17 +61,21 @@ def response_totals(judged: JudgedResponses) -> str:
     parts = [f'<b>{frame.height:,}</b> responses of {frame["responder"].n_unique():,} responders',
              f'{verdicts.height:,} verdicts of {len(judged.judges):,} judge{"s"*(len(judged.judges) != 1)}',
              f'✓ {verdicts["accurate"].sum() or 0:,} accurate',
-             f'✗ {(~verdicts["accurate"]).sum() or 0:,} inaccurate', f'‡ {verdicts["accurate"].null_count():,} unparsed',
+             f'✗ {(~verdicts["accurate"]).sum() or 0:,} inaccurate',
+             f'‡ {verdicts["accurate"].null_count():,} unparsed',
              f'≠ judges disagree on {split:,} responses and {frame["disputed"].sum() or 0:,} sentences']
     return f'<p>{" · ".join(parts)}</p>'
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #354c361d-1
 def response_listing(judged: JudgedResponses) -> Listing:
     "Judged responses, filtered by what judges say."
     choices = {'judge': Choice('Judge', judged.judges, lambda judge: pl.col('judge') == judge, True, '200px'),
                'responder': Choice('Responder', judged.frame['responder'].unique(maintain_order=True).to_list(),
                                    lambda responder: pl.col('responder') == responder)}
-    return Listing(judged.run, judged.frame, _COLUMNS, lambda places: judged.frame[places].select(*_CELLS).rows(), 'response',
-                   f'Responses: {judged.run}', response_totals(judged), judged.notes, judged.verdicts, SHOW_RESPONSES, choices,
+    return Listing(judged.run, judged.frame, _COLUMNS, lambda places: judged.frame[places].select(*_CELLS).rows(),
+                   'response',
+                   f'Responses: {judged.run}', response_totals(judged), judged.notes, judged.verdicts, SHOW_RESPONSES,
+                   choices,
                    SORT_RESPONSES)
 
 # %% ../../nbs/18_workbench/14_response_view.ipynb #cdf478c8
@@ -75,6 +83,7 @@ KIND_LOOKS = {'grounded': colour_of(3), 'ungrounded': f'{colour_of(2)} e1', 'dis
               'unread': f'{colour_of(7)} e3', 'unlabelled': 'plain'}  # CSS classes by a key of SENTENCE_KINDS
 MAX_SENTENCES, MAX_NAMED = 120, 4  # sentences of a response that get a card; judges that a card names
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #cdf478c8-1
 def said_by(
     labels: Sequence[str|None],  # by judge
     judges: Sequence[str],
@@ -86,13 +95,16 @@ def said_by(
         groups.setdefault('no label' if label is None else label_text(label), []).append(name)
     return [f'{label}: {", ".join(who)}' for label, who in groups.items()]
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #cdf478c8-2
 def sentence_card(sentence: JudgedSentence, blind: bool) -> Card:
     "The sentence's kind and words, and who says what; nothing but the words when blind."
     text = cut(sentence.text, 160)
     if blind: return Card(f'{sentence.number}  {text}', f'sentence {sentence.number}', 'plain')
     gold = f' · gold: {label_text(sentence.gold)}' if sentence.gold else ''
-    lines = [f'{sentence.number}  {SENTENCE_KINDS[sentence.kind]}{gold}', text, *said_by(sentence.labels, sentence.judges)]
-    return Card('\n'.join(lines), f'sentence {sentence.number}, {SENTENCE_KINDS[sentence.kind]}', KIND_LOOKS[sentence.kind])
+    lines = [f'{sentence.number}  {SENTENCE_KINDS[sentence.kind]}{gold}', text,
+             *said_by(sentence.labels, sentence.judges)]
+    return Card('\n'.join(lines), f'sentence {sentence.number}, {SENTENCE_KINDS[sentence.kind]}',
+                KIND_LOOKS[sentence.kind])
 
 # %% ../../nbs/18_workbench/14_response_view.ipynb #15bbf51e
 def verdict_text(verdict: dict) -> str:  # of VERDICTS
@@ -100,6 +112,7 @@ def verdict_text(verdict: dict) -> str:  # of VERDICTS
     if verdict['accurate'] is not None: return '✓ accurate' if verdict['accurate'] else '✗ inaccurate'
     return f'‡ {verdict["status"]}'
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #15bbf51e-1
 def verdict_oddities(
     verdict: dict,  # of VERDICTS
     document: str,
@@ -116,6 +129,7 @@ def verdict_oddities(
         odd.append(f'{len(verdict["strays"])} labelled that the response does not say: {said}')
     return [*odd, cut(verdict['reason'], 200)] if verdict['reason'] else odd
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #15bbf51e-2
 def verdicts_html(verdicts: Sequence[dict], document: str) -> str:
     "A line for each judge."
     lines = [(str(n), cut(each['judge'], 80), cut(verdict_text(each), 40), ' · '.join(verdict_oddities(each, document)))
@@ -123,6 +137,7 @@ def verdicts_html(verdicts: Sequence[dict], document: str) -> str:
     body = ''.join('<tr>' + ''.join(f'<td>{escaped(cell)}</td>' for cell in line) + '</tr>' for line in lines)
     return f'<table class="verdicts"><tbody>{body}</tbody></table>' if lines else '<p class="quiet">No judge has a verdict on it.</p>'
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #15bbf51e-3
 def heading_html(row: dict, verdicts: Sequence[dict], blind: bool) -> str:
     "What was asked, who answered, and the verdicts, of a row of JUDGED; what was asked alone when blind."
     asked = ''.join(f'<details><summary>{name}</summary>{folded_html(row[key])}</details> ' for name, key in
@@ -150,20 +165,24 @@ def passages_html(
     head = f'<h4>{title} <span class="quiet">({note})</span></h4>'
     return f'<div class="pane passages" role="region" aria-label="{title}">{head}{shown}</div>'
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #2a53ad14-1
 def _passage(text: str, numbers: Sequence[int], zero: str) -> str:
     "A passage in the colour of its first judge, with the numbers of all."
     first = next((n for n in numbers if n), 0)
     said = ', '.join(zero if n == 0 else str(n) for n in sorted(set(numbers)))
     return f'<mark class="{colour_of(first) if first else "evidence"}">{escaped(cut(text, 600))}<sup>{said}</sup></mark>'
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #2a53ad14-2
 def quoted_passages(
     sentence: JudgedSentence,
     document: str,
 ) -> tuple[list[Mark], list[str]]:  # marks, number 0: gold; and who quotes what the document does not say
     "What judges and gold quote for a sentence."
-    named = [*((0, text) for text in sentence.passages), *((n, text) for n, text in enumerate(sentence.excerpts, 1) if text)]
+    named = [*((0, text) for text in sentence.passages),
+             *((n, text) for n, text in enumerate(sentence.excerpts, 1) if text)]
     found = [(n, find_quoted(text, document)) for n, text in named]
-    return [Mark(a, b, n) for n, places in found for a, b in places], [str(n or 'gold') for n, places in found if not places]
+    return [Mark(a, b, n) for n, places in found
+            for a, b in places], [str(n or 'gold') for n, places in found if not places]
 
 # %% ../../nbs/18_workbench/14_response_view.ipynb #801f1950
 def _response_pane(shown: Shown) -> str:
@@ -171,9 +190,11 @@ def _response_pane(shown: Shown) -> str:
     lost = len(shown.parts) - len(shown.marks)
     notes = [f'{lost} sentences do not stand in it']*bool(lost) + ['it is empty']*(not shown.row['response'].strip())
     notes += [f'cards of the first {MAX_SENTENCES} of {len(shown.parts):,} sentences']*(len(shown.parts) > MAX_SENTENCES)
-    return pane_html('Response', ' · '.join(notes), shown.row['response'], shown.marks, shown.part.number if shown.part else None,
+    return pane_html('Response', ' · '.join(notes), shown.row['response'], shown.marks,
+                     shown.part.number if shown.part else None,
                      lambda number: KIND_LOOKS[kinds[number]])
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #801f1950-1
 def _document_pane(shown: Shown) -> str:
     document = shown.row['document']
     marks, lost = quoted_passages(shown.part, document) if shown.part and not shown.blind else ([], [])
@@ -183,8 +204,10 @@ def _document_pane(shown: Shown) -> str:
     marks = marks or shown.near()
     if lost: note += f' · <span class="bad">not in the document: a quotation of {", ".join(lost)}</span>'
     title = f'Passages for sentence {shown.part.number if shown.part else None}'
-    return (passages_html(marks, document, title, note, zero) if marks or lost else '') + pane_html('Document', '', document, marks)
+    return (passages_html(marks, document, title, note, zero) if marks or lost
+            else '') + pane_html('Document', '', document, marks)
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #801f1950-2
 def response_drawing(judged: JudgedResponses) -> Drawing:
     "A response by its sentences."
     def verdicts(row: dict) -> list[dict]: return judged.verdicts.filter(pl.col('id') == row['id']).to_dicts()
@@ -192,21 +215,25 @@ def response_drawing(judged: JudgedResponses) -> Drawing:
         places = sentence_places([sentence.text for sentence in sentences], row['response'])
         return [Mark(*place, number) for number, place in enumerate(places, 1) if place]
     return Drawing(lambda row, parts, blind: heading_html(row, verdicts(row), blind),
-                   lambda shown: Panes(_response_pane(shown), _document_pane(shown)), lambda row, whose: sentences_of(row, verdicts(row)),
+                   lambda shown: Panes(_response_pane(shown), _document_pane(shown)), lambda row,
+                   whose: sentences_of(row, verdicts(row)),
                    sentence_card, marks, 'document', most=MAX_SENTENCES)
 
 # %% ../../nbs/18_workbench/14_response_view.ipynb #306b813e
 def _of_kind(kind: str) -> Callable[[Any], bool]: return lambda sentence: sentence.kind == kind
 
 _DISPUTED = _of_kind('disputed')
+
 OPENS: Mapping[str, Callable[[Any], bool]] = {'judges disagree': _DISPUTED, 'a sentence is disputed': _DISPUTED,
                                               'judged inaccurate': _of_kind('ungrounded')}  # as of `errors`
 
 def response_configuration(judged: JudgedResponses) -> Configuration:
     "Judged responses, whose sentences are labelled."
-    return Configuration(response_listing(judged), response_drawing(judged), sentence_items(judged), [SENTENCE_SCHEME], opens=OPENS,
+    return Configuration(response_listing(judged), response_drawing(judged), sentence_items(judged), [SENTENCE_SCHEME],
+                         opens=OPENS,
                          gold=lambda labels: (gold_of_labels(labels, judged), ''))
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #306b813e-1
 def judged_study(study: FactsStudy) -> JudgedResponses:
     "A study's responses with the verdicts of every judge and template, and gold where there is any; without those that read nothing."
     shown = responses(study).filter(~pl.col('responder').str.starts_with(BASELINE_ROW))
@@ -215,6 +242,7 @@ def judged_study(study: FactsStudy) -> JudgedResponses:
     labelled = known is not None and 'sentences' in known.columns
     return judged_responses(shown, verdicts, known if labelled else None, Path(study.responses_file or study.data).stem)
 
+# %% ../../nbs/18_workbench/14_response_view.ipynb #306b813e-2
 def browse_responses(
     responses: pl.DataFrame|JudgedResponses|FactsStudy,  # id, responder, request, document, response; or all that a study has judged
     judgements: pl.DataFrame|None = None,  # schema JUDGEMENTS of `grounding.scores`; None: only to label
@@ -224,7 +252,9 @@ def browse_responses(
 ) -> Browser:
     "Judged responses to look at and to label. Raises `DataError` when the frames do not fit together."
     if isinstance(responses, FactsStudy): judged = judged_study(responses)
-    else: judged = responses if isinstance(responses, JudgedResponses) else judged_responses(responses, judgements, gold, run)
+    else:
+        judged = responses if isinstance(responses,
+                                         JudgedResponses) else judged_responses(responses, judgements, gold, run)
     browser = Browser(response_configuration(judged), **options)
     browser.judged = judged
     return browser

@@ -28,10 +28,11 @@ from .marks import word_scores
 _TEXTS = ('id', 'responder', 'request', 'document', 'response')
 _MORE = ('request_id', 'system', 'status', 'reason')  # columns of responses that may be missing
 # what is read of JUDGEMENTS; the rest may be missing
-_JUDGED_BY = Schema('judgements', {name: JUDGEMENTS.columns[name] for name in ('id', 'judge', 'template', 'accurate', 'status', 'reason',
+_JUDGED_BY = Schema('judgements',
+                    {name: JUDGEMENTS.columns[name]
+                     for name in ('id', 'judge', 'template', 'accurate', 'status', 'reason',
                                                                                'sentences')}, open=True)
 _GOLD = pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpts': pl.List(pl.String)}))
-
 JUDGED = Schema('judged', {
     **dict.fromkeys((*_TEXTS, *_MORE), pl.String),
     'sentences': pl.List(pl.String),          # of the response, in its order
@@ -50,6 +51,7 @@ VERDICTS = Schema('verdicts', {
     'strays': pl.List(pl.String),             # what the judge labelled that is no sentence of the response
     'against_judges': pl.Boolean, 'against_sentences': pl.Boolean, 'against_gold': pl.Boolean})
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #3ccee0e2-1
 class JudgedResponses(NamedTuple):
     "Responses as the response view reads them."
     frame: pl.DataFrame     # schema JUDGED
@@ -65,13 +67,15 @@ def _keyed(text: pl.Expr) -> pl.Expr:
     "A text without what judges change when they repeat it."
     return text.str.to_lowercase().str.replace_all(r'[\s"“”‘’\'*_`]+', ' ').str.strip_chars(' .-')
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #a71c02c2-1
 def like_sentences(
     said: str,  # keyed, as all texts here
     sentences: Sequence[str],
 ) -> list[int]:  # positions; none when it resembles no sentence
     "Which sentences a judge means, where its words are not exactly theirs."
     if not said: return []
-    within = [i for i, each in enumerate(sentences) if each and (each in said or said in each and 2*len(said) > len(each))]
+    within = [i for i, each in enumerate(sentences)
+              if each and (each in said or said in each and 2*len(said) > len(each))]
     if within: return within
     words, others = set(re.findall(r'\w+', said)), [set(re.findall(r'\w+', each)) for each in sentences]
     scores = [2*len(words & other)/max(len(words) + len(other), 1) for other in others]
@@ -84,8 +88,10 @@ def _own_sentences(responses: pl.DataFrame) -> pl.DataFrame:
     def each(name: str) -> pl.Expr: return pl.col('_gold').list.eval(pl.element().struct.field(name))
     known = pl.col('_gold').list.len().fill_null(0) > 0
     return responses.with_columns(sentences=pl.when(known).then(each('sentence')).otherwise(split),
-                                  gold=pl.when(known).then(each('label')), passages=pl.when(known).then(each('excerpts')))
+                                  gold=pl.when(known).then(each('label')),
+                                  passages=pl.when(known).then(each('excerpts')))
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #8b99daee-1
 def _aligned(own: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     "What judges labelled (verdict, place, order, sentence, label, excerpt) with `at`, the sentence of the response; null where it is none."
     own = own.with_columns(key=_keyed(pl.col('sentence'))).select('place', 'at', 'key')
@@ -93,7 +99,8 @@ def _aligned(own: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     exact = said.join(own.filter(pl.col('key') != ''), on=['place', 'key'])
     rest = said.join(exact.select('verdict', 'order').unique(), on=['verdict', 'order'], how='anti')
     sentences = dict(own.filter(pl.col('place').is_in(rest['place'].unique().implode())).group_by('place').agg('key').iter_rows())
-    places = [like_sentences(key, sentences.get(place, [])) or [None] for place, key in rest.select('place', 'key').iter_rows()]
+    places = [like_sentences(key, sentences.get(place, [])) or [None]
+              for place, key in rest.select('place', 'key').iter_rows()]
     rest = rest.with_columns(at=pl.Series(places, dtype=pl.List(pl.Int64))).explode('at')
     return pl.concat([exact.select(rest.columns), rest]).sort('verdict', 'order', 'at')
 
@@ -101,6 +108,7 @@ def _aligned(own: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
 _RANK = ('contradictory', 'unsupported', 'unread', 'supported', 'no_rad')  # the worst first
 _BOTH = ('place', 'at')
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #fe90100f-1
 def _labels(verdicts: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     "verdict, labels, excerpts, strays of each verdict that labels anything."
     said = verdicts.select('verdict', 'place', 'sentences').explode('sentences', empty_as_null=True).drop_nulls('sentences')
@@ -115,6 +123,7 @@ def _labels(verdicts: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     strays = aligned.filter(pl.col('at').is_null()).group_by('verdict', maintain_order=True).agg(strays=pl.col('sentence').fill_null(''))
     return said.select('verdict').unique().join(listed, on='verdict', how='left').join(strays, on='verdict', how='left')
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #fe90100f-2
 def _compared(verdicts: pl.DataFrame) -> pl.DataFrame:
     "Verdicts with the three columns on what they are against."
     each = verdicts.select('verdict', 'place', 'labels', at=pl.int_ranges(pl.col('labels').list.len()))
@@ -136,6 +145,7 @@ def _checked(responses: pl.DataFrame) -> pl.DataFrame:
     blank = [pl.lit('').alias(name) for name in _MORE if name not in responses.columns]
     return responses.with_columns(blank).select(pl.col(*_TEXTS, *_MORE).cast(pl.String).fill_null(''))
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #541bf247-1
 def _with_gold(responses: pl.DataFrame, gold: pl.DataFrame|None) -> pl.DataFrame:
     "The responses with their sentences, and the gold labels of these where there are any."
     if gold is None: gold = pl.DataFrame(schema={'id': pl.String, 'sentences': _GOLD})
@@ -144,17 +154,20 @@ def _with_gold(responses: pl.DataFrame, gold: pl.DataFrame|None) -> pl.DataFrame
     twice = gold['id'].filter(gold['id'].is_duplicated())
     if len(twice): raise DataError(f'two rows of gold have the id {twice[0]!r}: an id names one response')
     accurate = pl.col('accurate') if 'accurate' in gold.columns else pl.lit(None, pl.Boolean)
-    joined = responses.join(gold.select('id', _gold='sentences', _accurate=accurate), on='id', how='left', maintain_order='left')
+    joined = responses.join(gold.select('id', _gold='sentences', _accurate=accurate), on='id', how='left',
+                            maintain_order='left')
     bad = pl.col('gold').list.eval(pl.element().is_in(UNGROUNDED)).list.any()
     complete = pl.col('gold').list.len() == pl.col('gold').list.drop_nulls().list.len()
     rule = pl.when(bad).then(False).when(complete & (pl.col('gold').list.len() > 0)).then(True)
     return _own_sentences(joined).with_columns(gold_accurate=pl.coalesce('_accurate', rule))
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #541bf247-2
 def _notes(frame: pl.DataFrame, judgements: pl.DataFrame) -> tuple[str, ...]:
     lost = judgements.join(frame, on='id', how='anti')['id'].unique(maintain_order=True)
     alone = frame.join(judgements, on='id', how='anti')['id']
     notes = [f'{len(lost):,} judged responses are not among those given ({lost[0]!r} is one): left out.'] if len(lost) else []
-    return (*notes, *([f'{len(alone):,} of {frame.height:,} responses have no verdict ({alone[0]!r} is one).'] if len(alone) else []))
+    return (*notes, *([f'{len(alone):,} of {frame.height:,} responses have no verdict ({alone[0]!r} is one).']
+                      if len(alone) else []))
 
 # %% ../../nbs/18_workbench/13_responses.ipynb #884cba45
 def judged_responses(
@@ -172,7 +185,8 @@ def judged_responses(
     alone = pl.col('judge') == pl.col('template')
     named = judgements.with_columns(judge=pl.when(alone).then('judge').otherwise(pl.format('{} · {}', 'judge', 'template')))
     twice = named.filter(pl.struct('id', 'judge').is_duplicated())
-    if twice.height: raise DataError(f'{twice["judge"][0]} judges the response {twice["id"][0]!r} twice: keep one verdict of each judge')
+    if twice.height:
+        raise DataError(f'{twice["judge"][0]} judges the response {twice["id"][0]!r} twice: keep one verdict of each judge')
     known = named.join(frame.select('id', 'place', 'gold_accurate', 'sentences'), on='id', suffix='_own')
     judges = tuple(named['judge'].unique(maintain_order=True))
     verdicts = known.with_columns(_judge=pl.col('judge').cast(pl.Enum(judges))).sort('place', '_judge').with_row_index('verdict')
@@ -187,6 +201,7 @@ def judged_responses(
     frame, verdicts = JUDGED.check(frame.select(*JUDGED.columns)), VERDICTS.check(verdicts.select(*VERDICTS.columns))
     return JudgedResponses(frame, verdicts, judges, run, notes)
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #884cba45-1
 def _disputes(verdicts: pl.DataFrame) -> pl.DataFrame:
     "place and disputed: the number of disputed sentences."
     each = verdicts.select('place', 'labels', at=pl.int_ranges(pl.col('labels').list.len())).explode('labels', 'at', empty_as_null=True)
@@ -209,16 +224,19 @@ def sample_judged(
         scores = [word_scores(each['sentence'], parts) for each in row['sentences']]
         for judge, needed in (('strict', .9), ('lenient', .5)):
             labels = [{'sentence': each['sentence'], 'label': 'supported' if score.max() >= needed else 'unsupported',
-                       'excerpt': parts[int(score.argmax())]} for each, score in zip(row['sentences'], scores, strict=True)]
+                       'excerpt': parts[int(score.argmax())]}
+                      for each, score in zip(row['sentences'], scores, strict=True)]
             verdicts.append({'id': row['id'], 'judge': judge, 'template': 'words', 'status': 'ok', 'reason': '',
                              'accurate': all(each['label'] == 'supported' for each in labels), 'sentences': labels})
     responses = sample.rename({'document_id': 'request_id', 'kind': 'responder'})
     return judged_responses(responses, _JUDGED_BY.frame(verdicts), sample, 'word-rules')
 
 # %% ../../nbs/18_workbench/13_responses.ipynb #49ebf6d1
-SENTENCE_KINDS = {'grounded': '✓ grounded', 'ungrounded': '✗ not grounded', 'disputed': '≠ judges differ', 'unread': '‡ unreadable',
+SENTENCE_KINDS = {'grounded': '✓ grounded', 'ungrounded': '✗ not grounded', 'disputed': '≠ judges differ',
+                  'unread': '‡ unreadable',
                   'unlabelled': '– no label'}
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #49ebf6d1-1
 @dataclass(frozen=True)
 class JudgedSentence:
     "A sentence of a response with what the judges say of it."
@@ -234,12 +252,14 @@ class JudgedSentence:
     @property
     def unit(self) -> str: return f'sentence:{self.number - 1}'
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #49ebf6d1-2
 def _kind(labels: Sequence[str|None]) -> str:
     bad = {label in UNGROUNDED for label in labels if label in LABELS}
     if len(bad) == 2: return 'disputed'
     if bad: return 'ungrounded' if True in bad else 'grounded'
     return 'unread' if 'unread' in labels else 'unlabelled'
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #49ebf6d1-3
 def sentences_of(
     row: dict,  # of JUDGED
     verdicts: Sequence[dict] = (),  # its rows of VERDICTS
@@ -276,16 +296,19 @@ def sentence_items(judged: JudgedResponses) -> pl.DataFrame:  # schema ITEMS, in
     "Every sentence as an item to label."
     each = judged.frame.select('id', 'sentences', at=pl.int_ranges(pl.col('sentences').list.len()))
     each = each.explode('sentences', 'at', empty_as_null=True).drop_nulls('at')
-    return ITEMS.check(each.select(source=pl.lit(judged.run), row='id', unit=pl.format('sentence:{}', 'at'), kind=pl.lit('sentence'),
+    return ITEMS.check(each.select(source=pl.lit(judged.run), row='id', unit=pl.format('sentence:{}', 'at'),
+                                   kind=pl.lit('sentence'),
                                    text='sentences'))
 
+# %% ../../nbs/18_workbench/13_responses.ipynb #ec0444d6-1
 def gold_of_labels(
     labels: pl.DataFrame,  # schema ITEM_LABELS, as `LabelFile.labels` gives them
     judged: JudgedResponses,
 ) -> pl.DataFrame:  # id, sentences (sentence, label, excerpts), accurate; of the responses that have a label
     """Gold labels made of people's. A sentence that is open, or that annotators label differently, has none. A response is accurate or not
     by the binary rule, and neither where a sentence that could decide has no label."""
-    mine = ITEM_LABELS.check(labels, 'the labels').filter((pl.col('scheme') == SENTENCE_SCHEME.name) & (pl.col('source') == judged.run))
+    mine = ITEM_LABELS.check(labels, 'the labels').filter((pl.col('scheme') == SENTENCE_SCHEME.name)
+                                                          & (pl.col('source') == judged.run))
     agreed = mine.group_by('row', 'unit').agg(label=pl.when(pl.col('label').n_unique() == 1).then(pl.col('label').first()))
     each = sentence_items(judged).filter(pl.col('row').is_in(mine['row'].unique().implode()))
     each = each.join(agreed, on=['row', 'unit'], how='left', maintain_order='left')

@@ -31,6 +31,7 @@ from .widgets import STYLE, BackgroundTask, dropdown, html_widget, labelled_butt
 # %% ../../nbs/18_workbench/10_scratch.ipynb #v1
 PAIRS_AT_ONCE = 32  # pairs of claim and passage between two looks at whether the user has stopped
 
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v1-1
 class WatchedExtractor:
     "An extractor that tells its claims before they go on."
 
@@ -45,6 +46,7 @@ class WatchedExtractor:
         self.found(claims)
         return parsed
 
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v1-2
 class WatchedVerifier:
     "A verifier that is asked for few pairs at a time, and counts them."
 
@@ -59,6 +61,7 @@ class WatchedVerifier:
             self.done += len(parts[-1])
         return np.concatenate(parts)
 
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v1-3
 def verify_watched(
     text: str,
     corpus: str,
@@ -77,7 +80,8 @@ def verify_watched(
     parts = WatchedExtractor(load_extractor(extractor), check, found), WatchedVerifier(load_verifier(verifier), check)
     check('opening the corpus; it is encoded once')
     passages, search = open_search(corpus, retriever)
-    return verify_text(text, search if isinstance(search, Corpus) else passages, extractor=parts[0], retriever=retriever,
+    return verify_text(text, search if isinstance(search, Corpus) else passages, extractor=parts[0],
+                       retriever=retriever,
                        verifier=parts[1], k=k, method=method, store=store)
 
 # %% ../../nbs/18_workbench/10_scratch.ipynb #v4
@@ -95,10 +99,12 @@ def _passage_html(row: dict, decided: bool) -> str:
     head = f'{"▸ decided · " if decided else ""}rank {row["rank"]} · {place} · search {row["score"]:.2f} · {_chances(row)}'
     return f'<p class="quiet">{escaped(head)}</p><div class="text" dir="auto">{escaped(cut(row["passage"], 1_500))}</div>'
 
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v4-1
 def claim_html(claim: dict, evidence: Sequence[dict]) -> str:  # rows of CLAIM_VERDICTS and EVIDENCE
     "A claim with its verdict and its passages."
     word, look = VERDICT_WORDS[claim['label']], VERDICT_LOOKS[claim['label']]
-    first = sorted(evidence, key=lambda row: (row['rank'] != claim['rank'], 2 if row['p_neut'] is None else row['p_neut'], row['rank']))
+    first = sorted(evidence, key=lambda row: (row['rank'] != claim['rank'],
+                                              2 if row['p_neut'] is None else row['p_neut'], row['rank']))
     shown = ''.join(_passage_html(row, row['rank'] == claim['rank']) for row in first[:SHOWN_PASSAGES])
     more = f'{len(evidence):,} passage{"s"*(len(evidence) != 1)}' + f', the first {SHOWN_PASSAGES} shown'*(len(evidence) > SHOWN_PASSAGES)
     passages = f'<br><details{" open" if claim["number"] == 1 else ""}><summary>{more}</summary>{shown}</details>' if evidence else ''
@@ -107,6 +113,7 @@ def claim_html(claim: dict, evidence: Sequence[dict]) -> str:  # rows of CLAIM_V
     return (f'<div class="pane claim"><b>{claim["number"]}</b> <bdi>{escaped(cut(claim["claim"], 1_000))}</bdi> '
             f'<mark class="{look}">{word}</mark> <span class="quiet">{said}</span>{passages}</div>')
 
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v4-2
 def verdict_html(verdicts: Verdicts) -> str:
     "The verdict on one text, its claims and their passages."
     text, settings = verdicts.texts.row(0, named=True), verdicts.settings
@@ -115,9 +122,11 @@ def verdict_html(verdicts: Verdicts) -> str:
         f'{"✓ Factual" if text["verdict"] else "✗ Not factual"}: {verified:,} of {n:,} claim{"s"*(n != 1)} verified'
     warning = f'<p class="quiet">Note: {escaped(cut(text["warning"], 400))}</p>' if text['warning'] else ''
     by = {key[0]: part.to_dicts() for key, part in verdicts.evidence.partition_by('number', as_dict=True).items()}
-    claims = ''.join(claim_html(row, by.get(row['number'], [])) for row in verdicts.claims.head(SHOWN_CLAIMS).iter_rows(named=True))
+    claims = ''.join(claim_html(row, by.get(row['number'], []))
+                     for row in verdicts.claims.head(SHOWN_CLAIMS).iter_rows(named=True))
     left = f'<p class="quiet">{n - SHOWN_CLAIMS:,} more claims are not shown here.</p>'*(n > SHOWN_CLAIMS)
-    parts = ', '.join(f'{name} {cut(str(settings[name]), 60)}' for name in ('extractor', 'retriever', 'verifier', 'method'))
+    parts = ', '.join(f'{name} {cut(str(settings[name]), 60)}'
+                      for name in ('extractor', 'retriever', 'verifier', 'method'))
     foot = f'{settings["evaluated"]:,} of {settings["pairs"]:,} pairs looked at, {settings["passages"]:,} passages; {parts}'
     return f'<p role="status"><b>{head}</b></p>{warning}{claims}{left}<p class="quiet">{escaped(foot)}</p>'
 
@@ -129,8 +138,10 @@ def _area(name: str) -> widgets.Textarea:
 
 def _named(label: str, options: Sequence[str], width: str) -> widgets.Combobox:
     "A field for the name of a part: the first of the options, another of them, or any that is typed."
-    return widgets.Combobox(value=options[0], options=list(options), description=label, ensure_option=False, **sized(width))
+    return widgets.Combobox(value=options[0], options=list(options), description=label, ensure_option=False,
+                            **sized(width))
 
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v7-1
 class VerificationPad(widgets.VBox):
     "Claims, passages and a verdict for a text that is typed in. `corpora` adds names to those offered."
 
@@ -148,7 +159,8 @@ class VerificationPad(widgets.VBox):
         self.halt = labelled_button('Stop', 'end it; what was answered is kept in the store', self.task.stop)
         self.halt.layout.display = 'none'
         self.task.observe(self._busy, 'busy')
-        rows = wrapped(self.corpus, self.retriever, self.k), wrapped(self.extractor, self.verifier, self.rule, self.start, self.halt)
+        rows = wrapped(self.corpus, self.retriever,
+                       self.k), wrapped(self.extractor, self.verifier, self.rule, self.start, self.halt)
         super().__init__([html_widget(STYLE), self.text, *rows, self.task, self.result])
         self.add_class('factlab')
 
@@ -156,23 +168,29 @@ class VerificationPad(widgets.VBox):
         "Verify in the background (`wait` waits for it), and show what was found or what went wrong."
         text, parts = self.text.value, {name: getattr(self, field).value.strip() for name, field in _PARTS.items()}
         if not text.strip(): return self.task.say('A text is needed.', 'bad')
-        if lacking := [name for name, value in parts.items() if not value]: return self.task.say(f'The {lacking[0]} needs a name.', 'bad')
+        if lacking := [name for name, value in parts.items() if not value]:
+            return self.task.say(f'The {lacking[0]} needs a name.', 'bad')
         k, self.result.value = self.k.value, ''
-        def act() -> Verdicts: return verify_watched(text, **parts, k=k, store=self.store, check=self.task.check, found=self._found)
+        def act() -> Verdicts:
+            return verify_watched(text, **parts, k=k, store=self.store, check=self.task.check, found=self._found)
         self.task.send(f'Verifying {cut(text, 40)}', act, self._show)
 
     def wait(self, seconds: float = 300) -> None: self.task.wait(seconds)
 
-    def _busy(self, change) -> None: self.start.disabled, self.halt.layout.display = change['new'], '' if change['new'] else 'none'
+    def _busy(self, change) -> None:
+        self.start.disabled, self.halt.layout.display = change['new'], '' if change['new'] else 'none'
 
     def _found(self, claims: list[str]) -> None:
-        lines = (f'<b>{n}</b> <bdi>{escaped(cut(claim, 1_000))}</bdi>' for n, claim in enumerate(claims[:SHOWN_CLAIMS], 1))
+        lines = (f'<b>{n}</b> <bdi>{escaped(cut(claim, 1_000))}</bdi>'
+                 for n, claim in enumerate(claims[:SHOWN_CLAIMS], 1))
         items = ''.join(f'<div class="pane claim">{line} <span class="quiet">looking …</span></div>' for line in lines)
         self.result.value = f'<p role="status"><b>{len(claims):,} claims</b></p>{items}'
 
     def _show(self, verdicts: Verdicts) -> None: self.verdicts, self.result.value = verdicts, verdict_html(verdicts)
 
-_PARTS = {'corpus': 'corpus', 'extractor': 'extractor', 'retriever': 'retriever', 'verifier': 'verifier', 'method': 'rule'}  # their fields
+# %% ../../nbs/18_workbench/10_scratch.ipynb #v7-2
+_PARTS = {'corpus': 'corpus', 'extractor': 'extractor', 'retriever': 'retriever', 'verifier': 'verifier',
+          'method': 'rule'}  # their fields
 
 # %% ../../nbs/18_workbench/10_scratch.ipynb #c3
 class ScratchPad(widgets.VBox):
@@ -182,22 +200,26 @@ class ScratchPad(widgets.VBox):
         self.models, self.store = dict(models or {}), store
         self.methods = {method.name: method for style in STYLES for method in prompt_set().localizers(style)}
         self.source, self.summary = _area('Source'), _area('Summary')
-        self.method, self.model = dropdown('Method', list(self.methods), '220px'), _named('Model', [*self.models, model], '360px')
+        self.method, self.model = dropdown('Method', list(self.methods),
+                                           '220px'), _named('Model', [*self.models, model], '360px')
         self.start = labelled_button('Find errors', 'ask the model', self.run)
         self.task, self.status, self.view = BackgroundTask(), html_widget(), View(ERROR_DRAWING, encoder=None)
         self.task.observe(lambda change: setattr(self.start, 'disabled', change['new']), 'busy')
         texts = widgets.Box([self.source, self.summary])
         texts.add_class('columns')
-        super().__init__([html_widget(STYLE), texts, wrapped(self.method, self.model, self.start), self.task, self.status,
+        super().__init__([html_widget(STYLE), texts, wrapped(self.method, self.model, self.start), self.task,
+                          self.status,
                           self.view])
         self.add_class('factlab')
 
     def run(self) -> None:
         "Ask in the background (`wait` waits for it), and show what was found or what went wrong."
         source, summary, name, method = self.source.value, self.summary.value, self.model.value, self.methods[self.method.value]
-        if not source.strip() or not summary.strip(): return self.task.say('Both a source and a summary are needed.', 'bad')
+        if not source.strip() or not summary.strip():
+            return self.task.say('Both a source and a summary are needed.', 'bad')
         rows = pl.DataFrame({'id': ['scratch'], 'text': [source], 'summary': [summary]})
-        def ask() -> pl.DataFrame: return method.predict(rows, self.models.get(name) or load_model(name.strip()), self.store)
+        def ask() -> pl.DataFrame:
+            return method.predict(rows, self.models.get(name) or load_model(name.strip()), self.store)
         self.status.value = ''
         self.task.send(f'{method.name} with {cut(name, 60)}', ask, lambda predictions: self._show(rows, predictions))
 

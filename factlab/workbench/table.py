@@ -30,13 +30,15 @@ class Choice(NamedTuple):
     of_answers: bool = False         # of an answer, not of the row
     width: str = '190px'
 
+# %% ../../nbs/18_workbench/03_table.ipynb #t4-1
 @dataclass(frozen=True)
 class Listing:
     "Rows, how they are listed and what they are filtered by."
     name: str            # of the run or the file; names the file of labels
     frame: pl.DataFrame  # id, and haystack: all texts of a row in lower case, for searching
     columns: Sequence[Column]
-    cells: Callable[[list[int]], list[Sequence[str|int|None]]]  # for positions in the frame: a value for each column; the last is a text
+    cells: Callable[[list[int]],
+                    Sequence[Sequence]]  # for positions in the frame: a text or number for each column; last a text
     noun: str = 'row'    # what a row is called while blind
     title: str = ''      # above the table, unless blind
     totals: str = ''     # HTML
@@ -44,7 +46,8 @@ class Listing:
     answers: pl.DataFrame|None = None  # place (in the frame) and what `show` and choices speak of
     show: Mapping[str, pl.Expr|None] = field(default_factory=lambda: {'all rows': None})  # of an answer where there are answers
     choices: Mapping[str, Choice] = field(default_factory=dict)
-    sort: Mapping[str, tuple[pl.Expr|str, bool]|None] = field(default_factory=lambda: {'given order': None})  # key, descending
+    sort: Mapping[str, tuple[pl.Expr|str,
+                             bool]|None] = field(default_factory=lambda: {'given order': None})  # key, descending
 
 # %% ../../nbs/18_workbench/03_table.ipynb #t5
 def select_rows(
@@ -58,7 +61,8 @@ def select_rows(
     there = {*listing.show, *listing.sort, *listing.choices}
     if lacking := [name for name in (show, sort, *chosen) if name is not None and name not in there]:
         raise UsageError(f'there is no filter and no order {lacking[0]!r}: {", ".join(sorted(there))}')
-    wanted = [(choice.of_answers, choice.holds(chosen[name])) for name, choice in listing.choices.items() if chosen.get(name)]
+    wanted = [(choice.of_answers, choice.holds(chosen[name])) for name, choice in listing.choices.items()
+              if chosen.get(name)]
     if (holds := listing.show.get(show)) is not None: wanted.append((listing.answers is not None, holds))
     if search.strip(): wanted.append((False, pl.col('haystack').str.contains(search.strip().lower(), literal=True)))
     if any(of_answer for of_answer, _ in wanted):
@@ -68,6 +72,7 @@ def select_rows(
     kept = kept.filter(*[each for of_answer, each in wanted if not of_answer])
     return _sorted(kept, listing.sort.get(sort)).collect()['_at'].to_numpy()
 
+# %% ../../nbs/18_workbench/03_table.ipynb #t5-1
 def _sorted(kept: pl.LazyFrame, order: tuple[pl.Expr|str, bool]|None) -> pl.LazyFrame:
     if order is None: return kept.select('_at')
     key, descending = order
@@ -79,8 +84,10 @@ def said(value: str|int|None, length: int = 160) -> str:
     "A value as one line."
     return '–' if value is None else cut(value, length) if isinstance(value, str) else f'{value:,}'
 
-def notes_html(notes: Sequence[str]) -> str: return ''.join(f'<p class="quiet">Note: {escaped(cut(note, 400))}</p>' for note in notes)
+def notes_html(notes: Sequence[str]) -> str:
+    return ''.join(f'<p class="quiet">Note: {escaped(cut(note, 400))}</p>' for note in notes)
 
+# %% ../../nbs/18_workbench/03_table.ipynb #t9-1
 class Table(widgets.VBox):
     "Examples: filter, sort, choose. `selected` is the chosen position in `listing.frame`, `places` the rows shown, in order."
     selected = traitlets.Int(None, allow_none=True)
@@ -90,7 +97,8 @@ class Table(widgets.VBox):
     def __init__(self, listing: Listing, size: int = 25, height: str = '290px'):
         self.listing, self.head = listing, html_widget()
         self.search = labelled_field('Search', width='190px', placeholder='in all texts', continuous_update=True)
-        self.show_, self.sort = dropdown('Show', list(listing.show), '230px'), dropdown('Sort', list(listing.sort), '210px')
+        self.show_, self.sort = dropdown('Show', list(listing.show),
+                                         '230px'), dropdown('Sort', list(listing.sort), '210px')
         self.choices = {name: _offered(choice) for name, choice in listing.choices.items()}
         for name, control in self.choices.items(): setattr(self, name, control)
         self.paged = PagedTable(listing.columns, self._drawn, size, height)
@@ -102,9 +110,10 @@ class Table(widgets.VBox):
         self.observe(lambda _: self.refresh(), 'blind')
         self.refresh()
 
+# %% ../../nbs/18_workbench/03_table.ipynb #t9-2
 def _offered(choice: Choice) -> widgets.Dropdown:
     values = [(drawable(value)[:60] or '(no name)', value) for value in choice.values[:200]]
-    control = dropdown(choice.label, [('any', None), *values], choice.width)
+    control = dropdown(choice.label, [('any', ''), *values], choice.width)
     if not values: control.layout.display = 'none'
     return control
 
@@ -119,11 +128,13 @@ def refresh(self: Table) -> None:
     self.paged.show(places)
     self.places = places
 
+# %% ../../nbs/18_workbench/03_table.ipynb #t10-1
 @patch
 def step(self: Table, by: int) -> None:
     "Choose the row after or before the chosen one."
     self.paged.step(by)
 
+# %% ../../nbs/18_workbench/03_table.ipynb #t10-2
 @patch
 def _drawn(self: Table, places: list[int]) -> list[tuple[list[str], str]]:
     "Cells as HTML and what is read out, for the rows of a page."
@@ -132,6 +143,8 @@ def _drawn(self: Table, places: list[int]) -> list[tuple[list[str], str]]:
         hidden = [column.secret and self.blind for column in columns]
         texts = ['·' if hide else said(value) for hide, value in zip(hidden, values, strict=True)]
         if hidden[0]: texts[0] = f'{self.listing.noun} {place + 1:,}'
-        told = [f'{column.head.lstrip("✓✗○‡≠ ")} {text}' for column, text, hide in zip(columns, texts, hidden, strict=True) if not hide]
-        rows.append(([f'<bdi>{escaped(text)}</bdi>' for text in texts], f'{texts[0]}: {", ".join(told[1 - hidden[0]:-1])}. {texts[-1]}'))
+        told = [f'{column.head.lstrip("✓✗○‡≠ ")} {text}'
+                for column, text, hide in zip(columns, texts, hidden, strict=True) if not hide]
+        rows.append(([f'<bdi>{escaped(text)}</bdi>' for text in texts],
+                     f'{texts[0]}: {", ".join(told[1 - hidden[0]:-1])}. {texts[-1]}'))
     return rows

@@ -25,6 +25,7 @@ class Card(NamedTuple):
     tip: str
     look: str
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v4-1
 class Shown(NamedTuple):
     "What there is to draw."
     row: dict
@@ -34,6 +35,7 @@ class Shown(NamedTuple):
     blind: bool
     near: Callable[[], list[Mark]]  # the sentences of the source that speak of the chosen part
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v4-2
 class Panes(NamedTuple):
     "HTML, escaped already."
     summary: str = ''  # what was made of the source
@@ -41,6 +43,7 @@ class Panes(NamedTuple):
     below: str = ''    # below both
     note: str = ''     # below the cards
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v4-3
 @dataclass(frozen=True)
 class Drawing:
     "How an example is taken apart and drawn."
@@ -70,8 +73,10 @@ class Cards(widgets.VBox):
         return button
 
     def mark(self, chosen: int|None) -> None:
-        for number, button in enumerate(self.children, 1): (button.add_class if number == chosen else button.remove_class)('on')
+        for number, button in enumerate(self.children, 1):
+            (button.add_class if number == chosen else button.remove_class)('on')
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v6-1
 @patch
 def deal(self: Cards, cards: Sequence[Card]) -> None:
     "Show these cards."
@@ -101,7 +106,8 @@ class View(widgets.VBox):
         self.evidence = EvidenceFinder(encoder, self.draw, self._without_encoder)
         self.head, self.source, self.summary, self.below, self.note, self.failure = (html_widget() for _ in range(6))
         self.cards = Cards(lambda number: setattr(self, 'number', number))
-        self.whose = dropdown('Claims of', [(cut(name, 60) or '(no name)', name) for name in drawing.whose] or [('', None)], '260px')
+        self.whose = dropdown('Claims of',
+                              [(cut(name, 60) or '(no name)', name) for name in drawing.whose] or [('', None)], '260px')
         if not drawing.whose: self.whose.layout.display = 'none'
         made = widgets.VBox([self.summary, self.whose, self.cards, self.note, self.failure])
         columns = widgets.Box([self.source, made] if source else [made])
@@ -126,6 +132,7 @@ def show(self: View, example: dict|None, number: int|None = None) -> None:
     if number != self.number: self.number = number
     else: self.draw()
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v10-1
 @patch
 def step(self: View, by: int) -> None:
     "Choose the next or the previous part."
@@ -136,6 +143,7 @@ def next_whose(self: View) -> None:
     "Show the parts that the next one sees."
     if names := self.drawing.whose: self.whose.value = names[(names.index(self.whose.value) + 1)%len(names)]
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v10-2
 @patch
 def wait(self: View, seconds: float = 60) -> None:
     "Wait until the encoder has answered."
@@ -145,9 +153,11 @@ def wait(self: View, seconds: float = 60) -> None:
 @patch
 def _opened(self: View) -> None:
     "Draw what belongs to the row: cards and head."
-    self.cards.deal([self.drawing.card(part, self.blind) for part in self.found[:self.drawing.most]] if self.drawing.card else [])
+    self.cards.deal([self.drawing.card(part, self.blind) for part in self.found[:self.drawing.most]]
+                    if self.drawing.card else [])
     self.head.value = self.drawing.head(self.example, self.found, self.blind) if self.example else ''
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v11-1
 @patch
 def draw(self: View) -> None:
     "Draw the panes."
@@ -159,6 +169,7 @@ def draw(self: View) -> None:
     self.cards.mark(self.number)
     for name, value in panes._asdict().items(): getattr(self, name).value = value
 
+# %% ../../nbs/18_workbench/04_view.ipynb #v11-2
 @patch
 def _without_encoder(self: View, reason: str) -> None:
     self.failure.value = f'<p class="quiet">Evidence is looked for by words alone: {escaped(cut(reason, 200))}</p>'

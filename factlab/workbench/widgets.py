@@ -25,8 +25,10 @@ from ..reports.theme import PALETTE, drawable
 from .marks import EDGES, cut, escaped
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c4
-def _rgba(colour: str, alpha: float) -> str: return f'rgba({", ".join(str(int(colour[i:i + 2], 16)) for i in (1, 3, 5))}, {alpha})'
+def _rgba(colour: str, alpha: float) -> str:
+    return f'rgba({", ".join(str(int(colour[i:i + 2], 16)) for i in (1, 3, 5))}, {alpha})'
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c4-1
 def _colours() -> str:
     "Rules for each colour and each edge: marks in texts, and the edge of a card."
     rules = []
@@ -52,6 +54,7 @@ def html_widget(content: str = '') -> widgets.HTML:
     widget.add_class('whole')
     return widget
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c4b-1
 def labelled_button(text: str, tip: str, act: Callable[[], object], *names: str) -> widgets.Button:
     "A button as wide as its text, with its CSS classes."
     button = widgets.Button(description=text, tooltip=tip, layout=widgets.Layout(width='auto'))
@@ -72,6 +75,7 @@ def dropdown(text: str, options: Sequence, width: str = '190px') -> widgets.Drop
     "A list to choose from: texts, or (what is displayed, value)."
     return widgets.Dropdown(options=options, description=text, **sized(width))
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c4c-1
 def wrapped(*children: widgets.Widget) -> widgets.HBox:
     "Controls side by side, in as many lines as they need."
     box = widgets.HBox(children)
@@ -99,6 +103,7 @@ def new_keys(
     added = after[start:len(after) - (len(before) - start)] if after.endswith(before[start:]) else ''
     return added if len(added) <= 5 else ''
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c10-1
 class KeyField(widgets.Text):
     "Calls what belongs to each key that is typed into it; `other` gets the keys that have nothing."
 
@@ -109,13 +114,17 @@ class KeyField(widgets.Text):
         self.observe(self._typed, 'value')
 
     def _typed(self, change) -> None:
-        for key in new_keys(change['old'], change['new']).lower(): self.acts[key]() if key in self.acts else self.other(key)
+        for key in new_keys(change['old'], change['new']).lower():
+            self.acts[key]() if key in self.acts else self.other(key)
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c13
-_asking = ThreadPoolExecutor(1, thread_name_prefix='factlab-asking')  # one at a time: two models would compete for the same processor
+_asking = ThreadPoolExecutor(1,
+                             thread_name_prefix='factlab-asking')  # one at a time: two models would compete for the same processor
 
 class Stopped(FactlabError):
     "The user stopped a background task."
+
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c13-1
 def quietly(act: Callable[[], object]) -> object:
     "Do something without bars of progress, which would land in whatever cell ran last."
     shown = os.environ.get('FACTLAB_PROGRESS')
@@ -155,7 +164,9 @@ def send(self: BackgroundTask, what: str, act: Callable[[], object], done: Calla
     self.say(f'{what}: asking …')
     self._going = _asking.submit(_work, self, what, act, done, self._stop)
 
-def _work(task: BackgroundTask, what: str, act: Callable[[], object], done: Callable[[Any], None], stop: threading.Event) -> None:
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c13c-1
+def _work(task: BackgroundTask, what: str, act: Callable[[], object], done: Callable[[Any], None],
+          stop: threading.Event) -> None:
     if stop.is_set(): return
     _now.stop, over = stop, threading.Event()
     clock = threading.Thread(target=_count, args=(task, what, over, stop), daemon=True)
@@ -177,7 +188,8 @@ def _work(task: BackgroundTask, what: str, act: Callable[[], object], done: Call
 def _count(task: BackgroundTask, what: str, over: threading.Event, stop: threading.Event) -> None:
     started = time.monotonic()
     while not over.wait(1) and not stop.is_set():
-        task.say(f'{what}: {task._step} … {time.monotonic() - started:.0f} s. The page can be used meanwhile.', live='off')
+        task.say(f'{what}: {task._step} … {time.monotonic() - started:.0f} s. The page can be used meanwhile.',
+                 live='off')
 
 @patch
 def stop(self: BackgroundTask) -> None:
@@ -187,6 +199,7 @@ def stop(self: BackgroundTask) -> None:
     self.say('Stopped. What was answered until now is in the store.')
     self.busy = False
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c13d-1
 @patch
 def check(self: BackgroundTask, step: str = '') -> None:
     "To be called by `act` where it begins another step. Raises `Stopped` when it was stopped."
@@ -201,13 +214,15 @@ class Column(NamedTuple):
     number: bool = False
     secret: bool = False  # hidden while blind
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c16-1
 class PagedTable(widgets.VBox):
     "Rows of a frame, a page at a time. `selected` is the position (in the frame) of the chosen row, or None; observe it."
     selected = traitlets.Int(None, allow_none=True)
 
     def __init__(self,
         columns: Sequence[Column],
-        draw: Callable[[Sequence[int]], list[tuple[list[str], str]]],  # for positions: the cells as HTML, and the sentence that is read out
+        draw: Callable[[Sequence[int]],
+                       list[tuple[list[str], str]]],  # for positions: the cells as HTML, and the sentence that is read out
         size: int = 25,  # rows on a page
         height: str = '290px',
     ):
@@ -222,7 +237,8 @@ class PagedTable(widgets.VBox):
         self.observe(lambda _: self._mark(), 'selected')
 
     def _chosen(self, change) -> None:
-        if not self._quiet and change['new'] is not None: self.selected = int(self.places[self.page*self.size + change['new']])
+        if not self._quiet and change['new'] is not None:
+            self.selected = int(self.places[self.page*self.size + change['new']])
 
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c17b
 @patch(as_prop=True)
@@ -234,6 +250,7 @@ def position(self: PagedTable) -> int|None:
     found = np.flatnonzero(self.places == self.selected) if self.selected is not None else ()
     return int(found[0]) if len(found) else None
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c17b-1
 @patch
 def show(self: PagedTable, places: np.ndarray) -> None:
     "Show these rows in this order, from the page that holds the chosen one, else from the first."
@@ -247,6 +264,7 @@ def turn(self: PagedTable, by: int) -> None:
     self.page = min(max(self.page + by, 0), self.pages - 1)
     self._draw()
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c17b-2
 @patch
 def step(self: PagedTable, by: int) -> None:
     "Choose the row after or before the chosen one."
@@ -257,12 +275,14 @@ def step(self: PagedTable, by: int) -> None:
 # %% ../../nbs/18_workbench/01_widgets.ipynb #c18
 def _table_html(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     kinds = [' class="number"' if column.number else '' for column in columns]
-    def headed(column: Column, kind: str) -> str: return f'<th{kind} style="width: {column.width}">{escaped(column.head)}</th>'
+    def headed(column: Column, kind: str) -> str:
+        return f'<th{kind} style="width: {column.width}">{escaped(column.head)}</th>'
     head = ''.join(map(headed, columns, kinds))
     body = ''.join('<tr>' + ''.join(f'<td{kind}>{cell}</td>' for kind, cell in zip(kinds, cells, strict=True)) + '</tr>'
                    for cells in rows)
     return f'<table aria-hidden="true"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c18-1
 @patch
 def _draw(self: PagedTable) -> None:
     first = self.page*self.size
@@ -278,6 +298,7 @@ def _draw(self: PagedTable) -> None:
     rows = f'{first + 1:,}–{first + len(here):,} of {len(self.places):,} rows · page {self.page + 1:,} of {self.pages:,}'
     self.count.value = f'<span class="quiet" role="status">{rows if here else "no rows fit"}</span>'
 
+# %% ../../nbs/18_workbench/01_widgets.ipynb #c18-2
 @patch
 def _mark(self: PagedTable, turn: bool = True) -> None:
     "Show which row is chosen, on its page."

@@ -7,7 +7,7 @@ import pytest
 from hostile_texts import hostile
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench.test_widgets import ALLOWED, ATTRIBUTES, Reader, html_of
+from workbench.test_widgets import html_of, only_text
 
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, UNNAMED
@@ -24,7 +24,6 @@ from factlab.workbench.mixed_context import (
     totals_html,
 )
 from factlab.workbench.table import select_rows
-from factlab.workbench.widgets import STYLE
 
 KNOWLEDGE = {'entity': pl.String, 'aliases': pl.List(pl.String), 'description': pl.String, 'text': pl.String}
 
@@ -156,9 +155,7 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part():
         bench.table.selected = place
         seen += html_of(bench)
     bench.annotator.blind.value = True
-    read = Reader((seen + html_of(bench)).replace(STYLE, ''))
-    assert read.tags <= ALLOWED and read.attributes <= ATTRIBUTES and '<script>window.hacked = 1; alert(1)</script> said so' in read.text
-    assert not re.search(r'[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]', seen)
+    only_text(seen + html_of(bench))
 
 
 def test_blind_tells_nothing_that_methods_or_annotators_concluded():
