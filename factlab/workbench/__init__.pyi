@@ -1,10 +1,12 @@
+from .browser import Browser as Browser
+from .browser import row_configuration as row_configuration
 from .examples import Examples as Examples
 from .examples import read_examples as read_examples
 from .examples import sample_rows as sample_rows
 from .mixed_cases import MixedCases as MixedCases
 from .mixed_cases import mixed_cases as mixed_cases
-from .mixed_context import MixedContextWorkbench as MixedContextWorkbench
-from .page import Workbench as Workbench
-from .response_view import ResponseWorkbench as ResponseWorkbench
+from .mixed_context import browse_cases as browse_cases
+from .page import browse as browse
+from .response_view import browse_responses as browse_responses
 from .responses import gold_of_labels as gold_of_labels
 from .responses import judged_responses as judged_responses

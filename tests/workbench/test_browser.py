@@ -6,29 +6,23 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from in_browser import CHROMIUM, NEEDED, Opened, running_lab
+from in_browser import CHROMIUM, NEEDED, Opened, trapped
 from misbehaving_server import MisbehavingServer, answer
 from reports.test_reproduce import kind_of
 
 ROOT = Path(__file__).resolve().parents[2]
-FINAL = 'nbs/papers/final'
+FINAL = 'checkout/nbs/papers/final'
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
 
 @pytest.fixture(scope='module')
-def checkout(tmp_path_factory) -> Path:
+def checkout(root) -> Path:
     "A copy of the notebooks in the shape of a checkout, so that results are not written into the real one."
-    folder = tmp_path_factory.mktemp('lab')/'checkout'
+    folder = root/'checkout'
     shutil.copytree(ROOT/'nbs', folder/'nbs', ignore=shutil.ignore_patterns('.ipynb_checkpoints'))
     shutil.copy(ROOT/'settings.ini', folder)
     return folder
-
-
-@pytest.fixture(scope='module')
-def lab(checkout):
-    "JupyterLab on a free port; gives its address and its token."
-    with running_lab(checkout) as lab: yield lab
 
 
 def seen_charts(page) -> list[dict]:
@@ -52,9 +46,8 @@ def test_figure_8_runs_from_top_to_bottom(browser, lab, checkout):
     assert before == {path: path.stat().st_mtime_ns for path in (ROOT/'figures').rglob('*')}
 
 
-def hostile(port: int) -> list[str]:
+def hostile(there: str) -> list[str]:
     "Texts that would act if they were taken for anything but text."
-    there = f'http://127.0.0.1:{port}'
     return ['<script>window.hacked = 1; alert(1)</script> said so', f'<img src="{there}/a.png" onerror="window.hacked = 2"> in the yard',
             '[the report](javascript:window.hacked=3) says',
             f'![the picture]({there}/b.png) shows', f'</text></svg><iframe src="{there}/c"></iframe> ended',
@@ -82,11 +75,8 @@ def answers_of(texts: list[str]):
 
 @pytest.mark.parametrize('name', ['fig3', 'table1', 'fig9'])
 def test_hostile_rows_and_answers_are_shown_as_text(browser, lab, checkout, tmp_path, name):
-    with MisbehavingServer() as trap, MisbehavingServer() as server:
-        texts = hostile(trap.port)
-        fetched = []
-        trap._server.RequestHandlerClass = type('Trap', (trap._server.RequestHandlerClass,),
-                                                {'do_GET': lambda handler: fetched.append(handler.path) or handler.send_error(404)})
+    with trapped() as (there, fetched), MisbehavingServer() as server:
+        texts = hostile(there)
         server.script = answers_of(texts)
         mine = tmp_path/'mine.jsonl'
         mine.write_text('\n'.join(json.dumps({'id': text, 'text': text*3, 'summary': ' '.join(texts[:3]), 'gold': texts[:4]})

@@ -13,7 +13,7 @@ from factlab.error_analysis.categories import title_of
 from factlab.reports.exhibits import catalog
 from factlab.reports.reproduce import SharedKernel, run_notebook
 from factlab.workbench.annotator import FINAL_TABLE
-from factlab.workbench.page import Workbench
+from factlab.workbench.page import browse
 
 EXHIBITS = {exhibit.id: exhibit for exhibit in catalog()}
 SCHEMES = {'missed': MISSED_SCHEME, 'invented': FALSE_ALARM_SCHEME}
@@ -26,7 +26,7 @@ def keys_of(who: str, n: int, size: int) -> str: return str(1 + (7*n + 3*(n//5)*
 
 def label_all(examples, file, who: str, schemes) -> dict[tuple[str, str], str]:
     "Label every item by typing into the key field; what was meant, by address."
-    bench, meant = Workbench(examples, labels=file, annotator=who, encoder=None, schemes=schemes), {}
+    bench, meant = browse(examples, labels=file, annotator=who, encoder=None, schemes=schemes), {}
     n = 0
     while bench.annotator.queue.count(bench.annotator.mine) != (len(bench.annotator.queue.items),)*2:
         item = bench.annotator.queue.item
@@ -41,7 +41,7 @@ def label_all(examples, file, who: str, schemes) -> dict[tuple[str, str], str]:
 
 
 def export(examples, file, schemes, target, format: str):
-    exchange = Workbench(examples, labels=file, annotator='Ann', encoder=None, schemes=schemes).annotator.exchange
+    exchange = browse(examples, labels=file, annotator='Ann', encoder=None, schemes=schemes).annotator.exchange
     exchange.format.value, exchange.target.value = format, str(target)
     exchange.write()
     return exchange.path()

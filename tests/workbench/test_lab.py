@@ -43,7 +43,7 @@ def test_a_name_is_no_code_whatever_it_holds(run, tmp_path):
         (target/'manifest.json').write_text(json.dumps(manifest))
         path = write_notebook(target.name, runs, tmp_path/'notebooks')
         assert path.parent == tmp_path/'notebooks'
-        code = nbformat.read(path, 4).cells[1].source.replace('from factlab.workbench.page import Workbench', 'Workbench = print')
+        code = nbformat.read(path, 4).cells[1].source.replace('from factlab.workbench import browse', 'browse = print')
         ran = subprocess.run([sys.executable, '-c', code], cwd=tmp_path, capture_output=True, text=True)
         assert ran.returncode == 0 and 'Run(' in ran.stdout and not (tmp_path/'hacked').exists(), ran.stderr
         target.rename(run.folder)

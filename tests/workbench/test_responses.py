@@ -6,24 +6,15 @@ import pytest
 from hostile_texts import hostile
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench.test_widgets import ALLOWED, ATTRIBUTES, Reader, html_of
+from workbench.test_widgets import html_of, only_text
 
 from factlab.core.core import DataError, UsageError
 from factlab.grounding.parsing import LABELS, UNGROUNDED, accurate_by_labels
-from factlab.workbench.response_view import ResponseView, ResponseWorkbench
-from factlab.workbench.responses import (
-    SHOW_RESPONSES,
-    SORT_RESPONSES,
-    ResponseQuery,
-    find_quoted,
-    judged_responses,
-    like_sentences,
-    sample_judged,
-    select_responses,
-    sentence_places,
-    sentences_of,
-)
-from factlab.workbench.widgets import STYLE
+from factlab.workbench.marks import find_quoted
+from factlab.workbench.response_view import SHOW_RESPONSES, SORT_RESPONSES, browse_responses, response_drawing, response_listing
+from factlab.workbench.responses import judged_responses, like_sentences, sample_judged, sentence_places, sentences_of
+from factlab.workbench.table import select_rows
+from factlab.workbench.view import View
 
 JUDGED_BY = {'id': pl.String, 'judge': pl.String, 'template': pl.String, 'accurate': pl.Boolean, 'status': pl.String, 'reason': pl.String,
              'sentences': pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpt': pl.String}))}
@@ -70,12 +61,13 @@ def test_counts_disputes_and_filters_are_what_a_loop_finds(drawn):
         kinds = [each.kind for each in sentences_of(row, judged.verdicts.filter(pl.col('id') == str(place)).to_dicts())]
         assert [kind == 'disputed' for kind in kinds] == [len(each) == 2 for each in given]
     assert judged.frame['disputed'].to_list() == disputed
-    assert select_responses(judged, ResponseQuery('judges disagree')).tolist() == disagree
-    assert select_responses(judged, ResponseQuery('a sentence is disputed')).tolist() == [n for n, count in enumerate(disputed) if count]
+    listing = response_listing(judged)
+    assert select_rows(listing, 'judges disagree').tolist() == disagree
+    assert select_rows(listing, 'a sentence is disputed').tolist() == [n for n, count in enumerate(disputed) if count]
     unread = {int(row['id']) for row in rows if row['accurate'] is None}
-    assert select_responses(judged, ResponseQuery('a verdict is unparsed')).tolist() == sorted(unread)
+    assert select_rows(listing, 'a verdict is unparsed').tolist() == sorted(unread)
     for show in SHOW_RESPONSES:
-        for sort in SORT_RESPONSES: assert set(select_responses(judged, ResponseQuery(show, sort=sort))) <= set(range(len(drawn)))
+        for sort in SORT_RESPONSES: assert set(select_rows(listing, show, sort)) <= set(range(len(drawn)))
 
 
 @settings(max_examples=80, deadline=None)
@@ -100,7 +92,7 @@ def test_what_does_not_fit_is_refused_or_noted():
     for wrong in ((responses.drop('document'), one), (pl.concat([responses, responses]), one), (responses, pl.concat([one, one])),
                   (responses, one.drop('accurate')), (responses, one, pl.DataFrame({'id': ['0'], 'sentences': [['a']]}))):
         with pytest.raises(DataError): judged_responses(*wrong)
-    with pytest.raises(UsageError): select_responses(judged_responses(responses, one), ResponseQuery('nonsense'))
+    with pytest.raises(UsageError): select_rows(response_listing(judged_responses(responses, one)), 'nonsense')
     judged = judged_responses(responses, judgements_of([{'accurate': True}, {'id': 'gone'}]))
     assert len(judged.notes) == 2 and 'gone' in judged.notes[0]
     assert judged.frame['sentences'].to_list() == [['The mill opened in 1901.'], []]
@@ -114,16 +106,17 @@ def test_gold_marks_verdicts_that_differ_from_it():
     verdicts = judgements_of([{'accurate': True}, {'judge': 'K', 'accurate': False}])
     judged = judged_responses(responses_of([labelled['sentence']]), verdicts, gold)
     assert judged.frame['gold_accurate'].to_list() == [False] and judged.verdicts['against_gold'].to_list() == [True, False]
-    assert select_responses(judged, ResponseQuery('against gold', judge='K · json')).tolist() == []
-    view = ResponseView(judged, encoder=None)
+    assert select_rows(response_listing(judged), 'against gold', judge='K · json').tolist() == []
+    view = View(response_drawing(judged), encoder=None)
     view.show(judged.frame.row(0, named=True))
     assert 'quoted by gold' in view.source.value and '<mark class="evidence">opened in 1901' in view.source.value
 
 def test_what_a_judge_invents_is_counted():
     odd = {'accurate': False, 'sentences': [{'sentence': 'The king spoke.', 'label': 'unsupported', 'excerpt': 'The king'},
                                             {'sentence': 'The mill opened in 1901.', 'label': 'supported', 'excerpt': 'The queen said so'}]}
-    view = ResponseView(judged_responses(responses_of(['The mill opened in 1901.']), judgements_of([odd])), encoder=None)
-    view.show(view.judged.frame.row(0, named=True))
+    judged = judged_responses(responses_of(['The mill opened in 1901.']), judgements_of([odd]))
+    view = View(response_drawing(judged), encoder=None)
+    view.show(judged.frame.row(0, named=True))
     assert '1 quotations not in the document' in view.head.value and 'The king spoke.' in view.head.value
     assert 'not in the document: a quotation of 1' in view.source.value
 
@@ -135,24 +128,23 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
     rows = [{'id': text, 'judge': other, 'template': text, 'status': text, 'reason': text, 'sentences': said, 'accurate': n%2 == 0 or None}
             for text in texts for n, other in enumerate(texts[:3])]
     gold = pl.DataFrame([{'id': text, 'sentences': [{'sentence': text, 'label': text, 'excerpts': [text]}]} for text in texts], schema=GOLD)
-    bench = ResponseWorkbench(responses, judgements_of(rows), gold, texts[2], tmp_path/'labels.jsonl', texts[1], encoder=None)
+    bench = browse_responses(responses, judgements_of(rows), gold, texts[2], labels=tmp_path/'labels.jsonl', annotator=texts[1],
+                             encoder=None)
     seen = ''
     for place in range(len(texts)):
         bench.table.selected = place
         bench.annotator.label('1')
         seen += html_of(bench)
     bench.annotator.blind.value = True
-    read = Reader((seen + html_of(bench)).replace(STYLE, ''))
-    assert read.tags <= ALLOWED and read.attributes <= ATTRIBUTES and '<script>window.hacked = 1; alert(1)</script> said so' in read.text
-    assert not re.search(r'[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]', seen)
+    only_text(seen + html_of(bench))
 
 
 def test_parts_follow_and_labels_make_gold(tmp_path):
-    bench = ResponseWorkbench(sample_judged(6), labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
+    bench = browse_responses(sample_judged(6), labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
     bench.table.selected = None
     bench.table.show_.value = 'a sentence is disputed'
     bench.table.selected = place = int(bench.table.places[-1])
-    assert bench.view.sentence.kind == 'disputed' and bench.annotator.queue.item['unit'] == bench.view.sentence.unit
+    assert bench.view.part.kind == 'disputed' and bench.annotator.queue.item['unit'] == bench.view.part.unit
     bench.annotator.label('3')
     row = bench.judged.frame.row(place, named=True)
     assert bench.gold().select('id', 'accurate').rows() == [(row['id'], False)]
@@ -160,13 +152,13 @@ def test_parts_follow_and_labels_make_gold(tmp_path):
     assert bench.gold().is_empty()
     bench.annotator.blind.value = True
     assert row['id'] not in html_of(bench.table) + html_of(bench.view) and 'strict' not in html_of(bench.view)
-    again = ResponseWorkbench(sample_judged(6), labels=tmp_path/'labels.jsonl', annotator='Ben', encoder=None)
+    again = browse_responses(sample_judged(6), labels=tmp_path/'labels.jsonl', annotator='Ben', encoder=None)
     assert again.annotator.mine == set()
 
 def test_a_long_response_and_a_long_document_are_shown(tmp_path):
     text = ' '.join(f'The mill number {n} closed in {1500 + n}.' for n in range(400))
     judged = judged_responses(responses_of([text], document=[text*40]), judgements_of([{'accurate': True}]))
-    bench = ResponseWorkbench(judged, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
+    bench = browse_responses(judged, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
     assert len(bench.view.cards.children) == 120 and 'of 400 sentences' in bench.view.summary.value
     bench.annotator.at = 399
-    assert bench.view.sentence.number == 400 and 'class="plain on"' in bench.view.summary.value
+    assert bench.view.part.number == 400 and 'class="plain on"' in bench.view.summary.value

@@ -16,41 +16,32 @@ from factlab.data import datasets as data
 from factlab.error_analysis.annotations import ITEM_PROPOSALS, MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
 from factlab.localization.matching import DEFAULT_JUDGE, MATCHES
 from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
-from factlab.models.asking import VERDICTS
 from factlab.models.interface import ScriptedModel
 from factlab.probing.questions import PTRUE_CAVEAT
 from factlab.runs.plan import make_run
 from factlab.runs.runs import Run
 from factlab.workbench.annotator import FINAL_TABLE, Annotator, Proposals, annotate_form
 from factlab.workbench.comparison import RunComparison
-from factlab.workbench.example_view import ErrorCards, ExampleView, folded_html, marked_html
+from factlab.workbench.errors import ERROR_DRAWING, SHOW, SORTS, error_card, error_listing
 from factlab.workbench.examples import (
     ERROR_KINDS,
-    SHOW,
-    SORTS,
     Error,
-    Mark,
-    Query,
-    best_sentences,
     compare_examples,
-    cut,
     error_items,
     errors_of,
-    escaped,
     find_span,
-    pieces,
     read_examples,
     rows_of,
     sample_examples,
     sample_rows,
-    select_examples,
-    word_scores,
 )
-from factlab.workbench.page import Workbench, described_errors, judged_links, run_errors
+from factlab.workbench.marks import Mark, best_sentences, cut, escaped, folded_html, marked_html, pieces, word_scores
+from factlab.workbench.page import browse, described_errors, run_errors
 from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
 from factlab.workbench.scratch import ScratchPad, VerificationPad
-from factlab.workbench.table import RunTable
-from factlab.workbench.widgets import STYLE, PagedTable
+from factlab.workbench.table import Listing, Table, select_rows
+from factlab.workbench.view import View
+from factlab.workbench.widgets import STYLE, Column, PagedTable
 
 COUNTS = dict.fromkeys(('n_gold', 'n_predicted', 'invalid', 'calls', 'prompt_tokens', 'completion_tokens'), 0) | {'status': 'ok',
     'reason': '', 'answer': ''}
@@ -94,14 +85,12 @@ def test_counts_items_and_filters_are_what_a_loop_finds(drawn):
                 row['false_alarms'])
     by_hand = [(row['id'], error.unit, error.kind, error.text) for row in frame.to_dicts() for error in errors_of(row)]
     assert error_items(examples, tuple(ERROR_KINDS)).select('row', 'unit', 'kind', 'text').rows() == by_hand
-    assert select_examples(frame, Query('missed errors')).tolist() == [n
-        for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
-    assert select_examples(frame, Query(min_errors=2)).tolist() == [n
-        for n, row in enumerate(frame.to_dicts()) if (row['errors'] or 0) >= 2]
-    order = select_examples(frame, Query(sort='most errors')).tolist()
+    listing = error_listing(examples)
+    assert select_rows(listing, 'missed errors').tolist() == [n for n, row in enumerate(frame.to_dicts()) if (row['missed'] or 0) > 0]
+    order = select_rows(listing, sort='most errors').tolist()
     assert order == sorted(range(len(cases)), key=lambda n: (frame['errors'][n] is None, -(frame['errors'][n] or 0)))
     for show in SHOW:
-        for sort in SORTS: assert set(select_examples(frame, Query(show, sort=sort))) <= set(range(len(cases)))
+        for sort in SORTS: assert set(select_rows(listing, show, sort)) <= set(range(len(cases)))
 
 
 @settings(max_examples=80, deadline=None)
@@ -139,6 +128,13 @@ def html_of(widget) -> str:
     return ''.join(html_of(child) for child in getattr(widget, 'children', ()))
 
 
+def only_text(html: str) -> None:
+    "Hostile texts are there, as text, and nothing else is."
+    read = Reader(html.replace(STYLE, ''))
+    assert read.tags <= ALLOWED and read.attributes <= ATTRIBUTES and '<script>window.hacked = 1; alert(1)</script> said so' in read.text
+    assert not re.search(r'[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]', html)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80))
 def test_shown_text_holds_no_markup(text):
@@ -152,7 +148,7 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
               'status': 'ok', 'reason': text} for text in texts]
     predictions, rows, matches = frames(cases)
     scheme = LabelScheme(texts[0], [(str(n), text, text) for n, text in enumerate(texts[:8])])
-    bench = Workbench(predictions, rows.with_columns(categories=pl.col('gold'), spans=pl.col('gold')), matches, other=predictions,
+    bench = browse(predictions, rows.with_columns(categories=pl.col('gold'), spans=pl.col('gold')), matches, other=predictions,
                       other_matches=matches, labels=tmp_path/'labels.jsonl', annotator=texts[1],
                       encoder=None, schemes=[scheme], p_true=lambda case: {texts[0]: texts[1]},
                       models={'scripted': ScriptedModel('scripted', lambda request: texts[0])})
@@ -167,9 +163,40 @@ def test_hostile_text_in_every_field_is_escaped_in_every_part(tmp_path):
     bench.scratch.source.value, bench.scratch.summary.value, bench.scratch.store = texts[0], texts[1], False
     bench.scratch.run()
     bench.scratch.wait()
-    read = Reader(seen + html_of(bench))
-    assert read.tags <= ALLOWED and read.attributes <= ATTRIBUTES and '<script>window.hacked = 1; alert(1)</script> said so' in read.text
-    assert not re.search(r'[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]', seen)
+    only_text(seen + html_of(bench))
+
+
+def test_any_other_run_is_browsed_by_its_columns(tmp_path):
+    texts = [text.replace('\ud83d', '') for text in hostile()]
+    odd = pl.DataFrame({'id': texts, 'status': texts, '<b>': texts, 'listen': [[text, None] for text in texts],
+                        'struct': [{texts[0]: n} for n, _ in enumerate(texts)], 'sort': ['a', 'b']*(len(texts)//2)})
+    bench = browse(odd, odd.rename({'status': 'place'}), labels=tmp_path/'labels.jsonl', annotator=texts[0])
+    seen = ''
+    for place in range(len(texts)):
+        bench.table.selected = place
+        bench.annotator.label('1')
+        seen += html_of(bench)
+    only_text(seen)
+    bench.table.sort_.value = 'b'  # `sort` is a control of every table
+    assert bench.table.places.tolist() == list(range(1, len(texts), 2)) and bench.annotator.file.labels().height == len(texts)
+    bench.annotator.keyboard.value = 'b'
+    assert 'struct' not in bench.view.summary.value and 'struct' in bench.view.source.value
+    for wrong in (odd.drop('id'), odd.with_columns(id=pl.lit(1))):
+        with pytest.raises(DataError, match='id'): browse(wrong)
+    assert browse(odd.clear(), labels=tmp_path/'none.jsonl').view.example is None
+
+
+def test_a_million_rows_open_and_are_filtered():
+    size = 1_000_000
+    many = pl.select(id=pl.int_range(size).cast(pl.String), status=pl.lit('ok'), text=pl.format('mill {}', pl.int_range(size)),
+                     haystack=pl.format('mill {}', pl.int_range(size)))
+    listing = Listing('many', many, [Column('id', '50%'), Column('text', '50%')], lambda places: many[places].select('id', 'text').rows())
+    table = Table(listing)
+    table.search.value = 'MILL 99999'
+    assert table.places.tolist() == [99_999, *range(999_990, 1_000_000)] and '999,990' not in table.paged.table.value
+    table.search.value = ''
+    table.selected = size - 1
+    assert 'mill 999999' in table.paged.table.value and len(table.paged.table.value) < 10_000
 
 
 def test_a_run_made_here_finds_its_own_rows(tmp_path):
@@ -192,22 +219,19 @@ def test_bad_input_is_said_and_shown(tmp_path):
     predictions, rows, matches = frames([{'gold': ['a'], 'predicted': ['b'], 'matched': [0]},
                                          {'status': 'failed', 'reason': 'server gone', 'predicted': None, 'matched': None}])
     bare = read_examples(predictions, rows.drop('gold'), matches)
-    reviewed = Workbench(bare, labels=tmp_path/'bare.jsonl', annotator='Ann', encoder=None).annotator
+    reviewed = browse(bare, labels=tmp_path/'bare.jsonl', annotator='Ann', encoder=None).annotator
     reviewed.label('1')
     assert reviewed.file.labels().select('scheme', 'kind', 'label').rows() == [('review', 'predicted', 'right')]
     assert any('no gold' in note for note in bare.notes)
     assert [error.kind for error in errors_of(bare.frame.row(0, named=True))] == ['predicted']
-    old = read_examples(predictions.drop('reason', 'status'), rows, matches)
-    assert any('another version' in note for note in old.notes) and old.frame['status'].to_list() == ['unknown', 'unknown']
-    verdicts = VERDICTS.frame([{name: (COUNTS | {'id': '0', 'inconsistent': True})[name] for name in VERDICTS.columns}])
-    assert any('verdicts' in note for note in read_examples(verdicts, rows).notes)
+    with pytest.raises(DataError, match='reason'): read_examples(predictions.drop('reason'), rows, matches)
     lost = read_examples(predictions.with_columns(id=pl.Series(['0', 'gone'])), rows, matches)
     assert any('1 rows' in note for note in lost.notes) and lost.frame['summary'][1] == ''
     foreign = read_examples(predictions, rows, matches.with_columns(matched=pl.Series([[5], None], dtype=pl.List(pl.Int64))))
     assert any('do not fit' in note for note in foreign.notes) and foreign.frame['matched'].null_count() == 2
     assert any('judge' in note for note in read_examples(predictions, rows).notes)
-    for examples in (bare, old, lost, foreign, read_examples(verdicts, rows), read_examples(predictions.head(0), rows, matches)):
-        bench = Workbench(examples, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
+    for examples in (bare, lost, foreign, read_examples(predictions.head(0), rows, matches)):
+        bench = browse(examples, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
         bench.annotator.keyboard.value = 'np.,1u'
         for place in range(examples.frame.height): bench.table.selected = place
     with pytest.raises(DataError, match='unique|two rows'): read_examples(predictions, pl.concat([rows, rows]))
@@ -217,7 +241,7 @@ def test_bad_input_is_said_and_shown(tmp_path):
 
 def test_long_texts_stay_whole_and_small_enough():
     text = ''.join(f'Sentence {n} is about the number {n}. ' for n in range(6_000))[:200_000]
-    view = ExampleView(encoder=None)
+    view = View(ERROR_DRAWING, encoder=None)
     view.show(examples_of([{'text': text, 'summary': text, 'gold': ['The number 2500 is wrong: "number 2500" is not there.']}]).frame.row(0,
         named=True))
     for part in (view.source, view.summary):
@@ -249,12 +273,12 @@ def test_evidence_by_words_prefers_rare_words_and_finds_nothing_in_nothing():
 
 def test_evidence_goes_on_without_an_encoder(monkeypatch):
     def broken(*_, **__): raise ModelError('no weights here')
-    monkeypatch.setattr('factlab.workbench.examples.Encoder', broken)
-    view = ExampleView()
+    monkeypatch.setattr('factlab.workbench.marks.Encoder', broken)
+    view = View(ERROR_DRAWING)
     view.show(examples_of([{'text': 'The mill closed. The king spoke of ships.', 'gold': ['Nothing is said of the mill.']}]).frame.row(0,
         named=True))
     view.wait()
-    assert 'evidence' in view.source.value and 'no weights here' in view.note.value and view.evidence.encoder is None
+    assert 'evidence' in view.source.value and 'no weights here' in view.failure.value and view.evidence.encoder is None
 
 
 def test_the_encoder_looks_once_for_each_error(monkeypatch):
@@ -264,8 +288,8 @@ def test_the_encoder_looks_once_for_each_error(monkeypatch):
         def encode(self, texts):
             asked.append(texts[0])
             return np.array([[1, 0], *[[1, 0] if 'ships' in text else [0, 1] for text in texts[1:]]], np.float32)
-    monkeypatch.setattr('factlab.workbench.examples.Encoder', Fake)
-    view = ExampleView()
+    monkeypatch.setattr('factlab.workbench.marks.Encoder', Fake)
+    view = View(ERROR_DRAWING)
     row = examples_of([{'text': 'The mill closed. The king spoke of ships. Rain fell.',
                         'gold': ['The mill is not there.', 'Boats?']}]).frame.row(0, named=True)
     view.show(row)
@@ -280,7 +304,7 @@ def test_the_encoder_looks_once_for_each_error(monkeypatch):
 
 def test_a_table_of_any_size_shows_one_page():
     drawn = []
-    table = PagedTable([('n', '100%')], lambda places: drawn.append(len(places)) or [([str(p)], str(p)) for p in places], size=25)
+    table = PagedTable([Column('n', '100%')], lambda places: drawn.append(len(places)) or [([str(p)], str(p)) for p in places], size=25)
     table.show(np.arange(100_000))
     for _ in range(3): table.turn(1)
     table.selected = 99_999
@@ -294,7 +318,7 @@ def test_a_table_of_any_size_shows_one_page():
 
 def test_duplicate_rows_and_odd_categories_do_not_confuse_the_table():
     examples = examples_of([{'id': f'row {n}', 'summary': 'same', 'gold': ['g']} for n in range(30)])
-    table = RunTable(examples._replace(frame=examples.frame.with_columns(categories=pl.lit(['', 'any', '\x1b[31m']))))
+    table = Table(error_listing(examples._replace(frame=examples.frame.with_columns(categories=pl.lit(['', 'any', '\x1b[31m'])))))
     labels = [label for label, _ in table.paged.radios.options]
     assert len(set(labels)) == 25 and '\x1b' not in str(table.category.options)
     for _, value in table.category.options: table.category.value = value
@@ -321,7 +345,7 @@ def test_two_annotators_and_schemes_on_one_file(tmp_path):
     ann.who.value = ''
     ann.at = 0
     ann.label('1')
-    assert 'who is labelling' in ann.status.value and ann.session.unsaved is not None
+    assert 'who is labelling' in ann.status.value and ann.unsaved is not None
 
 
 def test_export_and_import(tmp_path):
@@ -343,7 +367,7 @@ def test_export_and_import(tmp_path):
 
 
 def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
-    bench = Workbench(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]),
+    bench = browse(examples_of([{'id': f'{n}', 'gold': ['a']*(n % 2), 'predicted': ['b'], 'matched': [None]} for n in range(10)]),
                       labels=tmp_path/'l.jsonl', annotator='Ann', encoder=None)
     bench.table.show_.value = 'missed errors'
     assert bench.annotator.queue.count(set()) == (0, 10)
@@ -358,13 +382,13 @@ def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
 
 def test_a_row_opens_at_what_one_came_for(tmp_path):
     case = {'gold': ['a', 'b', 'c'], 'predicted': ['p', 'q'], 'matched': [0, None]}
-    bench = Workbench(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl',
+    bench = browse(examples_of([case | {'id': f'{n}'} for n in range(3)] + [{'id': 'sound'}]), labels=tmp_path/'l.jsonl',
                       annotator='Ann', encoder=None)
     def opened(place, show='all rows'):
         bench.table.selected = None
         bench.table.show_.value = show
         bench.table.selected = place
-        return bench.view.error and bench.view.error.unit
+        return bench.view.part and bench.view.part.unit
     assert opened(1) == 'gold:1' and opened(1, 'found errors') == 'gold:0' and opened(1, 'false alarms') == 'predicted:1'
     assert opened(1, 'missed errors') == 'gold:1'
     assert bench.annotator.queue.item['unit'] == 'gold:1'
@@ -442,7 +466,7 @@ def test_scratch_says_what_it_needs_and_what_failed():
 
 
 def test_every_card_can_be_told_from_the_others_and_keys_move_rows(tmp_path):
-    bench = Workbench(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl',
+    bench = browse(examples_of([{'id': f'{n}', 'gold': [f'error {m}' for m in range(28)]} for n in range(3)]), labels=tmp_path/'l.jsonl',
                       annotator='Ann', encoder=None)
     looks = [tuple(sorted(set(button._dom_classes) - {'card', 'on'})) for button in bench.view.cards.children]
     assert len(set(looks)) == 28 and all(f'.card.{name} {{' in STYLE for look in looks for name in look)
@@ -465,7 +489,7 @@ def test_comparison_counts_every_error_once_and_says_what_is_left_out():
     compare = RunComparison(first, examples_of(other), blind=True)
     compare.outcome.value = 'lost'
     compare.paged.step(1)
-    assert compare.views[0].number == 3 and compare.views[1].error.kind == 'matched'
+    assert compare.views[0].number == 3 and compare.views[1].part.kind == 'matched'
     bare, notes = compare_examples(*[examples._replace(frame=examples.frame.with_columns(matched=pl.lit(None, pl.List(pl.Int64))))
                                      for examples in (first, first)])
     assert bare['unit'].unique().to_list() == ['summary'] and 'said to have an error' in notes[0]
@@ -488,11 +512,9 @@ def test_wrong_matches_are_called_wrong_where_the_right_one_is_known():
     assert doubts([1, None, 0, 0])[2] == ('invented', ('match not seen',))
     assert doubts([None, 0, None, None], gold=[second['description']])[1] == ('invented', ('',))  # its error is not on the list
     assert doubts(None)[-1] == ('predicted', ())
-    cards = ErrorCards(lambda number: None)
-    cards.deal(errors_of(example | {'matched': [1, None, 0, 0]}))
-    assert 'Model (✗ wrong match): ' in cards.children[0].description and '(✗ match not seen)' in cards.children[2].description
-    cards.deal(errors_of(example | {'matched': [1, None, 0, 0]}), blind=True)
-    assert not any('✗ wrong' in button.description or 'not seen' in button.description for button in cards.children)
+    first, _, third, *_ = errors_of(example | {'matched': [1, None, 0, 0]})
+    assert 'Model (✗ wrong match): ' in error_card(first, False).text and '(✗ match not seen)' in error_card(third, False).text
+    assert '✗ wrong' not in error_card(first, True).text and 'not seen' not in error_card(third, True).text
 
 
 def test_finals_table_and_a_form_of_oasis_go_out_and_come_in(tmp_path):
@@ -533,16 +555,16 @@ def test_proposals_are_hidden_when_blind_and_are_whose_they_are(tmp_path):
     frame = ITEM_PROPOSALS.frame([proposed('gold:0', 'extrinsic_wrong', '<i>one'), proposed('gold:0', 'extrinsic_correct', 'two'),
                                   proposed('gold:1', 'no such label', 'one')])
     ann = Annotator(items, (MISSED_SCHEME,), tmp_path/'a.jsonl', 'Ann', proposals=frame, sources={'broken': lambda: 1/0})
-    lines = ann.panel.proposed.children
+    lines = ann.proposed.children
     assert [line.children[0].description for line in lines] == ['space  Accept: extrinsic wrong', 'Accept: extrinsic correct']
     assert '&lt;b&gt;why' in lines[0].children[1].value and '&lt;i&gt;one' in lines[0].children[1].value
     assert '(proposed)' in ann.buttons.children[1].description and not ann.mine
     ann.blind.value = True
     ann.keyboard.value = ' '
-    assert not ann.panel.proposed.children and not ann.mine and 'blind' in ann.status.value
+    assert not ann.proposed.children and not ann.mine and 'blind' in ann.status.value
     assert not any('(proposed)' in button.description for button in ann.buttons.children)
     ann.blind.value = False
-    ann.panel.proposed.children[1].children[0].click()
+    ann.proposed.children[1].children[0].click()
     assert ann.file.labels().select('label', 'proposed_by').rows() == [('extrinsic_correct', 'two')] and ann.at == 1
     ann.keyboard.value += ' '
     assert 'Nothing is proposed' in ann.status.value  # a label that the scheme lacks is no proposal
@@ -550,7 +572,7 @@ def test_proposals_are_hidden_when_blind_and_are_whose_they_are(tmp_path):
     ann.ask.wait()
     assert 'ZeroDivisionError' in ann.ask.task.value and ann.file.labels().height == 1
     ann.at = 0
-    assert ann.panel.proposed.children[1].children[0].disabled and 'Accepted' in ann.panel.proposed.children[1].children[0].description
+    assert ann.proposed.children[1].children[0].disabled and 'Accepted' in ann.proposed.children[1].children[0].description
     with pytest.raises(DataError, match='who makes it'): Proposals(ITEM_PROPOSALS.frame([proposed('gold:0', 'extrinsic_wrong', ' ')]))
 
 
@@ -597,16 +619,14 @@ def test_a_text_is_verified_in_steps_and_stopped_between_them(monkeypatch):
 
 def test_what_can_be_proposed_comes_with_reasons_and_the_legend_counts_wrong_links():
     examples = sample_examples('dev')
-    links = judged_links(examples)
-    assert links.height == sum(row['found'] for row in examples.frame.to_dicts()) and set(links['label']) <= {'same_error', 'other_error'}
     assert described_errors(examples)['label'].unique().to_list() == ['right']
     assert run_errors(examples).height == examples.frame['errors'].sum()
     row = next(row for row in examples.frame.to_dicts() if row['found'] and len(row['gold']) > 1)
-    view = ExampleView(encoder=None)
+    view = View(ERROR_DRAWING, encoder=None)
     view.show(row | {'matched': [len(row['gold']) - 1 - (to or 0) if to is not None else None for to in row['matched']]})
-    assert 'the judge linked wrongly' in view.legend.value and 'hatched' in view.legend.value
+    assert 'the judge linked wrongly' in view.note.value and 'hatched' in view.note.value
     view.blind = True
-    assert 'wrong' not in view.legend.value
+    assert 'wrong' not in view.note.value
     view.blind = False
     view.show(row)
-    assert 'hatched' not in view.legend.value
+    assert 'hatched' not in view.note.value

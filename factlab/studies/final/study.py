@@ -120,8 +120,7 @@ class Study(base.Study):
 
     def settings(self) -> dict:
         "The settings that decide numbers, as the notebooks' parameters have them."
-        names = ('judge', 'prompts', 'classifier', 'verifier', 'limit', 'seed', 'retry_unparsed')
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ('judge', 'prompts', 'classifier', 'verifier', 'limit', 'seed', 'retry_unparsed')}
 
     def note_model(self, name: str, model: Model, prompts: Iterable[Prompt] = ()) -> None:
         super().note_model(self._sampled_name(name), model, prompts)
