@@ -9,7 +9,7 @@ from factlab.studies.final.operations import OPERATIONS, operation_cells, operat
 def test_the_operations_are_the_papers_and_their_examples_ours():
     rows = published_values('final/fig2')['row'].unique().to_list()
     assert {operation.name for operation in OPERATIONS} <= set(rows)
-    assert operation_cells()['ours'].to_list() == [len(operation.descriptions) for operation in OPERATIONS]
+    assert operation_cells()['measured'].to_list() == [len(operation.descriptions) for operation in OPERATIONS]
     assert all(line.count(' | ') == 4 for line in operation_table().splitlines())
 
 
