@@ -10,7 +10,7 @@ from sklearn import metrics
 from factlab.core.core import DataError, UsageError
 from factlab.measures.baselines import (
     BASELINE_ROW,
-    OVER_BASELINE,
+    BEST_BASELINE,
     accuracy,
     balanced_accuracy,
     baseline_rows,
@@ -205,9 +205,12 @@ def test_a_score_is_turned_where_that_is_allowed():
 def test_rows_for_a_table():
     truth = [True, True, False, False]
     table = compare_with_baselines({'m': class_counts(truth, truth), 'majority': constant_counts(truth, True)}, ['majority'])
-    cells = baseline_rows(table, 'FS (%)', 100, {'m': 'tiny'})
-    assert [(cell['row'], cell['column'], cell['ours'], cell['status'], cell['n']) for cell in cells] == [
-        ('tiny', 'FS (%)' + OVER_BASELINE, 50, 'measured', 4), (BASELINE_ROW + 'majority', 'FS (%)', 50, 'baseline', 4)]
+    cells = baseline_rows(table, 'FS (%)', 100, {'m': 'tiny'}, metric='accuracy')
+    assert [(cell['row'], cell['column'], cell['method'], cell.get('against'), cell['measured'], cell['status'],
+             cell['n']) for cell in cells] == [
+        ('tiny', 'FS (%)', 'm', BEST_BASELINE, 50, 'measured', 4), (BASELINE_ROW + 'majority', 'FS (%)', 'majority', None, 50,
+                                                                    'baseline', 4)]
+    assert {cell['metric'] for cell in cells} == {'accuracy'} and cells[0]['kind'] == 'difference'
 
 
 def test_errors_say_what_to_do():

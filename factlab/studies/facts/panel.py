@@ -169,7 +169,7 @@ def ranking_cells(
     options: dict[str, Any] = {'splits': request_splits(study), 'seed': study.seed}
     board = leaderboard(*told, ties='mean', **options)
     table = score_responses(*told, **options).filter(pl.col('score') == score)
-    split_judges = {f'{split} {judge}': {'data': split, 'method': judge} for split in {*options['splits'].values()}
+    split_judges = {f'{split} {judge}': {'data': split, 'method': judge} for split in {*(options['splits'] or {}).values()}
                     for judge in told[0]['judge'].unique()}
     cells = []
     for name in board['responder']:
@@ -178,7 +178,7 @@ def ranking_cells(
             average = row['judge'] == EVERY_JUDGE
             base = {'row': name, 'model': name, 'method': AVERAGE, 'metric': 'Score (%)', 'n': row['n'], 'status': row['status'],
                     'unparsed': row['unread'] or None}
-            if not average: base |= split_judges[row['judge']]
+            if not average: base |= split_judges.get(row['judge'], {'method': row['judge']})
             column = AVERAGE if average else row['judge']
             cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
             cells.append(base | {'column': f'{column} ±', 'kind': 'plus_minus', 'measured': 100*row['plus_minus']})
