@@ -107,7 +107,8 @@ def facts_relations(cells: PublishedCells) -> list[Check]:
 
 def score_counts(cells: PublishedCells) -> list[Check]:
     "Each score of Tables 5 and 6 is a share of its split's responses."
-    scores = {a: words['data'] for a, words in cells.words.items() if a[0] in LEADERBOARDS and words['data'] and words['metric'] == 'Score (%)'}
+    scores = {a: words['data'] for a, words in cells.words.items()
+              if a[0] in LEADERBOARDS and words['data'] and words['metric'] == 'Score (%)'}
     return [grim_check(a, (a[0], 'All', f'{split} N'), cells) for a, split in scores.items()]
 
 RELATIONS = PaperRelations(title='FACTS Grounding', relations=facts_relations, count_checks=score_counts)

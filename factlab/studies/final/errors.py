@@ -365,11 +365,12 @@ def _with_rivals(
     most = str(majority_class(truth))
     names = {f'always {title_of(most)} (commonest here)': most, f"always {title_of(guess)} (the paper's commonest)": guess}
     if most == guess: names = {f"always {title_of(most)} (commonest here and in the paper)": most}
-    outcomes = {name: constant_counts(truth, answer, classes) for name, answer in names.items()}
+    outcomes = {DECISION_QUESTIONS: class_counts(truth, known, classes)} | {
+        name: constant_counts(truth, answer, classes) for name, answer in names.items()}
     outcomes |= {name: class_counts(truth, answers, classes) for name, answers in others.items()}
-    own = {DECISION_QUESTIONS: class_counts(truth, known, classes)}
-    compared = compare_with_baselines(outcomes | own, [*outcomes], 'accuracy', clusters=both['id'])
-    return baseline_rows(compared, column, rows={DECISION_QUESTIONS: 'All'})
+    compared = compare_with_baselines(outcomes, [*names, *others], 'accuracy', clusters=both['id'])
+    cells = baseline_rows(compared, column, rows={DECISION_QUESTIONS: 'All'})
+    return sorted(cells, key=lambda cell: cell['row'] == 'All')  # the baselines above
 
 # %% ../../../nbs/17_studies/01_final/07_errors.ipynb #c17
 def show_examples(
