@@ -5,12 +5,11 @@
 # %% auto #0
 __all__ = ['Address', 'WORDS', 'AVERAGE', 'Rule', 'CHECKED', 'F1_PARTS', 'MACRO_RECALL', 'MAX_CLASSES', 'Z95', 'f1_bounds',
            'linear_bounds', 'mean_bounds', 'share_bounds', 'PublishedCells', 'as_cells', 'Check', 'bounds_meet',
-           'judge', 'recompute', 'f1_checks', 'mean_checks', 'macro_f1_checks', 'macro_recall_checks',
-           'half_width_bounds', 'interval_checks', 'rank_checks']
+           'judge', 'recompute', 'f1_checks', 'mean_checks', 'macro_f1_checks', 'class_accuracies',
+           'macro_recall_checks', 'half_width_bounds', 'interval_checks', 'rank_checks']
 
 # %% ../../nbs/15_audit/00_checks.ipynb #c2
 import itertools
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import sqrt
@@ -98,7 +97,7 @@ class PublishedCells:
 
     def bounds(self, address: Address, cut: bool = False) -> Bounds:
         "Every value that is printed so, by rounding or by cutting off."
-        rounded = re.search(r'\([^)]*\)', address[2]) or 'rounded' in self.notes[address]
+        rounded = '(' in self.words[address]['metric'] or 'rounded' in self.notes[address]
         return printed_bounds(self.printed[address], False if rounded else None, cut)
 
     def half_width(self, address: Address, cut: bool = False) -> Bounds:
@@ -223,16 +222,20 @@ def macro_f1_checks(cells: PublishedCells) -> list[Check]:
 MACRO_RECALL = 'macro recall from class accuracies'
 MAX_CLASSES = 5
 
+def class_accuracies(cells: PublishedCells) -> list[Address]:
+    "Accuracies of single classes, whatever classes the paper has: their metric is '<class> accuracy'."
+    return [address for address, words in cells.words.items() if words['data'] and words['metric'].endswith(' accuracy')]
+
 def macro_recall_checks(cells: PublishedCells) -> list[Check]:
     "A check for each `X Recall` whose row has `X … accuracy` cells for the classes, in the same exhibit or in another of the paper."
     classes: dict[tuple[str, str, str], list[Address]] = {}
     recalls: dict[tuple[str, str, str], list[Address]] = {}
-    for address, words in cells.words.items():
-        e, row, _ = address
-        of_class = words['data'] and words['metric'].endswith(' accuracy')  # of whatever classes the paper has
-        if of_class and (cells.shows(address) or 'dash' not in cells.notes[address]):
-            classes.setdefault((e, row, words['data']), []).append(address)
-        if words['data'] and words['metric'] == 'Recall': recalls.setdefault((cells.papers[e], row, words['data']), []).append(address)
+    for e, row, column in class_accuracies(cells):
+        if cells.shows((e, row, column)) or 'dash' not in cells.notes[e, row, column]:
+            classes.setdefault((e, row, cells.words[e, row, column]['data']), []).append((e, row, column))
+    for (e, row, column), words in cells.words.items():
+        if words['data'] and words['metric'] == 'Recall':
+            recalls.setdefault((cells.papers[e], row, words['data']), []).append((e, row, column))
     def over(number: int) -> Rule: return lambda basis: linear_bounds(basis, [Fraction(1, number)]*len(basis))
     readings = {f'{number} classes': over(number) for number in range(2, MAX_CLASSES + 1)}
     return [Check(MACRO_RECALL, target, tuple(basis), readings)

@@ -284,8 +284,8 @@ def category_chart(
     side, proposed = CATEGORY_FIGURES[exhibit], found.status == 'proposed'
     order = {title_of(name): i for i, name in enumerate(proposed_names(side) if proposed else names_of(side))}
     shares = cells.filter(pl.col('row').is_in(list(order)))
-    found = shares.filter(pl.col('kind') != 'difference', metric='Proposed count' if proposed else 'Share')
-    parts = [_published_shares(cells, shares)]*(data == 'final' and not proposed) + [found]
+    drawn = shares.filter(pl.col('kind') != 'difference', metric='Proposed count' if proposed else 'Share')
+    parts = [_published_shares(cells, shares)]*(data == 'final' and not proposed) + [drawn]
     name = pl.when(pl.col('method') == AT_RANDOM).then(pl.lit(f'{AT_RANDOM} (baseline)')).otherwise('model')
     both = pl.concat(parts).with_columns(panel=pl.lit(''), series=name, place=pl.col('row').replace_strict(order, return_dtype=pl.Int64))
     both = both.sort('place', pl.col('status') == 'baseline', maintain_order=True)

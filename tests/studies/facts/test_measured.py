@@ -88,7 +88,7 @@ def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(
     labelled = labelled_sentences(test.filter(pl.col('document_id').is_in(first.implode())))
     assert cells.filter(row='Quick judge', column='Sentences: balanced accuracy (%)', kind='value')['n'].to_list() == [labelled.height]
     board = measured.board_cells(FactsStudy(limit=limit, store=False))
-    assert board.filter(row='grounded', column='Final score (%)')['n'].to_list() == [limit]
+    assert board.filter(row='grounded', column='Final score (%)', kind='value')['n'].to_list() == [limit]
 
 
 # ---- no score for nothing ----------------------------------------------------------------------------------------------------------

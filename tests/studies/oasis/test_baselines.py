@@ -74,7 +74,7 @@ def test_rivals_of_each_task(study):
     assert list(texts) == ['majority', 'length', 'text words'] and set(study.used['baselines']) == {'chance', *texts}
     rows = task_rows(study, 'text')
     for name, part in texts.items():
-        assert part['id'].equals(rows['id']) and part['system'][0] == f'Baseline: {name}' and not part['forced'].any()
+        assert part['id'].equals(rows['id']) and part['system'][0] == name and not part['forced'].any()
     assert set(study.manifest()['baselines']) <= set(BASELINES)
 
 
