@@ -7,11 +7,20 @@ import polars as pl
 from factlab.reports.published import PUBLISHED, cell, parse_printed, published_values
 
 
-def as_published(cells, paper='toy'):
-    "Cells {(exhibit, row, column): printed} as published values."
-    rows = [{'paper': paper, 'exhibit': e, 'row': r, 'column': c, 'value': parse_printed(p)[0], 'printed': p,
-             'plus_minus': parse_printed(p)[1], 'source': 'made', 'note': None} for (e, r, c), p in cells.items()]
-    return PUBLISHED.frame(rows)
+def as_published(cells, paper='toy', words=None):
+    "Cells {(exhibit, row, column): printed} as published values; `words` say what the cells of a column or a row are: data, model, …"
+    rows, words = [], words or {}
+    for (e, r, c), p in cells.items():
+        value, half = parse_printed(p)
+        row = {'exhibit': e, 'row': r, 'column': c, 'value': value, 'printed': p, 'plus_minus': half, 'metric': c, 'kind': 'value'}
+        rows.append({'paper': paper, 'source': 'made'} | row | words.get(r, {}) | words.get(c, {}))
+    return PUBLISHED.frame([dict.fromkeys(PUBLISHED.columns) | row for row in rows])
+
+
+def with_metrics(metrics, **words):
+    "Words of the columns '<data or model> <metric>', of which `words` name the one."
+    first, = words.values()
+    return {f'{first} {metric}': words | {'metric': metric} for metric in metrics}
 
 
 def printed(value, digits, rounding=ROUND_HALF_UP):

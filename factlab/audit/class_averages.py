@@ -53,11 +53,10 @@ def _footing_row(paper: str, cells: PublishedCells, check: Check, classes: int|N
     (exhibit, row, _), actual = check.target, len(check.basis)
     words = cells.words[check.target]
     benchmark = words['data'] or ''
-    precision, f1 = ((exhibit, row, f'{benchmark} {measure}') for measure in ('Precision', 'F1'))
-    printed = float(cells.value(f1)) if f1 in cells.printed and cells.shows(f1) else None
+    printed = next((float(cells.value(f1)) for f1 in cells.beside(check.target, 'F1')), None)
     over: set[int] = set()
-    if precision in cells.printed and cells.shows(precision):
-        bounds = [cells.bounds(a) for a in check.basis]
+    bounds = [cells.bounds(a) for a in check.basis]
+    for precision in cells.beside(check.target, 'Precision'):
         for sizes in _sizes_of(paper, cells, benchmark, check.basis): over |= set(precision_classes(bounds, sizes, cells.bounds(precision)))
     return {'paper': paper, 'exhibit': exhibit, 'row': row, 'benchmark': benchmark, 'model': words['model'], 'method': words['method'],
             'classes': classes, 'in the data': actual,

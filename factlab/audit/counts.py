@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from .checks import CHECKED, Address, Check, PublishedCells, Rule, bounds_meet
+from .checks import CHECKED, Address, Check, PublishedCells, Rule, bounds_meet, class_accuracies
 from ..reports.published import Bounds
 
 # %% ../../nbs/17_audit/01_counts.ipynb #c4
@@ -195,9 +195,9 @@ def split_sizes(cells: PublishedCells, split: StatedSplit) -> list[tuple[int, in
 def class_rates(cells: PublishedCells, exhibit: str, benchmark: str) -> dict[str, list[Fraction]]:
     "The class accuracies that each row of an exhibit prints for a benchmark."
     rates: dict[str, list[Fraction]] = {}
-    for e, row, column in cells.printed:
-        if e == exhibit and column.startswith(f'{benchmark} ') and column.endswith(' accuracy') and cells.shows((e, row, column)):
-            rates.setdefault(row, []).append(cells.value((e, row, column)))
+    for address in class_accuracies(cells):
+        if address[0] == exhibit and cells.words[address]['data'] == benchmark and cells.shows(address):
+            rates.setdefault(address[1], []).append(cells.value(address))
     return rates
 
 def class_size_checks(cells: PublishedCells, split: StatedSplit) -> pl.DataFrame:  # CHECKED

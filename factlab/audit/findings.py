@@ -157,10 +157,10 @@ def _column(cells: PublishedCells, exhibit: str, column: str) -> dict[str, float
 
 def _rank(scores: Mapping[str, float], name: str) -> int: return 1 + sum(score > scores[name] for score in scores.values())
 
-def _moved(before: Mapping[str, float], after: Mapping[str, float], row: str) -> str:
-    "A row's score and rank before and after, and its rank among the systems of its own method."
-    method = row.rpartition(' + ')[2]
-    peers = [name for name in before if method != row and name.endswith(f' + {method}')]
+def _moved(before: Mapping[str, float], after: Mapping[str, float], row: str, words: Mapping[str, Mapping]) -> str:
+    "A row's score and rank before and after, and its rank among the models with its own method; `words` say what the rows are."
+    method = words[row]['method']
+    peers = [name for name in before if method and words[name]['model'] and words[name]['method'] == method]
     among = ''
     if len(peers) > 1:
         first, then = (_rank({name: scores[name] for name in peers}, row) for scores in (before, after))
@@ -191,6 +191,7 @@ def explain_f1(audited: AuditedPaper) -> list[dict]:
         misread = len(checks) == 1 and ' instead of ' in explanation and findings_of(audited.paper).transcription_note
         column, rows = checks[0].target[2], [check.target[1] for check in checks]
         before = _column(cells, exhibit, column)
+        words = {row: cells.words[exhibit, row, column] for row in before}
         after = {**before, **{address[1]: value for address, value in middle.items() if address[2] == column}}
         found.append(finding(
             audited, f'{exhibit.partition("/")[2]} F1', 'question' if misread else 'certain',
@@ -198,7 +199,7 @@ def explain_f1(audited: AuditedPaper) -> list[dict]:
             where=f'{exhibit}: {column} of {listed(rows)}', printed=', '.join(cells.printed[check.target] for check in checks),
             implied=', '.join(fixed(value) for value in middle.values()),
             explanation=explanation + ('; or our copy of the paper misread that digit' if misread else ''),
-            consequence='; '.join(_moved(before, after, row) for row in rows if row in before),
+            consequence='; '.join(_moved(before, after, row, words) for row in rows if row in before),
             by_hand=[_f1_by_hand(check, cells) for check in checks], checks=len(checks)))
     return found
 
@@ -212,11 +213,10 @@ def sum_by_hand(check: Check, cells: PublishedCells, classes: Sequence[int]) -> 
 
 def _swap(audited: AuditedPaper, a: Check, b: Check) -> tuple[dict, set[tuple[str, str]]]:
     cells, exhibit, rows = audited.cells, a.target[0], (a.target[1], b.target[1])
-    prefix = a.target[2].removesuffix('Recall')
     twice = [check for check in audited.failing('the same number twice')
              if check.target[1] in rows and exhibit in (check.target[0], check.basis[0][0])]
     others = sorted({e for check in twice for e in (check.target[0], check.basis[0][0])} - {exhibit})
-    f1 = [cells.printed[exhibit, row, f'{prefix}F1'] for row in rows]
+    f1 = [cells.printed[cells.beside(check.target, 'F1')[0]] for check in (a, b)]
     classes = [int(judge(check, cells)[1].split()[0]) for check in (a, b)]
     hand = [sum_by_hand(check, cells, [n]) for check, n in zip((a, b), classes, strict=True)]
     for check in twice:
@@ -224,7 +224,7 @@ def _swap(audited: AuditedPaper, a: Check, b: Check) -> tuple[dict, set[tuple[st
         hand.append(f'{row}, {column}: {e} prints {cells.printed[check.target]}, {other[0]} {cells.printed[other]}')
     found = finding(
         audited, f'{exhibit.partition("/")[2]} rows', 'certain', f'Two rows of {exhibit} that seem to have changed places',
-        where=f'{exhibit}: {prefix.strip()} columns of {rows[0]} and {rows[1]}',
+        where=f'{exhibit}: {cells.words[a.target]["data"]} columns of {rows[0]} and {rows[1]}',
         printed=f'recall {cells.printed[a.target]} and {cells.printed[b.target]}, F1 {f1[0]} and {f1[1]}',
         implied='recall ' + ' and '.join(fixed(sum(judge(check, cells)[2])/2) for check in (a, b)),
         explanation=f'the two rows changed places in {exhibit}'
@@ -345,11 +345,12 @@ def _subsets(audited: AuditedPaper, split: StatedSplit, max_sizes: tuple[int, in
     "For each row averaged over two classes, the class sizes up to `max_sizes` that its accuracies, precision and recall allow."
     found = {}
     for (kind, target), check in audited.checks.items():
-        if kind != MACRO_RECALL or not target[2].startswith(split.benchmark): continue
+        if kind != MACRO_RECALL or audited.cells.words[target]['data'] != split.benchmark: continue
         if judge(check, audited.cells)[:2] != ('holds', '2 classes'): continue
         bounds = audited.cells.bounds
         given = dict(zip(('recall+', 'recall−'), map(bounds, check.basis), strict=True))
-        given |= {'macro precision': bounds((*target[:2], f'{split.benchmark} Precision')), 'macro recall': bounds(target)}
+        given['macro recall'] = bounds(target)
+        if precision := audited.cells.beside(target, 'Precision'): given['macro precision'] = bounds(*precision)
         found[target[1]] = sorted(two_class_fits(given, range(2, sum(max_sizes) + 1), max_sizes))
     return {row: fits for row, fits in found.items() if fits}
 

@@ -315,7 +315,8 @@ def evaluation_cells(
         else: notes.append(f'{row}: κ has no value ({_why_no_kappa(marks, shared)})')
         everybody = pl.col('annotator').n_unique().over('instance') == marks['annotator'].n_unique()
         for column, read in (('Instances', marks), ('Shared by all', marks.filter(everybody))):
-            cells.append({'row': row, 'column': column, 'kind': 'count', 'measured': float(read['instance'].n_unique()), 'n': read.height,
+            cells.append({'row': row, 'column': column, 'method': row, 'kind': 'count',
+                          'measured': float(read['instance'].n_unique()), 'n': read.height,
                           'status': 'measured'})
         undecided = found.filter(pl.col('question') == question, pl.col('verdict').is_null() | (pl.col('verdict') == 'd')).height
         if undecided: notes.append(f'{row}: {undecided} undecided or left out, and not among the n')
@@ -325,7 +326,8 @@ def evaluation_cells(
 # %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c36
 def _cell(row: str, column: str, interval: Interval, times: float = 1) -> dict:
     scaled = lambda value: None if value is None else times*value
-    return {'row': row, 'column': column, 'measured': scaled(interval.estimate), 'low': scaled(interval.low), 'high': scaled(interval.high),
+    return {'row': row, 'column': column, 'method': row, 'measured': scaled(interval.estimate), 'low': scaled(interval.low),
+            'high': scaled(interval.high),
             'n': interval.n, 'status': 'measured'}
 
 def _why_no_kappa(marks: pl.DataFrame, shared: pl.DataFrame) -> str:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from printed_tables import ROUNDINGS, as_published, exact_print, printed
+from printed_tables import ROUNDINGS, as_published, exact_print, printed, with_metrics
 
 from factlab.audit.checks import (
+    AVERAGE,
     MAX_CLASSES,
     Check,
     PublishedCells,
@@ -56,16 +57,17 @@ def test_wilson_and_normal_widths_against_statsmodels():
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(unit, unit), min_size=1, max_size=5), st.integers(2, 4), st.sampled_from(ROUNDINGS))
 def test_no_false_alarm_on_f1_and_averages(scores, digits, rounding):
-    cells, row = {}, 'system'
+    cells, row, words = {}, 'system', with_metrics(('Precision', 'Recall', 'F1'), model=AVERAGE)
     exact = {'Precision': [], 'Recall': [], 'F1': []}
     for i, (p, r) in enumerate(scores):
         values = {'Precision': p, 'Recall': r, 'F1': 2*p*r/(p + r) if p + r > 1e-300 else 0}
+        words |= with_metrics(values, model=f'M{i}')
         for name, value in values.items():
             exact[name].append(value)
             cells['toy/table', row, f'M{i} {name}'] = printed(value, digits, rounding)
     for name, values in exact.items():
         cells['toy/table', row, f'Average {name}'] = printed(sum(map(Fraction, values))/len(values), digits, rounding)
-    checks = audit(frame=as_published(cells)).checks
+    checks = audit(frame=as_published(cells, words=words)).checks
     assert len(checks) == len(scores) + 3 and not (checks['outcome'] == 'contradiction').any()
     if rounding is ROUND_HALF_UP: assert checks['holds'].all()
 
@@ -78,9 +80,11 @@ def test_no_false_alarm_on_macro_recall_and_counts(sizes, absent, digits, random
     classes = min(len(sizes) + absent, MAX_CLASSES)
     cells = {('toy/a', 'system', f'Set class{i} accuracy'): exact_print(share, digits, rounding) for i, share in enumerate(shares)}
     cells['toy/b', 'system', 'Set Recall'] = exact_print(sum(shares)/classes, digits, rounding)
-    assert not (audit(frame=as_published(cells)).checks['outcome'] == 'contradiction').any()
+    words = with_metrics(['Recall', *[f'class{i} accuracy' for i in range(len(sizes))]], data='Set')
+    checks = audit(frame=as_published(cells, words=words)).checks
+    assert len(checks) and not (checks['outcome'] == 'contradiction').any()
     cells |= {('toy/a', 'All', f'size {i}'): str(n) for i, n in enumerate(sizes)}
-    book = PublishedCells(as_published(cells))
+    book = PublishedCells(as_published(cells, words=words))
     checks = [grim_check(('toy/a', 'system', f'Set class{i} accuracy'), ('toy/a', 'All', f'size {i}'), book) for i in range(len(sizes))]
     assert recompute(checks, book)['outcome'].is_in(['holds', 'cut off']).all()
     assert split_fits([Fraction(exact_print(share, digits, rounding)) for share in shares], sizes, Fraction(1, 10**digits))
@@ -91,6 +95,9 @@ def test_no_false_alarm_on_macro_recall_and_counts(sizes, absent, digits, random
 def test_no_false_alarm_on_scores_intervals_and_ranks(counts):
     cells = {('toy/t', 'All', 'Open N'): '860', ('toy/t', 'All', 'Blind N'): '860'}
     columns = [f'{split} {judge} (%)' for split in ('Open', 'Blind') for judge in 'ABC']
+    words = {f'{split} N': {'data': split, 'metric': 'N', 'kind': 'count'} for split in ('Open', 'Blind')}
+    words |= {column: {'data': column.split()[0], 'metric': 'Score (%)'} for column in columns}
+    words['Average (%)'] = {'model': AVERAGE, 'metric': 'Score (%)'}
     means = [sum(row)/6/860 for row in counts]
     for i, row in enumerate(counts):
         for column, k in zip(columns, row, strict=True):
@@ -98,7 +105,7 @@ def test_no_false_alarm_on_scores_intervals_and_ranks(counts):
             cells['toy/t', f'm{i}', column] = f'{printed(100*k/860, 1)} ± {printed(half, 1)}'
         cells['toy/t', f'm{i}', 'Average (%)'] = printed(100*means[i], 1)
         cells['toy/t', f'm{i}', 'Fused rank'] = str(1 + sum(other > means[i] for other in means))
-    checks = audit(frame=as_published(cells)).checks
+    checks = audit(frame=as_published(cells, words=words)).checks
     assert len(checks) == 8*len(counts) and not (checks['outcome'] == 'contradiction').any()
 
 

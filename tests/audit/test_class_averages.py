@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from printed_tables import as_published, printed
+from printed_tables import as_published, printed, with_metrics
 
 from factlab.audit.class_averages import precision_classes
 from factlab.audit.report import audit
@@ -16,7 +16,8 @@ def test_two_numbers_of_classes_are_found_and_put_on_one_footing():
     for s, values, k in (('a', (0.2, 0.5), 2), ('b', (0.3, 0.6), 3)):
         cells |= {('toy/t', s, f'Set {name} accuracy'): printed(v, 4) for name, v in zip('uv', values, strict=True)}
         cells |= {('toy/t', s, f'Set {m}'): printed(sum(values)/k, 4) for m in ('Precision', 'Recall', 'F1')}
-    result = audit(frame=as_published(cells))
+    words = with_metrics(('u accuracy', 'v accuracy', 'Precision', 'Recall', 'F1'), data='Set')
+    result = audit(frame=as_published(cells, words={'a': {'method': 'a'}, 'b': {'method': 'b'}} | words))
     assert result.findings['name'].to_list() == ['toy/Set classes'] and (result.checks['outcome'] == 'holds').all()
     assert 'a as printed, b on one footing' in result.findings['consequence'].item()
     for measure in ('F1', 'recall'): assert result.footing[measure].to_list() == pytest.approx([0.35, 0.45])

@@ -1,9 +1,9 @@
 """Findings: planted faults are found with their smallest explanation."""
 
 import numpy as np
-from printed_tables import as_published, printed
+from printed_tables import as_published, printed, with_metrics
 
-from factlab.audit.checks import PublishedCells, f1_checks, judge, macro_recall_checks, rank_checks, recompute
+from factlab.audit.checks import AVERAGE, PublishedCells, f1_checks, judge, macro_recall_checks, rank_checks, recompute
 from factlab.audit.findings import one_digit_changes, order_changes, repeated_rows, sizes_for, swapped_pairs
 from factlab.audit.report import audit
 from factlab.reports.published import printed_bounds
@@ -24,11 +24,14 @@ def test_a_planted_f1_is_found_with_the_digit_that_corrects_it():
 
 def test_a_planted_average_share_and_rank_are_found():
     cells = {('toy/t', 's', 'A F1'): '0.50', ('toy/t', 's', 'B F1'): '0.60', ('toy/t', 's', 'Average F1'): '0.57'}
-    found = audit(frame=as_published(cells)).findings
+    words = with_metrics(['F1'], model='A') | with_metrics(['F1'], model='B') | with_metrics(['F1'], model=AVERAGE)
+    found = audit(frame=as_published(cells, words=words)).findings
     assert found['implied'].to_list() == ['0.545 to 0.555'] and found['sure'].to_list() == ['certain']
     ranks = {('toy/t', m, c): p for m, (a, b, rank) in {'x': ('90.0', '80.0', '2'), 'y': ('70.0', '60.0', '1')}.items()
              for c, p in (('A (%)', a), ('B (%)', b), ('Average (%)', printed((float(a) + float(b))/2, 1)), ('Fused rank', rank))}
-    assert recompute(rank_checks(PublishedCells(as_published(ranks))), as_published(ranks))['outcome'].to_list() == ['contradiction']*2
+    score = {'metric': 'Score (%)'}
+    book = as_published(ranks, words={'A (%)': score, 'B (%)': score, 'Average (%)': score | {'model': AVERAGE}})
+    assert recompute(rank_checks(PublishedCells(book)), book)['outcome'].to_list() == ['contradiction']*2
 
 
 def swapped_table(rows):
@@ -39,7 +42,9 @@ def swapped_table(rows):
     for s, source in rows.items():
         recall = sum(accuracies[source])/3
         cells |= {('toy/t', s, f'Set {measure}'): printed(recall, 4) for measure in ('Precision', 'Recall', 'F1')}
-    return as_published(cells)
+    measures = ('u accuracy', 'v accuracy', 'w accuracy', 'Precision', 'Recall', 'F1')
+    rows = {row: dict(zip(('model', 'method'), row.split(' + '), strict=True)) for row in accuracies}
+    return as_published(cells, words=rows | with_metrics(measures, data='Set'))
 
 
 def test_swapped_rows_are_found_and_unswapped_ones_are_not():

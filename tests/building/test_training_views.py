@@ -195,11 +195,11 @@ def test_tokens_are_those_of_re(texts):
 def test_sizes_are_counts_and_means_of_the_rows(sample):
     cells = {(cell['row'], cell['column']): cell for cell in resource_sizes(sample)}
     claims = [claim for row in sample['claims'] for claim in row]
-    assert cells['Claim Extraction', 'Claims']['ours'] == len(claims)
-    assert cells['Claim Extraction', 'Avg. Claims per Passage']['ours'] == pytest.approx(len(claims)/sample.height)
+    assert cells['Claim Extraction', 'Claims']['measured'] == len(claims)
+    assert cells['Claim Extraction', 'Avg. Claims per Passage']['measured'] == pytest.approx(len(claims)/sample.height)
     words = [len(re.findall(r'\w+|[^\w\s]', claim)) for claim in claims]
     mean = cells['Claim Extraction', 'Avg. Tokens per Claim']
-    assert mean['ours'] == pytest.approx(np.mean(words)) and mean['low'] < mean['ours'] < mean['high'] and mean['n'] == len(claims)
+    assert mean['measured'] == pytest.approx(np.mean(words)) and mean['low'] < mean['measured'] < mean['high'] and mean['n'] == len(claims)
 
 
 @given(st.integers(1, 200), st.data())
@@ -207,7 +207,7 @@ def test_shares_of_rules_have_wilson_intervals(n, data):
     kept = data.draw(st.integers(0, n))
     cell, = rule_cells(pl.DataFrame({'rule': ['json'], 'kept': [kept], 'n': [n], 'share': [kept/n]}), 'x')
     low, high = proportion_confint(kept, n, method='wilson')
-    assert cell['low'] == pytest.approx(low, abs=1e-9) and cell['high'] == pytest.approx(high, abs=1e-9) and cell['ours'] == kept/n
+    assert cell['low'] == pytest.approx(low, abs=1e-9) and cell['high'] == pytest.approx(high, abs=1e-9) and cell['measured'] == kept/n
 
 
 @given(st.lists(st.sampled_from('abcdefgh'), max_size=12), st.lists(st.sampled_from('abcdefgh'), max_size=12))

@@ -264,7 +264,7 @@ def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path):
         sorted_errors = final_errors.categorised(ERRORS.frame(), 'missed', None, tmp_path/f'labels{ending}')
         cells = final_errors.category_cells('final/fig5', sorted_errors)
         assert (sorted_errors.who, sorted_errors.status) == ('labels of 1 annotator', 'measured')
-        assert [cells.filter(row=errors.title_of(name), column='run-1 Count')['ours'].item()
+        assert [cells.filter(row=errors.title_of(name), column='run-1 Count')['measured'].item()
                 for name in names_of('missed')] == [categories.count(n) for n in names_of('missed')]
 
 
@@ -310,7 +310,7 @@ def test_agreement_of_the_shipped_readings_can_be_shown_and_hostile_text_too(tmp
     cells, notes = final_errors.agreement_cells(annotations, readings=final_errors.SAMPLE_READINGS)
     shown = cells.filter(row=final_errors.SAMPLE_READINGS, column='Raw agreement')
     assert not notes and 'Cohen' in show_table(cells).text and shown['n'].item() > 60 and shown['status'].item() == 'illustrated'
-    assert cells.filter(pl.col('published').is_not_null() & pl.col('ours').is_not_null()).is_empty()
+    assert cells.filter(pl.col('published').is_not_null() & pl.col('measured').is_not_null()).is_empty()
     assert headline(find_exhibits(['final/agreement'])[0], cells) is None  # no κ of theirs in the gallery
     assert set(annotations['annotator']) == {'first reading', 'second reading'}
     with pytest.raises(DataError, match='right, wrong or unclear'):
@@ -324,9 +324,9 @@ def test_only_labels_of_two_people_are_measured():
     names = {'first reading': 'Ann', 'second reading': 'Ben'}
     for people, row, status in ((names, 'Annotators', 'measured'), (names | {'second reading': 'Ann 2'}, 'Annotators', 'measured'),
                                 (names | {'second reading': DECISION_QUESTIONS}, None, 'illustrated')):
-        cells = final_errors.agreement_cells(annotations.with_columns(pl.col('annotator').replace(people)))[0].drop_nulls('ours')
+        cells = final_errors.agreement_cells(annotations.with_columns(pl.col('annotator').replace(people)))[0].drop_nulls('measured')
         assert set(cells['status']) == {status} and (cells['row'] == 'Annotators').any() == (row is not None)
-    alone = final_errors.agreement_cells(annotations.filter(pl.col('annotator') == 'first reading'))[0].drop_nulls('ours')
+    alone = final_errors.agreement_cells(annotations.filter(pl.col('annotator') == 'first reading'))[0].drop_nulls('measured')
     assert set(alone['status']) == {'illustrated'} and set(alone['row']) == {'One annotator'}
 
 
@@ -355,10 +355,10 @@ def test_proposals_are_counted_and_never_measured_or_shares():
     for exhibit, side in final_errors.CATEGORY_FIGURES.items():
         rows = final_errors.sample_examples(side).drop('category').with_columns(run=pl.lit('m'))
         found = final_errors.categorised(rows, side, study)
-        cells = final_errors.category_cells(exhibit, found).drop_nulls('ours')
+        cells = final_errors.category_cells(exhibit, found).drop_nulls('measured')
         assert set(cells['status']) == {'proposed'} and set(cells['column']) == {'m Proposed count'}
         assert cells['low'].null_count() == len(cells)
-        counts = dict(cells.select('row', 'ours').iter_rows())
+        counts = dict(cells.select('row', 'measured').iter_rows())
         assert counts.pop('All') == rows.height == sum(counts.values())
         title = final_errors.category_chart(exhibit, final_errors.category_cells(exhibit, found), found, 'final').to_dict()['title']
         assert 'proposed' in ' '.join(title['text']) and 'confirmed by nobody' in ' '.join(title['subtitle'])
@@ -375,32 +375,34 @@ def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop()
     one = {'side': pl.lit('missed'), 'description': pl.lit('d'), 'votes': 1, 'annotators': 1, 'said': pl.concat_list('category')}
     missed = every.filter('missed').with_columns(**one).select(*errors.ADJUDICATED.columns)
     cells = final_errors.category_cells('final/fig5', final_errors.SortedErrors(missed, 'w', 'measured', {}), every)
-    value = {(row, column): (ours, low, high, status) for row, column, ours, low, high, status in
-             cells.select('row', 'column', 'ours', 'low', 'high', 'status').iter_rows()}
+    value = {
+        (row, metric, method or against): values for row, metric, method, against, *values in
+        cells.select('row', 'metric', 'method', 'against', 'measured', 'low', 'high', 'status').iter_rows()}
     read = [row for row in rows if row['read']]
     for name in names:
         share = np.mean([row['category'] == name for row in rows if row['missed']])
         random = np.mean([row['category'] == name for row in read])
         title = errors.title_of(name)
-        assert value[title, 'm Share'][0] == pytest.approx(share)
-        assert value[title, f'm {final_errors.AT_RANDOM}'][0] == pytest.approx(random)
-        assert value[title, f'm {final_errors.AT_RANDOM}'][3] == 'baseline'
-        over = value[title, 'm Share over best baseline']
+        assert value[title, 'Share', None][0] == pytest.approx(share)
+        assert value[title, 'Share', final_errors.AT_RANDOM][0] == pytest.approx(random)
+        assert value[title, 'Share', final_errors.AT_RANDOM][3] == 'baseline'
+        over = value[title, 'Share', 'best baseline']
         assert over[0] == pytest.approx(share - random) and over[1] < over[0] < over[2]
         unread = np.mean([row['category'] == name for row in rows if row['missed'] or not row['read']])
-        assert value[title, 'm Share, unread as missed'][0] == pytest.approx(unread)
-    assert value['Summaries not read', 'm Count'][0] == 10
+        assert value[title, 'Share, unread as missed', None][0] == pytest.approx(unread)
+    assert value['Summaries not read', 'Count', None][0] == 10
 
 
 def test_proposers_stand_beside_constant_answers():
     for exhibit, side in final_errors.CATEGORY_TABLES.items():
         both, cells = final_errors.sample_proposals(side).both, final_errors.category_examples(exhibit, store=False)[1]
-        rivals = cells.filter(pl.col('row').str.starts_with('Baseline'), pl.col('column') == final_errors.AS_LABELLED[side])
+        of_all = cells.filter(metric=final_errors.AS_LABELLED[side])
+        rivals = of_all.filter(status='baseline')
         constant = {errors.title_of(name): (both['category'] == name).mean() for name in names_of(side)}
-        for row, ours, status in rivals.select('row', 'ours', 'status').iter_rows():
-            assert ours == pytest.approx(constant[row.removeprefix('Baseline: always ').partition(' (')[0]]) and status == 'baseline'
+        for name, score in rivals.select('method', 'measured').iter_rows():
+            assert score == pytest.approx(constant[name.removeprefix('always ').partition(' (')[0]])
         right = (both['category'] == both['proposal']).mean()
-        over = cells.filter(row='All', column=f'{final_errors.AS_LABELLED[side]} over best baseline')['ours'].item()
+        over = of_all.filter(row='All', kind='difference')['measured'].item()
         assert over == pytest.approx(right - max(constant.values()))
 
 
@@ -409,10 +411,10 @@ def test_the_origin_stands_beside_what_one_word_tells():
     denied = [bool({*description.lower().replace("n't", ' not').split()} & {'no', 'not', 'never', 'nothing', 'none', 'nobody', 'without'})
               for description in both['description']]
     right = np.mean([(category.startswith('extrinsic')) == said for category, said in zip(both['category'], denied, strict=True)])
-    origin = {row: ours for row, column, ours in cells.select('row', 'column', 'ours').iter_rows() if column == 'Origin as labelled'}
+    origin = dict(cells.filter(metric='Origin as labelled', kind='value').select('row', 'measured').iter_rows())
     assert origin['Baseline: a negation in the description'] == pytest.approx(right, abs=.03)  # other negations are few
-    over = cells.filter(row='All', column='Origin as labelled over best baseline')['ours'].item()
-    assert over == pytest.approx(origin['All'] - max(ours for row, ours in origin.items() if row != 'All')) and over < 0
+    over = cells.filter(metric='Origin as labelled', kind='difference')['measured'].item()
+    assert over == pytest.approx(origin['All'] - max(score for row, score in origin.items() if row != 'All')) and over < 0
 
 
 def test_examples_escape_what_they_show():
@@ -442,7 +444,7 @@ def test_answers_that_could_not_be_read_are_counted_for_each_run(monkeypatch):
     assert sorted_errors.unparsed == {'alpha': 0, 'beta': 4} and sorted_errors.errors['category'].to_list() == ['extrinsic_wrong']*4
     assert 'm' in sorted_errors.who and sorted_errors.status == 'proposed'
     cells = final_errors.category_cells('final/fig5', sorted_errors)
-    assert cells.filter(row='All', column='beta Proposed count').select('ours', 'unparsed').row(0) == (0, 4)
+    assert cells.filter(row='All', column='beta Proposed count').select('measured', 'unparsed').row(0) == (0, 4)
     monkeypatch.setattr(study, 'model', lambda name: ScriptedModel('m', lambda request: ''))
     with pytest.raises(DataError, match='none of 8'): final_errors.categorised(found, 'missed', study, assistant='m')
 

@@ -213,7 +213,7 @@ def test_kappa_is_that_of_statsmodels(rows):
     judged = marks(**{f'i{n}': each for n, each in enumerate(rows)})
     cells = {cell['column']: cell for cell in he.evaluation_cells(judged)[0]}
     with np.errstate(all='ignore'): theirs = others_kappa(aggregate_raters(np.array(rows))[0])
-    if 'Fleiss κ' in cells: assert np.isclose(cells['Fleiss κ']['ours'], theirs) and cells['Fleiss κ']['n'] == len(rows)
+    if 'Fleiss κ' in cells: assert np.isclose(cells['Fleiss κ']['measured'], theirs) and cells['Fleiss κ']['n'] == len(rows)
     else: assert not np.isfinite(theirs) and 'κ has no value' in he.evaluation_cells(judged)[1][0]
 
 
@@ -221,8 +221,8 @@ def test_accuracy_and_what_is_not_decided():
     judged = marks(a='vvv', b='vxx', c='vx', d='ddd', e='v', f='vvx')
     cells, notes = he.evaluation_cells(judged)
     by_column = {cell['column']: cell for cell in cells}
-    assert by_column['Accuracy (%)']['ours'] == pytest.approx(100*3/4) and by_column['Accuracy (%)']['n'] == 4
-    assert by_column['Instances']['ours'] == 6 and by_column['Shared by all']['ours'] == 4  # c and e were not read by all three
+    assert by_column['Accuracy (%)']['measured'] == pytest.approx(100*3/4) and by_column['Accuracy (%)']['n'] == 4
+    assert by_column['Instances']['measured'] == 6 and by_column['Shared by all']['measured'] == 4  # c and e were not read by all three
     assert by_column['Fleiss κ']['n'] == 4 and notes == ['Claim Extraction: 2 undecided or left out, and not among the n']
     low, high = by_column['Accuracy (%)']['low'], by_column['Accuracy (%)']['high']
     assert low < 75 < high
@@ -254,7 +254,7 @@ def test_where_all_is_right_the_interval_is_that_of_the_instances():
         found = he.accuracy(he.majority_marks(he.HUMAN_MARKS.frame(one(at, mark) for at in range(40))))
         assert (found.low, found.high, found.n) == (pytest.approx(low), pytest.approx(high), 40)
     cell = he.evaluation_cells(he.HUMAN_MARKS.frame(one(at, 'v') for at in range(40)))[0][0]
-    assert (cell['ours'], cell['n']) == (100, 40) and cell['low'] == pytest.approx(83.887, abs=.001) and cell['high'] == 100
+    assert (cell['measured'], cell['n']) == (100, 40) and cell['low'] == pytest.approx(83.887, abs=.001) and cell['high'] == 100
 
 
 # ---------------------------------------------------------------- gold
@@ -313,7 +313,7 @@ def test_the_readings_that_ship():
     printed = set(published_values('oasis/table3').select('row', 'column').rows())
     ours = {(cell['row'], cell['column']) for cell in cells}
     assert {(row, 'Accuracy (%)') for row in he.EVALUATION_TASKS.values()} <= ours & printed
-    assert {cell['column']: cell['ours'] for cell in cells if cell['row'] == 'Claim Extraction'}['Instances'] == 20
+    assert {cell['column']: cell['measured'] for cell in cells if cell['row'] == 'Claim Extraction'}['Instances'] == 20
     texts, pairs = he.gold_sets(judged, load_oasis_sample())
     assert 0 < texts.height < 40 and 0 < pairs.height < 40 and set(texts['group']) <= set(known['id'])
 

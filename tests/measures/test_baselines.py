@@ -9,6 +9,8 @@ from sklearn import metrics
 
 from factlab.core.core import DataError, UsageError
 from factlab.measures.baselines import (
+    BASELINE_ROW,
+    BEST_BASELINE,
     accuracy,
     balanced_accuracy,
     best_cut,
@@ -211,10 +213,12 @@ def test_a_score_is_turned_where_that_is_allowed():
 def test_rows_for_a_table():
     truth = [True, True, False, False]
     table = compare_with_baselines({'m': class_counts(truth, truth), 'majority': constant_counts(truth, True)}, ['majority'])
-    cells = baseline_rows(table, 'FS (%)', 100, {'m': 'tiny'})
-    assert [(cell['row'], cell.get('against'), cell['measured'], cell['status'], cell['n']) for cell in cells] == [
-        ('tiny', BEST_BASELINE, 50, 'measured', 4), (BASELINE_ROW + 'majority', None, 50, 'baseline', 4)]
-    assert {cell['column'] for cell in cells} == {'FS (%)'}
+    cells = baseline_rows(table, 'FS (%)', 100, {'m': 'tiny'}, metric='accuracy')
+    assert [(cell['row'], cell['column'], cell['method'], cell.get('against'), cell['measured'], cell['status'],
+             cell['n']) for cell in cells] == [
+        ('tiny', 'FS (%)', 'm', BEST_BASELINE, 50, 'measured', 4), (BASELINE_ROW + 'majority', 'FS (%)', 'majority', None, 50,
+                                                                    'baseline', 4)]
+    assert {cell['metric'] for cell in cells} == {'accuracy'} and cells[0]['kind'] == 'difference'
 
 
 def test_errors_say_what_to_do():

@@ -58,20 +58,22 @@ def test_a_name_like_nothing_lists_what_there_is():
 # --- damage -------------------------------------------------------------------------------------------------------------
 
 HEADER = ','.join(PUBLISHED.columns)
+WORDS = ',,,F1,value,,'  # data to against
 
 @pytest.mark.parametrize('text, complaint', [
     ('', 'header'),
     ('a,b\n1,2\n', 'header'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,0.59,0.59,,Table 4\n', 'line 2: 8 fields'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,0.59,0.59,,Table 4,,\n', 'line 2: 10 fields'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,0.58,0.59,,Table 4,\n', 'line 2: the value'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,half,0.59,,Table 4,\n', 'not a number'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,nan,nan,,Table 4,\n', 'finite'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,0.59,0.59 ± 0.01,,Table 4,\n', 'line 2: the value'),
-    (f'{HEADER}\nfinal,final/table4,,F1,0.59,0.59,,Table 4,\n', r"nothing in \['row'\]"),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,,,,Table 4,\n', 'no note'),
-    (f'{HEADER}\nfinal,final/table4,CoT,F1,0.59,0.59,,Table 4,\nfinal,final/table4,CoT,F1,0.60,0.60,,Table 4,\n', 'more than once'),
-    (f'{HEADER}\nfinal,final/table4,"CoT,F1,0.59,0.59,,Table 4,\n', 'not a CSV file'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}0.59,0.59,,Table 4\n', 'line 2: 14 fields'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}0.59,0.59,,Table 4,,\n', 'line 2: 16 fields'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}0.58,0.59,,Table 4,\n', 'line 2: the value'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}half,0.59,,Table 4,\n', 'not a number'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}nan,nan,,Table 4,\n', 'finite'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}0.59,0.59 ± 0.01,,Table 4,\n', 'line 2: the value'),
+    (f'{HEADER}\nfinal,final/table4,,F1,{WORDS}0.59,0.59,,Table 4,\n', r"nothing in \['row'\]"),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS},,,Table 4,\n', 'no note'),
+    (f'{HEADER}\nfinal,final/table4,CoT,F1,{WORDS}0.59,0.59,,Table 4,\n'
+     f'final,final/table4,CoT,F1,{WORDS}0.60,0.60,,Table 4,\n', 'more than once'),
+    (f'{HEADER}\nfinal,final/table4,"CoT,F1,{WORDS}0.59,0.59,,Table 4,\n', 'not a CSV file'),
 ])
 def test_a_damaged_file_is_refused_with_its_line(tmp_path, text, complaint):
     path = tmp_path/'final.csv'

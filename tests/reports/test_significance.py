@@ -145,8 +145,8 @@ def test_cells_say_what_was_tested_and_the_table_marks_it():
     assert percent['method'].to_list() == cells['row'].to_list()
     factor = pl.when(kind='difference').then(100).otherwise(1)
     assert percent['measured'].to_list() == pytest.approx(cells.select(factor*pl.col('measured'))['literal'].to_list())
-    scores = CELLS.frame([dict.fromkeys(CELLS.columns) | {'exhibit': 'final/table4', 'row': mark['row'], 'column': 'tiny F1',
-                                                          'kind': 'value', 'measured': mark['value'], 'n': 120} for mark in marks.to_dicts()])
+    score = dict.fromkeys(CELLS.columns) | {'exhibit': 'final/table4', 'column': 'tiny F1', 'kind': 'value', 'n': 120}
+    scores = CELLS.frame([score | {'row': mark['row'], 'measured': mark['value']} for mark in marks.to_dicts()])
     lines = {line.split('  ')[0]: line for line in show_table(pl.concat([scores, cells])).text.splitlines()}
     signs = {'best': '▲', '*': '*', '': ''}
     for mark in marks.to_dicts(): assert lines[mark['row']].endswith(f'{mark["value"]:.2f}{signs[mark["mark"]]}')

@@ -12,6 +12,7 @@ from factlab.error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME
 from factlab.error_analysis.categories import title_of
 from factlab.reports.exhibits import catalog
 from factlab.reports.reproduce import SharedKernel, run_notebook
+from factlab.reports.tables import CELLS
 from factlab.workbench.annotator import FINAL_TABLE
 from factlab.workbench.page import browse
 
@@ -71,20 +72,19 @@ def test_figures_5_and_7_count_what_was_exported(labelled, kernel, tmp_path, for
         for id, side in (('final/fig5', 'missed'), ('final/fig7', 'invented')):
             outcome = run_notebook(EXHIBITS[id], given, kernel, out=tmp_path/'out')
             assert outcome.status == 'measured', outcome.error
-            cells = pl.read_csv(tmp_path/'out'/f'{id}.data.csv')
+            cells = pl.read_csv(tmp_path/'out'/f'{id}.data.csv', schema=dict(CELLS.columns))
             addresses = {item for item in meant['Ann'] if item[1].startswith('gold' if side == 'missed' else 'predicted')}
             # two annotators: no majority where they differ
             agreed = Counter(meant['Ann'][item] for item in addresses if meant['Ann'][item] == meant['Ben'][item])
             total = sum(agreed.values())
             assert 0 < total < len(addresses)
-            ours = {(row, column.removeprefix(f'{examples.run} ')): values
-                    for row, column, *values in cells.filter(pl.col('ours').is_not_null()).select('row', 'column', 'ours', 'low', 'high',
-                            'n').iter_rows()}
+            own = cells.filter(pl.col('measured').is_not_null(), model=examples.run).select('row', 'metric', 'measured', 'low', 'high', 'n')
+            value = {(row, metric): values for row, metric, *values in own.iter_rows()}
             for label in SCHEMES[side].labels:
-                assert ours[title_of(label.name), 'Count'][0] == agreed[label.name]
-                estimate, low, high, n = ours[title_of(label.name), 'Share']  # the interval is by summary
+                assert value[title_of(label.name), 'Count'][0] == agreed[label.name]
+                estimate, low, high, n = value[title_of(label.name), 'Share']  # the interval is by summary
                 assert estimate == round(agreed[label.name]/total, 6) and n == total and (low is None or low <= estimate <= high)
-            assert ours['All', 'Count'][0] == total and ours['Undecided', 'Count'][0] == len(addresses) - total
+            assert value['All', 'Count'][0] == total and value['Undecided', 'Count'][0] == len(addresses) - total
 
 
 @pytest.mark.parametrize('format', ['csv', 'tsv', 'jsonl', 'parquet'])
@@ -96,6 +96,7 @@ def test_the_agreement_is_that_of_the_exported_reviews(kernel, tmp_path, format)
     assert outcome.status == 'measured', outcome.error
     pairs = [(meant['Ann'][item], meant['Ben'][item]) for item in meant['Ann']]
     clear = [pair for pair in pairs if 'unclear' not in pair]
-    raw = pl.read_csv(tmp_path/'out/final/agreement.csv').filter((pl.col('row') == 'Annotators') & (pl.col('column') == 'Raw agreement'))
+    raw = pl.read_csv(tmp_path/'out/final/agreement.csv',
+                      schema=dict(CELLS.columns)).filter((pl.col('row') == 'Annotators') & (pl.col('column') == 'Raw agreement'))
     assert 0 < len(clear) < len(pairs) and raw['n'].drop_nulls().to_list() == [len(clear)]
-    assert raw['ours'].drop_nulls().to_list() == [round(sum(a == b for a, b in clear)/len(clear), 6)]
+    assert raw['measured'].drop_nulls().to_list() == [round(sum(a == b for a, b in clear)/len(clear), 6)]

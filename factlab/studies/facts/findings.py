@@ -27,7 +27,8 @@ from factlab.audit.findings import (
 def _ties_by_hand(audited: AuditedPaper, ties: pl.DataFrame) -> list[str]:
     lines = []
     for exhibit, rows in ties.group_by('exhibit', maintain_order=True).agg('row').rows():
-        columns = [c for c in audited.cells.columns[exhibit, rows[0]] if c.endswith(' (%)') and not c.startswith('Average')]
+        row = [(exhibit, rows[0], c) for c in audited.cells.columns[exhibit, rows[0]]]
+        columns = [a[2] for a in row if audited.cells.words[a]['metric'] == 'Score (%)' and not audited.cells.average(a)]
         for a, b in itertools.combinations(rows, 2):
             pairs = [(audited.cells.value((exhibit, a, c)), audited.cells.value((exhibit, b, c))) for c in columns]
             wins, losses = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
@@ -52,7 +53,7 @@ def explain_intervals(audited: AuditedPaper) -> list[dict]:
     "A remark on the n behind the intervals of averages."
     cells = audited.cells
     checks = [check for (kind, target), check in audited.checks.items()
-              if kind == 'interval from p and n' and target[2].startswith('Average')]
+              if kind == 'interval from p and n' and cells.average(target)]
     readings = [name for name in (checks[0].readings if checks else ()) if all(fits_reading(check, name, cells) for check in checks)]
     if not readings: return []
     shown, n = checks[0], int(sum(cells.value(a) for a in checks[0].basis[1:]))

@@ -170,7 +170,7 @@ def ranking_cells(
     options: dict[str, Any] = {'splits': request_splits(study), 'seed': study.seed}
     board = leaderboard(*told, ties='mean', **options)
     table = score_responses(*told, **options).filter(pl.col('score') == score)
-    split_judges = {f'{split} {judge}': {'data': split, 'method': judge} for split in {*options['splits'].values()}
+    split_judges = {f'{split} {judge}': {'data': split, 'method': judge} for split in {*(options['splits'] or {}).values()}
                     for judge in told[0]['judge'].unique()}
     cells = []
     for name in board['responder']:
@@ -179,7 +179,7 @@ def ranking_cells(
             average = row['judge'] == EVERY_JUDGE
             base = {'row': name, 'model': name, 'method': AVERAGE, 'metric': 'Score (%)', 'n': row['n'], 'status': row['status'],
                     'unparsed': row['unread'] or None}
-            if not average: base |= split_judges[row['judge']]
+            if not average: base |= split_judges.get(row['judge'], {'method': row['judge']})
             column = AVERAGE if average else row['judge']
             cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
             cells.append(base | {'column': f'{column} ±', 'kind': 'plus_minus', 'measured': 100*row['plus_minus']})
@@ -215,44 +215,43 @@ def measured_preference(
 ) -> list[dict]:
     """By how much the judge's score of its own answers is above the other judges', and how much more than on all other answers. The rival
     calls everything accurate. All judges stand on the responses on which the judge's verdict could be read."""
-    own = told.filter(pl.col('judge') == judge)
-    unread = own['accurate'].null_count()
+    own = told.filter(judge=judge)
     told = told.join(own.drop_nulls('accurate').select('id'), on='id', how='semi')
     row = self_preference(told, {judge: judge}, seed=seed).filter(judge=judge).row(0, named=True)
-    name, column = f'{judge}, own answers', 'Judge less the other judges (points)'
-    read = told.filter(pl.col('judge') == judge, pl.col('responder') == judge).height
+    column, unread = 'Judge less the other judges (points)', own['accurate'].null_count() or None
+    read = told.filter(judge=judge, responder=judge).height
     known = read >= ENOUGH  # of fewer answers an interval would say too much
-    base = {'row': name, 'model': judge, 'n': read, 'status': 'measured' if known else 'illustrated', 'unparsed': unread or None}
+    base = {'row': f'{judge}, own answers', 'model': judge, 'n': read, 'status': 'measured' if known else 'illustrated', 'unparsed': unread}
     def between(*names: str) -> dict: return in_percent(row, *names) | ({} if known else {'low': None, 'high': None})
-    cells = [base | {'column': 'Score by the judge itself (%)', 'measured': 100*row['own']},
-             base | {'column': 'Score by the other judges (%)', 'measured': 100*row['others']},
-             base | {'column': column, **between('difference', 'low', 'high')}]
+    scores = {'judge itself': 100*row['own'], 'other judges': 100*row['others']}
+    cells = [base | {'column': f'Score by the {who} (%)', 'measured': score} for who, score in scores.items()]
+    cells.append(base | {'column': column, **between('difference', 'low', 'high')})
     if row['beyond_leniency'] is None: return cells
     rival = {'row': f'{BASELINE_ROW}always accurate', 'method': 'always accurate', 'n': read, 'status': 'baseline'}
     return [*cells, rival | {'column': column, 'measured': 100*(1 - row['others'])},
             base | {'column': BEYOND_OTHERS, **between('beyond_leniency', 'beyond_low', 'beyond_high')},
             rival | {'column': BEYOND_OTHERS, 'measured': 100*(row['beyond_leniency'] - row['over_constant'])},
-            base | {'column': BEYOND_OTHERS, 'kind': 'difference', 'against': BEST_BASELINE,
-                    **between('over_constant', 'constant_low', 'constant_high')}]
+            base | {'column': BEYOND_OTHERS, 'kind': 'difference', 'against': BEST_BASELINE}
+            | between('over_constant', 'constant_low', 'constant_high')]
 
+def _once(cells: list[dict]) -> list[dict]: return list({(cell['row'], cell['column']): cell for cell in cells}.values())
 def agreement_cells(pairs: pl.DataFrame, few: bool = False) -> list[dict]:  # of JUDGE_PAIRS
     "How often two judges agree, and Cohen's κ, for which chance is the baseline."
     cells = []
     for row in pairs.iter_rows(named=True):
-        base = {'row': f'{row["first"]} and {row["second"]}' + ' (few)'*few, 'n': row['n'], 'status': 'measured',
-                'unparsed': row['unread'] or None}
+        name = f'{row["first"]} and {row["second"]}' + ' (few)'*few
+        base = {'row': name, 'n': row['n'], 'status': 'measured', 'unparsed': row['unread'] or None}
         if row['agreement'] is not None: cells.append(base | {'column': 'Same verdict (%)', 'measured': 100*row['agreement']})
         if row['kappa'] is not None:
             cells.append(base | {'column': KAPPA, 'measured': row['kappa'], 'low': row['low'], 'high': row['high']})
-            cells.append(base | {'row': f'{BASELINE_ROW}chance', 'method': 'chance', 'column': KAPPA, 'measured': 0.0, 'status': 'baseline',
-                                 'unparsed': None})
-    return list({(cell['row'], cell['column']): cell for cell in cells}.values())
+            chance = {'row': f'{BASELINE_ROW}chance', 'method': 'chance', 'status': 'baseline', 'unparsed': None}
+            cells.append(base | chance | {'column': KAPPA, 'measured': 0.0})
+    return _once(cells)
 
 def panel_agreement(told: pl.DataFrame, store: StoreChoice = None, seed: int = 0) -> list[dict]:
     "Agreement of the offline judges on the test split, and of all three where the model judged."
     offline = FactsStudy(judges=GROUNDING_JUDGES, eligibility='none', baselines=False, store=store, seed=seed)
-    cells = agreement_cells(judge_pairs(offline)) + agreement_cells(compare_judges(told, seed=seed), few=True)
-    return list({(cell['row'], cell['column']): cell for cell in cells}.values())
+    return _once(agreement_cells(judge_pairs(offline)) + agreement_cells(compare_judges(told, seed=seed), few=True))
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #pz1
 def beside_printed(

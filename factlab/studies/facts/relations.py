@@ -80,8 +80,9 @@ def average_relations(cells: PublishedCells) -> list[Check]:
     first, text = LEADERBOARDS[0], 'facts/section4'
     systems = [row for e, row in cells.columns if e == first and row != 'All']
     if not systems: return []
-    columns = [c for c in cells.columns[first, systems[0]] if c.startswith(SPLITS)]
-    judges = [c.removeprefix(f'{SPLITS[0]} ').removesuffix(' (%)') for c in columns if c.startswith(SPLITS[0])]
+    columns = [c for c in cells.columns[first, systems[0]] if cells.words[first, systems[0], c]['data'] in SPLITS]
+    words = [cells.words[first, systems[0], c] for c in columns]
+    judges = [of['method'] for of in words if of['data'] == SPLITS[0]]
     scores = [(table, system, column) for table in LEADERBOARDS for system in systems for column in columns]
     if not cells.shows(*scores) or not set(judges) <= set(systems): return []
     return [
@@ -106,7 +107,8 @@ def facts_relations(cells: PublishedCells) -> list[Check]:
 
 def score_counts(cells: PublishedCells) -> list[Check]:
     "Each score of Tables 5 and 6 is a share of its split's responses."
-    scores = [a for a in cells.printed if a[0] in LEADERBOARDS and a[2].startswith(SPLITS) and a[2].endswith('(%)')]
-    return [grim_check(a, (a[0], 'All', f'{a[2].partition(" ")[0]} N'), cells) for a in scores]
+    scores = {a: words['data'] for a, words in cells.words.items()
+              if a[0] in LEADERBOARDS and words['data'] and words['metric'] == 'Score (%)'}
+    return [grim_check(a, (a[0], 'All', f'{split} N'), cells) for a, split in scores.items()]
 
 RELATIONS = PaperRelations(title='FACTS Grounding', relations=facts_relations, count_checks=score_counts)

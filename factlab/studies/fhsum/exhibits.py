@@ -12,7 +12,7 @@ from ...reports.exhibits import Exhibit
 ORDER = 3  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
-    Exhibit('fhsum/fig2', 'Labels of the mixed-context sets', 'exact', {'row': 'M-XSum',
+    Exhibit('fhsum/fig2', 'Labels of the mixed-context sets', 'exact', {'data': 'M-XSum',
                                                                         'metric': 'non-factual hallucination share'}, chart=True),
     Exhibit('fhsum/table4', 'Sizes and lengths of FHSumBench', 'exact', {'row': 'Data size', 'column': 'overall'}),
     Exhibit('fhsum/table5', 'Sizes of the test sets', 'exact', {'row': 'FHSumBench', 'metric': 'Test set size'}),

@@ -6,8 +6,6 @@
 __all__ = ['CATEGORIES', 'CASE_STUDY', 'RELATIONS', 'table4_relations', 'quoted_relations', 'fhsum_relations', 'count_checks']
 
 # %% ../../../nbs/19_studies/03_fhsum/00_relations.ipynb #c2
-import re
-
 from ...audit.checks import Address, Check, PublishedCells
 from ...audit.counts import StatedSplit, grim_check, nearest_share
 from ...audit.relations import PaperRelations, equal, linear, ratio, relation, weighted_mean
@@ -71,9 +69,10 @@ def count_checks(cells: PublishedCells) -> list[Check]:
     checks = [grim_check((*case, name), sampled, cells) for name in CASE_STUDY]
     checks += [grim_check((*knowledge, name), (*knowledge, 'Samples examined'), cells) for name in ('Accurate', 'With errors')]
     checks += [_corrected(cells, how, sampled, share) for how in ('Concurrent', 'Reflection')]
-    for address in cells.printed:
-        match = re.fullmatch(r'FHSumBench (.*) accuracy', address[2])
-        if match and cells.shows(address): checks.append(grim_check(address, ('fhsum/table4', 'Data size', match[1]), cells, max_runs=5))
+    accuracies = {f'{label} accuracy': label for label in CATEGORIES}
+    for address, words in cells.words.items():
+        label = accuracies.get(words['metric']) if words['data'] == 'FHSumBench' else None
+        if label and cells.shows(address): checks.append(grim_check(address, ('fhsum/table4', 'Data size', label), cells, max_runs=5))
     return checks
 
 # %% ../../../nbs/19_studies/03_fhsum/00_relations.ipynb #c13

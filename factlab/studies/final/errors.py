@@ -285,8 +285,8 @@ def category_chart(
     side, proposed = CATEGORY_FIGURES[exhibit], found.status == 'proposed'
     order = {title_of(name): i for i, name in enumerate(proposed_names(side) if proposed else names_of(side))}
     shares = cells.filter(pl.col('row').is_in(list(order)))
-    found = shares.filter(pl.col('kind') != 'difference', metric='Proposed count' if proposed else 'Share')
-    parts = [_published_shares(cells, shares)]*(data == 'final' and not proposed) + [found]
+    drawn = shares.filter(pl.col('kind') != 'difference', metric='Proposed count' if proposed else 'Share')
+    parts = [_published_shares(cells, shares)]*(data == 'final' and not proposed) + [drawn]
     name = pl.when(pl.col('method') == AT_RANDOM).then(pl.lit(f'{AT_RANDOM} (baseline)')).otherwise('model')
     both = pl.concat(parts).with_columns(panel=pl.lit(''), series=name, place=pl.col('row').replace_strict(order, return_dtype=pl.Int64))
     both = both.sort('place', pl.col('status') == 'baseline', maintain_order=True)
@@ -366,11 +366,12 @@ def _with_rivals(
     most = str(majority_class(truth))
     names = {f'always {title_of(most)} (commonest here)': most, f"always {title_of(guess)} (the paper's commonest)": guess}
     if most == guess: names = {f"always {title_of(most)} (commonest here and in the paper)": most}
-    outcomes = {name: constant_counts(truth, answer, classes) for name, answer in names.items()}
+    outcomes = {DECISION_QUESTIONS: class_counts(truth, known, classes)} | {
+        name: constant_counts(truth, answer, classes) for name, answer in names.items()}
     outcomes |= {name: class_counts(truth, answers, classes) for name, answers in others.items()}
-    own = {DECISION_QUESTIONS: class_counts(truth, known, classes)}
-    compared = compare_with_baselines(outcomes | own, [*outcomes], 'accuracy', clusters=both['id'])
-    return baseline_rows(compared, column, rows={DECISION_QUESTIONS: 'All'})
+    compared = compare_with_baselines(outcomes, [*names, *others], 'accuracy', clusters=both['id'])
+    cells = baseline_rows(compared, column, rows={DECISION_QUESTIONS: 'All'})
+    return sorted(cells, key=lambda cell: cell['row'] == 'All')  # the baselines above
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c17
 def show_examples(

@@ -89,7 +89,7 @@ def test_a_dry_run_counts_once_and_asks_nothing(study, monkeypatch, tmp_path):
         for again in (study, replace(study)): assert again.verdicts()['inconsistent'].all()  # as the example answer says
     assert not study.loaded['scripted'].asked
     assert estimate_of(dry).select('model', 'label', 'calls').rows() == [('scripted', 'final/binary', 3)]
-    cells = make_cells('final/table8', [{'row': 'a', 'column': 'F1', 'ours': .5, 'n': 3, 'status': 'measured'}])
+    cells = make_cells('final/table8', [{'row': 'a', 'column': 'F1', 'measured': .5, 'n': 3, 'status': 'measured'}])
     assert write_study(study, 'final/table8', cells, out=tmp_path).files == ()
     size, = (tmp_path/'dry'/'sizes').iterdir()
     assert json.loads(size.read_text()) == {'exhibit': 'final/table8', 'n': 3}

@@ -11,6 +11,7 @@ from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.scores import JUDGEMENTS, leaderboard
 from factlab.measures.baselines import class_counts
 from factlab.models.dry_run import DryRun
+from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.exhibits import find_exhibits, headline, make_cells
 from factlab.reports.tables import show_table
 from factlab.studies.facts import measured, panel
@@ -40,14 +41,15 @@ def test_a_judge_and_its_rivals_stand_on_the_same_rows():
     cells = make_cells('facts/judges', measured._compared_cells('Responses', truth, answers, documents, {'accuracy': 'accuracy'},
                                                                 measured.NAMES, 0))
     def cell(row, column): return cells.filter(row=row, column=f'Responses: {column}').row(0, named=True)
-    assert cell('Embedded judge', 'accuracy (%)')['ours'] == 87.5 and cell('Baseline: always yes', 'accuracy (%)')['ours'] == 50
-    over = cell('Embedded judge', 'accuracy (%) over best baseline')
-    assert over['ours'] == pytest.approx(37.5) and over['low'] > 0
+    assert cell('Embedded judge', 'accuracy (%)')['measured'] == 87.5 and cell('Baseline: always yes', 'accuracy (%)')['measured'] == 50
+    over = cells.filter(row='Embedded judge', against=BEST_BASELINE).row(0, named=True)
+    assert over['column'] == 'Responses: accuracy (%)'
+    assert over['measured'] == pytest.approx(37.5) and over['low'] > 0
     passing = cell('Embedded judge', 'inaccurate that pass (%)')
-    assert passing['ours'] == 25 and passing['low'] < 25 < passing['high'] and passing['n'] == 20
-    assert cell('Embedded judge', 'accurate that do not pass (%)')['ours'] == 0
-    assert cell('Baseline: always yes', 'inaccurate that pass (%)')['ours'] == 100
-    assert set(cells.filter(pl.col('row').str.starts_with('Baseline'))['status']) == {'baseline'}
+    assert passing['measured'] == 25 and passing['low'] < 25 < passing['high'] and passing['n'] == 20
+    assert cell('Embedded judge', 'accurate that do not pass (%)')['measured'] == 0
+    assert cell('Baseline: always yes', 'inaccurate that pass (%)')['measured'] == 100
+    assert set(cells.filter(status='baseline')['method']) == {'always yes', 'majority'}
     with pytest.raises(DataError): measured.judge_cells(None, load_rows().filter(pl.col('split') == 'test'))
 
 
@@ -73,8 +75,8 @@ def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer(monkeyp
         assert fitted[-3:] == [(limit, limit)]*2 + [(limit, 1)]
         (long,), own = read[-1], [text for text in read[-2] if text in read[-1][0]]
         assert len(own) == 1 and len(long.split()) >= 3000 > len(own[0].split())
-        less = cells.filter(pl.col('column').str.ends_with('less own'))
-        assert less['row'].to_list() == ['Embedded judge'] and less['ours'].to_list() == [0]
+        less = cells.filter(against='own documents')
+        assert less['row'].to_list() == ['Embedded judge'] and less['measured'].to_list() == [0]
 
 
 def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch):
@@ -88,8 +90,8 @@ def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(
     test = rows.filter(pl.col('split') == 'test')
     first = test['document_id'].unique(maintain_order=True)[:limit]
     labelled = labelled_sentences(test.filter(pl.col('document_id').is_in(first.implode())))
-    assert cells.filter(row='Quick judge', column='Sentences: balanced accuracy (%)')['n'].to_list() == [labelled.height]
-    assert board.filter(row='grounded', column='Final score (%)')['n'].to_list() == [limit]
+    assert cells.filter(row='Quick judge', column='Sentences: balanced accuracy (%)', kind='value')['n'].to_list() == [labelled.height]
+    assert board.filter(row='grounded', column='Final score (%)', kind='value')['n'].to_list() == [limit]
 
 
 
@@ -107,17 +109,19 @@ def test_long_documents_and_other_judges_stand_beside_rivals():
     object.__setattr__(first, 'read', words.read)  # the features of words, without a verifier
     second = Counted(words.decision._replace(sentences=words.decision.sentences + .5), words.by)
     cells = measured.judge_cells([first, second], few)
-    def one(row, column): return cells.filter(row=row, column=f'Sentences: balanced accuracy (%){column}').row(0, named=True)
+    def one(row, column, against=None):
+        found = cells.filter(pl.col('against').eq_missing(against), row=row, column=f'Sentences: balanced accuracy (%){column}')
+        return found.row(0, named=True)
     long = ', documents of 3,000 words'
     for column in ('', long):
-        own, over, rival = one('Embedded judge', column), one('Embedded judge', f'{column} over best baseline'), cells.filter(
-            pl.col('row').str.starts_with('Baseline: '), column=f'Sentences: balanced accuracy (%){column}')
-        assert own['low'] < own['ours'] < own['high'] and over['low'] < over['ours'] < over['high']
-        assert over['ours'] == pytest.approx(own['ours'] - rival['ours'].max())
-        beside = one('Quick judge', f'{column} less the embedded judge’s')
-        assert beside['ours'] == pytest.approx(one('Quick judge', column)['ours'] - own['ours']) and beside['low'] is not None
+        own, over, rival = one('Embedded judge', column), one('Embedded judge', column, BEST_BASELINE), cells.filter(
+            status='baseline', column=f'Sentences: balanced accuracy (%){column}')
+        assert own['low'] < own['measured'] < own['high'] and over['low'] < over['measured'] < over['high']
+        assert over['measured'] == pytest.approx(own['measured'] - rival['measured'].max())
+        beside = one('Quick judge', f'{column} less the embedded judge’s', 'Embedded judge')
+        assert beside['measured'] == pytest.approx(one('Quick judge', column)['measured'] - own['measured']) and beside['low'] is not None
     counted = 'Baseline: sentences of the response'
-    assert one(counted, '')['ours'] == one(counted, long)['ours']  # whatever the document
+    assert one(counted, '')['measured'] == one(counted, long)['measured']  # whatever the document
 
 
 def test_planted_differences_stand_beside_those_that_counting_finds():
@@ -135,35 +139,38 @@ def test_planted_differences_stand_beside_those_that_counting_finds():
     longer = said['response'].str.count_matches(r'\S+')
     assert longer.filter(said['may']).min() >= min(best) and longer.filter(~said['may']).max() < max(best)
     def share(kind): return said.filter(kind=kind).select((pl.col('said') & pl.col('may')).mean()).item()
-    def one(row, column): return cells.filter(row=row, column=column).row(0, named=True)
+    def one(row, against): return cells.filter(row=row, column='Final score (%)', against=against).row(0, named=True)
     pair, score = 'one_error over several_errors', 'Final score (%)'
-    rival = one(f'Baseline: {pair}, by counting', score)
-    assert rival['ours'] == pytest.approx(100*(share('one_error') - share('several_errors'))) and rival['status'] == 'baseline'
-    over = one(pair, f'{score} over best baseline')
-    assert over['ours'] == pytest.approx(one(pair, score)['ours'] - rival['ours']) and over['low'] < over['ours'] < over['high']
-    p = cells.filter(column=f'{score}{measured.HOLM}', status='measured')
-    assert p.height == 6 and p['ours'].max() <= 1 and p.filter(row='grounded over refusal')['ours'].item() >= .125  # four requests
+    rival = one(f'Baseline: {pair}, by counting', 'several_errors')
+    assert rival['measured'] == pytest.approx(100*(share('one_error') - share('several_errors'))) and rival['status'] == 'baseline'
+    over = one(pair, BEST_BASELINE)
+    assert over['measured'] == pytest.approx(one(pair, 'several_errors')['measured'] - rival['measured'])
+    assert over['low'] < over['measured'] < over['high']
+    p = cells.filter(pl.col('against') != BEST_BASELINE, metric=score, kind='p', status='measured')
+    assert set(p['column']) == {f'{score}, p after Holm'}
+    assert p.height == 6 and p['measured'].max() <= 1 and p.filter(row='grounded over refusal')['measured'].item() >= .125  # four requests
     assert measured._order_cells(FactsStudy(judges=['words'], split='all', limit=3))
 
 
 def test_a_rate_is_of_what_was_read_of_its_class():
     truth, documents = pl.Series([True]*6 + [False]*4), pl.Series(list('aabbccddee'))
     partly = pl.Series([True, True, False, None, None, True, True, False, None, False])
-    cells = panel.rate_cells_of({'partly': partly, 'unread': pl.Series([None]*10, dtype=pl.Boolean)}, {'always': pl.Series([True]*10)},
-                                truth, documents)
+    cells = panel.rate_cells_of({('partly', 'x'): partly, ('unread', 'x'): pl.Series([None]*10, dtype=pl.Boolean)},
+                                {'always': pl.Series([True]*10)}, truth, documents)
     shown = make_cells('facts/table2', cells)
-    def one(row, column): return shown.filter(row=row, column=column).row(0, named=True)
-    assert (one('partly', 'FPR (%)')['ours'], one('partly', 'FPR (%)')['n']) == (pytest.approx(100/3), 3)
-    assert (one('partly', 'FNR (%)')['ours'], one('partly', 'FNR (%)')['n']) == (25, 4)
-    assert one('partly', 'Accuracy (%)')['ours'] == 50 and one('partly', 'F1+ (%)')['ours'] == pytest.approx(100*2*3/(4 + 6))
+    def one(name, column): return shown.filter(pl.coalesce('model', 'method') == name, column=column, kind='value').row(0, named=True)
+    assert (one('partly', 'FPR (%)')['measured'], one('partly', 'FPR (%)')['n']) == (pytest.approx(100/3), 3)
+    assert (one('partly', 'FNR (%)')['measured'], one('partly', 'FNR (%)')['n']) == (25, 4)
+    assert one('partly', 'Accuracy (%)')['measured'] == 50 and one('partly', 'F1+ (%)')['measured'] == pytest.approx(100*2*3/(4 + 6))
     for column in ('Macro-F1 (%)', 'Accuracy (%)', 'FNR (%)', 'FPR (%)', 'F1+ (%)', 'F1− (%)'):
         assert one('partly', column)['low'] < one('partly', column)['high'], column
-    for column in ('FPR (%)', 'FNR (%)'): assert (one('unread', column)['ours'], one('unread', column)['n']) == (None, 0)
-    assert one('unread', 'Accuracy (%)')['ours'] == one('unread', 'Macro-F1 (%)')['ours'] == 0
+    for column in ('FPR (%)', 'FNR (%)'): assert (one('unread', column)['measured'], one('unread', column)['n']) == (None, 0)
+    assert one('unread', 'Accuracy (%)')['measured'] == one('unread', 'Macro-F1 (%)')['measured'] == 0
     assert one('unread', 'F1+ (%)')['unparsed'] == 10
-    assert (one('Baseline: always', 'FPR (%)')['ours'], one('Baseline: always', 'FPR (%)')['n']) == (100, 4)
-    assert 'unread' in show_table(shown).text and panel.rate_marks(cells).filter(row='unread')['ours'].to_list() == [0]
-    assert headline(replace(find_exhibits(['facts/table2'])[0], status='measured', headline=('unread', 'FPR (%)')), shown) is None
+    assert (one('always', 'FPR (%)')['measured'], one('always', 'FPR (%)')['n']) == (100, 4)
+    assert 'unread' in show_table(shown).text and panel.rate_marks(cells).filter(row='unread, x')['measured'].to_list() == [0]
+    assert headline(replace(find_exhibits(['facts/table2'])[0], status='measured', headline={'model': 'unread',
+                                                                                             'metric': 'FPR (%)'}), shown) is None
 
 
 def test_the_rates_of_whole_verdicts_are_those_of_the_printed_tables():
@@ -182,8 +189,8 @@ def test_ranks_are_fused_as_said_and_of_who_answered_everything(monkeypatch):
     monkeypatch.setattr(panel, 'judgements', lambda study: JUDGEMENTS.frame(rows))
     monkeypatch.setattr(panel, 'request_splits', lambda study: None)
     cells = make_cells('facts/table5', panel.ranking_cells(FactsStudy(), 'unadjusted'))
-    assert dict(cells.filter(column='Fused rank').select('row', 'ours').iter_rows()) == {'y': 1, 'x': 2, 'few': None}
-    assert cells.filter(row='few', column='Average (%)')['ours'].item() == 100
+    assert dict(cells.filter(column='Fused rank').select('row', 'measured').iter_rows()) == {'y': 1, 'x': 2, 'few': None}
+    assert cells.filter(row='few', column='Average (%)', kind='value')['measured'].item() == 100
     found = leaderboard(JUDGEMENTS.frame(rows))
     assert dict(found.select('responder', 'rank').iter_rows()) == {'x': 1, 'y': 1, 'few': None}  # which shares
 
@@ -191,4 +198,4 @@ def test_ranks_are_fused_as_said_and_of_who_answered_everything(monkeypatch):
 def test_few_rows_have_the_rivals_of_all():
     test = pl.DataFrame({'id': list('abc')})
     few = panel._of_few({'length': pl.Series([True, False, True])}, test, pl.DataFrame({'id': ['c', 'b']}))
-    assert {name: said.to_list() for name, said in few.items()} == {'length (few)': [True, False]}
+    assert {name: said.to_list() for name, said in few.items()} == {'length': [True, False]}

@@ -29,9 +29,9 @@ def test_the_stated_estimate_by_hand():
     expected = np.mean([lead for split in ('Open', 'Blind') for lead in leads(split)])
     cells = preference_cells(draws=500)
     ours = cells.filter((pl.col('row') == STATED_ESTIMATOR) & (pl.col('column') == 'Table 5 both')).row(0, named=True)
-    assert ours['ours'] == pytest.approx(expected) and ours['high'] < 3.225
+    assert ours['recomputed'] == pytest.approx(expected) and ours['high'] < 3.225
     assert set(cells['status']) == {'exact', 'simulated', 'published'}  # none is accused: the paper names no estimator
-    printed = cells.filter(pl.col('published').is_not_null()).select('row', 'column', 'published', 'ours')
+    printed = cells.filter(pl.col('published').is_not_null()).select('row', 'column', 'published', 'measured')
     assert printed.rows() == [(*PRINTED_FIGURE, 3.23, None)]
     exhibit = find_exhibits(['facts/selfpreference'])[0]
     shown = headline(exhibit, cells)

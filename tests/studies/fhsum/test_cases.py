@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError
-from factlab.measures.baselines import OVER_BASELINE
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
-from factlab.reports.baseline_rows import BASELINE_ROW
+from factlab.reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from factlab.reports.published import published_values
 from factlab.studies.fhsum.cases import (
     CAUSES,
@@ -48,11 +47,11 @@ def test_shares_are_those_of_a_count_by_hand(three):
     errors = [said for label, said, _ in three if said != label]
     kinds = Counter('Judged no hallucination' if said == NONE else 'Judged non-factual hallucination' if said == NON_FACTUAL
                     else 'Another answer or none' for said in errors)
-    assert [cell['ours'] for cell in causes] == [kinds[cause]/len(errors) if errors else None for cause in CAUSES]
+    assert [cell['measured'] for cell in causes] == [kinds[cause]/len(errors) if errors else None for cause in CAUSES]
     wrong = [(label, after) for label, said, after in three if said == NONE != label]
     fixed = sum(label == after for label, after in wrong)
     cell = corrected(rows, judge, other)
-    assert (cell['ours'], cell['n']) == (fixed/len(wrong) if wrong else None, len(wrong))
+    assert (cell['measured'], cell['n']) == (fixed/len(wrong) if wrong else None, len(wrong))
     if wrong: assert (cell['low'], cell['high']) == pytest.approx(proportion_confint(fixed, len(wrong), method='wilson'))
 
 
@@ -60,9 +59,9 @@ def test_the_papers_shares_are_counts_of_its_thirty_errors():
     "§ 6: 63.3 %, 30 % and 6.7 % of 30 errors are 19, 9 and 2; 47.3 % and 57.9 % of 19 are 9 and 11."
     rows = frame([FACTUAL]*30)
     judge = frame([NONE]*19 + [NON_FACTUAL]*9 + [None]*2)
-    shares = [round(100*cell['ours'], 1) for cell in error_causes(rows, judge)]
+    shares = [round(100*cell['measured'], 1) for cell in error_causes(rows, judge)]
     assert shares == [63.3, 30.0, 6.7]
-    found = [corrected(rows, judge, frame([FACTUAL]*fixed + [NONE]*(30 - fixed)))['ours'] for fixed in (9, 11)]
+    found = [corrected(rows, judge, frame([FACTUAL]*fixed + [NONE]*(30 - fixed)))['measured'] for fixed in (9, 11)]
     printed = published_values('fhsum/section6').filter(column=CORRECTED)['value'].to_list()
     assert found == pytest.approx(printed, abs=.001)
 
@@ -72,7 +71,7 @@ def test_chance_is_what_many_random_judges_give(counts):
     labels = np.repeat(LABELS, counts)
     said = np.random.default_rng(0).choice(LABELS, (20_000, len(labels)))
     wrong = said != labels
-    expected = {cell['column']: cell['ours'] for cell in chance_causes(frame(labels.tolist()))}
+    expected = {cell['column']: cell['measured'] for cell in chance_causes(frame(labels.tolist()))}
     for cause, label in CAUSES.items():
         hits = (said == (label or FACTUAL)) & wrong
         assert hits.sum()/wrong.sum() == pytest.approx(expected[cause], abs=.01)
@@ -81,8 +80,8 @@ def test_chance_is_what_many_random_judges_give(counts):
 
 def test_coverage_counts_mentions():
     found = coverage(['The Danube flows through Hungary.', 'The Danube is long.'], BASE)
-    assert (found['ours'], found['n']) == (2/3, 3)
-    assert coverage(['Nothing here.'], BASE)['ours'] is None and coverage(['The Danube is long.'], KNOWLEDGE.frame())['ours'] == 0
+    assert (found['measured'], found['n']) == (2/3, 3)
+    assert coverage(['Nothing here.'], BASE)['measured'] is None and coverage(['The Danube is long.'], KNOWLEDGE.frame())['measured'] == 0
 
 
 def test_rows_and_predictions_must_match():
@@ -97,23 +96,25 @@ def test_cells_hold_the_papers_numbers_ours_and_chance():
     cells = case_cells(rows, {'judge': judge, 'other': other}, BASE)
     printed = {cell['column']: cell['published'] for cell in cells.filter(status='published').to_dicts()}
     assert printed['Judged no hallucination'] == .633 and printed[CORRECTED] == .579 and printed['M-XSum entities found'] == .45
-    ours = {(row, column): value for row, column, value in cells.filter(status='measured').select('row', 'column', 'ours').iter_rows()}
-    assert ours['Errors of judge', 'Judged no hallucination'] == 1 and ours['other', CORRECTED] == .5
-    trivial = dict(cells.filter(status='baseline', column=CORRECTED).select('row', 'ours').iter_rows())
+    own = cells.filter(status='measured')
+    found = {(row, column): value for row, column, value in own.filter(kind='value').select('row', 'column', 'measured').iter_rows()}
+    assert found['Errors of judge', 'Judged no hallucination'] == 1 and found['other', CORRECTED] == .5
+    trivial = dict(cells.filter(status='baseline', column=CORRECTED).select('row', 'measured').iter_rows())
     assert trivial == {f'{BASELINE_ROW}random label': 1/3, f'{BASELINE_ROW}always {FACTUAL}': .5, f'{BASELINE_ROW}always {NON_FACTUAL}': .5}
-    assert ours['other', CORRECTED + OVER_BASELINE] == 0  # a constant corrects as much
-    assert ours['Knowledge base at hand', 'sample entities found'] == 1
+    assert own.filter(row='other', against=BEST_BASELINE)['measured'].item() == 0  # a constant corrects as much
+    assert found['Knowledge base at hand', 'sample entities found'] == 1
     assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, None]
 
 
 def test_a_correction_counts_over_the_best_rival_on_the_same_rows():
     rows = frame([FACTUAL]*30 + [NON_FACTUAL]*10 + [NONE]*10)
     good, rival = frame(rows['label'].to_list()), frame([NON_FACTUAL]*50)
-    cells = {(cell['row'], cell['column']): cell for cell in correction_cells(rows, frame([NONE]*50), {'good': good}, {'rival': rival})}
-    over = cells['good', CORRECTED + OVER_BASELINE]
-    assert over['ours'] == pytest.approx(1 - .75) and over['n'] == 40 and 0 < over['low'] < .25 < over['high']  # always factual has .75
-    assert cells[f'{BASELINE_ROW}rival', CORRECTED]['ours'] == .25
-    assert correction_cells(rows, good, {'good': good}, {})[0]['ours'] is None  # a judge without such errors
+    cells = {(cell['row'], cell.get('against')): cell for cell in correction_cells(rows, frame([NONE]*50), {'good': good},
+                                                                                   {'rival': rival})}
+    over = cells['good', BEST_BASELINE]
+    assert over['measured'] == pytest.approx(1 - .75) and over['n'] == 40 and 0 < over['low'] < .25 < over['high']  # always factual has .75
+    assert cells[f'{BASELINE_ROW}rival', None]['measured'] == .25
+    assert correction_cells(rows, good, {'good': good}, {})[0]['measured'] is None  # a judge without such errors
 
 
 def test_the_example_is_the_first_on_which_methods_differ_whoever_is_right():
@@ -133,6 +134,6 @@ def test_one_summary_through_every_method():
     text, cells = case_text(case, answers), table8_cells(case, answers)
     assert list(answers) == ['Vanilla Judge', 'ICL', 'CoT', 'Knowledge Retrieval', 'Concurrent Retrieval', 'Reflection Retrieval']
     assert text.count('unparsed') == 6 and 'Danube is a river of Europe' in text and 'I do not know.' in text
-    assert cells.filter(column='Right')['ours'].to_list() == [0]*6 and cells.filter(column='Right')['unparsed'].to_list() == [1]*6
-    assert cells.filter(column='Faithfulness')['ours'].null_count() == 6
+    assert cells.filter(column='Right')['measured'].to_list() == [0]*6 and cells.filter(column='Right')['unparsed'].to_list() == [1]*6
+    assert cells.filter(column='Faithfulness')['measured'].null_count() == 6
     assert set(cells.filter(column='Claims')['row']) == {'Concurrent Retrieval', 'Reflection Retrieval'}

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import precision_recall_fscore_support
 
-from factlab.measures.baselines import OVER_BASELINE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
-from factlab.mixed_context.scores import UNPARSED, MajorityLabel, label_predictions
-from factlab.reports.baseline_rows import BASELINE_ROW
+from factlab.mixed_context.scores import ANSWERS, UNPARSED, MajorityLabel, label_predictions
+from factlab.reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from factlab.reports.published import published_values
 from factlab.studies.fhsum.measured import (
     ONE_FOOTING,
@@ -52,7 +51,8 @@ def methods(study):
 def majority(study): return {'majority': MajorityLabel(NONE).predict(study.rows())}
 
 
-def cell(cells, row, column): return cells.filter((pl.col('row') == row) & (pl.col('column') == column)).row(0, named=True)
+def cell(cells, row, column, against=None):
+    return cells.filter((pl.col('row') == row) & (pl.col('column') == column) & pl.col('against').eq_missing(against)).row(0, named=True)
 
 
 def test_scores_are_those_of_scikit_learn(study, methods, majority):
@@ -61,28 +61,29 @@ def test_scores_are_those_of_scikit_learn(study, methods, majority):
         truth, said = study.rows()['label'].to_list(), found['label'].fill_null(UNPARSED).to_list()
         expected = precision_recall_fscore_support(truth, said, labels=LABELS, average='macro', zero_division=0)
         for column, value in zip(('Precision', 'Recall', 'F1'), expected, strict=False):
-            assert cell(cells, name, f'Sample {column}')['ours'] == pytest.approx(value)
+            assert cell(cells, name, f'Sample {column}')['measured'] == pytest.approx(value)
         assert cell(cells, name, 'Sample F1')['unparsed'] == found['label'].null_count()
-        assert cell(cells, name, 'Sample F1')['low'] <= cell(cells, name, 'Sample F1')['ours'] <= cell(cells, name, 'Sample F1')['high']
+        assert cell(cells, name, 'Sample F1')['low'] <= cell(cells, name, 'Sample F1')['measured'] <= cell(cells, name, 'Sample F1')['high']
 
 
 def test_each_method_stands_beside_the_best_rival(study, methods, majority):
     cells = score_cells('fhsum/table1', study, methods, majority)
     base = cell(cells, f'{BASELINE_ROW}majority', 'Sample F1')
-    assert base['status'] == 'baseline' and base['ours'] == pytest.approx(1/6)
+    assert base['status'] == 'baseline' and base['measured'] == pytest.approx(1/6)
     for name in methods:
-        over = cell(cells, name, f'Sample F1{OVER_BASELINE}')
-        assert over['ours'] == pytest.approx(cell(cells, name, 'Sample F1')['ours'] - base['ours'])
-    assert cell(cells, 'good', f'Sample F1{OVER_BASELINE}')['low'] > 0
+        over = cell(cells, name, 'Sample F1', BEST_BASELINE)
+        assert over['measured'] == pytest.approx(cell(cells, name, 'Sample F1')['measured'] - base['measured'])
+    assert cell(cells, 'good', 'Sample F1', BEST_BASELINE)['low'] > 0
 
 
 def test_methods_stand_beside_one_of_them_too(study, methods, majority):
     cells = score_cells('fhsum/table1', study, methods, majority, beside={'bad': methods['bad']})
-    apart = cells.filter(pl.col('column') == 'Sample F1 over bad')
+    apart = cells.filter(against='bad')
+    assert set(apart['column']) == {'Sample F1 over bad'} and set(apart['kind']) == {'difference'}
     assert apart['row'].to_list() == ['good', 'fair'] and apart['low'][0] > 0
-    assert apart['ours'][0] == pytest.approx(cell(cells, 'good', 'Sample F1')['ours'] - cell(cells, 'bad', 'Sample F1')['ours'])
+    assert apart['measured'][0] == pytest.approx(cell(cells, 'good', 'Sample F1')['measured'] - cell(cells, 'bad', 'Sample F1')['measured'])
     few = score_cells('fhsum/table1', study, {'good': methods['good']}, majority, beside={'other': methods['bad'].head(20)})
-    assert cell(few, 'good', 'Sample F1 over other')['n'] == 20 and cell(few, 'good', 'Sample F1')['n'] == 84
+    assert cell(few, 'good', 'Sample F1 over other', 'other')['n'] == 20 and cell(few, 'good', 'Sample F1')['n'] == 84
 
 
 def test_accuracies_are_recalls_of_their_label(study, methods, majority):
@@ -90,19 +91,21 @@ def test_accuracies_are_recalls_of_their_label(study, methods, majority):
     rows = study.rows()
     for label in LABELS:
         right = (methods['fair']['label'] == label).fill_null(False) & (rows['label'] == label)
-        assert cell(cells, 'fair', f'Sample {label} accuracy')['ours'] == pytest.approx(right.sum()/(rows['label'] == label).sum())
-    assert cell(cells, f'{BASELINE_ROW}majority', f'Sample {NONE} accuracy')['ours'] == 1
+        assert cell(cells, 'fair', f'Sample {label} accuracy')['measured'] == pytest.approx(right.sum()/(rows['label'] == label).sum())
+    assert cell(cells, f'{BASELINE_ROW}majority', f'Sample {NONE} accuracy')['measured'] == 1
 
 
 def test_shares_of_a_label_add_up(study, methods):
     cells = share_cells('fhsum/fig4', study, methods)
     for label in (FACTUAL, NON_FACTUAL, NONE):
-        of = cells.filter((pl.col('row') == 'bad') & pl.col('column').str.starts_with(f'Sample {label} predicted '))
-        assert of['ours'].sum() == pytest.approx(1) and of['n'].unique().to_list() == [28]
+        of = cells.filter(pl.col('metric').is_in([f'{label} predicted {answer} share' for answer in ANSWERS]), row='bad')
+        assert of['measured'].sum() == pytest.approx(1) and of['n'].unique().to_list() == [28]
     both = share_cells('fhsum/fig4', study, methods, {'majority': MajorityLabel(NONE).predict(study.rows())})
     assert cell(both, f'{BASELINE_ROW}majority', f'Sample {NONE} predicted {NONE} share')['status'] == 'baseline'
-    assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['ours'] == pytest.approx(1/6)
+    assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['measured'] == pytest.approx(1/6)
     marks = share_marks(study, methods)
+    assert set(share_marks(study, methods,
+                           {'majority': methods['bad']}).filter(status='baseline')['row'].str.contains('Baseline: majority')) == {True}
     assert marks.group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
     name = 'Verifier + Reflection Retrieval'
     short = share_marks(study, {name: methods['fair'], name + UNDECIDED: methods['bad']})['row'].unique()
@@ -111,16 +114,17 @@ def test_shares_of_a_label_add_up(study, methods):
 
 def test_printed_accuracies_of_a_model_are_table_6(study):
     shown, printed = printed_shares('fhsum/fig6', 'Llama3-8B'), published_values('fhsum/table6')
-    printed = printed.filter(pl.col('row').str.starts_with('Llama3-8B + ') & pl.col('value').is_not_null())
+    printed = printed.filter(pl.col('value').is_not_null(), model='Llama3-8B')
     assert set(shown['row']) == set(printed['row']) and set(shown['exhibit']) == {'fhsum/fig6'}
 
 
 def test_one_footing_takes_four_classes_back_to_three():
     cells = footing_cells('fhsum/table1')
     printed = cell(cells, 'Llama3-8B + Vanilla Judge', 'FHSumBench F1')['published']
-    assert cell(cells, 'Llama3-8B + Vanilla Judge', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(printed*4/3, abs=1e-3)
+    assert cell(cells, 'Llama3-8B + Vanilla Judge',
+                f'FHSumBench {ONE_FOOTING.format("F1")}')['recomputed'] == pytest.approx(printed*4/3, abs=1e-3)
     random = cell(cells, 'Random', 'FHSumBench F1')['published']
-    assert cell(cells, 'Random', f'FHSumBench F1{ONE_FOOTING}')['ours'] == pytest.approx(random, abs=1e-3)
+    assert cell(cells, 'Random', f'FHSumBench {ONE_FOOTING.format("F1")}')['recomputed'] == pytest.approx(random, abs=1e-3)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9))
@@ -145,13 +149,13 @@ def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_pa
     twice = {**methods, f'good{UNDECIDED}': methods['good']}  # a method counts once in an order
     more = {**again, f'good{UNDECIDED}': again['good']}
     cells = transfer_cells({'a': (study, twice, majority), 'b': (other, more, {'majority': MajorityLabel(NONE).predict(other.rows())})})
-    scores = [[cell(cells, name, f'{title} F1')['ours'] for name in methods] for title in ('Sample', 'other')]
+    scores = [[cell(cells, name, f'{title} F1')['measured'] for name in methods] for title in ('Sample', 'other')]
     tau = cell(cells, 'Sample and other', TAU)
-    assert tau['ours'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == study.rows().height + other.rows().height
-    assert tau['low'] == -1 and tau['high'] < 1 and cell(cells, 'Sample and other', TAU + OVER_BASELINE)['high'] == tau['high']
+    assert tau['measured'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == study.rows().height + other.rows().height
+    assert tau['low'] == -1 and tau['high'] < 1 and cell(cells, 'Sample and other', TAU, BEST_BASELINE)['high'] == tau['high']
     chance = cell(cells, f'{BASELINE_ROW}an order of 3 methods at random', TAU)
-    assert (chance['ours'], chance['low'], chance['high'], chance['status']) == (0, -1, 1, 'baseline')  # three methods say nothing
-    assert cell(cells, 'Sample, one half and the other', TAU)['ours'] > .8
+    assert (chance['measured'], chance['low'], chance['high'], chance['status']) == (0, -1, 1, 'baseline')  # three methods say nothing
+    assert cell(cells, 'Sample, one half and the other', TAU)['measured'] > .8
     marks = transfer_marks(cells)
     assert set(marks['series']) == {'Sample', 'other'} and set(methods) < set(marks['row'])
 
@@ -166,8 +170,8 @@ def test_what_a_default_decides_is_counted_and_left_out_beside(study, methods, m
     already = found['label'].head(23).null_count()  # unread in both
     assert cell(cells, 'good', 'Sample F1')['forced'] == 23 - already and cell(cells, f'good{UNDECIDED}', 'Sample F1')['forced'] is None
     assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['unparsed'] == undecided['label'].null_count()
-    assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['ours'] < cell(cells, 'good', 'Sample F1')['ours']
-    assert cell(cells, f'good{UNDECIDED}', f'Sample F1{OVER_BASELINE}')['low'] is not None
+    assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['measured'] < cell(cells, 'good', 'Sample F1')['measured']
+    assert cell(cells, f'good{UNDECIDED}', 'Sample F1', BEST_BASELINE)['low'] is not None
     by_label = accuracy_cells('fhsum/table6', study, both, majority)
     counts = [cell(by_label, 'good', f'Sample {label} accuracy')['forced'] or 0 for label in LABELS]
     assert sum(counts) == 23 - already and max(counts) < 23

@@ -47,10 +47,10 @@ def test_areas_are_those_of_scikit_learn(rows, judged):
     asked = description_questions(rows).join(judged.select('id', 'label'), on='id', maintain_order='left')
     score = [BELIEF[said] for said in asked['answer']]
     for column, truth in (('missed', asked['label'] == NONE), ('true', asked['truth'])):
-        found = cells.filter((pl.col('row') == 'judge: P(True)') & (pl.col('column') == f'AUROC of what is {column}'))
-        assert found['ours'].item() == pytest.approx(roc_auc_score(truth.to_numpy(), score))
+        found = cells.filter(row='judge: P(True)', column=f'AUROC of what is {column}', kind='value')
+        assert found['measured'].item() == pytest.approx(roc_auc_score(truth.to_numpy(), score))
         constant = cells.filter((pl.col('row') == f'{BASELINE_ROW}a constant') & (pl.col('column') == f'AUROC of what is {column}'))
-        assert constant['ours'].item() == .5 and constant['status'].item() == 'baseline'
+        assert constant['measured'].item() == .5 and constant['status'].item() == 'baseline'
 
 
 def test_what_the_judge_left_unread_is_counted(rows, judged):
@@ -58,7 +58,7 @@ def test_what_the_judge_left_unread_is_counted(rows, judged):
     cells = noticing_cells(rows, half, believer(), 'judge', False)
     first = cells.filter(pl.col('column') == 'Hallucinated summaries').row(0, named=True)
     lost = rows.filter((pl.col('label') != NONE) & (pl.col('id').cast(pl.Int64) < 20)).height
-    assert first['unparsed'] == lost and first['ours'] == description_questions(rows).height
+    assert first['unparsed'] == lost and first['measured'] == description_questions(rows).height
 
 
 def test_a_judge_that_notices_all_has_no_area(rows):

@@ -33,8 +33,8 @@ def test_the_sample_s_counts_are_those_of_a_loop():
         part = [row for row in sample.filter(label=label, kind='injected').to_dicts()]
         sizes = [len(row['summary'][row['start']:row['end']].strip(', ').split()) for row in part]
         found = cell(cells, 'Sample: words per injected fact', label)
-        assert found['ours'] == pytest.approx(sum(sizes)/len(sizes)) and found['n'] == len(part)
-    assert cell(cells, 'Sample: words per summary', 'overall')['ours'] == pytest.approx(
+        assert found['measured'] == pytest.approx(sum(sizes)/len(sizes)) and found['n'] == len(part)
+    assert cell(cells, 'Sample: words per summary', 'overall')['measured'] == pytest.approx(
         sum(len(text.split()) for text in sample['summary'])/sample.height)
 
 
@@ -42,7 +42,7 @@ def test_what_was_counted_stands_beside_what_is_printed():
     real = rows(*[NON_FACTUAL]*842, *[FACTUAL]*70)
     cells = with_shares(label_cells(), {'M-XSum': real})
     size, share = cell(cells, 'M-XSum', 'Samples'), cell(cells, 'M-XSum', f'{NON_FACTUAL} share')
-    assert (size['published'], size['ours'], size['status']) == (912, 912, 'exact')
+    assert (size['published'], size['recomputed'], size['status']) == (912, 912, 'exact')
     assert share['status'] == 'exact' and share['published'] == .92
     assert cells.filter(column='other share').is_empty()
     wrong = with_shares(label_cells(), {'M-XSum': real.head(911)})
@@ -53,8 +53,8 @@ def test_what_was_counted_stands_beside_what_is_printed():
 def test_only_the_test_split_of_xent_is_counted():
     both = rows(NONE, FACTUAL, NON_FACTUAL).with_columns(split=pl.Series(['test', 'train', 'train']))
     cells = with_sizes(recomputed_cells('fhsum/table5'), {'XEnt': both})
-    assert [cell(cells, 'XEnt', column)['ours'] for column in ('Test set size', 'Other rows', 'Labels')] == [1, 2, 1]
-    assert cell(with_shares(label_cells(), {'XEnt': both}), 'XEnt', f'{NONE} share')['ours'] == 1
+    assert [cell(cells, 'XEnt', column)['recomputed'] for column in ('Test set size', 'Other rows', 'Labels')] == [1, 2, 1]
+    assert cell(with_shares(label_cells(), {'XEnt': both}), 'XEnt', f'{NONE} share')['recomputed'] == 1
 
 
 def test_no_cell_of_the_paper_is_lost():
@@ -79,6 +79,7 @@ def test_hallucinated_pieces_of_every_kind_of_set():
 
 
 def test_shares_are_drawn_in_the_order_of_the_labels():
-    cells = make_cells('fhsum/fig2', [{'row': 'A', 'column': 'Samples', 'ours': 10.}, {'row': 'A', 'column': f'{NONE} share', 'ours': .5},
-        {'row': 'A', 'column': f'{FACTUAL} share', 'ours': .5}, {'row': 'A', 'column': f'{NON_FACTUAL} share', 'ours': 0.}])
+    cells = make_cells('fhsum/fig2', [{'row': 'A', 'column': 'Samples', 'measured': 10.},
+                                      {'row': 'A', 'column': f'{NONE} share', 'measured': .5},
+        {'row': 'A', 'column': f'{FACTUAL} share', 'measured': .5}, {'row': 'A', 'column': f'{NON_FACTUAL} share', 'measured': 0.}])
     assert share_rows(cells).rows() == [('A (10)', FACTUAL, .5), ('A (10)', NONE, .5)]

@@ -18,16 +18,16 @@ def test_what_agrees_with_print(value, printed, right): assert agrees(value, pri
 def test_error_counts_of_the_sample():
     errors = load_sample()['inconsistencies'].list.len()
     cells = {(cell['row'], cell['column']): cell for cell in error_count_cells('sample').to_dicts()}
-    for count in range(7): assert cells[str(count), 'Summaries of the sample']['ours'] == (errors == count).sum()
-    assert cells['All, the sample', 'Inconsistencies of the sample']['ours'] == errors.sum()
-    assert cells['More than one, the sample', 'Share of the sample']['ours'] == pytest.approx((errors > 1).mean())
-    assert {cell['status'] for cell in cells.values() if cell['ours'] is not None} == {'measured'}
+    for count in range(7): assert cells[str(count), 'Summaries of the sample']['measured'] == (errors == count).sum()
+    assert cells['All, the sample', 'Inconsistencies of the sample']['measured'] == errors.sum()
+    assert cells['More than one, the sample', 'Share of the sample']['measured'] == pytest.approx((errors > 1).mean())
+    assert {cell['status'] for cell in cells.values() if cell['measured'] is not None} == {'measured'}
     assert error_count_chart(error_count_cells('sample'), 'sample').to_dict()
 
 
 def test_other_data_never_stand_beside_what_is_printed():
     for id, cells in (('final/table3', size_cells('sample')), ('final/fig8', error_count_cells('sample'))):
-        assert cells.filter(pl.col('published').is_not_null() & pl.col('ours').is_not_null()).is_empty()
+        assert cells.filter(pl.col('published').is_not_null() & pl.col('measured').is_not_null()).is_empty()
         assert cells['published'].drop_nulls().to_list() == published_values(id)['value'].drop_nulls().to_list()
         exhibit, = find_exhibits([id])
         assert headline(exhibit, cells) is None  # the gallery shows no count of the sample in the paper's place
@@ -37,9 +37,10 @@ def test_other_data_never_stand_beside_what_is_printed():
 def test_on_final_itself_counts_are_exact_or_findings():
     real_data('final')
     for cells in (size_cells(), error_count_cells()):
-        found = cells.drop_nulls('ours')
+        found = cells.drop_nulls('recomputed')
+        assert cells['measured'].null_count() == cells.height
         assert set(found['status']) <= {'exact', 'finding'} and found.height
-    assert error_count_cells().filter(row='All', column='Summaries')['ours'].item() == 1405
+    assert error_count_cells().filter(row='All', column='Summaries')['recomputed'].item() == 1405
 
 
 def test_a_count_that_is_not_what_is_printed_is_a_finding():
@@ -48,7 +49,7 @@ def test_a_count_that_is_not_what_is_printed_is_a_finding():
         cells = counted_cells('final/fig8', {(row, column): (count, 9)})
         assert cells.filter(row=row, column=column)['status'].item() == status
     more = counted_cells('final/fig8', {('7', 'Summaries'): (1, 9)})
-    assert more.filter(row='7')['published'].is_null().all() and more.filter(row='7')['ours'].to_list() == [1]
+    assert more.filter(row='7')['published'].is_null().all() and more.filter(row='7')['recomputed'].to_list() == [1]
 
 
 def test_rows_without_labels_are_no_counts(tmp_path):

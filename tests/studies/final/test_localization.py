@@ -9,19 +9,19 @@ from factlab.data.datasets import load_sample
 from factlab.localization.matching import match_predictions
 from factlab.localization.methods import BINARY, COT, DETECT, PREDICTIONS, ZERO_SHOT
 from factlab.localization.rejected_claims import as_clause
-from factlab.measures.baselines import OVER_BASELINE
 from factlab.measures.metrics import matching_counts, matching_scores
 from factlab.models.asking import answers_frame
 from factlab.models.interface import ScriptedModel
+from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.exhibits import FEW
 from factlab.reports.published import published_values
 from factlab.studies.final import localization
-from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_chart
+from factlab.studies.final.consistency import FORCED_KIND, binarized_cells, consistency_cells, consistency_chart
 from factlab.studies.final.example import UNREADABLE, clauses, detector_answer, scripted_parts
 from factlab.studies.final.localization import (
-    LEFT_OUT,
     METHOD_SCORES,
     PAPER_CONTRASTS,
+    READ_ALONE,
     is_contrast,
     localization_cells,
     localization_counts,
@@ -57,81 +57,92 @@ def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None]
     return {'Recall': tp/gold, 'Precision': tp/predicted, 'F1': 2*tp/(predicted + gold)}, scored, unread, sizes
 
 
+def scores_of(cells: pl.DataFrame) -> dict[tuple[str, str], dict]:  # by method and metric
+    return {(cell['method'], cell['metric']): cell for cell in cells.to_dicts() if not cell['against'] and cell['published'] is None}
+
+
 ASKED = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'oracle_cot', 'oracle_cot_hint']  # told by the script
 
 def test_the_cells_are_those_by_hand(study):
-    cells = {(cell['row'], cell['column']): cell for cell in localization_cells('final/table4', study, ['detector'], ASKED).to_dicts()}
+    cells = scores_of(localization_cells('final/table4', study, ['detector'], ASKED))
     for method in ASKED:
         expected, scored, unread, sizes = by_hand(method)
         for metric, value in expected.items():
-            cell = cells[METHODS[method], f'detector {metric}']
-            assert cell['ours'] == pytest.approx(value), (method, metric)
+            cell = cells[METHODS[method], metric]
+            assert cell['measured'] == pytest.approx(value), (method, metric)
             assert (cell['n'], cell['unparsed'], cell['status']) == (scored, unread, 'measured') and scored == 6
             if sizes.get(metric, FEW) < FEW: assert cell['low'] is cell['high'] is None
             else: assert cell['low'] - 1e-9 <= value <= cell['high'] + 1e-9
             assert cell['forced'] == (0 if method.startswith('self') else None)
-        assert cells[METHODS[method], 'detector predictions']['ours'] == sizes['Precision']
+        assert cells[METHODS[method], 'predictions']['measured'] == sizes['Precision']
         expected, scored, unread, _ = by_hand(method, leave_out=True)
         if not unread: continue
-        cell = cells[METHODS[method], f'detector F1{LEFT_OUT}']
-        assert cell['ours'] == pytest.approx(expected['F1']) and (cell['n'], cell['unparsed']) == (scored, unread)
+        cell = cells[METHODS[method], READ_ALONE]
+        assert cell['measured'] == pytest.approx(expected['F1']) and (cell['n'], cell['unparsed']) == (scored, unread)
 
 
 def test_every_row_of_a_column_stands_on_all_summaries(study):
     cells = localization_cells('final/table4', study, ['detector'])
-    own = cells.filter(pl.col('column').str.starts_with('detector'), pl.col('n').is_not_null())
-    assert set(own.filter(~pl.col('column').str.contains(LEFT_OUT, literal=True))['n']) == {6}
-    assert own.filter(column='detector F1').height == len(METHODS) + len(BASELINES)
-    assert set(own.filter(column='detector F1', status='baseline')['row']) == set(BASELINES.values())
+    own = cells.filter(pl.col('n').is_not_null(), model='detector')
+    assert set(own.filter(pl.col('metric') != READ_ALONE)['n']) == {6}
+    f1 = own.filter(metric='F1', kind='value')
+    assert f1.height == len(METHODS) + len(BASELINES)
+    assert set(f1.filter(status='baseline')['method']) == set(BASELINES.values())
+    assert f1.filter(status='baseline')['row'].to_list() == [f'Baseline: {name}' for name in f1.filter(status='baseline')['method']]
 
 
 def test_the_reading_that_leaves_out_is_the_score_of_what_was_read(study):
     cells = localization_cells('final/table4', study, ['detector'])
     counts = localization_counts(study, 'detector', METHODS | BASELINES)
     read = matching_scores(counts, ['method']).filter(pl.col('unparsed') > 0)
-    shown = cells.filter(pl.col('column').str.ends_with(LEFT_OUT)).select('row', 'ours', 'n', 'unparsed')
+    alone = cells.filter(metric=READ_ALONE)
+    shown = alone.filter(kind='value').select('method', 'measured', 'n', 'unparsed')
     assert shown.rows() == read.select('method', pl.col('f1').cast(pl.Float64), 'n', 'unparsed').rows() and read.height
     for method, f1, n, _ in shown.iter_rows():  # the rivals on these very rows, each scored by itself
         ids = counts.filter(pl.col('tp').is_not_null(), method=method)['id'].implode()
         rivals = matching_scores(counts.filter(pl.col('id').is_in(ids), pl.col('method').is_in(list(BASELINES.values()))), ['method'])
-        over = cells.filter(row=method, column=f'detector F1{LEFT_OUT}{OVER_BASELINE}').row(0, named=True)
-        assert over['ours'] == pytest.approx(f1 - rivals['f1'].max()) and over['n'] == n
+        over = alone.filter(method=method, against=BEST_BASELINE).row(0, named=True)
+        assert over['measured'] == pytest.approx(f1 - rivals['f1'].max()) and over['n'] == n
     whole = unread_as_missed(counts)
     assert whole['tp'].null_count() == 0 and whole.drop('tp').equals(counts.drop('tp')) and whole['tp'].sum() == counts['tp'].sum()
 
 
+def f1_of(cells: pl.DataFrame) -> dict[str, float]:
+    return dict(cells.filter(model='detector', metric='F1', kind='value').select('method', 'measured').iter_rows())
+
+
 def test_baselines_are_what_the_judge_says_of_them(study):
     cells = localization_cells('final/table4', study, ['detector'])
-    f1 = dict(cells.filter(column='detector F1').select('row', 'ours').iter_rows())
+    f1 = f1_of(cells)
     rows, judge = study.rows('test'), study.matcher
     def scored(lists) -> float:
         given = answers_frame(PREDICTIONS, rows, [('ok', '', found) for found in lists], [[]]*rows.height)
         return matching_scores(matching_counts(match_predictions(rows, given, judge, False)))['f1'][0]
-    assert f1['Baseline: nothing found'] == 0
+    assert f1['nothing found'] == 0
     claims = [[f'The text does not say that {as_clause(claim)}.' for claim in clauses(summary)] for summary in rows['summary']]
-    assert f1['Baseline: every claim'] == pytest.approx(scored(claims)) and scored(claims) > 0
-    assert f1['Baseline: one vague sentence'] == pytest.approx(scored([['The text is inconsistent.']]*6))
-    over = {cell['row']: cell for cell in cells.filter(column=f'detector F1{OVER_BASELINE}').to_dicts()}
+    assert f1['every claim'] == pytest.approx(scored(claims)) and scored(claims) > 0
+    assert f1['one vague sentence'] == pytest.approx(scored([['The text is inconsistent.']]*6))
+    over = {cell['method']: cell for cell in cells.filter(metric='F1', against=BEST_BASELINE).to_dicts()}
     best = max(f1[name] for name in BASELINES.values())
     assert over.keys() == set(METHODS.values()) and all(cell['status'] == 'measured' for cell in over.values())
-    for name, cell in over.items(): assert cell['ours'] == pytest.approx(f1[name] - best) and cell['n'] == 6
+    for name, cell in over.items(): assert cell['measured'] == pytest.approx(f1[name] - best) and cell['n'] == 6
 
 
 def test_one_row_has_a_table_without_contrasts(study):
     cells = localization_cells('final/table4', replace(study, limit=1), ['detector'])
-    assert cells.filter(pl.col('column').str.ends_with('F1'), status='measured').height and cells.filter(is_contrast()).is_empty()
+    assert cells.filter(metric='F1', status='measured').height and cells.filter(is_contrast()).is_empty()
 
 
 def test_contrasts_are_differences_of_the_table(study):
     cells = localization_cells('final/table4', study, ['detector'])
-    f1 = dict(cells.filter(column='detector F1').select('row', 'ours').iter_rows())
-    found = {cell['row']: cell for cell in cells.filter(column='detector F1 contrast').to_dicts()}
-    assert list(found) == [f'{METHODS[first]} – {METHODS[second]}' for first, second in PAPER_CONTRASTS]
-    for row, cell in found.items():
-        first, _, second = row.partition(' – ')
-        assert cell['ours'] == pytest.approx(f1[first] - f1[second]) and cell['low'] <= cell['ours'] + 1e-9 and cell['n'] == 6
-    p = cells.filter(column='detector F1 contrast p')
-    assert p.height == len(found) and p['ours'].is_between(0, 1).all()
+    f1 = f1_of(cells)
+    found = {(cell['method'], cell['against']): cell for cell in cells.filter(is_contrast(), kind='difference').to_dicts()}
+    assert list(found) == [(METHODS[first], METHODS[second]) for first, second in PAPER_CONTRASTS]
+    for (first, second), cell in found.items():
+        assert cell['row'] == f'{first} – {second}' and cell['column'] == 'detector F1 contrast'
+        assert cell['measured'] == pytest.approx(f1[first] - f1[second]) and cell['low'] <= cell['measured'] + 1e-9 and cell['n'] == 6
+    p = cells.filter(is_contrast(), kind='p')
+    assert p.height == len(found) and p['measured'].is_between(0, 1).all()
     fewer = localization_cells('final/table4', study, ['detector'], ['cot', 'factscore'])
     assert fewer.filter(is_contrast())['row'].unique().to_list() == ['CoT – FactScore']
 
@@ -149,21 +160,23 @@ class Undecided:
 def test_forced_verdicts_are_counted_and_scored_apart(study):
     parts = Undecided(study.loaded).parts
     unsure = replace(study, loaded=parts)
-    cells = {(cell['row'], cell['column']): cell for cell in localization_cells('final/table4', unsure, ['undecided'], ASKED).to_dicts()}
-    assert {cells[METHODS[method], 'undecided F1']['forced'] for method in ('self_cot', 'self_cot_hint')} == {6}
-    assert cells['CoT', 'undecided F1']['forced'] is None
-    table8 = {(cell['row'], cell['column']): cell for cell in consistency_cells(unsure, ['undecided', 'detector']).to_dicts()}
+    cells = scores_of(localization_cells('final/table4', unsure, ['undecided'], ASKED))
+    assert {cells[METHODS[method], 'F1']['forced'] for method in ('self_cot', 'self_cot_hint')} == {6}
+    assert cells['CoT', 'F1']['forced'] is None
+    table8 = {(cell['row'], cell['column'], cell['against']): cell for cell in consistency_cells(unsure, ['undecided',
+                                                                                                          'detector']).to_dicts()}
     truth = [len(document['inconsistencies']) > 0 for document in load_sample().filter(split='test').head(6).to_dicts()]
     forced = f1_score(truth, [True]*3 + [False]*3)
-    said, taken = table8['undecided', 'F1'], table8['undecided', 'F1, forced']
-    assert (said['ours'], said['n'], said['unparsed'], said['forced']) == (0, 6, 6, 0)
-    assert taken['ours'] == pytest.approx(forced) and (taken['n'], taken['unparsed'], taken['forced']) == (6, 0, 6)
-    assert table8['undecided', f'F1{LEFT_OUT}']['n'] == 0 and ('detector', 'F1, forced') not in table8
+    said, taken = table8['undecided', 'F1', None], table8['undecided', 'F1, forced', None]
+    assert taken['model'] == 'undecided' and taken['method'] == FORCED_KIND
+    assert (said['measured'], said['n'], said['unparsed'], said['forced']) == (0, 6, 6, 0)
+    assert taken['measured'] == pytest.approx(forced) and (taken['n'], taken['unparsed'], taken['forced']) == (6, 0, 6)
+    assert table8['undecided', 'F1, unreadable left out', None]['n'] == 0 and ('detector', 'F1, forced', None) not in table8
     always = f1_score(truth, [True]*6)
-    assert table8['Baseline: always inconsistent', 'F1']['ours'] == pytest.approx(always)
-    assert table8['undecided', f'F1, forced{OVER_BASELINE}']['ours'] == pytest.approx(forced - always)
+    assert table8['Baseline: always inconsistent', 'F1', None]['measured'] == pytest.approx(always)
+    assert table8['undecided', 'F1, forced', BEST_BASELINE]['measured'] == pytest.approx(forced - always)
     off = replace(unsure, retry_unparsed=False)
-    assert not any('forced' in column for column in consistency_cells(off, ['undecided'])['column'])
+    assert FORCED_KIND not in set(consistency_cells(off, ['undecided'])['method'])
     said = ' '.join(consistency_chart(binarized_cells(unsure, ['undecided'])).to_dict()['title']['subtitle'])
     assert 'undecided Binary: 6 unread' in said and 'undecided Binary, forced: 6 taken by likelihood' in said
 
@@ -175,16 +188,16 @@ def test_rows_in_our_wording_are_named(study, monkeypatch):
     assert wording_cells('final/table4', study, 'detector', ['cot']).is_empty()
     study.prompts = 'paper'
     found = wording_cells('final/table4', study, 'detector', ['cot', 'zero_shot', 'self_cot', 'factscore'])
-    assert found.select('row', 'ours').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
+    assert found.select('row', 'measured').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
     assert set(found['column']) == {'detector prompts in our wording'}
 
 
-def test_printed_cells_stand_beside_ours(study):
+def test_printed_cells_stand_beside_measured_ones(study):
     cells = localization_cells('final/table4', study, ['detector'], ['zero_shot'])
     printed = published_values('final/table4').drop_nulls('value')
     both = printed.join(cells.drop_nulls('published'), on=['row', 'column'])
     assert both.height == printed.height and (both['value'] == both['published']).all()
-    assert not cells.filter(pl.col('column').str.starts_with('detector'))['published'].is_not_null().any()
+    assert cells.filter(model='detector')['published'].null_count() == cells.filter(model='detector').height > 0
 
 
 def test_counts_name_what_could_not_be_read(study):
@@ -197,6 +210,6 @@ def test_labels_that_name_nothing_have_a_column():
     row = {'model': 'm', 'method': 'CoT', 'value': .2, 'low': .1, 'high': .3, 'n': 38, 'unparsed': 2, 'failed': 1, 'forced': None}
     scores = METHOD_SCORES.frame([row | {'metric': metric, 'invalid': invalid} for metric, invalid in (('Recall', 3), ('F1', 3))])
     cells = score_cells('final/table4', scores)
-    assert cells['column'].to_list() == ['m Recall', 'm F1', 'm invalid judge labels'] and cells['ours'].to_list() == [.2, .2, 3]
+    assert cells['column'].to_list() == ['m Recall', 'm F1', 'm invalid judge labels'] and cells['measured'].to_list() == [.2, .2, 3]
     assert cells['unparsed'].to_list() == [3, 3, None]
     assert score_cells('final/table4', scores.with_columns(invalid=pl.lit(0, pl.Int64))).height == 2

@@ -20,6 +20,7 @@ from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.ptrue import QUESTIONS, sampling_check
 from factlab.probing.questions import PTRUE_CAVEAT, question_writer
+from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.tables import show_table
 from factlab.studies import base
 from factlab.studies.base import write_study
@@ -50,7 +51,10 @@ from factlab.workbench.annotator import Annotator
 from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 
 
-def by_cell(cells: pl.DataFrame) -> dict: return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True)}
+def by_cell(cells: pl.DataFrame) -> dict:
+    "By row and column; the difference to the best baseline with that behind them."
+    return {(cell['row'], cell['column'],
+             *[BEST_BASELINE]*(cell['against'] == BEST_BASELINE)): cell for cell in cells.iter_rows(named=True)}
 
 
 # ---- a world in which everything is known -----------------------------------------------------------------------------------------
@@ -90,39 +94,40 @@ def test_the_cells_of_figure_6_are_those_of_the_script(models):
     probes = ptrue_probes(study, asked, 'believer', samples=4, limit=10)
     cells, expected = by_cell(ptrue_cells(asked, probes)), np.array([belief(answer) for answer in asked['answer']])
     area = cells['All', 'AUROC, exact']
-    assert area['ours'] == pytest.approx(roc_auc_score(asked['truth'], expected)) and area['n'] == 60
+    assert area['measured'] == pytest.approx(roc_auc_score(asked['truth'], expected)) and area['n'] == 60
     for truth, title, published in ((True, 'Extrinsic Correct', 102), (False, 'Extrinsic Wrong', 17)):
         part = expected[asked['truth'].to_numpy() == truth]
         mean, high = cells[title, 'mean P(True), exact'], cells[title, 'share above 0.9, exact']
-        assert mean['ours'] == pytest.approx(part.mean()) and mean['low'] < part.mean() < mean['high'] and mean['n'] == len(part)
-        assert high['ours'] == pytest.approx((part > .9).mean()) and high['low'] <= high['ours'] <= high['high']
-        assert (cells[title, 'Facts asked about']['ours'], cells[title, 'Facts asked about']['published']) == (len(part), None)
-        assert (cells[title, 'Questions']['ours'], cells[title, 'Questions']['published']) == (None, published)
+        assert mean['measured'] == pytest.approx(part.mean()) and mean['low'] < part.mean() < mean['high'] and mean['n'] == len(part)
+        assert high['measured'] == pytest.approx((part > .9).mean()) and high['low'] <= high['measured'] <= high['high']
+        assert (cells[title, 'Facts asked about']['measured'], cells[title, 'Facts asked about']['published']) == (len(part), None)
+        assert (cells[title, 'Questions']['measured'], cells[title, 'Questions']['published']) == (None, published)
         assert cells[title, 'mean P(True), sampled']['n'] == 5
     best = -1.
     for name, score in (('always A', np.zeros(60)), ('longer answer', np.array([len(a.split()) + len(a)/1000 for a in asked['answer']])),
                         ('shorter answer', -np.array([len(a.split()) + len(a)/1000 for a in asked['answer']]))):
         rival = cells[f'Baseline: {name}', 'AUROC, exact']
-        assert rival['ours'] == pytest.approx(roc_auc_score(asked['truth'], score)) and (rival['status'], rival['n']) == ('baseline', 60)
-        best = max(best, rival['ours'])
-    over = cells['All', 'AUROC, exact over best baseline']
-    assert over['ours'] == pytest.approx(area['ours'] - best) and over['low'] < over['ours'] < over['high']
-    assert cells['All', 'mass of the letters, exact']['ours'] == pytest.approx(.8)
-    assert cells['All', 'move by order, exact']['ours'] == pytest.approx(0)
+        assert rival['measured'] == pytest.approx(roc_auc_score(asked['truth'], score)) and (rival['status'],
+                                                                                             rival['n']) == ('baseline', 60)
+        best = max(best, rival['measured'])
+    over = cells['All', 'AUROC, exact', BEST_BASELINE]
+    assert over['measured'] == pytest.approx(area['measured'] - best) and over['low'] < over['measured'] < over['high']
+    assert cells['All', 'mass of the letters, exact']['measured'] == pytest.approx(.8)
+    assert cells['All', 'move by order, exact']['measured'] == pytest.approx(0)
     bins = np.minimum((expected*10).astype(int), 9)
     gap = sum(abs(expected[bins == b].sum() - asked['truth'].to_numpy()[bins == b].sum()) for b in range(10))/60
-    assert cells['All', 'calibration error, exact']['ours'] == pytest.approx(gap)
+    assert cells['All', 'calibration error, exact']['measured'] == pytest.approx(gap)
     share, half = (cells[f'Baseline: {name}', 'calibration error, exact'] for name in ('the share of true facts, for each', '.5 for each'))
-    assert share['ours'] == pytest.approx(0) and half['ours'] == pytest.approx(abs(asked['truth'].mean() - .5))
+    assert share['measured'] == pytest.approx(0) and half['measured'] == pytest.approx(abs(asked['truth'].mean() - .5))
     assert share['status'] == half['status'] == 'baseline' and share['n'] == 60
     column = 'samples at odds with the exact value (p < 0.05)'
     read = probes['sampled'].select('read_first', 'read_swapped').to_numpy().sum()
-    assert cells['All', 'Samples read']['ours'] == read <= cells['All', 'Samples read']['n'] == 80
+    assert cells['All', 'Samples read']['measured'] == read <= cells['All', 'Samples read']['n'] == 80
     generator, coins = np.random.default_rng(1), []
     for exact, number in sampling_check(probes['exact'], probes['sampled']).select('exact', 'read').iter_rows():
         coins += [binomtest(int(right), number, exact).pvalue < .05 for right in generator.binomial(number, .5, 400)]
-    assert cells['Baseline: a coin', column]['ours'] == pytest.approx(np.mean(coins), abs=.02)
-    assert cells['All', 'Samples per prompt']['ours'] == 4 and cells['All', 'Samples per prompt']['published'] == 10
+    assert cells['Baseline: a coin', column]['measured'] == pytest.approx(np.mean(coins), abs=.02)
+    assert cells['All', 'Samples per prompt']['measured'] == 4 and cells['All', 'Samples per prompt']['published'] == 10
     assert cells['All', 'AUROC, sampled']['n'] == 10 and sum(not request.choices for request in models['believer'].asked) == 10*2*4
 
 
@@ -130,8 +135,8 @@ def test_a_lean_to_one_letter_is_in_view(models):
     asked = load_questions().head(8)
     cells = by_cell(ptrue_cells(asked, ptrue_probes(Study(), asked, 'leaning', samples=0)))
     moves = [abs(min(1, belief(answer) + .3) - (1 - min(1, 1 - belief(answer) + .3))) for answer in asked['answer']]
-    assert cells['All', 'move by order, exact']['ours'] == pytest.approx(np.mean(moves), abs=1e-6) and np.mean(moves) > .3
-    assert not any('sampled' in column or 'samples' in column for _, column in cells)
+    assert cells['All', 'move by order, exact']['measured'] == pytest.approx(np.mean(moves), abs=1e-6) and np.mean(moves) > .3
+    assert not any('sampled' in column or 'samples' in column for _, column, *_ in cells)
 
 
 def test_answers_that_are_no_letter_are_counted_and_break_nothing(models):
@@ -141,8 +146,8 @@ def test_answers_that_are_no_letter_are_counted_and_break_nothing(models):
     cells = by_cell(ptrue_cells(asked, probes))
     for name in ('exact', 'sampled'):
         area = cells['All', f'AUROC, {name}']
-        assert (area['ours'], area['unparsed']) == (None, 6)
-        assert all(cells[row, f'mean P(True), {name}']['n'] == 0 for row, column in cells if column == 'Facts asked about')
+        assert (area['measured'], area['unparsed']) == (None, 6)
+        assert all(cells[row, f'mean P(True), {name}']['n'] == 0 for row, column, *_ in cells if column == 'Facts asked about')
     assert study.used['failed'] == 6
     assert ptrue_chart(asked, probes['exact'], 'mute').to_dict()
 
@@ -245,7 +250,7 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'confirmed by nobody' in who
     probes = ptrue_probes(study, asked, 'blind', samples=0)
     cells = by_cell(ptrue_cells(asked, probes))
-    assert sum(cell['ours'] for (row, column), cell in cells.items() if column == 'Facts asked about') == 3
+    assert sum(cell['measured'] for (row, column, *_), cell in cells.items() if column == 'Facts asked about') == 3
     assert cells['All', 'AUROC, exact']['n'] == 0
     assert {row for row, column in cells if column == 'Facts asked about'} == {'Extrinsic, truth not known'}
     assert any('confirmed by nobody' in line for line in ptrue_chart(asked, probes['exact'], 'blind', who).to_dict()['title']['subtitle'])
@@ -319,7 +324,7 @@ def test_the_example_is_asked_about_without_its_source(models):
     study = Study()
     example = question_example(study, 'believer')
     cells, text = by_cell(example_cells(example)), example_text(example)
-    assert cells['P(True)', 'probability']['ours'] == pytest.approx(belief(example['answer'])) and example['id'].startswith('s01/')
+    assert cells['P(True)', 'probability']['measured'] == pytest.approx(belief(example['answer'])) and example['id'].startswith('s01/')
     assert example['answer'] in example['summary'] and text.index('A: INCORRECT') < text.index('B: CORRECT')
     assert not any(example['text'][:80] in message.content for request in models['believer'].asked for message in request.messages)
     assert set(study.used['prompts']) == {final_probes.PTRUE.id}
@@ -377,10 +382,11 @@ def test_detections_before_and_after_are_those_of_the_script(models, cases):
     missed = int((~found['before']).sum())
     cells = by_cell(counterfactual_cells(found))
     woken, paired = cells['Counterfactual errors', 'Detected'], cells['Swapped minus true', 'Difference']
-    assert (woken['published'], woken['ours'], woken['n']) == (pytest.approx(.881, abs=1e-3), 1, missed) and missed >= 10
-    assert cells['All facts, true', 'Detected']['ours'] == pytest.approx(1 - missed/17) and paired['ours'] == pytest.approx(missed/17)
+    assert (woken['published'], woken['measured'], woken['n']) == (pytest.approx(.881, abs=1e-3), 1, missed) and missed >= 10
+    assert cells['All facts, true',
+                 'Detected']['measured'] == pytest.approx(1 - missed/17) and paired['measured'] == pytest.approx(missed/17)
     all_one_way = .5**missed  # two-sided mid-p
-    assert cells['Swapped minus true', 'p (McNemar)']['ours'] == pytest.approx(all_one_way, rel=1e-6)
+    assert cells['Swapped minus true', 'p (McNemar)']['measured'] == pytest.approx(all_one_way, rel=1e-6)
     assert set(study.used['models']) == {'knowing'} and study.used['failed'] == 0
 
 
@@ -411,17 +417,17 @@ def test_facts_and_who_made_them_wrong(models, cases):
     cells = by_cell(counterfactual_cells(counterfactual_detections(study, lost, 'knowing'), lost))
     assert (
         len(models['knowing'].asked) == asked
-        and cells['All facts, true', 'made wrong']['ours'] == 0
-        and cells['All facts, true', 'Facts']['ours'] == len(none)
+        and cells['All facts, true', 'made wrong']['measured'] == 0
+        and cells['All facts, true', 'Facts']['measured'] == len(none)
     )
-    assert (cells['Counterfactual errors', 'Detected']['ours'], cells['Counterfactual errors', 'Detected']['n']) == (None, 0)
+    assert (cells['Counterfactual errors', 'Detected']['measured'], cells['Counterfactual errors', 'Detected']['n']) == (None, 0)
     assert sum(counterfactual_manifest(lost, None, 'rules')['no_pair'].values()) == len(none)
 
 
 def test_pairs_that_cannot_be_read_are_counted(models, cases):
     models['mute'] = ScriptedModel('mute', lambda request: 'It is hard to say.', revision='1')
     cells = by_cell(counterfactual_cells(counterfactual_detections(Study(judge='judge', retry_unparsed=False), cases, 'mute')))
-    assert all((cell['ours'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in cells.values())
+    assert all((cell['measured'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in cells.values())
 
 
 # ---- dry runs and what is written -------------------------------------------------------------------------------------------------

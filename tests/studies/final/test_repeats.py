@@ -8,6 +8,7 @@ import pytest
 from reports.test_reproduce import judged, said_list, told
 from scipy.stats import t
 
+from factlab.audit.checks import AVERAGE
 from factlab.core import registry
 from factlab.core.core import UsageError
 from factlab.core.registry import Entry
@@ -21,11 +22,13 @@ from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import published_cells
 from factlab.reports.published import published_values
+from factlab.reports.tables import BEST_ROW
 from factlab.studies import base
 from factlab.studies.final import repeats
 from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
 from factlab.studies.final.localization import localization_cells, localization_counts, unread_as_missed
 from factlab.studies.final.repeats import (
+    JUDGED,
     PAPER_RATES,
     another_run,
     check_methods,
@@ -77,7 +80,7 @@ def counted_by_hand(model: str, style: str, run: int, row: dict) -> tuple[int|No
 def test_five_runs_are_what_they_are_by_hand(models):
     counts = repeat_counts(Study(judge='judge', limit=12), ['moody', 'steady'], ['zero_shot', 'cot'], 5)
     rows = load('sample').filter(split='test').head(12).to_dicts()
-    cells = {(row, column): cell for cell in run_cells(counts).iter_rows(named=True) for row, column in [(cell['row'], cell['column'])]}
+    cells = {(cell['row'], cell['column']): cell for cell in run_cells(counts).iter_rows(named=True) if not cell['against']}
     for style, title in (('zero_shot', 'Zero-Shot'), ('cot', 'CoT')):
         runs = [[counted_by_hand('moody', style, run, row) for row in rows] for run in range(5)]
         totals = [np.sum([[tp or 0, found, gold] for tp, found, gold in run], axis=0) for run in runs]
@@ -89,11 +92,11 @@ def test_five_runs_are_what_they_are_by_hand(models):
             values = [value(*total) for total in totals]
             low, high = t.interval(.95, 4, np.mean(values), np.std(values, ddof=1)/5**.5)
             cell = cells[title, f'moody {metric}']
-            assert (cell['ours'], cell['low'], cell['high']) == pytest.approx((np.mean(values), low, high))
-            assert cells[title, f'moody ±{metric}']['ours'] == pytest.approx((high - low)/2) and len(set(values)) > 1
+            assert (cell['measured'], cell['low'], cell['high']) == pytest.approx((np.mean(values), low, high))
+            assert cells[title, f'moody ±{metric}']['measured'] == pytest.approx((high - low)/2) and len(set(values)) > 1
             assert cell['n'] == 12 and cell['unparsed'] == sum(tp is None for run in runs for tp, _, _ in run) > 0
-            assert cells[title, f'steady ±{metric}']['ours'] == pytest.approx(0)
-    assert cells['All', 'moody Runs']['ours'] == 5 and cells['All', 'steady Runs']['ours'] == 5
+            assert cells[title, f'steady ±{metric}']['measured'] == pytest.approx(0)
+    assert cells['All', 'moody Runs']['measured'] == 5 and cells['All', 'steady Runs']['measured'] == 5
 
 
 def test_every_run_asks_anew_and_chooses_nothing(models):
@@ -133,7 +136,7 @@ def test_sampled_runs_choose_greedily_and_keep_apart(models):
     assert set(study.used['models']) == {'moody', 'moody at temperature 0.7'}
     assert study.used['models']['moody at temperature 0.7'] == study.used['models']['moody'] | {'temperature': .7}
     assert counts['run'].unique().to_list() == [1, 2, 3] and set(counts['method']) == {'CoT', 'Self + CoT', 'Rejected claims',
-                                                                                      'Baseline: every sentence'}
+                                                                                      'every sentence'}
     before = len(models['moody'].asked)
     repeat_counts(Study(judge='judge', limit=4), ['moody'], ['cot'], 1)
     greedy = [request for request in models['moody'].asked[before:] if request.label.startswith('final/cot')]
@@ -161,10 +164,10 @@ def test_a_local_model_that_decodes_greedily_is_run_once(models):
     assert repeats_itself(study, 'steady') and not repeats_itself(study, 'moody')
     assert not repeats_itself(another_run(study, 0, .7), 'steady') and not repeats_itself(Study(judge='judge', limit=4), 'steady')
     cells = run_cells(repeat_counts(study, ['steady', 'moody'], ['zero_shot'], 3))
-    runs = dict(cells.filter(row='All').select('column', 'ours').iter_rows())
+    runs = dict(cells.filter(row='All').select('column', 'measured').iter_rows())
     assert runs == {'steady Runs': 1, 'moody Runs': 3}
-    assert cells.filter(column='steady ±F1')['ours'].to_list() == [None]  # one run has no spread
-    assert cells.filter(column='moody ±F1')['ours'][0] > 0 and {request.repeat for request in models['steady'].asked} == {0}
+    assert cells.filter(column='steady ±F1')['measured'].to_list() == [None]  # one run has no spread
+    assert cells.filter(column='moody ±F1')['measured'][0] > 0 and {request.repeat for request in models['steady'].asked} == {0}
 
 
 @pytest.mark.parametrize('wrong', [-1, float('nan'), float('inf'), True, 'warm'])
@@ -176,10 +179,10 @@ def test_forced_verdicts_of_all_runs_are_counted():
     counts = pl.DataFrame({'run': [1, 1, 2, 2], 'model': 'm', 'method': 'Self + CoT', 'id': ['a', 'b']*2, 'tp': 1, 'n_predicted': 1,
                            'n_gold': 1, 'forced': [True, False, True, True]})
     cells = run_cells(pl.concat([counts, counts.with_columns(method=pl.lit('CoT'), forced=None)]))
-    assert cells.filter(row='Self + CoT', column='m F1')['forced'].to_list() == [3]
-    assert cells.filter(row='CoT', column='m F1')['forced'].to_list() == [None]
+    forced = dict(cells.filter(metric='F1', kind='value').select('method', 'forced').iter_rows())
+    assert forced == {'Self + CoT': 3, 'CoT': None}
     lost = counts.with_columns(tp=pl.when(pl.col('id') == 'b').then(None).otherwise('tp'))
-    assert run_cells(lost).filter(column='m F1').select('ours', 'n', 'unparsed').row(0) == (.5, 2, 2)
+    assert run_cells(lost).filter(column='m F1', kind='value').select('measured', 'n', 'unparsed').row(0) == (.5, 2, 2)
 
 
 def test_runs_that_lack_a_score():
@@ -199,15 +202,15 @@ def test_runs_that_lack_a_score():
     cells = {
         column: cell
         for cell in run_cells(pl.concat([run(1, 2), run(2, 0), run(3, 1)])).iter_rows(named=True)
-        for column in [cell['column'] + '/' + cell['row']]
+        for column in [cell['column'] + '/' + cell['row']] if not cell['against']
     }
     assert (
-        cells['m Precision/CoT']['ours'] == 0.75
-        and cells['m Recall/CoT']['ours'] == pytest.approx(1 / 3)
-        and cells['m Runs/All']['ours'] == 3
+        cells['m Precision/CoT']['measured'] == 0.75
+        and cells['m Recall/CoT']['measured'] == pytest.approx(1 / 3)
+        and cells['m Runs/All']['measured'] == 3
     )
     silent = run_cells(pl.concat([run(1, 0), run(2, 0)])).filter(column='m Precision')
-    assert silent['ours'].to_list() == [None] and silent['low'].to_list() == [None]
+    assert silent['measured'].to_list() == [None] and silent['low'].to_list() == [None]
     assert 'm Runs' in run_cells(pl.concat([run(1, 2), run(2, 0)])).filter(row='CoT')['column'].to_list()
 
 
@@ -228,7 +231,7 @@ def test_a_dry_run_counts_every_run_and_asks_nothing(models):
 
 def test_published_half_widths_stand_beside_their_means():
     cells = with_plus_minus(published_cells('final/table9'), 'final/table9')
-    halves = cells.filter(pl.col('column').str.contains('±'))
+    halves = cells.filter(kind='plus_minus')
     printed = published_values('final/table9').drop_nulls('plus_minus')
     assert halves['published'].to_list() == printed['plus_minus'].to_list() and len(halves) == 30 and len(cells) == 61
     assert [column.replace('±', '') for column in halves['column']] == printed['column'].to_list()
@@ -270,46 +273,47 @@ def test_judge_noise_is_that_of_flipping_every_decision(rates):
     frame, generator = made(), np.random.default_rng(5)
     cells = {
         (cell['row'], cell['column']): cell
-        for cell in noise_cells(frame, sensitivity=rates[0], specificity=rates[1], draws=4000).iter_rows(named=True)
+        for cell in noise_cells(frame, sensitivity=rates[0], specificity=rates[1], draws=4000).iter_rows(named=True) if not cell['against']
     }
     drawn = {}
     for (method,), part in frame.group_by('method', maintain_order=True):
         drawn[method] = values = flipped(part, *rates, 4000, generator)
         cell, judged_f1 = cells[method, 'm F1'], matching_scores(part, unparsed='wrong')['f1'][0]
-        assert cell['ours'] == pytest.approx(values.mean(), abs=0.002) and (cell['low'], cell['high']) == pytest.approx(
+        assert cell['measured'] == pytest.approx(values.mean(), abs=0.002) and (cell['low'], cell['high']) == pytest.approx(
             tuple(np.quantile(values, [0.025, 0.975])), abs=0.0085
         )  # one decision is .0065
-        assert cells[method, 'm ±F1']['ours'] == pytest.approx((cell['high'] - cell['low']) / 2) and cells[method, 'm Judged'][
-            'ours'
+        assert cells[method, 'm ±F1']['measured'] == pytest.approx((cell['high'] - cell['low']) / 2) and cells[method, 'm Judged'][
+            'measured'
         ] == pytest.approx(judged_f1)
         totals = unread_as_missed(part).select('tp', 'n_predicted', 'n_gold').sum().row(0)
         expected = 2*(totals[0]*rates[0] + (totals[1] - totals[0])*(1 - rates[1]))/(totals[1] + totals[2])
         corrected = 2*np.clip((totals[0] - (1 - rates[1])*totals[1])/(sum(rates) - 1), 0, min(totals[1:]))/(totals[1] + totals[2])
-        assert cells[method, 'm Expected']['ours'] == pytest.approx(expected) and cells[method, 'm Corrected']['ours'] == pytest.approx(
+        assert cells[method, 'm Expected']['measured'] == pytest.approx(expected) and cells[method,
+                                                                                            'm Corrected']['measured'] == pytest.approx(
             corrected
         )
         assert cells[method, 'm Corrected']['low'] < corrected < cells[method, 'm Corrected']['high'] and cell['n'] == part.height
     table = np.array(list(drawn.values()))
     ranks = 1 + (table[None] > table[:, None]).sum(1)  # [methods, draws]
     for method, rank in zip(drawn, ranks, strict=True):
-        assert cells[method, 'm First']['ours'] == pytest.approx((rank == 1).mean(), abs=.04)
+        assert cells[method, 'm First']['measured'] == pytest.approx((rank == 1).mean(), abs=.04)
         low, high = np.quantile(rank, [.025, .975], method='inverted_cdf')
         assert abs(cells[method, 'm Rank']['low'] - low) <= 1 and abs(cells[method, 'm Rank']['high'] - high) <= 1
-    order = sorted(drawn, key=lambda method: -cells[method, 'm Judged']['ours'])
-    assert [cells[method, 'm Rank']['ours'] for method in order] == [1, 2, 3]
+    order = sorted(drawn, key=lambda method: -cells[method, 'm Judged']['measured'])
+    assert [cells[method, 'm Rank']['measured'] for method in order] == [1, 2, 3]
 
 
 def test_baselines_are_ranked_with_the_methods_and_stay_baselines():
     frame = made()
-    name = 'Baseline: every claim'
+    name = 'every claim'
     all_found = frame.filter(method='CoT').with_columns(method=pl.lit(name), tp=pl.min_horizontal('n_predicted', 'n_gold'))
     rates = {'sensitivity': .95, 'specificity': .9, 'draws': 200}
     alone, beside = noise_cells(frame, **rates), noise_cells(frame, all_found, **rates)
-    def ranks(cells): return dict(cells.filter(column='m Rank').select('row', 'ours').iter_rows())
+    def ranks(cells): return dict(cells.filter(metric='Rank').select('method', 'measured').iter_rows())
     assert min(ranks(alone).values()) == 1
     assert {row: rank + 1 for row, rank in ranks(alone).items()} | {name: 1} == ranks(beside)
-    assert set(beside.filter(row=name)['status']) == {'baseline'}
-    first = dict(beside.filter(column='m First').select('row', 'ours').iter_rows())
+    assert set(beside.filter(method=name)['status']) == {'baseline'} and set(beside.filter(method=name)['row']) == {f'Baseline: {name}'}
+    first = dict(beside.filter(metric='First').select('method', 'measured').iter_rows())
     assert sum(first[row] for row in ranks(alone)) < .5 < first[name]
 
 
@@ -317,17 +321,16 @@ def test_methods_without_a_score_and_judges_that_know_nothing():
     frame = pl.concat([made(), made(methods=(('FactScore', .5),)).with_columns(tp=pl.lit(None, pl.Int64), n_predicted=pl.lit(0, pl.Int64))])
     cells = noise_cells(frame, draws=50)
     silent, size = cells.filter(row='FactScore'), frame.filter(method='FactScore').height
-    assert silent.filter(column='m F1').select('ours', 'low', 'n', 'unparsed').row(0) == (0, 0, size, size)  # finds nothing, as in Table 4
+    assert silent.filter(column='m F1').select('measured', 'low', 'n', 'unparsed').row(0) == (0, 0, size,
+                                                                                              size)  # finds nothing, as in Table 4
     assert cells.filter(column='m Rank')['row'].to_list()[-1] == 'FactScore' and cells.filter(column='m Rank').height == 4
-    perfect = noise_cells(frame, sensitivity=1, specificity=1, draws=20).filter(row='CoT')
-    values = dict(
-        perfect.filter(pl.col('column').is_in(['m F1', 'm Judged', 'm Expected', 'm Corrected'])).select('column', 'ours').iter_rows()
-    )
+    perfect = noise_cells(frame, sensitivity=1, specificity=1, draws=20).filter(row='CoT', kind='value')
+    values = dict(perfect.filter(pl.col('metric').is_in(['F1', JUDGED, 'Expected', 'Corrected'])).select('metric', 'measured').iter_rows())
     assert len(values) == 4 and max(values.values()) == pytest.approx(min(values.values()))
     with pytest.raises(UsageError, match='sum to 1'): noise_cells(frame, sensitivity=.5, specificity=.5)
     unknown = noise_cells(frame, sensitivity=None)
-    assert unknown.filter(column='m Judged')['ours'].to_list() == cells.filter(column='m Judged')['ours'].to_list()
-    assert all(column.startswith('m Judged') for column in unknown['column'])
+    assert unknown.filter(column='m Judged')['measured'].to_list() == cells.filter(column='m Judged')['measured'].to_list()
+    assert set(unknown['metric']) == {JUDGED}
 
 
 def test_error_rates_are_those_of_the_judge_on_such_data():
@@ -344,17 +347,17 @@ def test_error_rates_are_those_of_the_judge_on_such_data():
 
 
 def test_what_the_papers_table_4_implies_for_its_table_10():
-    cells, printed = implied_cells(), published_values('final/table10').filter(~pl.col('column').str.starts_with('Average'))
-    values = {(row, column): value for row, column, value in published_values('final/table4').select('row', 'column', 'value').iter_rows()}
+    cells, printed = implied_cells(), published_values('final/table10').filter(pl.col('model') != AVERAGE)
+    values = {tuple(place): value for *place, value in published_values('final/table4').select('row', 'model', 'metric',
+                                                                                               'value').iter_rows()}
     gaps: dict[str, list] = {}
-    for row, column, mean in printed.select('row', 'column', 'value').iter_rows():
-        model = column.removesuffix(' F1')
-        precision, recall = values[row, f'{model} Precision'], values[row, f'{model} Recall']
+    for row, model, mean in printed.select('row', 'model', 'value').iter_rows():
+        precision, recall = values[row, model, 'Precision'], values[row, model, 'Recall']
         found = recall/precision  # for one gold item
         expected = 2*(.95*recall + .1*(found - recall))/(1 + found)
-        cell = cells.filter(row=row, column=f'{model} Expected').row(0, named=True)
+        cell = cells.filter(row=row, model=model, metric='Expected').row(0, named=True)
         assert (
-            cell['ours'] == pytest.approx(expected) == pytest.approx(expected_f1(precision, recall))
+            cell['recomputed'] == pytest.approx(expected) == pytest.approx(expected_f1(precision, recall))
             and cell['low'] < expected < cell['high']
         )
         grid = [
@@ -365,7 +368,7 @@ def test_what_the_papers_table_4_implies_for_its_table_10():
         assert cell['low'] == pytest.approx(min(grid)) and cell['high'] == pytest.approx(max(grid))
         gaps.setdefault(model, []).append(mean - expected)
     for model, each in gaps.items():
-        shown = dict(cells.filter(column=f'{model} F1').select('row', 'ours').iter_rows())
+        shown = dict(cells.filter(model=model, kind='difference').select('row', 'recomputed').iter_rows())
         assert shown['Mean gap'] == pytest.approx(np.mean(each)) and abs(shown['Largest gap to what Table 4 implies']) == pytest.approx(
             np.abs(each).max()
         )
@@ -384,11 +387,11 @@ def test_tables_of_methods_mark_what_is_behind_their_best(models):
         scores = {method: matching_scores(part, unparsed='wrong')['f1'][0]
                   for (method,), part in counts.group_by('method', maintain_order=True)}
         best = max(scores, key=scores.get)
-        found = {
-            row: cell for cell in cells.filter(column=f'{model} F1 difference to the best').iter_rows(named=True) for row in [cell['row']]
-        }
-        assert set(found) == set(scores) and found[best]['ours'] == 0 and found[best]['low'] is None
-        assert dict(cells.filter(column=f'{model} F1', status='measured').select('row', 'ours').iter_rows()) == pytest.approx(scores)
+        own = cells.filter(model=model, metric='F1')
+        found = {cell['row']: cell for cell in own.filter(kind='difference', against=BEST_ROW).iter_rows(named=True)}
+        assert set(found) == set(scores) and found[best]['measured'] == 0 and found[best]['low'] is None
+        shown = own.filter(kind='value', status='measured').select('method', 'measured')
+        assert dict(shown.iter_rows()) == pytest.approx(scores)
         counts = unread_as_missed(counts)
         for method in set(scores) - {best}:
             both = counts.filter(method=method).join(counts.filter(method=best), on='id', suffix='_best')
@@ -397,24 +400,24 @@ def test_tables_of_methods_mark_what_is_behind_their_best(models):
                 both.select('tp_best', 'n_predicted_best', 'n_gold_best').to_numpy(),
             )
             interval = difference_interval(first, second)
-            assert (found[method]['ours'], found[method]['n']) == (
+            assert (found[method]['measured'], found[method]['n']) == (
                 pytest.approx(float(F1(first.sum(0)) - F1(second.sum(0)))),
                 len(both),
             ) and len(both) == 38
             assert (found[method]['low'], found[method]['high']) == pytest.approx((interval.low, interval.high), abs=.02)
-            assert cells.filter(row=method, column=f'{model} F1 p against the best')['ours'].count() == 1
+            assert own.filter(method=method, kind='p', against=BEST_ROW)['measured'].count() == 1
 
 
 def test_verdicts_of_two_models_and_of_one(models):
     study = Study(judge='judge')
     two, one = consistency_cells(study, ['moody', 'steady']), consistency_cells(study, ['moody'])
-    marked = two.filter(column='F1 difference to the best')
+    marked = two.filter(column='F1', kind='difference', against=BEST_ROW)
     assert (
         set(marked['row']) == {'moody', 'steady'}
-        and marked['ours'].min() < 0 == marked['ours'].max()
-        and two.filter(column='F1 p against the best').height == 1
+        and marked['measured'].min() < 0 == marked['measured'].max()
+        and two.filter(column='F1', kind='p', against=BEST_ROW).height == 1
     )
-    assert one.filter(pl.col('column').str.contains('the best')).is_empty()
+    assert one.filter(against=BEST_ROW).is_empty()
     counts = consistency_counts(study, 'moody')
     apart = kind_differences(counts).row(0, named=True)
     both = counts.filter(method='Binary').join(counts.filter(method='Binarized'), on='id', suffix='_listed').drop_nulls(['tp', 'tp_listed'])
@@ -422,10 +425,10 @@ def test_verdicts_of_two_models_and_of_one(models):
         matching_scores(both.select(tp=f'tp{end}', n_predicted=f'n_predicted{end}', n_gold=f'n_gold{end}'))['f1'][0]
         for end in ('_listed', '')
     )
-    assert (apart['ours'], apart['n']) == (pytest.approx(listed - asked), len(both)) and apart['low'] < apart['ours'] < apart['high']
+    assert (apart['measured'], apart['n']) == (pytest.approx(listed - asked),
+                                               len(both)) and apart['low'] < apart['measured'] < apart['high']
     rival, gold = kind_differences(counts).row(1, named=True), both['n_gold'].sum()
-    assert rival['status'] == 'baseline' and rival['ours'] == pytest.approx(2*gold/(len(both) + gold) - asked)
+    assert rival['status'] == 'baseline' and rival['measured'] == pytest.approx(2*gold/(len(both) + gold) - asked)
     figure = binarized_cells(study, ['moody', 'steady'])
-    assert {'Binary F1 difference to the best', 'Binarized F1 difference to the best', 'F1, Binarized minus Binary'} <= set(
-        figure['column']
-    )
+    assert set(figure.filter(against=BEST_ROW)['method']) >= {'Binary', 'Binarized'}
+    assert figure.filter(kind='difference', against='Binary', method='Binarized').height == 2

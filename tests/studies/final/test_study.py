@@ -181,7 +181,7 @@ def test_one_entry_is_a_row(study, parts, monkeypatch):
     assert asked_prompts(entry_of(study, 'opening', 'detector')) == ()
     assert not parts['detector'].asked
     cells = cells_of(study, ['detector'], ['rejected_claims', 'opening', 'zero_shot'], few=2)
-    scored = dict(cells.filter(row='Opening').select('column', 'n').iter_rows())
+    scored = dict(cells.filter(method='Opening', metric='F1', kind='value').select('column', 'n').iter_rows())
     assert scored['detector F1'] == 4 and scored['detector on 2 rows F1'] == 2  # it is cheap, so it has all rows too
     assert cells.filter(column='detector F1', row='Zero-Shot').is_empty()
 

@@ -9,9 +9,11 @@ from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import PASSAGES
 from factlab.measures.comparison import mcnemar
 from factlab.models.interface import Response, ScriptedModel
+from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.studies.oasis import baselines
 from factlab.studies.oasis.baselines import (
     BASELINES,
+    READ_ONLY,
     TOLD,
     answer_counts,
     answers_by_words,
@@ -29,6 +31,7 @@ from factlab.studies.oasis.judges import FactualityJudge
 from factlab.studies.oasis.retrieval import claim_pages, is_baseline, recall_cells, study_task, system_recalls, with_distractors
 from factlab.studies.oasis.study import FirstPassages, Study, judge_answers, system_answers
 from factlab.studies.oasis.tables import (
+    PARTS,
     length_cells,
     pair_cells,
     prediction_cells,
@@ -71,7 +74,7 @@ def test_rivals_of_each_task(study):
     assert list(texts) == ['majority', 'length', 'text words'] and set(study.used['baselines']) == {'chance', *texts}
     rows = task_rows(study, 'text')
     for name, part in texts.items():
-        assert part['id'].equals(rows['id']) and part['system'][0] == f'Baseline: {name}' and not part['forced'].any()
+        assert part['id'].equals(rows['id']) and part['system'][0] == name and not part['forced'].any()
     assert set(study.manifest()['baselines']) <= set(BASELINES)
 
 
@@ -112,15 +115,17 @@ def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home
     truth = study.texts['factual'].to_numpy()
     monkeypatch.setattr(baselines, 'reference_support', lambda study: truth.astype(float))
     monkeypatch.setattr(baselines, 'least_support', lambda study, texts: np.zeros(len(texts)))
-    cells = {(cell['row'], cell['column']): cell for cell in retrieval_cells(study, ['yes'], 2).drop_nulls('ours').to_dicts()}
+    every = retrieval_cells(study, ['yes'], 2).drop_nulls('measured')
+    cells = {(cell['row'], cell['column']): cell for cell in every.filter(kind='value').to_dicts()}
+    over = dict(every.filter(column='RAG (%)', against=BEST_BASELINE).select('row', 'measured').iter_rows())
     rival = cells[f'Baseline: {TOLD}', 'RAG (%)']
-    assert rival['ours'] == 100 and rival['status'] == 'baseline' and (f'Baseline: {TOLD}', 'ZS (%)') not in cells
-    assert cells['Pipeline, reference claims', 'RAG (%) over best baseline']['ours'] == 50 - 100
-    known = [cell for (row, column), cell in cells.items() if cell['status'] == 'baseline' and column == 'RAG (%)' and TOLD not in row]
-    others = max(cell['ours'] for cell in known)
-    assert cells['Pipeline', 'RAG (%) over best baseline']['ours'] == cells['yes', 'RAG (%) over best baseline']['ours'] == 50 - others
+    assert rival['measured'] == 100 and rival['status'] == 'baseline' and (f'Baseline: {TOLD}', 'ZS (%)') not in cells
+    assert over['Pipeline, reference claims'] == 50 - 100
+    known = [cell for (_, column), cell in cells.items() if cell['status'] == 'baseline' and column == 'RAG (%)' and cell['method'] != TOLD]
+    others = max(cell['measured'] for cell in known)
+    assert over['Pipeline'] == over['yes'] == 50 - others
     assert others < 100 and study.manifest()['baselines'][TOLD] == BASELINES[TOLD]
-    assert not any(column.startswith('±') for _, column in cells)  # two runs of a greedy judge are one
+    assert every.filter(kind='plus_minus').is_empty()  # two runs of a greedy judge are one
     rows = [row for row, column in cells if column == 'RAG (%)']
     assert len(rows) == len({*rows}) and TOLD not in baseline_answers(study, 'rag')
 
@@ -173,7 +178,8 @@ def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(study):
     assert compared_answers(study, 'text', {'half': half})['score'][0] == .5
     nothing = made(study, [None]*40, 'down')
     cells = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'down': nothing, 'half': half})
-    assert cells.filter(row='down').is_empty() and cells.filter(row='half')['column'].to_list() == ['ZS (%) over best baseline']
+    assert cells.filter(row='down').is_empty() and cells.filter(row='half').select('column', 'against').rows() == [('ZS (%)',
+                                                                                                                    BEST_BASELINE)]
     with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), study.texts['id'])
 
 
@@ -186,10 +192,10 @@ def test_answers_that_were_read_have_rivals_on_their_own_rows(study):
     forced = ~study.texts.with_row_index('at')['at'].is_in(there.implode())
     answers = made(study, length['factual'].to_list(), forced=forced.to_list())
     cell = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'made': answers}).filter(
-        column='ZS (%) read only over best baseline').row(0, named=True)
+        metric=READ_ONLY).row(0, named=True)
     best = max(balanced_accuracy_score(*(part[name].gather(there) for name in ('factual', 'predicted'))) for part in rivals.values())
     assert (cell['row'], cell['n'], cell['forced'], cell['status']) == ('made', 12, 0, 'measured')
-    assert best > .6 and cell['ours'] == pytest.approx(100 - 100*best) and cell['low'] < cell['ours'] < cell['high']
+    assert best > .6 and cell['measured'] == pytest.approx(100 - 100*best) and cell['low'] < cell['measured'] < cell['high']
 
 
 def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(study):
@@ -207,7 +213,7 @@ def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(study):
     assert compared_where_read(study, 'text', 'made', one).is_empty()  # texts of one label
     assert compared_where_read(study, 'text', 'made', made(study, truth, forced=[True]*40)).is_empty()
     cells = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'made': one})
-    assert not cells['column'].str.contains('read only').any()
+    assert READ_ONLY not in set(cells['metric'])
 
 
 # ---- forced answers ---------------------------------------------------------------------------------------------------------------
@@ -220,7 +226,7 @@ def test_forced_answers_are_counted_and_left_out(study):
     rows = {row['column']: row for row in score_rows('made', 'ZS (%)', answers)}
     assert set(rows) == {'ZS (%)', 'ZS (%) read only'} and rows['ZS (%)']['forced'] == 10 and rows['ZS (%) read only']['n'] == 30
     every = {row['column']: row for row in score_rows('made', 'ZS (%)', made(study, truth, forced=[True]*40))}
-    assert every['ZS (%) read only']['ours'] is None and every['ZS (%) read only']['n'] == 0 and every['ZS (%)']['ours'] == 100
+    assert every['ZS (%) read only']['measured'] is None and every['ZS (%) read only']['n'] == 0 and every['ZS (%)']['measured'] == 100
     assert [row['column'] for row in score_rows('made', 'ZS (%)', made(study, truth))] == ['ZS (%)']
 
 
@@ -234,10 +240,10 @@ def test_a_judge_that_mumbles(home):
     found = judge_answers(study, FactualityJudge('text'), 'mumbler')
     assert found['forced'].to_list() == [False, True]*4 and found['predicted'].to_list() == [False, True]*4
     cells = setting_cells('oasis/table5', study, 'text', ['mumbler'], 1)
-    cell = cells.filter(row='mumbler', column='ZS (%)').row(0, named=True)
+    cell = cells.filter(row='mumbler', column='ZS (%)', kind='value').row(0, named=True)
     assert (cell['n'], cell['forced'], cell['unparsed']) == (8, 4, 0)
-    assert cells.filter(row='mumbler', column='ZS (%) read only').select('n', 'unparsed').row(0) == (4, 4)
-    assert cells.filter(row='mumbler', column='ZS (%) over best baseline')['forced'].item() == 4
+    assert cells.filter(row='mumbler', metric=READ_ONLY, kind='value').select('n', 'unparsed').row(0) == (4, 4)
+    assert cells.filter(row='mumbler', column='ZS (%)', against=BEST_BASELINE)['forced'].item() == 4
     silent = Study(limit=8, store=False, retry_unparsed=False, loaded=study.loaded)
     assert judge_answers(silent, FactualityJudge('text', retry_unparsed=False), 'mumbler')['forced'].any() is False
 
@@ -248,23 +254,23 @@ def test_figures_3_and_4_have_both_counts(study):
     both = pl.concat([first, made(study, truth, 'Pipeline')])
     rivals = baseline_answers(study, 'text')
     cells, tests = pair_cells(both, rivals)
-    assert tests.height == 1 and cells.filter(pl.col('ours').is_not_null())['row'][0] == 'yes · RAG'
+    assert tests.height == 1 and cells.filter(pl.col('measured').is_not_null())['row'][0] == 'yes · RAG'
     cell = cells.filter(row='yes · RAG', column='p against Pipeline').row(0, named=True)
-    assert (cell['n'], cell['forced']) == (40, 30) and cell['ours'] == pytest.approx(mcnemar([0], [20])[0])
+    assert (cell['n'], cell['forced']) == (40, 30) and cell['measured'] == pytest.approx(mcnemar([0], [20])[0])
     assert cells.filter(row='yes · RAG', column='p against Pipeline read only')['n'].item() == 10
     against = cells.filter(row='Baseline: majority', column='p against Pipeline').row(0, named=True)
-    assert against['ours'] == pytest.approx(mcnemar([0], [20])[0]) and against['status'] == 'baseline' and against['forced'] == 0
-    assert not cells['column'].str.contains('p against Baseline').any()
+    assert against['measured'] == pytest.approx(mcnemar([0], [20])[0]) and against['status'] == 'baseline' and against['forced'] == 0
+    assert not set(cells['against']) & set(rivals)
     counted, _ = prediction_cells(both, rivals)
-    assert counted.filter(row='yes · RAG', column='Factual, wrong')['ours'].item() == 20
-    only = counted.filter(pl.col('column').str.ends_with(' read only'), row='yes · RAG')
-    assert only['ours'].sum() == 10 and only['unparsed'].to_list() == [30]*4
-    assert counted.filter(row='Baseline: majority')['ours'].to_list() == [0, 0, 20, 20]
-    assert counted.filter(column='Factual, correct', status='baseline')['ours'].max() == 20  # a constant has all of them right
-    assert counted.filter(row='Baseline: always Factual')['ours'].to_list() == [20, 20, 0, 0]
+    assert counted.filter(row='yes · RAG', column='Factual, wrong')['measured'].item() == 20
+    only = counted.filter(pl.col('metric').is_in([f'{", ".join(part)} read only' for part in PARTS]), row='yes · RAG')
+    assert only['measured'].sum() == 10 and only['unparsed'].to_list() == [30]*4
+    assert counted.filter(row='Baseline: majority')['measured'].to_list() == [0, 0, 20, 20]
+    assert counted.filter(column='Factual, correct', status='baseline')['measured'].max() == 20  # a constant has all of them right
+    assert counted.filter(row='Baseline: always Factual')['measured'].to_list() == [20, 20, 0, 0]
     assert 'Baseline: always Not Factual' not in counted['row']  # the majority says so
     more = {'majority': rivals['majority'].with_columns(predicted=pl.lit(True))}
-    assert prediction_cells(both, more)[0].filter(row='Baseline: always Not Factual')['ours'].to_list() == [0, 0, 20, 20]
+    assert prediction_cells(both, more)[0].filter(row='Baseline: always Not Factual')['measured'].to_list() == [0, 0, 20, 20]
 
 
 def test_one_page_has_the_majority_alone(home):
@@ -273,7 +279,7 @@ def test_one_page_has_the_majority_alone(home):
     study = Study(limit=2, k=2, extractor='sentences', retriever='tiny', store=False, loaded={'yes': yes})
     cells, curves = length_cells(study, ['yes'], [9])
     rivals = cells.filter(pl.col('status') == 'baseline')
-    assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['ours'].to_list() == [50, 50]
+    assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['measured'].to_list() == [50, 50]
     assert curves.height == 2
 
 
@@ -290,8 +296,8 @@ def test_recalls_against_the_best_baseline():
         assert ours['best'] == 'BM25' and ours['difference'] == pytest.approx(ours['score'] - part['BM25']['score'])
         assert ours['clusters'] == len(set(claim_pages(task))) < ours['n'] == 60
     cells = recall_cells('oasis/tablec1', recalls, task.passages.height)
-    assert cells.filter(row='Passages', column='count')['ours'].item() == 388
-    assert cells.filter(row='Baseline: BM25')['status'].to_list() == ['baseline']*2
+    assert cells.filter(row='Passages', column='count')['measured'].item() == 388
+    assert cells.filter(method='BM25')['status'].to_list() == ['baseline']*2
     assert [is_baseline(name) for name in ('bm25', 'tiny', 'retriever', 'fusion', 'intfloat/e5-base-v2', 'tiny?adapter=/a')] == [
         True, True, False, False, True, False]
 

@@ -17,7 +17,9 @@ from factlab.measures.comparison import mcnemar
 from factlab.models.adapters import read_card, shipped
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
+from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.published import published_values
+from factlab.reports.tables import BEST_ROW
 from factlab.studies import base
 from factlab.studies.base import write_study
 from factlab.studies.oasis import study as oasis
@@ -53,7 +55,9 @@ from factlab.studies.oasis.tables import (
 
 
 def by_cell(cells: pl.DataFrame) -> dict:
-    return {(cell['row'], cell['column']): cell for cell in cells.iter_rows(named=True) if cell['ours'] is not None}
+    "By row and column; comparisons with the best row or baseline with their kind and that behind them."
+    def key(cell): return cell['row'], cell['column'], *[cell['kind'], cell['against']]*(cell['against'] in (BEST_ROW, BEST_BASELINE))
+    return {key(cell): cell for cell in cells.iter_rows(named=True) if cell['measured'] is not None}
 
 
 def answers(predicted, factual=None, system='a', run=0, group=2, forced=()) -> pl.DataFrame:
@@ -255,15 +259,15 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
         cells = by_cell(setting_cells(exhibit, study, task, ['knower', 'yes'], 2))
         for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'):
             assert (
-                cells['knower', f'{setting} (%)']['ours'] == 100
-                and cells['yes', f'{setting} (%)']['ours'] == 50
+                cells['knower', f'{setting} (%)']['measured'] == 100
+                and cells['yes', f'{setting} (%)']['measured'] == 50
                 and cells['yes', f'{setting} (%)']['n'] == 20
             )
             # greedy and without examples the runs are one run: a deviation of 0 would say nothing
-            assert ('yes', f'±{setting} (%)') not in cells if 'FS' not in setting else cells['yes', f'±{setting} (%)']['ours'] == 0
+            assert ('yes', f'±{setting} (%)') not in cells if 'FS' not in setting else cells['yes', f'±{setting} (%)']['measured'] == 0
             assert (
-                cells['yes', f'{setting} (%) difference to the best']['ours'] == -50
-                and cells['yes', f'{setting} (%) p against the best']['ours'] < 0.01
+                cells['yes', f'{setting} (%)', 'difference', BEST_ROW]['measured'] == -50
+                and cells['yes', f'{setting} (%)', 'p', BEST_ROW]['measured'] < 0.01
             )
         asked = {request.messages for request in models['yes'].asked}
         assert len(asked) == len(models['yes'].asked)  # no question twice, although two runs were counted
@@ -272,7 +276,7 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
 
 def test_deviations_where_the_runs_can_differ(models):
     cells = by_cell(setting_cells('oasis/table5', Study(limit=4, temperature=.7, store=False), 'text', ['yes'], 2))
-    assert all(cells['yes', f'±{setting} (%)']['ours'] == 0 for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'))
+    assert all(cells['yes', f'±{setting} (%)']['measured'] == 0 for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'))
     models['yes'].count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
     for temperature, there in ((0, False), (.7, True)):
         study = Study(limit=4, k=3, extractor='sentences', retriever='bm25', temperature=temperature, store=False)
@@ -283,7 +287,7 @@ def test_deviations_where_the_runs_can_differ(models):
 def test_published_deviations_stand_as_cells():
     cells = with_deviations('oasis/table5')
     printed = published_values('oasis/table5').drop_nulls('plus_minus')
-    assert cells.filter(pl.col('column').str.starts_with('±'))['published'].to_list() == printed['plus_minus'].to_list()
+    assert cells.filter(kind='plus_minus')['published'].to_list() == printed['plus_minus'].to_list()
 
 
 class Parts:
@@ -306,11 +310,11 @@ def test_the_verifier_alone(monkeypatch):
     study = Study(limit=30)
     cells = by_cell(verifier_cells(study, ['tiny', 'cosine']))
     for name in ('tiny', 'cosine'):
-        assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['ours'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
+        assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['measured'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
         assert study.used['parts']['verifier'][name] == {'script': 1}
     assert verifier_answers(Study(limit=4))['predicted'].to_list() == [True, False] * 2 and by_cell(
         verifier_cells(Study(limit=4))
-    ).keys() >= {('Verifier (tiny)', 'B-Accuracy (%)'), ('Verifier (tiny)', 'B-Accuracy (%) over best baseline'),
+    ).keys() >= {('Verifier (tiny)', 'B-Accuracy (%)'), ('Verifier (tiny)', 'B-Accuracy (%)', 'difference', BEST_BASELINE),
                  ('Baseline: claim words', 'B-Accuracy (%)')}
 
 
@@ -340,7 +344,8 @@ def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
     assert set(texts['evidence'].explode()) <= set(study.tasks.passages['text'])
     assert pipeline_answers(study)['predicted'].to_list() == pipeline_answers(study, reference=True)['predicted'].to_list() == [True]*4
     cells = by_cell(retrieval_cells(study, ['knower', 'yes'], 1))
-    assert cells['Pipeline', 'RAG (%)']['ours'] == 50 and cells['knower', 'RAG (%)']['ours'] == cells['knower', 'ZS (%)']['ours'] == 100
+    assert cells['Pipeline', 'RAG (%)']['measured'] == 50 and cells['knower', 'RAG (%)']['measured'] == cells['knower',
+                                                                                                              'ZS (%)']['measured'] == 100
     rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
     assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in texts['evidence'][0])
     assert {kind: [*names] for kind, names in study.used['parts'].items()} == {
@@ -352,8 +357,8 @@ def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
         'weights' in part or 'extractor' in part or 'script' in part for names in study.used['parts'].values() for part in names.values()
     )
     assert (
-        cells['Pipeline, reference claims', 'RAG (%)']['ours'] == 50
-        and ('Pipeline, reference claims', 'RAG (%) difference to the best') not in cells
+        cells['Pipeline, reference claims', 'RAG (%)']['measured'] == 50
+        and ('Pipeline, reference claims', 'RAG (%)', 'difference', BEST_ROW) not in cells
     )
     only = first_runs(systems(study, ['yes'], zero_shot=False))
     assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
@@ -372,11 +377,11 @@ def test_figure_5_cuts_evidence_at_each_length(models):
     models['yes'].count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
     study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
     cells, curves = length_cells(study, ['yes'], [40, 5])
-    assert [c for row, c in by_cell(cells) if row == 'yes' and 'over' not in c] == ['At 5 tokens (%)', 'At 40 tokens (%)']
-    best = max(cell['ours'] for cell in by_cell(cells).values() if cell['status'] == 'baseline')
-    assert curves['x'].to_list() == [5, 40, 5, 40] and curves['series'].n_unique() == 2 and curves['ours'].to_list()[2:] == [best]*2
+    assert [column for row, column, *against in by_cell(cells) if row == 'yes' and not against] == ['At 5 tokens (%)', 'At 40 tokens (%)']
+    best = max(cell['measured'] for cell in by_cell(cells).values() if cell['status'] == 'baseline')
+    assert curves['x'].to_list() == [5, 40, 5, 40] and curves['series'].n_unique() == 2 and curves['measured'].to_list()[2:] == [best]*2
     known = curves.drop_nulls('low')
-    assert (known['low'] <= known['ours']).all() and (known['ours'] <= known['high']).all()
+    assert (known['low'] <= known['measured']).all() and (known['measured'] <= known['high']).all()
     shown = [
         len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split()) for request in models['yes'].asked
     ]
@@ -396,14 +401,14 @@ def test_figure_3_is_mcnemar_of_all_pairs():
         assert (
             (test['first'], test['second']) == (a, b)
             and test['p'] == pytest.approx(p)
-            and by_cell(cells)[a, f'p against {b}']['ours'] == pytest.approx(p)
+            and by_cell(cells)[a, f'p against {b}']['measured'] == pytest.approx(p)
         )
 
 
 def test_figure_4_counts_every_answer():
     part = answers([True, True, None, False, False, True])
     cells, bars = prediction_cells(part)
-    found = {column: cell['ours'] for (_, column), cell in by_cell(cells).items()}
+    found = {column: cell['measured'] for (_, column), cell in by_cell(cells).items()}
     assert found == {'Factual, correct': 1, 'Factual, wrong': 2, 'Not Factual, correct': 1, 'Not Factual, wrong': 1}
     assert by_cell(cells)['a', 'Factual, wrong']['unparsed'] == 1 and bars['share'].sum() == pytest.approx(5/6)
 
