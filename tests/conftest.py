@@ -12,10 +12,10 @@ gc.set_threshold(100_000, 30, 100)  # a tenth of a worker's time went into looki
 
 SLOW = (  # files that take longest: first, so that no worker has one left when the others are done; the store's forks, in little memory
     'test_store.py', 'test_reproduce.py', 'test_train.py', 'test_transformers_backend.py', 'test_browser.py',
-    'test_browser_lab.py', 'test_browser_workbench.py', 'test_browser_responses.py', 'test_browser_mixed_context.py',
+    'test_browser_lab.py', 'test_browser_workbench.py',  
     'test_tutorials.py', 'test_runs.py', 'test_generation.py', 'test_verify.py', 'test_embedded_judge.py',
     'test_verifier.py', 'test_extractor.py', 'test_named_models.py', 'test_matching.py', 'test_serve_backend.py',
-    'test_batch_endpoint.py', 'test_server_process.py', 'test_commands.py', 'test_baselines.py', 'test_repeats.py',
+    'test_server_process.py', 'test_commands.py', 'test_baselines.py', 'test_repeats.py',
     'test_counterfactual.py', 'test_contributing.py', 'test_main.py',
 )
 

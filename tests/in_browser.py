@@ -57,6 +57,17 @@ def running_lab(root: Path):
 
 
 @contextmanager
+def trapped() -> Iterator[tuple[str, list[str]]]:
+    "An address that nothing may ask, and the list of what asked for it all the same."
+    from misbehaving_server import MisbehavingServer
+    fetched: list[str] = []
+    with MisbehavingServer() as trap:
+        trap._server.RequestHandlerClass = type('Trap', (trap._server.RequestHandlerClass,),
+                                                {'do_GET': lambda handler: fetched.append(handler.path) or handler.send_error(404)})
+        yield f'http://127.0.0.1:{trap.port}', fetched
+
+
+@contextmanager
 def chromium():
     from playwright.sync_api import sync_playwright
     with sync_playwright() as playwright:

@@ -36,8 +36,8 @@ def lab_notebook(
     if run is None:
         return 'sample', [('markdown', '# The workbench on the shipped sample\n\nA script wrote its answers. '
                            '`factlab runs list` shows runs of your own, `factlab lab RUN` opens one.'),
-                          ('code', 'from factlab.workbench.examples import sample_examples\n'
-                           'from factlab.workbench.page import Workbench\n\nWorkbench(sample_examples())')]
+                          ('code', 'from factlab.workbench import browse\n'
+                           'from factlab.workbench.examples import sample_examples\n\nbrowse(sample_examples())')]
     try: found = load_run(run, folder)
     except UsageError as error:
         there = list_runs(folder).filter(state='complete')['id'].to_list()
@@ -46,8 +46,8 @@ def lab_notebook(
     place = f', folder=Path({str(folder)!r})' if folder else ''
     head = 'from pathlib import Path\n\n' if folder else ''
     return found.id, [('markdown', '# The workbench of a run\n\nLabels are saved as they are given, in factlab\'s home folder.'),
-                      ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench.page import Workbench\n\n'
-                       f'Workbench(load_run({found.id!r}{place}))')]
+                      ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import browse\n\n'
+                       f'browse(load_run({found.id!r}{place}))')]
 
 def write_notebook(
     run: str|None = None,

@@ -34,7 +34,7 @@ from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.parsing import accurate_by_labels
 from factlab.measures.baselines import balanced_accuracy, class_counts
 from factlab.text.sentences import split_sentences
-from factlab.workbench.responses import find_quoted
+from factlab.workbench.marks import find_quoted
 
 DOCUMENT = 'The mill opened in 1901. It has two stones and a wooden wheel. The owner sells flour on Mondays. No bread is baked there.'
 

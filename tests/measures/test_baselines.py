@@ -9,8 +9,6 @@ from sklearn import metrics
 
 from factlab.core.core import DataError, UsageError
 from factlab.measures.baselines import (
-    BASELINE_ROW,
-    BEST_BASELINE,
     accuracy,
     balanced_accuracy,
     best_cut,

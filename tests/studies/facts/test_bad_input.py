@@ -10,8 +10,8 @@ from factlab.cli.output import run_command
 from factlab.core.core import DataError
 from factlab.data.datasets import load
 from factlab.studies.facts.study import FactsStudy
-from factlab.workbench.response_view import ResponseWorkbench
-from factlab.workbench.responses import ResponseQuery, select_responses
+from factlab.workbench.response_view import browse_responses
+from factlab.workbench.table import select_rows
 
 DOCUMENT = 'The mill opened in 1901. It has two stones and a wooden wheel. The owner sells flour on Mondays.'
 REQUEST = 'When did the mill open?'
@@ -170,11 +170,11 @@ def test_the_response_view_shows_what_could_not_be_judged(tmp_path):
     with Judges() as judges:
         study = FactsStudy(responses_file=tmp_path/'answers.jsonl', judges=[judges.name('yes'), judges.name('no'), judges.name('echo')],
                            eligibility='none', baselines=False)
-        bench = ResponseWorkbench(study, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
+        bench = browse_responses(study, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
     frame = bench.judged.frame
     assert dict(frame.select('request_id', 'status').rows()) == {'a': 'empty', 'b': 'copy', 'c': 'missing', 'd': 'ok'}
     assert dict(frame.select('request_id', 'accurate').rows()) == {'a': 0, 'b': 0, 'c': 0, 'd': 1}
     assert frame['unread'].to_list() == [3, 3, 3, 1]
     assert frame['reason'].to_list()[:3] == ['the response is empty', 'the response is the document', 'the file has null for the response']
-    disputed = select_responses(bench.judged, ResponseQuery('judges disagree'))
+    disputed = select_rows(bench.configuration.listing, 'judges disagree')
     assert frame['request_id'].gather(disputed.tolist()).to_list() == ['d']
