@@ -212,7 +212,7 @@ def audit() -> None:
 
 
 def results() -> None:
-    "Every exact result is what its notebook writes, the gallery is that of the files; measured results are of today's code."
+    "Every exact result is what its notebook writes, the gallery is that of the files; measured results of other plans are named."
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)/'figures'
         reproduce(out, '--status', 'exact')
@@ -223,7 +223,7 @@ def results() -> None:
     call(sys.executable, '-c', 'from pathlib import Path; from factlab.reports.exhibits import write_gallery; before = '
          'Path("figures/README.md").read_bytes(); write_gallery(Path("figures")); assert before == Path("figures/README.md").read_bytes(), '
          '"figures/README.md was not that of its files: it is now"')
-    call(str(BIN/'factlab'), 'reproduce', '--stale')  # names those that older code made, and what makes them again
+    subprocess.run([str(BIN/'factlab'), 'reproduce', '--stale'], cwd=ROOT, check=False)  # measured results may wait to be made again
 
 
 def _same(committed: Path, made: Path) -> bool:

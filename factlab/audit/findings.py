@@ -350,7 +350,7 @@ def _subsets(audited: AuditedPaper, split: StatedSplit, max_sizes: tuple[int, in
         bounds = audited.cells.bounds
         given = dict(zip(('recall+', 'recall−'), map(bounds, check.basis), strict=True))
         given['macro recall'] = bounds(target)
-        if precision := audited.cells.beside(target, 'Precision'): given['macro precision'] = bounds(*precision)
+        if precision := audited.cells.beside(target, 'Precision'): given['macro precision'] = bounds(precision[0])
         found[target[1]] = sorted(two_class_fits(given, range(2, sum(max_sizes) + 1), max_sizes))
     return {row: fits for row, fits in found.items() if fits}
 

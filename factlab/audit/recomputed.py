@@ -57,7 +57,8 @@ def recomputed_cells(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CELLS, all published cells of the exhibit
     "The paper's cells, and beside those that other cells determine what these give."
-    source, found = paper_cells(exhibit, frame), {}
+    source = paper_cells(exhibit, frame)
+    found: dict[tuple[str, str], dict] = {}
     for check in paper_checks(exhibit.partition('/')[0], source):
         if check.target[0] != exhibit or check.half_width or check.kind not in (*DETERMINING_KINDS, *also): continue
         if not source.shows(check.target, *check.basis): continue

@@ -104,11 +104,12 @@ def _closing_lines(outcomes, tour: bool) -> str:
 
 def _stale(out: str|None) -> int:
     "Name the results that today's code did not make, and the commands that make them again; 1 when there are some."
-    from factlab.reports.reproduce import remaking, stale_results
+    from factlab.reports.reproduce import remaking, stale_results, without_plan
     found = stale_results(out)
     for id, data, wrong in found: print(f'{id:18} {f"on {data}: " if data else ""}{wrong}')
     if found: print('\nmake them again:', *remaking(found, out), sep='\n  ')
-    else: print("every result is of today's code")
+    else: print("every result with a plan is today's")
+    if loose := without_plan(out): print(f'\nnot compared: {loose} results of exhibits that have no plan yet')
     return int(bool(found))
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c14

@@ -200,8 +200,8 @@ def loader(entry: Entry) -> Callable:
 def load_named(
     kind: str,
     name: str,
-    *more,  # what the kind adds
-):  # what is named
+    *more: Any,  # what the kind adds
+) -> Any:  # what is named
     "The object of that name. Raises `UsageError` for a name or options that do not exist, and what its loader raises."
     found = read_name(kind, name)
     return loader(found.entry)(found.text, found.target, found.options, *more)

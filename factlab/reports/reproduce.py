@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'spare_grammar', 'forget',
            'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'run_notebook', 'run_exhibits',
-           'stale_results', 'remaking', 'estimate_sums', 'Estimate', 'estimate']
+           'stale_results', 'without_plan', 'remaking', 'estimate_sums', 'Estimate', 'estimate']
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c2
 import ast
@@ -472,6 +472,12 @@ def stale_results(
         if exhibit.plan is None: continue
         found += [(exhibit.id, data, wrong) for data, manifest in there.items() if (wrong := _differs(exhibit, manifest))]
     return found
+
+def without_plan(
+    out: str|Path|None = None,  # as of `stale_results`
+) -> int:
+    "How many measured results are of exhibits that have no plan, and cannot be compared."
+    return sum(len(manifests_of(figures_dir(out), exhibit)) for exhibit in catalog() if exhibit.plan is None and exhibit.status != 'exact')
 
 def _differs(exhibit: Exhibit, manifest: Mapping) -> str:
     "What tells a result's plan from today's; '' where they are the same."
