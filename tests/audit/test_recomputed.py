@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from printed_tables import finding_cells, tampered
 
+from factlab.audit.checks import AVERAGE
 from factlab.audit.recomputed import TESTING_KINDS, compared, recomputed_cells
 from factlab.reports.published import cell, published_values
 from factlab.studies.fhsum.relations import CATEGORIES

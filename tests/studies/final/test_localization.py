@@ -4,6 +4,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from sklearn.metrics import f1_score
+from studies.final.tables import cells_of
 
 from factlab.data.datasets import load_sample
 from factlab.localization.matching import match_predictions
@@ -23,13 +24,12 @@ from factlab.studies.final.localization import (
     PAPER_CONTRASTS,
     READ_ALONE,
     is_contrast,
-    localization_cells,
-    localization_counts,
     score_cells,
+    study_counts,
     unread_as_missed,
     wording_cells,
 )
-from factlab.studies.final.study import BASELINES, METHODS, Study
+from factlab.studies.final.study import BASELINES, METHODS, Study, table_entries
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def scores_of(cells: pl.DataFrame) -> dict[tuple[str, str], dict]:  # by method 
 ASKED = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'oracle_cot', 'oracle_cot_hint']  # told by the script
 
 def test_the_cells_are_those_by_hand(study):
-    cells = scores_of(localization_cells('final/table4', study, ['detector'], ASKED))
+    cells = scores_of(cells_of(study, ['detector'], ASKED))
     for method in ASKED:
         expected, scored, unread, sizes = by_hand(method)
         for metric, value in expected.items():
@@ -82,7 +82,7 @@ def test_the_cells_are_those_by_hand(study):
 
 
 def test_every_row_of_a_column_stands_on_all_summaries(study):
-    cells = localization_cells('final/table4', study, ['detector'])
+    cells = cells_of(study, ['detector'])
     own = cells.filter(pl.col('n').is_not_null(), model='detector')
     assert set(own.filter(pl.col('metric') != READ_ALONE)['n']) == {6}
     f1 = own.filter(metric='F1', kind='value')
@@ -92,8 +92,8 @@ def test_every_row_of_a_column_stands_on_all_summaries(study):
 
 
 def test_the_reading_that_leaves_out_is_the_score_of_what_was_read(study):
-    cells = localization_cells('final/table4', study, ['detector'])
-    counts = localization_counts(study, 'detector', METHODS | BASELINES)
+    cells = cells_of(study, ['detector'])
+    counts = study_counts(study, 'detector', METHODS | BASELINES)
     read = matching_scores(counts, ['method']).filter(pl.col('unparsed') > 0)
     alone = cells.filter(metric=READ_ALONE)
     shown = alone.filter(kind='value').select('method', 'measured', 'n', 'unparsed')
@@ -112,7 +112,7 @@ def f1_of(cells: pl.DataFrame) -> dict[str, float]:
 
 
 def test_baselines_are_what_the_judge_says_of_them(study):
-    cells = localization_cells('final/table4', study, ['detector'])
+    cells = cells_of(study, ['detector'])
     f1 = f1_of(cells)
     rows, judge = study.rows('test'), study.matcher
     def scored(lists) -> float:
@@ -129,12 +129,12 @@ def test_baselines_are_what_the_judge_says_of_them(study):
 
 
 def test_one_row_has_a_table_without_contrasts(study):
-    cells = localization_cells('final/table4', replace(study, limit=1), ['detector'])
+    cells = cells_of(replace(study, limit=1), ['detector'])
     assert cells.filter(metric='F1', status='measured').height and cells.filter(is_contrast()).is_empty()
 
 
 def test_contrasts_are_differences_of_the_table(study):
-    cells = localization_cells('final/table4', study, ['detector'])
+    cells = cells_of(study, ['detector'])
     f1 = f1_of(cells)
     found = {(cell['method'], cell['against']): cell for cell in cells.filter(is_contrast(), kind='difference').to_dicts()}
     assert list(found) == [(METHODS[first], METHODS[second]) for first, second in PAPER_CONTRASTS]
@@ -143,7 +143,7 @@ def test_contrasts_are_differences_of_the_table(study):
         assert cell['measured'] == pytest.approx(f1[first] - f1[second]) and cell['low'] <= cell['measured'] + 1e-9 and cell['n'] == 6
     p = cells.filter(is_contrast(), kind='p')
     assert p.height == len(found) and p['measured'].is_between(0, 1).all()
-    fewer = localization_cells('final/table4', study, ['detector'], ['cot', 'factscore'])
+    fewer = cells_of(study, ['detector'], ['cot', 'factscore'])
     assert fewer.filter(is_contrast())['row'].unique().to_list() == ['CoT – FactScore']
 
 
@@ -160,7 +160,7 @@ class Undecided:
 def test_forced_verdicts_are_counted_and_scored_apart(study):
     parts = Undecided(study.loaded).parts
     unsure = replace(study, loaded=parts)
-    cells = scores_of(localization_cells('final/table4', unsure, ['undecided'], ASKED))
+    cells = scores_of(cells_of(unsure, ['undecided'], ASKED))
     assert {cells[METHODS[method], 'F1']['forced'] for method in ('self_cot', 'self_cot_hint')} == {6}
     assert cells['CoT', 'F1']['forced'] is None
     table8 = {(cell['row'], cell['column'], cell['against']): cell for cell in consistency_cells(unsure, ['undecided',
@@ -184,16 +184,18 @@ def test_forced_verdicts_are_counted_and_scored_apart(study):
 def test_rows_in_our_wording_are_named(study, monkeypatch):
     prompts = {name: replace(prompt, source='paper') for name, prompt in (('cot', COT[0]), ('zero_shot', ZERO_SHOT[0]))}
     asked = {'cot': (prompts['cot'],), 'zero_shot': (prompts['zero_shot'],), 'self_cot': (BINARY, prompts['cot']), 'factscore': (DETECT,)*3}
-    monkeypatch.setattr(localization, 'asked_prompts', lambda study, method, model: asked[method])
-    assert wording_cells('final/table4', study, 'detector', ['cot']).is_empty()
+    monkeypatch.setattr(localization, 'asked_prompts', lambda entry: asked[entry.about['key']])
+    methods, wording = ['cot', 'zero_shot', 'self_cot', 'factscore'], 'prompts in our wording'
+    assert cells_of(study, ['detector'], methods).filter(metric=wording).is_empty()
     study.prompts = 'paper'
-    found = wording_cells('final/table4', study, 'detector', ['cot', 'zero_shot', 'self_cot', 'factscore'])
+    found = wording_cells('final/table4', table_entries(study, ['detector'], methods)[0])
+    assert cells_of(study, ['detector'], methods).filter(metric=wording).equals(found)
     assert found.select('row', 'measured').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
     assert set(found['column']) == {'detector prompts in our wording'}
 
 
 def test_printed_cells_stand_beside_measured_ones(study):
-    cells = localization_cells('final/table4', study, ['detector'], ['zero_shot'])
+    cells = cells_of(study, ['detector'], ['zero_shot'])
     printed = published_values('final/table4').drop_nulls('value')
     both = printed.join(cells.drop_nulls('published'), on=['row', 'column'])
     assert both.height == printed.height and (both['value'] == both['published']).all()
@@ -201,7 +203,7 @@ def test_printed_cells_stand_beside_measured_ones(study):
 
 
 def test_counts_name_what_could_not_be_read(study):
-    counts = localization_counts(study, 'detector', ['cot', 'zero_shot'])
+    counts = study_counts(study, 'detector', ['cot', 'zero_shot'])
     assert counts.filter(pl.col('tp').is_null()).select('method', 'id').rows() == [('CoT', id) for id in UNREADABLE if id == 's12']
     assert counts.group_by('method', maintain_order=True).len().rows() == [('CoT', 6), ('Zero-Shot', 6)]
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from reports.test_reproduce import judged, said_list, told
 from scipy.stats import t
+from studies.final.tables import cells_of
 
 from factlab.audit.checks import AVERAGE
 from factlab.core import registry
@@ -24,9 +25,8 @@ from factlab.reports.exhibits import published_cells
 from factlab.reports.published import published_values
 from factlab.reports.tables import BEST_ROW
 from factlab.studies import base
-from factlab.studies.final import repeats
 from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
-from factlab.studies.final.localization import localization_cells, localization_counts, unread_as_missed
+from factlab.studies.final.localization import study_counts, unread_as_missed
 from factlab.studies.final.repeats import (
     JUDGED,
     PAPER_RATES,
@@ -120,8 +120,8 @@ def test_the_first_run_is_the_study_itself(models):
     study = Study(judge='judge', limit=6)
     assert another_run(study, 0) is study
     counts = repeat_counts(study, ['moody'], ['cot'], 2)
-    assert counts.filter(run=1).drop('run', 'forced').equals(localization_counts(study, 'moody', ['cot']))
-    assert counts.filter(run=2).drop('run', 'forced').equals(localization_counts(another_run(study, 1), 'moody', ['cot']))
+    assert counts.filter(run=1).drop('run', 'forced').equals(study_counts(study, 'moody', ['cot']))
+    assert counts.filter(run=2).drop('run', 'forced').equals(study_counts(another_run(study, 1), 'moody', ['cot']))
 
 
 def test_sampled_runs_choose_greedily_and_keep_apart(models):
@@ -146,16 +146,14 @@ def test_sampled_runs_choose_greedily_and_keep_apart(models):
 def test_what_all_runs_ask_together_is_what_each_would_ask(models, monkeypatch, tmp_path):
     methods = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 'classifier_cot_hint',
                'oracle_cot', 'oracle_cot_hint']
-    asked = {}
-    for together in (True, False):
-        monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/str(together)))
-        before = len(models['moody'].asked)
-        if not together: monkeypatch.setattr(repeats, '_ask_together', lambda *_: None)
-        study = Study(judge='judge', limit=4, classifier='encoder')  # untrained: what is asked is the same, and it is quick
-        counts = repeat_counts(study, ['moody'], methods, 2, temperature=.7)
-        asked[together] = models['moody'].asked[before:], counts
-    assert asked[True][1].equals(asked[False][1]) and len(asked[True][0]) == len(asked[False][0])
-    assert set(asked[True][0]) == set(asked[False][0])
+    def study() -> Study: return Study(judge='judge', limit=4, classifier='encoder')  # untrained: it asks nothing, and is quick
+    def questions() -> set: return {request for model in models.values() for request in model.asked}
+    counts, together = repeat_counts(study(), ['moody'], methods, 2, temperature=.7), questions()
+    assert len(together) == sum(len(model.asked) for model in models.values())
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'alone'))
+    for model in models.values(): model.asked.clear()
+    alone = [study_counts(another_run(study(), run, .7), 'moody', [method]) for run in range(2) for method in methods]
+    assert pl.concat(alone).equals(counts.drop('run', 'forced')) and questions() == together
 
 
 def test_a_local_model_that_decodes_greedily_is_run_once(models):
@@ -381,9 +379,9 @@ def test_what_the_papers_table_4_implies_for_its_table_10():
 def test_tables_of_methods_mark_what_is_behind_their_best(models):
     study = Study(judge='judge')
     methods = ['zero_shot', 'few_shot', 'cot']
-    cells = localization_cells('final/table4', study, ['moody', 'steady'], methods)
+    cells = cells_of(study, ['moody', 'steady'], methods)
     for model in ('moody', 'steady'):
-        counts = localization_counts(study, model, methods)
+        counts = study_counts(study, model, methods)
         scores = {method: matching_scores(part, unparsed='wrong')['f1'][0]
                   for (method,), part in counts.group_by('method', maintain_order=True)}
         best = max(scores, key=scores.get)

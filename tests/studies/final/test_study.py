@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
+from studies.final.tables import cells_of
 
 from factlab.core.core import DataError, Schema, UsageError
 from factlab.data.datasets import load, load_sample
@@ -11,9 +12,8 @@ from factlab.localization.methods import PREDICTIONS
 from factlab.models.asking import answers_frame
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
-from factlab.runs.plan import Plan, estimate
+from factlab.runs.plan import estimate
 from factlab.studies.final.example import UNREADABLE, OverlapVerifier, clauses, detector_answer, scripted_parts
-from factlab.studies.final.localization import localization_cells
 from factlab.studies.final.repeats import another_run
 from factlab.studies.final.study import (
     TABLE_ROWS,
@@ -29,7 +29,6 @@ from factlab.studies.final.study import (
     matches,
     predictions,
     select_variant,
-    table_entries,
     verdicts,
 )
 
@@ -164,12 +163,6 @@ class Opening:
 
     def predict(self, rows, model, store=None, *, seed=0, repeat=0):
         return answers_frame(PREDICTIONS, rows, [('ok', '', [summary.split()[0]]) for summary in rows['summary']], [[]]*rows.height)
-
-
-def cells_of(study, models, methods, few=None):
-    entries, notes = table_entries(study, models, methods, few)
-    plan = Plan('final/table4', {'prompts': study.prompts, 'seed': study.seed}, entries, notes)
-    return localization_cells(plan, study.done(plan.steps))
 
 
 def test_one_entry_is_a_row(study, parts, monkeypatch):
