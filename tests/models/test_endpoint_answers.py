@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from misbehaving_server import MisbehavingServer, answer, in_turn, null_content, raw, status
 
 from factlab.core.core import DataError
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.endpoint_answers import listed_price, split_thinking
-from factlab.models.interface import DryRun, ask
+from factlab.models.interface import ask
 
 
 @pytest.fixture(autouse=True)
@@ -75,9 +76,8 @@ def test_template_and_budget_are_sent():
         model = model_at(server.url, extra='{"chat_template_kwargs": {"enable_thinking": false}}', thinking_tokens=100)
         ask([question('x', max_tokens=7)], model, store=False)
         assert server.calls[0].body['chat_template_kwargs'] == {'enable_thinking': False} and server.calls[0].body['max_tokens'] == 107
-        trial = DryRun(model)
-        ask([question('y', max_tokens=7)], trial, store=False)
-        assert trial.estimate()['completion_tokens'].to_list() == [107]
+        with DryRun() as dry: ask([question('y', max_tokens=7)], model, store=False)
+        assert estimate_of(dry)['completion_tokens'].to_list() == [107]
 
 
 def test_a_template_that_is_refused_fails_in_the_servers_words():
@@ -121,9 +121,8 @@ def priced(tmp_path, monkeypatch, *entries):
 def test_an_unknown_price_is_unknown(tmp_path, monkeypatch):
     with MisbehavingServer() as server:
         for options, cost in (({}, None), ({'price': '1,2'}, pytest.approx((4*12 + 2*4*512)/1e6, rel=0.1)), ({'price': '0,0'}, 0.0)):
-            trial = DryRun(model_at(server.url, **options))
-            ask(questions(4), trial, store=False)
-            assert trial.estimate()['cost'].to_list() == [cost]
+            with DryRun() as dry: ask(questions(4), model_at(server.url, **options), store=False)
+            assert estimate_of(dry)['cost'].to_list() == [cost]
         entry = {'host': server.url.removesuffix('/v1'), 'model': 'any', 'prompt': 1, 'completion': 2, 'from': '2020-01-01'}
         priced(tmp_path, monkeypatch, entry, entry | {'from': '2999-01-01', 'prompt': 9}, entry | {'model': 'other', 'prompt': 7})
         assert model_at(server.url).price == (1, 2) and model_at(server.url, price='3,4').price == (3, 4)

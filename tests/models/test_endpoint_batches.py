@@ -12,7 +12,8 @@ from misbehaving_server import MisbehavingServer, bad_line, drop, good_line, htm
 
 from factlab.core.core import ModelError
 from factlab.models import endpoint_batches
-from factlab.models.interface import DryRun, ask
+from factlab.models.dry_run import DryRun, estimate_of
+from factlab.models.interface import ask
 from factlab.models.openai_backend import Endpoint, load_openai
 from factlab.store.answers import Store
 
@@ -199,9 +200,8 @@ def test_choices_are_scored_by_their_first_token(server, store):
 
 def test_the_price_is_that_of_batches_and_unknown_where_nobody_says_it(server, monkeypatch):
     def cost(**options):
-        trial = DryRun(model_at(server, **options))
-        ask(questions(2), trial, store=False)
-        return trial.estimate().select('cost', 'batch_cost').row(0)
+        with DryRun() as dry: ask(questions(2), model_at(server, **options), store=False)
+        return estimate_of(dry).select('cost', 'batch_cost').row(0)
     plain, in_batch = cost(batch='off', price='2,4')
     assert plain > 0 and in_batch is None and cost(price='2,4') == (plain, None)
     assert cost(price='2,4,1,2') == (plain, plain/2)

@@ -1,4 +1,4 @@
-"""Requests and their keys, asking through the store, dry runs; with threads, processes and signals."""
+"""Requests and their keys, asking through the store; with threads, processes and signals."""
 import json
 import os
 import signal
@@ -17,20 +17,7 @@ import factlab.models.interface as models
 from factlab.core import registry
 from factlab.core.core import ModelError, StoreError, UsageError
 from factlab.core.registry import Entry, Option, read_options
-from factlab.models.interface import (
-    LOWEST,
-    DryRun,
-    Message,
-    Model,
-    Request,
-    Response,
-    ScriptedModel,
-    ask,
-    cost,
-    fold_system,
-    load_model,
-    unload_models,
-)
+from factlab.models.interface import LOWEST, Message, Request, Response, ScriptedModel, ask, fold_system, load_model, unload_models
 from factlab.store.answers import Row, Store
 
 IDENTITY = {'backend': 'scripted', 'model': 'm'}
@@ -312,30 +299,6 @@ def test_killed_and_resumed(tmp_path, how):
     output, errors = start(until=50).communicate(timeout=60)
     assert output.strip() == '50', errors
     assert sorted(map(int, log.read_text().split())) == list(range(50))
-
-
-# ---- dry runs ----------------------------------------------------------------------------------------------------------------------
-
-def test_a_dry_run_counts_and_touches_nothing(store):
-    model = ScriptedModel('m', echo, revision='1')
-    model.price = (1.0, 10.0)
-    ask([question('in store', max_tokens=5)], model, store)
-    before, trial = store.stats(), DryRun(model, {'b': 'placeholder'})
-    first = ask([question('in store', max_tokens=5), question('new one', max_tokens=5), question('new one', max_tokens=5)], trial, store,
-                label='a')
-    assert texts(first) == ['IN STORE', '', '']
-    for _ in range(2): assert texts(ask([question('three more words', max_tokens=7)], trial, store, label='b')) == ['placeholder']
-    scored, = ask([question('x', choices=('a', 'b'))], trial, store, label='b')
-    assert scored.choice_logprobs[0] == scored.choice_logprobs[1] < 0
-    assert trial.estimate().rows() == [('a', 1, 1, 2, 5, pytest.approx(52e-6), None), ('b', 2, 0, 4, 7, pytest.approx(74e-6), None)]
-    assert len(model.asked) == 1 and store.stats().equals(before) and isinstance(trial, Model)
-
-
-def test_a_dry_run_without_a_store_and_with_a_function():
-    trial = DryRun(ScriptedModel('m', echo), lambda request: request.label + '!')
-    assert texts(ask([question('x')], trial, store=False, label='a')) == ['a!']
-    assert DryRun(ScriptedModel('m', echo)).estimate().is_empty() and trial.estimate()['cost'].to_list() == [0.0]
-    assert cost(None, 5, 5) == 0 and cost((0.15, 0.60), 10**6, 10**6) == pytest.approx(0.75)
 
 
 # ---- loading -----------------------------------------------------------------------------------------------------------------------

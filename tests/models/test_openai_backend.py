@@ -27,7 +27,8 @@ from misbehaving_server import (
     wait_until,
 )
 
-from factlab.core.core import ModelError, UsageError, split_options
+from factlab.core.core import ModelError, UsageError
+from factlab.core.registry import split_options
 from factlab.models.interface import Request, ask, load_model, unload_models
 from factlab.models.openai_backend import ENDPOINT_OPTIONS, load_openai
 from factlab.store.answers import Store

@@ -1,0 +1,44 @@
+"""Dry runs: what is counted without asking, what stands for an answer, and what it would cost."""
+import pytest
+
+from factlab.models.dry_run import DryRun, cost, estimate_of
+from factlab.models.interface import Request, ScriptedModel, ask, is_dry_run
+from factlab.models.prompts import EXAMPLE_ANSWERS
+from factlab.store.answers import Store
+
+
+def question(text: str, **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
+
+def texts(responses) -> list[str]: return [response.text for response in responses]
+
+def echo(request: Request) -> str: return request.messages[-1].content.upper()
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path/'store.sqlite') as store: yield store
+
+
+def test_a_dry_run_counts_and_touches_nothing(store, monkeypatch):
+    monkeypatch.setitem(EXAMPLE_ANSWERS, 'b', 'placeholder')
+    model = ScriptedModel('m', echo, revision='1')
+    model.price = (1.0, 10.0)
+    ask([question('in store', max_tokens=5)], model, store)
+    before = store.stats()
+    with DryRun() as dry:
+        first = ask([question('in store', max_tokens=5), question('new one', max_tokens=5), question('new one', max_tokens=5)], model,
+                    store, label='a')
+        assert texts(first) == ['IN STORE', '', '']
+        for _ in range(2): assert texts(ask([question('three more words', max_tokens=7)], model, store, label='b')) == ['placeholder']
+        scored, = ask([question('x', choices=('a', 'b'))], model, store, label='b')
+        assert scored.choice_logprobs[0] == scored.choice_logprobs[1] < 0
+    assert estimate_of(dry).rows() == [('m', 'a', 1, 1, 2, 5, pytest.approx(52e-6), None),
+                                       ('m', 'b', 2, 0, 4, 7, pytest.approx(74e-6), None)]
+    assert len(model.asked) == 1 and store.stats().equals(before)
+
+
+def test_a_dry_run_without_a_store_and_with_a_function():
+    with DryRun(lambda request: request.label + '!') as dry:
+        assert texts(ask([question('x')], ScriptedModel('m', echo), store=False, label='a')) == ['a!'] and is_dry_run()
+    assert not is_dry_run() and texts(ask([question('x')], ScriptedModel('m', echo), store=False)) == ['X']
+    assert estimate_of(DryRun()).is_empty() and estimate_of(dry)['cost'].to_list() == [0.0]
+    assert cost(None, 5, 5) == 0 and cost((0.15, 0.60), 10**6, 10**6) == pytest.approx(0.75)
