@@ -234,7 +234,9 @@ def measured_preference(
             base | {'column': BEYOND_OTHERS, 'kind': 'difference', 'against': BEST_BASELINE}
             | between('over_constant', 'constant_low', 'constant_high')]
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #agree15a
 def _once(cells: list[dict]) -> list[dict]: return list({(cell['row'], cell['column']): cell for cell in cells}.values())
+
 def agreement_cells(pairs: pl.DataFrame, few: bool = False) -> list[dict]:  # of JUDGE_PAIRS
     "How often two judges agree, and Cohen's κ, for which chance is the baseline."
     cells = []
