@@ -216,12 +216,11 @@ def judge_parts(judge: SentenceJudge|AnsweringJudge) -> dict:  # JSON-able
     return {'fitted_on': judge.decision.fitted_on, **parts}
 
 def _offline(study: FactsStudy, name: str, template: str) -> pl.DataFrame:
-    "Verdicts of an offline judge; in a dry run only its name."
+    "Verdicts of an offline judge."
     reader = study.once(('offline judge', name), lambda: replace(offline_judge(name, template), known={}))
     judge = replace(reader, by=DECIDED_BY[template])  # which reads each sentence once, whatever the templates and splits
     study.used.setdefault('offline', {})[name] = judge_parts(judge)
-    rows = responses(study)
-    return judge_responses(rows.head(0) if study.dry else rows, judge, None, study.store, judge=name)
+    return judge_responses(responses(study), judge, None, study.store, judge=name)
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #359b3e24
 def gold(
@@ -277,9 +276,9 @@ def eligibilities(
         parts = []
         for name in study.judges:
             if name in OFFLINE_JUDGES:
-                rows, judge = responses(study).head(0) if study.dry else responses(study), load_eligibility_judge(OFFLINE_JUDGES[name])
+                judge = load_eligibility_judge(OFFLINE_JUDGES[name])
                 study.used.setdefault('offline', {})[f'{name}, eligibility'] = judge_parts(judge)
-                parts.append(judge_eligibility(rows, judge, None, study.store, judge=name))
+                parts.append(judge_eligibility(responses(study), judge, None, study.store, judge=name))
                 continue
             prompt = study.paper_prompts()[shown] if study.prompts == 'paper' else None
             method = EligibilityJudge(shown, prompt)
