@@ -41,7 +41,7 @@ def test_figure_8_runs_from_top_to_bottom(browser, lab, checkout):
     assert opened.page.evaluate("[...document.querySelectorAll('[data-mime-type=\"image/svg+xml\"] img')].every(image => image.complete "
                                 "&& image.naturalWidth > 100)")
     table = opened.page.locator('.factlab-table table').first
-    assert table.is_visible() and 'Inconsistencies' in table.inner_text() and '●' in table.inner_text()
+    assert table.is_visible() and 'Inconsistencies' in table.inner_text() and '◐' in table.inner_text()
     assert (checkout/'figures'/'final'/'fig8.final.csv').is_file() and (checkout/'figures'/'final'/'fig8.final.svg').is_file()
     assert before == {path: path.stat().st_mtime_ns for path in (ROOT/'figures').rglob('*')}
 
