@@ -118,12 +118,16 @@ class StepNotes:
             if step.digest in self.noted: continue
             self.noted.add(step.digest)
             frame = done[step]
-            if step.model is not None: self.note_model(step.model.name, step.model, step.method.prompts)
+            if step.model is not None: self.note_asked(step)
             if 'status' in frame.columns: self.note_failed(frame['status'])
             if 'reason' in frame.columns and step.model is not None:
                 split = step.rows.split if isinstance(step.rows, Rows) else ''
                 again = f' of run {step.repeat + 1}'*bool(step.repeat)
                 self.note_second(step.model.name, f'{split}/{step.method.name}{again}', frame['reason'])
+
+    def note_asked(self, step: Step) -> None:
+        "The model of a step goes into the manifest, with the prompts that it was asked."
+        self.note_model(step.model.name, step.model, step.method.prompts)
 
     def load_verifier(self, name: str) -> Verifier:
         "The verifier of that name."

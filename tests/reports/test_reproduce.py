@@ -42,7 +42,7 @@ from factlab.reports.exhibits import (
     summary_of,
     write_exhibit,
 )
-from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook
+from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.reports.tables import BEST_BASELINE, BEST_ROW, CELLS
 from factlab.studies.final.illustrations import ASK_QUESTIONS
 from factlab.studies.final.study import METHODS
@@ -829,6 +829,26 @@ def test_a_manifest_says_which_processor(tmp_path):
     assert local['processor'] == processor_family() and 'processor' not in remote
     assert remaking([('final/table8', '', ''), ('final/fig4', 'final', '')]) == ['factlab reproduce final/table8',
                                                                                  'factlab reproduce final/fig4 --data final']
+
+
+def test_results_of_another_plan_are_stale_and_no_model_is_taken(tmp_path, monkeypatch):
+    def taken(*_, **__): raise AssertionError('a model was loaded or asked')
+    for name in ('transformers_backend._decoder', 'transformers_backend._loaded', 'openai_backend.Endpoint.generate',
+                 'interface.ask'): monkeypatch.setattr(f'factlab.models.{name}', taken)
+    exhibit, server = EXHIBITS['final/table4'], f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1'
+    plan = exhibit.plan(models=['tiny', server], judge=server, limit=2, few=1)
+    cells = make_cells('final/table4', [{'row': 'CoT', 'column': 'tiny F1', 'measured': .2, 'n': 2, 'status': 'measured'}])
+    def listed(parameters=plan.parameters, **made) -> list[str]:
+        write_exhibit('final/table4', cells, about={'parameters': dict(parameters), **made}, out=tmp_path)
+        return [wrong for id, data, wrong in stale_results(tmp_path) if (id, data) == ('final/table4', '')]
+    assert listed(plan=plan.digest) == []
+    assert listed(plan='0'*16) == [f'of plan {"0"*16}, now {plan.digest}']
+    [limited] = listed({**plan.parameters, 'limit': 3}, plan=plan.digest)
+    assert limited.startswith(f'of plan {plan.digest}, now ')
+    assert listed() == ['made before results named their plan']
+    [lost] = listed({**plan.parameters, 'verifier': 'nobody'}, plan=plan.digest)
+    assert 'cannot be made here' in lost and 'nobody' in lost
+    assert ('final/table7', '', 'no result') in stale_results(tmp_path)
 
 
 def test_stale_results_are_made_again_as_they_were_made(tmp_path):

@@ -123,9 +123,12 @@ class Study(base.Study):
         return {name: getattr(self, name) for name in ('judge', 'prompts', 'classifier', 'verifier', 'limit', 'seed', 'retry_unparsed')}
 
     def note_model(self, name: str, model: Model, prompts: Iterable[Prompt] = ()) -> None:
-        super().note_model(self._sampled_name(name), model, prompts)
+        "A sampled model goes in with its temperature: choices are made greedily."
+        super().note_model(name + (f' at temperature {model.temperature}' if isinstance(model, SampledModel) else ''), model, prompts)
 
-    def _sampled_name(self, name: str) -> str: return f'{name} at temperature {self.temperature}' if self.temperature else name
+    def note_asked(self, step: Step) -> None:
+        "The judge has an entry of its own."
+        if not isinstance(step.method, Matching): super().note_asked(step)
 
     def rows(self, split: str) -> pl.DataFrame:  # schema FINAL; no rows when the data has no such split
         "The rows of a split, the first `limit` of them."

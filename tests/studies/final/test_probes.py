@@ -83,7 +83,7 @@ def models(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     there = {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
-    for name in there: monkeypatch.setitem(registry._entries['models'], name, Entry(name, print))
+    for name in (*there, 'judge'): monkeypatch.setitem(registry._entries['models'], name, Entry(name, print))  # judges go by their name
     return there
 
 
