@@ -1,5 +1,6 @@
 """Rejected claims: against a loop by hand, through runs and studies, and with claims that cannot be read."""
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from factlab.core.registry import Entry
 from factlab.data.datasets import load
 from factlab.localization import matching
 from factlab.localization.classifiers import best_f1_threshold, claim_probabilities, claim_support, support_scores, text_windows
+from factlab.localization.fitted import claim_threshold
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import PREDICTIONS
 from factlab.localization.rejected_claims import (
@@ -28,7 +30,7 @@ from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.plan import make_run
 from factlab.studies import base
 from factlab.studies.final.repeats import another_run
-from factlab.studies.final.study import METHODS, Study, predictions, rejected_claims_method, verdicts
+from factlab.studies.final.study import METHODS, Study, claims_step, predictions, verdicts
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import AskedVerifier
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
@@ -208,6 +210,15 @@ def study(monkeypatch, tmp_path):
     return made
 
 
+def at_threshold(study) -> RejectedClaims:
+    "The method at the threshold that a study chose."
+    step = claims_step(study, 'extractor')
+    study.frame(step)
+    chosen = claim_threshold(*(study.frame(step.inputs[name]) for name in ('supports', 'matches')))
+    assert study.used['rejected_claims']['extractor']['threshold'] == round(chosen, 4)
+    return replace(step.method.method, threshold=chosen)
+
+
 def test_the_threshold_comes_from_the_development_split(study):
     rows, best = [], (0.0, None)
     for row in load('sample').filter(split='dev').to_dicts():
@@ -219,11 +230,10 @@ def test_the_threshold_comes_from_the_development_split(study):
         hits = sum(bool(gold and supports and supports[0] < cut) for supports, gold in rows)
         f1 = 2*hits/(sum(support < cut for supports, _ in rows for support in supports) + sum(gold for _, gold in rows))
         if f1 > best[0] + 1e-12: best = f1, cut
-    method, source = rejected_claims_method(study, 'extractor')
+    method = at_threshold(study)
     rejected = [[support < method.threshold for support in supports] for supports, _ in rows]
     assert rejected == [[support < best[1] for support in supports] for supports, _ in rows] and 0 < sum(map(sum, rejected))
-    assert source == 'extractor' and method.form is BY_PASSAGE
-    assert study.used['rejected_claims']['extractor']['threshold'] == round(method.threshold, 4)
+    assert claims_step(study, 'extractor').model.name == 'extractor' and method.form is BY_PASSAGE
     assert study.used['rejected_claims']['extractor']['dev_read'] == 16
 
 
@@ -231,8 +241,7 @@ def test_rejected_claims_are_a_method_of_the_study(study):
     found = predictions(study, 'rejected_claims', 'extractor')
     test = load('sample').filter(split='test')
     assert found['id'].to_list() == test['id'].to_list() and METHODS['rejected_claims'] == 'Rejected claims'
-    method, _ = rejected_claims_method(study, 'extractor')
-    assert found.equals(method.predict(test, study.parts[0], False))
+    assert found.equals(at_threshold(study).predict(test, study.parts[0], False))
     assert study.used['models'].keys() == {'extractor'} and any('oasis/extract' in id for id in study.used['prompts'])
     manifest = study.manifest(['extractor'])
     assert manifest['rejected_claims']['extractor']['verifier'] == study.parts[1].identity and manifest['parameters']['verifier'] == 'dice'
@@ -249,27 +258,28 @@ def test_the_classifier_of_a_study_is_its_verifier(study):
 def test_another_run_asks_for_claims_anew_and_keeps_the_threshold(study):
     predictions(study, 'rejected_claims', 'extractor')
     model, dice = study.parts
-    before, known = len(model.asked), rejected_claims_method(study, 'extractor')[0].threshold
+    known = at_threshold(study).threshold
+    before = len(model.asked)
     again = another_run(study, 1)
     predictions(again, 'rejected_claims', 'extractor')
     new = model.asked[before:]
-    assert new and {request.repeat for request in new} == {1} and rejected_claims_method(again, 'extractor')[0].threshold == known
+    assert new and {request.repeat for request in new} == {1} and at_threshold(again).threshold == known
     dev = {row['summary'].strip() for row in load('sample').filter(split='dev').to_dicts()}
     assert not any(summary in request.messages[-1].content for request in new for summary in dev)
 
 
 def test_claims_that_no_summary_yields_leave_the_threshold_at_one_half(study, monkeypatch):
     monkeypatch.setattr(base, 'load_model', lambda name: extractor(''))
-    method, _ = rejected_claims_method(study, 'extractor')
-    assert method.threshold == .5 and study.used['rejected_claims']['extractor']['dev_read'] == 0
     assert set(predictions(study, 'rejected_claims', 'extractor')['status']) == {'unparsed'}
+    chosen = study.used['rejected_claims']['extractor']
+    assert chosen['threshold'] == .5 and chosen['dev_read'] == 0
 
 
 def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_path):
     path = tmp_path/'mine.jsonl'
     path.write_text('{"text": "The bridge opened on Friday.", "summary": "It opened on Monday.", "gold": ["The day is wrong."]}')
     with pytest.raises(UsageError, match='rejected claims.*no dev split'):
-        rejected_claims_method(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
+        claims_step(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
 
 
 # ---- dry runs ----------------------------------------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def test_half_a_surrogate_pair_is_replaced(text):
     assert found.claims.height == 1 and found.texts['reason'][1].startswith('no claims could be read: found')
 
 
-@pytest.mark.parametrize('name', ['bm25', 'fusion:letters'])
+@pytest.mark.parametrize('name', ['bm25', 'fusion:tiny'])
 def test_the_sample_is_a_corpus_for_search_by_words(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path/'sample').mkdir()  # a folder of that name is not what is asked for
