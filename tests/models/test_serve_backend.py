@@ -9,7 +9,7 @@ import pytest
 from fake_vllm import asked, gone, make_environment, pids, score
 
 from factlab.core.core import ModelError, UsageError
-from factlab.models import interface
+from factlab.core.registry import entries, loader
 from factlab.models.interface import Message, Request, ask, load_model
 from factlab.models.serve_backend import ServeModel, endpoint_of, load_serve, server_arguments
 from factlab.models.transformers_backend import Source
@@ -176,7 +176,7 @@ def test_two_threads_ask_one_model(serve):
     assert [response.text for name in 'ab' for response in found[name]] == [f'{name.upper()} {n}' for name in 'ab' for n in range(20)]
 
 def test_it_is_a_backend_by_name():
-    assert interface.BACKENDS['serve'].endswith('load_serve')
+    assert loader(entries('models')['serve']) is load_serve
     assert isinstance(load_model('serve:tiny?data_parallel_size=2'), ServeModel)
     code = ('import sys\nfrom factlab.models.interface import load_model\n'
             'for kind in ("serve", "vllm"): load_model(f"{kind}:tiny").identity\nprint("torch" in sys.modules)')

