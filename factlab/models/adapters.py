@@ -11,6 +11,7 @@ __all__ = ['TRAINED_PARTS', 'WEIGHTS', 'CONFIG', 'CARD', 'CARD_FIELDS', 'DATA_FI
 # %% ../../nbs/04_models/06_adapters.ipynb #c2
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -138,7 +139,9 @@ def attach_lora(
     wanted = targets if isinstance(targets, str) else list(targets)
     config = LoraConfig(r=rank, lora_alpha=alpha if alpha is not None else 2*rank, target_modules=wanted, lora_dropout=dropout, bias='none')
     torch.manual_seed(seed)
-    return get_peft_model(model, config, autocast_adapter_dtype=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', FutureWarning)  # peft asks by a name that transformers has replaced
+        return get_peft_model(model, config, autocast_adapter_dtype=False)
 
 # %% ../../nbs/04_models/06_adapters.ipynb #c18
 def save_adapter(
