@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel', 'Study', 'rows_of', 'choosing', 'asking',
-           'matching', 'has_dev', 'verdict_step', 'verdicts', 'no_dev', 'variant_matches', 'chosen_step',
-           'select_variant', 'selection', 'choices', 'claim_source', 'claims_step', 'TableRow', 'row_of',
-           'baselines_beside', 'table_row', 'entry_of', 'table_entries', 'localization_plan', 'predictions', 'matches',
-           'asked_prompts']
+           'matching', 'choices', 'has_dev', 'verdict_step', 'verdicts', 'no_dev', 'variant_matches', 'chosen_step',
+           'select_variant', 'selection', 'claim_source', 'claims_step', 'TableRow', 'row_of', 'baselines_beside',
+           'table_row', 'entry_of', 'table_entries', 'localization_plan', 'predictions', 'matches', 'asked_prompts']
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
+from fastcore.basics import patch
 
 from ...core.core import DataError, UsageError
 from ...data.datasets import fingerprint, load
@@ -110,14 +110,6 @@ class Study(base.Study):
         found = super().model(name)
         return self.once(('sampled', name), lambda: SampledModel(found, self.temperature)) if self.temperature else found
 
-    def note(self, done: Done) -> None:
-        "Besides, which variants and thresholds were chosen on the development split."
-        super().note(done)
-        for name, found in choices(done).items():
-            if name == 'classifier': self.used[name] = found
-            else:
-                for model, each in found.items(): self.used.setdefault(name, {}).setdefault(model, {}).update(each)
-
     def settings(self) -> dict:
         "The settings that decide numbers, as the notebooks' parameters have them."
         return {name: getattr(self, name) for name in ('judge', 'prompts', 'classifier', 'verifier', 'limit', 'seed', 'retry_unparsed')}
@@ -175,6 +167,37 @@ def matching(
     "The judge's matching of predictions with the gold descriptions."
     model = study.matcher.model if isinstance(study.matcher, ModelJudge) else None
     return Step(Matching(study.matcher), rows or rows_of(study), model, {'predictions': predicted})
+
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #c17b
+def choices(
+    done: Done,
+) -> dict:  # selected, classifier, rejected_claims: as far as something was chosen
+    "What was chosen on the development split: variants, and thresholds."
+    found: dict = {}
+    for step in done.runs:
+        given = {name: done[each] for name, each in step.inputs.items()}
+        if isinstance(method := step.method, Chosen) and (dev := [frame for name, frame in given.items() if name.startswith('dev')]):
+            style = method.name.removesuffix('_hint')
+            found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = selection(step, dev)
+        elif isinstance(method, Classified):
+            classifier = step.inputs['supports'].method.classifier
+            named = {'name': classifier} if isinstance(classifier, str) else {'name': 'verifier', 'verifier': classifier.identity}
+            found['classifier'] = named | {'threshold': round(fitted_threshold(given['dev'], given['dev_supports']), 4)}
+        elif isinstance(method, AtThreshold) and isinstance(method.method, RejectedClaims):
+            threshold = claim_threshold(given['supports'], given['matches'])
+            found.setdefault('rejected_claims', {})[step.model.name] = {
+                'threshold': round(method.method.threshold if threshold is None else threshold, 4),
+                'dev_read': int((given['matches']['status'] == 'ok').sum()), 'verifier': method.method.verifier.identity}
+    return found
+
+@patch
+def note(self: Study, done: Done) -> None:
+    "Besides, which variants and thresholds were chosen on the development split."
+    base.Study.note(self, done)
+    for name, found in choices(done).items():
+        if name == 'classifier': self.used[name] = found
+        else:
+            for model, each in found.items(): self.used.setdefault(name, {}).setdefault(model, {}).update(each)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c22
 def has_dev(study: Study) -> bool: return not study.rows('dev').is_empty()
@@ -237,28 +260,6 @@ def selection(step: Step, matches: Sequence[pl.DataFrame]) -> dict:  # variant, 
     "Which variant of a style was taken, and how each did on the development rows."
     found = [dev_f1(frame) for frame in matches]
     return {'variant': step.method.best(matches) + 1, 'dev_f1': [None if score is None else round(score, 4) for score in found]}
-
-# %% ../../../nbs/19_studies/01_final/01_study.ipynb #c17b
-def choices(
-    done: Done,
-) -> dict:  # selected, classifier, rejected_claims: as far as something was chosen
-    "What was chosen on the development split: variants, and thresholds."
-    found: dict = {}
-    for step in done.runs:
-        given = {name: done[each] for name, each in step.inputs.items()}
-        if isinstance(method := step.method, Chosen) and (dev := [frame for name, frame in given.items() if name.startswith('dev')]):
-            style = method.name.removesuffix('_hint')
-            found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = selection(step, dev)
-        elif isinstance(method, Classified):
-            classifier = step.inputs['supports'].method.classifier
-            named = {'name': classifier} if isinstance(classifier, str) else {'name': 'verifier', 'verifier': classifier.identity}
-            found['classifier'] = named | {'threshold': round(fitted_threshold(given['dev'], given['dev_supports']), 4)}
-        elif isinstance(method, AtThreshold) and isinstance(method.method, RejectedClaims):
-            threshold = claim_threshold(given['supports'], given['matches'])
-            found.setdefault('rejected_claims', {})[step.model.name] = {
-                'threshold': round(method.method.threshold if threshold is None else threshold, 4),
-                'dev_read': int((given['matches']['status'] == 'ok').sum()), 'verifier': method.method.verifier.identity}
-    return found
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c25
 def claim_source(
