@@ -134,9 +134,9 @@ class _Call:
     future: 'Future[list[Response]]' = field(default_factory=Future)
 
 class _Together:
-    "Where steps that run side by side meet: each runs in a thread of its own until it asks or is done."
+    "Where steps meet: each has a thread of its own, in which it goes on until it asks or is done, one at a time."
     def __init__(self):
-        self.changed, self.running = threading.Condition(), 0
+        self.changed, self.running, self.turn = threading.Condition(), 0, threading.Lock()
         self.calls: list[_Call] = []                   # of steps that wait
         self.done: list[tuple[Step, Run|BaseException]] = []
 
@@ -158,9 +158,11 @@ class _Together:
             call = _Call(step, requests, model, store)
             with self.changed: self.calls.append(call)
             self.count(-1)
-            return call.future.result()
+            self.turn.release()
+            try: return call.future.result()
+            finally: self.turn.acquire()
         try:
-            with asking_through(through): result: Run|BaseException = work()
+            with self.turn, asking_through(through): result: Run|BaseException = work()
         except BaseException as error: result = error  # noqa: BLE001  raised again by `execute`
         with self.changed: self.done.append((step, result))
         self.count(-1)
