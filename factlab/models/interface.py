@@ -201,6 +201,7 @@ def _scripted(request: Request, text: str) -> Response:
 class ScriptedModel:
     "A model that answers as a function says. `asked` holds every request that reached it, in order."
     context, price = None, None
+    counted = True  # in a dry run; False where it stands for a constant, and nobody is asked
 
     def __init__(self,
         name: str,
