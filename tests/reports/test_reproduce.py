@@ -741,7 +741,9 @@ def test_the_classifier_wants_a_dev_split(kernel, good, tmp_path):
     parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD),
                   'classifier': 't5:/nowhere'}
     outcome = run_notebook(EXHIBITS['final/table4'], parameters, kernel, out=tmp_path/'out')
-    assert outcome.status == 'error' and 'no dev split' in outcome.error
+    assert outcome.status == 'measured', outcome.error
+    manifest = (tmp_path/'out'/'final'/'table4.mine.json').read_text()
+    assert 'no dev split' in manifest and 'TrueTeacher + CoT' in manifest
 
 
 def test_a_folder_of_results_that_cannot_be_written_is_named(kernel, tmp_path):

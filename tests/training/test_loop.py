@@ -64,7 +64,7 @@ def test_a_finished_run_returns_at_once_and_more_steps_go_on(tmp_path):
 
 @pytest.mark.parametrize('change, expected', [
     ({'settings': {'seed': 1, 'judged': 3}}, 'seed is 0 there and 1 here'),
-    ({'settings': {'seed': 0, 'judged': 2}}, 'human_oversampling is 3 there'),
+    ({'settings': {'seed': 0, 'judged': 2}}, 'judged is 3 there'),
     ({'data': 'cd'}, 'training data are others'), ({'base': 'gguf:2'}, 'base model has other weights'),
     ({'part': 'extractor'}, 'verifier there and the extractor here')])
 def test_another_trainings_checkpoint_is_refused_kept_and_named(tmp_path, change, expected):
