@@ -204,5 +204,6 @@ def load_eligibility_judge(
     return load_named('eligibility_judges', name)
 
 def load_answering_judge(name: str, target: str, options: Mapping[str, str]) -> AnsweringJudge:
+    "The judge of eligibility that a registered name stands for."
     read_options(name, options, {})
     return AnsweringJudge(read_eligibility(name), offline_encoder() if name == 'embedded' else None)

@@ -27,9 +27,11 @@ def load_grounding_judge(
     return load_named('grounding_judges', name, template)
 
 def load_reading_judge(name: str, target: str, options: Mapping[str, str], template: str = 'response') -> SentenceJudge:
+    "The offline judge of sentences that a registered name stands for."
     if template not in DECIDED_BY: raise UsageError(f'{name} has no template {template!r}: choose one of {", ".join(DECIDED_BY)}')
     by, _ = DECIDED_BY[template], read_options(name, options, {})
     return load_words_judge(by) if name == 'words' else load_verifier_judge(by, quick=name == 'quick')
 
 def load_asked_judge(name: str, *_):
+    "Raises `UsageError`: a language model is asked elsewhere."
     raise UsageError(f'{name} is a language model, no offline judge ({", ".join(OFFLINE_JUDGES)}): it is asked with `GroundingJudge`')

@@ -155,13 +155,16 @@ DEFAULT_JUDGE = 'offline'  # wherever no judge is named
 _THRESHOLD = {'threshold': Option(float, None, 'a number: pairs that score higher match')}
 
 def load_offline(name: str, target: str, options: Mapping[str, str], *_) -> OfflineJudge:
+    "The judge of matches by words that a registered name stands for."
     return OfflineJudge(target or None, read_options(name, options, _THRESHOLD)['threshold'])
 
 def load_encoder_judge(name: str, target: str, options: Mapping[str, str], *_) -> EncoderJudge:
+    "The judge of matches by an encoder that a registered name stands for."
     threshold = read_options(name, options, _THRESHOLD)['threshold']
     return EncoderJudge(target or 'tiny', EncoderJudge.threshold if threshold is None else threshold)
 
 def load_model_judge(name: str, target: str, options: Mapping[str, str], prompts: str = 'ours') -> ModelJudge:
+    "The judge of matches that asks a model, by its registered name."
     fields = ('summary', 'gold', 'model_output')
     return ModelJudge(load_model(name), MATCH if prompts == 'ours' else paper_prompt('final/cot_judgement_prompt', fields=fields))
 

@@ -123,6 +123,7 @@ class Session:
     def __post_init__(self) -> None: self.limiter = limiter_of(self.endpoint.base_url)
 
 def is_down(session: Session, why: str) -> ModelError:
+    "The error that names an endpoint which does not answer."
     return ModelError(f'{session.endpoint.base_url} cannot be reached or does not answer ({why}): start the server, or '
                       'correct base_url, then run again')
 

@@ -200,6 +200,7 @@ def _served(endpoint: Endpoint) -> dict[str, str]:
     return found
 
 def identity_of(endpoint: Endpoint) -> dict:
+    "What names the model of an endpoint in runs and manifests."
     settings = endpoint.settings
     told = {'revision': settings.revision} if settings.revision else _served(endpoint) or {'base_url': endpoint.base_url}
     sent = {'extra': settings.extra, 'thinking_tokens': settings.thinking_tokens}
@@ -216,10 +217,12 @@ def settle(endpoint: Endpoint) -> None:
     if dialect.scores_tokens is None: dialect.scores_tokens = named or bool(_weights(listed, endpoint.model))
 
 async def answer_one(session: Session, request: Request) -> Response:
+    "The response to one request, over as many calls as its dialect needs."
     if request.choices: return await score(session, request)
     return await ask_once(session, request, lambda payload: read_answer(payload, request, session.endpoint.dialect))
 
 async def answer_all(endpoint: Endpoint, requests: Sequence[Request], arrive: Callable[[int, Response], None]) -> None:
+    "Asks all requests, as many at once as the session allows; each response goes to `arrive` with its place."
     todo = iter(enumerate(requests))
     async with client_of(endpoint, asynchronous=True) as client:
         session = Session(endpoint, client)

@@ -241,6 +241,7 @@ def load_lora(endpoint: Endpoint, adapter: Adapter) -> None:
         except openai.APIConnectionError: pass  # the server is dying, which is seen at the first question
 
 def ask_server(model: ServeModel, server: ServerProcess, requests: Sequence[Request], deliver: Deliver) -> None:
+    "Asks a served model; a server that died is told from one that refused."
     endpoint = endpoint_of(model, server)
     if model.adapter: load_lora(endpoint, model.adapter)
     try: endpoint.generate(requests, deliver)

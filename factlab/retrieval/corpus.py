@@ -436,9 +436,11 @@ def cached_bm25(
 def load_bm25(name: str, target: str, options: dict, passages: pl.DataFrame) -> BM25: return cached_bm25(passages)
 
 def load_encoded(name: str, target: str, options: dict, passages: pl.DataFrame) -> Corpus:
+    "A corpus of the encoder that a registered name stands for."
     return cached_corpus(passages, name, long='cut')
 
 def load_fusion(name: str, target: str, options: dict, passages: pl.DataFrame) -> Fused:
+    "BM25 and an encoder, fused, by its registered name."
     return Fused([cached_bm25(passages), load_text_search(target or 'retriever', passages)])
 
 def load_text_search(

@@ -180,6 +180,7 @@ class ModelExtractor:
 def load_sentences(*_) -> SentenceExtractor: return SentenceExtractor()
 
 def load_prompted(name: str, target: str, *_) -> ModelExtractor:
+    "The extractor that prompts a model, by its registered name."
     return ModelExtractor(name, load_model(target or name), BY_PASSAGE, english_only=(target or name).startswith('tiny'))
 
 def load_trained(name: str, target: str, *_) -> ModelExtractor:
