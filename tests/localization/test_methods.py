@@ -462,7 +462,7 @@ def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
     from factlab.data.files import get
     model = scripted({}, '{"A": "A"}')
     monkeypatch.setattr('factlab.localization.matching.load_model', lambda name: model)
-    judge = load_judge('any', 'paper')
+    judge = load_judge('openai:any', 'paper')
     assert isinstance(judge, ModelJudge) and judge.prompt.source == 'paper'
     found, = judge.match(['the {summary}'], [['gold one']], [['predicted one']], False)
     file, = [path for path in Path(get('final')).rglob('prompt.txt') if 'judgement' in path.parent.name]

@@ -434,23 +434,28 @@ def test_a_kernel_that_answers_on_a_closed_socket_as_it_ends_prints_nothing(tmp_
     assert code == 0 and 'Traceback' not in errors
 
 
-def test_notebooks_leave_no_thread_and_no_file_behind(tmp_path, monkeypatch, capfd):
+@pytest.fixture
+def short_folder():
+    "For sockets, whose names may have a hundred letters: those under tmp_path may be too long."
+    with tempfile.TemporaryDirectory(prefix='t') as folder: yield Path(folder)
+
+
+def test_notebooks_leave_no_thread_and_no_file_behind(short_folder, tmp_path, monkeypatch, capfd):
     "Twenty of them, some of which raise or kill their kernel."
     dies = 'import os; os.kill(os.getpid(), 9)'
     monkeypatch.chdir(checkout(tmp_path/'project', table3=['write'], table7=['1/0'], table4=[dies]))
-    monkeypatch.setattr(tempfile, 'tempdir', str(folder := tmp_path/'t'))
-    folder.mkdir()
+    monkeypatch.setattr(tempfile, 'tempdir', str(short_folder))
     me, seen, before = psutil.Process(), [], set(threading.enumerate())
     with SharedKernel() as kernel:
         for name in ['table3', 'table7', 'table4', 'table3', 'table3', *['table3', 'table7']*7, 'table4']:
             outcome = run_notebook(EXHIBITS[f'final/{name}'], {}, kernel, out=tmp_path/'out')
             assert outcome.done == (name == 'table3'), outcome
             assert set(threading.enumerate()) <= before
-            assert list(folder.glob('*/socket-1')) or name == 'table4'
+            assert list(short_folder.glob('*/socket-1')) or name == 'table4'
             seen.append(me.num_fds())
         time.sleep(1.5)  # a client looks for its kernel every second
     assert max(seen[5:]) <= max(seen[:5]) and me.num_fds() <= min(seen) and set(threading.enumerate()) <= before
-    assert capfd.readouterr() == ('', '') and not list(folder.iterdir())
+    assert capfd.readouterr() == ('', '') and not list(short_folder.iterdir())
 
 
 CYCLE = """import builtins, gc, weakref
