@@ -94,6 +94,11 @@ class Entry:
     label: str = ''         # of the model's column, where it is not the model's name
     about: Mapping[str, Any] = field(default_factory=dict)  # further steps and settings that the exhibit looks at, by name
 
+    @property
+    def steps(self) -> list[Step]:
+        "All that the exhibit looks at in this row."
+        return [self.step, *[each for _, each in sorted(self.about.items()) if isinstance(each, Step)]]
+
 @dataclass(frozen=True)
 class Plan:
     "What an exhibit's numbers need."
@@ -105,13 +110,12 @@ class Plan:
     @property
     def steps(self) -> list[Step]:
         "Every step once, each behind those that it waits for."
-        about = [each for entry in self.entries for each in entry.about.values() if isinstance(each, Step)]
-        return in_order([*[entry.step for entry in self.entries], *about])
+        return in_order(step for entry in self.entries for step in entry.steps)
 
     @cached_property
     def digest(self) -> str:
         "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
-        return digest([[entry.method, entry.label or entry.model, entry.step.digest] for entry in self.entries])[:16]
+        return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps]] for entry in self.entries])[:16]
 
 def in_order(steps: Iterable[Step]) -> list[Step]:
     "Steps and all that they wait for, each once, behind what it waits for."
