@@ -297,4 +297,5 @@ def manifest(
             'methods': {name: {'version': spec['version'], **spec['fields']} for name, spec in sorted(methods.items())},
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
-            'failed': sum(int((frame['status'] == 'failed').sum()) for frame in frames if 'status' in frame.columns)}
+            'failed': sum(int((frame['status'] == 'failed').sum()) for step, frame in zip(steps, frames, strict=True)
+                          if step.model is not None and 'status' in frame.columns)}
