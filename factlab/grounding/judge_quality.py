@@ -98,14 +98,11 @@ class BestTemplate:
     @property
     def max_tokens(self) -> int: return max(method.max_tokens for method in self.methods)
 
-    def scores(self, dev: pl.DataFrame, verdicts: Mapping[str, pl.DataFrame], judge: str = '', seed: int = 0) -> pl.DataFrame:
-        "Schema TEMPLATE_SCORES. `dev` has responses and labels, `verdicts` schema GROUNDING by the names of the methods."
-        return choose_templates(pl.concat([judgements_of(dev, found, judge, name) for name, found in verdicts.items()]), dev, seed=seed)
-
     def best(self, dev: pl.DataFrame, verdicts: Mapping[str, pl.DataFrame]) -> Method:
-        "The method that is chosen."
+        "The method that is chosen. `dev` has responses and labels, `verdicts` schema GROUNDING by the names of the methods."
         if is_dry_run(): return max(self.methods, key=_asks)
-        chosen = self.scores(dev, verdicts).filter('chosen')['template'].item()
+        told = pl.concat([judgements_of(dev, found, '', name) for name, found in verdicts.items()])
+        chosen = choose_templates(told, dev).filter('chosen')['template'].item()
         return next(method for method in self.methods if method.name == chosen)
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, dev: pl.DataFrame, seed: int = 0,

@@ -13,56 +13,40 @@ from ...reports.exhibits import Exhibit
 # %% ../../../nbs/19_studies/02_facts/12_exhibits.ipynb #71705038
 ORDER = 2  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
-def _table2(**parameters):
-    from factlab.studies.facts.panel import templates_plan
-    return templates_plan('facts/table2', **parameters)
-
-def _table3(**parameters):
-    from factlab.studies.facts.illustrations import evasion_plan
-    return evasion_plan('facts/table3', **parameters)
-
-def _table4(**parameters):
-    from factlab.studies.facts.panel import eligibility_plan
-    return eligibility_plan('facts/table4', **parameters)
-
-def _ranking(id: str, **parameters):
-    from factlab.studies.facts.panel import ranking_plan
-    return ranking_plan(id, **parameters)
-
-def _selfpreference(**parameters):
-    from factlab.studies.facts.panel import preference_plan
-    return preference_plan('facts/selfpreference', **parameters)
-
-def _judges(**parameters):
-    from factlab.studies.facts.measured import judges_plan
-    return judges_plan('facts/judges', **parameters)
-
-def _leaderboard(**parameters):
-    from factlab.studies.facts.study import leaderboard_plan
-    return leaderboard_plan('facts/leaderboard', **parameters)
+def _plan(id: str, **parameters):
+    "The plan of an exhibit, for its notebook's parameters."
+    from factlab.studies.facts import illustrations, measured, panel, study
+    plans = {'table2': panel.rates_plan, 'table3': illustrations.evasion_plan, 'table4': panel.rates_plan, 'table5': panel.ranking_plan,
+             'table6': panel.ranking_plan, 'selfpreference': panel.preference_plan, 'judges': measured.judges_plan,
+             'leaderboard': study.leaderboard_plan}
+    return plans[id.partition('/')[2]](id, **parameters)
 
 EXHIBITS = (
     Exhibit('facts/fig1', 'Domains and tasks of the requests', 'measured', {'row': 'Technology', 'column': 'Domain share (%)'},
             chart=True, digits=1,
             tour={}),
     Exhibit('facts/table1', 'Requests, one of each domain', 'illustrated', {'row': 'Finance'}),
-    Exhibit('facts/table3', 'Responses that evade the request', 'illustrated', {'row': 'Found by the offline judge'}, plan=_table3),
-    Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', {'metric': 'N'}, chart=True, plan=_table2),
-    Exhibit('facts/table4', 'Eligibility judges and their prompts', 'exact', {'metric': 'N'}, chart=True, plan=_table4),
+    Exhibit('facts/table3', 'Responses that evade the request', 'illustrated', {'row': 'Found by the offline judge'},
+            plan=partial(_plan, 'facts/table3')),
+    Exhibit('facts/table2', 'Grounding judges and their prompts', 'exact', {'metric': 'N'}, chart=True,
+            plan=partial(_plan, 'facts/table2')),
+    Exhibit('facts/table4', 'Eligibility judges and their prompts', 'exact', {'metric': 'N'}, chart=True,
+            plan=partial(_plan, 'facts/table4')),
     Exhibit('facts/table5', 'Leaderboard by the unadjusted score, where a refusal counts as grounded', 'exact',
-            {'row': 'Gemini 1.5 Flash', 'metric': 'Fused rank'}, chart=True, digits=1, plan=partial(_ranking, 'facts/table5')),
+            {'row': 'Gemini 1.5 Flash', 'metric': 'Fused rank'}, chart=True, digits=1,
+            plan=partial(_plan, 'facts/table5')),
     Exhibit('facts/table6', 'Leaderboard by the final score', 'exact',
             {'row': 'Gemini 2.0 Flash Experimental', 'metric': 'Fused rank'}, chart=True, digits=1,
-            plan=partial(_ranking, 'facts/table6')),
+            plan=partial(_plan, 'facts/table6')),
     Exhibit('facts/selfpreference', 'Do judges prefer their own answers? Readings of the paper’s figure, the nearest first', 'exact',
             {'row': 'Own judge over the other judges, in %', 'column': 'Tables 5 and 6 both'},
-            ('Mean increase of a judge’s own scores, § 4', 'printed'), chart=True, plan=_selfpreference),
+            ('Mean increase of a judge’s own scores, § 4', 'printed'), chart=True, plan=partial(_plan, 'facts/selfpreference')),
     Exhibit('facts/judges', 'Offline judges against labels', 'measured', {'row': 'Embedded judge',
                                                                           'column': 'Sentences: balanced accuracy (%)'},
-            digits=1, tour={'limit': 1, 'padded_to': 0}, plan=_judges),
+            digits=1, tour={'limit': 1, 'padded_to': 0}, plan=partial(_plan, 'facts/judges')),
     Exhibit('facts/leaderboard', 'Leaderboard of the sample', 'measured', {'row': 'grounded', 'column': 'Final score (%)'},
             chart=True, digits=1,
-            tour={'limit': 2}, plan=_leaderboard),
+            tour={'limit': 2}, plan=partial(_plan, 'facts/leaderboard')),
 )
 
 # %% ../../../nbs/19_studies/02_facts/12_exhibits.ipynb #k1

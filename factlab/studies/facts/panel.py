@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['TEMPLATE_NAMES', 'ELIGIBILITY_NAMES', 'BEYOND_OTHERS', 'ENOUGH', 'KAPPA', 'Verdicts', 'BEST_ON_DEV', 'JUDGED_TOKENS',
-           'rate_cells_of', 'templates_plan', 'template_cells', 'eligibility_plan', 'eligibility_cells', 'ranking_plan',
-           'ranking_cells', 'measured_ranking', 'preference_plan', 'self_preference_cells', 'measured_preference',
-           'agreement_cells', 'measured_of', 'beside_printed', 'rate_marks', 'ranking_marks', 'agreement_marks']
+           'rate_cells_of', 'rates_plan', 'rates_cells', 'ranking_plan', 'ranking_cells', 'measured_ranking',
+           'preference_plan', 'self_preference_cells', 'measured_preference', 'agreement_cells', 'measured_of',
+           'beside_printed', 'rate_marks', 'ranking_marks', 'agreement_marks']
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p02
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -18,8 +18,9 @@ from ...audit.checks import AVERAGE
 from ...grounding.embedded_judge import Nearness, offline_encoder, response_rivals
 from ...grounding.judge_quality import choose_templates, compare_judges, self_preference
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES
+from ...grounding.parsing import ISSUES
 from ...grounding.responses import AllResponses, labelled_responses
-from ...grounding.scores import EVERY_JUDGE, eligibilities_of, judgements_of
+from ...grounding.scores import EVERY_JUDGE, judgements_of
 from ...measures.baselines import class_counts, compare_with_baselines, majority_class
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from ...reports.exhibits import find_exhibits, headline, make_cells
@@ -28,7 +29,7 @@ from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
-from .measured import called_eligible, eligibility_rivals, in_percent
+from .measured import eligibility_rivals, in_percent
 from .self_preference import preference_cells
 from factlab.studies.facts.study import (
     ALL_SPLITS,
@@ -98,70 +99,60 @@ def _panel(data: str, few: int, seed: int, loaded: Mapping[str, object]) -> tupl
     whole = Settings(data, seed=seed, split='test', judge_tokens=JUDGED_TOKENS, loaded=loaded)
     return whole, replace(whole, limit=few)
 
-def templates_plan(
-    exhibit: str = 'facts/table2',
+def rates_plan(
+    exhibit: str = 'facts/table2',  # or 'facts/table4'
     *,
     data: str|None = None,  # None: the printed cells alone
-    asked: Sequence[str] = ('tiny',),  # models that are asked as well, with `response` and `simpleqa`
+    asked: Sequence[str] = ('tiny',),  # models that are asked as well
     few: int = 6,  # requests that they are asked about
     seed: int = 0,
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
-    "Table 2: offline judges with both templates on the test split, models on its first requests, rivals."
+    "Tables 2 and 4: offline judges and their rivals on the test split, models on its first requests. A row is a judge and how it is asked."
     parameters = {'data': data, 'asked': list(asked), 'few': few, 'seed': seed}
     if not data: return Plan(exhibit, parameters, ())
     whole, part = _panel(data, few, seed, loaded)
-    test, dev, first = labelled_rows(whole), development_rows(whole), labelled_rows(part)
-    def row(settings: Settings, judge: str, name: str, rows: Rows, label: str = '', **about) -> Entry:
-        return Entry(TEMPLATE_NAMES[name], judge, judging(settings, judge, name, rows), label=label, about={'rows': rows, **about})
+    test, dev, first, grounding = labelled_rows(whole), development_rows(whole), labelled_rows(part), exhibit == 'facts/table2'
+    def row(settings: Settings, judge: str, how: str, rows: Rows, label: str = '') -> Entry:
+        ask, names = (judging, TEMPLATE_NAMES) if grounding else (judging_eligibility, ELIGIBILITY_NAMES)
+        known = {'dev': ask(settings, judge, how, dev)} if grounding and not label else {}
+        return Entry(names[how], judge, ask(settings, judge, how, rows), label=label, about={'dev_rows': dev, **known})
+    offline, by_models = (tuple(DECIDED_BY), ('response', 'simpleqa')) if grounding else (('request_and_document',), ('request',))
     near = [Step(Nearness(offline_encoder()), rows) for rows in (test, dev)]
-    return Plan(exhibit, parameters, (
-        *[row(whole, judge, name, test, dev=judging(whole, judge, name, dev)) for judge in GROUNDING_JUDGES for name in DECIDED_BY],
-        Entry('rivals', '', near[0], True, about={'rows': test, 'dev': near[1], 'dev_rows': dev}),
-        *[row(part, model, name, first, f'{model} (few)') for model in asked for name in ('response', 'simpleqa')]))
+    return Plan(exhibit, parameters, (*[row(whole, judge, how, test) for judge in GROUNDING_JUDGES for how in offline],
+                                      *[Entry('rivals', '', near[0], True, about={'dev': near[1]})]*grounding,
+                                      *[row(part, model, how, first, f'{model} (few)') for model in asked for how in by_models]))
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p07b
-def _parts(plan: Plan) -> tuple[list[Entry], Entry, dict[str, list[Entry]]]:
-    "Offline judges, rivals, and by model the rows of those that are asked about few."
-    rivals = next(entry for entry in plan.entries if entry.baseline)
-    few: dict[str, list[Entry]] = {}
-    for entry in plan.entries:
-        if entry.label: few.setdefault(entry.model, []).append(entry)
-    return [entry for entry in plan.entries if not entry.label and not entry.baseline], rivals, few
-
-def _verdicts(entries: Iterable[Entry], done: Done) -> dict[tuple[str, str], pl.Series]:  # Boolean, null where not read
-    "What judges say of which of their rows are accurate, by model and method."
-    def told(entry: Entry) -> pl.Series:
-        ids = entry.about['rows'].frame.select('id')
-        return ids.join(done[entry.step].select('id', 'accurate'), on='id', how='left', maintain_order='left')['accurate']
-    return {(entry.model, entry.method): told(entry) for entry in entries}
-
-def template_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "Table 2: the printed cells, and behind them what was measured."
-    printed, seed = rate_cells(plan.exhibit), plan.parameters['seed']
+def rates_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
+    "Tables 2 and 4: the printed cells, and behind them what was measured. In table 4 the positive class is ineligible."
+    printed, seed, grounding = rate_cells(plan.exhibit), plan.parameters['seed'], plan.exhibit == 'facts/table2'
     if not plan.entries: return printed
-    offline, rivals, few = _parts(plan)
-    test, dev = rivals.about['rows'].frame, rivals.about['dev_rows'].frame
-    said = response_rivals(dev, test, [done[rivals.about['dev']], done[rivals.step]])
-    answers = {name: pl.Series(each) for name, each in said.items()} | {'majority': _constant(test['accurate'])}
-    cells = rate_cells_of(_verdicts(offline, done), answers, test['accurate'], test['request_id'], seed)
-    cells += _best_on_dev(offline, done, dev, seed)
-    for entries in few.values():
-        known = entries[0].about['rows'].frame
-        beside = _of_few(answers, test, known) | {'majority': _constant(known['accurate'])}
-        cells += rate_cells_of(_verdicts(entries, done), beside, known['accurate'], known['request_id'], seed, few=True)
+    test, dev = plan.entries[0].step.rows.frame, plan.entries[0].about['dev_rows'].frame
+    rivals, cells = _rivals(plan, done, test, dev), []
+    for label in dict.fromkeys(entry.label for entry in plan.entries):
+        entries = [entry for entry in plan.entries if entry.label == label and not entry.baseline]
+        known = entries[0].step.rows.frame
+        truth = known['accurate'] if grounding else ~known['eligible']
+        beside = _of_few(rivals, test, known) | ({'majority': pl.Series([bool(majority_class(truth))]*len(truth))} if grounding else {})
+        said = {(entry.model, entry.method): _verdicts(entry, done) for entry in entries}
+        cells += rate_cells_of(said, beside, truth, known['request_id'], seed, few=bool(label))
+        if grounding and not label: cells += _best_on_dev(entries, done, dev, seed)
     return pl.concat([printed, make_cells(plan.exhibit, cells)])
 
-def _constant(truth: pl.Series) -> pl.Series: return pl.Series([bool(majority_class(truth))]*len(truth))
+def _verdicts(entry: Entry, done: Done) -> pl.Series:  # Boolean, null where not read
+    "Which of its responses a judge says to be of the positive class."
+    found = done[entry.step]
+    positive = pl.col('accurate') if 'accurate' in found.columns else pl.col('issues') == ISSUES[2]
+    ids = entry.step.rows.frame.select('id')
+    return ids.join(found.select('id', said=positive), on='id', how='left', maintain_order='left')['said']
 
-def _best_on_dev(offline: Sequence[Entry], done: Done, dev: pl.DataFrame, seed: int) -> list[dict]:
-    "In how many resamples of the development rows a template wins."
-    names = {(entry.model, entry.step.method.name): entry.method for entry in offline}
-    told = [judgements_of(dev, done[entry.about['dev']], entry.model, entry.step.method.name) for entry in offline]
-    found = [(row, names[row['judge'], row['template']])
-             for row in choose_templates(pl.concat(told), dev, seed=seed).iter_rows(named=True)]
-    return [{'row': f'{row["judge"]}, {method}', 'model': row['judge'], 'method': method, 'column': BEST_ON_DEV, 'n': row['n'],
-             'measured': 100*row['share_of_draws'], 'status': 'measured'} for row, method in found]
+def _rivals(plan: Plan, done: Done, test: pl.DataFrame, dev: pl.DataFrame) -> dict[str, pl.Series]:
+    "What rivals say of the responses of the test split."
+    near = next((entry for entry in plan.entries if entry.baseline), None)
+    if near is None: return {name: ~pl.Series(said) for name, said in eligibility_rivals(dev, test).items()}
+    said = response_rivals(dev, test, [done[near.about['dev']], done[near.step]])
+    return {name: pl.Series(each) for name, each in said.items()}
 
 def _of_few(rivals: Verdicts, test: pl.DataFrame, known: pl.DataFrame) -> dict[str, pl.Series]:
     "What the rivals say of the few responses that a model is asked about."
@@ -169,42 +160,13 @@ def _of_few(rivals: Verdicts, test: pl.DataFrame, known: pl.DataFrame) -> dict[s
     few = known.select('id').join(every, on='id', how='left', maintain_order='left')
     return {name: few[name] for name in rivals}
 
-# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #fewrivalsx
-def eligibility_plan(
-    exhibit: str = 'facts/table4',
-    *,
-    data: str|None = None,  # None: the printed cells alone
-    asked: Sequence[str] = ('tiny',),  # models that are asked as well, with the request alone
-    few: int = 6,
-    seed: int = 0,
-    loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-) -> Plan:
-    "Table 4: offline judges on the test split, models on its first requests."
-    parameters = {'data': data, 'asked': list(asked), 'few': few, 'seed': seed}
-    if not data: return Plan(exhibit, parameters, ())
-    whole, part = _panel(data, few, seed, loaded)
-    test, dev, first = labelled_rows(whole), development_rows(whole), labelled_rows(part)
-    def row(settings: Settings, judge: str, shown: str, rows: Rows, label: str = '') -> Entry:
-        step = judging_eligibility(settings, judge, rows, shown)
-        return Entry(ELIGIBILITY_NAMES[shown], judge, step, label=label, about={'rows': rows, 'dev_rows': dev})
-    return Plan(exhibit, parameters, (*[row(whole, judge, 'request_and_document', test) for judge in GROUNDING_JUDGES],
-                                      *[row(part, model, 'request', first, f'{model} (few)') for model in asked]))
-
-def eligibility_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "Table 4: the printed cells, and behind them what was measured. The positive class is ineligible."
-    printed, seed = rate_cells(plan.exhibit), plan.parameters['seed']
-    if not plan.entries: return printed
-    offline = [entry for entry in plan.entries if not entry.label]
-    test, dev = (offline[0].about[name].frame for name in ('rows', 'dev_rows'))
-    said = {(entry.model, entry.method): ~pl.Series(called_eligible(test, done[entry.step])) for entry in offline}
-    rivals = {name: ~pl.Series(each) for name, each in eligibility_rivals(dev, test).items()}
-    cells = rate_cells_of(said, rivals, ~test['eligible'], test['request_id'], seed)
-    for entry in plan.entries[len(offline):]:
-        known = entry.about['rows'].frame
-        found = eligibilities_of(known, done[entry.step], entry.model)['eligible']
-        cells += rate_cells_of({(entry.model, entry.method): ~found}, _of_few(rivals, test, known), ~known['eligible'],
-                               known['request_id'], seed, few=True)
-    return pl.concat([printed, make_cells(plan.exhibit, cells)])
+def _best_on_dev(offline: Sequence[Entry], done: Done, dev: pl.DataFrame, seed: int) -> list[dict]:
+    "In how many resamples of the development rows a template wins."
+    names = {(entry.model, entry.step.method.name): entry.method for entry in offline}
+    told = pl.concat([judgements_of(dev, done[entry.about['dev']], entry.model, entry.step.method.name) for entry in offline])
+    found = [(row, names[row['judge'], row['template']]) for row in choose_templates(told, dev, seed=seed).iter_rows(named=True)]
+    return [{'row': f'{row["judge"]}, {method}', 'model': row['judge'], 'method': method, 'column': BEST_ON_DEV, 'n': row['n'],
+             'measured': 100*row['share_of_draws'], 'status': 'measured'} for row, method in found]
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p09
 def ranking_plan(

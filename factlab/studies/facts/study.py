@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'Told', 'Settings', 'load_rows', 'request_rows', 'labelled_rows',
-           'development_rows', 'answering', 'all_responses', 'templates_of', 'judge_method', 'judging', 'best_judging',
-           'eligible_method', 'judging_eligibility', 'judge_entry', 'has_planted_order', 'leaderboard_entries',
-           'leaderboard_plan', 'judge_entries', 'template_of', 'choices', 'all_responses_of', 'judgements',
-           'eligibilities', 'labels_of', 'request_splits', 'scores_of', 'board_of', 'without_errors', 'verdicts',
-           'planted_order', 'counting_verdicts']
+           'development_rows', 'answering', 'all_responses', 'templates_of', 'judging', 'best_judging',
+           'judging_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'judge_entries',
+           'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of', 'request_splits',
+           'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order', 'counting_verdicts']
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Mapping, Sequence
@@ -212,16 +211,6 @@ def _asked(settings: Settings, judge: str) -> dict[str, Any]:  # of a step
     "The model that a judge is, and its seed."
     return {} if judge in OFFLINE_JUDGES else {'model': settings.model(judge), 'seed': settings.seed}
 
-def judge_method(
-    settings: Settings,
-    judge: str,
-    template: str,
-) -> Method:  # with the schema GROUNDING
-    "A judge with one template."
-    if judge not in OFFLINE_JUDGES: return GroundingJudge(settings.template(template), settings.judge_tokens)
-    reader = settings.hold(('judge', judge), lambda: load_grounding_judge(judge))
-    return replace(reader, by=DECIDED_BY[template])
-
 def judging(
     settings: Settings,
     judge: str,
@@ -229,7 +218,9 @@ def judging(
     rows: Rows|Step,  # schema BESIDE
 ) -> Step:  # schema GROUNDING
     "What a judge says with one template."
-    return Step(judge_method(settings, judge, template), rows, **_asked(settings, judge))
+    if judge not in OFFLINE_JUDGES: method: Method = GroundingJudge(settings.template(template), settings.judge_tokens)
+    else: method = replace(settings.hold(('judge', judge), lambda: load_grounding_judge(judge)), by=DECIDED_BY[template])
+    return Step(method, rows, **_asked(settings, judge))
 
 def best_judging(
     settings: Settings,
@@ -245,23 +236,16 @@ def best_judging(
     return Step(BestTemplate(tuple(step.method for step in known)), rows, inputs=inputs, **_asked(settings, judge))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #bb6c317b
-def eligible_method(
-    settings: Settings,
-    judge: str,
-    shown: str,  # 'request' or 'request_and_document'
-) -> Method:  # with the schema ELIGIBILITY
-    "A judge of whether a response does what was asked."
-    if judge in OFFLINE_JUDGES: return settings.hold(('eligible', judge), lambda: load_eligibility_judge(OFFLINE_JUDGES[judge]))
-    return EligibilityJudge(shown, settings.paper_prompts()[shown] if settings.prompts == 'paper' else None)
-
 def judging_eligibility(
     settings: Settings,
     judge: str,
+    shown: str,  # 'request' or 'request_and_document'
     rows: Rows|Step,  # schema BESIDE
-    shown: str|None = None,  # as the settings have it when None
 ) -> Step:  # schema ELIGIBILITY
-    "What a judge says of eligibility."
-    return Step(eligible_method(settings, judge, shown or settings.eligibility), rows, **_asked(settings, judge))
+    "What a judge says of whether a response does what was asked."
+    if judge in OFFLINE_JUDGES: method: Method = load_eligibility_judge(OFFLINE_JUDGES[judge])
+    else: method = EligibilityJudge(shown, settings.paper_prompts()[shown] if settings.prompts == 'paper' else None)
+    return Step(method, rows, **_asked(settings, judge))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #plancode
 def judge_entry(
@@ -271,16 +255,14 @@ def judge_entry(
 ) -> Entry:
     "A judge of the leaderboard."
     step = best_judging(settings, judge, rows)
-    about = {'eligibility': judging_eligibility(settings, judge, rows)} if settings.eligibility != 'none' else {}
+    about = {'eligibility': judging_eligibility(settings, judge, settings.eligibility, rows)} if settings.eligibility != 'none' else {}
     return Entry(step.method.name, judge, step, about={'responses': rows, **about})
-
-def has_planted_order(settings: Settings) -> bool: return not settings.responders and not settings.responses
 
 def leaderboard_entries(settings: Settings) -> tuple[Entry, ...]:
     "Every judge; and one that counts, where there are labels."
     rows = all_responses(settings)
     entries = [judge_entry(settings, judge, rows) for judge in settings.judges]
-    if not has_planted_order(settings): return tuple(entries)
+    if settings.responders or settings.responses: return tuple(entries)
     labels = Rows(settings.data, load_rows(settings), settings.split or '')
     entries = [replace(entry, about=entry.about | {'labels': labels}) for entry in entries]
     return (*entries, Entry('counting', '', Step(CountingJudge(), rows, inputs={'dev': development_rows(settings)}), baseline=True))

@@ -179,9 +179,3 @@ def test_ranks_are_fused_as_said_and_of_who_answered_everything():
     cells = panel.ranking_cells(plan, execute(plan)).filter(status='measured')
     assert cells.filter(column='Fused rank', row='copying')['measured'].item() is None
     assert cells.filter(column='Average (%)', row='copying', kind='value')['measured'].item() > 50
-
-
-def test_few_rows_have_the_rivals_of_all():
-    test = pl.DataFrame({'id': list('abc')})
-    few = panel._of_few({'length': pl.Series([True, False, True])}, test, pl.DataFrame({'id': ['c', 'b']}))
-    assert {name: said.to_list() for name, said in few.items()} == {'length': [True, False]}

@@ -19,7 +19,7 @@ from factlab.reports.exhibits import find_exhibits
 from factlab.runs.plan import Done, Plan, estimate, execute, manifest
 from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
-from factlab.studies.facts.panel import eligibility_plan, measured_preference, preference_plan, self_preference_cells, templates_plan
+from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
 
 
@@ -221,8 +221,8 @@ def test_an_estimate_of_several_templates_is_a_bound(tmp_path):
 
 
 @pytest.mark.parametrize('make', [
-    lambda model: preference_plan(data='sample', asked=model, few=1), lambda model: templates_plan(data='sample', asked=[model], few=1),
-    lambda model: eligibility_plan(data='sample', asked=[model], few=1)])
+    lambda model: preference_plan(data='sample', asked=model, few=1), lambda model: rates_plan(data='sample', asked=[model], few=1),
+    lambda model: rates_plan('facts/table4', data='sample', asked=[model], few=1)])
 def test_dry_runs_of_exhibits_send_nothing_and_count_what_is_sent(make, tmp_path):
     with MisbehavingServer(served) as server:
         plan = make(f'openai:j?base_url={server.url}')
