@@ -241,7 +241,7 @@ def corrected_scores(
 @dataclass(frozen=True)
 class CountingJudge:
     "Counts sentences and words of a response, and reads nothing."
-    name: ClassVar[str] = 'counting'
+    name: str = 'counting'
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = Schema('counted', {'id': pl.String, 'accurate': pl.Boolean, 'eligible': pl.Boolean})

@@ -350,7 +350,7 @@ def quoting_responses(
 @dataclass(frozen=True)
 class TrivialResponders:
     "What responders say that read nothing, or look up words alone."
-    name: ClassVar[str] = 'trivial_responders'
+    name: str = 'trivial_responders'
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = RESPONSES
@@ -384,7 +384,7 @@ BESIDE = Schema('responses beside others', dict(RESPONSES.columns) | {'baseline'
 @dataclass(frozen=True)
 class AllResponses:
     "The responses of all responders, in the order of the inputs' names, each beside another one."
-    name: ClassVar[str] = 'all_responses'
+    name: str = 'all_responses'
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = BESIDE
