@@ -520,12 +520,12 @@ def sentence_rivals(
     near: Sequence[pl.DataFrame],  # schema NEARNESS of the labelled sentences of both
 ) -> dict[str, np.ndarray]:  # by name: Boolean, of the labelled sentences of the test rows
     "Which sentences rivals of a judge call grounded."
-    known, new = (labelled_sentences(rows) for rows in (development, test))
+    known, asked = (labelled_sentences(rows) for rows in (development, test))
     scores = {'cosine': [each['cosine'].to_numpy() for each in near], 'word overlap': [each['overlap'].to_numpy() for each in near],
-              'length': [length_scores(part['sentence'].to_list()) for part in (known, new)],
-              OTHER_SENTENCES: [sentence_numbers(part['response'].to_list()) for part in (known, new)]}
+              'length': [length_scores(part['sentence'].to_list()) for part in (known, asked)],
+              OTHER_SENTENCES: [sentence_numbers(part['response'].to_list()) for part in (known, asked)]}
     truth = known['grounded'].to_numpy()
-    return {ALWAYS: np.ones(new.height, bool)} | {name: fitted_answers(truth, *each) for name, each in scores.items()}
+    return {ALWAYS: np.ones(asked.height, bool)} | {name: fitted_answers(truth, dev, new) for name, (dev, new) in scores.items()}
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #04e201ab
 def response_rivals(

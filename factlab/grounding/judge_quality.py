@@ -249,7 +249,8 @@ class CountingJudge:
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, dev: pl.DataFrame,
                 **sampling) -> pl.DataFrame:
         "A row for each response. `dev` has `response`, `accurate` and `eligible`."
-        texts = [frame['response'].to_list() for frame in (dev, rows)]
-        said = {'accurate': fitted_answers(dev['accurate'].to_numpy(), *map(sentence_numbers, texts), 'accuracy'),
-                'eligible': fitted_answers(dev['eligible'].to_numpy(), *map(length_scores, texts))}
+        known, asked = (frame['response'].to_list() for frame in (dev, rows))
+        accurate, eligible = (dev[name].to_numpy() for name in ('accurate', 'eligible'))
+        said = {'accurate': fitted_answers(accurate, sentence_numbers(known), sentence_numbers(asked), 'accuracy'),
+                'eligible': fitted_answers(eligible, length_scores(known), length_scores(asked))}
         return self.schema.frame({'id': rows['id'], **said})

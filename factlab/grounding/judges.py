@@ -11,10 +11,9 @@ __all__ = ['OUR_PROMPTS', 'DOUBLE_CHECK', 'TEMPLATES', 'GROUNDING', 'NEEDED', 'E
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import polars as pl
-from fastcore.basics import patch
 
 from ..core.core import DataError, Schema, UsageError
 from factlab.grounding.parsing import (
@@ -77,15 +76,15 @@ DOUBLE_CHECK = Prompt('grounding/double_check', 1, 'Excerpt:\n{excerpt}\n\nSente
                       'the sentence says? Answer YES or NO and nothing else.', ('excerpt', 'sentence'), example_answer='YES')
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n7x7
+def _bare(found: Parsed[Any], accurate: bool) -> Parsed[Grounding]: return replace(found, value=Grounding(accurate)) if found.ok else found
+
 def read_accurate(text: str) -> Parsed[Grounding]:
     "A bare verdict of an answer."
-    found = parse_accurate(text)
-    return replace(found, value=Grounding(bool(found.value))) if found.ok else found
+    return _bare(found := parse_accurate(text), bool(found.value))
 
 def read_grade(text: str) -> Parsed[Grounding]:
     "The verdict that a grade stands for."
-    found = parse_grade(text)
-    return replace(found, value=Grounding(found.value == 'CORRECT')) if found.ok else found
+    return _bare(found := parse_grade(text), found.value == 'CORRECT')
 
 @dataclass(frozen=True)
 class Template:
@@ -203,7 +202,7 @@ class GroundingJudge:
         asked: list[list[Response]] = [[] for _ in states]
         ask_some = self._by_sentence if self.template.by_sentence else self._at_once
         for i, state, responses in zip(answered, *ask_some(rows[answered], model, how), strict=True): states[i], asked[i] = state, responses
-        if self.template.double_check: self._check_again(states, asked, model, how)
+        if self.template.double_check: _check_again(self, states, asked, model, how)
         verdicts = [(status, reason, value and value.accurate) for status, reason, value in states]
         sentences = [[vars(each) for each in value.sentences] if value else [] for _, _, value in states]
         frame = answers_frame(_VERDICT, rows, verdicts, asked)
@@ -231,13 +230,12 @@ class GroundingJudge:
                 for sentences, answers in zip(spans, asked, strict=True)], asked
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n16again
-@patch
-def _check_again(self: GroundingJudge, states: list[tuple], asked: list[list[Response]], model: Model, how: dict) -> None:
+def _check_again(judge: GroundingJudge, states: list[tuple], asked: list[list[Response]], model: Model, how: dict) -> None:
     "Ask of each supported sentence whether its excerpt says it; what cannot be read makes the label unreadable."
     spots = [(i, at) for i, (_, _, value) in enumerate(states) if value
              for at, each in enumerate(value.sentences) if each.label == 'supported']
     values = [{'sentence': each.sentence, 'excerpt': each.excerpt} for i, at in spots for each in [states[i][2].sentences[at]]]
-    responses = ask_prompt(self.template.double_check, values, model, **(how | {'max_tokens': 16}))
+    responses = ask_prompt(judge.template.double_check, values, model, **(how | {'max_tokens': 16}))
     labels: dict[object, str|None] = {True: 'supported', False: 'unsupported', None: None}
     for (i, at), response in zip(spots, responses, strict=True):
         status, reason, value = states[i]
