@@ -37,7 +37,17 @@ from ...reports.plots import COMPARISON
 from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 from .judge_rates import RATE_SCORES
-from .study import ALL_SPLITS, Settings, board_of, counting_verdicts, load_rows, planted_order, scores_of, verdicts
+from factlab.studies.facts.study import (
+    ALL_SPLITS,
+    Settings,
+    board_of,
+    counting_verdicts,
+    listed,
+    load_rows,
+    planted_order,
+    scores_of,
+    verdicts,
+)
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #b65ca4cf
 Answers = Mapping[str, np.ndarray]  # by name: Boolean [n]
@@ -157,7 +167,7 @@ def judges_plan(
     check_whole_number('padded_to', padded_to, 0)
     rows = {split: Rows(data, load_rows(Settings(data, limit, split=split)), split) for split in ('dev', 'test')}
     for each in rows.values(): labelled_sentences(each.frame)  # which says what is missing
-    readers = {NAMES.get(name, name): load_grounding_judge(name) for name in judges}
+    readers = {NAMES.get(name, name): load_grounding_judge(name) for name in listed(judges)}
     beside = Rows(data, labelled_beside(rows['test'].frame), 'test')
     entries = [*[Entry(name, '', Step(LabelledSentences(judge), rows['test']), label='Sentences') for name, judge in readers.items()],
                _near(rows, True, 'Sentences'),
@@ -169,7 +179,7 @@ def judges_plan(
         long = rows | {'test': Rows(data, padded_documents(few, padded_to, every), f'test of {padded_to} words')}
         entries += [Entry(name, '', Step(LabelledSentences(judge), long['test']), label=LONG) for name, judge in readers.items()]
         entries.append(_near(long, True, LONG))
-    return Plan(exhibit, {'data': data, 'judges': list(judges), 'padded_to': padded_to, 'limit': limit, 'seed': seed}, tuple(entries))
+    return Plan(exhibit, {'data': data, 'judges': listed(judges), 'padded_to': padded_to, 'limit': limit, 'seed': seed}, tuple(entries))
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #a983226a
 def called_eligible(

@@ -44,6 +44,7 @@ from factlab.studies.facts.study import (
     judging,
     judging_eligibility,
     labelled_rows,
+    listed,
     load_rows,
     request_rows,
     request_splits,
@@ -109,7 +110,8 @@ def rates_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 2 and 4: offline judges and their rivals on the test split, models on its first requests. A row is a judge and how it is asked."
-    parameters = {'data': data, 'asked': list(asked), 'few': few, 'seed': seed}
+    asked = listed(asked)
+    parameters = {'data': data, 'asked': asked, 'few': few, 'seed': seed}
     if not data: return Plan(exhibit, parameters, ())
     whole, part = _panel(data, few, seed, loaded)
     test, dev, first, grounding = labelled_rows(whole), development_rows(whole), labelled_rows(part), exhibit == 'facts/table2'
@@ -179,7 +181,7 @@ def ranking_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 5 and 6: the leaderboard of both splits, by the unadjusted or by the final score."
-    parameters = {'data': data, 'judges': list(judges), 'seed': seed, 'draws': draws}
+    parameters = {'data': data, 'judges': listed(judges), 'seed': seed, 'draws': draws}
     if not data: return Plan(exhibit, parameters, ())
     settings = Settings(data, seed=seed, split=ALL_SPLITS, judges=judges, loaded=loaded,
                         eligibility='none' if exhibit == 'facts/table5' else 'request')
