@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'spare_grammar', 'forget',
            'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'plan_of', 'carry_out', 'run_notebook',
-           'run_exhibits', 'chosen_exhibits', 'stale_results', 'without_plan', 'remaking', 'estimate_sums', 'Estimate',
+           'chosen_exhibits', 'run_exhibits', 'stale_results', 'without_plan', 'remaking', 'estimate_sums', 'Estimate',
            'estimate']
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c2
@@ -34,16 +34,7 @@ import polars as pl
 
 from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir
 from ..models.dry_run import ESTIMATE, DryRun, estimate_of
-from factlab.reports.exhibits import (
-    Exhibit,
-    catalog,
-    figures_dir,
-    find_exhibits,
-    manifests_of,
-    notebook_of,
-    result_stem,
-    summary_of,
-)
+from .exhibits import Exhibit, catalog, figures_dir, find_exhibits, manifests_of, notebook_of, result_stem, summary_of
 from ..runs.plan import Plan, execute
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c4
@@ -116,6 +107,7 @@ def _sockets(folder: str) -> dict[str, str]:
     if os.name == 'nt' or len(folder) > 90: return {}
     return {'transport': 'ipc', 'ip': f'{folder}/socket', 'connection_file': f'{folder}/kernel.json'}
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #kernel1
 class SharedKernel:
     "A Jupyter kernel that serves one notebook after another. A context manager: it is interrupted and shut down at the end."
 
@@ -435,31 +427,6 @@ def _alone(out: Path):
     finally: lock.release()
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c20
-def run_exhibits(
-    ids: Iterable[str] = (),  # exhibits; all when empty
-    *,
-    paper: str|None = None,
-    status: str|None = None,
-    tour: bool = False,  # the short ones of the tour: what is exact, and what papers name, on few rows
-    parameters: Mapping|None = None,  # of the notebooks, as for `fitted`
-    out: str|Path|None = None,        # folder of results; `figures` of the checkout when None, `figures/tour` for the tour
-    jobs: int = 1,                    # notebooks at once; each job loads its models anew, and carries out plans one by one
-    report: Callable[[Outcome], None] = lambda outcome: None,  # told of each outcome as it comes
-) -> list[Outcome]:  # in the order of the catalog
-    """Run the notebooks of the exhibits. One that fails does not stop the others.
-
-    Raises `UsageError` for an exhibit that does not exist, and for a parameter that one of those named in `ids` does not have, or none of
-    those chosen otherwise; `RunError` when another runner holds the folder or there is no checkout."""
-    if jobs < 1: raise UsageError(f'jobs must be at least 1, not {jobs}')
-    given = chosen_exhibits(ids, paper, status, tour, parameters)
-    target, outcomes = figures_dir(out)/'tour' if tour and out is None else figures_dir(out), []
-    with _alone(target), _logged() as log:
-        for outcome in _run_all(given, target, min(jobs, len(given))):
-            log(outcome)
-            report(outcome)
-            outcomes.append(outcome)
-    return sorted(outcomes, key=lambda outcome: [*given].index(outcome.exhibit))
-
 def chosen_exhibits(
     ids: Iterable[str] = (),
     paper: str|None = None,
@@ -488,6 +455,32 @@ def _refuse_lacking(exhibits: list[Exhibit], parameters: Mapping, every: bool) -
         for id, there in known.items():
             try: fitted(parameters, there)
             except UsageError as error: raise UsageError(f'{id}: {error}') from None
+
+# %% ../../nbs/16_reports/07_reproduce.ipynb #runall1
+def run_exhibits(
+    ids: Iterable[str] = (),  # exhibits; all when empty
+    *,
+    paper: str|None = None,
+    status: str|None = None,
+    tour: bool = False,  # the short ones of the tour: what is exact, and what papers name, on few rows
+    parameters: Mapping|None = None,  # of the notebooks, as for `fitted`
+    out: str|Path|None = None,        # folder of results; `figures` of the checkout when None, `figures/tour` for the tour
+    jobs: int = 1,                    # notebooks at once; each job loads its models anew, and carries out plans one by one
+    report: Callable[[Outcome], None] = lambda outcome: None,  # told of each outcome as it comes
+) -> list[Outcome]:  # in the order of the catalog
+    """Run the notebooks of the exhibits. One that fails does not stop the others.
+
+    Raises `UsageError` for an exhibit that does not exist, and for a parameter that one of those named in `ids` does not have, or none of
+    those chosen otherwise; `RunError` when another runner holds the folder or there is no checkout."""
+    if jobs < 1: raise UsageError(f'jobs must be at least 1, not {jobs}')
+    given = chosen_exhibits(ids, paper, status, tour, parameters)
+    target, outcomes = figures_dir(out)/'tour' if tour and out is None else figures_dir(out), []
+    with _alone(target), _logged() as log:
+        for outcome in _run_all(given, target, min(jobs, len(given))):
+            log(outcome)
+            report(outcome)
+            outcomes.append(outcome)
+    return sorted(outcomes, key=lambda outcome: [*given].index(outcome.exhibit))
 
 @contextmanager
 def _logged():

@@ -14,6 +14,7 @@ from factlab.runs.plan import execute
 
 ASKED = {**dict.fromkeys(PARAMETERS['models'], '{}'), 'judge': '{}', 'judges': '{}', 'verifier': 'prompt:{}', 'verifiers': 'prompt:{}',
          'extractor': 'prompt:{}', 'extractors': 'prompt:{}'}
+OFFLINE_ALONE = {('facts/judges', 'judges')}
 PLANNED = [exhibit.id for exhibit in catalog() if exhibit.plan]
 
 
@@ -35,8 +36,9 @@ def kept() -> list[Path]: return [path for path in home_dir().rglob('*') if path
 def test_of_an_exhibit(refusing, id):
     exhibit, = find_exhibits([id])
     there = parameters_of(exhibit)
-    given = {name: ASKED[name].format(refusing) for name in ASKED if name in there}
+    given = {name: ASKED[name].format(refusing) for name in ASKED if name in there and (id, name) not in OFFLINE_ALONE}
     given = {name: [value] if there[name].startswith('[') else value for name, value in given.items()}
+    if there.get('data') == 'None': given['data'] = f'{exhibit.paper}-sample'
     found = estimate([id], parameters=given | ({'limit': 2} if 'limit' in there else {}))
     outcome, = found.outcomes
     assert outcome.status == 'estimated', outcome.error
@@ -54,12 +56,12 @@ def test_what_an_exhibit_has_no_plan_for_is_not_measured_by_a_model():
     (['facts', '--responders', '{}', '--judges', '{}', 'embedded', '--limit', '2'], 4),
     (['oasis', 'submission', '--model', '{}', '--data', 'texts.csv'], 2),
     (['build', 'oasis', '--texts', 'owls', '--model', '{}', '--out', 'built'], 1),
-    (['build', 'fhsum', '--summaries', 'summaries.csv', '--knowledge', '{}', '--out', 'built.jsonl'], 1)], ids=lambda value: str(value)[:16])
+    (['build', 'fhsum', '--summaries', 'summaries.csv', '--knowledge', '{}', '--out', 'built.jsonl'], 1)], ids=str)
 def test_of_a_command(refusing, capsys, monkeypatch, tmp_path, command, least):
     (tmp_path/'owls').mkdir()
     (tmp_path/'owls'/'owls.txt').write_text('Owls hunt at night. They rest by day. They eat mice. They nest in trees. They fly silently.')
     (tmp_path/'texts.csv').write_text('id,text\na,Owls hunt at night.\nb,Trams cross bridges.\n')
-    (tmp_path/'summaries.csv').write_text('id,document,summary\na,Ada Byron met Charles Babbage in London.,Ada Byron met Charles Babbage.\n')
+    (tmp_path/'summaries.csv').write_text('id,document,summary\na,Ada Byron met Charles Babbage in London.,Ada Byron met Babbage.\n')
     monkeypatch.chdir(tmp_path)
     assert main([word.format(refusing) for word in [*command, '--dry-run']]) == 0
     calls = [int(line.split()[2].replace(',', '')) for line in capsys.readouterr().out.splitlines() if line.startswith(refusing)]
