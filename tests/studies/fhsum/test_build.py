@@ -12,8 +12,9 @@ from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load
 from factlab.mixed_context import LABELS
 from factlab.reports.exhibits import find_exhibits, headline
+from factlab.runs.plan import execute
 from factlab.studies.fhsum.commands import construct, read_summaries, sample_sources, wanted_names
-from factlab.studies.fhsum.construction import apposition_answers, construction_cells, coverage_of
+from factlab.studies.fhsum.construction import apposition_answers, construction_cells, construction_plan, coverage_of
 
 
 @pytest.fixture
@@ -141,7 +142,8 @@ def test_the_sample_is_built_from_correct_summaries_alone():
 
 def test_the_exhibit_restores_every_summary_and_covers_what_it_should():
     sources, knowledge = sample_sources(), load('fhsum-knowledge')
-    cells = construction_cells(sources, knowledge, store=False)
+    plan = construction_plan()
+    cells = construction_cells(plan, execute(plan))
     assert cells.filter(row='Rows', column='Source summary restored')['measured'].item() == 1
     assert cells.filter(column='Entities found')['published'].item() == 0.359
     assert (
