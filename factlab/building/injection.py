@@ -434,7 +434,6 @@ class Injection:
     max_cosine: float = .4
     types: str = 'prefer'
     encoder: Encoder = field(default_factory=lambda: Encoder('tiny'))
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
 

@@ -234,7 +234,6 @@ class EntityDescriptions:
     agreement: float = .6  # cosine of the two embedded descriptions, at the least
     encoder: Encoder = field(default_factory=lambda: Encoder('tiny'))
     name: str = 'entity descriptions'
-    version: int = 1
     prompts: ClassVar[tuple[Prompt, ...]] = (DESCRIBE,)
     max_tokens: ClassVar[int] = 120
     schema: ClassVar[Schema] = DESCRIPTIONS

@@ -41,7 +41,6 @@ from ..store.answers import StoreChoice
 class Baseline:
     "A trivial rival, fitted on development rows."
     name: str  # of `scores.BASELINES`
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
@@ -58,7 +57,6 @@ SCORES = Schema('scores of rows', {'id': pl.String, 'score': pl.Float64})
 class Scored:
     "What a scorer of faithfulness or factuality says of each row."
     scorer: Scorer
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = SCORES
@@ -74,7 +72,6 @@ class Scored:
 class FittedHybrid:
     "Labels from two scores, at the pair of thresholds that is best on development rows."
     name: str
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
@@ -96,7 +93,6 @@ class FittedHybrid:
 class ChosenSilence:
     "What a judge says when silence has the label that is best on development rows; none, where none is better."
     name: str
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = TRACED
@@ -121,7 +117,6 @@ class EntityValues:
     "The features of the entities of summaries, with the labels of annotations where there are any."
     features: tuple[str, ...] = CHOSEN
     encoder: Encoder|None = None  # of the sentences that a model sees; the embedded one when None
-    version: int = 1
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = ENTITY_VALUES
 
@@ -148,7 +143,6 @@ class FittedEntities:
     kind: str = 'logistic'  # or 'neighbours'
     k: int = 20             # neighbours
     seed: int = 0           # of the folds
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
@@ -176,7 +170,6 @@ class KnownNames:
     "How many names each summary has, and of how many of them the knowledge base has a row; each mention counts."
     knowledge: pl.DataFrame  # KNOWLEDGE
     name: str = 'known names'
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = NAMES
@@ -194,7 +187,6 @@ EXAMPLE = Schema('example', {'id': pl.String, 'document': pl.String, 'summary': 
 class FirstDifference:
     "The first row by id to which methods give different labels, else the first by id."
     name: str = 'first difference'
-    version: int = 1
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = EXAMPLE

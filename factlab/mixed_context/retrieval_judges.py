@@ -360,6 +360,7 @@ class RetrievalJudge(RetrievalSettings):
     "Judges summaries with evidence (§ 4.2): `knowledge` (KR), `concurrent` (CR) or `reflection` (RR). Errors as of its settings."
     max_tokens: int = max(*_TOKENS.values(), RELATION_TOKENS)
     schema: ClassVar[Schema] = TRACED
+    version: ClassVar[int] = 2  # traces are a column
 
     @cached_property
     def index(self) -> KnowledgeIndex: return KnowledgeIndex(self.knowledge)

@@ -36,9 +36,9 @@ from factlab.studies.fhsum.study import (
     Settings,
     baseline_entries,
     coverage_entry,
+    listed,
     load_knowledge,
     load_labelled,
-    names_of,
     scored_rows,
 )
 from ...verification.extraction import SentenceExtractor
@@ -140,9 +140,10 @@ def case_plan(
     **settings,  # data, limit, seed: as of `Settings`
 ) -> Plan:
     "The case study: methods, trivial rivals, and what the knowledge base has of the rows."
-    made, names = Settings(loaded=loaded, **settings), names_of(models)
-    entries = [*case_entries(made, names[0] if names else None), coverage_entry(made), *baseline_entries(made)]
-    return Plan(exhibit, {'models': names, 'data': made.data, 'limit': made.limit, 'seed': made.seed}, tuple(entries))
+    parameters = listed({'data': 'sample', 'limit': None, 'seed': 0, 'models': models} | settings)
+    made = Settings(loaded=loaded, **settings)
+    entries = [*case_entries(made, next(iter(parameters['models']), None)), coverage_entry(made), *baseline_entries(made)]
+    return Plan(exhibit, parameters, tuple(entries))
 
 # %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #ffcae835
 def case_cells(

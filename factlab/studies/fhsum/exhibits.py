@@ -23,11 +23,9 @@ def _plans() -> dict[str, Callable[..., 'Plan']]:
     from factlab.studies.fhsum.cases import case_plan, example_plan
     from factlab.studies.fhsum.construction import construction_plan
     from factlab.studies.fhsum.noticing import noticing_plan
-    from factlab.studies.fhsum.study import ablation_plan, accuracy_plan, answers_plan, judges_plan, retrieval_plan, transfer_plan
-    figures = dict.fromkeys((f'fhsum/fig{number}' for number in (4, 6, 7, 8)), answers_plan)
-    return {'fhsum/table1': judges_plan, 'fhsum/table2': retrieval_plan, 'fhsum/table3': ablation_plan, 'fhsum/table6': accuracy_plan,
-            'fhsum/table7': accuracy_plan, 'fhsum/table8': example_plan, 'fhsum/casestudy': case_plan,
-            'fhsum/construction': construction_plan, 'fhsum/noticing': noticing_plan, 'fhsum/transfer': transfer_plan, **figures}
+    from factlab.studies.fhsum.study import TABLES, table_plan, transfer_plan
+    return {**dict.fromkeys(TABLES, table_plan), 'fhsum/table8': example_plan, 'fhsum/casestudy': case_plan,
+            'fhsum/construction': construction_plan, 'fhsum/noticing': noticing_plan, 'fhsum/transfer': transfer_plan}
 
 def _plan(exhibit: str) -> Callable[..., 'Plan']:
     "Gives the plan of an exhibit for the parameters of its notebook."

@@ -81,16 +81,15 @@ def noticing_plan(
     *,
     model: str = 'tiny',
     data: str = 'sample',
-    limit: int|None = None,
-    seed: int = 0,
     loaded: Loaded = {},  # noqa: B006
+    **settings,  # limit, seed: as of `Settings`
 ) -> Plan:
     "A judge, and what it believes. Raises `DataError` as `description_questions`."
-    settings = Settings(data=data, limit=limit, seed=seed, loaded=loaded)
-    questions = description_questions(scored_rows(settings).frame).select('id', 'question', 'answer')
-    probe = Step(ExactPTrue(), Rows(data, questions, 'descriptions'), settings.model(model))
-    entries = [replace(entry, about={'probe': probe}) for entry in direct_entries(settings, [model])]
-    return Plan(exhibit, {'model': model, 'data': data, 'limit': limit, 'seed': seed}, tuple(entries))
+    chosen = Settings(data=data, loaded=loaded, **settings)
+    questions = description_questions(scored_rows(chosen).frame).select('id', 'question', 'answer')
+    probe = Step(ExactPTrue(), Rows(data, questions, 'descriptions'), chosen.model(model))
+    entries = [replace(entry, about={'probe': probe}) for entry in direct_entries(chosen, [model])]
+    return Plan(exhibit, {'model': model, 'data': data, 'limit': chosen.limit, 'seed': chosen.seed}, tuple(entries))
 
 def judges_noticing(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS of fhsum/noticing
     "`noticing_cells` of every way of asking; what is the same for all stands once."

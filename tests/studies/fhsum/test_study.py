@@ -1,4 +1,6 @@
 """FHSumBench's plans: which rows are scored, which thresholds come from, and what every method says on them."""
+import ast
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,26 +12,20 @@ from factlab.models.encoder import Encoder
 from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import catalog
 from factlab.reports.tables import CELLS
-from factlab.runs.plan import Rows, estimate, execute, manifest
-from factlab.studies.fhsum.exhibits import _plans
+from factlab.runs.plan import Plan, Rows, estimate, execute, manifest
 from factlab.studies.fhsum.measured import answers_of, choices, row_of, table2_cells
 from factlab.studies.fhsum.study import (
     UNDECIDED,
     Settings,
     ablation_entries,
-    ablation_plan,
-    accuracy_plan,
-    answers_plan,
     baseline_entries,
     development_rows,
     direct_entries,
     family_entries,
-    judges_plan,
     load_knowledge,
     offline_entries,
-    plan_of,
-    retrieval_plan,
     scored_rows,
+    table_plan,
     title_of,
     transfer_plan,
 )
@@ -88,7 +84,7 @@ def test_what_cannot_be_scored_is_named(settings, error, said):
 def test_rows_without_labels_are_refused(mine):
     rows = pl.read_ndjson(mine).with_columns(label=pl.when(pl.col('id') != '3/' + NONE).then('label'))
     rows.write_ndjson(mine)
-    with pytest.raises(DataError, match='1 rows of .* have no label'): judges_plan(data=str(mine), models=[])
+    with pytest.raises(DataError, match='1 rows of .* have no label'): table_plan('fhsum/table1', data=str(mine), models=[])
 
 
 # ---- methods ---------------------------------------------------------------------------------------------------------------------------
@@ -113,7 +109,7 @@ def test_a_baseline_learns_nothing_from_the_scored_rows(mine):
 
 
 def test_ablations_change_one_thing_each():
-    with pytest.raises(UsageError, match='kept'): ablation_plan(kept=2)
+    with pytest.raises(UsageError, match='kept'): table_plan('fhsum/table3', kept=2)
     entries = ablation_entries(Settings(limit=2), [], kept=0)
     rows = [row_of(entry) for entry in entries if not entry.method.endswith(UNDECIDED)]
     assert rows == ['Verifier + Reflection Retrieval', 'Verifier + Reflection Retrieval, 0% of the knowledge base',
@@ -126,7 +122,7 @@ def test_ablations_change_one_thing_each():
 
 def test_silence_is_chosen_on_development_rows_and_told(mine):
     settings = Settings(data=str(mine), verifier='mute', loaded={'mute': Mute()})
-    plan = plan_of('fhsum/table2', settings, offline_entries(settings, 'Concurrent Retrieval'))
+    plan = Plan('fhsum/table2', {'data': str(settings.data), 'seed': 0}, tuple(offline_entries(settings, 'Concurrent Retrieval')))
     done = execute(plan, store=False)
     found, name = answers_of(plan, done), 'Verifier + Concurrent Retrieval'
     chosen, undecided = choices(plan, done, CELLS.frame()), found.methods[name + UNDECIDED]
@@ -140,7 +136,7 @@ def test_silence_is_chosen_on_development_rows_and_told(mine):
 
 def test_where_no_label_of_silence_is_better_there_is_one_row():
     settings = Settings(limit=3, verifier='sure', loaded={'sure': Sure()})
-    plan = plan_of('fhsum/table2', settings, offline_entries(settings, 'Concurrent Retrieval'))
+    plan = Plan('fhsum/table2', {'data': str(settings.data), 'seed': 0}, tuple(offline_entries(settings, 'Concurrent Retrieval')))
     found = answers_of(plan, execute(plan, store=False))
     (name, said), = found.methods.items()
     assert name == 'Verifier + Concurrent Retrieval' and set(said['label']) == {NONE}
@@ -171,11 +167,11 @@ def test_entities_are_classified_as_development_rows_allow(mine):
 # ---- plans -----------------------------------------------------------------------------------------------------------------------------
 
 def test_wrong_options_are_named_while_the_plan_is_made():
-    with pytest.raises(UsageError, match='no way of asking'): judges_plan(direct=['Guess'], limit=1)
-    with pytest.raises(UsageError, match='no family'): answers_plan('fhsum/fig4', printed='GPT-4o', families=['guesses'], limit=1)
-    with pytest.raises(UsageError, match='prints nothing'): answers_plan('fhsum/fig4', printed='GPT-5', limit=1)
-    with pytest.raises(UsageError, match='nothing'): retrieval_plan(verifier='nothing', limit=1)
-    with pytest.raises(UsageError): retrieval_plan(models=['nothing'], limit=1)
+    with pytest.raises(UsageError, match='no way of asking'): table_plan('fhsum/table1', direct=['Guess'], limit=1)
+    with pytest.raises(UsageError, match='no family'): table_plan('fhsum/fig4', printed='GPT-4o', families=['guesses'], limit=1)
+    with pytest.raises(UsageError, match='prints nothing'): table_plan('fhsum/fig4', printed='GPT-5', limit=1)
+    with pytest.raises(UsageError, match='nothing'): table_plan('fhsum/table2', verifier='nothing', limit=1)
+    with pytest.raises(UsageError): table_plan('fhsum/table2', models=['nothing'], limit=1)
     with pytest.raises(UsageError, match='no set is at hand'): transfer_plan(sets=[])
 
 
@@ -183,17 +179,14 @@ def test_every_exhibit_that_computes_has_a_plan_of_its_notebooks_parameters():
     from factlab.reports.reproduce import parameters_of
     for exhibit in catalog():
         if exhibit.paper != 'fhsum' or exhibit.status == 'exact': continue
-        assert exhibit.plan is not None and exhibit.id in _plans()
-        given = {'limit': 2} if 'limit' in parameters_of(exhibit) else {}
-        given |= {'sets': ['sample']} if exhibit.id == 'fhsum/transfer' else {}
-        given |= {'printed': 'GPT-4o'} if 'printed' in parameters_of(exhibit) else {}
+        given = {name: ast.literal_eval(value) for name, value in parameters_of(exhibit).items() if name != 'out'}
+        given |= {name: value for name, value in {'limit': 2, 'sets': ['sample']}.items() if name in given}
         plan = exhibit.plan(**given)
-        assert set(plan.parameters) == set(parameters_of(exhibit)) - {'out'}, exhibit.id
-        assert exhibit.plan(**plan.parameters).digest == plan.digest and plan.exhibit == exhibit.id
+        assert plan.parameters == given and plan.exhibit == exhibit.id and exhibit.plan(**plan.parameters).digest == plan.digest
 
 
 def test_a_plan_is_a_function_of_its_parameters():
-    def digest(**more): return accuracy_plan('fhsum/table6', **({'models': ['judge'], 'limit': 2, 'loaded': judge('')} | more)).digest
+    def digest(**more): return table_plan('fhsum/table6', **({'models': ['judge'], 'limit': 2, 'loaded': judge('')} | more)).digest
     others = [digest(), digest(limit=3), digest(seed=1), digest(models=[]), digest(retrieving=['judge'])]
     assert len(set(others)) == len(others) and digest() == digest()
 
@@ -201,7 +194,7 @@ def test_a_plan_is_a_function_of_its_parameters():
 def test_a_dry_run_counts_what_is_then_sent():
     with MisbehavingServer(lambda call: answer(verdicts(False, True))) as server:
         model = f'openai:any?base_url={server.url}'
-        plan = judges_plan(models=[model], limit=4)
+        plan = table_plan('fhsum/table1', models=[model], limit=4)
         told = estimate(plan, store=False)
         assert not server.calls
         execute(plan, store=False)
@@ -212,7 +205,7 @@ def test_answers_decide_how_many_questions_of_retrieval_follow():
     "A dry run takes the example answers of the prompts: claims of one summary are as many as those of the example."
     said = {'mixed_context/claims': 'The mill burnt down.', 'mixed_context/relation': 'Rationale: r\nRelevant: Yes\nRelation: Support'}
     loaded = judge(lambda request: said.get(request.label, 'a query'))
-    plan = retrieval_plan(models=['judge'], limit=2, verifier='mute', loaded=loaded | {'mute': Mute()})
+    plan = table_plan('fhsum/table2', models=['judge'], limit=2, verifier='mute', loaded=loaded | {'mute': Mute()})
     told = dict(estimate(plan, store=False).select('label', 'calls').iter_rows())
     assert not loaded['judge'].asked
     execute(plan, store=False)
@@ -221,7 +214,7 @@ def test_answers_decide_how_many_questions_of_retrieval_follow():
 
 
 def test_table_2_says_what_the_knowledge_base_has():
-    plan = retrieval_plan(limit=2, verifier='mute', loaded={'mute': Mute()})
+    plan = table_plan('fhsum/table2', limit=2, verifier='mute', loaded={'mute': Mute()})
     cells = table2_cells(plan, execute(plan, store=False))
     known = cells.filter(row='Knowledge base at hand')
     assert known['column'].item() == 'Sample entities found' and 0 <= known['measured'].item() <= 1 and known['n'].item() > 0
