@@ -26,6 +26,6 @@ class ExactPTrue:
     max_tokens: int = 1
     schema: ClassVar[Schema] = PROBE
 
-    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling: int) -> pl.DataFrame:
         "Schema PROBE, from rows of schema QUESTIONS."
         return ptrue_exact(rows, model, store)
