@@ -6,6 +6,7 @@ from threading import Thread
 
 import polars as pl
 import pytest
+from misbehaving_server import MisbehavingServer, answer
 
 from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
@@ -172,3 +173,18 @@ def wanted_all(rows):
     from factlab.mixed_context import mentions
 
     return [mention.text for found in mentions(correct_summaries(rows)[0]['summary'].to_list()) for mention in found]
+
+
+def test_a_model_describes_what_a_dry_run_counted(files, capsys):
+    said = json.dumps({'ambiguous': False, 'known': True, 'description': 'a thing of some fame'})
+    with MisbehavingServer(lambda call: answer(said)) as server:
+        model = f'openai:any?base_url={server.url}'
+        told = construct(files / 'b.jsonl', files / 'summaries.jsonl', model, dry_run=True).estimate
+        assert not server.calls
+        with pytest.raises(DataError, match='no summary has a name'):
+            path = files / 'plain.jsonl'
+            path.write_text(json.dumps({'document': 'A note.', 'summary': 'It rained.'}))
+            construct(files / 'b.jsonl', path, model)
+        built = construct(files / 'b.jsonl', files / 'summaries.jsonl', model, paired=True)
+        assert told['calls'].sum() == len(server.calls) == 6  # three names, each twice
+    assert (files / 'b.knowledge.jsonl').is_file() and built.rows.is_empty()  # no other description is wrong for any of them
