@@ -1,5 +1,4 @@
 from .entity_features import EntityFeatures as EntityFeatures
-from .entity_features import embedded_methods as embedded_methods
 from .entity_features import fit_entity_features as fit_entity_features
 from .entity_features import read_entity_features as read_entity_features
 from .entity_features import write_entity_features as write_entity_features
@@ -21,7 +20,6 @@ from .hybrid import OverlapScorer as OverlapScorer
 from .hybrid import SupportedShareScorer as SupportedShareScorer
 from .hybrid import default_hybrids as default_hybrids
 from .hybrid import fit_hybrid as fit_hybrid
-from .hybrid import fit_hybrids as fit_hybrids
 from .hybrid import word_rivals as word_rivals
 from .judges import DirectJudge as DirectJudge
 from .judges import parse_verdicts as parse_verdicts
