@@ -226,7 +226,7 @@ def write_plan(
     out: str|Path|None = None,  # folder of results; the project's figures when None
     **more,  # further entries of the manifest
 ) -> Result:
-    "Write the exhibit of a plan, with all that its numbers rest on. Of a file of data its name is kept, not where it lies."
+    "Write the exhibit of a plan, with all that its numbers rest on. Of a file of data or passages its name is kept, not where it lies."
     about = manifest(plan, done)
-    about['parameters'] |= {'data': Path(plan.parameters['data']).name}
+    about['parameters'] |= {name: Path(plan.parameters[name]).name for name in ('data', 'corpus') if plan.parameters.get(name)}
     return write_exhibit(plan.exhibit, CELLS.check(cells, plan.exhibit), about=about | more, chart=chart, out=out)

@@ -6,7 +6,38 @@
 __all__ = ['ORDER', 'EXHIBITS', 'check_data']
 
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #c2
+from functools import partial
+
 from ...reports.exhibits import Exhibit
+
+# %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #pl2
+def _extraction(**parameters):
+    from factlab.studies.oasis.study import extraction_plan
+    return extraction_plan(**parameters)
+
+def _setting(exhibit: str, **parameters):
+    from factlab.studies.oasis.study import setting_plan
+    return setting_plan(exhibit, **parameters)
+
+def _retrieval(**parameters):
+    from factlab.studies.oasis.study import retrieval_plan
+    return retrieval_plan(**parameters)
+
+def _comparison(exhibit: str, **parameters):
+    from factlab.studies.oasis.study import comparison_plan
+    return comparison_plan(exhibit, **parameters)
+
+def _verifier(**parameters):
+    from factlab.studies.oasis.study import verifier_plan
+    return verifier_plan(**parameters)
+
+def _length(**parameters):
+    from factlab.studies.oasis.study import length_plan
+    return length_plan(**parameters)
+
+def _recall(exhibit: str, **parameters):
+    from factlab.studies.oasis.retrieval import recall_plan
+    return recall_plan(exhibit, **parameters)
 
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #c4
 ORDER = 0  # of the paper in the gallery, in the audit and in `factlab reproduce`
@@ -19,24 +50,28 @@ EXHIBITS = (
     Exhibit('oasis/table3', 'Human evaluation of each construction step', 'measured',
             {'method': 'Factual Text Generation', 'metric': 'Accuracy (%)'}, digits=1),
     Exhibit('oasis/table4', 'Easiness of the claim extractor', 'measured',
-            {'metric': 'ROUGE-1 easiness F1'}, ('ROUGE-1', 'Easiness F1'), tour={'limit': 2, 'encoder': None}),
+            {'metric': 'ROUGE-1 easiness F1'}, ('ROUGE-1', 'Easiness F1'), tour={'limit': 2, 'encoder': None}, plan=_extraction),
     Exhibit('oasis/table5', 'End-to-end factuality evaluation', 'measured', {'column': 'FS (%)'},
-            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1),
+            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1, plan=partial(_setting, 'oasis/table5')),
     Exhibit('oasis/table6', 'End-to-end evaluation with retrieval', 'measured',
-            {'row': 'Pipeline', 'column': 'RAG (%)'}, ('Our Model (Fine-tuned)', 'RAG (%)'), digits=1),
+            {'row': 'Pipeline', 'column': 'RAG (%)'}, ('Our Model (Fine-tuned)', 'RAG (%)'), digits=1, plan=_retrieval),
     Exhibit('oasis/table7', 'Claim verification with evidence', 'measured', {'column': 'FS (%)'},
-            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1),
+            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1, plan=partial(_setting, 'oasis/table7')),
     Exhibit('oasis/table8', 'The trained verifier alone', 'measured',
-            {'column': 'B-Accuracy (%)'}, ('Our Model (Fine-tuned)', 'B-Accuracy (%)'), digits=1, tour={'limit': 10}),
+            {'column': 'B-Accuracy (%)'}, ('Our Model (Fine-tuned)', 'B-Accuracy (%)'), digits=1, tour={'limit': 10}, plan=_verifier),
     Exhibit('oasis/tablec1', 'Recall of retrievers, with and without fine-tuning', 'measured',
             # at 30 a small corpus is found whole: no counterpart of the paper's
-            {'row': 'MiniLM', 'metric': 'Recall@1'}, tour={'limit': 100, 'distractors': 1000}),
-    Exhibit('oasis/fig2', 'Recall by number of retrieved passages', 'measured', {'row': 'MiniLM', 'metric': 'Recall@1'}, chart=True),
+            {'row': 'MiniLM', 'metric': 'Recall@1'}, tour={'limit': 100, 'distractors': 1000},
+            plan=partial(_recall, 'oasis/tablec1')),
+    Exhibit('oasis/fig2', 'Recall by number of retrieved passages', 'measured', {'row': 'MiniLM', 'metric': 'Recall@1'}, chart=True,
+            plan=partial(_recall, 'oasis/fig2')),
     Exhibit('oasis/fig3', 'Which systems differ significantly?', 'measured', {'kind': 'p', 'against': 'Pipeline',
-                                                                              'metric': 'Accuracy'}, chart=True),
-    Exhibit('oasis/fig4', 'What do systems answer?', 'measured', {'row': 'Pipeline', 'column': 'Factual, correct'}, chart=True),
+                                                                              'metric': 'Accuracy'}, chart=True,
+            plan=partial(_comparison, 'oasis/fig3')),
+    Exhibit('oasis/fig4', 'What do systems answer?', 'measured', {'row': 'Pipeline', 'column': 'Factual, correct'}, chart=True,
+            plan=partial(_comparison, 'oasis/fig4')),
     Exhibit('oasis/fig5', 'Does more context help?', 'measured', {'method': 'RAG', 'metric': 'Balanced accuracy (%)'},
-            chart=True, digits=1),
+            chart=True, digits=1, plan=_length),
 )
 
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #k1
