@@ -21,7 +21,6 @@ from ..core.core import DataError, Schema
 from ..data.corpora import SAMPLE_NAME, RetrievalTask
 from ..data.datasets import fingerprint
 from ..models.interface import Model, is_dry_run
-from ..models.prompts import Prompt
 from .corpus import MANIFEST, UNFINISHED, Corpus, TextEncoder, cached_corpus, measure, open_encoded, read_passages
 from .index import Hits, check_k
 from ..store.answers import StoreChoice
@@ -86,9 +85,7 @@ class Evidence:
     "The passages that the claims of each text find."
     corpus: NamedCorpus
     k: int = 30  # passages of a claim, and of a text
-    name: str = 'evidence'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
+    name: ClassVar[str] = 'evidence'
     schema: ClassVar[Schema] = FOUND
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, claims: pl.DataFrame,
@@ -114,9 +111,7 @@ SUPPORTS = Schema('supports', {'id': pl.String, 'support': pl.Float64})
 class LeastSupport:
     "The score of each sentence's best passage, and of these the lowest of each text."
     corpus: NamedCorpus
-    name: str = 'least supported sentence'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
+    name: ClassVar[str] = 'least supported sentence'
     schema: ClassVar[Schema] = SUPPORTS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
@@ -132,9 +127,7 @@ class WordSupport:
     "Of the claims that each text is known to state, the lowest `content_overlap` with the best of the `k` passages that the claim finds."
     corpus: NamedCorpus
     k: int = 30
-    name: str = 'word support of the claims'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
+    name: ClassVar[str] = 'word support of the claims'
     schema: ClassVar[Schema] = SUPPORTS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, claims: pl.DataFrame,
@@ -161,8 +154,6 @@ class Recall:
     system: str  # as for `load_text_search`
     ks: tuple[int, ...]
     encoder: TextEncoder|None  # in it; None for words alone
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = RECALL_OF_CLAIMS
 
     @property

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CLAIMS_OF_TEXTS', 'PROBABILITIES', 'CALLED', 'FOLDS', 'asked_model', 'Claims', 'RuleExtractor', 'Easiness',
-           'GivenClaims', 'TextVerdicts', 'Probabilities', 'Majority', 'AtThreshold', 'beside', 'answers_by_words',
+           'GivenClaims', 'TextVerdicts', 'Probabilities', 'Majority', 'ByThreshold', 'beside', 'answers_by_words',
            'ByWords', 'text_lengths', 'word_overlap', 'missing_words']
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm2
@@ -81,8 +81,6 @@ class RuleExtractor:
 class Easiness:
     "How near claims are to the reference claims of each text: by the encoder, or by ROUGE-1 where there is none."
     encoder: BertScore|None = None
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = EASINESS
 
     @property
@@ -111,8 +109,6 @@ class TextVerdicts:
     verifier: Verifier
     corpus: NamedCorpus
     k: int = 30
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = TEXT_VERDICTS
 
     @property
@@ -134,8 +130,6 @@ class Probabilities:
     "What a verifier says of each claim and its evidence."
     verifier: Verifier
     evidence: bool = True  # False: the claim alone
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = PROBABILITIES
 
     @property
@@ -154,9 +148,7 @@ CALLED = Schema('called', {'id': pl.String, 'factual': pl.Boolean})
 @dataclass(frozen=True)
 class Majority:
     "The more frequent label of the rows, for every row."
-    name: str = 'majority'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
+    name: ClassVar[str] = 'majority'
     schema: ClassVar[Schema] = CALLED
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
@@ -164,14 +156,12 @@ class Majority:
         return CALLED.check(rows.select('id', factual=pl.lit(majority_class(rows['factual'].to_numpy()))))
 
 @dataclass(frozen=True)
-class AtThreshold:
+class ByThreshold:
     "Factual where a score reaches the threshold that is best on the other half of the groups."
     name: str
     score: Callable[[pl.DataFrame], np.ndarray]|None = None  # of rows with text and evidence; None: a step gives it
     column: str = ''           # of that step's frame
     either_sign: bool = False  # may low scores mean factual? chosen with the threshold, as for a length
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = CALLED
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, scores: pl.DataFrame|None = None,
@@ -216,8 +206,6 @@ class ByWords:
     "Factual where a classifier of the words of one column says so, trained on the other groups."
     name: str
     column: str = 'text'  # or evidence
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = CALLED
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, evidence: pl.DataFrame|None = None,

@@ -37,7 +37,7 @@ from ...training.extractor import CLAIM_TEXTS, claim_texts
 from ...verification.extraction import Extractor, SentenceExtractor, distinct_claims, load_extractor
 from factlab.verification.methods import (
     FOLDS,
-    AtThreshold,
+    ByThreshold,
     ByWords,
     Claims,
     Easiness,
@@ -167,8 +167,7 @@ class Settings(base.Settings):
         "The data's passages, or those of `corpus`. Raises `DataError` where there are none."
         source = self.tasks.passages if self.corpus is None else self.corpus
         encoder = self.loaded.get(self.retriever) or TextEncoder(self.retriever)
-        key = ('corpus', self.data if self.corpus is None else self.corpus, self.retriever)
-        return self.hold(key, lambda: NamedCorpus(source, encoder))
+        return self.hold(('corpus', self.data, self.corpus, self.retriever), lambda: NamedCorpus(source, encoder))
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #edaf6c68
 def limited(
@@ -286,25 +285,25 @@ def rival_steps(
     found = {'majority': rival(Majority())}
     if rows.frame['group'].n_unique() == 1: return found
     words = 'claim words' if task == 'claim' else 'text words'
-    found |= {'length': rival(AtThreshold('length', text_lengths, either_sign=True)), words: rival(ByWords(words))}
+    found |= {'length': rival(ByThreshold('length', text_lengths, either_sign=True)), words: rival(ByWords(words))}
     if task == 'text': return found
     found |= _evidence_rivals(rival, {'evidence': evidence_step(settings)} if task == 'rag' else {})
     return found | (_claim_rivals(settings, rival) if task == 'claim' else _text_rivals(settings, rival, told))
 
 def _evidence_rivals(rival: Callable[..., Step], evidence: Mapping[str, Step]) -> dict[str, Step]:
     return {'evidence words': rival(ByWords('evidence words', 'evidence'), **evidence),
-            'word overlap': rival(AtThreshold('word overlap', word_overlap), **evidence)}
+            'word overlap': rival(ByThreshold('word overlap', word_overlap), **evidence)}
 
 def _claim_rivals(settings: Settings, rival: Callable[..., Step]) -> dict[str, Step]:
     scores = {'cosine': verifier_step(settings, 'cosine'), 'verifier without evidence': verifier_step(settings, 'tiny', evidence=False)}
-    return {'missing words': rival(AtThreshold('missing words', missing_words)),
-            **{name: rival(AtThreshold(name, column='p_ent'), scores=step) for name, step in scores.items()}}
+    return {'missing words': rival(ByThreshold('missing words', missing_words)),
+            **{name: rival(ByThreshold(name, column='p_ent'), scores=step) for name, step in scores.items()}}
 
 def _text_rivals(settings: Settings, rival: Callable[..., Step], told: bool) -> dict[str, Step]:
     corpus, texts = settings.open_corpus(), settings.rows('text')
     scores = {'cosine': Step(LeastSupport(corpus), texts)}
     if told: scores[TOLD] = Step(WordSupport(corpus, settings.k), texts, inputs={'claims': references_of(settings)})
-    return {name: rival(AtThreshold(name, column='support'), scores=step) for name, step in scores.items()}
+    return {name: rival(ByThreshold(name, column='support'), scores=step) for name, step in scores.items()}
 
 def rival_entries(settings: Settings, column: str, task: Task, told: bool = False) -> list[Entry]:
     "Their rows in one column; none where labels are withheld, since nothing can be scored."
@@ -370,11 +369,10 @@ def setting_plan(
     *,
     models: Sequence[str] = ('tiny',),
     runs: int = 2,
-    loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-    **settings,  # data, limit, seed, temperature, retry_unparsed
+    **settings,  # data, limit, seed, temperature, retry_unparsed, loaded
 ) -> Plan:
     "Tables 5 and 7: every model in every setting of its prompt."
-    chosen, models = Settings(loaded=loaded, **settings), base.check_models(models)
+    chosen, models = Settings(**settings), base.check_models(models)
     base.check_whole_number('runs', runs, 1)
     task: Task = 'claim' if exhibit == 'oasis/table7' else 'text'
     entries = [entry for setting, how in SETTINGS.items() for entry in (
@@ -399,11 +397,10 @@ def retrieval_plan(
     *,
     models: Sequence[str] = ('tiny',),
     runs: int = 5,
-    loaded: Mapping[str, object] = {},  # noqa: B006  models and parts of your own, by name
-    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, corpus
+    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, corpus, loaded
 ) -> Plan:
     "Table 6: judges without and with evidence, and the pipeline, with its own claims and with those that the texts are known to state."
-    chosen, models = Settings(loaded=loaded, **settings), base.check_models(models)
+    chosen, models = Settings(**settings), base.check_models(models)
     base.check_whole_number('runs', runs, 1)
     entries = system_entries(chosen, models, runs, sentences=pipeline_step(replace(chosen, extractor='sentences')))
     if not is_withheld(chosen.rows('text')): entries.append(pipeline_entry(chosen, reference=True))  # else nobody knows the claims
@@ -415,11 +412,10 @@ def comparison_plan(
     *,
     models: Sequence[str] = ('tiny',),
     zero_shot: bool = False,
-    loaded: Mapping[str, object] = {},  # noqa: B006  models and parts of your own, by name
-    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed
+    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, loaded
 ) -> Plan:
     "Figures 3 and 4: one answer of every system to every text, beside the rivals'."
-    chosen, models = Settings(loaded=loaded, **settings), base.check_models(models)
+    chosen, models = Settings(**settings), base.check_models(models)
     check_labelled(chosen)
     entries = [*system_entries(chosen, models, zero_shot=zero_shot), *rival_entries(chosen, 'RAG', 'rag')]
     return plan_of(exhibit, chosen, entries, PARTS, models=models, zero_shot=zero_shot)
@@ -429,11 +425,10 @@ def verifier_plan(
     exhibit: str = 'oasis/table8',
     *,
     verifiers: Sequence[str] = ('tiny',),
-    loaded: Mapping[str, object] = {},  # noqa: B006  verifiers of your own, by name
-    **settings,  # data, limit, seed
+    **settings,  # data, limit, seed, loaded
 ) -> Plan:
     "Table 8: verifiers alone, each a row."
-    chosen, names = Settings(loaded=loaded, **settings), check_names('verifiers', verifiers)
+    chosen, names = Settings(**settings), check_names('verifiers', verifiers)
     rows = [verifier_entry(chosen, name) for name in names]
     return plan_of(exhibit, chosen, [*rows, *rival_entries(chosen, 'B-Accuracy', 'claim')], ('data', 'limit', 'seed'), verifiers=names)
 
@@ -442,13 +437,12 @@ def length_plan(
     *,
     models: Sequence[str] = ('tiny',),
     lengths: Sequence[int] = (250, 500, 1000),  # tokens of evidence
-    loaded: Mapping[str, object] = {},  # noqa: B006  models and parts of your own, by name
-    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed
+    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, loaded
 ) -> Plan:
     "Figure 5: judges with evidence cut at each length. The rivals see all of the evidence."
     if not lengths or any(not isinstance(tokens, int) or tokens < 1 for tokens in lengths):
         raise UsageError(f'lengths are numbers of tokens, 1 or more: found {lengths!r}')
-    chosen, models, entries = Settings(loaded=loaded, **settings), base.check_models(models), list[Entry]()
+    chosen, models, entries = Settings(**settings), base.check_models(models), list[Entry]()
     check_labelled(chosen)
     for tokens in sorted(set(lengths)):
         column = f'At {f"{tokens//1000}k" if tokens >= 1000 and tokens % 1000 == 0 else tokens} tokens'

@@ -65,15 +65,15 @@ def submission_plan(
     model: str|None = None,  # a language model; None: the pipeline, or the verifier of claims
     setting: str = 'ZS',     # one of SETTINGS, of a model
     evidence: bool = False,  # the model sees the passages that the corpus gives (RAG)
-    loaded: Mapping[str, object] = {},  # noqa: B006  models and parts of your own, by name
-    **settings,  # seed, temperature, k, extractor, retriever, verifier, corpus
+    **settings,  # seed, temperature, k, extractor, retriever, verifier, corpus, loaded
 ) -> Plan:
     "Who says of every text whether it is factual: a plan of one row."
     if setting not in SETTINGS: raise UsageError(f'there is no setting {setting!r}: choose one of {", ".join(SETTINGS)}')
     if evidence and model is None: raise UsageError('the pipeline looks for evidence of its own accord: leave evidence out')
-    chosen = gold_settings(data, loaded=loaded, **settings)
+    chosen = gold_settings(data, **settings)
     if evidence and task_of(chosen) == 'claim': raise UsageError('these claims have their evidence beside them: leave evidence out')
     given = {'data': data, 'model': model, 'setting': setting, 'evidence': evidence, **settings}
+    given.pop('loaded', None)
     return Plan('oasis/submission', given, (_row(chosen, model, setting, evidence),), chosen.tasks.notes)
 
 def _row(settings: Settings, model: str|None, setting: str, evidence: bool) -> Entry:
