@@ -65,7 +65,8 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'ClaimSupports': lambda: ClaimSupports(RejectedClaims(Known('a'))),
             'AtThreshold': lambda: AtThreshold(RejectedClaims(Known('a'))),
             'Claims': lambda: Claims(Known('a')), 'Evidence': lambda: Evidence(Known('a')),
-            'LeastSupport': lambda: LeastSupport(Known('a')), 'WordSupport': lambda: WordSupport(Known('a')), 'Recall': lambda: Recall('bm25', (1,), None),
+            'LeastSupport': lambda: LeastSupport(Known('a')), 'WordSupport': lambda: WordSupport(Known('a')),
+            'Recall': lambda: Recall('bm25', (1,), None),
             'TextVerdicts': lambda: TextVerdicts(Known('a'), Known('a')), 'Probabilities': lambda: Probabilities(Known('a')),
             'ByThreshold': lambda: ByThreshold('mine', text_lengths), 'ByWords': lambda: ByWords('mine')}
 OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),),
