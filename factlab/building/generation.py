@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_STEP', 'EXTRACT_STEP', 'FALSIFY_STEP',
            'FACTUAL_STEP', 'UNFACTUAL_STEP', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES', 'UNREADABLE',
-           'BROKEN', 'BUILT', 'REJECTED', 'Steps', 'step_schema', 'parse_steps', 'parse_pair', 'parse_text', 'Step',
-           'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four', 'with_falsified', 'read_pages',
-           'draw_passage', 'make_drafts', 'build_spec', 'Build', 'altered_place', 'row_of', 'kept_drafts',
-           'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items', 'summary', 'read_build', 'save_build',
-           'placeholder', 'build', 'rebuild']
+           'BROKEN', 'BUILT', 'REJECTED', 'GENERATED', 'Steps', 'step_schema', 'parse_steps', 'parse_pair',
+           'parse_text', 'Step', 'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four',
+           'with_falsified', 'read_pages', 'draw_passage', 'make_drafts', 'build_spec', 'Build', 'altered_place',
+           'row_of', 'kept_drafts', 'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items', 'summary',
+           'read_build', 'save_build', 'build', 'Generated', 'OneAnswer']
 
 # %% ../../nbs/12_building/01_generation.ipynb #c2
 import datetime
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,7 @@ from ..core.core import DataError, RunError, Schema, UsageError, canonical_json,
 from ..data.corpora import OASIS, oasis_fault, split_by
 from ..data.datasets import fingerprint, read_frame
 from ..models.dry_run import DryRun, estimate_of
-from ..models.interface import Model, Request, Response, ask, load_model
+from ..models.interface import Model, Request, Response, ScriptedModel, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..retrieval.passages import window_starts
 from ..store.answers import StoreChoice
@@ -219,6 +219,8 @@ def ask_four(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None)
             if _take(draft, answer): draft.steps = put(draft.steps or Steps([], '', '', '', ''), answer.value)
     step(EXTRACT_STEP, lambda draft: {'text': draft.passage}, lambda steps, claims: steps._replace(claims=claims))
     for draft in drafts:
+        if not draft.faults and draft.responses[-1].meta.get('placeholder'):  # in a dry run, so that what follows differs
+            draft.steps = draft.steps._replace(claims=split_sentences(draft.passage))
         if not draft.faults and not draft.steps.claims: draft.faults.append(Fault('claims', 'claims', '0 claims'))
     step(FALSIFY_STEP, lambda draft: {'claims': _listed(draft.steps.claims)},
          lambda steps, pair: steps._replace(original=pair[0], falsified=pair[1]))
@@ -466,12 +468,6 @@ def save_build(folder: Path, drafts: Sequence[Draft], spec: dict) -> Build:
     write_text(folder/'manifest.json', json.dumps(manifest, indent=1, ensure_ascii=False) + '\n')
     return Build(folder, manifest, data, rejected)
 
-def placeholder(request: Request) -> str:
-    "In a dry run the answer to a request: sentences for claims, so that what follows differs from passage to passage."
-    text = request.messages[-1].content.rpartition('Text:\n')[2].removesuffix('Claims:\n')
-    if request.label == EXTRACT.name: return _listed(split_sentences(text))
-    return next(prompt.example_answer for prompts in VARIANTS.values() for prompt in prompts if prompt.name == request.label)
-
 # %% ../../nbs/12_building/01_generation.ipynb #c38
 def build(
     texts: 'Path|str|pl.DataFrame',  # as `read_pages` takes them
@@ -495,20 +491,58 @@ def build(
     spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict)
     if not dry_run and (standing := _standing(folder, spec)): return standing
     drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride)
-    with DryRun(placeholder) if dry_run else nullcontext() as dry: make_items(drafts, model, variant, store)
+    with DryRun() if dry_run else nullcontext() as dry: make_items(drafts, model, variant, store)
     return Build(folder, {'spec': spec}, estimate=estimate_of(dry)) if dry else save_build(folder, drafts, spec)
 
 # %% ../../nbs/12_building/01_generation.ipynb #c40
-def rebuild(
-    data: pl.DataFrame,  # schema OASIS: its passages are asked about as they are
-    model: 'str|Model',
-    variant: Literal['unified', 'four'] = 'unified',
-    store: 'StoreChoice' = None,
-) -> Build:  # with the data's ids, pages and other passages; of no folder
-    "What a model makes of the passages of a data set; kept is what keeps every rule."
-    model = load_model(model)
-    if variant not in VARIANTS: raise UsageError(f'there is no variant {variant!r}: choose one of {", ".join(VARIANTS)}')
-    drafts = [Draft(row['id'], row['page'], row['passage'], row['page_passages'], None, [], []) for row in OASIS.check(data).to_dicts()]
-    make_items(drafts, model, variant, store)
-    kept, others = kept_drafts(drafts)
-    return Build(None, {'variant': variant, **summary(drafts)}, accepted_rows(kept), rejected_rows(others))
+GENERATED = Schema('generated', {
+    'id': pl.String, 'status': pl.String, 'reason': pl.String, 'calls': pl.Int64, 'prompt_tokens': pl.Int64, 'completion_tokens': pl.Int64,
+    'rules': pl.List(pl.String), 'details': pl.List(pl.String),  # that the item breaks
+    'claims': pl.List(pl.String), 'altered': pl.Int64,           # these and the texts are null where there is no item
+    'falsified': pl.String, 'factual': pl.String, 'unfactual': pl.String})
+
+@dataclass(frozen=True)
+class Generated:
+    "What a model makes of the passages of a data set, every rule checked (LLM-OASIS § 3)."
+    variant: Literal['unified', 'four'] = 'unified'  # one call for each passage, or four
+    max_tokens: int = 768
+    version: int = 1
+    schema: ClassVar[Schema] = GENERATED
+
+    def __post_init__(self):
+        if self.variant not in VARIANTS: raise UsageError(f'there is no variant {self.variant!r}: choose one of {", ".join(VARIANTS)}')
+
+    @property
+    def name(self) -> str: return f'generation_{self.variant}'
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]: return VARIANTS[self.variant]
+
+    def predict(self, rows: pl.DataFrame, model: Model, store: 'StoreChoice' = None, **sampling) -> pl.DataFrame:
+        "Schema GENERATED, in the order of the rows (schema OASIS): their passages are asked about as they are."
+        drafts = [Draft(row['id'], row['page'], row['passage'], row['page_passages'], None, [], []) for row in OASIS.check(rows).to_dicts()]
+        make_items(drafts, model, self.variant, store)
+        return GENERATED.frame([_generated(draft) for draft in drafts])
+
+def _generated(draft: Draft) -> dict:
+    item, lost = row_of(draft), [response.error for response in draft.responses if not response.ok]
+    steps = ('claims', 'altered', 'falsified', 'factual', 'unfactual')
+    tokens = {name: sum(getattr(response, name) for response in draft.responses) for name in ('prompt_tokens', 'completion_tokens')}
+    return {'id': draft.id, 'status': 'failed' if lost else 'ok' if item else 'unparsed', 'reason': str(lost[0]) if lost else '',
+            'calls': len(draft.responses), **tokens, 'rules': [fault.rule for fault in draft.faults],
+            'details': [f'{fault.where}: {fault.detail}' for fault in draft.faults],
+            **{name: item[name] if item else None for name in steps}}
+
+# %% ../../nbs/12_building/01_generation.ipynb #c40b
+@dataclass(frozen=True)
+class OneAnswer(Generated):
+    "The examples of the prompts in the place of every answer."
+    @property
+    def name(self) -> str: return f'one_answer_{self.variant}'
+
+    def predict(self, rows: pl.DataFrame, model: Model|None, store: 'StoreChoice' = None, **sampling) -> pl.DataFrame:
+        "Schema GENERATED. No model is asked."
+        examples = {prompt.name: prompt.example_answer for prompt in self.prompts}
+        constant = ScriptedModel('one answer', lambda request: examples[request.label], '1')
+        constant.counted = False
+        return super().predict(rows, constant, False)

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from .generation import Build
 from .rules import EVERY_RULE, GENERATION_RULES, SHARES
 from ..core.core import DataError, ModelError, Schema, UsageError
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, OASIS, OASIS_SETS, SAMPLE_NAME, load_oasis_data, split_by
@@ -293,16 +292,15 @@ def rule_cells(
             found in intervals]
 
 def built_shares(
-    built: Build,
+    broken: Mapping[str, int],  # items that break a rule, by rule
+    asked: int,  # items that were asked for
+    whole: int,  # items that break none
 ) -> pl.DataFrame:  # as of `rule_shares`
     "How many keep each rule: `answer` and every rule of the items asked for, `json` of those answered, others of those that could be read."
-    broken, counts = built.manifest['rules_broken'], built.manifest['counts']
-    asked = counts['asked']
     answered = asked - broken.get('answer', 0)
     read = answered - broken.get('json', 0)  # an item without an answer that can be read has no other fault
     sizes = {rule: {'answer': asked, 'json': answered}.get(rule, read) for rule in GENERATION_RULES if rule != 'passage'}
-    kept = {rule: (n - broken.get(rule, 0), n) for rule, n in sizes.items()}
-    kept[EVERY_RULE] = counts['accepted'] - counts.get('marked', 0), asked
+    kept = {rule: (n - broken.get(rule, 0), n) for rule, n in sizes.items()} | {EVERY_RULE: (whole, asked)}
     shares = pl.DataFrame([{'rule': rule, 'kept': many, 'n': n} for rule, (many, n) in kept.items()], schema=SHARES)
     return shares.with_columns(share=pl.when(pl.col('n') > 0).then(pl.col('kept')/pl.col('n')))
 

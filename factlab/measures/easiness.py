@@ -121,6 +121,9 @@ class BertScore:
     def __init__(self, encoder: Encoder|str = 'tiny'):
         self.encoder, self.known = (Encoder(encoder) if isinstance(encoder, str) else encoder), {}
 
+    @property
+    def identity(self) -> dict: return {'bertscore': self.encoder.identity, 'version': 1}
+
     def read(self, texts: Iterable[str]) -> None:
         "Compute and keep the vectors of texts."
         new = [text for text in dict.fromkeys(texts) if text not in self.known]

@@ -117,9 +117,9 @@ def paper_prompt(
 # %% ../../nbs/04_models/04_prompts.ipynb #c16
 @dataclass(frozen=True)
 class Parsed(Generic[T]):
-    "What an answer says: status ok and a value, or status unparsed and None. `reason` says why, or notes what was unusual."
+    "What an answer says: status ok and a value, or None. Failed: it never came. `reason` says why, or notes what was unusual."
     value: T|None
-    status: Literal['ok', 'unparsed'] = 'ok'
+    status: Literal['ok', 'unparsed', 'failed'] = 'ok'
     reason: str = ''
 
     @property

@@ -166,8 +166,8 @@ class Result:
         "What the table's reader must know of its answers: how many rows there are at the most, how many were read at the second asking."
         limit = (self.manifest.get('parameters') or {}).get('limit')
         few = f'at most {limit} rows of each split' if limit else ''
-        counts = [f'{method.removeprefix("test/")} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
-                  for method, count in methods.items() if method.startswith('test/')]
+        counts = [f'{method.partition("/")[2]} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
+                  for method, count in methods.items() if not method.startswith('dev/')]
         second = f'{self.manifest.get("rows_are", "summaries")} read only at the second asking: {", ".join(counts)}' if counts else ''
         return ' · '.join(part for part in (*self.manifest.get('notes', []), few, second) if part) or None
 

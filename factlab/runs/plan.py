@@ -24,7 +24,7 @@ from ..models.asking import RETRY_NOTE
 from ..models.dry_run import DryRun, estimate_of, open_dry_run
 from ..models.interface import Model, Request, Response, ask, asking_through, is_dry_run
 from .identity import method_spec
-from .runs import Method, Run, kept_run, run_id, spec_digest
+from .runs import Method, Run, complete_run, kept_run, run_id, runs_dir, spec_digest
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p4
@@ -78,7 +78,8 @@ class Step:
     @cached_property
     def scope(self) -> str:
         "In a dry run: what its questions are made from, as far as that is not known before others are answered."
-        return self.digest if any(each.model is not None or each.scope for each in self.before) else ''
+        known = not any(each.model is not None or each.scope for each in self.before)
+        return '' if known else digest([each.digest for each in self.before])
 
     def __eq__(self, other) -> bool: return isinstance(other, Step) and other.digest == self.digest
     def __hash__(self) -> int: return hash(self.digest)
@@ -204,13 +205,15 @@ class Done:
         return step.frame if isinstance(step, Rows) else self.runs[step].predictions
 
 def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> Run:
-    "A step's run: read back, or made of what other steps gave. In a dry run it is kept nowhere."
+    "A step's run: read back, or made of what other steps gave. In a dry run it is kept nowhere, and only what asks no model is read back."
     if isinstance(step.rows, Rows) and step.rows.frame.is_empty():
         raise RunError(f'the data set {step.rows.name!r} has no rows for {step.method.name}: choose another split, or a larger limit')
     def make() -> pl.DataFrame:
         inputs = {name: done[each] for name, each in step.inputs.items()}
         return step.method.predict(done[step.rows], step.model, store, seed=step.seed, repeat=step.repeat, **inputs)
-    if is_dry_run(): return Run(step.spec | {'id': step.id, 'counts': {}}, None, make())
+    if is_dry_run():
+        known = complete_run((folder or runs_dir())/step.id) if step.model is None else None
+        return known or Run(step.spec | {'id': step.id, 'counts': {}}, None, make())
     return kept_run(step.spec, step.method, step.model, make, folder)
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p17
@@ -294,8 +297,9 @@ def manifest(
     for step, frame in zip(steps, frames, strict=True):
         if step.model is None or 'reason' not in frame.columns: continue
         if count := int(frame['reason'].str.contains(RETRY_NOTE, literal=True).sum()):
-            split = step.rows.split if isinstance(step.rows, Rows) else ''
-            second.setdefault(step.model.name, {})[f'{split}/{step.method.name}'] = count
+            label = f'{step.rows.split if isinstance(step.rows, Rows) else ""}/{step.method.name}'
+            known = second.setdefault(step.model.name, {})
+            known[label] = known.get(label, 0) + count  # of all seeds and repeats
     return {'plan': plan.digest, 'parameters': dict(plan.parameters),
             'data': {name: {key: spec[key] for key in ('rows', 'fingerprint')} for name, spec in data.items()},
             'models': {step.model.name: step.model.identity for step in steps if step.model is not None},

@@ -28,26 +28,16 @@ import polars as pl
 
 from ..core.core import DataError, FactlabError, RunError, Schema, UsageError, digest, home_dir, replacing, write_text
 from ..models.interface import Model
-from ..models.prompts import Prompt
 from .identity import in_progress
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c4
 class Method(Protocol):
-    "Whatever turns rows and a model into a frame. May also have a `version`, 1 where it has none."
+    """Whatever turns rows and a model into a frame. May also have a `version`, 1 where it has none; and where it asks a model, `prompts`
+    and `max_tokens` of an answer."""
     @property
     def name(self) -> str:
         "As runs and manifests have it."
-        ...
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        "All that it may ask; empty where it asks no model."
-        ...
-
-    @property
-    def max_tokens(self) -> int:
-        "The most tokens of an answer."
         ...
 
     @property

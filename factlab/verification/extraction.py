@@ -135,8 +135,8 @@ def read_part(
     response: Response,  # to one part
     form: Form,
 ) -> Parsed[list[str]]:
-    "The claims of one answer; unparsed when it never came. Of an answer that was cut off, all but the last."
-    if not response.ok: return unparsed(f'no answer: {response.error}')
+    "The claims of one answer; failed when it never came. Of an answer that was cut off, all but the last."
+    if not response.ok: return Parsed(None, 'failed', f'no answer: {response.error}')
     parsed = form.read(response.text)
     if response.finish_reason != 'length' or not parsed.ok: return parsed
     return Parsed(parsed.value[:-1], 'ok', f'cut off after {response.completion_tokens} tokens')
@@ -144,9 +144,10 @@ def read_part(
 def joined_parts(
     parts: Sequence[Parsed[list[str]]],  # in the order of the text
 ) -> Parsed[list[str]]:
-    "The claims of all parts, each once; unparsed when one part is."
-    unread = [at for at, part in enumerate(parts) if not part.ok]
-    if unread: return unparsed(f'{len(unread)} of {len(parts)} parts cannot be read; part {unread[0] + 1}: {parts[unread[0]].reason}')
+    "The claims of all parts, each once; failed or unparsed when one part is."
+    if unread := sorted((part.status, at) for at, part in enumerate(parts) if not part.ok):  # those that failed come first
+        status, first = unread[0]
+        return Parsed(None, status, f'{len(unread)} of {len(parts)} parts cannot be read; part {first + 1}: {parts[first].reason}')
     notes = Counter(part.reason for part in parts if part.reason)
     return Parsed(distinct_claims(claim for part in parts for claim in part.value), 'ok',
                   '; '.join(note if len(parts) == 1 else f'{count} of {len(parts)} parts: {note}' for note, count in notes.items()))

@@ -18,18 +18,18 @@ from factlab.building.generation import (
     FALSIFY,
     UNFACTUAL,
     UNIFIED,
-    VARIANTS,
+    OneAnswer,
     build,
     draw_passage,
     read_build,
     read_pages,
-    rebuild,
 )
 from factlab.building.rules import EVERY_RULE, GENERATION_RULES, changed_share, check_items, copied_share, quantities, rule_shares
 from factlab.building.training_views import STATED_ELSEWHERE, built_shares, training_data
 from factlab.core.core import DataError, RunError, UsageError
 from factlab.data.corpora import OASIS, load_oasis_file, load_oasis_sample
 from factlab.models.interface import Response, ScriptedModel
+from factlab.studies.oasis.generation import generated_shares
 from factlab.text.sentences import split_sentences
 
 GOOD = {
@@ -410,8 +410,9 @@ def test_rules_are_asked_of_what_could_be_read(tmp_path):
         prompt = request.messages[-1].content
         found = bad.get(number_in(prompt), {})
         return json.dumps(written(prompt, found)) if isinstance(found, dict) else found
-    shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path,
-        store=False)).iter_rows()}
+    found = build(PAGES, ScriptedModel('cut', script, 'v1'), tmp_path, store=False).manifest
+    whole = found['counts']['accepted'] - found['counts']['marked']
+    shares = {rule: (kept, n) for rule, kept, n, _ in built_shares(found['rules_broken'], found['counts']['asked'], whole).iter_rows()}
     assert shares['answer'] == (8, 10) and shares['json'] == (7, 8) and shares['negation'] == (6, 7) and shares['claims'] == (7, 7)
     assert shares[EVERY_RULE] == (6, 10)
 
@@ -419,10 +420,9 @@ def test_rules_are_asked_of_what_could_be_read(tmp_path):
 @pytest.mark.parametrize('variant', ['unified', 'four'])
 def test_one_answer_for_every_passage_keeps_all_rules_but_that_which_ties_it_to_its_passage(variant):
     sample = load_oasis_sample()
-    answers = {prompt.name: prompt.example_answer for prompt in VARIANTS[variant]}
-    built = rebuild(sample, ScriptedModel('one answer', lambda request: answers[request.label], '1'), variant, store=False)
-    assert built.data.is_empty() and built.manifest['rules_broken']['source'] == sample.height
-    kept = {rule: count for rule, count, _, _ in built_shares(built).iter_rows()}
+    made = OneAnswer(variant).predict(sample, None)
+    assert set(made['status']) == {'ok'} and made['rules'].list.contains('source').all()
+    kept = {rule: count for rule, count, _, _ in generated_shares(made).iter_rows()}
     assert kept['source'] == kept[EVERY_RULE] == 0 and kept['subject'] == kept['apart'] == sample.height
 
 

@@ -32,11 +32,13 @@ from factlab.mixed_context.retrieval_judges import RetrievalJudge
 from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
+from factlab.retrieval.methods import Evidence, LeastSupport, Recall, WordSupport
 from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
 from factlab.runs.plan import Rows, Step, make_run
 from factlab.store.answers import Store
 from factlab.studies.oasis.judges import FactualityJudge
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
+from factlab.verification.methods import ByThreshold, ByWords, Claims, Probabilities, TextVerdicts, text_lengths
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The mill closed in 1931.', 'Ten ships sailed.'],
                      'summary': ['The mill closed in 1913.', 'A ship sailed.'], 'gold': [['The year.'], []]})
@@ -73,10 +75,17 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'FittedHybrid': lambda: FittedHybrid('mine'),
             'ChosenSilence': lambda: ChosenSilence('mine'), 'KnownNames': lambda: KnownNames(KNOWLEDGE.frame()),
             'EntityDescriptions': lambda: EntityDescriptions(encoder=Known('a')),
-            'Injection': lambda: Injection(encoder=Known('a'))}
+            'Injection': lambda: Injection(encoder=Known('a')),
+            'Claims': lambda: Claims(Known('a')), 'Evidence': lambda: Evidence(Known('a')),
+            'LeastSupport': lambda: LeastSupport(Known('a')), 'WordSupport': lambda: WordSupport(Known('a')),
+            'Recall': lambda: Recall('bm25', (1,), None),
+            'TextVerdicts': lambda: TextVerdicts(Known('a'), Known('a')), 'Probabilities': lambda: Probabilities(Known('a')),
+            'ByThreshold': lambda: ByThreshold('mine', text_lengths), 'ByWords': lambda: ByWords('mine')}
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
 OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
           ('LabelledSentences', 'judge'): load_words_judge('sentences'),
+          ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
+          ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
           ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
@@ -96,7 +105,7 @@ OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTem
 
 
 def shipped_methods() -> dict[str, type]:
-    "Every class of the library that predicts and has prompts, found in the source."
+    "Every class of the library that predicts, found in the source."
     root, found = Path(factlab.__file__).parent, {}
     for path in root.rglob('*.py'):
         text = path.read_text()
@@ -107,7 +116,8 @@ def shipped_methods() -> dict[str, type]:
             if 'predict' not in names: continue
             module = '.'.join(['factlab', *path.relative_to(root).with_suffix('').parts])
             method = getattr(importlib.import_module(module), node.name)
-            if hasattr(method, 'prompts') and node.name != 'FittedLabel': found[node.name] = method  # its own, or inherited
+            method_like = hasattr(method, 'prompts') or hasattr(method, 'schema')  # its own, or inherited
+            if method_like and node.name not in ('FittedLabel', 'Majority'): found[node.name] = method
     return found
 
 

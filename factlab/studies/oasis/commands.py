@@ -92,17 +92,17 @@ def gold_ids(
 def _made_submission(arguments: argparse.Namespace) -> int|str:
     "A submission from a model or the pipeline."
     from factlab.reports.reproduce import plain_table
-    from factlab.studies.oasis.submissions import System, estimated, gold_study, make_submission, task_of
+    from factlab.runs.plan import estimate, execute
+    from factlab.studies.oasis.submissions import make_submission, submission_plan
     given = {name: getattr(arguments, name) for name in ('extractor', 'retriever', 'verifier', 'corpus', 'k')}
     parts = {name: value for name, value in given.items() if value is not None}
-    study = gold_study(arguments.data or GOLD[0], seed=arguments.seed, **parts)
-    system = System(arguments.model, arguments.setting, arguments.rag)
+    plan = submission_plan(arguments.data or GOLD[0], model=arguments.model, setting=arguments.setting, evidence=arguments.rag,
+                           seed=arguments.seed, **parts)
     if arguments.dry_run:
-        estimate, what = estimated(study, system), 'claims' if task_of(study) == 'claim' else 'texts'
-        asked = plain_table(estimate) if estimate.height else 'no language model is asked'
-        print(f'{max(study.texts.height, study.claims.height):,} {what}\n\n{asked}')
+        asked, rows = estimate(plan), plan.entries[0].step.rows
+        print(f'{rows.frame.height:,} {rows.split}\n\n{plain_table(asked) if asked.height else "no language model is asked"}')
         return 0
-    written, counts = make_submission(study, system, {None: None, 'factual': True, 'unfactual': False}[arguments.unread])
+    written, counts = make_submission(plan, execute(plan), {None: None, 'factual': True, 'unfactual': False}[arguments.unread])
     print(', '.join(f'{count:,} {what}' for what, count in counts.items()), file=sys.stderr)
     return written
 

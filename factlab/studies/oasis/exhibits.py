@@ -6,37 +6,55 @@
 __all__ = ['ORDER', 'EXHIBITS', 'check_data']
 
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #c2
+from functools import partial
+
 from ...reports.exhibits import Exhibit
+
+# %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #pl2
+def _plan(exhibit: str, **parameters):
+    from factlab.studies.oasis.generation import generation_plan, steps_plan
+    from factlab.studies.oasis.retrieval import recall_plan
+    from factlab.studies.oasis.study import comparison_plan, extraction_plan, length_plan, retrieval_plan, setting_plan, verifier_plan
+    plans = {'fig1': steps_plan, 'table1': generation_plan, 'table4': extraction_plan, 'table5': setting_plan, 'table6': retrieval_plan,
+             'table7': setting_plan, 'table8': verifier_plan, 'tablec1': recall_plan, 'fig2': recall_plan, 'fig3': comparison_plan,
+             'fig4': comparison_plan, 'fig5': length_plan}
+    return plans[exhibit.partition('/')[2]](exhibit, **parameters)
 
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #c4
 ORDER = 0  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
 EXHIBITS = (
-    Exhibit('oasis/fig1', 'Four steps on one passage', 'illustrated', {'row': 'claims'}, chart=True),
-    Exhibit('oasis/table1', 'The unified prompt, and how often its rules are kept', 'illustrated', {'row': 'every rule',
-                                                                                                    'method': 'as written'}),
+    Exhibit('oasis/fig1', 'Four steps on one passage', 'illustrated', {'row': 'claims'}, chart=True, plan=partial(_plan, 'oasis/fig1')),
+    Exhibit('oasis/table1', 'The unified prompt, and how often its rules are kept', 'illustrated',
+            {'row': 'every rule', 'method': 'as written'}, plan=partial(_plan, 'oasis/table1')),
     Exhibit('oasis/table2', 'Size of the resource', 'exact', {'metric': 'Avg. Claims per Passage'}),
     Exhibit('oasis/table3', 'Human evaluation of each construction step', 'measured',
             {'method': 'Factual Text Generation', 'metric': 'Accuracy (%)'}, digits=1),
     Exhibit('oasis/table4', 'Easiness of the claim extractor', 'measured',
-            {'metric': 'ROUGE-1 easiness F1'}, ('ROUGE-1', 'Easiness F1'), tour={'limit': 2, 'encoder': None}),
+            {'metric': 'ROUGE-1 easiness F1'}, ('ROUGE-1', 'Easiness F1'), tour={'limit': 2, 'encoder': None},
+            plan=partial(_plan, 'oasis/table4')),
     Exhibit('oasis/table5', 'End-to-end factuality evaluation', 'measured', {'column': 'FS (%)'},
-            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1),
+            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1, plan=partial(_plan, 'oasis/table5')),
     Exhibit('oasis/table6', 'End-to-end evaluation with retrieval', 'measured',
-            {'row': 'Pipeline', 'column': 'RAG (%)'}, ('Our Model (Fine-tuned)', 'RAG (%)'), digits=1),
+            {'row': 'Pipeline', 'column': 'RAG (%)'}, ('Our Model (Fine-tuned)', 'RAG (%)'), digits=1, plan=partial(_plan, 'oasis/table6')),
     Exhibit('oasis/table7', 'Claim verification with evidence', 'measured', {'column': 'FS (%)'},
-            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1),
+            ('Llama-3.3-70B-Instruct', 'FS (%)'), digits=1, plan=partial(_plan, 'oasis/table7')),
     Exhibit('oasis/table8', 'The trained verifier alone', 'measured',
-            {'column': 'B-Accuracy (%)'}, ('Our Model (Fine-tuned)', 'B-Accuracy (%)'), digits=1, tour={'limit': 10}),
+            {'column': 'B-Accuracy (%)'}, ('Our Model (Fine-tuned)', 'B-Accuracy (%)'), digits=1, tour={'limit': 10},
+            plan=partial(_plan, 'oasis/table8')),
     Exhibit('oasis/tablec1', 'Recall of retrievers, with and without fine-tuning', 'measured',
             # at 30 a small corpus is found whole: no counterpart of the paper's
-            {'row': 'MiniLM', 'metric': 'Recall@1'}, tour={'limit': 100, 'distractors': 1000}),
-    Exhibit('oasis/fig2', 'Recall by number of retrieved passages', 'measured', {'row': 'MiniLM', 'metric': 'Recall@1'}, chart=True),
+            {'row': 'MiniLM', 'metric': 'Recall@1'}, tour={'limit': 100, 'distractors': 1000},
+            plan=partial(_plan, 'oasis/tablec1')),
+    Exhibit('oasis/fig2', 'Recall by number of retrieved passages', 'measured', {'row': 'MiniLM', 'metric': 'Recall@1'}, chart=True,
+            plan=partial(_plan, 'oasis/fig2')),
     Exhibit('oasis/fig3', 'Which systems differ significantly?', 'measured', {'kind': 'p', 'against': 'Pipeline',
-                                                                              'metric': 'Accuracy'}, chart=True),
-    Exhibit('oasis/fig4', 'What do systems answer?', 'measured', {'row': 'Pipeline', 'column': 'Factual, correct'}, chart=True),
+                                                                              'metric': 'Accuracy'}, chart=True,
+            plan=partial(_plan, 'oasis/fig3')),
+    Exhibit('oasis/fig4', 'What do systems answer?', 'measured', {'row': 'Pipeline', 'column': 'Factual, correct'}, chart=True,
+            plan=partial(_plan, 'oasis/fig4')),
     Exhibit('oasis/fig5', 'Does more context help?', 'measured', {'method': 'RAG', 'metric': 'Balanced accuracy (%)'},
-            chart=True, digits=1),
+            chart=True, digits=1, plan=partial(_plan, 'oasis/fig5')),
 )
 
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #k1

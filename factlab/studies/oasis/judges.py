@@ -177,8 +177,10 @@ class FactualityJudge:
     @property
     def prompts(self) -> tuple[Prompt, ...]: return (self.prompt, *[LABEL_RETRY] * self.retry_unparsed)
 
-    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0,
+                evidence: pl.DataFrame|None = None) -> pl.DataFrame:  # id and evidence; None: the rows have theirs
         "Schema VERDICTS, in the order of the rows; `inconsistent` is true for *Not Factual*."
+        if evidence is not None: rows = rows.join(evidence.select('id', 'evidence'), on='id', how='left', maintain_order='left')
         values = self._values(rows, model, seed)
         asked = [[r] for r in self._ask(values, model, store, self.max_tokens if self.explain else 12, seed, repeat)]
         states = [read_response(responses[0], parse_factual) for responses in asked]

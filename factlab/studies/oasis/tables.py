@@ -4,36 +4,33 @@
 
 # %% auto #0
 __all__ = ['RECALLS', 'BALANCED', 'MEANS', 'EASINESS_SCORES', 'PARTS', 'CURVES_WITHIN', 'recall_counts', 'BalancedAccuracy',
-           'score_answers', 'with_deviations', 'score_rows', 'against_the_best', 'withheld_cells',
-           'sentences_and_clauses', 'extraction_cells', 'runs_vary', 'setting_cells', 'systems', 'retrieval_cells',
-           'verifier_cells', 'first_runs', 'pair_cells', 'prediction_cells', 'length_cells']
+           'score_answers', 'with_deviations', 'score_rows', 'against_the_best', 'Answers', 'plan_answers', 'runs_vary',
+           'system_rows', 'described_baselines', 'withheld_cells', 'extraction_cells', 'setting_cells',
+           'retrieval_cells', 'called_unfactual', 'verifier_cells', 'verifier_aurocs', 'first_runs', 'pair_cells',
+           'prediction_cells', 'length_cells']
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c2
-import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from ...core.core import DataError, Schema, UsageError
+from ...audit.recomputed import recomputed_cells
+from ...core.core import DataError, Schema
 from ...measures.baselines import compare_with_baselines
 from ...measures.comparison import compare_systems
-from ...measures.easiness import Similarity
 from ...measures.metrics import harmonic
 from ...measures.stats import average, bootstrap_counts, ratio
-from ...models.prompts import Parsed
 from ...reports.baseline_rows import BASELINE_ROW, baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import CURVES, PAIR_TESTS, SHARES
 from ...reports.published import published_values
 from ...reports.significance import mark_cells
-from .baselines import BALANCED_ACCURACY, READ_ONLY, TOLD, Task, baseline_cells, forced_texts, read_only
-from .judges import SETTINGS, FactualityJudge
-from .study import PIPELINES, Study, judge_answers, pipeline_answers, verifier_answers
-from ...text.sentences import split_sentences
-from ...training.extractor import Extraction
-from ...verification.extraction import distinct_claims
+from ...runs.plan import Done, Entry, Plan
+from .baselines import BALANCED_ACCURACY, READ_ONLY, baseline_cells, forced_texts, read_only
+from .study import BASELINES, PIPELINES, TOLD, answers_of, step_answers
+from ...training.verifier_evaluation import grouped_auroc
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c4
 RECALLS = {'true_right': (True, True), 'true': (True, None), 'false_right': (False, False), 'false': (False, None)}  # factual, predicted
@@ -75,7 +72,6 @@ def score_answers(
     deviation = 100*float(np.std(runs, ddof=1)) if len(runs) > 1 and np.isfinite(runs).all() else None
     read = answers.drop_nulls('predicted')['id'].n_unique()
     return BalancedAccuracy(*percent, deviation, read, answers['id'].n_unique() - read, forced_texts(answers))
-
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c8
 def with_deviations(
@@ -122,6 +118,38 @@ def against_the_best(
     return mark_cells(exhibit, column, counts, row='model', example='group', columns=tuple(RECALLS), scale=100,
                       same={'metric': BALANCED_ACCURACY, **same}, statistic=BALANCED, seed=seed)
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ent2
+class Answers(NamedTuple):
+    "The answers of a plan, by column and row: schema SYSTEM_ANSWERS."
+    systems: dict[str, dict[str, pl.DataFrame]]
+    rivals: dict[str, dict[str, pl.DataFrame]]  # empty where labels are withheld
+
+def plan_answers(plan: Plan, done: Done) -> Answers:
+    "What every row answers."
+    found = Answers({}, {})
+    for entry in plan.entries:
+        (found.rivals if entry.baseline else found.systems).setdefault(entry.label, {})[entry.method] = answers_of(entry, done)
+    return found
+
+def runs_vary(entry: Entry) -> bool:
+    "Whether another seed can change what is asked or answered: the order of a judge's examples, or draws at a temperature above 0."
+    return getattr(entry.step.method, 'few_shot', False) or getattr(entry.step.method, 'temperature', 0) > 0
+
+def system_rows(
+    plan: Plan,
+    done: Done,
+    methods: bool = True,  # the columns are methods
+) -> list[dict]:
+    "The scores of all systems as rows of `make_cells`."
+    return [cell for entry in plan.entries if not entry.baseline for cell in score_rows(
+        entry.method, f'{entry.label} (%)', answers_of(entry, done), plan.parameters['seed'], runs_vary(entry),
+        **({'method': entry.label} if methods else {}))]
+
+def described_baselines(plan: Plan) -> dict[str, str]:
+    "What each rival of a plan is, for the manifest."
+    names = {entry.method for entry in plan.entries if entry.baseline}
+    return {name: told for name, told in BASELINES.items() if name in names or names and name == 'chance'}
+
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #3490b6f9
 def withheld_cells(
     exhibit: str,
@@ -149,133 +177,94 @@ def withheld_cells(
                                  method=column, metric='same verdict (%)', against=other))
     return pl.concat([with_deviations(exhibit), make_cells(exhibit, rows)])
 
-# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #clauses1
-_CUT = re.compile(r'[,;:]\s*|\s(?:and|but|who|which)\s')
-
-def sentences_and_clauses(text: str) -> list[str]:
-    "Each sentence, and its pieces of three words or more, each with the first three words of the sentence."
-    claims = []
-    for sentence in split_sentences(text):
-        pieces = [piece for piece in _CUT.split(sentence) if len(piece.split()) >= 3]
-        start = ' '.join(sentence.split()[:3])
-        claims += [sentence, *pieces[:1], *(f'{start} {piece}' for piece in pieces[1:])]
-    return distinct_claims(claims)
-
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c26
 MEANS = [ratio([1, 0, 0], [0, 0, 1]), ratio([0, 1, 0], [0, 0, 1])]  # of sums of precision, recall and texts
 EASINESS_SCORES = {'Precision': MEANS[0], 'Recall': MEANS[1], 'F1': lambda totals: harmonic(*(mean(totals) for mean in MEANS))}
 
-def extraction_cells(
-    found: Sequence[Extraction],
-    similarities: Mapping[str, Similarity],  # by the paper's name
-    seed: int = 0,
-) -> pl.DataFrame:  # CELLS; the splitter among `found` is a baseline, two more are added
-    "Table 4: easiness of extractors and of the baselines, and each extractor's difference from the best of them."
-    texts, rows = found[0].texts, []
-    whole = Extraction('whole text', texts, [Parsed([text]) for text in texts['text']])
-    cut = Extraction('sentences and clauses', texts, [Parsed(sentences_and_clauses(text)) for text in texts['text']])
-    for similarity, similar in similarities.items():
-        scores = {one.name: one.scores(similar) for one in (*found, whole, cut)}
-        outcomes = {f'{similarity} ({name})': table.select('precision', 'recall', texts=pl.lit(1.)).to_numpy()
-                    for name, table in scores.items()}
-        unparsed = {f'{similarity} ({name})': table['claims'].null_count() for name, table in scores.items()}
-        baselines = [f'{similarity} ({name})' for name in scores if name in ('sentences', whole.name, cut.name)]
+def extraction_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
+    "Table 4: easiness of extractors and of plain rules, and each extractor's difference from the best rule."
+    rows, seed = [], plan.parameters['seed']
+    for similarity in dict.fromkeys(entry.label for entry in plan.entries):
+        entries = {f'{similarity} ({entry.method})': entry for entry in plan.entries if entry.label == similarity}
+        scores = {name: done[entry.step] for name, entry in entries.items()}
+        groups = done[plan.entries[0].step.rows]['group']
+        outcomes = {name: table.select('precision', 'recall', texts=pl.lit(1.)).to_numpy() for name, table in scores.items()}
+        unparsed = {name: table['claims'].null_count() for name, table in scores.items()}
+        baselines = [name for name, entry in entries.items() if entry.baseline]
         for metric, score in EASINESS_SCORES.items():
             column, same = f'Easiness {metric}', {'metric': f'{similarity} easiness {metric}'}
-            compared = compare_with_baselines(outcomes, baselines, score, clusters=texts['group'], seed=seed)
+            compared = compare_with_baselines(outcomes, baselines, score, clusters=groups, seed=seed)
             rows += [same | {'row': one['name'], 'column': column, 'method': one['name'], 'measured': one['score'], 'n': one['n'],
                              'low': one['low'], 'high': one['high'], 'status': 'measured', 'unparsed': unparsed[one['name']]}
                      for one in compared.filter(~pl.col('baseline')).to_dicts()]
             rows += baseline_rows(compared, column, **same)
-    return make_cells('oasis/table4', rows)
+    return recomputed_cells(plan.exhibit).vstack(make_cells(plan.exhibit, rows))
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c11
-def _judge(study: Study, task: str, **setting) -> FactualityJudge:
-    "A judge with the study's own settings."
-    return FactualityJudge(task, temperature=study.temperature, retry_unparsed=study.retry_unparsed, **setting)
-
-def runs_vary(judge: FactualityJudge) -> bool:
-    "Whether another seed can change what a judge is asked or answers: the order of its examples, or draws at a temperature above 0."
-    return judge.few_shot or judge.temperature > 0
-
-def setting_cells(
-    exhibit: str,
-    study: Study,
-    task: Literal['text', 'claim'],
-    models: Sequence[str],
-    runs: int = 5,
-) -> pl.DataFrame:  # CELLS
+def setting_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Tables 5 and 7: every model in every setting, with the marks against the best model of each, beside the baselines."
-    if study.withheld(task):
-        return withheld_cells(exhibit, {setting: {model: judge_answers(study, _judge(study, task, **how), model, runs) for model in models}
-                                        for setting, how in SETTINGS.items()}, study.seed)
-    rows, marks, rivals = [], [], []
-    for setting, how in SETTINGS.items():
-        column, judge = f'{setting} (%)', _judge(study, task, **how)
-        answers = {model: judge_answers(study, judge, model, runs) for model in models}
-        for model, part in answers.items(): rows += score_rows(model, column, part, study.seed, runs_vary(judge), method=setting)
-        marks.append(against_the_best(exhibit, column, pl.concat(answers.values()), study.seed, method=setting))
-        rivals.append(baseline_cells(exhibit, column, study, task, answers, method=setting))
-    return pl.concat([with_deviations(exhibit), make_cells(exhibit, rows), *marks, *rivals])
+    (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
+    if not rivals: return withheld_cells(exhibit, systems, seed)
+    columns = [(f'{name} (%)', name, found) for name, found in systems.items()]
+    marks = [against_the_best(exhibit, column, pl.concat(found.values()), seed, method=name) for column, name, found in columns]
+    beside = [baseline_cells(exhibit, column, rivals[name], found, seed, method=name) for column, name, found in columns]
+    return pl.concat([with_deviations(exhibit), make_cells(exhibit, system_rows(plan, done)), *marks, *beside])
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c15
-def systems(
-    study: Study,
-    models: Sequence[str],
-    runs: int = 1,
-    zero_shot: bool = True,  # False: only systems with retrieval
-) -> dict[str, dict[str, pl.DataFrame]]:  # by row of Table 6, then by 'ZS' and 'RAG': schema SYSTEM_ANSWERS
-    "The answers of Table 6: every model without and with evidence, and the pipeline."
-    asked = {'ZS': 'text', 'RAG': 'rag'} if zero_shot else {'RAG': 'rag'}
-    found = {model: {column: judge_answers(study, _judge(study, task), model, runs) for column, task in asked.items()} for model in models}
-    return found | {PIPELINES[False]: {'RAG': pipeline_answers(study)}}
-
-def retrieval_cells(
-    study: Study,
-    models: Sequence[str],
-    runs: int = 5,
-) -> pl.DataFrame:  # CELLS
+def retrieval_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     """Table 6: printed and measured scores, with the marks against the best system of each column, beside the baselines.
     The pipeline with reference claims knows more than the others, so it is not compared with them and not marked. Among its baselines is
     one that has these claims, too, and that the others are not compared with."""
-    withheld, found = study.withheld('text'), systems(study, models, runs)
-    if withheld:
-        by_column = {column: {row: answers[column] for row, answers in found.items() if column in answers} for column in ('ZS', 'RAG')}
-        return withheld_cells('oasis/table6', by_column, study.seed)
-    both = found | {PIPELINES[True]: {'RAG': pipeline_answers(study, reference=True)}}
-    rows = [cell for row, columns in both.items() for column, answers in columns.items()
-            for cell in score_rows(row, f'{column} (%)', answers, study.seed, runs_vary(_judge(study, 'text')), method=column)]
-    more: list[pl.DataFrame] = []
-    asked: dict[str, Task] = {'ZS': 'text', 'RAG': 'rag'}
-    for column, task in asked.items():
-        known = {row: answers[column] for row, answers in found.items() if column in answers}
-        more += [against_the_best('oasis/table6', f'{column} (%)', pl.concat(known.values()), study.seed, method=column),
-                 baseline_cells('oasis/table6', f'{column} (%)', study, task, known, method=column)]
-    told = {PIPELINES[True]: both[PIPELINES[True]]['RAG']}
-    rivals = baseline_cells('oasis/table6', 'RAG (%)', study, 'rag', told, told=True, method='RAG')
-    more.append(rivals.filter((pl.col('status') != 'baseline') | (pl.col('method') == TOLD)))
-    return pl.concat([with_deviations('oasis/table6'), make_cells('oasis/table6', rows), *more])
+    (systems, rivals), exhibit, seed, more = plan_answers(plan, done), plan.exhibit, plan.parameters['seed'], list[pl.DataFrame]()
+    if not rivals: return withheld_cells(exhibit, systems, seed)
+    for column, found in systems.items():
+        known = {row: answers for row, answers in found.items() if row != PIPELINES[True]}
+        untold = {name: answers for name, answers in rivals[column].items() if name != TOLD}
+        more += [against_the_best(exhibit, f'{column} (%)', pl.concat(known.values()), seed, method=column),
+                 baseline_cells(exhibit, f'{column} (%)', untold, known, seed, method=column)]
+    told = {PIPELINES[True]: systems['RAG'][PIPELINES[True]]}
+    beside = baseline_cells(exhibit, 'RAG (%)', rivals['RAG'], told, seed, method='RAG')
+    more.append(beside.filter((pl.col('status') != 'baseline') | (pl.col('method') == TOLD)))
+    return pl.concat([with_deviations(exhibit), make_cells(exhibit, system_rows(plan, done)), *more])
 
-def verifier_cells(
-    study: Study,
-    verifiers: Sequence[str] = (),  # the study's when empty
-) -> pl.DataFrame:  # CELLS
+def called_unfactual(plan: Plan, done: Done) -> pl.DataFrame:  # claims, texts, called, wrongly (null where labels are withheld)
+    "How many texts the pipeline of Table 6 calls not factual, with whose claims."
+    steps = {}
+    for entry in plan.entries:
+        if entry.method == PIPELINES[False]: steps |= {'extracted': entry.step, "the splitter's sentences as": entry.about['sentences']}
+        if entry.method == PIPELINES[True]: steps['reference'] = entry.step
+    found = {claims: step_answers(step, done, claims) for claims, step in steps.items()}
+    called = {claims: answers.filter(predicted=False)['factual'] for claims, answers in found.items()}
+    return pl.DataFrame([{'claims': claims, 'texts': found[claims].height, 'called': len(factual),
+                          'wrongly': None if factual.null_count() else factual.sum()} for claims, factual in called.items()])
+
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ver1
+def verifier_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Table 8: verifiers alone, beside the baselines."
-    withheld = study.withheld('claim')
-    found = {answers['system'][0]: answers for name in verifiers or [study.verifier] for answers in [verifier_answers(study, name)]}
-    if withheld: return withheld_cells('oasis/table8', {'B-Accuracy': found}, study.seed)
-    rows = [cell for name, answers in found.items() for cell in score_rows(name, 'B-Accuracy (%)', answers, study.seed)]
-    return pl.concat([with_deviations('oasis/table8'), make_cells('oasis/table8', rows),
-                      baseline_cells('oasis/table8', 'B-Accuracy (%)', study, 'claim', found)])
+    (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
+    if not rivals: return withheld_cells(exhibit, systems, seed)
+    rows = make_cells(exhibit, system_rows(plan, done, methods=False))
+    return pl.concat([with_deviations(exhibit), rows,
+                      *[baseline_cells(exhibit, f'{column} (%)', rivals[column], found, seed) for column, found in systems.items()]])
+
+def verifier_aurocs(plan: Plan, done: Done) -> pl.DataFrame:  # verifier, auroc, low, high; none where labels are withheld
+    "How often each verifier of Table 8, and the untrained cosine, rank a true claim before an altered one, by P(ENT)."
+    steps = {entry.model: entry.step for entry in plan.entries if not entry.baseline}
+    steps |= {entry.method: entry.step.inputs['scores'] for entry in plan.entries if entry.method == 'cosine'}
+    if not any(entry.baseline for entry in plan.entries): steps = {}
+    claims = {name: done[step.rows] for name, step in steps.items()}
+    found = {name: grouped_auroc(rows['factual'].to_numpy(), done[steps[name]]['p_ent'].to_numpy(), rows['group'].to_numpy())
+             for name, rows in claims.items()}
+    return pl.DataFrame([{'verifier': name, 'auroc': one.estimate, 'low': one.low, 'high': one.high} for name, one in found.items()])
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c18
-def first_runs(
-    found: Mapping[str, Mapping[str, pl.DataFrame]],  # of `systems`
-) -> pl.DataFrame:  # schema SYSTEM_ANSWERS: the first run of every system, named 'tiny · RAG'
-    "One answer of every system to every text; the pipeline is named by itself."
-    parts = [answers.filter(run=0).with_columns(system=pl.lit(row if row in PIPELINES.values() else f'{row} · {column}'))
-             for row, columns in found.items() for column, answers in columns.items()]
-    return pl.concat(parts)
+def first_runs(plan: Plan, done: Done) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:  # schema SYSTEM_ANSWERS; the same by rival
+    "One answer of every system to every text, named 'tiny · RAG', the pipeline by itself; and those of the rivals."
+    systems, rivals = [], {}
+    for entry in plan.entries:
+        if entry.baseline: rivals[entry.method] = answers_of(entry, done)
+        else: systems.append(step_answers(entry.step, done, f'{entry.method} · {entry.label}' if entry.model else entry.method))
+    return pl.concat(systems), rivals
 
 def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = True) -> list[dict]:
     "Tests of all pairs of systems as rows of `make_cells`; a baseline comes first in its pair, and two baselines are no pair."
@@ -298,7 +287,7 @@ def _row_of(system: str, rivals: Collection[str]) -> dict:
 
 def pair_cells(
     answers: pl.DataFrame,  # of `first_runs`
-    rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  of `baseline_answers`
+    rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  likewise
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; PAIR_TESTS of the systems
     "Figure 3: McNemar's test (mid-p) of all pairs, on the texts that both could be read on; where answers were forced also without these."
     everyone = pl.concat([answers, *rivals.values()])
@@ -329,7 +318,7 @@ def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  
 
 def prediction_cells(
     answers: pl.DataFrame,  # of `first_runs`
-    rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  of `baseline_answers`
+    rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  likewise
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; SHARES of the systems
     """Figure 4: how often each system says *Factual* and *Not Factual*, and how often rightly; where answers were forced also without
     these. A count of right answers of one kind is highest for a constant, so constants are among the baselines."""
@@ -345,27 +334,16 @@ def prediction_cells(
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c21
 CURVES_WITHIN = Schema('curves with bounds', {**CURVES.columns, 'low': pl.Float64, 'high': pl.Float64})
 
-def length_cells(
-    study: Study,
-    models: Sequence[str],
-    lengths: Sequence[int],  # tokens of evidence
-    runs: int = 1,
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; CURVES, with the bounds low and high
-    """Figure 5: balanced accuracy of judges with evidence cut at each length. The baselines see all of the evidence; the best is a line of
-    its own."""
-    if not lengths or any(not isinstance(tokens, int) or tokens < 1 for tokens in lengths):
-        raise UsageError(f'lengths are numbers of tokens, 1 or more: found {lengths!r}')
-    rows, points, rivals, steps, shown = [], [], [], sorted(set(lengths)), ('measured', 'low', 'high', 'status')
-    for tokens in steps:
-        column = f'At {f"{tokens//1000}k" if tokens >= 1000 and tokens % 1000 == 0 else tokens} tokens (%)'
-        judge = _judge(study, 'rag', tokens=tokens)
-        answers = {model: judge_answers(study, judge, model, runs) for model in models}
-        for model, part in answers.items():
-            found = score_rows(model, column, part, study.seed, runs_vary(judge), method='RAG')
-            rows += found
-            points.append({'series': model, 'x': float(tokens)} | {name: found[0][name] for name in shown})
-        rivals.append(baseline_cells('oasis/fig5', column, study, 'rag', answers, method='RAG'))
-    best = rivals[0].filter(status='baseline').sort('measured', descending=True, maintain_order=True).row(0, named=True)
-    points += [{'series': best['row'], 'x': float(tokens)} | {name: best[name] for name in shown} for tokens in steps]
-    curves = CURVES_WITHIN.frame(sorted(points, key=lambda point: [*models, best['row']].index(point['series'])))
-    return pl.concat([published_cells('oasis/fig5'), make_cells('oasis/fig5', rows), *rivals]), curves
+def length_cells(plan: Plan, done: Done) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; CURVES, with the bounds low and high
+    "Figure 5: balanced accuracy of judges with evidence cut at each length. The best baseline is a line of its own."
+    (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
+    rows = [row | {'method': 'RAG'} for row in system_rows(plan, done)]
+    beside = [baseline_cells(exhibit, f'{column} (%)', rivals[column], found, seed, method='RAG') for column, found in systems.items()]
+    tokens = dict(zip(systems, sorted(set(plan.parameters['lengths'])), strict=True))
+    known = {(row['row'], row['column']): row for row in rows if row['metric'] == BALANCED_ACCURACY and 'kind' not in row}
+    best = beside[0].filter(status='baseline').sort('measured', descending=True, maintain_order=True).row(0, named=True)
+    def point(series: str, at: int, cell: Mapping) -> dict:
+        return {'series': series, 'x': float(at), **{name: cell[name] for name in ('measured', 'low', 'high', 'status')}}
+    points = [point(model, at, known[model, f'{column} (%)']) for model in plan.parameters['models'] for column, at in tokens.items()]
+    points += [point(best['row'], at, best) for at in tokens.values()]
+    return pl.concat([published_cells(exhibit), make_cells(exhibit, rows), *beside]), CURVES_WITHIN.frame(points)

@@ -13,7 +13,7 @@ from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import make_cells
 from factlab.studies.base import Study, check_models, check_whole_number, write_study
 from factlab.studies.final.study import Study as FinalStudy
-from factlab.studies.oasis.study import Study as OasisStudy
+from factlab.studies.oasis.study import Settings as OasisSettings
 
 
 @dataclass
@@ -37,14 +37,14 @@ def study(monkeypatch, tmp_path):
 
 # ---- settings --------------------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('kind', [Study, FinalStudy, OasisStudy])
+@pytest.mark.parametrize('kind', [Study, FinalStudy, OasisSettings])
 @pytest.mark.parametrize('wrong', [{'limit': 0}, {'limit': True}, {'limit': 2.0}, {'limit': '3'}, {'seed': -1}, {'seed': None}])
 def test_whole_numbers_of_all_studies(kind, wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
 
 
 @pytest.mark.parametrize('kind, wrong', [
-    (FinalStudy, {'repeat': -1}), (FinalStudy, {'repeat': None}), (OasisStudy, {'k': 0}), (OasisStudy, {'k': None})])
+    (FinalStudy, {'repeat': -1}), (FinalStudy, {'repeat': None}), (OasisSettings, {'k': 0}), (OasisSettings, {'k': None})])
 def test_whole_numbers_of_one_study(kind, wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
 
@@ -117,11 +117,7 @@ def test_failed_requests_and_second_answers_are_counted(study):
 
 
 def test_the_entries_of_the_papers_manifests():
-    final, oasis = FinalStudy(limit=2).manifest(['m']), OasisStudy(limit=2).manifest(['m'])
+    final = FinalStudy(limit=2).manifest(['m'])
     assert list(final) == ['parameters', 'data', 'models', 'judge', 'prompts', 'selected', 'second_asking', 'failed']
     assert list(final['parameters']) == [
         'models', 'data', 'judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed', 'repeat']
-    assert list(oasis) == ['parameters', 'data', 'models', 'parts', 'prompts', 'rows_are', 'second_asking', 'failed']
-    assert list(oasis['parameters']) == [
-        'models', 'data', 'limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed']
-    assert list(oasis['data']) == ['split', 'texts', 'claims', 'passages', 'fingerprint'] and oasis['data']['texts'] == 2

@@ -1,4 +1,6 @@
 """Baselines of LLM-OASIS' tables: no page answers for itself, forced answers are counted, differences are those of the scores."""
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -6,32 +8,38 @@ from conftest import with_cache
 from sklearn.metrics import balanced_accuracy_score
 
 from factlab.core.core import DataError, UsageError
-from factlab.data.corpora import PASSAGES
 from factlab.measures.comparison import mcnemar
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
-from factlab.studies.oasis import baselines
-from factlab.studies.oasis.baselines import (
-    BASELINES,
-    READ_ONLY,
-    TOLD,
-    answer_counts,
-    answers_by_words,
-    baseline_answers,
-    baseline_cells,
-    compared_answers,
-    compared_where_read,
-    missing_words,
-    read_only,
-    reference_support,
-    task_rows,
-    word_overlap,
+from factlab.retrieval import methods as retrieval_methods
+from factlab.runs.plan import Rows, execute
+from factlab.studies.oasis.baselines import READ_ONLY, answer_counts, baseline_cells, compared_answers, compared_where_read, read_only
+from factlab.studies.oasis.retrieval import (
+    claim_pages,
+    is_baseline,
+    recall_cells,
+    recall_plan,
+    study_task,
+    system_recalls,
+    with_distractors,
 )
-from factlab.studies.oasis.judges import FactualityJudge
-from factlab.studies.oasis.retrieval import claim_pages, is_baseline, recall_cells, study_task, system_recalls, with_distractors
-from factlab.studies.oasis.study import FirstPassages, Study, judge_answers, system_answers
+from factlab.studies.oasis.study import (
+    BASELINES,
+    TOLD,
+    Settings,
+    answers_of,
+    judge_entry,
+    length_plan,
+    retrieval_plan,
+    rival_entries,
+    rival_steps,
+    setting_plan,
+    step_answers,
+    system_answers,
+)
 from factlab.studies.oasis.tables import (
     PARTS,
+    described_baselines,
     length_cells,
     pair_cells,
     prediction_cells,
@@ -40,7 +48,7 @@ from factlab.studies.oasis.tables import (
     score_rows,
     setting_cells,
 )
-from factlab.text.words import content_overlaps
+from factlab.verification.methods import answers_by_words, missing_words, word_overlap
 
 
 @pytest.fixture
@@ -50,7 +58,17 @@ def home(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def study(home): return Study(limit=40, store=False)
+def texts(home) -> pl.DataFrame: return Settings(limit=40).rows('text').frame
+
+
+def rival_answers(settings, task) -> dict[str, pl.DataFrame]:
+    steps = rival_steps(settings, task)
+    done = execute(*steps.values())
+    return {name: step_answers(step, done, name) for name, step in steps.items()}
+
+
+@pytest.fixture
+def rivals(home) -> dict[str, pl.DataFrame]: return rival_answers(Settings(limit=40), 'text')
 
 
 # ---- rivals -----------------------------------------------------------------------------------------------------------------------
@@ -65,57 +83,36 @@ def test_a_page_does_not_answer_for_itself():
     assert answers_by_words(['', ' '], [True, False], ['a', 'b']).tolist() == [False, True]  # no words at all: the other page's label
 
 
-def test_overlap_by_hand():
-    assert word_overlap(['A b, a!', '', 'x'], ['b c', 'b', 'X']).tolist() == [.5, 0, 1]
-
-
-def test_rivals_of_each_task(study):
-    texts = baseline_answers(study, 'text')
-    assert list(texts) == ['majority', 'length', 'text words'] and set(study.used['baselines']) == {'chance', *texts}
-    rows = task_rows(study, 'text')
-    for name, part in texts.items():
-        assert part['id'].equals(rows['id']) and part['system'][0] == name and not part['forced'].any()
-    assert set(study.manifest()['baselines']) <= set(BASELINES)
-
-
-def test_missing_words_by_hand():
+def test_words_by_hand():
     "Burned and burns have one stem, and a word that carries no meaning is not counted."
-    assert missing_words(['The mill burned in 1913.', ''], ['A mill burns.', 'x']).tolist() == [1, 0]
+    both = pl.DataFrame({'text': ['A b, a!', '', 'x', 'The mill burned in 1913.'], 'evidence': ['b c', 'b', 'X', 'A mill burns.']})
+    assert word_overlap(both).tolist() == [.5, 0, 1, .2] and missing_words(both).tolist() == [0, 0, 0, -1]
 
 
-def told_study(**settings) -> Study:
-    "Twenty texts of the sample, whose claims find the factual text of their own page first, and a verifier that calls all claims true."
-    class Agreeing:
-        name, identity = 'agreeing', {'verifier': 'agreeing'}
-        def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
-    yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
-    loaded = {'agreeing': Agreeing(), 'yes': yes}
-    study = Study(limit=20, k=2, extractor='sentences', verifier='agreeing', store=False, loaded=loaded, **settings)
-    study._memo[('corpus',)] = FirstPassages(study.tasks.passages)
-    return study
-
-
-def test_support_of_reference_claims_by_hand():
-    "Of each text the claim that is least said by the best of its passages; of a text without claims the text itself."
-    study = told_study()
-    ids = study.texts['id'].to_list()
-    passages = ['Mills grind corn by water.', 'Sheep graze on hills.', 'Never found.']
-    claims = [['Mills grind corn.', 'Sheep graze on roofs.'], ['Mills grind corn.', 'Sheep sleep.'], []]
-    references = pl.DataFrame({'id': ids, 'claims': claims + [['Sheep graze.']]*(len(ids) - 3)})
-    tasks = study.tasks._replace(references=references)
-    study._memo[('tasks',)] = tasks
-    study._memo[('corpus',)] = FirstPassages(PASSAGES.frame({'id': list('abc'), 'page': ['']*3, 'text': passages}))
-    text = max(content_overlaps([(study.texts['text'][2], passage) for passage in passages[:2]]))
-    assert reference_support(study).tolist() == pytest.approx([2/3, 1/2, text] + [1]*(len(ids) - 3))
+def test_rivals_of_each_task(texts, rivals):
+    assert list(rivals) == ['majority', 'length', 'text words']
+    for name, part in rivals.items():
+        assert part['id'].equals(texts['id']) and part['system'][0] == name and not part['forced'].any()
+    plan = setting_plan(models=['yes'], limit=40, loaded={'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')})
+    assert set(described_baselines(plan)) == {'chance', *rivals} <= set(BASELINES)
+    entries = rival_entries(Settings(limit=40), 'RAG', 'rag', told=True)
+    assert [entry.method for entry in entries] == ['majority', 'length', 'text words', 'evidence words', 'word overlap', 'cosine', TOLD]
 
 
 def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home, monkeypatch):
     "A rival that knows the answer from the claims is the best one for that pipeline, and for no other system."
-    study = told_study()
-    truth = study.texts['factual'].to_numpy()
-    monkeypatch.setattr(baselines, 'reference_support', lambda study: truth.astype(float))
-    monkeypatch.setattr(baselines, 'least_support', lambda study, texts: np.zeros(len(texts)))
-    every = retrieval_cells(study, ['yes'], 2).drop_nulls('measured')
+    class Agreeing:
+        name, identity = 'agreeing', {'verifier': 'agreeing'}
+        def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
+    def supports(value):
+        def predict(self, rows, model, store=None, **given): return rows.select('id', support=value.cast(pl.Float64))
+        return predict
+    monkeypatch.setattr(retrieval_methods.WordSupport, 'predict', supports(pl.col('factual')))
+    monkeypatch.setattr(retrieval_methods.LeastSupport, 'predict', supports(pl.lit(0)))
+    loaded = {'agreeing': Agreeing(), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
+    plan = retrieval_plan(models=['yes'], runs=2, limit=20, k=2, extractor='sentences', retriever='tiny', verifier='agreeing',
+                          loaded=loaded)
+    every = retrieval_cells(plan, execute(plan)).drop_nulls('measured')
     cells = {(cell['row'], cell['column']): cell for cell in every.filter(kind='value').to_dicts()}
     over = dict(every.filter(column='RAG (%)', against=BEST_BASELINE).select('row', 'measured').iter_rows())
     rival = cells[f'Baseline: {TOLD}', 'RAG (%)']
@@ -124,10 +121,10 @@ def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home
     known = [cell for (_, column), cell in cells.items() if cell['status'] == 'baseline' and column == 'RAG (%)' and cell['method'] != TOLD]
     others = max(cell['measured'] for cell in known)
     assert over['Pipeline'] == over['yes'] == 50 - others
-    assert others < 100 and study.manifest()['baselines'][TOLD] == BASELINES[TOLD]
+    assert others < 100 and described_baselines(plan)[TOLD] == BASELINES[TOLD]
     assert every.filter(kind='plus_minus').is_empty()  # two runs of a greedy judge are one
     rows = [row for row, column in cells if column == 'RAG (%)']
-    assert len(rows) == len({*rows}) and TOLD not in baseline_answers(study, 'rag')
+    assert len(rows) == len({*rows})
 
 
 class Guesser:
@@ -138,15 +135,15 @@ class Guesser:
         return np.array([[len(evidence + claim) % 7/10, .1, .2] for evidence, claim in pairs], np.float32)
 
 
-def test_the_label_does_not_reach_its_own_threshold():
+def test_the_label_does_not_reach_its_own_threshold(home):
     "The labels of a page turned: its own answers stay as they are."
-    parts = {'tiny': Guesser(), 'cosine': Guesser()}
-    study, other = Study(limit=40, store=False, loaded=parts), Study(limit=40, store=False, loaded=parts)
-    claims, page = study.claims, study.claims['group'][0]
-    before = baseline_answers(study, 'claim')
+    settings = Settings(limit=40, loaded={'tiny': Guesser(), 'cosine': Guesser()})
+    other = replace(settings, held={})
+    claims = settings.rows('claim').frame
+    page = claims['group'][0]
     turned = claims.with_columns(factual=pl.when(pl.col('group') == page).then(~pl.col('factual')).otherwise('factual'))
-    other._memo[('tasks',)] = study.tasks._replace(claims=turned)
-    after = baseline_answers(other, 'claim')
+    other.hold(('claims', 'sample', 40), lambda: Rows('sample', turned, 'claims'))
+    before, after = rival_answers(settings, 'claim'), rival_answers(other, 'claim')
     for name in ('length', 'word overlap', 'cosine', 'claim words', 'evidence words', 'verifier without evidence'):
         same = before[name].filter(group=page)['predicted'].equals(after[name].filter(group=page)['predicted'])
         assert same, name
@@ -154,80 +151,79 @@ def test_the_label_does_not_reach_its_own_threshold():
 
 # ---- differences ------------------------------------------------------------------------------------------------------------------
 
-def made(study, predicted, system='made', run=0, forced=None) -> pl.DataFrame:
-    rows = study.texts.with_columns(predicted=pl.Series(predicted, dtype=pl.Boolean))
+def made(texts, predicted, system='made', run=0, forced=None) -> pl.DataFrame:
+    rows = texts.with_columns(predicted=pl.Series(predicted, dtype=pl.Boolean))
     return system_answers(rows if forced is None else rows.with_columns(forced=pl.Series(forced)), system, run)
 
 
-def test_differences_are_those_of_the_scores(study):
-    truth = study.texts['factual']
+def test_differences_are_those_of_the_scores(texts, rivals):
+    truth = texts['factual']
     right = [t if at % 4 else not t for at, t in enumerate(truth)]
-    runs = pl.concat([made(study, right), made(study, truth.to_list(), run=1)])
-    table = compared_answers(study, 'text', {'made': runs})
+    runs = pl.concat([made(texts, right), made(texts, truth.to_list(), run=1)])
+    table = compared_answers(rivals, {'made': runs})
     ours = table.row(0, named=True)
     assert ours['score'] == pytest.approx(score_answers(runs).value/100) == pytest.approx(.875)
     assert (ours['low'], ours['high']) == pytest.approx((score_answers(runs).low/100, score_answers(runs).high/100), abs=.02)
     assert table.filter(name='chance')['score'].item() == .5 and table['clusters'][0] == 20
-    scores = {name: score_answers(part).value for name, part in baseline_answers(study, 'text').items()}
+    scores = {name: score_answers(part).value for name, part in rivals.items()}
     assert ours['difference'] == pytest.approx(.875 - max([50, *scores.values()])/100)
 
 
-def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(study):
-    truth = study.texts['factual'].to_list()
-    half = made(study, [t if at < 20 else None for at, t in enumerate(truth)])
-    assert compared_answers(study, 'text', {'half': half})['score'][0] == .5
-    nothing = made(study, [None]*40, 'down')
-    cells = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'down': nothing, 'half': half})
+def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(texts, rivals):
+    truth = texts['factual'].to_list()
+    half = made(texts, [t if at < 20 else None for at, t in enumerate(truth)])
+    assert compared_answers(rivals, {'half': half})['score'][0] == .5
+    nothing = made(texts, [None]*40, 'down')
+    cells = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'down': nothing, 'half': half})
     assert cells.filter(row='down').is_empty() and cells.filter(row='half').select('column', 'against').rows() == [('ZS (%)',
                                                                                                                     BEST_BASELINE)]
-    with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), study.texts['id'])
+    with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), texts['id'])
 
 
-def test_answers_that_were_read_have_rivals_on_their_own_rows(study):
+def test_answers_that_were_read_have_rivals_on_their_own_rows(texts, rivals):
     "The 12 texts that were read are those on which a baseline is best; on all texts it is worse, and the difference knows it."
-    rivals = baseline_answers(study, 'text')
     length = rivals['length']
     right, wrong = ((length['predicted'] == length['factual']).arg_true(), (length['predicted'] != length['factual']).arg_true())
     there = pl.Series([*right[:10], *wrong[:2]])
-    forced = ~study.texts.with_row_index('at')['at'].is_in(there.implode())
-    answers = made(study, length['factual'].to_list(), forced=forced.to_list())
-    cell = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'made': answers}).filter(
+    forced = ~texts.with_row_index('at')['at'].is_in(there.implode())
+    answers = made(texts, length['factual'].to_list(), forced=forced.to_list())
+    cell = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'made': answers}).filter(
         metric=READ_ONLY).row(0, named=True)
     best = max(balanced_accuracy_score(*(part[name].gather(there) for name in ('factual', 'predicted'))) for part in rivals.values())
     assert (cell['row'], cell['n'], cell['forced'], cell['status']) == ('made', 12, 0, 'measured')
     assert best > .6 and cell['measured'] == pytest.approx(100 - 100*best) and cell['low'] < cell['measured'] < cell['high']
 
 
-def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(study):
+def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, rivals):
     "The difference is that of the printed score from a baseline's on the same readings."
-    truth, alone = study.texts['factual'].to_list(), [at % 2 == 0 for at in range(40)]
-    runs = pl.concat([made(study, truth, forced=[at >= 20 for at in range(40)]),
-                      made(study, alone, run=1, forced=[at < 10 or at >= 30 for at in range(40)])])
-    table = compared_where_read(study, 'text', 'made', runs)
+    truth, alone = texts['factual'].to_list(), [at % 2 == 0 for at in range(40)]
+    runs = pl.concat([made(texts, truth, forced=[at >= 20 for at in range(40)]),
+                      made(texts, alone, run=1, forced=[at < 10 or at >= 30 for at in range(40)])])
+    table = compared_where_read(rivals, 'made', runs)
     assert table['n'][0] == 30 and table['score'][0] == pytest.approx(score_answers(read_only(runs)).value/100)
     weight = np.repeat([.5, 1, .5], 10)
-    for name, part in baseline_answers(study, 'text').items():
+    for name, part in rivals.items():
         score = balanced_accuracy_score(part['factual'][:30], part['predicted'][:30], sample_weight=weight)
         assert table.filter(name=name)['score'].item() == pytest.approx(score)
-    one = made(study, truth, forced=[not (label and at < 9) for at, label in enumerate(truth)])
-    assert compared_where_read(study, 'text', 'made', one).is_empty()  # texts of one label
-    assert compared_where_read(study, 'text', 'made', made(study, truth, forced=[True]*40)).is_empty()
-    cells = baseline_cells('oasis/table5', 'ZS (%)', study, 'text', {'made': one})
+    one = made(texts, truth, forced=[not (label and at < 9) for at, label in enumerate(truth)])
+    assert compared_where_read(rivals, 'made', one).is_empty()  # texts of one label
+    assert compared_where_read(rivals, 'made', made(texts, truth, forced=[True]*40)).is_empty()
+    cells = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'made': one})
     assert READ_ONLY not in set(cells['metric'])
 
 
 # ---- forced answers ---------------------------------------------------------------------------------------------------------------
 
-def test_forced_answers_are_counted_and_left_out(study):
-    truth = study.texts['factual'].to_list()
-    answers = made(study, truth, forced=[at < 10 for at in range(40)])
+def test_forced_answers_are_counted_and_left_out(texts, rivals):
+    truth = texts['factual'].to_list()
+    answers = made(texts, truth, forced=[at < 10 for at in range(40)])
     whole, without = score_answers(answers), score_answers(read_only(answers))
     assert (whole.n, whole.forced, whole.unparsed) == (40, 10, 0) and (without.n, without.forced, without.unparsed) == (30, 0, 10)
     rows = {row['column']: row for row in score_rows('made', 'ZS (%)', answers)}
     assert set(rows) == {'ZS (%)', 'ZS (%) read only'} and rows['ZS (%)']['forced'] == 10 and rows['ZS (%) read only']['n'] == 30
-    every = {row['column']: row for row in score_rows('made', 'ZS (%)', made(study, truth, forced=[True]*40))}
+    every = {row['column']: row for row in score_rows('made', 'ZS (%)', made(texts, truth, forced=[True]*40))}
     assert every['ZS (%) read only']['measured'] is None and every['ZS (%) read only']['n'] == 0 and every['ZS (%)']['measured'] == 100
-    assert [row['column'] for row in score_rows('made', 'ZS (%)', made(study, truth))] == ['ZS (%)']
+    assert [row['column'] for row in score_rows('made', 'ZS (%)', made(texts, truth))] == ['ZS (%)']
 
 
 def test_a_judge_that_mumbles(home):
@@ -235,24 +231,25 @@ def test_a_judge_that_mumbles(home):
     def mumble(request):
         if request.choices: return Response(text='Factual', choice_logprobs=(-.1, -2.0))
         return 'Hard to say.' if request.messages[-1].content.endswith(tuple(odd)) else 'Not Factual'
-    study = Study(limit=8, store=False, loaded={'mumbler': ScriptedModel('mumbler', mumble, revision='1')})
-    odd = study.texts['text'].to_list()[1::2]
-    found = judge_answers(study, FactualityJudge('text'), 'mumbler')
+    settings = Settings(limit=8, loaded={'mumbler': ScriptedModel('mumbler', mumble, revision='1')})
+    odd = settings.rows('text').frame['text'].to_list()[1::2]
+    plan = setting_plan(models=['mumbler'], runs=1, limit=8, loaded=settings.loaded)
+    done = execute(plan)
+    found = answers_of(plan.entries[0], done)
     assert found['forced'].to_list() == [False, True]*4 and found['predicted'].to_list() == [False, True]*4
-    cells = setting_cells('oasis/table5', study, 'text', ['mumbler'], 1)
+    cells = setting_cells(plan, done)
     cell = cells.filter(row='mumbler', column='ZS (%)', kind='value').row(0, named=True)
     assert (cell['n'], cell['forced'], cell['unparsed']) == (8, 4, 0)
     assert cells.filter(row='mumbler', metric=READ_ONLY, kind='value').select('n', 'unparsed').row(0) == (4, 4)
     assert cells.filter(row='mumbler', column='ZS (%)', against=BEST_BASELINE)['forced'].item() == 4
-    silent = Study(limit=8, store=False, retry_unparsed=False, loaded=study.loaded)
-    assert judge_answers(silent, FactualityJudge('text', retry_unparsed=False), 'mumbler')['forced'].any() is False
+    silent = judge_entry(replace(settings, retry_unparsed=False), 'ZS', 'text', 'mumbler')
+    assert answers_of(silent, execute(silent.step))['forced'].any() is False
 
 
-def test_figures_3_and_4_have_both_counts(study):
-    truth = study.texts['factual'].to_list()
-    first = made(study, [True]*40, 'yes · RAG', forced=[at % 4 != 0 for at in range(40)])
-    both = pl.concat([first, made(study, truth, 'Pipeline')])
-    rivals = baseline_answers(study, 'text')
+def test_figures_3_and_4_have_both_counts(texts, rivals):
+    truth = texts['factual'].to_list()
+    first = made(texts, [True]*40, 'yes · RAG', forced=[at % 4 != 0 for at in range(40)])
+    both = pl.concat([first, made(texts, truth, 'Pipeline')])
     cells, tests = pair_cells(both, rivals)
     assert tests.height == 1 and cells.filter(pl.col('measured').is_not_null())['row'][0] == 'yes · RAG'
     cell = cells.filter(row='yes · RAG', column='p against Pipeline').row(0, named=True)
@@ -276,8 +273,8 @@ def test_figures_3_and_4_have_both_counts(study):
 def test_one_page_has_the_majority_alone(home):
     yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
     yes.count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
-    study = Study(limit=2, k=2, extractor='sentences', retriever='tiny', store=False, loaded={'yes': yes})
-    cells, curves = length_cells(study, ['yes'], [9])
+    plan = length_plan(models=['yes'], lengths=[9], limit=2, k=2, extractor='sentences', retriever='tiny', loaded={'yes': yes})
+    cells, curves = length_cells(plan, execute(plan))
     rivals = cells.filter(pl.col('status') == 'baseline')
     assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['measured'].to_list() == [50, 50]
     assert curves.height == 2
@@ -285,9 +282,10 @@ def test_one_page_has_the_majority_alone(home):
 
 # ---- retrieval --------------------------------------------------------------------------------------------------------------------
 
-def test_recalls_against_the_best_baseline():
+def test_recalls_against_the_best_baseline(home):
     task = study_task('sample', 60)
-    recalls = system_recalls(['bm25', 'fusion:tiny'], task, [1, 5])
+    plan = recall_plan(encoders=['bm25', 'fusion:tiny'], limit=60, ks=[1, 5])
+    recalls = system_recalls(plan, execute(plan))
     assert recalls['name'].to_list() == ['BM25 + MiniLM without fine-tuning']*2 + ['BM25']*2 + ['random']*2
     for k in (1, 5):
         part = {row['name']: row for row in recalls.filter(k=k).to_dicts()}

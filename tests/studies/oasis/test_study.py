@@ -8,39 +8,41 @@ import pytest
 from conftest import real_data, with_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from misbehaving_server import MisbehavingServer, answer
 from sklearn.metrics import balanced_accuracy_score
 
-from factlab.core.core import UsageError
+from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.data.corpora import LABELLED, load_oasis_sample
 from factlab.measures.comparison import mcnemar
-from factlab.models.adapters import read_card, shipped
-from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.published import published_values
 from factlab.reports.tables import BEST_ROW
-from factlab.studies import base
-from factlab.studies.base import write_study
-from factlab.studies.oasis import study as oasis
+from factlab.runs.plan import estimate, execute, manifest
+from factlab.studies.base import write_plan
 from factlab.studies.oasis.judges import TEXT_EXAMPLES, format_examples
-from factlab.studies.oasis.retrieval import study_task
+from factlab.studies.oasis.retrieval import recall_plan, study_task
 from factlab.studies.oasis.study import (
     SYSTEM_ANSWERS,
-    FirstPassages,
-    Study,
-    by_rank,
-    dated,
+    Settings,
+    answers_of,
+    comparison_plan,
+    evidence_step,
+    extraction_plan,
     extraction_texts,
+    length_plan,
     limited,
-    load_part,
     load_tasks,
     pair_tasks,
-    pipeline_answers,
-    verifier_answers,
-    with_evidence,
+    pipeline_step,
+    retrieval_plan,
+    setting_plan,
+    step_answers,
+    verifier_plan,
 )
 from factlab.studies.oasis.tables import (
+    called_unfactual,
     first_runs,
     length_cells,
     pair_cells,
@@ -48,7 +50,7 @@ from factlab.studies.oasis.tables import (
     retrieval_cells,
     score_answers,
     setting_cells,
-    systems,
+    verifier_aurocs,
     verifier_cells,
     with_deviations,
 )
@@ -159,12 +161,11 @@ def test_of_a_file_the_rows_that_train_nothing(tmp_path):
 
 def test_data_with_one_passage_a_page_say_so_in_tables_and_recalls(tmp_path):
     from factlab.building.training_views import NO_NEIGHBOURS
-    from factlab.studies.oasis.retrieval import about_recalls
     alone = load_oasis_sample().head(6).with_columns(page_passages=pl.lit([], pl.List(pl.String)))
     alone.write_parquet(tmp_path/'alone.parquet')
-    for place, said in ((str(tmp_path/'alone.parquet'), [NO_NEIGHBOURS]), ('sample', None)):
-        assert Study(data=place).about().get('notes') == said
-        assert about_recalls(['bm25'], study_task(place)).get('notes') == said
+    for place, said in ((str(tmp_path/'alone.parquet'), True), ('sample', False)):
+        assert (NO_NEIGHBOURS in setting_plan(data=place, limit=2).notes) is said
+        assert (NO_NEIGHBOURS in recall_plan(data=place, encoders=['bm25']).notes) is said
 
 
 def test_what_texts_state():
@@ -179,7 +180,7 @@ def test_data_of_no_known_shape(tmp_path):
     with pytest.raises(UsageError, match='wice, dialfact, oasis-e2e, oasis-verification, a file'): load_tasks('no-such-set')
     with pytest.raises(UsageError, match='take sample, oasis, factscore, a file'): extraction_texts('wice')
     for wrong in ({'k': 0}, {'seed': -1}, {'limit': True}, {'limit': 0}):
-        with pytest.raises(UsageError, match=next(iter(wrong))): Study(**wrong)
+        with pytest.raises(UsageError, match=next(iter(wrong))): Settings(**wrong)
 
 
 @given(st.integers(1, 12))
@@ -188,15 +189,6 @@ def test_a_limit_keeps_twins_together(limit):
     kept = limited(rows, limit)
     assert 1 <= kept.height <= min(limit, 8)
     if limit > 1: assert kept['group'].value_counts()['count'].to_list() == [2]*(kept.height//2)
-
-
-@given(st.lists(st.lists(st.integers(-1, 9), max_size=6), max_size=5), st.integers(1, 8))
-def test_evidence_goes_by_rank(found, k):
-    expected = []
-    for rank in range(6):
-        for row in found:
-            if rank < len(row) and row[rank] >= 0 and row[rank] not in expected: expected.append(row[rank])
-    assert by_rank(found, k) == expected[:k]
 
 
 # ---- scores -----------------------------------------------------------------------------------------------------------------------
@@ -238,6 +230,9 @@ def test_pages_are_resampled_whole():
 
 # ---- scripted judges and parts ----------------------------------------------------------------------------------------------------
 
+def words(requests): return [len(request.messages[-1].content.split()) for request in requests]
+
+
 @pytest.fixture
 def models(monkeypatch, tmp_path):
     "A judge that knows the sample's unfactual texts and false claims, and one that says Factual to everything."
@@ -249,39 +244,32 @@ def models(monkeypatch, tmp_path):
         item = request.messages[-1].content.rpartition('Text: ' if 'Text: ' in request.messages[-1].content else 'Claim: ')[2]
         return 'LABEL: Not Factual' if item in wrong else 'LABEL: Factual'
     there = {'knower': ScriptedModel('knower', knows, revision='1'), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
-    monkeypatch.setattr(base, 'load_model', lambda name: there[name])
+    there['yes'].count_tokens = words
     return there
 
 
+def cells_of(plan, cells) -> dict: return by_cell(cells(plan, execute(plan)))
+
+
 def test_tables_5_and_7_of_judges_that_are_known(models):
-    for exhibit, task in (('oasis/table5', 'text'), ('oasis/table7', 'claim')):
-        study = Study(limit=20)
-        cells = by_cell(setting_cells(exhibit, study, task, ['knower', 'yes'], 2))
+    for exhibit in ('oasis/table5', 'oasis/table7'):
+        cells = cells_of(setting_plan(exhibit, models=['knower', 'yes'], runs=2, limit=20, loaded=models), setting_cells)
         for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'):
-            assert (
-                cells['knower', f'{setting} (%)']['measured'] == 100
-                and cells['yes', f'{setting} (%)']['measured'] == 50
-                and cells['yes', f'{setting} (%)']['n'] == 20
-            )
+            knower, yes = (cells[model, f'{setting} (%)'] for model in ('knower', 'yes'))
+            assert (knower['measured'], yes['measured'], yes['n']) == (100, 50, 20)
             # greedy and without examples the runs are one run: a deviation of 0 would say nothing
             assert ('yes', f'±{setting} (%)') not in cells if 'FS' not in setting else cells['yes', f'±{setting} (%)']['measured'] == 0
-            assert (
-                cells['yes', f'{setting} (%)', 'difference', BEST_ROW]['measured'] == -50
-                and cells['yes', f'{setting} (%)', 'p', BEST_ROW]['measured'] < 0.01
-            )
+            assert cells['yes', f'{setting} (%)', 'difference', BEST_ROW]['measured'] == -50
+            assert cells['yes', f'{setting} (%)', 'p', BEST_ROW]['measured'] < .01
         asked = {request.messages for request in models['yes'].asked}
         assert len(asked) == len(models['yes'].asked)  # no question twice, although two runs were counted
         for model in models.values(): model.asked.clear()
 
 
 def test_deviations_where_the_runs_can_differ(models):
-    cells = by_cell(setting_cells('oasis/table5', Study(limit=4, temperature=.7, store=False), 'text', ['yes'], 2))
+    plan = setting_plan(models=['yes'], runs=2, limit=4, temperature=.7, loaded=models)
+    cells = cells_of(plan, setting_cells)
     assert all(cells['yes', f'±{setting} (%)']['measured'] == 0 for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'))
-    models['yes'].count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
-    for temperature, there in ((0, False), (.7, True)):
-        study = Study(limit=4, k=3, extractor='sentences', retriever='bm25', temperature=temperature, store=False)
-        study._memo[('corpus',)] = FirstPassages(study.tasks.passages)
-        assert (('yes', '±At 9 tokens (%)') in by_cell(length_cells(study, ['yes'], [9], 2)[0])) is there
 
 
 def test_published_deviations_stand_as_cells():
@@ -300,93 +288,127 @@ class Parts:
         return np.array([[.1, .1, .8] if claim in self.wrong else [.8, .1, .1] for _, claim in pairs], np.float32)
 
 
-def verifying(monkeypatch, verifier):
-    "Let every study have this verifier, whatever the name."
-    monkeypatch.setattr(oasis, 'load_part', lambda kind, name: verifier if kind == 'verifier' else load_part(kind, name))
+class Agreeing(Parts):
+    name, identity = 'agreeing', {'script': 2}
+
+    def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
 
 
-def test_the_verifier_alone(monkeypatch):
-    verifying(monkeypatch, Parts())
-    study = Study(limit=30)
-    cells = by_cell(verifier_cells(study, ['tiny', 'cosine']))
-    for name in ('tiny', 'cosine'):
-        assert cells[f'Verifier ({name})', 'B-Accuracy (%)']['measured'] == 100 and cells[f'Verifier ({name})', 'B-Accuracy (%)']['n'] == 30
-        assert study.used['parts']['verifier'][name] == {'script': 1}
-    assert verifier_answers(Study(limit=4))['predicted'].to_list() == [True, False] * 2 and by_cell(
-        verifier_cells(Study(limit=4))
-    ).keys() >= {('Verifier (tiny)', 'B-Accuracy (%)'), ('Verifier (tiny)', 'B-Accuracy (%)', 'difference', BEST_BASELINE),
-                 ('Baseline: claim words', 'B-Accuracy (%)')}
+def test_the_verifier_alone(models):
+    verifiers = {name: Parts() for name in ('tiny', 'cosine')}
+    plan = verifier_plan(verifiers=list(verifiers), limit=30, loaded=verifiers)
+    done = execute(plan)
+    cells = by_cell(verifier_cells(plan, done))
+    for name in verifiers:
+        score = cells[f'Verifier ({name})', 'B-Accuracy (%)']
+        assert score['measured'] == 100 and score['n'] == 30
+    assert ('Verifier (tiny)', 'B-Accuracy (%)', 'difference', BEST_BASELINE) in cells
+    assert ('Baseline: claim words', 'B-Accuracy (%)') in cells
+    assert answers_of(plan.entries[0], done)['predicted'].to_list() == [True, False]*15
+    assert verifier_aurocs(plan, done).select('verifier', 'auroc').rows() == [('tiny', 1), ('cosine', 1)]
+    assert manifest(plan, done)['methods']['claims by script']['verifier'] == {'script': 1}
 
 
-def test_a_part_is_told_with_its_weights_and_its_day():
-    parts = Study()
-    retriever, verifier = parts.part('retriever', 'retriever'), parts.part('verifier', 'tiny')
-    told = parts.used['parts']
-    assert (
-        told['retriever'] == {'retriever': retriever.identity | {'made': read_card(shipped('retriever'))['made']}}
-        and len(retriever.identity['adapter']) == 64
-    )
-    assert (
-        told['verifier'] == {'tiny': verifier.identity | {'made': read_card(shipped('verifier'))['made']}}
-        and len(verifier.identity['reads']['adapter']) == 64
-    )
-    assert dated({'verifier': 'other', 'adapter': '0'*64}) == {'verifier': 'other', 'adapter': '0'*64}  # nobody knows its day
+def test_a_manifest_tells_parts_with_their_weights(models):
+    plan = comparison_plan(models=['yes'], limit=2, loaded=models)
+    specs = {step.method.name: step.spec['method']['fields'] for step in plan.steps}
+    assert len(specs['texts by tiny']['verifier']['reads']['adapter']) == 64
+    assert len(specs['evidence']['corpus']['retriever']['adapter']) == 64
+    assert len(specs['claims by tiny']['extractor']['model']['adapter']) == 64
 
 
-def test_judges_with_evidence_and_the_pipeline(models, monkeypatch):
+def test_judges_with_evidence_and_the_pipeline(models):
     "The whole chain on the sample with the plain splitter, the untrained encoder and a verifier that refutes nothing."
-    class Agreeing(Parts):
-        def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
-    verifying(monkeypatch, Agreeing())
-    study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
-    texts = with_evidence(study)
-    assert texts['evidence'].list.len().to_list() == [3]*4 and all(len(set(e)) == 3 for e in texts['evidence'])
-    assert set(texts['evidence'].explode()) <= set(study.tasks.passages['text'])
-    assert pipeline_answers(study)['predicted'].to_list() == pipeline_answers(study, reference=True)['predicted'].to_list() == [True]*4
-    cells = by_cell(retrieval_cells(study, ['knower', 'yes'], 1))
-    assert cells['Pipeline', 'RAG (%)']['measured'] == 50 and cells['knower', 'RAG (%)']['measured'] == cells['knower',
-                                                                                                              'ZS (%)']['measured'] == 100
+    given = dict(limit=4, k=3, extractor='sentences', retriever='tiny', verifier='agreeing', loaded=models | {'agreeing': Agreeing()})
+    plan = retrieval_plan(models=['knower', 'yes'], runs=1, **given)
+    done = execute(plan)
+    found = done[evidence_step(Settings(**given))]
+    assert found['evidence'].list.len().to_list() == [3]*4 and all(len(set(e)) == 3 for e in found['evidence'])
+    passages = load_tasks('sample').passages
+    assert set(found['evidence'].explode()) <= set(passages['text']) and set(found['passages'].explode()) <= set(passages['id'])
+    assert called_unfactual(plan, done)['called'].to_list() == [0, 0, 0]
+    cells = by_cell(retrieval_cells(plan, done))
+    assert cells['Pipeline', 'RAG (%)']['measured'] == cells['Pipeline, reference claims', 'RAG (%)']['measured'] == 50
+    assert cells['knower', 'RAG (%)']['measured'] == cells['knower', 'ZS (%)']['measured'] == 100
     rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
-    assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in texts['evidence'][0])
-    assert {kind: [*names] for kind, names in study.used['parts'].items()} == {
-        'retriever': ['tiny'],
-        'extractor': ['sentences'],
-        'verifier': ['tiny'],
-    }
-    assert all(
-        'weights' in part or 'extractor' in part or 'script' in part for names in study.used['parts'].values() for part in names.values()
-    )
-    assert (
-        cells['Pipeline, reference claims', 'RAG (%)']['measured'] == 50
-        and ('Pipeline, reference claims', 'RAG (%)', 'difference', BEST_ROW) not in cells
-    )
-    only = first_runs(systems(study, ['yes'], zero_shot=False))
-    assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline']
+    assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in found['evidence'][0])
+    assert ('Pipeline, reference claims', 'RAG (%)', 'difference', BEST_ROW) not in cells
+    figure = comparison_plan(models=['yes'], **given)
+    only, rivals = first_runs(figure, execute(figure))
+    assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline'] and 'cosine' in rivals
 
 
-def test_a_pipeline_that_is_told_the_claims(models, monkeypatch, tmp_path):
+def test_a_pipeline_that_is_told_the_claims(models, tmp_path):
     "With a verifier that knows which claims are false, only claims that were not extracted can go wrong."
-    verifying(monkeypatch, Parts())
     load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
-    study = Study(str(tmp_path/'three.parquet'), k=1, extractor='sentences', retriever='tiny')
-    assert pipeline_answers(study, reference=True)['predicted'].to_list() == [True, False]*3
-    assert pipeline_answers(study)['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
+    chosen = Settings(str(tmp_path/'three.parquet'), k=1, extractor='sentences', retriever='tiny', verifier='script',
+                      loaded={'script': Parts()})
+    steps = [pipeline_step(chosen, reference) for reference in (True, False)]
+    done = execute(*steps)
+    assert step_answers(steps[0], done, 'told')['predicted'].to_list() == [True, False]*3
+    assert step_answers(steps[1], done, 'own')['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
 
 
 def test_figure_5_cuts_evidence_at_each_length(models):
-    models['yes'].count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
-    study = Study(limit=4, k=3, extractor='sentences', retriever='tiny')
-    cells, curves = length_cells(study, ['yes'], [40, 5])
+    given = dict(limit=4, k=3, extractor='sentences', retriever='tiny', loaded=models)
+    plan = length_plan(models=['yes'], lengths=[40, 5], **given)
+    cells, curves = length_cells(plan, execute(plan))
     assert [column for row, column, *against in by_cell(cells) if row == 'yes' and not against] == ['At 5 tokens (%)', 'At 40 tokens (%)']
     best = max(cell['measured'] for cell in by_cell(cells).values() if cell['status'] == 'baseline')
     assert curves['x'].to_list() == [5, 40, 5, 40] and curves['series'].n_unique() == 2 and curves['measured'].to_list()[2:] == [best]*2
     known = curves.drop_nulls('low')
     assert (known['low'] <= known['measured']).all() and (known['measured'] <= known['high']).all()
-    shown = [
-        len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split()) for request in models['yes'].asked
-    ]
-    assert max(shown[:4]) == 5 and max(shown[4:]) == 40
-    with pytest.raises(UsageError, match='lengths'): length_cells(study, ['yes'], [0])
+    shown = [len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split())
+             for request in models['yes'].asked]
+    assert sorted({*shown})[0] <= 5 and max(shown) == 40 and sum(length <= 5 for length in shown) == 4
+    with pytest.raises(UsageError, match='lengths'): length_plan(models=['yes'], lengths=[0], **given)
+
+
+# ---- plans ------------------------------------------------------------------------------------------------------------------------
+
+PLANS = {
+    'oasis/table4': lambda **given: extraction_plan(limit=2, **given), 'oasis/table5': lambda **given: setting_plan(limit=2, **given),
+    'oasis/table6': lambda **given: retrieval_plan(limit=2, **given), 'oasis/table8': lambda **given: verifier_plan(limit=2, **given),
+    'oasis/fig3': lambda **given: comparison_plan(limit=2, **given), 'oasis/fig5': lambda **given: length_plan(limit=2, **given)}
+
+
+@pytest.mark.parametrize('exhibit', PLANS)
+def test_a_plan_is_made_again_from_its_parameters_and_loads_no_weights(exhibit, monkeypatch):
+    from factlab.reports.exhibits import find_exhibits
+    def no(*_, **__): raise AssertionError('weights are loaded')
+    for place in ('factlab.models.encoder._loaded', 'factlab.verification.tiny_verifier._loaded'): monkeypatch.setattr(place, no)
+    plan = PLANS[exhibit]()
+    again = find_exhibits([exhibit])[0].plan(**json.loads(json.dumps(plan.parameters)))
+    assert again.digest == plan.digest and again.parameters == plan.parameters
+    estimate(plan)
+
+
+@pytest.mark.parametrize('exhibit, wrong', [
+    ('oasis/table5', {'models': []}), ('oasis/table5', {'runs': 0}), ('oasis/table6', {'retriever': 'nothing'}),
+    ('oasis/table6', {'extractor': 'nothing'}), ('oasis/table6', {'verifier': 'nothing'}), ('oasis/table6', {'corpus': 'nowhere.csv'}),
+    ('oasis/table8', {'verifiers': []}), ('oasis/table8', {'verifiers': ['nothing']}), ('oasis/table4', {'extractors': ['nothing']}),
+    ('oasis/table4', {'encoder': 'nothing?x=1'}), ('oasis/table5', {'data': 'final'}), ('oasis/fig3', {'data': 'wice', 'k': 0})])
+def test_what_a_plan_refuses(exhibit, wrong):
+    with pytest.raises((UsageError, DataError)): PLANS[exhibit](**wrong)
+
+
+def test_an_estimate_is_what_is_then_sent(models):
+    "Judges without and with evidence, two runs; claims by a model that is asked: as many calls, or a bound where its claims decide."
+    def reply(call): return answer('1. Owls hunt.' if 'claims' in call.prompt.lower() else 'Factual')
+    with MisbehavingServer(reply) as server:
+        name = f'openai:m?base_url={server.url}/v1'
+        plan = retrieval_plan(models=[name], runs=2, limit=4, k=2, extractor='sentences', retriever='tiny', verifier='agreeing',
+                              loaded={'agreeing': Agreeing()})
+        counted = dict(estimate(plan).select('label', 'calls').iter_rows())
+        assert not server.calls and counted == {'oasis/text_zs': 4, 'oasis/rag_zs': 4}
+        execute(plan)
+        assert len(server.calls) == 8 and estimate(plan)['in_store'].sum() == 8
+        asked = retrieval_plan(models=[name], runs=1, limit=2, k=2, extractor=f'prompt:{name}', retriever='tiny', verifier='agreeing',
+                               loaded={'agreeing': Agreeing()})
+        counted = estimate(asked)
+        before, expected = len(server.calls), counted['calls'].sum()
+        execute(asked)
+        assert len(server.calls) - before == expected > 2
 
 
 # ---- figures ----------------------------------------------------------------------------------------------------------------------
@@ -416,27 +438,26 @@ def test_figure_4_counts_every_answer():
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
 
 def test_a_dry_run_counts_and_asks_nothing(models):
-    with DryRun() as dry: assert setting_cells('oasis/table5', Study(limit=6), 'text', ['yes'], 5).height and not models['yes'].asked
-    calls = dict(estimate_of(dry).select('label', 'calls').iter_rows())
+    counted = estimate(setting_plan(models=['yes'], runs=5, limit=6, loaded=models))
+    calls = dict(counted.select('label', 'calls').iter_rows())
     orders = len({format_examples(TEXT_EXAMPLES, seed=seed) for seed in range(5)})
     assert orders > 1 and calls['oasis/text_zs'] == 6 and calls['oasis/text_fs'] == calls['oasis/text_fs_ex'] == 6*orders
+    assert not models['yes'].asked
 
 
 def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
-    study = Study(limit=4)
-    cells = setting_cells('oasis/table5', study, 'text', ['yes'], 1)
-    result = write_study(study, 'oasis/table5', cells, models=['yes'], runs=1, out=tmp_path)
-    assert (
-        json.loads((tmp_path / 'oasis' / 'table5.json').read_text())['data']['split'] == 'all'
-        and result.manifest['data']['texts'] == 4
-        and result.manifest['runs'] == 1
-        and 'oasis/text_fs@1' in result.manifest['prompts']
-    )
-    assert str(tmp_path) not in (tmp_path/'oasis'/'table5.json').read_text()
+    load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
+    plan = setting_plan(models=['yes'], data=str(tmp_path/'three.parquet'), runs=1, limit=4, loaded=models)
+    done = execute(plan)
+    result = write_plan(plan, done, setting_cells(plan, done), out=tmp_path, rows_are='texts')
+    written = json.loads((tmp_path/'oasis'/'table5.three.json').read_text())
+    assert written['data']['texts']['rows'] == 4 and written['parameters']['runs'] == 1 and written['notes'] == ['asked about: test']
+    assert 'oasis/text_fs@1' in result.manifest['prompts'] and str(tmp_path) not in json.dumps(written)
 
 
-def test_answers_that_never_came_are_counted(models, tmp_path):
-    models['yes'] = ScriptedModel('yes', lambda request: Response(finish_reason='error', error='down'), revision='2')
-    study = Study(limit=4)
-    cells = by_cell(setting_cells('oasis/table5', study, 'text', ['yes'], 1))
-    assert not [key for key in cells if key[0] == 'yes' and key[1] == 'ZS (%)'] and study.used['failed'] == 16
+def test_answers_that_never_came_are_counted(models):
+    down = ScriptedModel('down', lambda request: Response(finish_reason='error', error='down'), revision='2')
+    plan = setting_plan(models=['down'], runs=1, limit=4, loaded={'down': down})
+    done = execute(plan)
+    cells = by_cell(setting_cells(plan, done))
+    assert not [key for key in cells if key[0] == 'down' and key[1] == 'ZS (%)'] and manifest(plan, done)['failed'] == 16

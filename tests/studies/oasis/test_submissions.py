@@ -14,9 +14,9 @@ from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
-from factlab.studies.oasis.baselines import baseline_answers
-from factlab.studies.oasis.study import Study
-from factlab.studies.oasis.submissions import System, check_submission, checked_submission, gold_rows, gold_study, make_submission, verdicts
+from factlab.runs.plan import estimate, execute, manifest
+from factlab.studies.oasis.study import comparison_plan, retrieval_plan, setting_plan, verifier_plan
+from factlab.studies.oasis.submissions import check_submission, checked_submission, gold_rows, make_submission, submission_plan, verdicts
 from factlab.studies.oasis.tables import retrieval_cells, score_answers, setting_cells, verifier_cells
 
 TEXTS = {'a': 'Owls hunt at night.', 'b': 'Owls swim at night.', 'c': 'Otters eat fish.', 'd': 'Otters swim in soup.'}
@@ -68,53 +68,67 @@ class Whole:
 
 def test_tables_show_what_systems_say_and_no_score(gold):
     models = {name: ScriptedModel(name, answers, '1') for name, answers in (('one', says), ('other', lambda request: 'Factual'))}
-    parts = {'whole': Whole(), 'fixed': Fixed()}
-    study = Study(data='oasis-e2e', loaded=models | parts, extractor='whole', verifier='fixed', retriever='tiny', k=2,
-                  corpus=str(gold/'passages.parquet'))
-    for cells in (setting_cells('oasis/table5', study, 'text', list(models), runs=2), retrieval_cells(study, list(models), runs=1)):
+    loaded = models | {'whole': Whole(), 'fixed': Fixed()}
+    parts = dict(data='oasis-e2e', extractor='whole', verifier='fixed', retriever='tiny', k=2, corpus=str(gold/'passages.parquet'))
+    plans = (setting_plan(models=list(models), runs=2, data='oasis-e2e', loaded=loaded),
+             retrieval_plan(models=list(models), runs=1, loaded=loaded, **parts))
+    for plan, cells_of in zip(plans, (setting_cells, retrieval_cells), strict=True):
+        cells = cells_of(plan, execute(plan))
         found = cells.filter(pl.col('measured').is_not_null())
         assert set(found['metric']) == {'called factual (%)', 'same verdict (%)'} and set(found['status']) == {'measured'}
         assert cells.filter(row='one', column='ZS: called factual (%)')['measured'].item() == 50
         assert cells.filter(row='other', column='ZS: same verdict as one (%)')['measured'].item() == 50
     piped = cells.filter(row='Pipeline', column='RAG: called factual (%)').select('measured', 'n', 'unparsed').row(0)
     assert piped == (pytest.approx(100/3), 3, 1)  # of one text there is no claim
-    manifest = study.manifest(['one'])
-    assert 'with the authors' in manifest['notes'][0] and manifest['data']['texts'] == 4
-    assert manifest['data']['corpus'] == 'passages.parquet'
-    with pytest.raises(DataError, match='withheld'): baseline_answers(study, 'text')
-    with pytest.raises(DataError, match='no claims with evidence to judge'): verifier_cells(study)
+    told = manifest(plan, execute(plan))
+    assert 'with the authors' in told['notes'][-1] and told['data']['texts']['rows'] == 4
+    with pytest.raises(DataError, match='withheld'): comparison_plan(models=['one'], loaded=loaded, **parts)
+    with pytest.raises(DataError, match='no claims with evidence to judge'): verifier_plan(data='oasis-e2e')
 
-    claims = Study(data='oasis-verification', loaded=models | parts, verifier='fixed')
-    for cells in (setting_cells('oasis/table7', claims, 'claim', ['one'], runs=1), verifier_cells(claims)):
-        assert set(cells.filter(pl.col('measured').is_not_null())['metric']) == {'called factual (%)'}
-    assert claims.manifest()['data']['claims'] == 2
-    with pytest.raises(DataError, match='no texts to judge, only claims'): setting_cells('oasis/table5', claims, 'text', ['one'])
+    claims = dict(data='oasis-verification', loaded=loaded)
+    plans = setting_plan('oasis/table7', models=['one'], runs=1, **claims), verifier_plan(verifiers=['fixed'], **claims)
+    for plan, cells_of in zip(plans, (setting_cells, verifier_cells), strict=True):
+        assert set(cells_of(plan, execute(plan)).filter(pl.col('measured').is_not_null())['metric']) == {'called factual (%)'}
+    with pytest.raises(DataError, match='no texts to judge, only claims'): setting_plan(models=['one'], **claims)
 
 
 def test_without_passages_the_pipeline_says_what_it_needs(gold):
-    study = Study(data='oasis-e2e', loaded={'whole': Whole()}, extractor='whole')
-    with pytest.raises(DataError, match='no passages to look for evidence in'): verdicts(study, System())
-    answers = verdicts(gold_study('oasis-e2e', loaded={'m': ScriptedModel('m', says, '1')}), System('m'))
+    with pytest.raises(DataError, match='no passages to look for evidence in'): submission_plan('oasis-e2e')
+    plan = submission_plan('oasis-e2e', model='m', loaded={'m': ScriptedModel('m', says, '1')})
+    answers = verdicts(plan, execute(plan))
     with pytest.raises(DataError, match='nothing can be scored'):
         score_answers(answers.with_columns(predicted=True, group='id', run=0, system=pl.lit('m'), factual=pl.lit(None, pl.Boolean)))
 
 
 # ---- the file ------------------------------------------------------------------------------------------------------------------------
 
+def made(plan, unread=None): return make_submission(plan, execute(plan), unread)
+
+
 def test_a_model_and_the_pipeline_make_the_file(gold):
-    study = gold_study('oasis-e2e', loaded={'m': ScriptedModel('m', says, '1')}, store=False)
-    text, counts = make_submission(study, System('m'))
+    loaded = {'m': ScriptedModel('m', says, '1'), 'whole': Whole(), 'fixed': Fixed()}
+    text, counts = made(submission_plan('oasis-e2e', model='m', loaded=loaded))
     assert lines(text) == [{'id': id, 'factual': 'swim' not in said} for id, said in TEXTS.items()]
     assert counts == {'texts': 4, 'forced': 0, 'without a verdict': 0}
-    piped = gold_study('oasis-e2e', loaded={'whole': Whole(), 'fixed': Fixed()}, extractor='whole', verifier='fixed', retriever='tiny', k=2,
-                       corpus=str(gold/'passages.parquet'), store=False)
-    with pytest.raises(DataError, match='1 of 4 texts have no verdict'): make_submission(piped, System())
-    text, counts = make_submission(piped, System(), unread=True)
+    piped = submission_plan('oasis-e2e', extractor='whole', verifier='fixed', retriever='tiny', k=2, corpus=str(gold/'passages.parquet'),
+                            loaded=loaded)
+    with pytest.raises(DataError, match='1 of 4 texts have no verdict'): made(piped)
+    text, counts = made(piped, unread=True)
     assert [row['factual'] for row in lines(text)] == [True, False, True, False] and counts['without a verdict'] == 1
-    claims = gold_study('oasis-verification', loaded={'fixed': Fixed()}, verifier='fixed', store=False)
-    assert [row['factual'] for row in lines(make_submission(claims, System())[0])] == [True, False]
-    with pytest.raises(UsageError, match='leave the limit out'): make_submission(gold_study('oasis-e2e', limit=2), System())
-    with pytest.raises(UsageError, match='leave evidence out'): verdicts(claims, System('m', evidence=True))
+    claims = submission_plan('oasis-verification', verifier='fixed', loaded=loaded)
+    assert [row['factual'] for row in lines(made(claims)[0])] == [True, False] and estimate(claims).is_empty()
+    with pytest.raises(UsageError, match='leave the limit out'): submission_plan('oasis-e2e', limit=2)
+    with pytest.raises(UsageError, match='leave evidence out'): submission_plan('oasis-verification', model='m', evidence=True)
+
+
+def test_a_model_with_evidence_is_counted_as_it_is_then_asked(gold):
+    model = ScriptedModel('m', says, '1')
+    model.count_tokens = lambda requests: [9 for _ in requests]
+    plan = submission_plan('oasis-e2e', model='m', evidence=True, extractor='sentences', retriever='tiny', k=1,
+                           corpus=str(gold/'passages.parquet'), loaded={'m': model})
+    assert estimate(plan)['calls'].sum() == 4 and not model.asked
+    text, _ = made(plan)
+    assert len(model.asked) == 4 and 'Evidence:' in model.asked[0].messages[-1].content and len(lines(text)) == 4
 
 
 def test_the_command_asks_a_server_once_and_goes_on_after_a_kill(gold, capsys):
