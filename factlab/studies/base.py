@@ -228,5 +228,5 @@ def write_plan(
 ) -> Result:
     "Write the exhibit of a plan, with all that its numbers rest on. Of a file of data its name is kept, not where it lies."
     about = manifest(plan, done)
-    about['parameters'] |= {'data': Path(plan.parameters['data']).name}
+    if 'data' in plan.parameters: about['parameters'] |= {'data': Path(plan.parameters['data']).name}
     return write_exhibit(plan.exhibit, CELLS.check(cells, plan.exhibit), about=about | more, chart=chart, out=out)
