@@ -12,7 +12,7 @@ from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import make_cells
 from factlab.studies.base import Study, check_models, check_whole_number, write_study
-from factlab.studies.final.study import Study as FinalStudy
+from factlab.studies.final.study import Settings as FinalSettings
 from factlab.studies.oasis.study import Study as OasisStudy
 
 
@@ -37,14 +37,14 @@ def study(monkeypatch, tmp_path):
 
 # ---- settings --------------------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('kind', [Study, FinalStudy, OasisStudy])
+@pytest.mark.parametrize('kind', [Study, FinalSettings, OasisStudy])
 @pytest.mark.parametrize('wrong', [{'limit': 0}, {'limit': True}, {'limit': 2.0}, {'limit': '3'}, {'seed': -1}, {'seed': None}])
 def test_whole_numbers_of_all_studies(kind, wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
 
 
 @pytest.mark.parametrize('kind, wrong', [
-    (FinalStudy, {'repeat': -1}), (FinalStudy, {'repeat': None}), (OasisStudy, {'k': 0}), (OasisStudy, {'k': None})])
+    (FinalSettings, {'repeat': -1}), (FinalSettings, {'repeat': None}), (OasisStudy, {'k': 0}), (OasisStudy, {'k': None})])
 def test_whole_numbers_of_one_study(kind, wrong):
     with pytest.raises(UsageError, match=next(iter(wrong))): kind(**wrong)
 
@@ -117,10 +117,7 @@ def test_failed_requests_and_second_answers_are_counted(study):
 
 
 def test_the_entries_of_the_papers_manifests():
-    final, oasis = FinalStudy(limit=2).manifest(['m']), OasisStudy(limit=2).manifest(['m'])
-    assert list(final) == ['parameters', 'data', 'models', 'judge', 'prompts', 'selected', 'second_asking', 'failed']
-    assert list(final['parameters']) == [
-        'models', 'data', 'judge', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed', 'repeat']
+    oasis = OasisStudy(limit=2).manifest(['m'])
     assert list(oasis) == ['parameters', 'data', 'models', 'parts', 'prompts', 'rows_are', 'second_asking', 'failed']
     assert list(oasis['parameters']) == [
         'models', 'data', 'limit', 'seed', 'temperature', 'k', 'extractor', 'retriever', 'verifier', 'retry_unparsed']
