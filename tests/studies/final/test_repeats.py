@@ -164,18 +164,6 @@ def test_sampled_runs_choose_greedily_and_keep_apart(models):
     assert len(greedy) == 4 and {request.temperature for request in greedy} == {0}  # sampled answers are no greedy ones
 
 
-def test_what_all_runs_ask_together_is_what_each_would_ask(models, monkeypatch, tmp_path):
-    methods = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 'classifier_cot_hint',
-               'oracle_cot', 'oracle_cot_hint']
-    settings = Settings(judge='judge', limit=4, classifier='encoder', temperature=.7)  # untrained: it asks nothing, and is quick
-    def questions() -> set: return {request for model in models.values() for request in model.asked if 'extract' not in request.label}
-    counts, together = runs_of(['moody'], methods, 2, temperature=.7, limit=4, classifier='encoder'), questions()
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'alone'))
-    for model in models.values(): model.asked.clear()
-    alone = [counts_of(replace(settings, repeat=run), 'moody', [method]) for run in range(2) for method in methods]
-    assert pl.concat(alone).equals(counts.drop('run', 'forced')) and questions() <= together
-
-
 def test_a_local_model_that_decodes_greedily_is_run_once(models):
     models['steady'].identity = models['steady'].identity | {'engine': 'transformers'}
     settings = Settings(judge='encoder', limit=4)  # a judge that asks no model, and sees matches in these scripted answers

@@ -1,19 +1,23 @@
 """FINAL's study on a scripted detector with known faults: choices, first steps, every method, matches, replaced settings and dry runs."""
+import ast
+import json
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import polars as pl
 import pytest
-from misbehaving_server import MisbehavingServer, answer
-from studies.final.tables import cells_of, chosen, frame, matches, predictions, verdicts
+from misbehaving_server import MisbehavingServer, answer, free_port
+from studies.final.tables import cells_of, chosen, matches, predictions, verdicts
 
 from factlab.core.core import DataError, Schema, UsageError
 from factlab.data.datasets import load, load_sample
 from factlab.localization.methods import PREDICTIONS
 from factlab.models.asking import answers_frame
 from factlab.models.interface import ScriptedModel
+from factlab.reports.exhibits import notebook_of
 from factlab.runs.plan import estimate, execute, manifest
 from factlab.studies.final.example import UNREADABLE, OverlapVerifier, clauses, detector_answer, scripted_parts
+from factlab.studies.final.exhibits import EXHIBITS
 from factlab.studies.final.study import (
     TABLE_ROWS,
     Settings,
@@ -248,12 +252,6 @@ def test_every_method_runs_dry(settings, parts, method):
     assert not parts['detector'].asked and not parts['judge'].asked and counted.filter(model='detector')['calls'].sum() > 0
 
 
-def test_a_run_is_read_back(settings, parts):
-    step = chosen_step(settings, 'zero_shot', 'detector')
-    first, asked = frame(step), len(parts['detector'].asked)
-    assert frame(chosen_step(replace(settings), 'zero_shot', 'detector')).equals(first) and len(parts['detector'].asked) == asked
-
-
 def test_an_estimate_is_what_a_server_then_gets(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     with MisbehavingServer(lambda call: answer('A. The date is wrong.')) as server:
@@ -264,6 +262,27 @@ def test_an_estimate_is_what_a_server_then_gets(monkeypatch, tmp_path):
         execute(plan)
         assert counted['calls'].sum() == len(server.calls) >= 2*2*2 + 3*2  # variants of two styles on dev; both and the verdicts on test
         assert estimate(plan)['calls'].sum() == 0
+
+
+def parameters_of(exhibit) -> set[str]:
+    "Names in the notebook's parameter cell, but for where it writes."
+    cells = json.loads(notebook_of(exhibit).read_text())['cells']
+    cell = next(cell for cell in cells if 'parameters' in cell['metadata'].get('tags', ()))
+    return {node.targets[0].id for node in ast.parse(''.join(cell['source'])).body} - {'out', 'keep'}
+
+
+@pytest.mark.parametrize('exhibit', [exhibit for exhibit in EXHIBITS if exhibit.plan], ids=lambda exhibit: exhibit.name)
+def test_the_plan_of_every_exhibit_is_its_notebooks_and_is_estimated_without_weights(exhibit, monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    def never(*_, **__): raise AssertionError('a model was loaded or asked')
+    for name in ('transformers_backend._decoder', 'transformers_backend._loaded', 'openai_backend.Endpoint.generate'):
+        monkeypatch.setattr(f'factlab.models.{name}', never)
+    names, server = parameters_of(exhibit), f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1'
+    some = {'models': [server], 'judge': server, 'limit': 2}
+    plan = exhibit.plan(**{name: value for name, value in some.items() if name in names})
+    assert set(plan.parameters) == names and exhibit.plan(**plan.parameters).digest == plan.digest
+    counted = estimate(plan)
+    assert (counted['calls'].sum() > 0) == ('models' in names)
 
 
 def test_without_a_dev_split_rows_that_need_a_threshold_are_left_out_with_a_line(parts, tmp_path):
