@@ -32,16 +32,16 @@ from factlab.localization.fitted import (
     AtThreshold,
     Chosen,
     ClaimSupports,
-    Classified,
     Matching,
     Supports,
-    TwoStep,
     claim_threshold,
+    classified,
     dev_f1,
     fitted_threshold,
+    flagged_only,
 )
 from ...localization.matching import DEFAULT_JUDGE, MatchingJudge, ModelJudge, load_judge
-from ...localization.methods import Binary, FactScore, PromptSet, oracle, prompt_set
+from ...localization.methods import PREDICTIONS, Binary, FactScore, PromptSet, oracle, prompt_set
 from ...localization.rejected_claims import RejectedClaims
 from ...models.asking import VERDICTS
 from ...models.interface import Deliver, Model, Request
@@ -167,7 +167,7 @@ def choices(
         if isinstance(method := step.method, Chosen) and (dev := [frame for name, frame in given.items() if name.startswith('dev')]):
             style = method.name.removesuffix('_hint')
             found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = selection(step, dev)
-        elif isinstance(method, Classified):
+        elif method.name == 'classified':
             classifier = step.inputs['supports'].method.classifier
             named = {'name': classifier} if isinstance(classifier, str) else {'name': 'verifier', 'verifier': classifier.identity}
             found['classifier'] = named | {'threshold': round(fitted_threshold(given['dev'], given['dev_supports']), 4)}
@@ -190,7 +190,8 @@ def verdict_step(
     if not settings.has_dev: raise UsageError(no_dev(settings, f'the classifier {settings.classifier!r}'))
     first, dev = choosing(settings), settings.rows('dev')
     scores = Supports(settings.load_verifier(settings.verifier) if settings.classifier == 'verifier' else settings.classifier)
-    return asking(first, Classified(), None, supports=asking(first, scores, None), dev=dev, dev_supports=asking(first, scores, None, dev))
+    return asking(first, Derived('classified', classified, VERDICTS), None, supports=asking(first, scores, None), dev=dev,
+                  dev_supports=asking(first, scores, None, dev))
 
 def no_dev(settings: Settings, who: str) -> str:
     "Why somebody cannot be asked without a development split."
@@ -263,8 +264,8 @@ def _style(style: str) -> Callable[..., Step]: return lambda settings, model: ch
 def _two_steps(title: str, first: str, hint: bool = False) -> TableRow:
     "Only what a first step flags is localized."
     def step(settings: Settings, model: str) -> Step:
-        return asking(settings, TwoStep(f'{first}_cot' + '_hint'*hint), None, verdicts=verdict_step(settings, first, model),
-                      predictions=chosen_step(settings, 'cot', model, hint))
+        return asking(settings, Derived(f'{first}_cot' + '_hint'*hint, flagged_only, PREDICTIONS), None,
+                      verdicts=verdict_step(settings, first, model), predictions=chosen_step(settings, 'cot', model, hint))
     return TableRow(title, step, first, needs_dev=first == 'classifier')
 
 def _baseline(title: str, method: Method) -> TableRow:
@@ -395,7 +396,7 @@ def asked_prompts(
 ) -> tuple[Prompt, ...]:
     "The prompts that a row asks, without second askings: of several variants one."
     method = entry.about['predictions'].method
-    if isinstance(method, TwoStep): method = entry.about['predictions'].inputs['predictions'].method
+    if isinstance(method, Derived): method = entry.about['predictions'].inputs['predictions'].method
     if isinstance(method, Chosen): first = method.prompts[:1]
     else: first = (replace(method, retry_unparsed=False) if isinstance(method, FactScore) else method).prompts
     return (localize.BINARY,)*('verdicts' in entry.about) + first
