@@ -104,12 +104,11 @@ class Settings(base.Settings):
         return self.hold(('prompts', self.prompts, self.retry_unparsed), lambda: prompt_set(self.prompts, self.retry_unparsed))
 
     @property
-    def matcher(self) -> MatchingJudge: return self.hold(('judge', self.judge, self.prompts, self.repeat), self._load_judge)
-
-    def _load_judge(self) -> MatchingJudge:
-        judge = load_judge('tiny' if self.judge in self.loaded else self.judge, self.prompts)
-        if not isinstance(judge, ModelJudge): return judge
-        return ModelJudge(super().model(self.judge), judge.prompt, repeat=self.repeat)
+    def matcher(self) -> MatchingJudge:
+        "The judge; a model of your own is asked like any other."
+        own = self.loaded.get(self.judge)
+        judge = self.hold(('judge', self.judge, self.prompts), lambda: load_judge('tiny' if own else self.judge, self.prompts))
+        return replace(judge, model=own or judge.model, repeat=self.repeat) if isinstance(judge, ModelJudge) else judge
 
     def model(self, name: str) -> Model:
         "The model of that name, sampled where the settings have a temperature."
