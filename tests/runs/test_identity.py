@@ -10,14 +10,15 @@ import polars as pl
 import pytest
 
 import factlab
-from factlab.core.core import UsageError
+from factlab.core.core import Schema, UsageError
+from factlab.error_analysis.sorting import FoundErrors
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import SentenceJudge, VerifierJudge, read_grounding_decision
 from factlab.grounding.judges import GroundingJudge, Template
 from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
-from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
+from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
@@ -25,10 +26,11 @@ from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, NONE
 from factlab.mixed_context.retrieval_judges import RetrievalJudge
 from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
+from factlab.models.asking import VERDICTS
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
 from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
-from factlab.runs.plan import Rows, Step, make_run
+from factlab.runs.plan import Derived, Rows, Step, make_run
 from factlab.store.answers import Store
 from factlab.studies.oasis.judges import FactualityJudge
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
@@ -61,8 +63,11 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'Matching': lambda: Matching(Known('a')), 'Supports': lambda: Supports(Known('a')),
             'Chosen': lambda: Chosen('mine', tuple(Localizer(f'mine{at}', prompt) for at, prompt in enumerate(ZERO_SHOT, 1))),
             'ClaimSupports': lambda: ClaimSupports(RejectedClaims(Known('a'))),
-            'AtThreshold': lambda: AtThreshold(RejectedClaims(Known('a')))}
-OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),),
+            'AtThreshold': lambda: AtThreshold(RejectedClaims(Known('a'))),
+            'Derived': lambda: Derived('oracle', oracle, VERDICTS), 'FoundErrors': lambda: FoundErrors('m', 'missed', 3),
+            'FactTraces': lambda: FactTraces(FactScore()), 'MergedTrace': lambda: MergedTrace(FactScore())}
+OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
+          ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),),
           ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
@@ -102,7 +107,9 @@ def other(value):
         case int() | float(): return value + 1
         case str(): return value + '_other'
         case Prompt(): return replace(value, user='Other words. ' + value.user)
-        case (): return (ZERO_SHOT[0],)
+        case () | (Prompt(), *_): return (ZERO_SHOT[0],)
+        case Schema(): return replace(value, name='other')
+        case FactScore(): return replace(value, max_tokens=9)
         case Known(): return Known('b')
         case Form(): return BY_PASSAGE
         case Template(): return replace(value, read=parse_bullets)
