@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['PREDICTIONS', 'LIST_RETRY', 'ZERO_SHOT', 'FEW_SHOT', 'COT', 'DECOMPOSE', 'DETECT', 'MERGE', 'FACTS_RETRY',
-           'DETECTION_RETRY', 'REASONS_RETRY', 'BINARY', 'VERDICT_RETRY', 'STYLES', 'read_final_list',
+           'DETECTION_RETRY', 'REASONS_RETRY', 'FACT_TRACES', 'BINARY', 'VERDICT_RETRY', 'STYLES', 'read_final_list',
            'read_retried_list', 'cot_prompt', 'Localizer', 'read_detection', 'read_retried_detection',
-           'detection_retry', 'FactScore', 'Binary', 'binarize', 'forced_verdicts', 'unforced', 'two_step', 'oracle',
-           'PromptSet', 'prompt_set', 'hinted']
+           'detection_retry', 'FactScore', 'FactTraces', 'MergedTrace', 'Binary', 'binarize', 'forced_verdicts',
+           'unforced', 'two_step', 'oracle', 'PromptSet', 'prompt_set', 'hinted']
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c2
 import re
@@ -302,6 +302,62 @@ class FactScore:
             asked[i] += responses
             state[i] = (new[0], new[1] or state[i][1], new[2])
         return answers_frame(PREDICTIONS, rows, state, asked)
+
+# %% ../../nbs/09_localization/00_methods.ipynb #tr1
+FACT_TRACES = Schema('traces of facts', {
+    'id': pl.String, 'status': pl.String, 'reason': pl.String, 'summary': pl.String,
+    'facts': pl.List(pl.String),           # null where they could not be read
+    'found': pl.List(pl.List(pl.String)),  # descriptions for each fact; null where the answer could not be read
+    'merged': pl.List(pl.String)})         # null where nothing was merged
+
+@dataclass(frozen=True)
+class FactTraces:
+    "The first two stages of the pipeline: what is found for each atomic fact."
+    pipeline: FactScore
+    name: str = 'fact_traces'
+    schema: ClassVar[Schema] = FACT_TRACES
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]: return self.pipeline.prompts
+
+    @property
+    def max_tokens(self) -> int: return self.pipeline.max_tokens
+
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+        "Schema FACT_TRACES, in the order of the rows."
+        stated, _ = self.pipeline.facts(rows, model, store, **sampling)
+        owners = [(text, fact) for text, (_, _, facts) in zip(rows['text'], stated, strict=True) for fact in facts or []]
+        answers, _ = self.pipeline.detect([text for text, _ in owners], [fact for _, fact in owners], model, store, **sampling)
+        left = iter(answers)
+        return FACT_TRACES.frame([_trace(row, state, [next(left) for _ in state[2] or []])
+                                  for row, state in zip(rows.select('id', 'summary').to_dicts(), stated, strict=True)])
+
+def _trace(row: dict, stated: tuple, answers: Sequence[tuple]) -> dict:
+    "One row of FACT_TRACES: failed if one of its requests is."
+    status, reason, _ = next((answer for answer in answers if answer[0] == 'failed'), stated)
+    return row | {'status': status, 'reason': reason, 'facts': stated[2], 'merged': None,
+                  'found': None if stated[2] is None else [found for _, _, found in answers]}
+
+# %% ../../nbs/09_localization/00_methods.ipynb #tr2
+def _shown(trace: Sequence[tuple[str, Sequence[str]|None]]) -> tuple[int, int]:
+    """How much a summary's facts and their descriptions show. What comes again word for word shows nothing new, and unreadable answers
+    count against it."""
+    read = [(fact, description) for fact, value in trace for description in value or []]
+    facts, descriptions = ({pair[at] for pair in read} for at in (0, 1))
+    return len(facts) + len(descriptions) - sum(value is None for _, value in trace), -len(read)
+
+@dataclass(frozen=True)
+class MergedTrace(FactTraces):
+    "The last stage, of the trace with the most different descriptions."
+    name: str = 'merged_trace'
+
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+        "Schema FACT_TRACES, one row of the rows, which are of that schema."
+        traces = [[*zip(facts or [], found or [], strict=True)] for facts, found in rows.select('facts', 'found').iter_rows()]
+        best = max(range(rows.height), key=lambda at: _shown(traces[at]))
+        merged = [description for _, value in traces[best] for description in value or []]
+        if len(merged) > 1: ((_, _, merged),), _ = self.pipeline.merge([rows['summary'][best]], [merged], model, store, **sampling)
+        return rows[best].with_columns(merged=pl.Series([merged], dtype=pl.List(pl.String)))
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c37
 BINARY = Prompt(name='final/binary', version=1, fields=('text', 'summary'), example_answer='The date is not in the text. Final answer: no',

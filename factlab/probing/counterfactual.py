@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PROPOSALS', 'COUNTERFACTUALS', 'PROPOSE', 'DETECTIONS', 'CHANGES', 'Made', 'describe_in_place',
            'make_counterfactuals', 'model_proposals', 'shipped_counterfactuals', 'compare_detection',
-           'detection_changes']
+           'paired_detections', 'detection_changes']
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c2
 import re
@@ -191,6 +191,15 @@ def compare_detection(
         before = matched(cases.unique('row', keep='first', maintain_order=True).select(id='row', text='text', summary='original',
             gold='original_gold'))
     after = matched(cases.select('id', 'text', 'summary', 'gold'))
+    return paired_detections(cases, before, after)
+
+def paired_detections(
+    counterfactuals: pl.DataFrame,  # COUNTERFACTUALS; rows without one are left out
+    before: pl.DataFrame,  # MATCHES of what was found in the original summaries, by row
+    after: pl.DataFrame,   # MATCHES of what was found in the counterfactual ones, by id
+) -> pl.DataFrame:  # DETECTIONS, one row for each counterfactual
+    "Was each fact named before and after it was made wrong?"
+    cases = counterfactuals.filter(pl.col('status') == 'ok')
     first, second = (_detected(cases.select('gold_index', asked=name), found) for name, found in (('row', before), ('id', after)))
     return DETECTIONS.check(cases.select('id', 'row', 'category', 'kind', before=first['found'], after=second['found'],
                                          status_before=first['status'].fill_null('missing'),

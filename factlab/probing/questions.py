@@ -4,18 +4,21 @@
 
 # %% auto #0
 __all__ = ['WRITE_QUESTION', 'ASK_SCHEMA', 'DRAFTS', 'GAP', 'GAP_CONTEXT', 'MAX_GAP', 'GAP_WRITER', 'PTRUE_CAVEAT',
-           'read_question', 'foreign_words', 'draft_questions', 'reviewed', 'gap_question', 'gap_questions',
-           'question_writer']
+           'ASK_QUESTIONS', 'FACT_QUESTIONS', 'read_question', 'foreign_words', 'draft_questions', 'reviewed',
+           'gap_question', 'gap_questions', 'question_writer', 'FactQuestions']
 
 # %% ../../nbs/13_probing/02_questions.ipynb #c2
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import polars as pl
 
 from ..core.core import DataError, Schema, canonical_json
+from ..models.asking import answer_schema, answers_frame, ask_lists
 from ..models.interface import Model, Request, Response, ask
-from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
+from ..models.prompts import Parsed, Prompt, parse_bullets, parse_json_object, unparsed
 from .added_facts import locate_facts
 from ..store.answers import StoreChoice
 from ..text.words import plain_words
@@ -163,3 +166,29 @@ def question_writer(
 ) -> str:
     "Who writes the questions: the named writer, else the probed model, or `GAP_WRITER` for the embedded model."
     return writer or (GAP_WRITER if model.startswith('tiny') else model)
+
+# %% ../../nbs/13_probing/02_questions.ipynb #q1
+ASK_QUESTIONS = Prompt(name='final/questions', version=1, fields=('facts',), example_answer='- Who? The firm.\n- When? In 1999.',
+    user='Turn each fact into a question with its answer. Write one line for each fact, after a hyphen: the question, then the answer.\n\n'
+         'Facts:\n- The firm opened a brewery in Lund.\n- The brewery was opened in 1999.\n\n'
+         'Questions:\n- Where did the firm open a brewery? In Lund.\n'
+         '- When was the brewery opened? In 1999.\n\nFacts:\n{facts}\n\nQuestions:\n')
+
+FACT_QUESTIONS = answer_schema('questions of facts', 'questions', pl.List(pl.String))
+
+@dataclass(frozen=True)
+class FactQuestions:
+    "A question with its answer for each atomic fact, all of a summary at once."
+    name: str = 'fact_questions'
+    prompts: tuple[Prompt, ...] = (ASK_QUESTIONS,)
+    max_tokens: int = 512
+    schema: ClassVar[Schema] = FACT_QUESTIONS
+
+    def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling: Any) -> pl.DataFrame:  # rows: id, facts
+        "Schema FACT_QUESTIONS, in the order of the rows."
+        bullets = {at: '\n'.join(f'- {fact}' for fact in facts) for at, facts in enumerate(rows['facts'].to_list()) if facts}
+        states, asked = ask_lists(ASK_QUESTIONS, [{'facts': lines} for lines in bullets.values()], parse_bullets, model, store,
+                                  max_tokens=self.max_tokens, min_items=1, **sampling)
+        found = dict(zip(bullets, zip(states, asked, strict=True), strict=True))
+        each = [found.get(at, (('unparsed', 'there are no facts', None), [])) for at in range(rows.height)]
+        return answers_frame(FACT_QUESTIONS, rows, [state for state, _ in each], [responses for _, responses in each])

@@ -1,1 +1,1 @@
-from .base import Study as Study
+from .base import Settings as Settings

@@ -41,11 +41,15 @@ from factlab.error_analysis.categoriser import (
     parse_choice,
     shipped_models,
 )
+from factlab.error_analysis.sorting import DecisionQuestions, FoundErrors, ModelProposals
 from factlab.measures.stats import share_interval
 from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import find_exhibits, headline
 from factlab.reports.tables import show_table
+from factlab.runs.plan import Rows, Step, execute
 from factlab.studies.final import errors as final_errors
+from factlab.studies.final.example import scripted_parts
+from factlab.studies.final.study import Settings
 
 HOSTILE = ['', ' ', '<script>alert(1)</script>', '</textarea>', '\x1b[31mred', 'javascript:alert(1)', '![x](http://x)', '{text} {{',
            'שלום 🌍', '"' * 300, "'a" * 500, '9' * 400, 'a' * 60_000]
@@ -250,7 +254,8 @@ def test_categories_are_those_of_the_workbench():
     assert set(names_of('missed')) == set(data.CATEGORIES) and set(names_of('invented')) == set(data.FALSE_ALARMS)
 
 
-def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path):
+def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path, monkeypatch):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     store = LabelFile(tmp_path/'live.jsonl')
     categories = names_of('missed')*3 + names_of('missed')[:2]
     for i, category in enumerate(categories):
@@ -261,7 +266,8 @@ def test_what_the_workbench_exports_gives_the_same_distribution(tmp_path):
     for ending in ('.jsonl', '.csv', '.tsv', '.parquet'):
         read = errors.read_labels(write_labels(store.labels(), tmp_path/f'labels{ending}'))
         assert read.equals(check_labels(error_labels(store.labels())))
-        sorted_errors = final_errors.categorised(ERRORS.frame(), 'missed', None, tmp_path/f'labels{ending}')
+        step = final_errors.labels_step(tmp_path/f'labels{ending}', 'missed')
+        sorted_errors = final_errors.sorted_by_people(step, execute(step, store=False))
         cells = final_errors.category_cells('final/fig5', sorted_errors)
         assert (sorted_errors.who, sorted_errors.status) == ('labels of 1 annotator', 'measured')
         assert [cells.filter(row=errors.title_of(name), column='run-1 Count')['measured'].item()
@@ -338,32 +344,33 @@ def gold_of_sample() -> dict:
 
 
 def test_the_samples_errors_have_the_samples_categories():
-    from factlab.studies.final.study import Study
     missed = final_errors.sample_examples('missed').drop('category').with_columns(run=pl.lit('m'))
-    found = final_errors.categorised(missed, 'missed', Study(store=False))
+    found = final_errors.sorted_by_data(missed, final_errors.gold_categories('sample'))
     assert found.status == 'measured' and found.errors.height == missed.height
     for id, unit, category in found.errors.select('id', 'unit', 'category').iter_rows(): assert category == gold_of_sample()[id, unit]
-    alarms = final_errors.sample_examples('invented').drop('category').with_columns(run=pl.lit('m'))
-    assert final_errors.categorised(alarms, 'invented', Study(store=False)).status == 'proposed'  # a detector's own: nobody sorted them
-    elsewhere = Study(store=False, data='final')
-    assert final_errors.categorised(missed, 'missed', elsewhere).status == 'proposed' and final_errors.gold_categories('final') is None
+    for name, side, step in (('sample', 'missed', None), ('sample', 'invented', DecisionQuestions), ('final', 'missed', DecisionQuestions)):
+        said = final_errors.sorting_step(Settings(data=name), Step(FoundErrors('m', side, 10), Rows('errors', missed)))
+        assert (said and type(said.method)) == step  # false alarms are a detector's own: nobody sorted them
+    assert final_errors.gold_categories('final') is None
 
 
-def test_proposals_are_counted_and_never_measured_or_shares():
-    from factlab.studies.final.study import Study
-    study = Study(store=False, data='final')
+def test_proposals_are_counted_and_never_measured_or_shares(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     for exhibit, side in final_errors.CATEGORY_FIGURES.items():
         rows = final_errors.sample_examples(side).drop('category').with_columns(run=pl.lit('m'))
-        found = final_errors.categorised(rows, side, study)
+        found = final_errors.sorted_by_proposals(errors.propose(rows, encoder=None))
         cells = final_errors.category_cells(exhibit, found).drop_nulls('measured')
         assert set(cells['status']) == {'proposed'} and set(cells['column']) == {'m Proposed count'}
         assert cells['low'].null_count() == len(cells)
         counts = dict(cells.select('row', 'measured').iter_rows())
         assert counts.pop('All') == rows.height == sum(counts.values())
-        title = final_errors.category_chart(exhibit, final_errors.category_cells(exhibit, found), found, 'final').to_dict()['title']
-        assert 'proposed' in ' '.join(title['text']) and 'confirmed by nobody' in ' '.join(title['subtitle'])
-        proposals = final_errors.sample_proposals(side)
+        plan = final_errors.category_plan(exhibit, models=['detector'], method='self_cot', judge='judge', limit=4, loaded=scripted_parts())
+        done = execute(plan, store=False)
+        proposals = final_errors.sample_proposals(plan, done)
         assert sum(map(sum, proposals.confusion.drop('gold').rows())) == rows.height
+        assert final_errors.category_plan(exhibit, **plan.parameters, loaded=scripted_parts()).digest == plan.digest
+        title = final_errors.category_chart(plan, done, final_errors.error_cells(plan, done)).to_dict()['title']
+        assert ('confirmed by nobody' in ' '.join(title['subtitle'])) == (side == 'invented') == ('proposed' in ' '.join(title['text']))
 
 
 def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop():
@@ -393,9 +400,16 @@ def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop()
     assert value['Summaries not read', 'Count', None][0] == 10
 
 
-def test_proposers_stand_beside_constant_answers():
+def examples_of(exhibit: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    plan = final_errors.examples_plan(exhibit)
+    done = execute(plan, store=False)
+    return final_errors.sample_proposals(plan, done).both, final_errors.category_examples(plan, done)[1]
+
+
+def test_proposers_stand_beside_constant_answers(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     for exhibit, side in final_errors.CATEGORY_TABLES.items():
-        both, cells = final_errors.sample_proposals(side).both, final_errors.category_examples(exhibit, store=False)[1]
+        both, cells = examples_of(exhibit)
         of_all = cells.filter(metric=final_errors.AS_LABELLED[side])
         rivals = of_all.filter(status='baseline')
         constant = {errors.title_of(name): (both['category'] == name).mean() for name in names_of(side)}
@@ -406,8 +420,9 @@ def test_proposers_stand_beside_constant_answers():
         assert over == pytest.approx(right - max(constant.values()))
 
 
-def test_the_origin_stands_beside_what_one_word_tells():
-    both, cells = final_errors.sample_proposals('missed').both, final_errors.category_examples('final/table5', store=False)[1]
+def test_the_origin_stands_beside_what_one_word_tells(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    both, cells = examples_of('final/table5')
     denied = [bool({*description.lower().replace("n't", ' not').split()} & {'no', 'not', 'never', 'nothing', 'none', 'nobody', 'without'})
               for description in both['description']]
     right = np.mean([(category.startswith('extrinsic')) == said for category, said in zip(both['category'], denied, strict=True)])
@@ -433,20 +448,19 @@ def test_p_true_comes_from_a_table(tmp_path):
         with pytest.raises(DataError): final_errors.read_p_true(bad)
 
 
-def test_answers_that_could_not_be_read_are_counted_for_each_run(monkeypatch):
-    from factlab.studies.final.study import Study
+def test_answers_that_could_not_be_read_are_counted_for_each_run(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     found = made_errors([(run, str(i), 'gold:0', 'missed', f'{run} {i}') for run in ('alpha', 'beta') for i in range(4)])
     answers = ScriptedModel('m', lambda request: 'Category: B' if 'alpha' in request.messages[-1].content.rpartition('Remark:')[2]
                             else 'hm')
-    study = Study(store=False)
-    monkeypatch.setattr(study, 'model', lambda name: answers)
-    sorted_errors = final_errors.categorised(found, 'missed', study, assistant='m')
+    step = Step(ModelProposals(), Rows('errors', found), answers)
+    sorted_errors = final_errors.sorted_by_proposals(execute(step, store=False)[step], 'm')
     assert sorted_errors.unparsed == {'alpha': 0, 'beta': 4} and sorted_errors.errors['category'].to_list() == ['extrinsic_wrong']*4
     assert 'm' in sorted_errors.who and sorted_errors.status == 'proposed'
     cells = final_errors.category_cells('final/fig5', sorted_errors)
     assert cells.filter(row='All', column='beta Proposed count').select('measured', 'unparsed').row(0) == (0, 4)
-    monkeypatch.setattr(study, 'model', lambda name: ScriptedModel('m', lambda request: ''))
-    with pytest.raises(DataError, match='none of 8'): final_errors.categorised(found, 'missed', study, assistant='m')
+    silent = errors.propose_by_model(found, ScriptedModel('m', lambda request: ''), False)
+    with pytest.raises(DataError, match='none of 8'): final_errors.sorted_by_proposals(silent, 'm')
 
 
 def test_the_likeliest_letter_is_the_choice():

@@ -27,10 +27,9 @@ from factlab.localization.rejected_claims import (
 )
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
-from factlab.runs.plan import make_run
+from factlab.runs.plan import estimate, execute, make_run, manifest
 from factlab.studies import base
-from factlab.studies.final.repeats import another_run
-from factlab.studies.final.study import METHODS, Study, claims_step, predictions, verdicts
+from factlab.studies.final.study import METHODS, Settings, choices, claims_step, localization_plan, verdict_step
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import AskedVerifier
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
@@ -195,99 +194,101 @@ def test_a_run_is_named_after_the_verifier_and_the_threshold(tmp_path):
     assert not again.verifier.asked
 
 
-# ---- studies -----------------------------------------------------------------------------------------------------------------------
+# ---- settings ---------------------------------------------------------------------------------------------------------------------
 
 @pytest.fixture
-def study(monkeypatch, tmp_path):
-    "A study of a scripted extractor and a verifier of dice."
+def settings(monkeypatch, tmp_path):
+    "Settings of a scripted extractor and a verifier of dice."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     model, dice = extractor(), Dice()
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: model)
     monkeypatch.setitem(registry._entries['models'], 'extractor', Entry('extractor', print))
     monkeypatch.setattr(base, 'load_verifier', lambda name: dice)
-    made = Study(verifier='dice', judge='extractor')
-    made.parts = model, dice
-    return made
+    return Settings(verifier='dice', judge='extractor', loaded={'extractor': model, 'dice': dice})
 
 
-def at_threshold(study) -> RejectedClaims:
-    "The method at the threshold that a study chose."
-    step = claims_step(study, 'extractor')
-    study.frame(step)
-    chosen = claim_threshold(*(study.frame(step.inputs[name]) for name in ('supports', 'matches')))
-    assert study.used['rejected_claims']['extractor']['threshold'] == round(chosen, 4)
+def chosen_claims(settings) -> dict: return choices(execute(claims_step(settings, 'extractor')))['rejected_claims']['extractor']
+
+
+def at_threshold(settings) -> RejectedClaims:
+    "The method at the threshold that was chosen."
+    step = claims_step(settings, 'extractor')
+    done = execute(step)
+    chosen = claim_threshold(*(done[step.inputs[name]] for name in ('supports', 'matches')))
+    assert choices(done)['rejected_claims']['extractor']['threshold'] == round(chosen, 4)
     return replace(step.method.method, threshold=chosen)
 
 
-def test_the_threshold_comes_from_the_development_split(study):
+def test_the_threshold_comes_from_the_development_split(settings):
     rows, best = [], (0.0, None)
     for row in load('sample').filter(split='dev').to_dicts():
         claims = claims_of(row['summary'].strip())
-        rows.append(([max(float(np.float32(study.parts[1].row(window, claim)[0])) for window in text_windows(row['text']))
+        rows.append(([max(float(np.float32(settings.loaded['dice'].row(window, claim)[0])) for window in text_windows(row['text']))
                       for claim in claims], len(row['gold'])))
     for cut in sorted({support for supports, _ in rows for support in supports} | {2.0}):
         # the judge matches the first description with the first error
         hits = sum(bool(gold and supports and supports[0] < cut) for supports, gold in rows)
         f1 = 2*hits/(sum(support < cut for supports, _ in rows for support in supports) + sum(gold for _, gold in rows))
         if f1 > best[0] + 1e-12: best = f1, cut
-    method = at_threshold(study)
+    method = at_threshold(settings)
     rejected = [[support < method.threshold for support in supports] for supports, _ in rows]
     assert rejected == [[support < best[1] for support in supports] for supports, _ in rows] and 0 < sum(map(sum, rejected))
-    assert claims_step(study, 'extractor').model.name == 'extractor' and method.form is BY_PASSAGE
-    assert study.used['rejected_claims']['extractor']['dev_read'] == 16
+    assert claims_step(settings, 'extractor').model.name == 'extractor' and method.form is BY_PASSAGE
+    assert chosen_claims(settings)['dev_read'] == 16
 
 
-def test_rejected_claims_are_a_method_of_the_study(study):
-    found = predictions(study, 'rejected_claims', 'extractor')
-    test = load('sample').filter(split='test')
+def test_rejected_claims_are_a_row_of_the_table(settings):
+    plan = localization_plan(models=['extractor'], methods=['rejected_claims'], verifier='dice', judge='extractor', loaded=settings.loaded)
+    done, test = execute(plan), load('sample').filter(split='test')
+    found = done[plan.entries[0].about['predictions']]
     assert found['id'].to_list() == test['id'].to_list() and METHODS['rejected_claims'] == 'Rejected claims'
-    assert found.equals(at_threshold(study).predict(test, study.parts[0], False))
-    assert study.used['models'].keys() == {'extractor'} and any('oasis/extract' in id for id in study.used['prompts'])
-    manifest = study.manifest(['extractor'])
-    assert manifest['rejected_claims']['extractor']['verifier'] == study.parts[1].identity and manifest['parameters']['verifier'] == 'dice'
+    assert found.equals(at_threshold(settings).predict(test, settings.loaded['extractor'], False))
+    about = manifest(plan, done)
+    assert about['models'].keys() == {'extractor'} and any('oasis/extract' in id for id in about['prompts'])
+    assert choices(done)['rejected_claims']['extractor']['verifier'] == Dice().identity and about['parameters']['verifier'] == 'dice'
 
 
-def test_the_classifier_of_a_study_is_its_verifier(study):
+def test_the_classifier_is_the_verifier(settings):
     rows, dev = (load('sample').filter(split=split) for split in ('test', 'dev'))
-    support = support_scores(rows, study.parts[1], False)
-    threshold = best_f1_threshold(support_scores(dev, study.parts[1], False), (dev['gold'].list.len() > 0).to_numpy())
-    assert verdicts(study, 'classifier', 'extractor')['inconsistent'].to_list() == (support < threshold).tolist()
-    assert study.manifest()['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4), 'verifier': study.parts[1].identity}
+    support = support_scores(rows, settings.loaded['dice'], False)
+    threshold = best_f1_threshold(support_scores(dev, settings.loaded['dice'], False), (dev['gold'].list.len() > 0).to_numpy())
+    step = verdict_step(settings, 'classifier', 'extractor')
+    done = execute(step)
+    assert done[step]['inconsistent'].to_list() == (support < threshold).tolist()
+    assert choices(done)['classifier'] == {'name': 'verifier', 'threshold': round(threshold, 4), 'verifier': Dice().identity}
 
 
-def test_another_run_asks_for_claims_anew_and_keeps_the_threshold(study):
-    predictions(study, 'rejected_claims', 'extractor')
-    model, dice = study.parts
-    known = at_threshold(study).threshold
-    before = len(model.asked)
-    again = another_run(study, 1)
-    predictions(again, 'rejected_claims', 'extractor')
+def test_another_run_asks_for_claims_anew_and_keeps_the_threshold(settings):
+    known, model = at_threshold(settings).threshold, settings.loaded['extractor']
+    before, again = len(model.asked), replace(settings, repeat=1)
+    execute(claims_step(again, 'extractor'))
     new = model.asked[before:]
     assert new and {request.repeat for request in new} == {1} and at_threshold(again).threshold == known
     dev = {row['summary'].strip() for row in load('sample').filter(split='dev').to_dicts()}
     assert not any(summary in request.messages[-1].content for request in new for summary in dev)
 
 
-def test_claims_that_no_summary_yields_leave_the_threshold_at_one_half(study, monkeypatch):
-    monkeypatch.setattr(base, 'load_model', lambda name: extractor(''))
-    assert set(predictions(study, 'rejected_claims', 'extractor')['status']) == {'unparsed'}
-    chosen = study.used['rejected_claims']['extractor']
+def test_claims_that_no_summary_yields_leave_the_threshold_at_one_half(settings):
+    silent = replace(settings, loaded={**settings.loaded, 'extractor': extractor('')})
+    step = claims_step(silent, 'extractor')
+    assert set(execute(step)[step]['status']) == {'unparsed'}
+    chosen = chosen_claims(silent)
     assert chosen['threshold'] == .5 and chosen['dev_read'] == 0
 
 
-def test_a_study_without_a_dev_split_says_what_the_threshold_needs(study, tmp_path):
+def test_without_a_dev_split_it_is_said_what_the_threshold_needs(settings, tmp_path):
     path = tmp_path/'mine.jsonl'
     path.write_text('{"text": "The bridge opened on Friday.", "summary": "It opened on Monday.", "gold": ["The day is wrong."]}')
     with pytest.raises(UsageError, match='rejected claims.*no dev split'):
-        claims_step(Study(data=str(path), verifier='dice', judge='extractor'), 'extractor')
+        claims_step(replace(settings, data=str(path)), 'extractor')
 
 
 # ---- dry runs ----------------------------------------------------------------------------------------------------------------------
 
-def test_a_dry_run_counts_the_extractors_questions(study):
-    with DryRun() as dry: found = predictions(Study(verifier='dice', judge='extractor'), 'rejected_claims', 'extractor')
-    assert not study.parts[0].asked and found.height == 38
-    assert dict(estimate_of(dry).select('label', 'calls').iter_rows())[EXTRACT.name] == 54
+def test_a_dry_run_counts_the_extractors_questions(settings):
+    counted = estimate(claims_step(settings, 'extractor'))
+    assert not settings.loaded['extractor'].asked
+    assert dict(counted.select('label', 'calls').iter_rows())[EXTRACT.name] == 54
 
 
 def test_a_language_model_as_verifier_is_counted_in_a_dry_run():

@@ -30,6 +30,7 @@ from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
 from factlab.models.prompts import format_lettered, letters
+from factlab.probing.questions import ASK_QUESTIONS
 from factlab.reports import reproduce as reproduce_module
 from factlab.reports.exhibits import (
     Exhibit,
@@ -44,7 +45,6 @@ from factlab.reports.exhibits import (
 )
 from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook, stale_results
 from factlab.reports.tables import BEST_BASELINE, BEST_ROW, CELLS
-from factlab.studies.final.illustrations import ASK_QUESTIONS
 from factlab.studies.final.study import METHODS
 from factlab.verification.extraction import EXTRACT
 
@@ -370,8 +370,8 @@ def test_tables_9_and_10_beside_table_4(table4):
     fixed = ('nothing found', 'one vague sentence', 'every sentence', 'every name and number', 'names and numbers that the text lacks')
     assert all(half == 0 for row, half in halves.items() if row.partition(': ')[2] in fixed), halves
     assert any(cell['against'] == BEST_ROW for cell in cells_of(out, 'final/table4'))
-    manifest = json.loads((out/'final'/'table9.json').read_text())
-    assert manifest['runs'] == 5 and manifest['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
+    made = json.loads((out/'final'/'table9.json').read_text())['parameters']
+    assert made['runs'] == 5 and made['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
 
 
 # ---- notebooks that fail -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import pytest
 import factlab
 from factlab.building.injection import Injection
 from factlab.building.wikidata import EntityDescriptions
-from factlab.core.core import UsageError
+from factlab.core.core import Schema, UsageError
+from factlab.error_analysis.sorting import FoundErrors
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import LabelledSentences, Nearness, SentenceJudge, VerifierJudge, read_grounding_decision
 from factlab.grounding.judge_quality import BestTemplate
@@ -21,7 +22,7 @@ from factlab.grounding.responses import Responder
 from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
-from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
+from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
 from factlab.mixed_context.fitted import Baseline, ChosenSilence, FittedHybrid, KnownNames, Scored
@@ -30,11 +31,12 @@ from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, NONE
 from factlab.mixed_context.retrieval_judges import RetrievalJudge
 from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
+from factlab.models.asking import VERDICTS
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
 from factlab.retrieval.methods import Evidence, LeastSupport, Recall, WordSupport
 from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
-from factlab.runs.plan import Rows, Step, make_run
+from factlab.runs.plan import Derived, Rows, Step, make_run
 from factlab.store.answers import Store
 from factlab.studies.oasis.judges import FactualityJudge
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
@@ -80,9 +82,12 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'LeastSupport': lambda: LeastSupport(Known('a')), 'WordSupport': lambda: WordSupport(Known('a')),
             'Recall': lambda: Recall('bm25', (1,), None),
             'TextVerdicts': lambda: TextVerdicts(Known('a'), Known('a')), 'Probabilities': lambda: Probabilities(Known('a')),
-            'ByThreshold': lambda: ByThreshold('mine', text_lengths), 'ByWords': lambda: ByWords('mine')}
+            'ByThreshold': lambda: ByThreshold('mine', text_lengths), 'ByWords': lambda: ByWords('mine'),
+            'Derived': lambda: Derived('oracle', oracle, VERDICTS), 'FoundErrors': lambda: FoundErrors('m', 'missed', 3),
+            'FactTraces': lambda: FactTraces(FactScore()), 'MergedTrace': lambda: MergedTrace(FactScore())}
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
-OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
+OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
+          ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
           ('LabelledSentences', 'judge'): load_words_judge('sentences'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
@@ -128,7 +133,9 @@ def other(value):
         case int() | float(): return value + 1
         case str(): return value + '_other'
         case Prompt(): return replace(value, user='Other words. ' + value.user)
-        case (): return (ZERO_SHOT[0],)
+        case () | (Prompt(), *_): return (ZERO_SHOT[0],)
+        case Schema(): return replace(value, name='other')
+        case FactScore(): return replace(value, max_tokens=9)
         case Known(): return Known('b')
         case Form(): return BY_PASSAGE
         case Template(): return replace(value, read=parse_bullets)

@@ -89,7 +89,7 @@ class OverlapVerifier:
             row[1] = 1 - row[0]
         return rows
 
-def scripted_parts() -> dict[str, object]:  # for the setting `loaded` of a study
+def scripted_parts() -> dict[str, object]:  # for `loaded` of `Settings`
     "New scripted models under the names 'detector' and 'judge', and a verifier under 'overlap'. A model's `asked` lists its requests."
     documents = load_sample().to_dicts()
     def scripted(name: str, answer: Callable[[Sequence[Mapping], Request], str]) -> ScriptedModel:

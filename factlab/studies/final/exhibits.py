@@ -6,47 +6,54 @@
 __all__ = ['ORDER', 'EXHIBITS', 'check_data']
 
 # %% ../../../nbs/19_studies/01_final/09_exhibits.ipynb #c2
+from functools import partial
+
 from ...reports.exhibits import Exhibit
+
+# %% ../../../nbs/19_studies/01_final/09_exhibits.ipynb #pl2
+def _plan(exhibit: str, **parameters):
+    from factlab.studies.final import consistency, errors, illustrations, probes, repeats, study
+    return {
+        'table1': illustrations.illustration_plan, 'fig3': illustrations.illustration_plan, 'fig9': illustrations.illustration_plan,
+        'fig10': illustrations.illustration_plan, 'table4': study.localization_plan, 'table7': study.localization_plan,
+        'fig4': consistency.consistency_plan, 'table8': consistency.consistency_plan, 'table9': repeats.repeats_plan,
+        'table10': repeats.noise_plan, 'table5': errors.examples_plan, 'table11': errors.examples_plan, 'fig5': errors.category_plan,
+        'fig7': errors.category_plan, 'fig6': probes.ptrue_plan, 'fig11': probes.question_plan,
+        'counterfactual': probes.counterfactual_plan}[exhibit.partition('/')[2]](exhibit, **parameters)
+
+def _planned(id: str, *about, **more) -> Exhibit: return Exhibit(id, *about, **more, plan=partial(_plan, id))
 
 # %% ../../../nbs/19_studies/01_final/09_exhibits.ipynb #c4
 ORDER = 1  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
-def _table4(**parameters):
-    from factlab.studies.final.study import localization_plan
-    return localization_plan('final/table4', **parameters)
-
-def _table7(**parameters):
-    from factlab.studies.final.study import localization_plan
-    return localization_plan('final/table7', **parameters)
-
 EXHIBITS = (
-    Exhibit('final/table1', 'One error, five representations', 'illustrated', {'row': 'Descriptions'}),
+    _planned('final/table1', 'One error, five representations', 'illustrated', {'row': 'Descriptions'}),
     Exhibit('final/table2', 'Annotation operations', 'illustrated', {'row': 'Decomposition'}),
     Exhibit('final/fig2', 'How often each annotation operation was needed', 'exact', {'metric': 'Share'}, chart=True),
     Exhibit('final/table3', 'Data set sizes per phase', 'exact', {'row': "Phase 2: Error's Enrichment", 'metric': 'Total'}),
-    Exhibit('final/fig3', 'The evaluation protocol', 'illustrated', {'row': 'matched'}, chart=True),
-    Exhibit('final/fig9', 'Why atomic facts give duplicate errors', 'illustrated', {'row': 'duplicates'}, chart=True),
-    Exhibit('final/fig10', 'A matching, as the judge returns it', 'illustrated', {'row': 'matched'}, chart=True, tour={}),
-    Exhibit('final/table4', 'Localization: ten methods', 'measured', {'method': 'CoT', 'metric': 'F1'}, ('CoT', 'Claude-sonnet-3.5 F1'),
-            tour={'limit': 2, 'few': 1, 'retry_unparsed': False}, wider={'method': 'Rejected claims', 'metric': 'F1'}, plan=_table4),
-    Exhibit('final/table7', 'Localization: smaller models as well', 'measured', {'method': 'CoT', 'metric': 'F1'},
-            ('CoT', 'Claude-sonnet-3.5 F1'), plan=_table7),
-    Exhibit('final/fig4', 'Binary and binarized detection', 'measured', {'method': 'Binarized', 'metric': 'F1'}, chart=True),
-    Exhibit('final/table8', 'Binary consistency', 'measured', {'column': 'F1'}, ('Claude-sonnet-3.5', 'F1')),
-    Exhibit('final/table9', 'Five runs: mean and interval', 'measured', {'metric': 'F1'}, ('Zero-Shot', 'GPT-4o F1')),
-    Exhibit('final/table10', 'F1 under simulated judge errors', 'measured', {'method': 'CoT', 'metric': 'F1'},
+    _planned('final/fig3', 'The evaluation protocol', 'illustrated', {'row': 'matched'}, chart=True),
+    _planned('final/fig9', 'Why atomic facts give duplicate errors', 'illustrated', {'row': 'duplicates'}, chart=True),
+    _planned('final/fig10', 'A matching, as the judge returns it', 'illustrated', {'row': 'matched'}, chart=True, tour={}),
+    _planned('final/table4', 'Localization: ten methods', 'measured', {'method': 'CoT', 'metric': 'F1'}, ('CoT', 'Claude-sonnet-3.5 F1'),
+            tour={'limit': 2, 'few': 1, 'retry_unparsed': False}, wider={'method': 'Rejected claims', 'metric': 'F1'}),
+    _planned('final/table7', 'Localization: smaller models as well', 'measured', {'method': 'CoT', 'metric': 'F1'},
+            ('CoT', 'Claude-sonnet-3.5 F1')),
+    _planned('final/fig4', 'Binary and binarized detection', 'measured', {'method': 'Binarized', 'metric': 'F1'}, chart=True),
+    _planned('final/table8', 'Binary consistency', 'measured', {'column': 'F1'}, ('Claude-sonnet-3.5', 'F1')),
+    _planned('final/table9', 'Five runs: mean and interval', 'measured', {'metric': 'F1'}, ('Zero-Shot', 'GPT-4o F1')),
+    _planned('final/table10', 'F1 under simulated judge errors', 'measured', {'method': 'CoT', 'metric': 'F1'},
             ('CoT', 'Claude-sonnet-3.5 F1')),
     Exhibit('final/table6', 'What entities and spans cannot represent', 'exact',
             {'row': 'Inconsistency not an entity', 'metric': 'Inconsistencies P (%)'}),
     Exhibit('final/fig8', 'Inconsistencies per summary', 'exact', {'row': 'More than one', 'metric': 'Share'}, chart=True),
-    Exhibit('final/table5', 'Categories of missed errors', 'illustrated', {'row': 'All', 'metric': 'Proposed as labelled'}),
-    Exhibit('final/fig5', 'Missed errors, by category', 'measured', {'row': 'Extrinsic Correct', 'metric': 'Share'}, chart=True),
-    Exhibit('final/fig6', 'Did the model know the added facts?', 'measured', {'row': 'All', 'metric': 'AUROC, exact'}, chart=True),
-    Exhibit('final/fig11', 'A question for P(True)', 'illustrated', {'row': 'P(True)'}),
-    Exhibit('final/counterfactual', 'Detection of counterfactual errors', 'measured',
+    _planned('final/table5', 'Categories of missed errors', 'illustrated', {'row': 'All', 'metric': 'Proposed as labelled'}),
+    _planned('final/fig5', 'Missed errors, by category', 'measured', {'row': 'Extrinsic Correct', 'metric': 'Share'}, chart=True),
+    _planned('final/fig6', 'Did the model know the added facts?', 'measured', {'row': 'All', 'metric': 'AUROC, exact'}, chart=True),
+    _planned('final/fig11', 'A question for P(True)', 'illustrated', {'row': 'P(True)'}),
+    _planned('final/counterfactual', 'Detection of counterfactual errors', 'measured',
             {'row': 'Counterfactual errors', 'metric': 'Detected'}),
-    Exhibit('final/fig7', 'False positives, by kind', 'measured', {'row': 'Missed Deduction'}, chart=True),
-    Exhibit('final/table11', 'Kinds of false positives', 'illustrated',
+    _planned('final/fig7', 'False positives, by kind', 'measured', {'row': 'Missed Deduction'}, chart=True),
+    _planned('final/table11', 'Kinds of false positives', 'illustrated',
             {'row': 'All', 'metric': 'Proposed as labelled, by rules written with these errors at hand'}),
     Exhibit('final/agreement', 'Do two annotators agree?', 'measured', {'row': 'Annotators', 'metric': 'Cohen κ'}),
 )

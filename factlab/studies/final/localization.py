@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['METHOD_SCORES', 'READ_ALONE', 'PAPER_CONTRASTS', 'localization_counts', 'unread_as_missed', 'labelled_counts',
-           'localization_scores', 'study_counts', 'forced_count', 'score_frame', 'score_cells', 'left_out_cells',
-           'over_baseline_cells', 'difference_cells', 'contrast_cells', 'wording_cells', 'localization_cells',
-           'is_contrast']
+           'localization_scores', 'forced_count', 'score_frame', 'score_cells', 'left_out_cells', 'over_baseline_cells',
+           'difference_cells', 'contrast_cells', 'wording_cells', 'localization_cells', 'is_contrast']
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #c2
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import FEW, make_cells
 from ...reports.significance import aligned_counts, mark_cells
 from ...runs.plan import Done, Entry, Plan
-from .study import METHODS, Study, asked_prompts, entry_of, row_of
+from .study import METHODS, asked_prompts, row_of
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #c6
 def localization_counts(
@@ -63,15 +62,6 @@ def localization_scores(
     "Micro recall, precision and F1 of each method on all rows, with 95 % bootstrap intervals by summary (§ 4.2, App. D)."
     return pl.concat([score_frame(done[entry.step], matching_counts(done[entry.step]), entry.model, entry.method, seed,
                                   forced_count(entry, done)) for entry in entries])
-
-def study_counts(
-    study: Study,
-    model: str,
-    methods: Iterable[str] = tuple(METHODS),  # keys of METHODS or BASELINES
-) -> pl.DataFrame:  # as of `localization_counts`
-    "The counts of some methods in a study."
-    entries = [entry_of(study, method, model) for method in methods]
-    return localization_counts(entries, study.done([entry.step for entry in entries]))
 
 def forced_count(
     entry: Entry,

@@ -4,7 +4,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from sklearn.metrics import f1_score
-from studies.final.tables import cells_of
+from studies.final.tables import cells_of, counts_of
 
 from factlab.data.datasets import load_sample
 from factlab.localization.matching import match_predictions
@@ -16,8 +16,9 @@ from factlab.models.interface import ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.exhibits import FEW
 from factlab.reports.published import published_values
+from factlab.runs.plan import Plan, execute
 from factlab.studies.final import localization
-from factlab.studies.final.consistency import FORCED_KIND, binarized_cells, consistency_cells, consistency_chart
+from factlab.studies.final.consistency import FORCED_KIND, binarized_cells, consistency_cells, consistency_chart, consistency_plan
 from factlab.studies.final.example import UNREADABLE, clauses, detector_answer, scripted_parts
 from factlab.studies.final.localization import (
     METHOD_SCORES,
@@ -25,17 +26,16 @@ from factlab.studies.final.localization import (
     READ_ALONE,
     is_contrast,
     score_cells,
-    study_counts,
     unread_as_missed,
     wording_cells,
 )
-from factlab.studies.final.study import BASELINES, METHODS, Study, table_entries
+from factlab.studies.final.study import BASELINES, METHODS, Settings, table_entries
 
 
 @pytest.fixture
-def study(monkeypatch, tmp_path):
+def settings(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
-    return Study(judge='judge', verifier='overlap', limit=6, store=False, loaded=scripted_parts())
+    return Settings(judge='judge', verifier='overlap', limit=6, loaded=scripted_parts())
 
 
 def by_hand(method: str, leave_out: bool = False) -> tuple[dict[str, float|None], int, int, dict[str, int]]:
@@ -63,8 +63,8 @@ def scores_of(cells: pl.DataFrame) -> dict[tuple[str, str], dict]:  # by method 
 
 ASKED = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'oracle_cot', 'oracle_cot_hint']  # told by the script
 
-def test_the_cells_are_those_by_hand(study):
-    cells = scores_of(cells_of(study, ['detector'], ASKED))
+def test_the_cells_are_those_by_hand(settings):
+    cells = scores_of(cells_of(settings, ['detector'], ASKED))
     for method in ASKED:
         expected, scored, unread, sizes = by_hand(method)
         for metric, value in expected.items():
@@ -81,8 +81,8 @@ def test_the_cells_are_those_by_hand(study):
         assert cell['measured'] == pytest.approx(expected['F1']) and (cell['n'], cell['unparsed']) == (scored, unread)
 
 
-def test_every_row_of_a_column_stands_on_all_summaries(study):
-    cells = cells_of(study, ['detector'])
+def test_every_row_of_a_column_stands_on_all_summaries(settings):
+    cells = cells_of(settings, ['detector'])
     own = cells.filter(pl.col('n').is_not_null(), model='detector')
     assert set(own.filter(pl.col('metric') != READ_ALONE)['n']) == {6}
     f1 = own.filter(metric='F1', kind='value')
@@ -91,9 +91,9 @@ def test_every_row_of_a_column_stands_on_all_summaries(study):
     assert f1.filter(status='baseline')['row'].to_list() == [f'Baseline: {name}' for name in f1.filter(status='baseline')['method']]
 
 
-def test_the_reading_that_leaves_out_is_the_score_of_what_was_read(study):
-    cells = cells_of(study, ['detector'])
-    counts = study_counts(study, 'detector', METHODS | BASELINES)
+def test_the_reading_that_leaves_out_is_the_score_of_what_was_read(settings):
+    cells = cells_of(settings, ['detector'])
+    counts = counts_of(settings, 'detector', METHODS | BASELINES)
     read = matching_scores(counts, ['method']).filter(pl.col('unparsed') > 0)
     alone = cells.filter(metric=READ_ALONE)
     shown = alone.filter(kind='value').select('method', 'measured', 'n', 'unparsed')
@@ -111,10 +111,10 @@ def f1_of(cells: pl.DataFrame) -> dict[str, float]:
     return dict(cells.filter(model='detector', metric='F1', kind='value').select('method', 'measured').iter_rows())
 
 
-def test_baselines_are_what_the_judge_says_of_them(study):
-    cells = cells_of(study, ['detector'])
+def test_baselines_are_what_the_judge_says_of_them(settings):
+    cells = cells_of(settings, ['detector'])
     f1 = f1_of(cells)
-    rows, judge = study.rows('test'), study.matcher
+    rows, judge = settings.rows().frame, settings.matcher
     def scored(lists) -> float:
         given = answers_frame(PREDICTIONS, rows, [('ok', '', found) for found in lists], [[]]*rows.height)
         return matching_scores(matching_counts(match_predictions(rows, given, judge, False)))['f1'][0]
@@ -128,13 +128,13 @@ def test_baselines_are_what_the_judge_says_of_them(study):
     for name, cell in over.items(): assert cell['measured'] == pytest.approx(f1[name] - best) and cell['n'] == 6
 
 
-def test_one_row_has_a_table_without_contrasts(study):
-    cells = cells_of(replace(study, limit=1), ['detector'])
+def test_one_row_has_a_table_without_contrasts(settings):
+    cells = cells_of(replace(settings, limit=1), ['detector'])
     assert cells.filter(metric='F1', status='measured').height and cells.filter(is_contrast()).is_empty()
 
 
-def test_contrasts_are_differences_of_the_table(study):
-    cells = cells_of(study, ['detector'])
+def test_contrasts_are_differences_of_the_table(settings):
+    cells = cells_of(settings, ['detector'])
     f1 = f1_of(cells)
     found = {(cell['method'], cell['against']): cell for cell in cells.filter(is_contrast(), kind='difference').to_dicts()}
     assert list(found) == [(METHODS[first], METHODS[second]) for first, second in PAPER_CONTRASTS]
@@ -143,7 +143,7 @@ def test_contrasts_are_differences_of_the_table(study):
         assert cell['measured'] == pytest.approx(f1[first] - f1[second]) and cell['low'] <= cell['measured'] + 1e-9 and cell['n'] == 6
     p = cells.filter(is_contrast(), kind='p')
     assert p.height == len(found) and p['measured'].is_between(0, 1).all()
-    fewer = cells_of(study, ['detector'], ['cot', 'factscore'])
+    fewer = cells_of(settings, ['detector'], ['cot', 'factscore'])
     assert fewer.filter(is_contrast())['row'].unique().to_list() == ['CoT – FactScore']
 
 
@@ -157,14 +157,17 @@ class Undecided:
         self.parts = parts | {'undecided': ScriptedModel('undecided', answer, revision='1')}
 
 
-def test_forced_verdicts_are_counted_and_scored_apart(study):
-    parts = Undecided(study.loaded).parts
-    unsure = replace(study, loaded=parts)
+def test_forced_verdicts_are_counted_and_scored_apart(settings):
+    parts = Undecided(settings.loaded).parts
+    unsure = replace(settings, loaded=parts)
     cells = scores_of(cells_of(unsure, ['undecided'], ASKED))
     assert {cells[METHODS[method], 'F1']['forced'] for method in ('self_cot', 'self_cot_hint')} == {6}
     assert cells['CoT', 'F1']['forced'] is None
-    table8 = {(cell['row'], cell['column'], cell['against']): cell for cell in consistency_cells(unsure, ['undecided',
-                                                                                                          'detector']).to_dicts()}
+    def verdicts(exhibit: str, *models: str, **more):
+        plan = consistency_plan(exhibit, models=models, judge='judge', limit=6, loaded=parts, **more)
+        return plan, execute(plan, store=False)
+    both = consistency_cells(*verdicts('final/table8', 'undecided', 'detector'))
+    table8 = {(cell['row'], cell['column'], cell['against']): cell for cell in both.to_dicts()}
     truth = [len(document['inconsistencies']) > 0 for document in load_sample().filter(split='test').head(6).to_dicts()]
     forced = f1_score(truth, [True]*3 + [False]*3)
     said, taken = table8['undecided', 'F1', None], table8['undecided', 'F1, forced', None]
@@ -175,35 +178,35 @@ def test_forced_verdicts_are_counted_and_scored_apart(study):
     always = f1_score(truth, [True]*6)
     assert table8['Baseline: always inconsistent', 'F1', None]['measured'] == pytest.approx(always)
     assert table8['undecided', 'F1, forced', BEST_BASELINE]['measured'] == pytest.approx(forced - always)
-    off = replace(unsure, retry_unparsed=False)
-    assert FORCED_KIND not in set(consistency_cells(off, ['undecided'])['method'])
-    said = ' '.join(consistency_chart(binarized_cells(unsure, ['undecided'])).to_dict()['title']['subtitle'])
+    off = verdicts('final/table8', 'undecided', retry_unparsed=False)
+    assert FORCED_KIND not in set(consistency_cells(*off)['method'])
+    said = ' '.join(consistency_chart(binarized_cells(*verdicts('final/fig4', 'undecided'))).to_dict()['title']['subtitle'])
     assert 'undecided Binary: 6 unread' in said and 'undecided Binary, forced: 6 taken by likelihood' in said
 
 
-def test_rows_in_our_wording_are_named(study, monkeypatch):
+def test_rows_in_our_wording_are_named(settings, monkeypatch):
     prompts = {name: replace(prompt, source='paper') for name, prompt in (('cot', COT[0]), ('zero_shot', ZERO_SHOT[0]))}
     asked = {'cot': (prompts['cot'],), 'zero_shot': (prompts['zero_shot'],), 'self_cot': (BINARY, prompts['cot']), 'factscore': (DETECT,)*3}
     monkeypatch.setattr(localization, 'asked_prompts', lambda entry: asked[entry.about['key']])
     methods, wording = ['cot', 'zero_shot', 'self_cot', 'factscore'], 'prompts in our wording'
-    assert cells_of(study, ['detector'], methods).filter(metric=wording).is_empty()
-    study.prompts = 'paper'
-    found = wording_cells('final/table4', table_entries(study, ['detector'], methods)[0])
-    assert cells_of(study, ['detector'], methods).filter(metric=wording).equals(found)
+    assert cells_of(settings, ['detector'], methods).filter(metric=wording).is_empty()
+    plan = Plan('final/table4', {'prompts': 'paper', 'seed': 0}, table_entries(settings, ['detector'], methods)[0])
+    found = wording_cells('final/table4', plan.entries)
+    assert localization.localization_cells(plan, execute(plan, store=False)).filter(metric=wording).equals(found)
     assert found.select('row', 'measured').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
     assert set(found['column']) == {'detector prompts in our wording'}
 
 
-def test_printed_cells_stand_beside_measured_ones(study):
-    cells = cells_of(study, ['detector'], ['zero_shot'])
+def test_printed_cells_stand_beside_measured_ones(settings):
+    cells = cells_of(settings, ['detector'], ['zero_shot'])
     printed = published_values('final/table4').drop_nulls('value')
     both = printed.join(cells.drop_nulls('published'), on=['row', 'column'])
     assert both.height == printed.height and (both['value'] == both['published']).all()
     assert cells.filter(model='detector')['published'].null_count() == cells.filter(model='detector').height > 0
 
 
-def test_counts_name_what_could_not_be_read(study):
-    counts = study_counts(study, 'detector', ['cot', 'zero_shot'])
+def test_counts_name_what_could_not_be_read(settings):
+    counts = counts_of(settings, 'detector', ['cot', 'zero_shot'])
     assert counts.filter(pl.col('tp').is_null()).select('method', 'id').rows() == [('CoT', id) for id in UNREADABLE if id == 's12']
     assert counts.group_by('method', maintain_order=True).len().rows() == [('CoT', 6), ('Zero-Shot', 6)]
 

