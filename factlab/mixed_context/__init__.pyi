@@ -1,5 +1,4 @@
 from .entity_features import EntityFeatures as EntityFeatures
-from .entity_features import embedded_methods as embedded_methods
 from .entity_features import fit_entity_features as fit_entity_features
 from .entity_features import read_entity_features as read_entity_features
 from .entity_features import write_entity_features as write_entity_features

@@ -7,7 +7,7 @@ __all__ = ['QUANTITIES', 'ENTITY_TYPES', 'FAITHFUL_LABELS', 'UNTRUE_LABELS', 'EN
            'CHOSEN', 'LIKELIHOODS', 'ENTFA', 'ENTITY_FILE', 'entities_of', 'surface_features', 'text_cuts',
            'likelihood_features', 'EntityClassifier', 'Logistic', 'Neighbours', 'fit_classifier', 'summary_scores',
            'EntityFeatures', 'entity_features', 'OutOfFold', 'out_of_fold', 'fit_entity_features',
-           'write_entity_features', 'read_entity_features', 'embedded_methods']
+           'write_entity_features', 'read_entity_features']
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #72573a84
 import json
@@ -21,10 +21,9 @@ import polars as pl
 
 from ..core.core import DataError, ModelError, Schema, UsageError, assets_dir, write_text
 from ..data.datasets import fingerprint
-from .hybrid import best_thresholds, default_hybrids, fit_hybrids, hybrid_predictions, word_rivals
+from .hybrid import best_thresholds, hybrid_predictions
 from .knowledge import NAMED, mentions
 from .labels import MIXED_PREDICTIONS, check_mixed
-from .scores import fit_baselines
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt
@@ -305,16 +304,3 @@ def read_entity_features(
             min(part.scale) for part in parts) <= 0:
         raise ModelError(f'{path} has {sizes} numbers for the features {list(features)}, or one that is not finite: fit them anew')
     return EntityFeatures(features, faithful, factual, (first, second), dict(told.get('fitted_on', {})))
-
-# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #900a526d
-def embedded_methods(
-    knowledge: pl.DataFrame,    # KNOWLEDGE; may be empty
-    development: pl.DataFrame,  # MIXED with labels: for thresholds and baselines; with `entities`, for the entities' classifiers too
-    store: StoreChoice = None,
-) -> dict[str, object]:  # methods by name
-    "Four hybrids, the entity features, two rivals that compare words, the baselines, all fitted on development rows. Raises as its parts."
-    words = fit_hybrids(word_rivals(knowledge), development, store)
-    found: dict[str, object] = {**default_hybrids(knowledge, development, store), **words}
-    if 'entities' in development.columns: found['entity features'] = fit_entity_features(development)[0]
-    elif (assets_dir('mixed_context')/ENTITY_FILE).is_file(): found['entity features'] = read_entity_features()
-    return found | fit_baselines(development)

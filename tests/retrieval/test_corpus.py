@@ -30,7 +30,6 @@ from factlab.retrieval.corpus import (
     prefixes_of,
     prepare,
     recall_at_k,
-    recall_table,
 )
 from factlab.retrieval.index import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, gather, load_index, top_k
 
@@ -287,9 +286,6 @@ def test_recall_is_what_a_loop_counts(queries):
 def test_recall_at_the_edges():
     hits = Hits(np.array([[0, 1], [1, -1]]), np.zeros((2, 2)))
     assert np.array_equal(recall_at_k(hits, [set(), {0}], [1, 2]), [[np.nan]*2, [0, 0]], equal_nan=True)
-    table = recall_table(recall_at_k(hits, [set(), {0}], [1, 2]), [1, 2])
-    assert table['n'].to_list() == [1, 1] and table['low'].to_list() == [None, None], 'one claim: no interval'
-    assert recall_table(np.zeros((0, 1)), [1])['recall'].to_list() == [None]
     with pytest.raises(UsageError, match='deep'): recall_at_k(hits, [set(), {0}], [3])
     with pytest.raises(UsageError, match='sets'): recall_at_k(hits, [set()], [1])
 
