@@ -413,7 +413,9 @@ def cached_bm25(
     about = {'index': 'bm25', 'texts': content_digest(PASSAGES.check(passages)), 'bm25s': bm25s.__version__, 'version': 1}
     return kept_index(cache_dir()/'bm25'/digest(about)[:32], about, lambda: BM25(passages['text']), BM25.save, BM25.load)
 
-def load_bm25(name: str, target: str, options: dict, passages: pl.DataFrame) -> BM25: return cached_bm25(passages)
+def load_bm25(name: str, target: str, options: dict, passages: pl.DataFrame) -> BM25:
+    "The retriever `bm25` over passages."
+    return cached_bm25(passages)
 
 def load_encoded(name: str, target: str, options: dict, passages: pl.DataFrame) -> Corpus:
     "A corpus of the encoder that a registered name stands for."

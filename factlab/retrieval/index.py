@@ -16,7 +16,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -544,23 +543,9 @@ def _word_ids(split: Callable, texts: Sequence[str]|pl.Series, block: int = 20_0
             ids.append([vocabulary.setdefault(word, len(vocabulary)) for word in words])
     return ids, vocabulary
 
-def _sort_postings(scores: dict[str, Any]) -> np.ndarray:  # the largest score of each word
-    "Order the texts of each word by number, in place."
-    data, texts, begins = scores['data'], scores['indices'], np.asarray(scores['indptr'], np.int64)
-    falls = np.flatnonzero(texts[1:] <= texts[:-1]) + 1
-    if not np.isin(falls, begins).all():
-        order = np.lexsort((texts, np.repeat(np.arange(len(begins) - 1), np.diff(begins))))
-        scores['data'], scores['indices'] = data[order], texts[order]
-    bounds = np.zeros(len(begins) - 1, np.float32)
-    filled = np.flatnonzero(np.diff(begins) > 0)
-    if len(filled): bounds[filled] = np.maximum.reduceat(scores['data'], begins[filled])
-    return bounds
-
 # %% ../../nbs/07_retrieval/01_index.ipynb #b1
 class BM25:
     "Search by words, with English stems and without stop words. Raises `UsageError` when bm25s is not installed."
-    slack = 1e-4  # share of a score by which sums of other orders may differ; candidates are scored again in the order of the query
-
     def __init__(self,
         texts: Sequence[str]|pl.Series,  # the corpus; empty ones are never hits
         k1: float = 1.5,
@@ -570,18 +555,14 @@ class BM25:
         self.rows = len(texts)
         ids, vocabulary = _word_ids(self._split, texts)
         self.engine = bm25s.BM25(k1=k1, b=b) if vocabulary else None
-        if self.engine:
-            self.engine.index(bm25s.tokenization.Tokenized(ids=ids, vocab=vocabulary), show_progress=False)
-            self.bounds = _sort_postings(self.engine.scores)
+        if self.engine: self.engine.index(bm25s.tokenization.Tokenized(ids=ids, vocab=vocabulary), show_progress=False)
 
     def __len__(self) -> int: return self.rows
 
     def save(self, folder: Path) -> None:
         "Write the index into a folder, which `load` reads."
         write_text(folder/'rows.json', json.dumps({'rows': self.rows, 'words': self.engine is not None}))
-        if self.engine:
-            self.engine.save(folder, show_progress=False)
-            np.save(folder/'bounds.npy', self.bounds)
+        if self.engine: self.engine.save(folder, show_progress=False)
 
     @classmethod
     def load(cls, folder: Path) -> 'BM25':
@@ -591,58 +572,20 @@ class BM25:
         try:
             note = json.loads((folder/'rows.json').read_text(encoding='utf-8'))
             index._split, index.rows, index.engine = split, int(note['rows']), None
-            if note['words']:
-                index.engine = bm25s.BM25.load(folder, mmap=True, show_progress=False)
-                index.bounds = np.load(folder/'bounds.npy', mmap_mode='r', allow_pickle=False)
+            if note['words']: index.engine = bm25s.BM25.load(folder, mmap=True, show_progress=False)
         except (OSError, ValueError, KeyError, TypeError) as error: raise DataError(f'{folder} holds no BM25 index ({error})') from None
         return index
 
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits:
         "The k texts with the highest scores; only those that share a word with the query. Nothing goes into the store."
-        hits = Hits(np.full((len(texts), check_k(k)), -1, np.int64), np.full((len(texts), k), -np.inf, np.float32))
-        if not self.engine or not len(texts): return hits
-        sums = np.zeros(self.rows, np.float32)  # zero again after each query
-        for at, words in enumerate(self._split(texts)):
-            known = [self.engine.vocab_dict[word] for word in words if word in self.engine.vocab_dict]
-            ids, scores = _best_by_words(self, known, k, sums)
-            hits.ids[at, :len(ids)], hits.scores[at, :len(ids)] = ids, scores
-        return hits
+        found = [top_k(self._scores(words)[None], k) for words in self._split(texts)] if self.engine and len(texts) else []
+        if found: return Hits(*map(np.concatenate, zip(*found, strict=True)))
+        return Hits(np.full((len(texts), check_k(k)), -1, np.int64), np.full((len(texts), k), -np.inf, np.float32))
 
-    def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:  # numbers of texts, rising, and their scores
-        "The texts with a word."
-        found = self.engine.scores
-        place = slice(int(found['indptr'][word]), int(found['indptr'][word + 1]))
-        return np.asarray(found['indices'][place]), np.asarray(found['data'][place])
-
-# %% ../../nbs/07_retrieval/01_index.ipynb #b3
-def _candidates(index: BM25, words: Mapping[int, int], k: int, sums: np.ndarray) -> np.ndarray:  # rising
-    "The texts that may be among the k best."
-    order = sorted(words, key=lambda word: -words[word]*float(index.bounds[word]))
-    reach = np.cumsum([words[word]*float(index.bounds[word]) for word in reversed(order)])[::-1]  # the most that words from here on add
-    touched, last, read = [np.zeros(0, np.int64)], 0., 0
-    for read, word in enumerate(order):
-        if last*(1 - index.slack) > reach[read]: break
-        texts, scores = index.postings(word)
-        touched.append(texts[sums[texts] == 0])
-        sums[texts] += words[word]*scores
-        found = np.concatenate(touched)
-        if len(found) >= k: last = float(np.partition(sums[found], len(found) - k)[len(found) - k])
-    else: read = len(order)
-    reached, rest = sums[found], float(reach[read]) if read < len(order) else 0.
-    sums[found] = 0
-    return np.sort(found[reached + rest >= last*(1 - index.slack)])
-
-def _best_by_words(index: BM25, words: Sequence[int], k: int, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "The k best texts for the words of a query, ties by number; scores are added in the order of the words, as bm25s does."
-    if not words: return np.zeros(0, np.int64), np.zeros(0, np.float32)
-    texts = _candidates(index, Counter(words), k, sums)
-    exact = np.zeros(len(texts), np.float32)
-    for word in words:
-        numbers, scores = index.postings(word)
-        places = np.minimum(np.searchsorted(numbers, texts), len(numbers) - 1)
-        exact += np.where(numbers[places] == texts, scores[places], np.float32(0))
-    order = np.lexsort((texts, -exact))[:k]
-    return texts[order], exact[order]
+    def _scores(self, words: Sequence[str]) -> np.ndarray:  # float32 [texts]; -inf for those that share no word
+        known = [self.engine.vocab_dict[word] for word in words if word in self.engine.vocab_dict]
+        scores = self.engine.get_scores_from_ids(known) if known else np.zeros(self.rows, np.float32)
+        return np.where(scores > 0, scores, np.float32(-np.inf))
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c43
 def fuse(
