@@ -339,7 +339,7 @@ class Grammars:
         except (ImportError, ValueError, RuntimeError): return None
         return lambda: JsonGrammar(self.guide, grammar, self.guide.vocab_size)
 
-# %% ../../nbs/04_models/08_transformers_backend.ipynb #c31
+# %% ../../nbs/04_models/08_transformers_backend.ipynb #src0
 class SourcedModel:
     "A model whose weights are found before they are loaded, and whose prompts are counted here."
     name: str
@@ -356,6 +356,7 @@ class SourcedModel:
         "Tokens of each request's prompt."
         return [len(tokens) for tokens in self.chat.tokens([request.messages for request in requests])]
 
+# %% ../../nbs/04_models/08_transformers_backend.ipynb #c31
 class LocalModel(SourcedModel):
     "A causal language model in this process."
     def __init__(self,

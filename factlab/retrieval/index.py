@@ -81,16 +81,6 @@ def top_k(
     found = scores[rows, ids]
     return gather(rows[found > -np.inf], ids[found > -np.inf], found[found > -np.inf], len(scores), k)
 
-def _best_first(rows: np.ndarray, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    "The order of candidates: by query, the best first, equal ones by number."
-    # float32 is sorted by one whole number, which is thrice as fast as by three keys
-    if scores.dtype != np.float32: return np.lexsort((ids, -scores, rows))
-    bits = (-scores).view(np.int32).astype(np.int64)
-    key = (rows.astype(np.int64) << 32) + np.where(bits < 0, -(bits & 0x7fffffff), bits)  # floats in the order of their size
-    order = np.argsort(key, kind='stable')
-    level = np.diff(key[order]) == 0
-    return np.lexsort((ids, -scores, rows)) if (level & (np.diff(ids[order]) < 0)).any() else order
-
 def gather(
     rows: np.ndarray,    # the query of each candidate
     ids: np.ndarray,
@@ -99,7 +89,7 @@ def gather(
     k: int,
 ) -> Hits:
     "The k best candidates of each query, as `Hits`."
-    order = _best_first(rows, ids, scores)
+    order = np.lexsort((ids, -scores, rows))  # by query, the best first, equal ones by number
     rows, ids, scores = rows[order], ids[order], scores[order]
     place = np.arange(len(rows)) - np.searchsorted(rows, rows)  # 0 for the best of its query
     hits = Hits(np.full((n, k), -1, np.int64), np.full((n, k), -np.inf, np.float32))
@@ -108,12 +98,6 @@ def gather(
     return hits
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c13
-def _reached(scores: np.ndarray, k: int) -> np.ndarray:  # [queries, 1]
-    "A score that k or more of each row reach, found quickly: the k-th best of the best of 4 k parts. `-inf` where rows are shorter."
-    each = scores.shape[1]//(4*k)
-    if not each: return np.full((len(scores), 1), -np.inf, scores.dtype)
-    return np.partition(scores[:, :4*k*each].reshape(len(scores), each, 4*k).max(1), 3*k, axis=1)[:, 3*k:3*k + 1]
-
 class _Best:
     "The best of each query so far, and those that may yet be."
     def __init__(self, n: int, k: int):
@@ -122,12 +106,10 @@ class _Best:
 
     def add(self, scores: np.ndarray, first: int) -> None:  # [n, rows], the row number of the first
         better = scores > self.threshold  # a tie loses to the lower number, which came before
-        if (count := np.count_nonzero(better)) > 4*self.n*self.k:
-            better &= scores >= _reached(scores, self.k)
-            if (count := np.count_nonzero(better)) > 4*self.n*self.k: better &= best_of(scores, self.k)
+        if np.count_nonzero(better) > 4*self.n*self.k: better &= best_of(scores, self.k)
         rows, ids = np.divmod(np.flatnonzero(better), scores.shape[1])  # np.nonzero takes fifteen times as long in two dimensions
         self.waiting.append((rows, ids + first, scores[rows, ids]))
-        if count >= self.n*self.k or sum(len(part[0]) for part in self.waiting) > 2*self.n*self.k: self.settle()
+        if sum(len(part[0]) for part in self.waiting) > 2*self.n*self.k: self.settle()
 
     def settle(self) -> Hits:
         "Keep the best k of each query and raise the thresholds to the last of them."
