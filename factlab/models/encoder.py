@@ -103,9 +103,6 @@ class Encoder:
         self.target, implied = split_options(SHORT_NAMES.get(found.entry.name, found.target or found.entry.name))
         self.options = read_options(name, implied | found.options, ENCODER_OPTIONS)
 
-    @property
-    def english_only(self) -> bool: return self.target == 'tiny'  # a model of the hub may know other languages
-
     @cached_property
     def source(self) -> Source: return _source(self.name, self.target, self.options['revision'])
 
@@ -119,11 +116,6 @@ class Encoder:
         return {str(kind): text for kind, text in found.items() if isinstance(text, str)}
 
     @cached_property
-    def default_prompt(self) -> str:
-        "The prompt that the model puts before every text unless told otherwise."
-        return self.prompts.get(_configuration(_hashable(self.source)).get('default_prompt_name') or '', '')
-
-    @cached_property
     def identity(self) -> dict:  # JSON-able
         "Everything about the encoder that changes a vector."
         dtype = pick_dtype(self.options['dtype'], self.source.dtype, lambda: pick_device(self.options['device']))
@@ -132,6 +124,19 @@ class Encoder:
         if self.bare and self.default_prompt: length['default_prompt'] = 'left out'
         return {'backend': 'local', 'engine': 'sentence-transformers', 'weights': self.source.weights, 'dtype': dtype, 'answer_version': 1,
                 **trained, **length}
+
+    def encode(self,
+        texts: Sequence[str],
+        store: StoreChoice = None,  # None: the user's own store; False: none
+    ) -> np.ndarray:  # float32 [texts, dimension], each row of length 1 unless the similarity is `dot`
+        "A vector for each text, in order. Raises `DataError` when one of them is not a text."
+        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
+        if wrong is not None: raise DataError(f'text {wrong} is {texts[wrong]!r:.80}: expected a string. Drop rows without a text first')
+        if not len(texts): return np.zeros((0, self.dimension), np.float32)
+        keys = {text: digest({'encoder': self.identity, 'text': text}) for text in dict.fromkeys(texts)}
+        if is_dry_run(): vectors = stand_in_vectors(keys.values())
+        else: vectors = self._kept(keys, store)
+        return np.stack([vectors[keys[text]] for text in texts])
 
 # %% ../../nbs/04_models/11_encoder.ipynb #c10
 def stand_in_vectors(
@@ -143,6 +148,14 @@ def stand_in_vectors(
     return {key: _unit(vector[None])[0] for key, vector in draw.items()}
 
 @patch(as_prop=True)
+def default_prompt(self: Encoder) -> str:
+    "The prompt that the model puts before every text unless told otherwise."
+    return self.prompts.get(_configuration(_hashable(self.source)).get('default_prompt_name') or '', '')
+
+@patch(as_prop=True)
+def english_only(self: Encoder) -> bool: return self.target == 'tiny'  # a model of the hub may know other languages
+
+@patch(as_prop=True)
 def model(self: Encoder):
     "The sentence-transformers model, loaded."
     with self._lock: return _loaded(_hashable(self.source), self.identity['dtype'], pick_device(self.options['device']), self.adapter)
@@ -151,20 +164,6 @@ def model(self: Encoder):
 def dimension(self: Encoder) -> int:
     "Numbers in a vector."
     return self.model.get_embedding_dimension()
-
-@patch
-def encode(self: Encoder,
-    texts: Sequence[str],
-    store: StoreChoice = None,  # None: the user's own store; False: none
-) -> np.ndarray:  # float32 [texts, dimension], each row of length 1 unless the similarity is `dot`
-    "A vector for each text, in order. Raises `DataError` when one of them is not a text."
-    wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-    if wrong is not None: raise DataError(f'text {wrong} is {texts[wrong]!r:.80}: expected a string. Drop rows without a text first')
-    if not len(texts): return np.zeros((0, self.dimension), np.float32)
-    keys = {text: digest({'encoder': self.identity, 'text': text}) for text in dict.fromkeys(texts)}
-    if is_dry_run(): vectors = stand_in_vectors(keys.values())
-    else: vectors = self._kept(keys, store)
-    return np.stack([vectors[keys[text]] for text in texts])
 
 @patch
 def _kept(self: Encoder, keys: Mapping[str, str], store: StoreChoice) -> dict[str, np.ndarray]:
