@@ -3,6 +3,7 @@ from .generation import read_build as read_build
 from .injection import Built as Built
 from .injection import DROPS as DROPS
 from .injection import INJECTED as INJECTED
+from .injection import Injection as Injection
 from .injection import WrongDescriptions as WrongDescriptions
 from .injection import build_mixed as build_mixed
 from .injection import correct_summaries as correct_summaries
@@ -17,7 +18,7 @@ from .rules import falsification_faults as falsification_faults
 from .rules import rule_shares as rule_shares
 from .rules import text_faults as text_faults
 from .training_views import training_data as training_data
+from .wikidata import EntityDescriptions as EntityDescriptions
 from .wikidata import Patience as Patience
 from .wikidata import WIKIDATA as WIKIDATA
-from .wikidata import describe_entities as describe_entities
 from .wikidata import look_up_wikidata as look_up_wikidata

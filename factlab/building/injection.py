@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['STATED', 'DESCRIBED', 'TYPES', 'POOL', 'KINDS', 'DROPS', 'INJECTED', 'locate_span', 'span_cuts', 'without_cuts',
            'Place', 'find_place', 'insert_description', 'moved_span', 'states', 'Candidate', 'usable_entities',
-           'description_kinds', 'WrongDescriptions', 'correct_summaries', 'Built', 'build_mixed']
+           'description_kinds', 'WrongDescriptions', 'correct_summaries', 'Built', 'build_mixed', 'Injection']
 
 # %% ../../nbs/12_building/03_injection.ipynb #b56237e1
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -229,7 +230,7 @@ KINDS = {  # texts that descriptions of each kind are near to
 
 def description_kinds(
     descriptions: Sequence[str],
-    encoder: str = 'tiny',
+    encoder: str|Encoder = 'tiny',
     store: StoreChoice = None,
 ) -> list[str]:  # of KINDS
     "What kind of entity each description is of: the kind of the nearest of a few texts. Raises `ModelError` for an unknown encoder."
@@ -237,7 +238,8 @@ def description_kinds(
     if not descriptions: return []
     return [kinds[at] for at in (_vectors(encoder, descriptions, store) @ _vectors(encoder, texts, store).T).argmax(1)]
 
-def _vectors(encoder: str, texts: Sequence[str], store: StoreChoice) -> np.ndarray: return Encoder(encoder).encode(texts, store)
+def _vectors(encoder: str|Encoder, texts: Sequence[str], store: StoreChoice) -> np.ndarray:
+    return (Encoder(encoder) if isinstance(encoder, str) else encoder).encode(texts, store)
 
 # %% ../../nbs/12_building/03_injection.ipynb #18564682
 class WrongDescriptions:
@@ -249,7 +251,7 @@ class WrongDescriptions:
         max_cosine: float = .4,  # of the embedded descriptions, at the most
         types: str = 'prefer',   # one of TYPES: descriptions of the same kind of entity first, only, or no matter
         seed: int = 0,
-        encoder: str = 'tiny',   # as `models.encoder.Encoder` takes it
+        encoder: str|Encoder = 'tiny',  # or its name
         store: StoreChoice = None,
     ):
         if types not in TYPES: raise UsageError(f'types is {types!r}: expected one of {", ".join(TYPES)}')
@@ -413,3 +415,29 @@ def build_mixed(
     schema = {**INJECTED.columns, **others}
     frame = pl.DataFrame([{name: row[name] for name in schema} for row in made], schema=schema)
     return Built(INJECTED.check(frame), pl.concat([refused, DROPS.frame(dropped)]))
+
+# %% ../../nbs/12_building/03_injection.ipynb #1aec0002
+@dataclass(frozen=True)
+class Injection:
+    "A benchmark from correct summaries and a knowledge base that is given, or what was left out of it."
+    part: Literal['rows', 'drops'] = 'rows'
+    size: int|None = None
+    paired: bool = False
+    max_cosine: float = .4
+    types: str = 'prefer'
+    encoder: Encoder = field(default_factory=lambda: Encoder('tiny'))
+    prompts: ClassVar[tuple] = ()
+    max_tokens: ClassVar[int] = 0
+
+    @property
+    def name(self) -> str: return f'injected {self.part}'
+
+    @property
+    def schema(self) -> Schema: return INJECTED if self.part == 'rows' else DROPS
+
+    def predict(self, rows: pl.DataFrame, model: None = None, store: StoreChoice = None, *, knowledge: pl.DataFrame, seed: int = 0,
+                repeat: int = 0) -> pl.DataFrame:
+        "Schema INJECTED or DROPS. Raises as `build_mixed`."
+        built = build_mixed(rows, knowledge, seed=seed, size=self.size, paired=self.paired, max_cosine=self.max_cosine, types=self.types,
+                            encoder=self.encoder, store=store)
+        return built.rows if self.part == 'rows' else built.drops

@@ -10,6 +10,8 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from .output import add_command
@@ -58,14 +60,24 @@ def _verify(arguments: argparse.Namespace) -> str:
 
     from factlab.reports.options import check_name
     from factlab.verification.pipeline import verify_texts
-    for kind in ('extractor', 'retriever', 'verifier'): check_name(f'{kind}s', getattr(arguments, kind))
+    for kind in ('extractor', 'retriever', 'verifier'): check_name(f'{kind}s', getattr(arguments, kind), not arguments.dry_run)
     from factlab.verification.reporting import verdict_json, verdict_report
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
-    found = verify_texts(frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
-                         method=arguments.method, stop_at_text_verdict=arguments.stop_at_text_verdict)
+    verify = partial(verify_texts, frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
+                     method=arguments.method, stop_at_text_verdict=arguments.stop_at_text_verdict)
+    if arguments.dry_run: return _counted(verify)
+    found = verify()
     if arguments.json: return json.dumps(verdict_json(found), indent=1) + '\n'
     width = min(120, max(60, shutil.get_terminal_size((100, 24)).columns))
     return verdict_report(found, passages=arguments.passages, width=width) + '\n'
+
+def _counted(verify: Callable[[], object]) -> str:
+    "What would be asked, for claims and evidence as a dry run has them."
+    from factlab.models.dry_run import DryRun, estimate_of
+    from factlab.reports.reproduce import plain_table
+    with DryRun() as dry: verify()
+    found = estimate_of(dry)
+    return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
 def add_verify(commands) -> None:
     "The command `verify`."
@@ -88,5 +100,6 @@ def add_verify(commands) -> None:
     add('--texts-only', dest='stop_at_text_verdict', action='store_true',
         help='stop where the verdict on a text is known, though not that on all of its claims: sooner done')
     add('--passages', type=int, default=1, metavar='N', help='passages to show for a claim (default: 1)')
+    add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--json', action='store_true', help='everything, as JSON')
     add('--out', metavar='FILE', help='write to a file')

@@ -14,6 +14,9 @@ from .judges import paper_templates as paper_templates
 from .judges import read_paper_prompts as read_paper_prompts
 from .responses import REQUESTS as REQUESTS
 from .responses import RESPONSES as RESPONSES
+from .responses import AllResponses as AllResponses
+from .responses import Responder as Responder
+from .responses import TrivialResponders as TrivialResponders
 from .responses import baseline_responses as baseline_responses
 from .responses import check_responses as check_responses
 from .responses import labelled_responses as labelled_responses
@@ -28,10 +31,12 @@ from .scores import JUDGEMENTS as JUDGEMENTS
 from .scores import LEADERBOARD as LEADERBOARD
 from .scores import SCORES as SCORES
 from .scores import eligibility_consensus as eligibility_consensus
-from .scores import judge_eligibility as judge_eligibility
-from .scores import judge_responses as judge_responses
+from .scores import eligibilities_of as eligibilities_of
+from .scores import judgements_of as judgements_of
 from .scores import leaderboard as leaderboard
 from .scores import score_responses as score_responses
+from .judge_quality import BestTemplate as BestTemplate
+from .judge_quality import CountingJudge as CountingJudge
 from .judge_quality import choose_templates as choose_templates
 from .judge_quality import compare_judges as compare_judges
 from .judge_quality import corrected_scores as corrected_scores

@@ -178,11 +178,11 @@ class AnsweringJudge:
     schema: ClassVar[Schema] = ELIGIBILITY
 
     @property
-    def name(self) -> str: return 'embedded' if self.encoder else 'words'
+    def name(self) -> str: return f'eligible_by_{"encoder" if self.encoder else "words"}'
 
     def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray:  # [n], eligible at 0 and more
         "How far each response does what was asked. Raises `DataError` for rows without the column `baseline`."
-        if check_rows(rows).schema.get('baseline') != pl.String:
+        if rows.schema.get('baseline') != pl.String:
             raise DataError('eligibility is judged beside another response: the text column baseline is missing')
         if rows.is_empty(): return np.zeros(0)
         return self.decision.scores(eligibility_features(rows, encoder_vectors(self.encoder, store) if self.encoder else word_vectors))
@@ -190,6 +190,7 @@ class AnsweringJudge:
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
                 repeat: int = 0) -> pl.DataFrame:
         "Schema ELIGIBILITY, in the order of the rows: major issues, or none. Needs `baseline` as `EligibilityJudge` does."
+        rows = check_rows(rows)
         scores = self.scores(rows, store)
         return ELIGIBILITY.frame({'id': rows['id'].to_list(), 'status': ['ok']*rows.height,
                                   'issues': [ISSUES[0] if each >= 0 else ISSUES[2] for each in scores],

@@ -4,18 +4,18 @@
 
 # %% auto #0
 __all__ = ['MIN_COPIED_WORDS', 'SENTENCE_FEATURES', 'StaysOpen', 'FIRST_FEATURES', 'DECISION_FILE', 'SentenceReader', 'AGREEING',
-           'SENTENCE_SCORES', 'ALWAYS', 'OTHER_SENTENCES', 'needs_no_support', 'Statements', 'statements',
-           'copied_sentences', 'to_be_read', 'SentenceReading', 'Similarities', 'similarities', 'read_sentences',
-           'FirstRound', 'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision', 'held_out_scores',
-           'labelled_sentences', 'fit_reader', 'fit_first_round', 'fit_grounding_decision', 'SentenceJudge',
-           'offline_encoder', 'VerifierJudge', 'QuickJudge', 'load_verifier_judge', 'sentence_numbers',
-           'fitted_answers', 'sentence_answers', 'response_answers']
+           'SENTENCE_SCORES', 'CALLED', 'NEARNESS', 'ALWAYS', 'OTHER_SENTENCES', 'needs_no_support', 'Statements',
+           'statements', 'copied_sentences', 'to_be_read', 'SentenceReading', 'Similarities', 'similarities',
+           'read_sentences', 'FirstRound', 'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision',
+           'held_out_scores', 'labelled_sentences', 'fit_reader', 'fit_first_round', 'fit_grounding_decision',
+           'SentenceJudge', 'offline_encoder', 'VerifierJudge', 'QuickJudge', 'load_verifier_judge',
+           'LabelledSentences', 'Nearness', 'sentence_numbers', 'fitted_answers', 'sentence_rivals', 'response_rivals']
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #0fd64f5d
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
@@ -32,7 +32,6 @@ from ..models.encoder import Encoder
 from ..models.interface import Model
 from ..models.transformers_backend import pick_device, pick_dtype
 from ..retrieval.evidence_sentences import with_predecessors
-from ..runs.identity import NO_PREDICTION
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
@@ -377,8 +376,6 @@ class SentenceJudge:
     "Judges grounding sentence by sentence, by features of each beside its document. What is seen of a sentence, a subclass says."
     decision: GroundingDecision
     by: Literal['responses', 'sentences'] = 'responses'  # whose threshold decides a verdict
-    # what was seen of pairs, where a judge is to read each pair once, whatever it is asked to judge
-    known: dict[tuple[str, str], tuple]|None = field(default=None, repr=False, compare=False, kw_only=True, metadata=NO_PREDICTION)
     prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = GROUNDING
@@ -389,14 +386,6 @@ class SentenceJudge:
 
     def read(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading: raise NotImplementedError
 
-    def seen(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading:
-        "As `read`; pairs that are known are not read again."
-        if self.known is None or not pairs: return self.read(pairs, store)
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
-        self.known.update(zip(new, zip(*self.read(new, store), strict=True), strict=True))
-        features, contradicted, cosines, excerpts = zip(*(self.known[pair] for pair in pairs), strict=True)
-        return SentenceReading(np.stack(features), np.array(contradicted), np.array(cosines), list(excerpts))
-
     def sentence_scores(self, rows: pl.DataFrame, store: StoreChoice = None,
         threshold: float|None = None) -> pl.DataFrame:  # SENTENCE_SCORES
         "Every sentence of every response with its score, label and nearest passage. Threshold: that of sentences when None."
@@ -406,7 +395,7 @@ class SentenceJudge:
                  for number, sentence in enumerate(split_sentences(response), 1)]
         pairs = [(document, sentence) for _, _, document, sentence in spans]
         silent, copied = [needs_no_support(sentence) for _, sentence in pairs], copied_sentences(pairs)
-        seen = self.seen(pairs, store)
+        seen = self.read(pairs, store)
         scores = self.decision.scores(seen.features)
         labels = ['no_rad' if quiet else 'supported' if copy or score >= cut else 'contradictory' if against else 'unsupported'
                   for quiet, copy, score, against in zip(silent, copied, scores, seen.contradicted, strict=True)]
@@ -420,6 +409,7 @@ class SentenceJudge:
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
                 repeat: int = 0) -> pl.DataFrame:
         "Schema GROUNDING, in the order of the rows. `model`, `seed` and `repeat` change nothing. Raises `DataError` as `GroundingJudge`."
+        rows = check_rows(rows)
         scored = self.sentence_scores(rows, store, getattr(self.decision, self.by))
         found = scored.group_by('id', maintain_order=True).agg(
             sentences=pl.struct('sentence', 'label', 'excerpt'), labels='label')
@@ -462,6 +452,47 @@ def load_verifier_judge(
     "The judge of this chapter. Raises `ModelError` when its parts are missing."
     return (QuickJudge if quick else VerifierJudge)(read_grounding_decision(), by, load_verifier('tiny?evidence=whole'), offline_encoder())
 
+# %% ../../nbs/10_grounding/03_embedded_judge.ipynb #nearcode
+CALLED = Schema('labelled sentences', {'id': pl.String, 'grounded': pl.Boolean})
+NEARNESS = Schema('nearness', {'id': pl.String, 'cosine': pl.Float64, 'overlap': pl.Float64})
+
+@dataclass(frozen=True)
+class LabelledSentences:
+    "Which labelled sentences a judge calls grounded."
+    judge: SentenceJudge
+    prompts: ClassVar[tuple] = ()
+    max_tokens: ClassVar[int] = 1
+    schema: ClassVar[Schema] = CALLED
+
+    @property
+    def name(self) -> str: return f'{self.judge.title}_of_labelled_sentences'
+
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+        "Schema CALLED, in the order of `labelled_sentences`."
+        sentences = labelled_sentences(rows)
+        scores = self.judge.decision.scores(self.judge.read(sentences.select('document', 'sentence').rows(), store).features)
+        return CALLED.frame({'id': sentences['id'], 'grounded': (scores >= self.judge.decision.sentences) | ~sentences['open'].to_numpy()})
+
+@dataclass(frozen=True)
+class Nearness:
+    "How near sentences are to their documents."
+    encoder: Encoder
+    labelled: bool = False  # those that have labels; else those that a response is split into
+    prompts: ClassVar[tuple] = ()
+    max_tokens: ClassVar[int] = 1
+    schema: ClassVar[Schema] = NEARNESS
+
+    @property
+    def name(self) -> str: return 'nearness' + '_of_labelled_sentences'*self.labelled
+
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+        "Schema NEARNESS, in the order of the sentences."
+        spans = (labelled_sentences(rows).select('id', 'document', 'sentence').rows() if self.labelled else
+                 [(id, document, sentence) for id, document, response in rows.select('id', 'document', 'response').iter_rows()
+                  for sentence in split_sentences(response)])
+        near = similarities([(document, sentence) for _, document, sentence in spans], self.encoder, store)
+        return NEARNESS.frame({'id': [id for id, *_ in spans], 'cosine': near.cosines, 'overlap': near.overlaps})
+
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65380955
 ALWAYS = 'always grounded'
 OTHER_SENTENCES = 'sentences of the response'  # how many there are, whatever they say
@@ -483,46 +514,30 @@ def fitted_answers(
     (cut, _), sign = max(cuts, key=lambda each: each[0][1])
     return sign*new >= cut
 
-def sentence_answers(
-    judge: VerifierJudge,
+def sentence_rivals(
     development: pl.DataFrame,  # as for `labelled_sentences`: where rivals get their thresholds
     test: pl.DataFrame,
-    store: StoreChoice = None,
-    others: Sequence[SentenceJudge] = (),  # further judges, beside it
-) -> tuple[pl.DataFrame, dict[str, np.ndarray]]:  # labelled sentences of the test rows; by name who calls which of them grounded
-    "What the judge and its rivals say of the sentences of the test rows."
-    parts = [labelled_sentences(rows) for rows in (development, test)]
-    near = [similarities(part.select('document', 'sentence').rows(), judge.encoder, store) for part in parts]  # no verifier for rivals
-    truth, new = parts[0]['grounded'].to_numpy(), parts[1]
-    pairs = new.select('document', 'sentence').rows()
-    said = judge.decision.scores(judge.read(pairs, store).features) >= judge.decision.sentences
-    rivals = {'cosine': [each.cosines for each in near], 'word overlap': [each.overlaps for each in near],
-              'length': [length_scores(part['sentence'].to_list()) for part in parts],
-              OTHER_SENTENCES: [sentence_numbers(part['response'].to_list()) for part in parts]}
-    more = {other.title: other.decision.scores(other.read(pairs, store).features) >= other.decision.sentences for other in others}
-    told = {name: said | ~new['open'].to_numpy() for name, said in ({judge.title: said} | more).items()}
-    return new, told | {ALWAYS: np.ones(new.height, bool)} | {
-        name: fitted_answers(truth, known, found) for name, (known, found) in rivals.items()}
+    near: Sequence[pl.DataFrame],  # schema NEARNESS of the labelled sentences of both
+) -> dict[str, np.ndarray]:  # by name: Boolean, of the labelled sentences of the test rows
+    "Which sentences rivals of a judge call grounded."
+    known, asked = (labelled_sentences(rows) for rows in (development, test))
+    scores = {'cosine': [each['cosine'].to_numpy() for each in near], 'word overlap': [each['overlap'].to_numpy() for each in near],
+              'length': [length_scores(part['sentence'].to_list()) for part in (known, asked)],
+              OTHER_SENTENCES: [sentence_numbers(part['response'].to_list()) for part in (known, asked)]}
+    truth = known['grounded'].to_numpy()
+    return {ALWAYS: np.ones(asked.height, bool)} | {name: fitted_answers(truth, dev, new) for name, (dev, new) in scores.items()}
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #04e201ab
-def response_answers(
-    judge: VerifierJudge,
-    development: pl.DataFrame,
+def response_rivals(
+    development: pl.DataFrame,  # with `accurate`: where rivals get their thresholds
     test: pl.DataFrame,
-    store: StoreChoice = None,
-    others: Sequence[SentenceJudge] = (),
-) -> dict[str, np.ndarray]:  # by name which of the test rows are called accurate
-    "What the judge and its rivals say of whole responses."
-    def lowest(rows: pl.DataFrame) -> dict[str, np.ndarray]:
-        spans = [(id, document, sentence) for id, document, response in rows.select('id', 'document', 'response').iter_rows()
-                 for sentence in split_sentences(response)]
-        near = similarities([(document, sentence) for _, document, sentence in spans], judge.encoder, store)
-        least = pl.DataFrame({'id': [id for id, *_ in spans], 'cosine': near.cosines, 'overlap': near.overlaps},
-                             schema={'id': pl.String, 'cosine': pl.Float64, 'overlap': pl.Float64}).group_by('id').agg(pl.all().min())
-        least = rows.select('id').join(least, on='id', how='left', maintain_order='left')
+    near: Sequence[pl.DataFrame],  # schema NEARNESS of the sentences of both
+) -> dict[str, np.ndarray]:  # by name: Boolean, of the test rows
+    "Which responses rivals of a judge call accurate."
+    def scores(rows: pl.DataFrame, near: pl.DataFrame) -> dict[str, np.ndarray]:
+        least = rows.select('id').join(near.group_by('id').agg(pl.all().min()), on='id', how='left', maintain_order='left')
         return {'lowest cosine': least['cosine'].to_numpy(), 'lowest word overlap': least['overlap'].to_numpy(),
                 'length': length_scores(rows['response'].to_list()), OTHER_SENTENCES: sentence_numbers(rows['response'].to_list())}
-    known, new, truth = lowest(development), lowest(test), development['accurate'].to_numpy()
-    said = {each.title: each.predict(test, None, store)['accurate'].fill_null(False).to_numpy() for each in (judge, *others)}
-    return said | {ALWAYS: np.ones(test.height, bool)} | {
-        name: fitted_answers(truth, known[name], new[name], 'accuracy') for name in known}
+    known, new = (scores(*each) for each in zip((development, test), near, strict=True))
+    return {ALWAYS: np.ones(test.height, bool)} | {
+        name: fitted_answers(development['accurate'].to_numpy(), known[name], new[name], 'accuracy') for name in known}

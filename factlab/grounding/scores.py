@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['JUDGEMENT_STATUSES', 'JUDGEMENTS', 'ELIGIBILITIES', 'CONSENSUS', 'SCORES', 'EVERY_JUDGE', 'SCORE_NAMES',
-           'LEADERBOARD', 'FEWEST_DRAWS', 'judge_responses', 'judge_eligibility', 'eligibility_consensus', 'ScoreSums',
+           'LEADERBOARD', 'FEWEST_DRAWS', 'judgements_of', 'eligibilities_of', 'eligibility_consensus', 'ScoreSums',
            'paper_half_width', 'score_responses', 'difference_draws', 'score_difference', 'leaderboard']
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #881fe719
@@ -19,12 +19,9 @@ import polars as pl
 from ..core.core import DataError, Schema
 from .judges import GROUNDING
 from .parsing import ISSUES
-from .responses import RESPONSES, TRIVIAL, with_other_response
+from .responses import TRIVIAL
 from ..measures.ranking import condorcet_ranks, rank_ranges
 from ..measures.stats import check_level, resampled_totals
-from ..models.interface import Model
-from ..runs.runs import Method
-from ..store.answers import StoreChoice
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #878b7c88
 JUDGEMENT_STATUSES = ('ok', 'unparsed', 'failed', 'unanswered')  # unanswered: the response itself cannot be judged
@@ -52,37 +49,26 @@ def _with_unanswered(responses: pl.DataFrame, found: pl.DataFrame, judge: str, t
         rows = rows.with_columns(pl.col('sentences').fill_null(pl.lit([], schema.columns['sentences'])))
     return schema.check(rows.select(*schema.columns), 'the verdicts')
 
-def judge_responses(
-    responses: pl.DataFrame,  # schema RESPONSES
-    method: Method,           # with the schema GROUNDING: `GroundingJudge`, or `load_grounding_judge`'s
-    model: Model|None = None,  # None: the method asks none
-    store: StoreChoice = None,
-    *,
-    judge: str|None = None,   # its name in the tables; the model's, else the method's, when None
-    seed: int = 0,
+def judgements_of(
+    responses: pl.DataFrame,  # schema RESPONSES, or with further columns
+    found: pl.DataFrame,      # schema GROUNDING: what a judge says of those that can be judged
+    judge: str,               # its name in the tables
+    template: str = '',       # how it was asked; the judge's name when empty
 ) -> pl.DataFrame:  # schema JUDGEMENTS
-    "Let one judge say which responses are grounded. Only responses of status `ok` are judged."
-    responses = RESPONSES.check(responses, 'the responses')
-    found = method.predict(responses.filter(pl.col('status') == 'ok'), model, store, seed=seed)
-    found = found.select('id', 'accurate', 'status', 'reason', 'sentences')
-    return _with_unanswered(responses, found, judge or getattr(model, 'name', method.name), method.name, JUDGEMENTS)
+    "What one judge says of which responses are grounded, those that cannot be judged included."
+    told = found.select('id', 'accurate', 'status', 'reason', 'sentences')
+    return _with_unanswered(responses, told, judge, template or judge, JUDGEMENTS)
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #d2c4678f
-def judge_eligibility(
-    responses: pl.DataFrame,  # schema RESPONSES
-    method: Method,           # with the schema ELIGIBILITY: `EligibilityJudge`
-    model: Model|None = None,
-    store: StoreChoice = None,
-    *,
-    judge: str|None = None,
-    seed: int = 0,
+def eligibilities_of(
+    responses: pl.DataFrame,  # as for `judgements_of`
+    found: pl.DataFrame,      # schema ELIGIBILITY
+    judge: str,
+    template: str = '',
 ) -> pl.DataFrame:  # schema ELIGIBILITIES
-    "Let one judge say which responses do what was asked: ineligible are those with major issues (§ 3.2)."
-    responses = RESPONSES.check(responses, 'the responses')
-    rows = with_other_response(responses).filter(pl.col('status') == 'ok')
-    found = method.predict(rows, model, store, seed=seed).select('id', 'status', 'reason', verdict='issues')
-    found = found.with_columns(eligible=pl.col('verdict') != ISSUES[2])
-    return _with_unanswered(responses, found, judge or getattr(model, 'name', method.name), method.name, ELIGIBILITIES)
+    "What one judge says of which responses do what was asked: ineligible are those with major issues (§ 3.2)."
+    told = found.select('id', 'status', 'reason', verdict='issues', eligible=pl.col('issues') != ISSUES[2])
+    return _with_unanswered(responses, told, judge, template or judge, ELIGIBILITIES)
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #d51f9217
 CONSENSUS = Schema('consensus', {'id': pl.String, 'eligible': pl.Boolean, 'undecided': pl.Boolean, 'judges': pl.Int64})

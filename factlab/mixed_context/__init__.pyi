@@ -20,7 +20,6 @@ from .hybrid import OverlapScorer as OverlapScorer
 from .hybrid import SupportedShareScorer as SupportedShareScorer
 from .hybrid import default_hybrids as default_hybrids
 from .hybrid import fit_hybrid as fit_hybrid
-from .hybrid import fit_hybrids as fit_hybrids
 from .hybrid import word_rivals as word_rivals
 from .judges import DirectJudge as DirectJudge
 from .judges import parse_verdicts as parse_verdicts

@@ -6,13 +6,13 @@
 __all__ = ['QUANTITIES', 'ENTITY_TYPES', 'FAITHFUL_LABELS', 'UNTRUE_LABELS', 'ENTITIES', 'PRIOR', 'POSTERIOR', 'SURFACE',
            'CHOSEN', 'LIKELIHOODS', 'ENTFA', 'ENTITY_FILE', 'entities_of', 'surface_features', 'text_cuts',
            'likelihood_features', 'EntityClassifier', 'Logistic', 'Neighbours', 'fit_classifier', 'summary_scores',
-           'EntityFeatures', 'entity_features', 'OutOfFold', 'out_of_fold', 'fit_entity_features',
-           'write_entity_features', 'read_entity_features']
+           'EntityFeatures', 'entity_features', 'OutOfFold', 'out_of_fold', 'fitted_classifiers', 'fit_entity_features',
+           'check_annotated', 'write_entity_features', 'read_entity_features']
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #72573a84
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -192,14 +192,21 @@ class EntityFeatures:
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
         repeat: int = 0) -> pl.DataFrame:
         "Labels of rows (MIXED_PREDICTIONS). Raises `UsageError` where likelihoods are needed and no model is given."
-        check_mixed(rows)
-        entities = entities_of(rows.drop('entities', strict=False))
-        values = entity_features(entities, rows, self.features, model, self.encoder, store)
+        entities = entities_of(check_mixed(rows).drop('entities', strict=False))
+        return self.labels(rows, entities, entity_features(entities, rows, self.features, model, self.encoder, store))
+
+    def labels(self,
+        rows: pl.DataFrame,
+        entities: pl.DataFrame,  # ENTITIES of the rows
+        values: np.ndarray,      # [entities, features]
+    ) -> pl.DataFrame:  # MIXED_PREDICTIONS
+        "Labels of rows by features that are known."
         scores = summary_scores(entities, self.faithful.probabilities(values), self.factual.probabilities(values), rows.height)
         found = hybrid_predictions(rows, *scores, self.thresholds)
         none = pl.Series(np.bincount(entities['row'].to_numpy(), minlength=rows.height) == 0)
         return found.with_columns(reason=pl.when(none).then(pl.lit('no entity')).otherwise('reason'))
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #fe128dbf
 def entity_features(
     entities: pl.DataFrame,  # ENTITIES
     rows: pl.DataFrame,
@@ -247,28 +254,45 @@ def out_of_fold(
         faithful[out], factual[out] = first.probabilities(values[out]), second.probabilities(values[out])
     return OutOfFold(*summary_scores(entities, faithful, factual, n))
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #51787b19
+def fitted_classifiers(
+    rows: pl.DataFrame,      # MIXED, with labels
+    entities: pl.DataFrame,  # ENTITIES of the rows, with labels
+    values: np.ndarray,      # [entities, features]
+    features: Sequence[str] = CHOSEN,
+    kind: str = 'logistic',  # or 'neighbours'
+    k: int = 20,
+    seed: int = 0,
+) -> tuple[EntityFeatures, float]:  # and the macro F1 of the thresholds on out-of-fold scores
+    "Classifiers of entities, and thresholds of the summaries' scores."
+    cuts, reached = best_thresholds(rows['label'].to_list(), *out_of_fold(values, entities, rows.height, kind, k, seed=seed))
+    about = {'rows': rows.height, 'entities': entities['faithful'].drop_nulls().len(), 'digest': fingerprint(rows.select('id', 'label')),
+             'kind': kind}
+    return EntityFeatures(tuple(features), *_pair(values, entities, np.ones(len(values), bool), kind, k), cuts, about,
+                          name='entity features' if kind == 'logistic' else 'entity neighbours'), reached
+
 def fit_entity_features(
     rows: pl.DataFrame,  # MIXED with labels, and `entities` (start, end, label) as annotated: a training split
     model: Model|None = None,
     store: StoreChoice = None,
     *,
     features: Sequence[str] = CHOSEN,
-    kind: str = 'logistic',  # or 'neighbours'
-    k: int = 20,
     encoder: Encoder|None = None,
-    seed: int = 0,
+    **how,  # kind, k, seed: as of `fitted_classifiers`
 ) -> tuple[EntityFeatures, float]:  # and the macro F1 of the thresholds on out-of-fold scores
     "Fit on annotated entities; nothing else is looked at. Raises `DataError` without annotations, and as `entity_features`."
-    if 'entities' not in rows.columns: raise DataError('entities with labels are needed: take XEnt (`xent`), or annotate spans')
-    check_mixed(rows)
-    entities = entities_of(rows)
+    entities = entities_of(check_annotated(rows))
     values = entity_features(entities, rows, features, model, encoder, store)
-    cuts, reached = best_thresholds(rows['label'].to_list(), *out_of_fold(values, entities, rows.height, kind, k, seed=seed))
-    about = {'rows': rows.height, 'entities': entities['faithful'].drop_nulls().len(), 'digest': fingerprint(rows.select('id', 'label')),
-             'model': model.identity if model is not None and {*features} & {*LIKELIHOODS} else None, 'kind': kind}
-    found = EntityFeatures(tuple(features), *_pair(values, entities, np.ones(len(values), bool), kind, k), cuts, about, encoder,
-                           name='entity features' if kind == 'logistic' else 'entity neighbours')
-    return found, reached
+    found, reached = fitted_classifiers(rows, entities, values, features, **how)
+    asked = {'model': model.identity if model is not None and found.prompts else None}
+    return replace(found, encoder=encoder, fitted_on={**found.fitted_on, **asked}), reached
+
+def check_annotated(
+    rows: pl.DataFrame,
+) -> pl.DataFrame:
+    "The rows, when they say which entities are hallucinated. Raises `DataError` otherwise."
+    if 'entities' not in rows.columns: raise DataError('entities with labels are needed: take XEnt (`xent`), or annotate spans')
+    return check_mixed(rows)
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #489c0f66
 ENTITY_FILE = 'entity_features.json'

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['NO_EVIDENCE', 'Scorer', 'ConstantScorer', 'OverlapScorer', 'Reading', 'probabilities_of', 'best_of_claims',
            'DocumentScorer', 'AlignedScorer', 'KnownWordsScorer', 'KnowledgeScorer', 'SupportedShareScorer',
-           'hybrid_predictions', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds', 'predict_hybrids',
-           'fitted_hybrids', 'fit_hybrids', 'fit_hybrid', 'default_hybrids', 'word_rivals']
+           'hybrid_predictions', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds', 'fit_hybrid',
+           'default_hybrids', 'word_rivals']
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #78f46612
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import ClassVar, NamedTuple, Protocol
@@ -294,57 +294,16 @@ def best_thresholds(
     return (float(first[row]), float(second[column])), float(found.max())
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #13b191a7
-class _SharedScores:
-    "Scores of the same rows by hybrids that share scorers: each scorer is asked once."
-    def __init__(self, rows: pl.DataFrame, store: StoreChoice):
-        self.rows, self.store = rows, store
-        self.known: list[tuple[Scorer, np.ndarray]] = []
-
-    def of(self, hybrid: Hybrid) -> tuple[np.ndarray, np.ndarray]: return self._scores(hybrid.faithfulness), self._scores(hybrid.factuality)
-
-    def _scores(self, scorer: Scorer) -> np.ndarray:
-        found = next((scores for each, scores in self.known if each is scorer), None)
-        if found is None: self.known.append((scorer, found := scorer.scores(self.rows, self.store)))
-        return found
-
-def predict_hybrids(
-    hybrids: Mapping[str, Hybrid],
-    rows: pl.DataFrame,
-    store: StoreChoice = None,
-) -> dict[str, pl.DataFrame]:  # MIXED_PREDICTIONS by the hybrids' names
-    "What each hybrid says, as its `predict`; a scorer that several have is asked once."
-    check_mixed(rows)
-    shared = _SharedScores(rows, store)
-    return {name: hybrid_predictions(rows, *shared.of(hybrid), hybrid.thresholds) for name, hybrid in hybrids.items()}
-
-def fitted_hybrids(
-    hybrids: Mapping[str, Hybrid],
-    development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
-    store: StoreChoice = None,
-) -> dict[str, tuple[Hybrid, float]]:  # with thresholds, and the macro F1 that they reach on the development rows
-    "The hybrids with thresholds from development rows. Raises `UsageError` where rows have no labels."
-    if 'label' not in development.columns or development['label'].null_count():
-        raise UsageError('thresholds are chosen on labelled rows: leave out those without a label')
-    labels, shared = check_mixed(development)['label'].to_list(), _SharedScores(development, store)
-    best = {name: best_thresholds(labels, *shared.of(hybrid)) for name, hybrid in hybrids.items()}
-    return {name: (replace(hybrid, thresholds=best[name][0]), best[name][1]) for name, hybrid in hybrids.items()}
-
-def fit_hybrids(
-    hybrids: Mapping[str, Hybrid],
-    development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
-    store: StoreChoice = None,
-) -> dict[str, Hybrid]:  # with thresholds
-    "As `fitted_hybrids`, without the scores."
-    return {name: hybrid for name, (hybrid, _) in fitted_hybrids(hybrids, development, store).items()}
-
 def fit_hybrid(
     hybrid: Hybrid,
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
     store: StoreChoice = None,
 ) -> Hybrid:  # with thresholds
     "The hybrid with thresholds from development rows. Raises `UsageError` where rows have no labels."
-    return fit_hybrids({'': hybrid}, development, store)['']
-
+    if 'label' not in development.columns or development['label'].null_count():
+        raise UsageError('thresholds are chosen on labelled rows: leave out those without a label')
+    scores = [scorer.scores(check_mixed(development), store) for scorer in (hybrid.faithfulness, hybrid.factuality)]
+    return replace(hybrid, thresholds=best_thresholds(development['label'].to_list(), *scores)[0])
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #df3de725
 def default_hybrids(
@@ -362,7 +321,7 @@ def default_hybrids(
                      (DocumentScorer(reader, encoder), AlignedScorer(whole)))
     pairs = [Hybrid(faithfulness, factuality) for factuality in worlds for faithfulness in texts]
     hybrids = {each.name: each for each in pairs}
-    return hybrids if development is None else fit_hybrids(hybrids, development, store)
+    return hybrids if development is None else {name: fit_hybrid(each, development, store) for name, each in hybrids.items()}
 
 def word_rivals(
     knowledge: pl.DataFrame,  # KNOWLEDGE; may be empty

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CLAIMS_PROMPT', 'QUERY_PROMPT', 'REFLECTION_PROMPT', 'RetrievalKind', 'parse_summary_claims', 'parse_query', 'Search',
            'ClaimCase', 'ClaimSteps', 'open_query', 'RetrievalSteps', 'RetrievalSettings', 'RetrievalJudge',
-           'verifier_judge', 'silence_scores', 'fit_silence']
+           'verifier_judge', 'with_silence', 'silence_scores', 'fit_silence']
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #4b2e9195
 import re
@@ -42,7 +42,7 @@ from factlab.mixed_context.evidence import (
 )
 from .judges import KNOWLEDGE_PROMPT, Verdicts, mixed_answers, parse_verdicts, readable_rows
 from .knowledge import KNOWLEDGE, KnowledgeIndex, mentions
-from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, check_mixed, label_of_claims
+from .labels import FACTUAL, LABELS, NON_FACTUAL, NONE, TRACED, TRACES, label_of_claims, traces_of, with_traces
 from .scores import macro_f1
 from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
@@ -359,7 +359,8 @@ class RetrievalSettings:
 class RetrievalJudge(RetrievalSettings):
     "Judges summaries with evidence (§ 4.2): `knowledge` (KR), `concurrent` (CR) or `reflection` (RR). Errors as of its settings."
     max_tokens: int = max(*_TOKENS.values(), RELATION_TOKENS)
-    schema: ClassVar[Schema] = MIXED_PREDICTIONS
+    schema: ClassVar[Schema] = TRACED
+    version: ClassVar[int] = 2  # traces are a column
 
     @cached_property
     def index(self) -> KnowledgeIndex: return KnowledgeIndex(self.knowledge)
@@ -380,8 +381,8 @@ class RetrievalJudge(RetrievalSettings):
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
                 repeat: int = 0) -> pl.DataFrame:
-        "Schema MIXED_PREDICTIONS, in the order of the rows. Errors as of `trace`."
-        return self.trace(rows, model, store, seed=seed, repeat=repeat)[0]
+        "Schema TRACED, in the order of the rows. Errors as of `trace`."
+        return with_traces(*self.trace(rows, model, store, seed=seed, repeat=repeat))
 
     def trace(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
               repeat: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:  # MIXED_PREDICTIONS and TRACES
@@ -411,34 +412,39 @@ def verifier_judge(
     offline: dict[str, Any] = {'claims': 'split', 'queries': 'claim', 'reflection': 'open', 'relation': verifier}
     return RetrievalJudge(kind, knowledge, **(offline | changes))
 
-def silence_scores(
-    judge: RetrievalJudge,
-    development: pl.DataFrame,  # MIXED with labels; never the rows that are scored
-    model: Model|None = None,
-    store: StoreChoice = None,
-) -> dict[str|None, float]:  # by label; None: such a claim is undecided
-    """The macro F1 on development rows by what silence of document and knowledge means.
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #51e2ce01
+def with_silence(
+    traced: pl.DataFrame,  # TRACED, of a judge without a label of silence, whose evidence a verifier reads
+    silence: str|None,     # label of a claim about which document and knowledge are silent
+) -> pl.DataFrame:  # TRACED
+    "What the judge says when silence has this label."
+    if silence is None: return traced
+    silent = pl.col('claim_label').is_null() & (pl.col('claim_number') > 0)
+    traces = traces_of(traced).with_columns(claim_label=pl.when(silent).then(pl.lit(silence)).otherwise('claim_label'))
+    claims = traces.filter(pl.col('claim_number') > 0).unique(['id', 'claim_number'], maintain_order=True)
+    said = claims.group_by('id', maintain_order=True).agg(labels='claim_label', answer=pl.format(
+        '{}. {} → {}', 'claim_number', 'claim', 'claim_label').str.join('\n'))
+    labels = pl.Series([label_of_claims(each) for each in said['labels'].to_list()], dtype=pl.String)
+    said = said.with_columns(label=labels, reason=pl.lit(''), status=pl.lit('ok'))
+    said = said.with_columns(faithful=pl.col('label') == NONE, factual=pl.when(pl.col('label') != NONE).then(pl.col('label') == FACTUAL))
+    return with_traces(traced.drop('trace').update(said.drop('labels'), on='id', include_nulls=True), traces)
 
-    Raises `UsageError` for rows without labels, and as `trace`."""
-    rows = check_mixed(development)
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #51e2ce02
+def silence_scores(
+    rows: pl.DataFrame,    # MIXED with labels: development rows, never those that are scored
+    traced: pl.DataFrame,  # TRACED, what a judge without a label of silence says of them
+) -> dict[str|None, float]:  # by label; None: such a claim is undecided
+    "The macro F1 by what silence of document and knowledge means. Raises `UsageError` for rows without labels."
     if 'label' not in rows.columns or rows['label'].null_count() or rows.is_empty():
         raise UsageError('the label of silence is chosen on labelled rows: give some, and leave out those without a label')
-    predicted, traces = judge.trace(rows, model, store)
-    claims = traces.unique(['id', 'claim_number'], maintain_order=True).filter(pl.col('claim_number') > 0)
-    of_row = dict(claims.group_by('id').agg('claim_label').iter_rows())
-    def score(silence: str|None) -> float:
-        said = [label_of_claims([label or silence for label in of_row.get(id, ())]) for id in rows['id']]
-        status = pl.Series(['ok' if label else 'unparsed' for label in said])
-        return macro_f1(rows, predicted.with_columns(label=pl.Series(said, dtype=pl.String), status=status))
-    return {silence: score(silence) for silence in (None, *LABELS)}
+    return {silence: macro_f1(rows, with_silence(traced, silence)) for silence in (None, *LABELS)}
 
 def fit_silence(
-    judge: RetrievalJudge,
+    judge: RetrievalJudge,      # without a label of silence
     development: pl.DataFrame,  # MIXED with labels; never the rows that are scored
     model: Model|None = None,
     store: StoreChoice = None,
 ) -> RetrievalJudge:
     "The judge with the label of silence that scores best on development rows; none, where none is better. Raises as `silence_scores`."
-    scores = silence_scores(judge, development, model, store)
+    scores = silence_scores(development, judge.predict(development, model, store))
     return replace(judge, silence=max(scores, key=lambda label: scores[label]))
-

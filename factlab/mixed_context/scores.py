@@ -8,7 +8,7 @@ __all__ = ['UNPARSED', 'ANSWERS', 'MACRO', 'PER_LABEL', 'PAPER', 'LABEL_SCORES',
            'paper_classes', 'all_scores', 'cluster_numbers_of', 'label_scores', 'macro_f1_draws', 'label_contrasts',
            'over_baselines', 'label_shares', 'label_predictions', 'MajorityLabel', 'RandomLabel', 'inserted_words',
            'SurfaceLabel', 'surface_scores', 'surface_counts', 'FittedLabel', 'fit_label', 'label_rates',
-           'fit_baselines']
+           'fit_baseline', 'fit_baselines']
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #a126ddfd
 import re
@@ -409,24 +409,30 @@ def label_rates(
     if labels.is_empty(): raise DataError('no row has a label: give labelled development rows')
     return {name: float((labels == name).sum())/labels.len() for name in LABELS}
 
-def fit_baselines(
+def fit_baseline(
+    name: str,  # of BASELINES
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
-) -> dict[str, MajorityLabel|RandomLabel|SurfaceLabel|FittedLabel]:  # by BASELINES
-    """The baselines, fitted on development rows. Raises `DataError` without labels.
+) -> MajorityLabel|RandomLabel|SurfaceLabel|FittedLabel:
+    """One baseline, fitted on development rows. Raises `DataError` without labels.
 
     *length*: at or above a threshold the more frequent kind of hallucination, else none. *punctuation*: the threshold is chosen for
     telling hallucinations from the rest, and each side gets its most frequent label. The fitted ones: `fit_label`."""
     rows = check_mixed(development).filter(pl.col('label').is_not_null())
     rates = label_rates(rows)
-    hallucinated = (rows['label'] != NONE).to_numpy()
-    likelier = max((FACTUAL, NON_FACTUAL), key=rates.__getitem__)
-    inserted = surface_scores('punctuation', rows)
-    cut, _ = best_cut(hallucinated, inserted)
-    above, below = (_most_frequent(rows.filter(side), rates) for side in (inserted >= cut, inserted < cut))
-    length, _ = best_cut(hallucinated, surface_scores('length', rows))
-    return {'majority': MajorityLabel(max(LABELS, key=rates.__getitem__)), 'random': RandomLabel(tuple(rates.values())),
-            'punctuation': SurfaceLabel('punctuation', cut, above, below), 'length': SurfaceLabel('length', length, likelier, NONE),
-            **{name: fit_label(name, rows) for name in FITTED}}
+    if name == 'majority': return MajorityLabel(max(LABELS, key=rates.__getitem__))
+    if name == 'random': return RandomLabel(tuple(rates.values()))
+    if name in FITTED: return fit_label(name, rows)
+    found = surface_scores(name, rows)
+    cut, _ = best_cut((rows['label'] != NONE).to_numpy(), found)
+    if name == 'length': return SurfaceLabel(name, cut, max((FACTUAL, NON_FACTUAL), key=rates.__getitem__), NONE)
+    above, below = (_most_frequent(rows.filter(side), rates) for side in (found >= cut, found < cut))
+    return SurfaceLabel(name, cut, above, below)
+
+def fit_baselines(
+    development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
+) -> dict[str, MajorityLabel|RandomLabel|SurfaceLabel|FittedLabel]:  # by BASELINES
+    "All baselines, as `fit_baseline`."
+    return {name: fit_baseline(name, development) for name in BASELINES}
 
 def _most_frequent(rows: pl.DataFrame, rates: Mapping[str, float]) -> str:
     return max(LABELS, key=(label_rates(rows) if rows.height else rates).__getitem__)

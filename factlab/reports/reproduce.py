@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'spare_grammar', 'forget',
-           'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'run_notebook', 'run_exhibits',
-           'stale_results', 'without_plan', 'remaking', 'estimate_sums', 'Estimate', 'estimate']
+           'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'plan_of', 'carry_out', 'run_notebook',
+           'chosen_exhibits', 'run_exhibits', 'stale_results', 'without_plan', 'remaking', 'estimate_sums', 'Estimate',
+           'estimate']
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c2
 import ast
@@ -18,33 +19,23 @@ import logging
 import multiprocessing
 import os
 import shlex
-import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, write_text
-from ..models.dry_run import ESTIMATE, DryRun, estimate_of, open_dry_run
-from factlab.reports.exhibits import (
-    Exhibit,
-    catalog,
-    dry_run_folder,
-    figures_dir,
-    find_exhibits,
-    manifests_of,
-    notebook_of,
-    result_stem,
-    summary_of,
-)
+from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir
+from ..models.dry_run import ESTIMATE, DryRun, estimate_of
+from .exhibits import Exhibit, catalog, figures_dir, find_exhibits, manifests_of, notebook_of, result_stem, summary_of
+from ..runs.plan import Plan, execute
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c4
 @dataclass(frozen=True)
@@ -116,6 +107,7 @@ def _sockets(folder: str) -> dict[str, str]:
     if os.name == 'nt' or len(folder) > 90: return {}
     return {'transport': 'ipc', 'ip': f'{folder}/socket', 'connection_file': f'{folder}/kernel.json'}
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #kernel1
 class SharedKernel:
     "A Jupyter kernel that serves one notebook after another. A context manager: it is interrupted and shut down at the end."
 
@@ -143,6 +135,17 @@ class SharedKernel:
         quiet = ['--log-level=CRITICAL', '--HistoryManager.enabled=False']  # counted anew in each notebook, history would complain
         environment = os.environ | _progress_setting() | {'FACTLAB_KERNEL': '1'} | self.environment
         run_sync(self.manager.start_kernel)(extra_arguments=[*quiet, f'--ext={__name__}'], env=environment)
+
+    def run(self, code: str, stream=None) -> None:
+        "Run a cell that belongs to no notebook; what it prints as errors goes to the stream. Whatever happens to it, this raises nothing."
+        from jupyter_core.utils import run_sync
+        def show(message: dict) -> None:
+            if stream and message['msg_type'] == 'stream': stream.write(message['content']['text'])
+        with suppress(Exception), self.one_notebook() as manager:
+            client = manager.client()
+            client.start_channels()
+            run_sync(client.wait_for_ready)(timeout=60)
+            run_sync(client.execute_interactive)(code, store_history=False, allow_stdin=False, output_hook=show)
 
     def _empty(self) -> None:
         from jupyter_core.utils import run_sync
@@ -194,13 +197,6 @@ def load_ipython_extension(shell) -> None:
     "What the kernel of exhibits starts with."
     spare_grammar()
     logging.getLogger('tornado').setLevel(logging.CRITICAL)  # as --log-level: a kernel that ends may answer on a socket just closed
-    if dry_run_folder():
-        DryRun().__enter__()
-        shell.events.register('post_run_cell', lambda *_: _record_counts())
-
-def _record_counts() -> None:
-    "Leave what the dry run of this process has counted so far where the command line finds it."
-    write_text(dry_run_folder()/'counted.json', canonical_json(estimate_of(open_dry_run()).to_dicts()))
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c10
 def parameters_of(
@@ -239,6 +235,27 @@ def fitted(
             value, = value
         given[there] = value
     return given
+
+# %% ../../nbs/16_reports/07_reproduce.ipynb #plans2
+def plan_of(
+    exhibit: Exhibit,
+    parameters: Mapping,  # as for `fitted`
+) -> Plan|None:  # None for an exhibit that has none: nothing is asked for it
+    "The plan of an exhibit's numbers, its notebook's own values where none is given. Raises what is wrong with a parameter."
+    if exhibit.plan is None: return None
+    known = parameters_of(exhibit)
+    own = {name: ast.literal_eval(default) for name, default in known.items()}
+    return exhibit.plan(**own | fitted(parameters, known))
+
+def carry_out(
+    given: Mapping[str, Mapping],  # parameters by the exhibit's id
+) -> None:
+    """Carry out the plans of exhibits together, so that each model is asked once. What fails is left to the notebooks: each carries out
+    what is missing of its own plan, and says what is wrong."""
+    plans = []
+    for exhibit in find_exhibits(given):
+        with suppress(Exception): plans += filter(None, [plan_of(exhibit, given[exhibit.id])])
+    with suppress(Exception): execute(*plans)
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #f2
 class _LogLines:
@@ -279,7 +296,7 @@ def run_notebook(
 ) -> Outcome:
     "Execute an exhibit's notebook with these parameters. What it raises becomes an `error` outcome with the cell and the message."
     started, since = time.monotonic(), time.time_ns() - 2*10**9  # file systems' clocks are coarse
-    executed = (dry_run_folder() or home_dir())/'executed'/digest(str(out))[:8]/exhibit.paper/f'{exhibit.name}.ipynb'
+    executed = home_dir()/'executed'/digest(str(out))[:8]/exhibit.paper/f'{exhibit.name}.ipynb'
     executed.parent.mkdir(parents=True, exist_ok=True)
     def outcome(status: str, **rest) -> Outcome: return Outcome(exhibit.id, status, round(time.monotonic() - started, 2), **rest)
     try:
@@ -290,7 +307,6 @@ def run_notebook(
             import papermill  # while the kernel starts
             papermill.execute_notebook(str(source), str(executed), given, km=manager, kernel_name='python3', progress_bar=False,
                                        cwd=str(source.parent), stderr_file=stream)
-        if dry_run_folder(): return outcome('estimated')
         manifest, path = _written(out, exhibit, since)
         return outcome(manifest['status'], manifest=manifest, file=_short(path))
     except Exception as error:  # noqa: BLE001  a cell that raised, a dead kernel, a notebook that writes no result: the others go on
@@ -326,7 +342,14 @@ def _work(connection, out: str) -> None:
     with SharedKernel() as kernel:
         while (job := connection.recv()) is not None:
             id, parameters = job
-            connection.send(asdict(run_notebook(exhibits[id], parameters, kernel, out=Path(out))))
+            if id: connection.send(asdict(run_notebook(exhibits[id], parameters, kernel, out=Path(out))))
+            else: connection.send(_carry_out(parameters, kernel))
+
+def _carry_out(given: Mapping[str, Mapping], kernel: SharedKernel) -> dict:
+    "The plans of all exhibits, in the kernel that will run their notebooks."
+    started, code = time.monotonic(), f'from {__name__} import carry_out\ncarry_out({dict(given)!r})'
+    with _shown('plans') as stream: kernel.run(code, stream)
+    return asdict(Outcome('', 'done', round(time.monotonic() - started, 2)))
 
 def _end_with_parent() -> None:
     "A worker whose parent was killed stops as well, and its kernel with it."
@@ -371,8 +394,12 @@ def _run_all(
 ) -> Iterator[Outcome]:
     "Outcomes as they come, from as many workers as there are jobs."
     from multiprocessing.connection import wait
-    waiting, workers, finished = list(given), [], False
+    planned = {exhibit.id: given[exhibit.id] for exhibit in find_exhibits(given) if exhibit.plan}
+    waiting, workers, finished = list(given), [_Worker(out)], False
     try:
+        if len(planned) > 1 and jobs == 1:
+            workers[0].give('', planned)
+            workers[0].take()
         while waiting or any(worker.exhibit for worker in workers):
             while waiting and len(workers) < jobs: workers.append(_Worker(out))
             for worker in workers:
@@ -400,37 +427,19 @@ def _alone(out: Path):
     finally: lock.release()
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c20
-def run_exhibits(
-    ids: Iterable[str] = (),  # exhibits; all when empty
-    *,
+def chosen_exhibits(
+    ids: Iterable[str] = (),
     paper: str|None = None,
     status: str|None = None,
-    tour: bool = False,  # the short ones of the tour: what is exact, and what papers name, on few rows
-    parameters: Mapping|None = None,  # of the notebooks, as for `fitted`
-    out: str|Path|None = None,        # folder of results; `figures` of the checkout when None, `figures/tour` for the tour
-    jobs: int = 1,                    # notebooks at once; each job loads its models anew
-    dry_run: bool = False,            # count calls, tokens and cost; ask nothing, write nothing
-    report: Callable[[Outcome], None] = lambda outcome: None,  # told of each outcome as it comes
-) -> list[Outcome]:  # in the order of the catalog
-    """Run the notebooks of the exhibits. One that fails does not stop the others.
-
-    Raises `UsageError` for an exhibit that does not exist, and for a parameter that one of those named in `ids` does not have, or none of
-    those chosen otherwise; `RunError` when another runner holds the folder or there is no checkout."""
-    ids = list(ids)
-    exhibits = find_exhibits(ids, paper, status, tour)
+    tour: bool = False,
+    parameters: Mapping|None = None,
+) -> dict[str, dict]:  # parameters by the exhibit's id, in the order of the catalog
+    "What `run_exhibits` is to run. Raises as it does."
+    exhibits = find_exhibits(ids := list(ids), paper, status, tour)
     if not exhibits: raise UsageError('none of these exhibits is part of the tour: leave out --tour')
-    if jobs < 1: raise UsageError(f'jobs must be at least 1, not {jobs}')
     for exhibit in exhibits: notebook_of(exhibit)
     if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids))
-    target, outcomes = figures_dir(out)/'tour' if tour and out is None else figures_dir(out), []
-    given = {exhibit.id: {**(tour and exhibit.tour or {}), **(parameters or {})} for exhibit in exhibits}
-    with nullcontext() if dry_run else _alone(target), _logged() as log:
-        for outcome in _run_all(given, target, 1 if dry_run else min(jobs, len(exhibits))):
-            log(outcome)
-            report(outcome)
-            outcomes.append(outcome)
-    order = [exhibit.id for exhibit in exhibits]
-    return sorted(outcomes, key=lambda outcome: order.index(outcome.exhibit))
+    return {exhibit.id: {**(tour and exhibit.tour or {}), **(parameters or {})} for exhibit in exhibits}
 
 def _refuse_lacking(exhibits: list[Exhibit], parameters: Mapping, every: bool) -> None:
     "Raise `UsageError` for a parameter that an exhibit does not have or cannot take: any of them when `every`, else all of them."
@@ -446,6 +455,32 @@ def _refuse_lacking(exhibits: list[Exhibit], parameters: Mapping, every: bool) -
         for id, there in known.items():
             try: fitted(parameters, there)
             except UsageError as error: raise UsageError(f'{id}: {error}') from None
+
+# %% ../../nbs/16_reports/07_reproduce.ipynb #runall1
+def run_exhibits(
+    ids: Iterable[str] = (),  # exhibits; all when empty
+    *,
+    paper: str|None = None,
+    status: str|None = None,
+    tour: bool = False,  # the short ones of the tour: what is exact, and what papers name, on few rows
+    parameters: Mapping|None = None,  # of the notebooks, as for `fitted`
+    out: str|Path|None = None,        # folder of results; `figures` of the checkout when None, `figures/tour` for the tour
+    jobs: int = 1,                    # notebooks at once; each job loads its models anew, and carries out plans one by one
+    report: Callable[[Outcome], None] = lambda outcome: None,  # told of each outcome as it comes
+) -> list[Outcome]:  # in the order of the catalog
+    """Run the notebooks of the exhibits. One that fails does not stop the others.
+
+    Raises `UsageError` for an exhibit that does not exist, and for a parameter that one of those named in `ids` does not have, or none of
+    those chosen otherwise; `RunError` when another runner holds the folder or there is no checkout."""
+    if jobs < 1: raise UsageError(f'jobs must be at least 1, not {jobs}')
+    given = chosen_exhibits(ids, paper, status, tour, parameters)
+    target, outcomes = figures_dir(out)/'tour' if tour and out is None else figures_dir(out), []
+    with _alone(target), _logged() as log:
+        for outcome in _run_all(given, target, min(jobs, len(given))):
+            log(outcome)
+            report(outcome)
+            outcomes.append(outcome)
+    return sorted(outcomes, key=lambda outcome: [*given].index(outcome.exhibit))
 
 @contextmanager
 def _logged():
@@ -529,8 +564,8 @@ def estimate_sums(
 class Estimate:
     "What a run would ask, counted without asking."
     questions: pl.DataFrame  # schema ESTIMATES; a question that several exhibits ask stands with the first of them
-    sizes: pl.DataFrame      # exhibit, n: examples that its headline is measured on, null where nothing is measured
-    outcomes: list[Outcome]  # how the notebooks ended
+    sizes: pl.DataFrame      # exhibit, n: examples of its plan's largest step, null where it has none
+    outcomes: list[Outcome]  # how far the plans could be counted
 
     def by_exhibit(self) -> pl.DataFrame:  # exhibit, n, half_width of a 95 % interval at the most, then as of `estimate_sums`
         "One row for each exhibit that measures something or asks something."
@@ -547,32 +582,26 @@ class Estimate:
         return estimate_sums(self.questions, ['model', 'label'])
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c23
-def _counted(folder: Path) -> dict[tuple[str, str], dict]:
-    "What a dry run has counted so far, by model and label."
-    path = folder/'counted.json'
-    rows = json.loads(path.read_text(encoding='utf-8')) if path.is_file() else []
-    return {(row['model'], row['label']): row for row in rows}
-
-def _since(before: dict, after: dict, exhibit: str) -> list[dict]:  # rows of ESTIMATES
+def _since(before: pl.DataFrame, after: pl.DataFrame, exhibit: str) -> list[dict]:  # rows of ESTIMATES
     "What was counted between two readings."
-    rows = []
-    for (model, label), row in after.items():
-        old = before.get((model, label), {})
+    rows, known = [], {(row['model'], row['label']): row for row in before.iter_rows(named=True)}
+    for row in after.iter_rows(named=True):
+        old = known.get((row['model'], row['label']), {})
         new = {name: row[name] - old.get(name, 0) for name in _COUNTS}
         costs = {name: 0. if not new['calls'] else None if row[name] is None else row[name] - (old.get(name) or 0) for name in _COSTS}
-        if new['calls'] or new['in_store']: rows.append({'exhibit': exhibit, 'model': model, 'label': label} | new | costs)
+        if new['calls'] or new['in_store']: rows.append({'exhibit': exhibit, 'model': row['model'], 'label': row['label']} | new | costs)
     return rows
 
-@contextmanager
-def _counting() -> Iterator[Path]:
-    "A folder where the models of a dry run leave what they counted."
-    folder, before = Path(tempfile.mkdtemp(prefix='factlab-dry-')), os.environ.get('FACTLAB_DRY_RUN')
-    os.environ['FACTLAB_DRY_RUN'] = str(folder)
-    try: yield folder
-    finally:
-        if before is None: del os.environ['FACTLAB_DRY_RUN']
-        else: os.environ['FACTLAB_DRY_RUN'] = before
-        shutil.rmtree(folder, ignore_errors=True)
+def _counted(exhibit: Exhibit, parameters: Mapping) -> tuple[Outcome, int|None]:
+    "Carry out an exhibit's plan within a dry run: how it ended, and how many examples it has."
+    started, n, error = time.monotonic(), None, ''
+    try:
+        plan = plan_of(exhibit, parameters)
+        if plan and plan.entries: n = max(done[entry.step].height for done in [execute(plan)] for entry in plan.entries)
+    except Exception as raised:  # noqa: BLE001  the others are counted all the same
+        error = str(raised) if isinstance(raised, FactlabError) else f'{type(raised).__name__}: {raised}'
+    seconds = round(time.monotonic() - started, 2)
+    return Outcome(exhibit.id, 'error' if error else 'estimated', seconds, error=error and f'{exhibit.id}: {error}'), n
 
 def estimate(
     ids: Iterable[str] = (),
@@ -583,19 +612,16 @@ def estimate(
     parameters: Mapping|None = None,
     report: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Estimate:
-    "Count what `reproduce` would ask, without asking. Later stages of a pipeline are estimated from example answers."
-    rows: list[dict] = []
-    seen: dict[tuple[str, str], dict] = {}
-    with _counting() as folder:
-        def note(outcome: Outcome) -> None:
-            counted = _counted(folder)
-            rows.extend(_since(seen, counted, outcome.exhibit))
-            seen.update(counted)
+    "Count what `run_exhibits` would ask, without asking. Later stages of a pipeline are estimated from example answers."
+    given = chosen_exhibits(ids, paper, status, tour, parameters)
+    rows, sizes, outcomes, before = [], [], [], ESTIMATE.frame()
+    with DryRun() as dry:
+        for exhibit in find_exhibits(given):
+            outcome, n = _counted(exhibit, given[exhibit.id])
+            after = estimate_of(dry)
+            rows += _since(before, after, exhibit.id)
+            before = after
+            sizes.append({'exhibit': exhibit.id, 'n': n})
+            outcomes.append(outcome)
             report(outcome)
-        outcomes = run_exhibits(ids, paper=paper, status=status, tour=tour, parameters=parameters, out=folder/'results', dry_run=True,
-                                report=note)
-        sizes = [json.loads(path.read_text(encoding='utf-8')) for path in (folder/'sizes').glob('*.json')]
-    known = {each['exhibit']: each['n'] for each in sizes}
-    n = pl.DataFrame({'exhibit': [each.exhibit for each in outcomes], 'n': [known.get(each.exhibit) for each in outcomes]},
-                     {'exhibit': pl.String, 'n': pl.Int64})
-    return Estimate(ESTIMATES.frame(rows), n, outcomes)
+    return Estimate(ESTIMATES.frame(rows), pl.DataFrame(sizes, {'exhibit': pl.String, 'n': pl.Int64}), outcomes)

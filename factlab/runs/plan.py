@@ -275,13 +275,18 @@ def estimate(
     return estimate_of(dry)
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p28
+def _data_by_name(rows: Sequence[Rows]) -> dict[str, dict]:
+    "Specs of rows by split, and by data set where there are several."
+    several = len({each.name for each in rows}) > 1
+    return {'/'.join(filter(None, (Path(each.name).stem if several or not each.split else '', each.split))): each.spec for each in rows}
+
 def manifest(
     plan: Plan,
     done: Done,
 ) -> dict:  # JSON
     "Everything that the numbers of a plan rest on: data, models, prompts, methods with their settings, and what could not be answered."
     steps = plan.steps
-    data = {rows.split or rows.name: rows.spec for step in steps for rows in (step.rows, *step.inputs.values()) if isinstance(rows, Rows)}
+    data = _data_by_name([rows for step in steps for rows in (step.rows, *step.inputs.values()) if isinstance(rows, Rows)])
     methods = {step.method.name: step.spec['method'] for step in steps}
     prompts = {each['id']: each for spec in methods.values() for each in spec['prompts']}
     frames = [done[step] for step in steps]
@@ -297,4 +302,5 @@ def manifest(
             'methods': {name: {'version': spec['version'], **spec['fields']} for name, spec in sorted(methods.items())},
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
-            'failed': sum(int((frame['status'] == 'failed').sum()) for frame in frames if 'status' in frame.columns)}
+            'failed': sum(int((frame['status'] == 'failed').sum()) for step, frame in zip(steps, frames, strict=True)
+                          if step.model is not None and 'status' in frame.columns)}

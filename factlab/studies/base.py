@@ -226,7 +226,8 @@ def write_plan(
     out: str|Path|None = None,  # folder of results; the project's figures when None
     **more,  # further entries of the manifest
 ) -> Result:
-    "Write the exhibit of a plan, with all that its numbers rest on. Of a file of data its name is kept, not where it lies."
+    "Write the exhibit of a plan, with all that its numbers rest on. Of a file its name is kept, not where it lies."
     about = manifest(plan, done)
-    about['parameters'] |= {'data': Path(plan.parameters['data']).name}
+    files = {name: plan.parameters.get(name) for name in ('data', 'knowledge', 'responses', 'corpus')}
+    about['parameters'] |= {name: Path(file).name for name, file in files.items() if isinstance(file, str|Path) and str(file)}
     return write_exhibit(plan.exhibit, CELLS.check(cells, plan.exhibit), about=about | more, chart=chart, out=out)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.core import DataError, ModelError
 from ..core.registry import Option, read_name, read_options
+from ..models.interface import is_dry_run
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
@@ -213,6 +214,7 @@ class InPieces:
 
     def _divide(self, claim: str) -> list[str]:
         claim = readable(claim)
+        if is_dry_run(): return [claim]  # nothing is read, so no tokenizer is loaded
         return [claim] if len(claim.encode()) <= self._max_tokens else token_pieces(self._tokenizer(), claim, self._max_tokens)
 
 # %% ../../nbs/08_verification/03_nli.ipynb #ee076304

@@ -8,5 +8,6 @@ from .mixed_cases import mixed_cases as mixed_cases
 from .mixed_context import browse_cases as browse_cases
 from .page import browse as browse
 from .response_view import browse_responses as browse_responses
+from .response_view import judged_plan as judged_plan
 from .responses import gold_of_labels as gold_of_labels
 from .responses import judged_responses as judged_responses

@@ -6,7 +6,7 @@
 __all__ = ['SHOW_RESPONSES', 'SORT_RESPONSES', 'KIND_LOOKS', 'MAX_SENTENCES', 'MAX_NAMED', 'OPENS', 'response_totals',
            'response_listing', 'said_by', 'sentence_card', 'verdict_text', 'verdict_oddities', 'verdicts_html',
            'heading_html', 'passages_html', 'quoted_passages', 'response_drawing', 'response_configuration',
-           'judged_study', 'browse_responses']
+           'judged_plan', 'browse_responses']
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #b1f925e2
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,8 @@ from typing import Any
 import polars as pl
 
 from ..grounding.responses import TRIVIAL
-from ..studies.facts.study import FactsStudy, all_judgements, gold, load_requests, responses
+from ..runs.plan import Done, Plan
+from ..studies.facts.study import all_responses_of, judgements, labels_of
 from .browser import Browser, Configuration
 from .marks import Mark, colour_of, cut, escaped, find_quoted, folded_html, pane_html
 from factlab.workbench.responses import (
@@ -234,27 +235,28 @@ def response_configuration(judged: JudgedResponses) -> Configuration:
                          gold=lambda labels: (gold_of_labels(labels, judged), ''))
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #306b813e-1
-def judged_study(study: FactsStudy) -> JudgedResponses:
-    "A study's responses with the verdicts of every judge and template, and gold where there is any; without those that read nothing."
-    shown = responses(study).filter(~pl.col('responder').str.starts_with(TRIVIAL))
-    verdicts = all_judgements(study).filter(pl.col('id').is_in(shown['id'].implode()))
-    known = load_requests(study) if gold(study) is not None else None
-    labelled = known is not None and 'sentences' in known.columns
-    return judged_responses(shown, verdicts, known if labelled else None, Path(study.responses_file or study.data).stem)
+def judged_plan(
+    plan: Plan,  # of `leaderboard_plan`
+    done: Done,
+) -> JudgedResponses:
+    "A plan's responses with the verdicts of its judges, and gold where there is any; without those that read nothing."
+    shown = all_responses_of(plan, done).filter(~pl.col('responder').str.starts_with(TRIVIAL))
+    verdicts = judgements(plan, done).filter(pl.col('id').is_in(shown['id'].implode()))
+    labels = labels_of(plan)
+    labelled = labels is not None and 'sentences' in labels.columns
+    source = Path(plan.parameters['responses'] or plan.parameters['data']).stem
+    return judged_responses(shown, verdicts, labels if labelled else None, source)
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #306b813e-2
 def browse_responses(
-    responses: pl.DataFrame|JudgedResponses|FactsStudy,  # id, responder, request, document, response; or all that a study has judged
+    responses: pl.DataFrame|JudgedResponses,  # id, responder, request, document, response; or what `judged_plan` gives
     judgements: pl.DataFrame|None = None,  # schema JUDGEMENTS of `grounding.scores`; None: only to label
     gold: pl.DataFrame|None = None,  # id, sentences and perhaps accurate, as in the sample
     run: str = 'responses',  # names the file of labels
     **options,  # of `Browser`: labels, annotator, blind, encoder
 ) -> Browser:
     "Judged responses to look at and to label. Raises `DataError` when the frames do not fit together."
-    if isinstance(responses, FactsStudy): judged = judged_study(responses)
-    else:
-        judged = responses if isinstance(responses,
-                                         JudgedResponses) else judged_responses(responses, judgements, gold, run)
+    judged = responses if isinstance(responses, JudgedResponses) else judged_responses(responses, judgements, gold, run)
     browser = Browser(response_configuration(judged), **options)
     browser.judged = judged
     return browser

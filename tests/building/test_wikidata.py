@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+import polars as pl
 import pytest
 
-from factlab.building import Patience, describe_entities, look_up_wikidata
-from factlab.building.wikidata import describe_requests, kept_names
+from factlab.building import EntityDescriptions, Patience, look_up_wikidata
+from factlab.building.wikidata import describe_requests, described_knowledge, kept_names
 from factlab.core.core import DataError, UsageError
 from factlab.models.interface import ScriptedModel
 
@@ -173,11 +174,11 @@ def test_two_askings_must_agree():
         'Lima': ['I am not sure', says('a city')],
     }
     model = answering(said)
-    got = describe_entities(said, model, store=False)
-    assert got.knowledge['entity'].to_list() == ['Oslo'] and got.knowledge['description'].to_list() == ['capital of Norway']
-    reasons = dict(got.failed.select('entity', 'reason').iter_rows())
+    got = EntityDescriptions().predict(pl.DataFrame({'id': list(said)}), model, store=False)
+    assert described_knowledge(got).select('entity', 'description').rows() == [('Oslo', 'capital of Norway')]
+    reasons = dict(got.select('id', 'reason').iter_rows())
     assert reasons['Ann Li'] == 'two askings disagree' and 'ambiguous' in reasons['Georgia'] and 'not known' in reasons['Xyz']
-    assert reasons['Lima'] not in ('', 'two askings disagree') and len(model.asked) == got.calls == 10
+    assert reasons['Lima'] not in ('', 'two askings disagree') and len(model.asked) == 10
 
 
 def test_the_store_answers_the_second_time(tmp_path):
@@ -186,8 +187,9 @@ def test_the_store_answers_the_second_time(tmp_path):
     model = answering({'Oslo': [says('capital of Norway')] * 2})
     with Store(tmp_path / 'store') as store:
         for _ in range(2):
-            assert describe_entities(['Oslo'], model, store).knowledge.height == 1
-    assert len(model.asked) == 2 and describe_entities([], model, store=False).knowledge.is_empty()
+            found = EntityDescriptions().predict(pl.DataFrame({'id': ['Oslo']}), model, store)
+            assert found['description'].to_list() == ['capital of Norway']
+    assert len(model.asked) == 2
     assert {request.seed for request in describe_requests(['Oslo'])} == {0, 1}
 
 

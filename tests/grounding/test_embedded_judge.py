@@ -16,6 +16,8 @@ from factlab.grounding.embedded_judge import (
     MIN_COPIED_WORDS,
     SENTENCE_FEATURES,
     GroundingDecision,
+    LabelledSentences,
+    Nearness,
     copied_sentences,
     fit_first_round,
     fit_grounding_decision,
@@ -24,8 +26,8 @@ from factlab.grounding.embedded_judge import (
     needs_no_support,
     read_grounding_decision,
     read_sentences,
-    response_answers,
-    sentence_answers,
+    response_rivals,
+    sentence_rivals,
     to_be_read,
     write_grounding_decision,
 )
@@ -111,12 +113,14 @@ def test_the_decision_rests_on_the_development_split_alone(sample, tmp_path):
 def test_it_is_better_than_rivals_on_short_documents_of_the_test_split(sample):
     judge = load_grounding_judge()  # all documents: the chapter
     development, test = (of_short_documents(rows, most) for rows, most in zip(sample, (4, 6), strict=True))
-    sentences, answers = sentence_answers(judge, development, test)
-    counts = {name: class_counts(sentences['grounded'], pl.Series(said), [False, True]) for name, said in answers.items()}
+    near = {labelled: [Nearness(judge.encoder, labelled).predict(part) for part in (development, test)] for labelled in (True, False)}
+    answers = {'embedded': LabelledSentences(judge).predict(test)['grounded']} | sentence_rivals(development, test, near[True])
+    truth = labelled_sentences(test)['grounded']
+    counts = {name: class_counts(truth, pl.Series(said), [False, True]) for name, said in answers.items()}
     scores = {name: balanced_accuracy(each.sum(0)) for name, each in counts.items()}
     assert scores['embedded'] >= .70 and scores['embedded'] == max(scores.values())
-    verdicts = response_answers(judge, development, test)
-    assert (verdicts['embedded'] == test['accurate'].to_numpy()).mean() > (verdicts[ALWAYS] == test['accurate'].to_numpy()).mean()
+    always = response_rivals(development, test, near[False])[ALWAYS]
+    assert (judge.predict(test)['accurate'] == test['accurate']).mean() > (always == test['accurate'].to_numpy()).mean()
 
 
 class Counting:
@@ -190,13 +194,13 @@ def test_both_judges_say_the_same_of_plain_sentences():
     assert said[0].select('id', 'status', 'accurate').equals(said[1].select('id', 'status', 'accurate'))
 
 
-def test_rivals_ask_the_verifier_nothing(sample):
-    development, test = (of_short_documents(rows, 1) for rows in sample)
+def test_a_judge_of_labelled_sentences_reads_these_alone(sample):
+    _, test = (of_short_documents(rows, 1) for rows in sample)
     judge = replace(load_grounding_judge(), verifier=Counting())
-    sentence_answers(judge, development, test, False)
+    LabelledSentences(judge).predict(test, None, False)
     asked = {claim for _, claim in judge.verifier.asked}
     assert asked and asked <= set(labelled_sentences(test)['sentence']) and len(judge.verifier.asked) == 3*len(asked)
-    response_answers(judge, development, test, False)
+    judge.predict(test, None, False)
     assert {claim for _, claim in judge.verifier.asked} <= {each for text in test['response'] for each in split_sentences(text)}
 
 

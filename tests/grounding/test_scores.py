@@ -11,14 +11,14 @@ from statsmodels.stats.proportion import proportion_confint
 from factlab.core.core import DataError, UsageError
 from factlab.grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
 from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge
-from factlab.grounding.responses import RESPONSES, check_responses
+from factlab.grounding.responses import RESPONSES, check_responses, with_other_response
 from factlab.grounding.scores import (
     ELIGIBILITIES,
     EVERY_JUDGE,
     JUDGEMENTS,
+    eligibilities_of,
     eligibility_consensus,
-    judge_eligibility,
-    judge_responses,
+    judgements_of,
     leaderboard,
     paper_half_width,
     score_responses,
@@ -131,10 +131,14 @@ def responses(*texts: tuple[str, str], status: str = 'ok') -> pl.DataFrame:
                                             for at, (document, text) in enumerate(texts)]))
 
 
+def judged(rows: pl.DataFrame, judge: ScriptedModel, template: str = 'response') -> pl.DataFrame:
+    return judgements_of(rows, GroundingJudge(TEMPLATES[template]).predict(rows, judge, False), judge.name, template)
+
+
 def test_what_cannot_be_judged_is_never_accurate_and_asks_nobody():
     judge = ScriptedModel('j', lambda request: 'Verdict: Accurate', '1')
     rows = responses(('The mill.', ''), ('The mill.', 'The  mill.'), ('The mill.', 'It is one.'))
-    found = judge_responses(rows, GroundingJudge(TEMPLATES['response']), judge, False)
+    found = judged(rows, judge)
     assert found['status'].to_list() == ['unanswered', 'unanswered', 'ok'] and len(judge.asked) == 1
     assert found['accurate'].to_list() == [None, None, True] and 'copy' in found['reason'][1]
     row = of(score_responses(found, resamples=10), 'x')
@@ -145,9 +149,9 @@ def test_what_cannot_be_judged_is_never_accurate_and_asks_nobody():
                                   'Is the response Accurate or Inaccurate? Reason step by step.', '{"label": "good"}'])
 def test_judges_that_answer_in_prose_or_repeat_the_instructions_are_not_read(said):
     rows = responses(('The mill.', 'It is one.'))
-    for template in TEMPLATES.values():
-        found = judge_responses(rows, GroundingJudge(template), ScriptedModel('j', lambda request: said, said), False)
-        assert found['status'].to_list() == ['unparsed'] and found['accurate'].to_list() == [None], template.name
+    for template in TEMPLATES:
+        found = judged(rows, ScriptedModel('j', lambda request: said, said), template)
+        assert found['status'].to_list() == ['unparsed'] and found['accurate'].to_list() == [None], template
     row = of(score_responses(found, resamples=10), 'x')
     assert (row['value'], row['lowest'], row['highest'], row['unread']) == (None, 0, 1, 1)
     board = leaderboard(found, resamples=10)
@@ -158,9 +162,9 @@ def test_a_judge_that_fails_is_counted():
     rows = responses(('The mill.', 'It is one.'), ('Tea.', 'No.'))
     judge = ScriptedModel('j', lambda request: Response.failed('down') if 'Tea' in request.messages[-1].content else 'Verdict: Accurate',
         '1')
-    row = of(score_responses(judge_responses(rows, GroundingJudge(TEMPLATES['response']), judge, False), resamples=10), 'x')
+    row = of(score_responses(judged(rows, judge), resamples=10), 'x')
     assert row['value'] == 1 and row['lowest'] == .5 and row['unread'] == 1
-    found = judge_eligibility(rows, EligibilityJudge(), judge, False)
+    found = eligibilities_of(rows, EligibilityJudge().predict(with_other_response(rows), judge, False), 'j')
     assert found['status'].to_list() == ['unparsed', 'failed'] and eligibility_consensus(found)['eligible'].all()
 
 

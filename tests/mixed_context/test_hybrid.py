@@ -22,7 +22,6 @@ from factlab.mixed_context.hybrid import (
     SupportedShareScorer,
     best_thresholds,
     fit_hybrid,
-    fit_hybrids,
     hybrid_predictions,
     word_rivals,
 )
@@ -130,7 +129,7 @@ def test_names_are_found_without_a_tagger():
 def test_rivals_that_compare_words_tell_three_labels_apart_and_see_no_sense():
     rows = rows_of('The mill burnt.', 'The mill on the Danube, a river, burnt.', 'The mill on the Danube, a tram, burnt.',
                    labels=[NONE, FACTUAL, NON_FACTUAL])
-    fitted = fit_hybrids(word_rivals(BASE), rows, store=False)
+    fitted = {name: fit_hybrid(each, rows, store=False) for name, each in word_rivals(BASE).items()}
     assert fitted['words and knowledge'].predict(rows, store=False)['label'].equals(rows['label'])
     assert len(set(fitted['words of the document'].predict(rows, store=False)['label'][1:])) == 1  # it has no word on the world
     unlike = rows.with_columns(pl.lit('Danube, burnt on a river, the mill.').alias('summary'))  # the words are there, the sense is not

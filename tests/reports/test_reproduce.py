@@ -379,7 +379,7 @@ def test_tables_9_and_10_beside_table_4(table4):
 RESULT = '''
 import json
 from pathlib import Path
-path = Path(out)/'final'/'{name}.csv'
+path = Path(out)/'{name}.csv'
 path.parent.mkdir(parents=True, exist_ok=True)
 path.write_text('exhibit,row')
 path.with_suffix('.json').write_text(json.dumps({{'status': 'exact', 'headline': None}}))
@@ -387,14 +387,16 @@ path.with_suffix('.json').write_text(json.dumps({{'status': 'exact', 'headline':
 
 def checkout(folder: Path, **notebooks: list[str]|str) -> Path:
     "A checkout whose notebooks have these cells after their parameters; 'write' stands for a cell that writes the result."
-    (folder/'nbs'/'papers'/'final').mkdir(parents=True)
+    folder.mkdir()
     (folder/'settings.ini').write_text('[DEFAULT]\n')
     for name, cells in notebooks.items():
-        path = folder/'nbs'/'papers'/'final'/f'{name}.ipynb'
+        id = name if '/' in name else f'final/{name}'
+        path = folder/'nbs'/'papers'/f'{id}.ipynb'
+        path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(cells, str):
             path.write_text(cells)
             continue
-        sources = [RESULT.format(name=name) if source == 'write' else source for source in cells]
+        sources = [RESULT.format(name=id) if source == 'write' else source for source in cells]
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('out = None\nlimit = None', metadata={'tags': ['parameters']}),
                                                    *map(nbformat.v4.new_code_cell, sources)],
                                             metadata={'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}})
@@ -403,18 +405,18 @@ def checkout(folder: Path, **notebooks: list[str]|str) -> Path:
 
 
 def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
-    project = checkout(tmp_path/'project', table1=['left_over = 1', 'raise ValueError("{braces} %s <b>")'],
-                       table3=['assert "left_over" not in globals()', 'write'],
-                       table4=['import os; os.kill(os.getpid(), 9)'], table7=['write'], table8=['1'], fig3='{"cells": [', fig4=['write'],
-                       fig8=['import sys; sys.exit(3)'], fig9=['write'])
-    ids = ['table1', 'table3', 'table4', 'table7', 'table8', 'fig3', 'fig4', 'fig8', 'fig9']
-    code, output, errors = reproduce(tmp_path/'home', *(f'final/{name}' for name in ids), '--out', tmp_path/'out', cwd=project)
-    status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:] if line.startswith('final/')}
-    good = ('table3', 'table7', 'fig4', 'fig9')
-    assert code == 1 and status == {f'final/{name}': 'exact' if name in good else 'error' for name in ids}
-    assert set(files_of(tmp_path/'out')) == {f'final/{name}.{kind}' for name in good for kind in ('csv', 'json')}
-    assert re.search(r'In \[\d\] of final/table1: ValueError: \{braces\} %s <b>', errors) and 'executed copy' in errors
-    assert all(f'final/{name}' in errors.partition('\nerror:')[2] for name in ids if name not in good)
+    cells = {'oasis/table2': ['left_over = 1', 'raise ValueError("{braces} %s <b>")'],
+             'final/fig2': ['assert "left_over" not in globals()', 'write'], 'final/table3': ['import os; os.kill(os.getpid(), 9)'],
+             'final/table6': ['write'], 'final/fig8': ['1'], 'fhsum/fig2': '{"cells": [', 'fhsum/table4': ['write'],
+             'fhsum/table5': ['import sys; sys.exit(3)'], 'fhsum/fig5': ['write']}
+    project = checkout(tmp_path/'project', **cells)
+    code, output, errors = reproduce(tmp_path/'home', *cells, '--out', tmp_path/'out', cwd=project)
+    status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:] if line.startswith(('oasis', 'final', 'fhsum'))}
+    good = ('final/fig2', 'final/table6', 'fhsum/table4', 'fhsum/fig5')
+    assert code == 1 and status == {name: 'exact' if name in good else 'error' for name in cells}
+    assert set(files_of(tmp_path/'out')) == {f'{name}.{kind}' for name in good for kind in ('csv', 'json')}
+    assert re.search(r'In \[\d\] of oasis/table2: ValueError: \{braces\} %s <b>', errors) and 'executed copy' in errors
+    assert all(name in errors.partition('\nerror:')[2] for name in cells if name not in good)
     assert 'Traceback' not in errors and not processes_of(tmp_path/'home')
 
 

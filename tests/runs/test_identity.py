@@ -10,16 +10,21 @@ import polars as pl
 import pytest
 
 import factlab
+from factlab.building.injection import Injection
+from factlab.building.wikidata import EntityDescriptions
 from factlab.core.core import UsageError
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
-from factlab.grounding.embedded_judge import SentenceJudge, VerifierJudge, read_grounding_decision
-from factlab.grounding.judges import GroundingJudge, Template
+from factlab.grounding.embedded_judge import LabelledSentences, Nearness, SentenceJudge, VerifierJudge, read_grounding_decision
+from factlab.grounding.judge_quality import BestTemplate
+from factlab.grounding.judges import TEMPLATES, GroundingJudge, Template
+from factlab.grounding.responses import Responder
 from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, Localizer
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
+from factlab.mixed_context.fitted import Baseline, ChosenSilence, FittedHybrid, KnownNames, Scored
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, NONE
@@ -53,7 +58,9 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
             'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_words_judge(),
-            'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')),
+            'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
+            'LabelledSentences': lambda: LabelledSentences(load_words_judge()), 'Nearness': lambda: Nearness(Known('a')),
+            'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
             'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()), 'MajorityLabel': lambda: MajorityLabel(NONE),
             'RandomLabel': lambda: RandomLabel((.2, .3, .5)), 'SurfaceLabel': lambda: SurfaceLabel('length', 9., FACTUAL, NONE),
@@ -61,8 +68,15 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'Matching': lambda: Matching(Known('a')), 'Supports': lambda: Supports(Known('a')),
             'Chosen': lambda: Chosen('mine', tuple(Localizer(f'mine{at}', prompt) for at, prompt in enumerate(ZERO_SHOT, 1))),
             'ClaimSupports': lambda: ClaimSupports(RejectedClaims(Known('a'))),
-            'AtThreshold': lambda: AtThreshold(RejectedClaims(Known('a')))}
-OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),),
+            'AtThreshold': lambda: AtThreshold(RejectedClaims(Known('a'))),
+            'Baseline': lambda: Baseline('majority'), 'Scored': lambda: Scored(ConstantScorer()),
+            'FittedHybrid': lambda: FittedHybrid('mine'),
+            'ChosenSilence': lambda: ChosenSilence('mine'), 'KnownNames': lambda: KnownNames(KNOWLEDGE.frame()),
+            'EntityDescriptions': lambda: EntityDescriptions(encoder=Known('a')),
+            'Injection': lambda: Injection(encoder=Known('a'))}
+OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
+OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
+          ('LabelledSentences', 'judge'): load_words_judge('sentences'),
           ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
@@ -76,7 +90,9 @@ OTHERS = {('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),),
           ('Hybrid', '_name'): 'mine', ('RandomLabel', 'rates'): (.3, .2, .5),
           ('RetrievalJudge', 'kind'): 'concurrent', ('RetrievalJudge', 'claims'): 'split', ('RetrievalJudge', 'queries'): 'claim',
           ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
-          ('RetrievalJudge', 'knowledge'): KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])}
+          ('RetrievalJudge', 'knowledge'): OSLO, ('KnownNames', 'knowledge'): OSLO, ('Scored', 'scorer'): ConstantScorer(.1),
+          ('EntityValues', 'features'): ('quantity',), ('EntityValues', 'encoder'): Known('a'),
+          ('FittedEntities', 'features'): ('quantity',), ('Injection', 'size'): 3, ('ExactPTrue', 'prompts'): (ZERO_SHOT[1],)}
 
 
 def shipped_methods() -> dict[str, type]:

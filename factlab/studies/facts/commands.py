@@ -49,12 +49,12 @@ def _disagreements(told) -> list[str]:  # of schema JUDGEMENTS
 
 def _many(count: int, thing: str) -> str: return f'{count} {thing}{"s"*(count != 1)}'
 
-def board_notes(study, board) -> list[str]:
+def board_notes(plan, done, board) -> list[str]:
     "What must be known to read the table."
     import polars as pl
 
-    from factlab.studies.facts.study import judgements, responses
-    found, notes = responses(study), []
+    from factlab.studies.facts.study import all_responses_of, choices, judgements
+    found, notes = all_responses_of(plan, done), []
     absent = found.filter(pl.col('status') != 'ok', ~pl.col('responder').str.starts_with('Baseline'))
     for status, count in absent.group_by('status').len().sort('status').iter_rows():
         they = 'it counts' if count == 1 else 'they count'
@@ -62,7 +62,7 @@ def board_notes(study, board) -> list[str]:
     for note, count in found.filter(pl.col('reason').str.contains('the request: ',
         literal=True)).group_by('reason').len().head(3).iter_rows():
         notes.append(f'{_many(count, "row")}: {note}')
-    told = judgements(study)
+    told = judgements(plan, done)
     for judge, status, count in told.filter(pl.col('status').is_in(['unparsed', 'failed'])).group_by('judge', 'status').len().sort('judge',
         'status').iter_rows():
         they, are = ('it', 'is') if count == 1 else ('they', 'are')
@@ -75,38 +75,57 @@ def board_notes(study, board) -> list[str]:
     for kept, why in ((pl.col('final').is_null(), 'a judge read nothing of them'), (pl.col('final').is_not_null(), 'they lack requests')):
         if names := unranked.filter(kept)['responder'].to_list(): notes.append(f'no rank for {", ".join(names)}: {why}')
     if board['n'].n_unique() > 1: notes.append(UNEQUAL)
-    notes += [f'{judge} was asked with the template {template}' for judge, template in study.used.get('chosen', {}).items()]
+    notes += [f'{judge} was asked with the template {template}' for judge, template in choices(plan, done).get('chosen', {}).items()]
     return notes
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f1372a0d
+_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate',
+          'max_tokens', 'baselines')  # options that are settings of the plan
+
+def _plans(arguments: argparse.Namespace) -> list:
+    "The leaderboard's plan; with --corrected, also one of the same judges on the sample's test split."
+    from factlab.studies.facts.study import leaderboard_plan
+    given = {name: getattr(arguments, name) for name in _GIVEN} | {'chosen': _chosen(arguments.chosen)}
+    known = {'data': 'facts-sample', 'split': 'test', 'responders': (), 'responses': None, 'limit': None, 'baselines': False,
+             'eligibility': 'none'}
+    return [leaderboard_plan('facts', **each) for each in (given, *[given | known]*arguments.corrected)]
+
 def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
     from factlab.reports.options import check_name
     from factlab.reports.reproduce import plain_table
-    from factlab.studies.facts.study import FactsStudy, counting_verdicts, estimate, planted_order, study_leaderboard
-    names = ('data', 'split', 'responders', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate', 'max_tokens',
-             'baselines')
-    given = {name: getattr(arguments, name) for name in names}
-    given['chosen'] = _chosen(arguments.chosen)
-    study = FactsStudy(**given, responses_file=arguments.responses)
-    for kind, asked in (('grounding_judges', study.judges), ('models', study.responders)):
+    from factlab.runs.plan import estimate, execute
+    from factlab.studies.facts.study import board_of
+    for kind, asked in (('grounding_judges', arguments.judges), ('models', arguments.responders)):
         for name in asked: check_name(kind, name, asking=not arguments.dry_run)
-    if arguments.dry_run: return plain_table(estimate(study).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
-    board = study_leaderboard(study)
+    plans = _plans(arguments)
+    if arguments.dry_run:
+        counted = estimate(*plans).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')
+        return '\n'.join([plain_table(counted), *plans[0].notes]) + '\n'
+    plan, done = plans[0], execute(*plans)
+    board = board_of(plan, done)
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
-    data = arguments.responses if study.used['data'].get('own_documents') else arguments.data
-    shown = [f'{data}, judged by {", ".join(study.judges)}; scores in percent, 95 % intervals by resampling requests',
-             plain_table(board_table(board)), *board_notes(study, board)]
-    if not study.responders and not study.responses_file:
-        for score in ('unadjusted', *['final']*(study.eligibility != 'none')):
-            order, trivial = planted_order(study, score), planted_order(study, score, counting_verdicts(study))
-            found, counted = (f'{each["found"].sum()} of {order.height} are found, {each["clear"].sum()} with an interval above 0'
-                              for each in (order, trivial))
-            shown += [f'\nPlanted order by the {score} score: {found} (by counting sentences and words: {counted})',
-                      plain_table(_percent(order, 'difference', 'low', 'high'))]
-    if arguments.corrected: shown += _corrected(study)
+    data = plan.entries[0].about['responses'].rows.name
+    shown = [f'{data}, judged by {", ".join(arguments.judges)}; scores in percent, 95 % intervals by resampling requests',
+             plain_table(board_table(board)), *board_notes(plan, done, board), *_planted(plan, done)]
+    if arguments.corrected: shown += _corrected(*plans, done)
     return '\n'.join(shown) + '\n'
+
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #cmdnotes
+def _planted(plan, done) -> list[str]:
+    "Whether the better of two kinds of the sample's responses is found, where these are judged."
+    from factlab.reports.reproduce import plain_table
+    from factlab.studies.facts.study import counting_verdicts, planted_order, verdicts
+    if not any(entry.baseline for entry in plan.entries): return []
+    told, trivial, seed, shown = verdicts(plan, done), counting_verdicts(plan, done), plan.parameters['seed'], []
+    for score in ('unadjusted', *['final']*(told[1] is not None)):
+        order, rival = (planted_order(each, score, seed=seed) for each in (told, trivial))
+        found, counted = (f'{each["found"].sum()} of {order.height} are found, {each["clear"].sum()} with an interval above 0'
+                          for each in (order, rival))
+        shown += [f'\nPlanted order by the {score} score: {found} (by counting sentences and words: {counted})',
+                  plain_table(_percent(order, 'difference', 'low', 'high'))]
+    return shown
 
 def _chosen(named: list[str]) -> dict[str, str]:
     "Templates by judge, of texts as `tiny=simpleqa`; a judge's name may have = in it, a template's has none."
@@ -116,12 +135,11 @@ def _chosen(named: list[str]) -> dict[str, str]:
         raise UsageError(f'--chosen {wrong[0]}: expected JUDGE=TEMPLATE, as in tiny=simpleqa')
     return {judge: template for judge, _, template in pairs}
 
-def _corrected(study) -> list[str]:
+def _corrected(plan, known, done) -> list[str]:
     "Unadjusted scores with the judges' errors taken back, which are counted on the test split of the shipped sample."
     from factlab.reports.reproduce import plain_table
-    from factlab.studies.facts.study import study_beside, without_errors
-    known = study_beside(study, data='facts-sample', split='test', responders=(), responses_file=None, limit=None, baselines=False)
-    table = _percent(without_errors(study, known), 'value', 'corrected', 'low', 'high', 'sensitivity', 'specificity')
+    from factlab.studies.facts.study import without_errors
+    table = _percent(without_errors(plan, done, known, done), 'value', 'corrected', 'low', 'high', 'sensitivity', 'specificity')
     return ["\nUnadjusted scores, corrected for each judge's errors on the sample's test split (none for a judge no better than chance)",
             plain_table(table)]
 

@@ -75,14 +75,18 @@ class Source(NamedTuple):
 
 def _from_model(name: str, names: Sequence[str], dry: bool) -> Source:
     "Descriptions by a model; of a dry run what it would be asked."
-    from contextlib import nullcontext
+    import polars as pl
 
-    from factlab.building.wikidata import describe_entities
-    from factlab.models.dry_run import DryRun, estimate_of
+    from factlab.building.injection import DROPS
+    from factlab.building.wikidata import EntityDescriptions, described_knowledge
+    from factlab.mixed_context.knowledge import KNOWLEDGE
     from factlab.models.interface import load_model
-    with DryRun() if dry else nullcontext() as counted:
-        found = describe_entities(names, load_model(name))  # the seed of the build does not matter: another build asks nothing anew
-    return Source(found.knowledge, found.failed, estimate_of(counted) if counted else None)
+    from factlab.runs.plan import Rows, Step, estimate, execute
+    step = Step(EntityDescriptions(), Rows('names', pl.DataFrame({'id': names}, schema={'id': pl.String})), load_model(name))
+    if dry: return Source(KNOWLEDGE.frame(), DROPS.frame(), estimate(step))
+    found = execute(step)[step]  # the seed of the build does not matter: another build asks nothing anew
+    failed = found.filter(pl.col('description').is_null()).select(id=pl.lit(''), entity='id', reason='reason')
+    return Source(described_knowledge(found), DROPS.check(failed), None)
 
 def _from_wikidata(names: Sequence[str], out: Path, endpoint: str|None, dry: bool) -> Source:
     "Descriptions from Wikidata; of a dry run how many names would be asked for."
@@ -128,6 +132,7 @@ def sample_sources(
     kept = rows.filter(pl.col('start').is_null() | injected).with_columns(wrong_spans=pl.when(injected).then(span))
     return kept.select('id', 'split', 'document', 'summary', 'wrong_spans')
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #26d1fa6b
 def construct(
     out: Path|str,               # the file of the benchmark, .jsonl; what was left out goes beside it
     summaries: Path|str|None = None,  # None: those of the sample
@@ -142,10 +147,11 @@ def construct(
     read, and what lookups and models raise."""
     import polars as pl
 
-    from factlab.building.injection import build_mixed
+    from factlab.building.injection import Injection
     from factlab.core.core import write_text
     from factlab.data.datasets import load
     from factlab.mixed_context.knowledge import name_key, read_knowledge, write_knowledge
+    from factlab.runs.plan import Rows, Step, estimate, execute
     out = Path(out).expanduser()
     if out.suffix.lower() != '.jsonl': raise UsageError(f'--out is {out}: expected a file that ends in .jsonl')
     rows, failed = read_summaries(summaries) if summaries else sample_sources(), {}
@@ -153,7 +159,7 @@ def construct(
     elif Path(knowledge).expanduser().is_file(): base = read_knowledge(knowledge)
     elif knowledge.endswith(('.jsonl', '.json')): raise DataError(f'there is no file {knowledge}: give one, wikidata, or a model')
     else:
-        names = wanted_names(rows)
+        if not (names := wanted_names(rows)): raise DataError('no summary has a name behind which a description can stand')
         source = _from_wikidata(names, out, endpoint, dry_run) if knowledge == 'wikidata' else _from_model(knowledge, names, dry_run)
         if dry_run: return Construction(None, None, source.estimate)
         if source.knowledge.is_empty() and source.failed.height:
@@ -161,26 +167,28 @@ def construct(
                             f'because: {source.failed["reason"][0]}')
         base, failed = source.knowledge, {name_key(name): why for name, why in source.failed.select('entity', 'reason').iter_rows()}
         write_knowledge(base, out.with_name(f'{out.stem}.knowledge.jsonl'))
-    built = build_mixed(rows, base, seed=seed, **how)
-    drops = built.drops.with_columns(reason=pl.Series([
+    made, left = (Step(Injection(part, **how), Rows(str(summaries or 'sample'), rows), inputs={'knowledge': Rows('knowledge', base)},
+                       seed=seed) for part in ('rows', 'drops'))
+    if dry_run: return Construction(None, None, estimate(made, left))
+    done = execute(made, left)
+    drops = done[left].with_columns(reason=pl.Series([
         f'no description: {failed[name_key(entity)]}' if reason == 'no description' and name_key(entity) in failed else reason
-        for entity, reason in built.drops.select('entity', 'reason').iter_rows()], dtype=pl.String))
-    if not dry_run:
-        write_text(out.with_name(f'{out.stem}.drops.jsonl'), drops.write_ndjson())
-        write_text(out, built.rows.write_ndjson())
-    return Construction(built.rows, drops, None)
+        for entity, reason in done[left].select('entity', 'reason').iter_rows()], dtype=pl.String))
+    write_text(out.with_name(f'{out.stem}.drops.jsonl'), drops.write_ndjson())
+    write_text(out, done[made].write_ndjson())
+    return Construction(done[made], drops, None)
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #bc73049a
 def _build(arguments: argparse.Namespace) -> int:
     from factlab.reports.reproduce import plain_table
     names = ('summaries', 'knowledge', 'endpoint', 'seed', 'dry_run', 'size', 'paired', 'max_cosine', 'types')
     made = construct(arguments.out, **{name: getattr(arguments, name) for name in names})
-    if made.estimate is not None: print(plain_table(made.estimate))
+    if made.estimate is not None: print(plain_table(made.estimate) if made.estimate.height else 'nothing to look up or ask')
     else:
         print(', '.join(f'{count:,} {label}' for label, count in made.rows['label'].value_counts().sort('label').iter_rows()) or 'no rows')
         if made.drops.height: print('\n' + plain_table(drop_counts(made.drops)))
         out = Path(arguments.out)
-        print('\nnothing was written' if arguments.dry_run else f'\n{out}; what was left out: {out.with_name(f"{out.stem}.drops.jsonl")}')
+        print(f'\n{out}; what was left out: {out.with_name(f"{out.stem}.drops.jsonl")}')
     return 0
 
 def add_build_fhsum(kinds) -> None:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['APPOSITION', 'round_trips', 'apposition_answers', 'length_answers', 'giveaway_cells', 'examined_cells', 'coverage_of',
-           'construction_cells']
+           'construction_plan', 'construction_cells']
 
 # %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #566a58d2
 from collections.abc import Sequence
@@ -12,15 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from ...building.injection import DESCRIBED, Built, build_mixed, correct_summaries
+from ...building.injection import DESCRIBED, Built, Injection, correct_summaries
+from ...data.datasets import load
 from ...measures.baselines import chance_counts, class_counts, compare_with_baselines, crossed_thresholds, length_scores
 from ...measures.stats import Interval, share_interval
-from ...mixed_context.knowledge import KnowledgeIndex, mentions
+from ...mixed_context.knowledge import KnowledgeIndex, mentions, read_knowledge
 from ...mixed_context.labels import FACTUAL, LABELS, NONE
 from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import make_cells, published_cells
-from ...store.answers import StoreChoice
-from .commands import drop_counts
+from ...runs.plan import Done, Entry, Plan, Rows, Step
+from .commands import drop_counts, read_summaries, sample_sources
 
 # %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #e172c5b5
 def round_trips(
@@ -128,25 +129,38 @@ def _beside(printed: pl.DataFrame, cells: list[dict]) -> list[dict]:
     known = {(row, column): value for row, column, value in printed.select('row', 'column', 'published').iter_rows()}
     return [cell | {'published': known.get((cell['row'], cell['column']))} for cell in cells]
 
-def construction_cells(
-    sources: pl.DataFrame,    # as `correct_summaries` takes them
-    knowledge: pl.DataFrame,  # KNOWLEDGE
+# %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #ce6bc5ce
+def construction_plan(
+    exhibit: str = 'fhsum/construction',
     *,
-    paired: bool = True,      # every summary under all three labels
+    data: str = 'sample',  # or a file with document and summary
+    knowledge: str|None = None,  # a file: entity, description, aliases; the sample's when None
+    paired: bool = True,   # every summary under all three labels
     seed: int = 0,
-    store: StoreChoice = None,
-    **how,                    # max_cosine, types, encoder: as `build_mixed` takes them
+) -> Plan:
+    "What is built of correct summaries, and what is left out."
+    sources = sample_sources() if data == 'sample' else read_summaries(data)
+    known = read_knowledge(knowledge) if knowledge else load('fhsum-knowledge')
+    rows, base = Rows(data, sources, 'sources'), Rows(knowledge or 'fhsum-knowledge', known, 'knowledge')
+    entries = [Entry(part, '', Step(Injection(part, paired=paired), rows, inputs={'knowledge': base}, seed=seed))
+               for part in ('rows', 'drops')]
+    return Plan(exhibit, {'data': data, 'knowledge': knowledge, 'paired': paired, 'seed': seed}, tuple(entries))
+
+def construction_cells(
+    plan: Plan,
+    done: Done,
 ) -> pl.DataFrame:  # CELLS
     "A construction beside the paper's: sizes, drops by reason, coverage, the round trip, and what guesses score on it."
-    built = build_mixed(sources, knowledge, paired=paired, seed=seed, store=store, **how)
+    rows, drops = (entry.step for entry in plan.entries)
+    built, seed = Built(done[rows], done[drops]), plan.parameters['seed']
+    sources, knowledge = done[rows.rows], done[rows.inputs['knowledge']]
     cells = _beside(published_cells('fhsum/table4'), _means(built.rows))
     printed = published_cells('fhsum/sectionc.3').filter(row='Knowledge base Wikidata')['published'].to_list()
     found = coverage_of(sources, knowledge, seed)
     cells.append({'row': 'Knowledge base', 'column': 'Entities found', 'published': printed[0] if printed else None,
-                  'measured': found.estimate,
-                  'low': found.low, 'high': found.high, 'n': found.n, 'status': 'measured'})
+                  'measured': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n, 'status': 'measured'})
     cells.append(_self_check('Rows', 'Source summary restored', round_trips(built, sources)['same'].to_list()))
     cells += examined_cells(built, sources, knowledge, seed)
     cells += [{'row': f'Left out: {reason}', 'column': f'{what} count', 'kind': 'count', 'measured': count, 'status': 'measured'}
               for what, reason, count in drop_counts(built.drops).iter_rows()]
-    return make_cells('fhsum/construction', cells + giveaway_cells(built.rows, seed))
+    return make_cells(plan.exhibit, cells + giveaway_cells(built.rows, seed))

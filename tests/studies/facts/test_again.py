@@ -6,8 +6,6 @@ import sys
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.models.transformers_backend import _for_processors_alone
-from factlab.studies.facts.study import FactsStudy, study_beside
-from factlab.verification.tiny_verifier import TinyVerifier
 
 AGAIN = '''
 import sys
@@ -30,23 +28,3 @@ def test_a_run_from_the_store_loads_no_model(tmp_path, capsys):
     assert (tmp_path/'second.csv').read_bytes() == (tmp_path/'first.csv').read_bytes()
     loaded = again.stdout.rpartition('loaded:')[2].split()
     assert set(loaded) <= (set() if _for_processors_alone() else {'torch'})  # which alone knows whether there is another device
-
-
-def test_judges_of_a_study_read_each_pair_once(monkeypatch):
-    "Templates and the development split share it; the verdicts are those of judges that remember nothing."
-    asked = []
-    real = TinyVerifier.probabilities
-    monkeypatch.setattr(TinyVerifier, 'probabilities', lambda self, asks, store=None: asked.append((*asks,)) or real(self, asks, store))
-    def study(): return FactsStudy(judges=['embedded', 'words'], templates=['response', 'span'], split='dev', limit=1, eligibility='none')
-    shared = study()
-    found = [shared.judgements(), study_beside(shared, templates=['span']).judgements()]
-    batches = [batch for batch in asked if batch]
-    assert len(batches) == 1  # every passage of one reading
-    alone = []
-    for template in ('response', 'span'):
-        alone.append(study_beside(study(), templates=[template]).judgements())
-    assert found[1].equals(alone[1])
-    chosen = found[0].select('judge', 'template').unique()
-    each = {name: frame for frame in alone for name in frame['template'].unique()}
-    for judge, template in chosen.iter_rows():
-        assert found[0].filter(judge=judge).equals(each[template].filter(judge=judge))

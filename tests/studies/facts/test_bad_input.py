@@ -9,8 +9,9 @@ from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.core.core import DataError
 from factlab.data.datasets import load
-from factlab.studies.facts.study import FactsStudy
-from factlab.workbench.response_view import browse_responses
+from factlab.runs.plan import execute
+from factlab.studies.facts.study import leaderboard_plan
+from factlab.workbench.response_view import browse_responses, judged_plan
 from factlab.workbench.table import select_rows
 
 DOCUMENT = 'The mill opened in 1901. It has two stones and a wooden wheel. The owner sells flour on Mondays.'
@@ -168,9 +169,10 @@ def test_the_response_view_shows_what_could_not_be_judged(tmp_path):
     rows = [row('a', response=''), row('b', response=DOCUMENT), row('c', response=None), row('d')]
     (tmp_path/'answers.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
     with Judges() as judges:
-        study = FactsStudy(responses_file=tmp_path/'answers.jsonl', judges=[judges.name('yes'), judges.name('no'), judges.name('echo')],
-                           eligibility='none', baselines=False)
-        bench = browse_responses(study, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
+        plan = leaderboard_plan(responses=tmp_path/'answers.jsonl', judges=[judges.name(habit) for habit in ('yes', 'no', 'echo')],
+                                eligibility='none', baselines=False)
+        judged = judged_plan(plan, execute(plan))
+        bench = browse_responses(judged, labels=tmp_path/'labels.jsonl', annotator='Ann', encoder=None)
     frame = bench.judged.frame
     assert dict(frame.select('request_id', 'status').rows()) == {'a': 'empty', 'b': 'copy', 'c': 'missing', 'd': 'ok'}
     assert dict(frame.select('request_id', 'accurate').rows()) == {'a': 0, 'b': 0, 'c': 0, 'd': 1}

@@ -3,6 +3,7 @@ import json
 
 import polars as pl
 import pytest
+from misbehaving_server import MisbehavingServer, answer
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
@@ -47,11 +48,19 @@ def test_answers_to_the_sample_are_joined_and_missing_rows_named(tmp_path, capsy
     assert '2 responses cannot be judged (missing)' in capsys.readouterr().out
 
 
-def test_a_dry_run_counts(capsys):
-    model = 'openai:some-model?base_url=http://127.0.0.1:9/v1'  # nobody answers there
-    assert run('--responders', model, '--judges', model, 'embedded', '--limit', 2, '--dry-run') == 0
-    shown = capsys.readouterr().out
-    assert 'grounding/respond' in shown and 'grounding/eligible_by_request' in shown
+def test_a_dry_run_counts_what_is_then_sent(capsys):
+    "Three responders, two judges, and the judges' errors counted on the sample."
+    def served(call):
+        if 'Instruction Following' in call.prompt: return answer('{"Instruction Following": "No Issues"}')
+        return answer('Verdict: Accurate' if 'Verdict' in call.prompt else f'{call.body["model"]} says {call.number}.')
+    with MisbehavingServer(served) as server:
+        def named(*names): return [f'openai:{name}?base_url={server.url}' for name in names]
+        given = ['--responders', *named('a', 'b', 'c'), '--judges', *named('j', 'k'), '--limit', 2, '--corrected']
+        assert run(*given, '--dry-run') == 0 and not server.calls
+        lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith('openai:')]
+        assert run(*given) == 0 and 'corrected for each judge' in capsys.readouterr().out
+        assert sum(int(line[2]) for line in lines) == len(server.calls)
+    assert {line[1] for line in lines} == {'grounding/respond', 'grounding/response', 'grounding/eligible_by_request'}
 
 
 def test_what_it_refuses(tmp_path):

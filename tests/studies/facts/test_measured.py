@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from factlab.core.core import DataError
+from factlab.core.core import DataError, UsageError
 from factlab.grounding.embedded_judge import labelled_sentences
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.scores import JUDGEMENTS, leaderboard
@@ -14,10 +14,11 @@ from factlab.models.dry_run import DryRun
 from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.exhibits import find_exhibits, headline, make_cells
 from factlab.reports.tables import show_table
+from factlab.runs.plan import execute
 from factlab.studies.facts import measured, panel
 from factlab.studies.facts.illustrations import composition, composition_cells, example_requests, load_rows
 from factlab.studies.facts.judge_rates import RATE_SCORES, rate_cells, rate_grid, rates_of
-from factlab.studies.facts.study import FactsStudy, offline_judge
+from factlab.studies.facts.study import counting_verdicts, leaderboard_plan
 from factlab.text.sentences import split_sentences
 from factlab.verification import tiny_verifier
 
@@ -50,7 +51,6 @@ def test_a_judge_and_its_rivals_stand_on_the_same_rows():
     assert cell('Embedded judge', 'accurate that do not pass (%)')['measured'] == 0
     assert cell('Baseline: always yes', 'inaccurate that pass (%)')['measured'] == 100
     assert set(cells.filter(status='baseline')['method']) == {'always yes', 'majority'}
-    with pytest.raises(DataError): measured.judge_cells(None, load_rows().filter(pl.col('split') == 'test'))
 
 
 def test_each_judges_best_prompt_is_marked():
@@ -59,24 +59,16 @@ def test_each_judges_best_prompt_is_marked():
     assert grid.filter('marked')['score'].min() > 69
 
 
-def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer(monkeypatch):
-    "Seen at what judge and rivals are given."
-    class Judge: title = 'embedded'
-    rows, read, fitted = load_rows(), [], []
-    def said(judge, development, test, store, others):
-        fitted.append((development['document_id'].n_unique(), test['document_id'].n_unique()))
-        read.append(test['document'].unique().to_list())
-        return {'embedded': np.ones(test.height, bool), 'always grounded': np.ones(test.height, bool)}
-    monkeypatch.setattr(measured, 'response_answers', said)
-    monkeypatch.setattr(measured, 'sentence_answers', lambda *given: (given[2].with_columns(grounded='accurate'), said(*given)))
-    monkeypatch.setattr(measured, 'eligibility_answers', lambda development, test, store: {'embedded': np.ones(test.height, bool)})
+def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer():
+    "Seen at the rows of the plan's steps."
     for limit in (1, 2):
-        cells = measured.judge_cells([Judge()], rows, limit=limit)
-        assert fitted[-3:] == [(limit, limit)]*2 + [(limit, 1)]
-        (long,), own = read[-1], [text for text in read[-2] if text in read[-1][0]]
-        assert len(own) == 1 and len(long.split()) >= 3000 > len(own[0].split())
-        less = cells.filter(against='own documents')
-        assert less['row'].to_list() == ['Embedded judge'] and less['measured'].to_list() == [0]
+        plan = measured.judges_plan(judges=['words'], limit=limit)
+        counts = {entry.label: entry.about['rows'] for entry in plan.entries if entry.baseline}
+        sizes = {block: [rows[split].frame['document_id'].n_unique() for split in ('dev', 'test')] for block, rows in counts.items()}
+        assert sizes == {'Sentences': [limit]*2, 'Responses': [limit]*2, measured.LONG: [limit, 1]}
+        (long,), own = (counts[block]['test'].frame['document'].unique().to_list() for block in (measured.LONG, 'Sentences'))
+        assert len(long.split()) >= 3000 > min(len(text.split()) for text in own if text in long)
+    with pytest.raises(UsageError, match='no split'): measured.judges_plan(data='facts-examples')
 
 
 def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch):
@@ -84,9 +76,8 @@ def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(
     def refuse(*given): raise AssertionError('a dry run computes nothing')
     monkeypatch.setattr(tiny_verifier, 'pair_probabilities', refuse)
     with pytest.raises(AssertionError, match='computes nothing'): load_grounding_judge('quick').verifier.probabilities([('a', 'b')], False)
-    with DryRun():
-        cells = measured.judge_cells([offline_judge(name) for name in ('embedded', 'quick', 'words')], rows, limit=limit)
-        board = measured.board_cells(FactsStudy(limit=limit, store=False))
+    judges, leaders = measured.judges_plan(limit=limit), leaderboard_plan(limit=limit)
+    with DryRun(): cells, board = measured.judge_cells(judges, execute(judges)), measured.board_cells(leaders, execute(leaders))
     test = rows.filter(pl.col('split') == 'test')
     first = test['document_id'].unique(maintain_order=True)[:limit]
     labelled = labelled_sentences(test.filter(pl.col('document_id').is_in(first.implode())))
@@ -94,21 +85,15 @@ def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(
     assert board.filter(row='grounded', column='Final score (%)', kind='value')['n'].to_list() == [limit]
 
 
-
 # ---- no score for nothing ----------------------------------------------------------------------------------------------------------
 
-def test_long_documents_and_other_judges_stand_beside_rivals():
+def test_long_documents_and_other_judges_stand_beside_rivals(monkeypatch):
     "Scores on padded documents have an interval and a difference from the best rival; a second judge is set beside the first."
-    rows = load_rows()
-    few = rows.filter(pl.col('document_id').is_in(rows.filter(split='test')['document_id'].unique(maintain_order=True).head(4).implode())
-                      | (pl.col('split') == 'dev'))
-    words = offline_judge('words')
-    class Counted(type(words)): title = 'quick'
-    first = offline_judge('embedded')
-    first = type(first)(words.decision, first.by, None, first.encoder)
-    object.__setattr__(first, 'read', words.read)  # the features of words, without a verifier
-    second = Counted(words.decision._replace(sentences=words.decision.sentences + .5), words.by)
-    cells = measured.judge_cells([first, second], few)
+    words = load_grounding_judge('words')
+    moved = replace(words, decision=words.decision._replace(sentences=words.decision.sentences + .5))
+    monkeypatch.setattr(measured, 'load_grounding_judge', lambda name: {'embedded': words, 'quick': moved}[name])
+    plan = measured.judges_plan(judges=['embedded', 'quick'], limit=4)
+    cells = measured.judge_cells(plan, execute(plan))
     def one(row, column, against=None):
         found = cells.filter(pl.col('against').eq_missing(against), row=row, column=f'Sentences: balanced accuracy (%){column}')
         return found.row(0, named=True)
@@ -116,23 +101,22 @@ def test_long_documents_and_other_judges_stand_beside_rivals():
     for column in ('', long):
         own, over, rival = one('Embedded judge', column), one('Embedded judge', column, BEST_BASELINE), cells.filter(
             status='baseline', column=f'Sentences: balanced accuracy (%){column}')
-        assert own['low'] < own['measured'] < own['high'] and over['low'] < over['measured'] < over['high']
         assert over['measured'] == pytest.approx(own['measured'] - rival['measured'].max())
         beside = one('Quick judge', f'{column} less the embedded judge’s', 'Embedded judge')
-        assert beside['measured'] == pytest.approx(one('Quick judge', column)['measured'] - own['measured']) and beside['low'] is not None
-    counted = 'Baseline: sentences of the response'
-    assert one(counted, '')['measured'] == one(counted, long)['measured']  # whatever the document
+        assert beside['measured'] == pytest.approx(one('Quick judge', column)['measured'] - own['measured'])
+        assert column or own['low'] < own['measured'] < own['high'] and over['low'] < over['high'] and beside['low'] is not None
 
 
 def test_planted_differences_stand_beside_those_that_counting_finds():
-    study = FactsStudy(judges=['words'])
-    cells = make_cells('facts/leaderboard', measured._order_cells(study))
+    plan = leaderboard_plan(judges=['words'])
+    done = execute(plan)
+    cells = make_cells('facts/leaderboard', measured._order_cells(plan, done))
     rows, known = load_rows().filter(split='test'), load_rows().filter(split='dev')
     lengths = known['response'].str.count_matches(r'\S+')
     cuts = {cut: (((lengths >= cut) == known['eligible']) & known['eligible']).sum()/known['eligible'].sum()
             + (((lengths >= cut) == known['eligible']) & ~known['eligible']).sum()/(~known['eligible']).sum() for cut in lengths.unique()}
     best = [cut for cut, value in cuts.items() if value == max(cuts.values())]
-    told = measured.counting_verdicts(study)
+    told = counting_verdicts(plan, done)
     said = rows.join(told[0].select('id', said='accurate'), on='id').join(told[1].select('id', may='eligible'), on='id')
     sizes = pl.Series([len(split_sentences(text)) for text in said['response']])
     assert sizes.filter(said['said']).max() < sizes.filter(~said['said']).min()  # one cut
@@ -149,7 +133,8 @@ def test_planted_differences_stand_beside_those_that_counting_finds():
     p = cells.filter(pl.col('against') != BEST_BASELINE, metric=score, kind='p', status='measured')
     assert set(p['column']) == {f'{score}, p after Holm'}
     assert p.height == 6 and p['measured'].max() <= 1 and p.filter(row='grounded over refusal')['measured'].item() >= .125  # four requests
-    assert measured._order_cells(FactsStudy(judges=['words'], split='all', limit=3))
+    every = leaderboard_plan(judges=['words'], split='all', limit=3)
+    assert measured._order_cells(every, execute(every))
 
 
 def test_a_rate_is_of_what_was_read_of_its_class():
@@ -168,7 +153,7 @@ def test_a_rate_is_of_what_was_read_of_its_class():
     assert one('unread', 'Accuracy (%)')['measured'] == one('unread', 'Macro-F1 (%)')['measured'] == 0
     assert one('unread', 'F1+ (%)')['unparsed'] == 10
     assert (one('always', 'FPR (%)')['measured'], one('always', 'FPR (%)')['n']) == (100, 4)
-    assert 'unread' in show_table(shown).text and panel.rate_marks(cells).filter(row='unread, x')['measured'].to_list() == [0]
+    assert 'unread' in show_table(shown).text and panel.rate_marks(shown).filter(row='unread, x')['measured'].to_list() == [0]
     assert headline(replace(find_exhibits(['facts/table2'])[0], status='measured', headline={'model': 'unread',
                                                                                              'metric': 'FPR (%)'}), shown) is None
 
@@ -180,22 +165,17 @@ def test_the_rates_of_whole_verdicts_are_those_of_the_printed_tables():
     assert {name: pytest.approx(100*float(score(counts))) for name, score in RATE_SCORES.items()} == by_hand
 
 
-def test_ranks_are_fused_as_said_and_of_who_answered_everything(monkeypatch):
+def test_ranks_are_fused_as_said_and_of_who_answered_everything():
     "Ties by the mean. On the sample `copying` was first, from nine responses of 42."
     table = {'j': {'x': [1, 1, 1, 1], 'y': [1, 1, 1, 0], 'few': [1, 1]}, 'k': {'x': [1, 0, 0, 0], 'y': [1, 1, 1, 0], 'few': [1, 1]}}
     rows = [{'id': f'{at}/{name}', 'request_id': f'q{at}', 'responder': name, 'judge': judge, 'template': 't', 'accurate': bool(one),
              'status': 'ok', 'reason': '', 'sentences': []} for judge, said in table.items() for name, all_ in said.items()
             for at, one in enumerate(all_)]
-    monkeypatch.setattr(panel, 'judgements', lambda study: JUDGEMENTS.frame(rows))
-    monkeypatch.setattr(panel, 'request_splits', lambda study: None)
-    cells = make_cells('facts/table5', panel.ranking_cells(FactsStudy(), 'unadjusted'))
-    assert dict(cells.filter(column='Fused rank').select('row', 'measured').iter_rows()) == {'y': 1, 'x': 2, 'few': None}
-    assert cells.filter(row='few', column='Average (%)', kind='value')['measured'].item() == 100
+    by_mean = leaderboard(JUDGEMENTS.frame(rows), ties='mean')
+    assert dict(by_mean.select('responder', 'rank').iter_rows()) == {'y': 1, 'x': 2, 'few': None}
     found = leaderboard(JUDGEMENTS.frame(rows))
     assert dict(found.select('responder', 'rank').iter_rows()) == {'x': 1, 'y': 1, 'few': None}  # which shares
-
-
-def test_few_rows_have_the_rivals_of_all():
-    test = pl.DataFrame({'id': list('abc')})
-    few = panel._of_few({'length': pl.Series([True, False, True])}, test, pl.DataFrame({'id': ['c', 'b']}))
-    assert {name: said.to_list() for name, said in few.items()} == {'length': [True, False]}
+    plan = panel.ranking_plan('facts/table5', data='sample', judges=['words'], draws=50)
+    cells = panel.ranking_cells(plan, execute(plan)).filter(status='measured')
+    assert cells.filter(column='Fused rank', row='copying')['measured'].item() is None
+    assert cells.filter(column='Average (%)', row='copying', kind='value')['measured'].item() > 50

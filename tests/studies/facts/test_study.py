@@ -1,34 +1,30 @@
-"""The study: who answers and judges, what a dry run counts, and that the sample's better responses come out better."""
+"""The leaderboard as a plan: who answers and judges, what an estimate counts, and that the sample's better responses come out better."""
 import json
 import os
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pytest
+from misbehaving_server import MisbehavingServer, answer
 
-from factlab.core.core import UsageError
+from factlab.core.core import FactlabError, UsageError
+from factlab.data.datasets import load
 from factlab.grounding.embedded_judge import offline_encoder
 from factlab.grounding.judges import TEMPLATES
 from factlab.grounding.scores import EVERY_JUDGE
 from factlab.models.interface import Request, Response, ScriptedModel
-from factlab.studies.facts.study import (
-    FactsStudy,
-    all_judgements,
-    development_of,
-    estimate,
-    gold,
-    planted_order,
-    template_scores,
-    templates_of,
-    without_errors,
-)
-
-LABELLED = ('grounded', 'evasive', 'refusal')
+from factlab.reports.exhibits import find_exhibits
+from factlab.runs.plan import Done, Plan, estimate, execute, manifest
+from factlab.runs.runs import list_runs, load_run
+from factlab.studies.facts import study
+from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
+from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
 
 
 def knowing(name: str, share: float = 1.0) -> ScriptedModel:
     "A judge that knows the sample's labels, and is right about a share of the responses."
-    from factlab.data.datasets import load
     known = {response: (accurate, eligible) for response, accurate, eligible in load('facts-sample').select('response', 'accurate',
         'eligible').iter_rows()}
     def answer(request: Request) -> str:
@@ -42,77 +38,82 @@ def knowing(name: str, share: float = 1.0) -> ScriptedModel:
     return ScriptedModel(name, answer, f'{name}{share}')
 
 
-def study(**settings) -> FactsStudy:
+@dataclass
+class Judged:
+    "A plan with what its steps gave."
+    plan: Plan
+    done: Done
+
+    def __getattr__(self, name: str): return lambda **options: getattr(study, name)(self.plan, self.done, **options)
+
+
+def judged(**settings) -> Judged:
     models = {each.name: each for each in (knowing('sage'), knowing('oracle', .9))}
-    return FactsStudy(**({'store': False, 'judges': ['sage', 'oracle'], 'loaded': models} | settings))
+    plan = leaderboard_plan(**({'judges': ['sage', 'oracle'], 'loaded': models} | settings))
+    return Judged(plan, execute(plan, store=False))
 
 
 def test_judges_that_know_find_the_planted_order():
-    found = study()
-    order = planted_order(found, resamples=500)
+    found = judged()
+    order = planted_order(found.verdicts(), resamples=500)
     clear = order.filter(pl.col('worse').is_in(['one_error', 'several_errors', 'evasive']) & (pl.col('better') == 'grounded'))
     assert clear.height == 3 and clear['clear'].all()
-    board = found.leaderboard(resamples=500)
+    board = found.board_of(resamples=500)
     assert board['responder'][0] == 'grounded' and board['rank'][0] == 1 and board['first'][0] > .9
-    scores = found.scores(resamples=100).filter(pl.col('judge') == 'sage', pl.col('responder') == 'evasive')
+    scores = found.scores_of(resamples=100).filter(pl.col('judge') == 'sage', pl.col('responder') == 'evasive')
     assert dict(scores.select('score', 'value').rows()) == {'unadjusted': 1, 'final': 0}
     assert board.filter(pl.col('status') == 'baseline')['final'].max() == 0
 
 
-def test_one_template_is_chosen_for_each_judge():
-    found = study(templates=['response', 'json'], limit=6, eligibility='none')
-    assert all_judgements(found)['template'].n_unique() == 2
-    chosen = template_scores(found).filter('chosen')
-    assert chosen['template'].to_list() == ['response']*2 and found.judgements()['template'].unique().to_list() == ['response']
-    assert found.used['chosen'] == {'oracle': 'response', 'sage': 'response'} and found.eligibilities() is None
-    own = study(templates=['response', 'json'], limit=2, responders=['sage'], eligibility='none')  # without labels: the sample's
-    assert own.judgements()['template'].unique().to_list() == ['response'] and gold(own) is None
-
-
-def test_a_template_is_chosen_on_the_development_split_alone():
-    "A judge that knows the test split alone must not be chosen for it."
-    found = study(templates=['response', 'json'], limit=4, eligibility='none')
-    assert set(found.judgements()['request_id']).isdisjoint(development_of(found).judgements()['request_id'])
-    assert set(template_scores(found)['n']) == {gold(development_of(found)).height}
+def test_a_judge_is_asked_with_the_template_that_is_best_on_development_rows():
+    found = judged(templates=['response', 'json'], limit=6, eligibility='none')
+    assert found.choices() == {'chosen': {'sage': 'response', 'oracle': 'response'}} and found.eligibilities() is None
+    assert found.judgements()['template'].unique().to_list() == ['response']
+    asked = Counter(request.label.partition('@')[0] for request in found.plan.entries[0].step.model.asked)
+    dev = found.plan.entries[0].step.inputs['dev'].frame
+    assert asked['grounding/json'] == dev.height < asked['grounding/response']  # the other template was asked there alone
+    assert set(found.judgements()['request_id']).isdisjoint(dev['request_id'])
+    own = judged(templates=['response', 'json'], limit=2, responders=['sage'], eligibility='none')  # without labels: the sample's
+    assert own.judgements()['template'].unique().to_list() == ['response']
 
 
 def test_a_judge_has_the_template_that_is_named_for_it():
-    found = study(judges=['sage', 'words'], chosen={'sage': 'json', 'words': 'span'}, limit=2, eligibility='none')
+    found = judged(judges=['sage', 'words'], chosen={'sage': 'json', 'words': 'span'}, limit=2, eligibility='none')
     assert dict(found.judgements().select('judge', 'template').unique().rows()) == {'sage': 'json', 'words': 'words_by_sentences'}
-    with pytest.raises(UsageError, match='who do not judge'): study(chosen={'other': 'json'})
-    with pytest.raises(UsageError, match="no template 'json'"): study(judges=['words'], chosen={'words': 'json'}).judgements()
+    with pytest.raises(UsageError, match='who do not judge'): leaderboard_plan(chosen={'other': 'json'})
+    with pytest.raises(UsageError, match="no template 'json'"): leaderboard_plan(judges=['words'], chosen={'words': 'json'})
 
 
 def test_every_split_is_a_ranking_of_its_own():
-    found = study(split='all', judges=['oracle', 'words'], eligibility='none')
-    scores = found.scores(resamples=50).filter(pl.col('responder') == 'grounded')
+    found = judged(split='all', judges=['oracle', 'words'], eligibility='none')
+    scores = found.scores_of(resamples=50).filter(pl.col('responder') == 'grounded')
     assert scores['judge'].to_list() == ['test oracle', 'test words', 'dev oracle', 'dev words', EVERY_JUDGE]
-    each = [FactsStudy(judges=['words'], eligibility='none', split=split).scores(resamples=50) for split in ('test', 'dev')]
+    each = [judged(judges=['words'], eligibility='none', split=split).scores_of(resamples=50) for split in ('test', 'dev')]
     apart = [frame.filter(judge='words', responder='grounded')['value'].item() for frame in each]
     assert scores.filter(pl.col('judge').str.ends_with('words'))['value'].to_list() == apart
     assert abs(scores['value'][:-1].mean() - scores['value'][-1]) < 1e-12
-    with pytest.raises(UsageError, match='no split'): study(split='open').leaderboard()
 
 
 def test_errors_counted_on_one_split_are_taken_back_on_another():
-    corrected = without_errors(study(judges=['oracle']), study(judges=['oracle'], split='dev'))
+    test, dev = judged(judges=['oracle']), judged(judges=['oracle'], split='dev')
+    corrected = without_errors(test.plan, test.done, dev.plan, dev.done)
     assert corrected.filter(pl.col('responder') == 'grounded')['corrected'].item() > .9
 
 
 def test_models_answer_and_judge_themselves():
-    def answer(request: Request) -> str|Response:
+    def said(request: Request) -> str|Response:
         if 'Instruction Following' in request.messages[-1].content: return '{"Instruction Following": "No Issues"}'
         if 'Verdict' in request.messages[-1].content: return 'Verdict: Accurate'
-        return 'It says so.' if len(request.messages[-1].content) % 2 else Response.failed('down')
-    both = {name: ScriptedModel(name, answer, name) for name in ('one', 'two')}
-    found = FactsStudy(responders=['one', 'two'], judges=['one', 'two'], limit=5, store=False, loaded=both)
-    failed = found.responses().filter(pl.col('status') == 'failed').height
-    scores = found.scores(resamples=50)
-    assert gold(found) is None and failed == found.used['failed'] and scores.filter('own').height == 4
+        return 'It says so.' if len(request.messages[-1].content) % 3 else Response.failed('down')
+    both = {name: ScriptedModel(name, said, name) for name in ('one', 'two')}
+    found = judged(responders=['one', 'two'], judges=['one', 'two'], limit=5, loaded=both)
+    failed = found.all_responses_of().filter(pl.col('status') == 'failed').height
+    scores, about = found.scores_of(resamples=50), manifest(found.plan, found.done)
+    assert labels_of(found.plan) is None and scores.filter('own').height == 4
     one = scores.row(by_predicate=(pl.col('responder') == 'one') & (pl.col('judge') == EVERY_JUDGE) & (pl.col('score') == 'final'),
         named=True)
     assert one['value'] == pytest.approx(1 - failed/10) and one['unanswered'] == failed/2
-    assert set(found.manifest()) >= {'parameters', 'data', 'models', 'prompts'} and 'store' not in json.dumps(found.manifest())
+    assert set(about['models']) == {'one', 'two'} and about['failed'] == failed > 0 and about['prompts']
 
 
 PAPER_ANSWERS = {  # by the authors' names of their templates, each in the form that it asks for
@@ -123,37 +124,125 @@ PAPER_ANSWERS = {  # by the authors' names of their templates, each in the form 
     'ineligible_responses_filter_no_context': '{"Instruction Following": "Major Issue(s)"}'}
 
 
-def test_the_authors_templates_through_the_study():
+def test_the_authors_templates_through_the_plan():
     "All seven, and eligibility, in the published wording; the double check takes back what the first asking supported."
     path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
     if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
     model = ScriptedModel('script', lambda request: PAPER_ANSWERS[request.label.partition('/')[2]], 'paper')
-    found = FactsStudy(prompts='paper', judges=['script'], templates=list(TEMPLATES), limit=2, store=False, loaded={'script': model},
-                       baselines=False)
-    judged = all_judgements(found)
-    assert (judged['status'] == 'ok').all() and judged['template'].n_unique() == len(TEMPLATES) == 7
-    said = dict(judged.group_by('template').agg(pl.col('accurate').unique().sort()).rows())
-    assert said == {'response_paper': [True], 'span_paper': [True], 'implicit_span_paper': [False], 'json_paper': [True],
-                    'json_alt_paper': [False], 'json_double_check_paper': [False], 'simpleqa': [True]}
-    verdicts = found.eligibilities()
-    assert verdicts['template'].unique().to_list() == ['eligible_by_request_paper'] and not verdicts['eligible'].any()
-    sources = {name.partition('/')[2].partition('@')[0]: each['source'] for name, each in found.manifest()['prompts'].items()}
-    assert sources and {source for name, source in sources.items() if not name.startswith('simpleqa')} == {'paper'}, sources
+    each = {name: judged(prompts='paper', judges=['script'], templates=[name], limit=2, loaded={'script': model}, baselines=False)
+            for name in TEMPLATES}
+    said = {name: found.judgements()['accurate'].unique().to_list() for name, found in each.items()}
+    assert said == {'response': [True], 'span': [True], 'implicit_span': [False], 'json': [True], 'json_alt': [False],
+                    'json_double_check': [False], 'simpleqa': [True]}
+    found = each['json_double_check'].eligibilities()
+    assert found['template'].unique().to_list() == ['eligible_by_request_paper'] and not found['eligible'].any()
+    prompts = manifest(each['json'].plan, each['json'].done)['prompts']
+    assert len(prompts) == 2 and {prompt['source'] for prompt in prompts.values()} == {'paper'}
 
 
-def test_a_dry_run_asks_nothing():
-    model = knowing('sage')
-    found = FactsStudy(responders=['sage'], judges=['sage', 'embedded'], limit=3, store=False, loaded={'sage': model})
-    told = estimate(found)
-    assert not model.asked and told.filter(pl.col('label') == 'grounding/respond')['calls'].item() == 3
-    assert told['label'].n_unique() == 3
+# ---- runs ----------------------------------------------------------------------------------------------------------------------------
+
+def test_judgements_are_runs_as_any_other(tmp_path):
+    plan = leaderboard_plan(judges=['sage', 'words'], responders=['sage'], limit=2, loaded={'sage': knowing('sage')})
+    execute(plan, store=False, folder=tmp_path)
+    listed = list_runs(tmp_path)
+    assert set(listed['method']) == {'respond', 'trivial_responders', 'all_responses', 'response', 'eligible_by_request', 'words',
+                                     'eligible_by_words'}
+    run = load_run(listed.filter(method='response')['id'].item(), tmp_path)
+    assert run.predictions['calls'].sum() == run.manifest['calls'] == 8 and 'answer' in run.predictions.columns
+
+
+def test_a_plan_is_a_function_of_its_parameters(tmp_path):
+    "As `factlab reproduce --stale` makes it again."
+    for id in ('leaderboard', 'judges', 'table2', 'table3', 'table4', 'table5', 'table6', 'selfpreference'):
+        make = find_exhibits([f'facts/{id}'])[0].plan
+        plan = make(**{name: value for name, value in {'data': 'sample', 'few': 1}.items() if name == 'data' or id in ('table2', 'table4')})
+        again = make(**json.loads(json.dumps(dict(plan.parameters))))
+        assert again.digest == plan.digest and again.exhibit == f'facts/{id}' and plan.entries
+        if id in ('table2', 'table4', 'table5', 'table6', 'selfpreference'): assert make().entries == ()
+    def digest(**more): return leaderboard_plan(**({'judges': ['sage'], 'loaded': {'sage': knowing('sage')}} | more)).digest
+    others = [digest(), digest(limit=3), digest(seed=1), digest(judges=['words']), digest(templates=['json']), digest(responders=['sage']),
+              digest(templates=['json', 'response']), digest(eligibility='none'), digest(baselines=False), digest(judge_tokens=9)]
+    assert len(set(others)) == len(others) and digest() == digest()
 
 
 @pytest.mark.parametrize('settings', [{'split': 'blind'}, {'data': 'nothing'}, {'judges': ['none:x']}, {'limit': 0}, {'max_tokens': 0},
-                                      {'responders': ['a'], 'responses_file': 'b'}, {'templates': []}, {'prompts': 'theirs'}])
-def test_settings_that_do_not_fit(settings):
-    with pytest.raises(UsageError): FactsStudy(**({'store': False} | settings)).judgements()
+                                      {'responders': ['a'], 'responses': 'b'}, {'templates': []}, {'prompts': 'theirs'},
+                                      {'responses': 'no/such.jsonl'}])
+def test_settings_that_do_not_fit_are_refused_while_the_plan_is_made(settings):
+    with pytest.raises(FactlabError): leaderboard_plan(**settings)
 
+
+# ---- estimates -----------------------------------------------------------------------------------------------------------------------
+
+def served(call):
+    "A responder whose answers differ, and a judge that labels every sentence supported."
+    asked_to_judge = 'Response:\n' in call.prompt or 'Excerpt:\n' in call.prompt
+    if not asked_to_judge: return answer(f'{call.body["model"]} says it of {call.number}.')
+    if 'YES or NO' in call.prompt: return answer('YES')
+    if 'Instruction Following' in call.prompt: return answer('{"Instruction Following": "No Issues"}')
+    if 'one letter' in call.prompt: return answer('A')
+    said = call.prompt.split('Response:\n', 1)[1].split('\n\n', 1)[0]
+    if 'JSON object a line' in call.prompt: return answer(json.dumps({'sentence': said, 'label': 'supported', 'excerpt': said[:30]}))
+    return answer('Verdict: Accurate')
+
+
+def calls_by_model(told: pl.DataFrame) -> dict[str, int]:
+    counted = told.with_columns(pl.col('model').str.extract(r'openai:(\w+)')).group_by('model').agg(pl.col('calls').sum())
+    return {model: calls for model, calls in counted.iter_rows() if calls}
+
+
+@pytest.mark.parametrize('responders', [1, 2, 3])
+@pytest.mark.parametrize('template', ['response', 'json_double_check'])
+def test_an_estimate_is_what_a_run_sends(responders, template, tmp_path):
+    "One, two and three responders, two judges, a second look of the JSON template."
+    with MisbehavingServer(served) as server:
+        def name(model: str) -> str: return f'openai:{model}?base_url={server.url}'
+        plan = leaderboard_plan(responders=[name(f'r{at}') for at in range(responders)], judges=[name('j'), name('k'), 'words'], limit=2,
+                                templates=[template])
+        told = estimate(plan, store=False)
+        assert not server.calls and (told['in_store'] == 0).all()
+        execute(plan, store=False, folder=tmp_path)
+        sent = Counter(call.body['model'] for call in server.calls)
+    counted = calls_by_model(told)
+    assert counted.keys() == sent.keys() and sent['r0'] == 2
+    if template == 'response': assert counted == dict(sent)
+    else: assert all(counted[model] >= sent[model] for model in sent) and sent['j'] > 2*2*responders  # a baseline's sentences are few
+
+
+def test_an_estimate_of_several_templates_is_a_bound(tmp_path):
+    with MisbehavingServer(served) as server:
+        model = f'openai:j?base_url={server.url}'
+        plan = leaderboard_plan(judges=[model], templates=['response', 'simpleqa'], limit=1, baselines=False)
+        told = estimate(plan, store=False)
+        execute(plan, store=False, folder=tmp_path)
+        sent = len(server.calls)
+    assert told['calls'].sum() == sent and 'one that asks most' in plan.notes[0]
+
+
+@pytest.mark.parametrize('make', [
+    lambda model: preference_plan(data='sample', asked=model, few=1), lambda model: rates_plan(data='sample', asked=[model], few=1),
+    lambda model: rates_plan('facts/table4', data='sample', asked=[model], few=1)])
+def test_dry_runs_of_exhibits_send_nothing_and_count_what_is_sent(make, tmp_path):
+    with MisbehavingServer(served) as server:
+        plan = make(f'openai:j?base_url={server.url}')
+        told = estimate(plan, store=False)
+        assert not server.calls and told['calls'].sum() > 0
+        asked = [step for step in plan.steps if step.model is not None]
+        execute(*asked, store=False, folder=tmp_path)
+        assert len(server.calls) == told['calls'].sum()
+
+
+def test_own_answers_that_cannot_be_judged_are_no_preference(tmp_path):
+    def said(request: Request) -> str: return 'Who knows?'
+    plan = preference_plan(data='sample', asked='mute', few=1, draws=50, loaded={'mute': ScriptedModel('mute', said, '1')})
+    kept = [entry for entry in plan.entries if not entry.label and entry.model != 'embedded']
+    small = Plan(plan.exhibit, plan.parameters, tuple(kept))
+    few = judgements(small, execute(small, store=False, folder=tmp_path))
+    assert measured_preference(few, 'mute') == [] and self_preference_cells(preference_plan(draws=50), Done()).height
+
+
+# ---- a file of one's own -------------------------------------------------------------------------------------------------------------
 
 def test_the_quick_judge_judges_a_file_with_the_eligibility_of_the_embedded_one(tmp_path):
     mill = 'The mill opened in 1901. A flood took its wheel in 1931. Since 1954 the parish has used the building as a library.'
@@ -161,14 +250,14 @@ def test_the_quick_judge_judges_a_file_with_the_eligibility_of_the_embedded_one(
     lines = [{'request_id': 'm', 'responder': name, 'request': 'What became of the mill?', 'document': mill, 'response': text}
              for name, text in said.items()]
     (tmp_path/'own.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
-    boards = [FactsStudy(responses_file=tmp_path/'own.jsonl', judges=[name], baselines=False) for name in ('quick', 'embedded')]
+    boards = [judged(responses=tmp_path/'own.jsonl', judges=[name], baselines=False) for name in ('quick', 'embedded')]
     told = [each.judgements().select('id', 'accurate') for each in boards]
     assert told[0].equals(told[1]) and dict(told[0].iter_rows()) == {'m/right': True, 'm/wrong': False}
     eligible = [each.eligibilities().drop('judge') for each in boards]
     assert eligible[0].equals(eligible[1])
-    offline = boards[0].manifest()['offline']
-    assert list(offline) == ['quick', 'quick, eligibility'] and offline['quick'].keys() == {'fitted_on', 'verifier', 'encoder'}
-    assert offline['quick, eligibility']['encoder'] == offline_encoder().identity
-    counted = FactsStudy(responses_file=tmp_path/'own.jsonl', judges=['words'], eligibility='none', baselines=False)
-    assert counted.judgements().height == 2 and counted.manifest()['offline']['words'].keys() == {'fitted_on'}
-    assert [templates_of(FactsStudy(judges=['quick'], templates=[name]), 'quick') for name in ('json', 'span')] == [['response'], ['span']]
+    methods = manifest(boards[0].plan, boards[0].done)['methods']
+    assert methods['quick'].keys() >= {'decision', 'verifier', 'encoder'}
+    assert methods['eligible_by_encoder']['encoder'] == offline_encoder().identity
+    assert all(entry.about['responses'].rows.name == str(tmp_path/'own.jsonl') for entry in boards[0].plan.entries)
+    asked = [templates_of(Settings(judges=['quick'], templates=[name]), 'quick') for name in ('json', 'span')]
+    assert asked == [['response'], ['span']]

@@ -6,14 +6,16 @@ from threading import Thread
 
 import polars as pl
 import pytest
+from misbehaving_server import MisbehavingServer, answer
 
 from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load
 from factlab.mixed_context import LABELS
 from factlab.reports.exhibits import find_exhibits, headline
+from factlab.runs.plan import execute
 from factlab.studies.fhsum.commands import construct, read_summaries, sample_sources, wanted_names
-from factlab.studies.fhsum.construction import apposition_answers, construction_cells, coverage_of
+from factlab.studies.fhsum.construction import apposition_answers, construction_cells, construction_plan, coverage_of
 
 
 @pytest.fixture
@@ -141,7 +143,8 @@ def test_the_sample_is_built_from_correct_summaries_alone():
 
 def test_the_exhibit_restores_every_summary_and_covers_what_it_should():
     sources, knowledge = sample_sources(), load('fhsum-knowledge')
-    cells = construction_cells(sources, knowledge, store=False)
+    plan = construction_plan()
+    cells = construction_cells(plan, execute(plan))
     assert cells.filter(row='Rows', column='Source summary restored')['measured'].item() == 1
     assert cells.filter(column='Entities found')['published'].item() == 0.359
     assert (
@@ -170,3 +173,18 @@ def wanted_all(rows):
     from factlab.mixed_context import mentions
 
     return [mention.text for found in mentions(correct_summaries(rows)[0]['summary'].to_list()) for mention in found]
+
+
+def test_a_model_describes_what_a_dry_run_counted(files, capsys):
+    said = json.dumps({'ambiguous': False, 'known': True, 'description': 'a thing of some fame'})
+    with MisbehavingServer(lambda call: answer(said)) as server:
+        model = f'openai:any?base_url={server.url}'
+        told = construct(files / 'b.jsonl', files / 'summaries.jsonl', model, dry_run=True).estimate
+        assert not server.calls
+        with pytest.raises(DataError, match='no summary has a name'):
+            path = files / 'plain.jsonl'
+            path.write_text(json.dumps({'document': 'A note.', 'summary': 'It rained.'}))
+            construct(files / 'b.jsonl', path, model)
+        built = construct(files / 'b.jsonl', files / 'summaries.jsonl', model, paired=True)
+        assert told['calls'].sum() == len(server.calls) == 6  # three names, each twice
+    assert (files / 'b.knowledge.jsonl').is_file() and built.rows.is_empty()  # no other description is wrong for any of them

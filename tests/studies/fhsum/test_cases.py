@@ -8,27 +8,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from factlab.core.core import DataError
+from factlab.core.core import DataError, UsageError
+from factlab.mixed_context.fitted import FirstDifference, KnownNames
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
 from factlab.reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
+from factlab.reports.exhibits import make_cells
 from factlab.reports.published import published_values
+from factlab.runs.plan import execute
 from factlab.studies.fhsum.cases import (
     CAUSES,
     CORRECTED,
     case_cells,
+    case_plan,
     case_text,
     chance_causes,
     corrected,
     correction_cells,
-    coverage,
     error_causes,
-    example_case,
+    error_cells,
+    example_of,
+    example_plan,
     judged,
-    method_answers,
     table8_cells,
-    table8_methods,
 )
 
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': None}])
@@ -78,32 +81,40 @@ def test_chance_is_what_many_random_judges_give(counts):
     assert expected[CORRECTED] == 1/3
 
 
-def test_coverage_counts_mentions():
-    found = coverage(['The Danube flows through Hungary.', 'The Danube is long.'], BASE)
-    assert (found['measured'], found['n']) == (2/3, 3)
-    assert coverage(['Nothing here.'], BASE)['measured'] is None and coverage(['The Danube is long.'], KNOWLEDGE.frame())['measured'] == 0
+def test_names_that_are_known_are_counted():
+    rows = pl.DataFrame({'id': ['a', 'b', 'c'], 'summary': ['The Danube flows through Hungary.', 'The Danube is long.', 'Nothing here.']})
+    assert KnownNames(BASE).predict(rows, store=False).rows() == [('a', 2, 1), ('b', 1, 1), ('c', 0, 0)]
+    assert KnownNames(KNOWLEDGE.frame()).predict(rows, store=False)['known'].sum() == 0
 
 
 def test_rows_and_predictions_must_match():
     with pytest.raises(DataError, match='no label'): judged(frame([None]), frame([NONE]))
     with pytest.raises(DataError, match='no prediction'): judged(frame([NONE, NONE]), frame([NONE]))
-    with pytest.raises(DataError, match='no row'): example_case(frame([]), {})
 
 
-def test_cells_hold_the_papers_numbers_ours_and_chance():
+def test_errors_stand_beside_chance():
     rows = frame([FACTUAL, NON_FACTUAL, NONE]).with_columns(summary=pl.lit('The Danube is long.'))
     judge, other = frame([NONE, NONE, NONE]), frame([FACTUAL, None, NONE])
-    cells = case_cells(rows, {'judge': judge, 'other': other}, BASE)
-    printed = {cell['column']: cell['published'] for cell in cells.filter(status='published').to_dicts()}
-    assert printed['Judged no hallucination'] == .633 and printed[CORRECTED] == .579 and printed['M-XSum entities found'] == .45
+    cells = make_cells('fhsum/casestudy', error_cells(rows, {'judge': judge, 'other': other}, {}))
     own = cells.filter(status='measured')
     found = {(row, column): value for row, column, value in own.filter(kind='value').select('row', 'column', 'measured').iter_rows()}
     assert found['Errors of judge', 'Judged no hallucination'] == 1 and found['other', CORRECTED] == .5
     trivial = dict(cells.filter(status='baseline', column=CORRECTED).select('row', 'measured').iter_rows())
     assert trivial == {f'{BASELINE_ROW}random label': 1/3, f'{BASELINE_ROW}always {FACTUAL}': .5, f'{BASELINE_ROW}always {NON_FACTUAL}': .5}
     assert own.filter(row='other', against=BEST_BASELINE)['measured'].item() == 0  # a constant corrects as much
-    assert found['Knowledge base at hand', 'sample entities found'] == 1
-    assert set(cells['status']) == {'published', 'measured', 'baseline'} and cells.filter(row='other')['unparsed'].to_list() == [1, None]
+    assert cells.filter(row='other')['unparsed'].to_list() == [1, None]
+
+
+@pytest.mark.parametrize('models', [[], ['m']])
+def test_the_case_study_holds_the_papers_numbers_and_ours(models):
+    loaded = {'m': ScriptedModel('m', lambda request: '{"Faithfulness": true, "Factuality": true}', '1')}
+    plan = case_plan(models=models, limit=6, loaded=loaded)
+    cells = case_cells(plan, execute(plan, store=False))
+    printed = {cell['column']: cell['published'] for cell in cells.filter(status='published').to_dicts()}
+    assert printed['Judged no hallucination'] == .633 and printed[CORRECTED] == .579 and printed['M-XSum entities found'] == .45
+    judge = 'CoT' if models else 'Verifier on whole sentences'
+    assert cells.filter(row=f'Errors of {judge}').height == len(CAUSES) and set(cells['status']) == {'published', 'measured', 'baseline'}
+    assert cells.filter(row='Knowledge base at hand', column='sample entities found')['n'].item() > 0
 
 
 def test_a_correction_counts_over_the_best_rival_on_the_same_rows():
@@ -118,22 +129,26 @@ def test_a_correction_counts_over_the_best_rival_on_the_same_rows():
 
 
 def test_the_example_is_the_first_on_which_methods_differ_whoever_is_right():
-    rows, one = frame([FACTUAL, NONE, NONE]), frame([NONE, NONE, NONE])
-    def shown(other): return example_case(rows.reverse(), {'one': one, 'other': frame(other)})['id'].item()
+    rows = frame([FACTUAL, NONE, NONE]).with_columns(document=pl.lit('d'), summary=pl.lit('s'))
+    one = frame([NONE, NONE, NONE])
+    def shown(other, rows=rows): return FirstDifference().predict(rows.reverse(), one=one, other=frame(other))['id'].item()
     assert shown([NONE, None, FACTUAL]) == 'r1' and shown([NONE, NONE, FACTUAL]) == 'r2' and shown([NONE]*3) == 'r0'
-    again = example_case(rows.with_columns(label=pl.lit(NON_FACTUAL)), {'one': one, 'other': frame([NONE, None, FACTUAL])})
-    assert again['id'].item() == 'r1' and example_case(rows, {})['id'].item() == 'r0'
+    assert shown([NONE, None, FACTUAL], rows.with_columns(label=pl.lit(NON_FACTUAL))) == 'r1'
 
 
 def test_one_summary_through_every_method():
-    case = pl.DataFrame({'id': ['a'], 'document': ['The mill on the Danube burnt down.'], 'label': [FACTUAL],
-                         'summary': ['A mill on the Danube, a river of Europe, burnt down.']})
+    with pytest.raises(DataError, match='no row of sample'): example_plan(split='train')
+    with pytest.raises(UsageError, match='models is empty'): example_plan(models=[])
     model = ScriptedModel('m', lambda request: 'I do not know.', '1')
-    methods = {name: method for name, method in table8_methods(BASE).items() if not name.endswith('(verifier)')}
-    answers = method_answers(case, methods, model, False)
+    plan = example_plan(models='m', loaded={'m': model})
+    case, answers = example_of(plan, execute(plan, store=False))
     text, cells = case_text(case, answers), table8_cells(case, answers)
-    assert list(answers) == ['Vanilla Judge', 'ICL', 'CoT', 'Knowledge Retrieval', 'Concurrent Retrieval', 'Reflection Retrieval']
-    assert text.count('unparsed') == 6 and 'Danube is a river of Europe' in text and 'I do not know.' in text
-    assert cells.filter(column='Right')['measured'].to_list() == [0]*6 and cells.filter(column='Right')['unparsed'].to_list() == [1]*6
-    assert cells.filter(column='Faithfulness')['measured'].null_count() == 6
-    assert set(cells.filter(column='Claims')['row']) == {'Concurrent Retrieval', 'Reflection Retrieval'}
+    asked = ['Vanilla Judge', 'ICL', 'CoT', 'Knowledge Retrieval', 'Concurrent Retrieval', 'Reflection Retrieval']
+    assert list(answers) == [*asked, 'Concurrent Retrieval (verifier)', 'Reflection Retrieval (verifier)'] and case.height == 1
+    assert 'I do not know.' in text and all(f'{name}: unparsed' in text for name in asked)
+    right = cells.filter(pl.col('row').is_in(asked), column='Right')
+    assert right['measured'].to_list() == [0]*6 and right['unparsed'].to_list() == [1]*6
+    offline = {answers[f'{kind} Retrieval (verifier)'][0]['label'] for kind in ('Concurrent', 'Reflection')}
+    assert len(offline) == 2  # the example is one on which they differ
+    assert cells.filter(pl.col('row').is_in(asked), column='Faithfulness')['measured'].null_count() == 6
+    assert set(cells.filter(column='Claims')['row']) == {*asked[-2:], *list(answers)[-2:]}

@@ -14,22 +14,23 @@ from factlab.reports.published import published_values
 from factlab.studies.fhsum.measured import (
     ONE_FOOTING,
     TAU,
+    Answers,
     accuracy_cells,
     footing_cells,
     half_scores,
     printed_shares,
     rank_agreement,
     score_cells,
+    several_cells,
     share_cells,
     share_marks,
-    transfer_cells,
     transfer_marks,
 )
-from factlab.studies.fhsum.study import UNDECIDED, FhsumStudy
+from factlab.studies.fhsum.study import UNDECIDED, Settings, development_rows, scored_rows
 
 
 @pytest.fixture(scope='module')
-def study(): return FhsumStudy(models=[])
+def rows(): return scored_rows(Settings()).frame
 
 
 def drawn(rows, seed, wrong=.5):
@@ -42,23 +43,23 @@ def drawn(rows, seed, wrong=.5):
 
 
 @pytest.fixture(scope='module')
-def methods(study):
+def methods(rows):
     wrong = {'good': .2, 'fair': .5, 'bad': .9}
-    return {name: drawn(study.rows(), at, share) for at, (name, share) in enumerate(wrong.items())}
+    return {name: drawn(rows, at, share) for at, (name, share) in enumerate(wrong.items())}
 
 
 @pytest.fixture(scope='module')
-def majority(study): return {'majority': MajorityLabel(NONE).predict(study.rows())}
+def majority(rows): return {'majority': MajorityLabel(NONE).predict(rows)}
 
 
 def cell(cells, row, column, against=None):
     return cells.filter((pl.col('row') == row) & (pl.col('column') == column) & pl.col('against').eq_missing(against)).row(0, named=True)
 
 
-def test_scores_are_those_of_scikit_learn(study, methods, majority):
-    cells = score_cells('fhsum/table1', study, methods, majority)
+def test_scores_are_those_of_scikit_learn(rows, methods, majority):
+    cells = score_cells('fhsum/table1', Answers('Sample', rows, methods, majority))
     for name, found in methods.items():
-        truth, said = study.rows()['label'].to_list(), found['label'].fill_null(UNPARSED).to_list()
+        truth, said = rows['label'].to_list(), found['label'].fill_null(UNPARSED).to_list()
         expected = precision_recall_fscore_support(truth, said, labels=LABELS, average='macro', zero_division=0)
         for column, value in zip(('Precision', 'Recall', 'F1'), expected, strict=False):
             assert cell(cells, name, f'Sample {column}')['measured'] == pytest.approx(value)
@@ -66,8 +67,8 @@ def test_scores_are_those_of_scikit_learn(study, methods, majority):
         assert cell(cells, name, 'Sample F1')['low'] <= cell(cells, name, 'Sample F1')['measured'] <= cell(cells, name, 'Sample F1')['high']
 
 
-def test_each_method_stands_beside_the_best_rival(study, methods, majority):
-    cells = score_cells('fhsum/table1', study, methods, majority)
+def test_each_method_stands_beside_the_best_rival(rows, methods, majority):
+    cells = score_cells('fhsum/table1', Answers('Sample', rows, methods, majority))
     base = cell(cells, f'{BASELINE_ROW}majority', 'Sample F1')
     assert base['status'] == 'baseline' and base['measured'] == pytest.approx(1/6)
     for name in methods:
@@ -76,43 +77,40 @@ def test_each_method_stands_beside_the_best_rival(study, methods, majority):
     assert cell(cells, 'good', 'Sample F1', BEST_BASELINE)['low'] > 0
 
 
-def test_methods_stand_beside_one_of_them_too(study, methods, majority):
-    cells = score_cells('fhsum/table1', study, methods, majority, beside={'bad': methods['bad']})
+def test_methods_stand_beside_one_of_them_too(rows, methods, majority):
+    cells = score_cells('fhsum/table1', Answers('Sample', rows, methods, majority), beside=['bad'])
     apart = cells.filter(against='bad')
     assert set(apart['column']) == {'Sample F1 over bad'} and set(apart['kind']) == {'difference'}
     assert apart['row'].to_list() == ['good', 'fair'] and apart['low'][0] > 0
     assert apart['measured'][0] == pytest.approx(cell(cells, 'good', 'Sample F1')['measured'] - cell(cells, 'bad', 'Sample F1')['measured'])
-    few = score_cells('fhsum/table1', study, {'good': methods['good']}, majority, beside={'other': methods['bad'].head(20)})
-    assert cell(few, 'good', 'Sample F1 over other', 'other')['n'] == 20 and cell(few, 'good', 'Sample F1')['n'] == 84
 
 
-def test_accuracies_are_recalls_of_their_label(study, methods, majority):
-    cells = accuracy_cells('fhsum/table6', study, methods, majority)
-    rows = study.rows()
+def test_accuracies_are_recalls_of_their_label(rows, methods, majority):
+    cells = accuracy_cells('fhsum/table6', Answers('Sample', rows, methods, majority))
     for label in LABELS:
         right = (methods['fair']['label'] == label).fill_null(False) & (rows['label'] == label)
         assert cell(cells, 'fair', f'Sample {label} accuracy')['measured'] == pytest.approx(right.sum()/(rows['label'] == label).sum())
     assert cell(cells, f'{BASELINE_ROW}majority', f'Sample {NONE} accuracy')['measured'] == 1
 
 
-def test_shares_of_a_label_add_up(study, methods):
-    cells = share_cells('fhsum/fig4', study, methods)
+def test_shares_of_a_label_add_up(rows, methods):
+    cells = share_cells('fhsum/fig4', Answers('Sample', rows, methods))
     for label in (FACTUAL, NON_FACTUAL, NONE):
         of = cells.filter(pl.col('metric').is_in([f'{label} predicted {answer} share' for answer in ANSWERS]), row='bad')
         assert of['measured'].sum() == pytest.approx(1) and of['n'].unique().to_list() == [28]
-    both = share_cells('fhsum/fig4', study, methods, {'majority': MajorityLabel(NONE).predict(study.rows())})
+    both = share_cells('fhsum/fig4', Answers('Sample', rows, methods, {'majority': MajorityLabel(NONE).predict(rows)}))
     assert cell(both, f'{BASELINE_ROW}majority', f'Sample {NONE} predicted {NONE} share')['status'] == 'baseline'
     assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['measured'] == pytest.approx(1/6)
-    marks = share_marks(study, methods)
-    assert set(share_marks(study, methods,
-                           {'majority': methods['bad']}).filter(status='baseline')['row'].str.contains('Baseline: majority')) == {True}
+    marks = share_marks(Answers('Sample', rows, methods))
+    rivals = share_marks(Answers('Sample', rows, methods, {'majority': methods['bad']})).filter(status='baseline')
+    assert set(rivals['row'].str.contains('Baseline: majority')) == {True}
     assert marks.group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
     name = 'Verifier + Reflection Retrieval'
-    short = share_marks(study, {name: methods['fair'], name + UNDECIDED: methods['bad']})['row'].unique()
+    short = share_marks(Answers('Sample', rows, {name: methods['fair'], name + UNDECIDED: methods['bad']}))['row'].unique()
     assert {f'none · {name}', 'none · Verifier + Reflection, undecided'} <= set(short)
 
 
-def test_printed_accuracies_of_a_model_are_table_6(study):
+def test_printed_accuracies_of_a_model_are_table_6():
     shown, printed = printed_shares('fhsum/fig6', 'Llama3-8B'), published_values('fhsum/table6')
     printed = printed.filter(pl.col('value').is_not_null(), model='Llama3-8B')
     assert set(shown['row']) == set(printed['row']) and set(shown['exhibit']) == {'fhsum/fig6'}
@@ -133,25 +131,24 @@ def test_agreement_is_that_of_scipy(pairs):
     assert rank_agreement(first, second) == pytest.approx(kendalltau(first, second).statistic, nan_ok=True)
 
 
-def test_halves_are_of_documents_and_scored_apart(study, methods):
-    first, second = half_scores(study.rows(), methods, splits=40)
+def test_halves_are_of_documents_and_scored_apart(rows, methods):
+    first, second = half_scores(rows, methods, splits=40)
     assert first.shape == second.shape == (40, 3) and len(np.unique(first[:, 0])) > 5
-    one = study.rows().head(2).with_columns(document_id=pl.Series(['a', 'b']))
+    one = rows.head(2).with_columns(document_id=pl.Series(['a', 'b']))
     found = half_scores(one, {'right': label_predictions(one, one['label'].to_list())}, splits=5)
     assert set((found[0] + found[1]).ravel().round(6)) == {1.0 if one['label'].n_unique() > 1 else 2.0}  # one document in each half
 
 
-def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_path):
-    path = tmp_path/'other.jsonl'
-    study.development().select('id', 'document', 'summary', 'label').write_ndjson(path)
-    other = FhsumStudy(data=str(path), models=[])
-    again = {name: drawn(other.rows(), 10 + at, wrong) for at, (name, wrong) in enumerate({'good': .9, 'fair': .5, 'bad': .1}.items())}
+def test_transfer_compares_the_order_of_methods(rows, methods, majority):
+    other = development_rows(Settings()).frame
+    again = {name: drawn(other, 10 + at, wrong) for at, (name, wrong) in enumerate({'good': .9, 'fair': .5, 'bad': .1}.items())}
     twice = {**methods, f'good{UNDECIDED}': methods['good']}  # a method counts once in an order
     more = {**again, f'good{UNDECIDED}': again['good']}
-    cells = transfer_cells({'a': (study, twice, majority), 'b': (other, more, {'majority': MajorityLabel(NONE).predict(other.rows())})})
+    cells = several_cells('fhsum/transfer', [Answers('Sample', rows, twice, majority),
+                                             Answers('other', other, more, {'majority': MajorityLabel(NONE).predict(other)})])
     scores = [[cell(cells, name, f'{title} F1')['measured'] for name in methods] for title in ('Sample', 'other')]
     tau = cell(cells, 'Sample and other', TAU)
-    assert tau['measured'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == study.rows().height + other.rows().height
+    assert tau['measured'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == rows.height + other.height
     assert tau['low'] == -1 and tau['high'] < 1 and cell(cells, 'Sample and other', TAU, BEST_BASELINE)['high'] == tau['high']
     chance = cell(cells, f'{BASELINE_ROW}an order of 3 methods at random', TAU)
     assert (chance['measured'], chance['low'], chance['high'], chance['status']) == (0, -1, 1, 'baseline')  # three methods say nothing
@@ -160,20 +157,20 @@ def test_transfer_compares_the_order_of_methods(study, methods, majority, tmp_pa
     assert set(marks['series']) == {'Sample', 'other'} and set(methods) < set(marks['row'])
 
 
-def test_what_a_default_decides_is_counted_and_left_out_beside(study, methods, majority):
-    rows, found = study.rows(), methods['good']
+def test_what_a_default_decides_is_counted_and_left_out_beside(rows, methods, majority):
+    found = methods['good']
     defaulted = pl.Series(np.arange(rows.height) < 23)
     undecided = found.with_columns(label=pl.when(~defaulted).then('label'), status=pl.when(defaulted).then(pl.lit('unparsed')).otherwise(
         'status'))
     both = {'good': found, f'good{UNDECIDED}': undecided}
-    cells = score_cells('fhsum/table2', study, both, majority)
+    cells = score_cells('fhsum/table2', Answers('Sample', rows, both, majority))
     already = found['label'].head(23).null_count()  # unread in both
     assert cell(cells, 'good', 'Sample F1')['forced'] == 23 - already and cell(cells, f'good{UNDECIDED}', 'Sample F1')['forced'] is None
     assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['unparsed'] == undecided['label'].null_count()
     assert cell(cells, f'good{UNDECIDED}', 'Sample F1')['measured'] < cell(cells, 'good', 'Sample F1')['measured']
     assert cell(cells, f'good{UNDECIDED}', 'Sample F1', BEST_BASELINE)['low'] is not None
-    by_label = accuracy_cells('fhsum/table6', study, both, majority)
+    by_label = accuracy_cells('fhsum/table6', Answers('Sample', rows, both, majority))
     counts = [cell(by_label, 'good', f'Sample {label} accuracy')['forced'] or 0 for label in LABELS]
     assert sum(counts) == 23 - already and max(counts) < 23
-    plain = score_cells('fhsum/table1', study, methods, majority)
+    plain = score_cells('fhsum/table1', Answers('Sample', rows, methods, majority))
     assert plain['forced'].null_count() == plain.height

@@ -8,8 +8,10 @@ from factlab.core.core import DataError
 from factlab.mixed_context.labels import FACTUAL, NON_FACTUAL, NONE
 from factlab.mixed_context.scores import label_predictions
 from factlab.models.interface import Response, ScriptedModel
+from factlab.probing.ptrue import ptrue_exact
 from factlab.reports.baseline_rows import BASELINE_ROW
-from factlab.studies.fhsum.noticing import description_questions, noticing_cells
+from factlab.runs.plan import execute
+from factlab.studies.fhsum.noticing import description_questions, judges_noticing, noticing_cells, noticing_plan
 
 GENERATOR = np.random.default_rng(3)
 BELIEF = {f'a thing of kind {at}': float(GENERATOR.random()) for at in range(40)}
@@ -35,6 +37,9 @@ def believer():
     return ScriptedModel('believer', answer, '1')
 
 
+def believed(rows): return ptrue_exact(description_questions(rows), believer(), False)
+
+
 def test_questions_are_of_hallucinated_spans_alone(rows):
     asked = description_questions(rows)
     assert asked['id'].to_list() == rows.filter(pl.col('label') != NONE)['id'].to_list()
@@ -43,7 +48,7 @@ def test_questions_are_of_hallucinated_spans_alone(rows):
 
 
 def test_areas_are_those_of_scikit_learn(rows, judged):
-    cells = noticing_cells(rows, judged, believer(), 'judge', False)
+    cells = noticing_cells(rows, judged, believed(rows), 'judge')
     asked = description_questions(rows).join(judged.select('id', 'label'), on='id', maintain_order='left')
     score = [BELIEF[said] for said in asked['answer']]
     for column, truth in (('missed', asked['label'] == NONE), ('true', asked['truth'])):
@@ -55,14 +60,14 @@ def test_areas_are_those_of_scikit_learn(rows, judged):
 
 def test_what_the_judge_left_unread_is_counted(rows, judged):
     half = judged.with_columns(status=pl.when(pl.col('id').cast(pl.Int64) < 20).then(pl.lit('unparsed')).otherwise('status'))
-    cells = noticing_cells(rows, half, believer(), 'judge', False)
+    cells = noticing_cells(rows, half, believed(rows), 'judge')
     first = cells.filter(pl.col('column') == 'Hallucinated summaries').row(0, named=True)
     lost = rows.filter((pl.col('label') != NONE) & (pl.col('id').cast(pl.Int64) < 20)).height
     assert first['unparsed'] == lost and first['measured'] == description_questions(rows).height
 
 
 def test_a_judge_that_notices_all_has_no_area(rows):
-    cells = noticing_cells(rows, label_predictions(rows, [FACTUAL]*rows.height), believer(), 'judge', False)
+    cells = noticing_cells(rows, label_predictions(rows, [FACTUAL]*rows.height), believed(rows), 'judge')
     assert not cells.filter(pl.col('column') == 'AUROC of what is missed').height
     assert cells.filter(pl.col('column') == 'AUROC of what is true').height
 
@@ -71,3 +76,15 @@ def test_a_judge_that_notices_all_has_no_area(rows):
 def test_rows_without_spans_are_refused(rows, drop):
     with pytest.raises(DataError, match=drop): description_questions(rows.drop(drop))
     with pytest.raises(DataError, match='no row'): description_questions(rows.with_columns(label=pl.lit(NONE)))
+
+
+def test_each_way_of_asking_stands_beside_one_probe():
+    def said(request):
+        if request.choices: return Response(finish_reason='choices', choice_logprobs=(-1., -1., -2., -2.))
+        return '{"Faithfulness": false, "Factuality": true}'
+    loaded = {'judge': ScriptedModel('judge', said, '1')}
+    plan = noticing_plan(model='judge', limit=6, loaded=loaded)
+    assert len(plan.steps) == 4 and plan.digest == noticing_plan(**plan.parameters, loaded=loaded).digest
+    cells = judges_noticing(plan, execute(plan, store=False))
+    assert cells.filter(pl.col('row') == 'judge + CoT', column='Hallucinated summaries')['unparsed'].item() == 0
+    assert cells.select('row', 'column', 'kind', 'against').is_unique().all()

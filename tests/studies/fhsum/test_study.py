@@ -1,39 +1,51 @@
-"""FHSumBench's study: which rows are scored, which thresholds come from, and what every method says on them."""
+"""FHSumBench's plans: which rows are scored, which thresholds come from, and what every method says on them."""
+import ast
+
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import f1_score
+from misbehaving_server import MisbehavingServer, answer
 
 from factlab.core.core import DataError, UsageError
-from factlab.mixed_context.entity_features import read_entity_features
-from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
-from factlab.mixed_context.retrieval_judges import RetrievalJudge
+from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED, traces_of
 from factlab.models.encoder import Encoder
 from factlab.models.interface import ScriptedModel
-from factlab.studies.fhsum.cases import case_methods
+from factlab.reports.exhibits import catalog
+from factlab.reports.tables import CELLS
+from factlab.runs.plan import Plan, Rows, estimate, execute, manifest
+from factlab.studies.fhsum.measured import answers_of, choices, row_of, table2_cells
 from factlab.studies.fhsum.study import (
     UNDECIDED,
-    FhsumStudy,
-    ablation_predictions,
-    baseline_predictions,
-    direct_predictions,
-    entity_predictions,
-    family_predictions,
-    fitting_rows,
+    Settings,
+    ablation_entries,
+    baseline_entries,
+    development_rows,
+    direct_entries,
+    family_entries,
     load_knowledge,
-    parts_of,
-    retrieval_results,
+    offline_entries,
+    scored_rows,
+    table_plan,
+    title_of,
+    transfer_plan,
 )
 
 
-def answers(faithful, factual): return f'{{"Faithfulness": {str(faithful).lower()}, "Factuality": {str(factual).lower()}}}'
+def verdicts(faithful, factual): return f'{{"Faithfulness": {str(faithful).lower()}, "Factuality": {str(factual).lower()}}}'
 
 
-def judge(answer): return ScriptedModel('judge', answer if callable(answer) else lambda request: answer, '1')
+def judge(said): return {'judge': ScriptedModel('judge', said if callable(said) else lambda request: said, '1')}
 
 
-def study(model=None, **settings):
-    return FhsumStudy(models=['judge'] if model else [], loaded={'judge': model} if model else {}, store=False, **settings)
+def labels(entries):
+    done = execute(*[entry.step for entry in entries], store=False)
+    return {row_of(entry): done[entry.step] for entry in entries}
+
+
+class Mute:
+    "A verifier to which everything is neutral."
+    name, identity = 'mute', {'verifier': 'mute'}
+    def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
 
 
 @pytest.fixture
@@ -46,110 +58,163 @@ def mine(tmp_path):
     return path
 
 
+# ---- rows ------------------------------------------------------------------------------------------------------------------------------
+
 def test_thresholds_and_scores_stand_on_different_documents():
-    one = study()
-    assert set(one.rows()['split']) == {'test'} and set(one.development()['split']) == {'dev'}
-    assert not set(one.rows()['document']) & set(one.development()['document'])
-    assert study(limit=5).rows()['id'].to_list() == one.rows()['id'].to_list()[:5]
-    assert study(limit=5).development().height == one.development().height
+    rows, known = scored_rows(Settings()).frame, development_rows(Settings()).frame
+    assert set(rows['split']) == {'test'} and set(known['split']) == {'dev'} and not set(rows['document']) & set(known['document'])
+    assert scored_rows(Settings(limit=5)).frame['id'].to_list() == rows['id'].to_list()[:5]
+    assert development_rows(Settings(limit=5)).frame.height == known.height
 
 
 def test_data_without_splits_are_divided_by_document_and_always_alike(mine):
-    one, again = study(data=str(mine)), study(data=str(mine))
-    assert not set(one.rows()['document']) & set(one.development()['document'])
-    assert one.rows().height + one.development().height == 60 and one.rows().height % 3 == 0
-    assert one.rows().equals(again.rows()) and one.title == 'mine'
+    settings = Settings(data=str(mine))
+    rows, known = scored_rows(settings).frame, development_rows(settings).frame
+    assert not set(rows['document']) & set(known['document']) and rows.height + known.height == 60 and rows.height % 3 == 0
+    assert rows.equals(scored_rows(Settings(data=str(mine))).frame) and title_of(str(mine)) == 'mine'
 
 
 @pytest.mark.parametrize(('settings', 'error', 'said'), [
     ({'split': 'dev'}, UsageError, 'score another'), ({'split': 'train'}, UsageError, 'it has dev, test'),
-    ({'data': 'nothing'}, UsageError, 'nothing'), ({'top_k': 0}, UsageError, 'top_k'), ({'limit': 0}, UsageError, 'limit')])
+    ({'data': 'nothing'}, UsageError, 'nothing'), ({'limit': 0}, UsageError, 'limit')])
 def test_what_cannot_be_scored_is_named(settings, error, said):
-    with pytest.raises(error, match=said): study(**settings).rows()
+    with pytest.raises(error, match=said): scored_rows(Settings(**settings))
 
 
 def test_rows_without_labels_are_refused(mine):
     rows = pl.read_ndjson(mine).with_columns(label=pl.when(pl.col('id') != '3/' + NONE).then('label'))
     rows.write_ndjson(mine)
-    with pytest.raises(DataError, match='1 rows of .* have no label'): study(data=str(mine)).rows()
+    with pytest.raises(DataError, match='1 rows of .* have no label'): table_plan('fhsum/table1', data=str(mine), models=[])
 
+
+# ---- methods ---------------------------------------------------------------------------------------------------------------------------
 
 def test_direct_judges_keep_every_combination_and_what_cannot_be_read():
-    said = iter([answers(True, True), answers(False, True), answers(False, False), answers(True, False), 'I cannot say.'])
-    script = {}
-    model = judge(lambda request: script.setdefault(request.messages[-1].content, next(said, answers(True, True))))
-    found = direct_predictions(study(model, limit=5))['judge + Vanilla Judge']
+    said = iter([verdicts(True, True), verdicts(False, True), verdicts(False, False), verdicts(True, False), 'I cannot say.'])
+    script: dict = {}
+    loaded = judge(lambda request: script.setdefault(request.messages[-1].content, next(said, verdicts(True, True))))
+    found = labels(direct_entries(Settings(limit=5, loaded=loaded), ['judge'], ['Vanilla Judge']))['judge + Vanilla Judge']
     assert found['label'].to_list() == [NONE, FACTUAL, NON_FACTUAL, UNNAMED, None]
     assert found['status'].to_list() == ['ok']*4 + ['unparsed']
 
 
-def test_methods_of_one_study_answer_the_same_rows_once():
-    asked = []
-    model = judge(lambda request: asked.append(1) or answers(True, True))
-    one = study(model, limit=4)
-    for _ in range(2): found = direct_predictions(one)
-    assert len(asked) == 12 and list(found) == ['judge + Vanilla Judge', 'judge + ICL', 'judge + CoT']
-    assert all(frame['id'].to_list() == one.rows()['id'].to_list() for frame in (*found.values(), *baseline_predictions(one).values()))
-    assert one.manifest(['judge'])['models'] and one.manifest()['data']['rows'] == 4
-
-
 def test_a_baseline_learns_nothing_from_the_scored_rows(mine):
-    whole = baseline_predictions(study(data=str(mine)))
-    scored = set(study(data=str(mine)).rows()['id'])
+    whole = labels(baseline_entries(Settings(data=str(mine))))
+    scored = set(scored_rows(Settings(data=str(mine))).frame['id'])
     rows = pl.read_ndjson(mine).with_columns(label=pl.when(pl.col('id').is_in(list(scored))).then(pl.lit(NONE)).otherwise('label'))
     rows.write_ndjson(mine)
-    again = baseline_predictions(study(data=str(mine)))
+    again = labels(baseline_entries(Settings(data=str(mine))))
+    assert {'majority', 'random', 'words of the summary', 'counts', 'words of the document', 'words and knowledge'} <= set(whole)
     assert all(whole[name]['label'].equals(again[name]['label']) for name in whole)
 
 
-def test_words_are_among_the_baselines_and_headlines_have_scores_on_development_rows_alone():
-    one = study(limit=6)
-    rivals = {'majority', 'random', 'words of the summary', 'counts', 'words of the document', 'words and knowledge'}
-    assert rivals <= set(baseline_predictions(one))
-    entity_predictions(one)
-    known = fitting_rows(one)
-    expected = f1_score(known['label'], read_entity_features().predict(known, store=False)['label'], average='macro')
-    assert one.manifest()['development_f1'] == {'Entity features': pytest.approx(expected, abs=1e-6)}
-
-
 def test_ablations_change_one_thing_each():
-    model = judge(answers(True, True))
-    with pytest.raises(UsageError, match='kept'): ablation_predictions(study(model), kept=2)
-    one = study(limit=2)
-    rows = [row for row in ablation_predictions(one, kept=0) if not row.endswith(UNDECIDED)]
+    with pytest.raises(UsageError, match='kept'): table_plan('fhsum/table3', kept=2)
+    entries = ablation_entries(Settings(limit=2), [], kept=0)
+    rows = [row_of(entry) for entry in entries if not entry.method.endswith(UNDECIDED)]
     assert rows == ['Verifier + Reflection Retrieval', 'Verifier + Reflection Retrieval, 0% of the knowledge base',
                     'Verifier + Reflection Retrieval, reflection loop', 'Verifier + Reflection Retrieval, top-k 3']
-    _, traces = retrieval_results(one, ['Reflection Retrieval'], label='0% of the knowledge base',
-                                  knowledge=load_knowledge(one).head(0))['Verifier + Reflection Retrieval, 0% of the knowledge base']
-    assert not traces.filter(pl.col('source') == 'knowledge')['evidence'].drop_nulls().len()
+    settings = Settings(limit=2)
+    without = offline_entries(settings, 'Reflection Retrieval', knowledge=load_knowledge(settings).head(0), label='none')
+    traces = traces_of(labels(without)['Verifier + Reflection Retrieval'])
+    assert traces.height and not traces.filter(pl.col('source') == 'knowledge')['evidence'].drop_nulls().len()
 
 
 def test_silence_is_chosen_on_development_rows_and_told(mine):
-    one = study(data=str(mine), verifier='mute', knowledge='fhsum-knowledge')
-    class Mute:
-        name, identity = 'mute', {'verifier': 'mute'}
-        def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
-    one.loaded = {'mute': Mute()}
-    results = retrieval_results(one, ['Concurrent Retrieval'])
-    found, undecided = (results[f'Verifier + Concurrent Retrieval{way}'][0] for way in ('', UNDECIDED))
-    chosen = one.manifest()['silence']['concurrent']
-    assert chosen in LABELS and set(found['label']) == {chosen}  # all are silent: any label is better than none
+    settings = Settings(data=str(mine), verifier='mute', loaded={'mute': Mute()})
+    plan = Plan('fhsum/table2', {'data': str(settings.data), 'seed': 0}, tuple(offline_entries(settings, 'Concurrent Retrieval')))
+    done = execute(plan, store=False)
+    found, name = answers_of(plan, done), 'Verifier + Concurrent Retrieval'
+    chosen, undecided = choices(plan, done, CELLS.frame()), found.methods[name + UNDECIDED]
+    label = chosen['silence']['concurrent']
+    assert label in LABELS and set(found.methods[name]['label']) == {label}  # all are silent: any label is better than none
     assert undecided['label'].null_count() == undecided.height and set(undecided['status']) == {'unparsed'}
-    assert f'Verifier + Concurrent Retrieval{UNDECIDED}' not in one.manifest()['development_f1']  # no headline
-    assert one.manifest()['parts'] == {'retriever': Encoder('retriever').identity, 'verifier': Mute.identity}
+    assert [*chosen['development_f1']] == [name]  # no headline without the default
+    told = manifest(plan, done)['methods']['concurrent (mute)']
+    assert told['relation'] == Mute.identity and told['encoder'] == Encoder('retriever').identity
 
 
-def test_a_judge_that_is_asked_for_all_names_no_part_and_one_that_searches_names_its_encoder():
-    one = study(judge(answers(True, True)), limit=1, verifier='mute')
-    direct_predictions(one)
-    assert 'parts' not in one.manifest()
-    methods = case_methods(load_knowledge(one), None)
-    assert [[*parts_of(method)] for method in methods.values()] == [[], ['retriever'], ['retriever']]
-    assert parts_of(RetrievalJudge('knowledge', load_knowledge(one))) == {}
+def test_where_no_label_of_silence_is_better_there_is_one_row():
+    settings = Settings(limit=3, verifier='sure', loaded={'sure': Sure()})
+    plan = Plan('fhsum/table2', {'data': str(settings.data), 'seed': 0}, tuple(offline_entries(settings, 'Concurrent Retrieval')))
+    found = answers_of(plan, execute(plan, store=False))
+    (name, said), = found.methods.items()
+    assert name == 'Verifier + Concurrent Retrieval' and set(said['label']) == {NONE}
 
 
-def test_ways_of_asking_and_families_are_checked():
-    with pytest.raises(UsageError, match='no way of asking'): direct_predictions(study(judge(answers(True, True)), limit=1), ['Guess'])
-    with pytest.raises(UsageError, match='no family'): family_predictions(study(limit=1), ['guesses'])
-    asked = direct_predictions(study(judge(answers(True, True)), limit=1), ['CoT'])
-    assert list(asked) == ['judge + CoT']
+class Sure(Mute):
+    "A verifier to which everything is entailed."
+    name, identity = 'sure', {'verifier': 'sure'}
+    def probabilities(self, pairs, store=None): return np.tile(np.array([[1, 0, 0]], np.float32), (len(pairs), 1))
+
+
+def test_entities_are_classified_as_development_rows_allow(mine):
+    rows = pl.read_ndjson(mine).with_columns(summary=pl.format('A mill burnt in {}.', pl.when(pl.col('label') == NONE).then(
+        pl.lit('Oslo')).when(pl.col('label') == FACTUAL).then(pl.lit('Lima, Peru')).otherwise(pl.lit('1999'))), entities=pl.lit([]))
+    mark = {NONE: 'Non-hallucinated', FACTUAL: 'Factual Hallucination', NON_FACTUAL: 'Non-factual Hallucination'}
+    spans = [[{'start': 16, 'end': 40, 'label': mark[label]}] for label in rows['label']]
+    annotated = rows.with_columns(entities=pl.Series(spans))
+    annotated = annotated.with_columns(document=pl.format('{} It burnt in Oslo.', 'document'))
+    settings = Settings(data='own')
+    half = annotated.height//2
+    settings.held[('rows', 'own', None, None)] = Rows('own', annotated.head(half), 'test'), Rows('own', annotated.tail(half), 'development')
+    (entry,) = family_entries(settings, ['entities'])
+    done = execute(entry.step, store=False)
+    reached = entry.step.method.reached(**{name: done[each] for name, each in entry.step.inputs.items()})
+    assert done[entry.step].height == half and 0 < reached <= 1
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------------------------
+
+def test_wrong_options_are_named_while_the_plan_is_made():
+    with pytest.raises(UsageError, match='no way of asking'): table_plan('fhsum/table1', direct=['Guess'], limit=1)
+    with pytest.raises(UsageError, match='no family'): table_plan('fhsum/fig4', printed='GPT-4o', families=['guesses'], limit=1)
+    with pytest.raises(UsageError, match='prints nothing'): table_plan('fhsum/fig4', printed='GPT-5', limit=1)
+    with pytest.raises(UsageError, match='nothing'): table_plan('fhsum/table2', verifier='nothing', limit=1)
+    with pytest.raises(UsageError): table_plan('fhsum/table2', models=['nothing'], limit=1)
+    with pytest.raises(UsageError, match='no set is at hand'): transfer_plan(sets=[])
+
+
+def test_every_exhibit_that_computes_has_a_plan_of_its_notebooks_parameters():
+    from factlab.reports.reproduce import parameters_of
+    for exhibit in catalog():
+        if exhibit.paper != 'fhsum' or exhibit.status == 'exact': continue
+        given = {name: ast.literal_eval(value) for name, value in parameters_of(exhibit).items() if name != 'out'}
+        given |= {name: value for name, value in {'limit': 2, 'sets': ['sample']}.items() if name in given}
+        plan = exhibit.plan(**given)
+        assert plan.parameters == given and plan.exhibit == exhibit.id and exhibit.plan(**plan.parameters).digest == plan.digest
+
+
+def test_a_plan_is_a_function_of_its_parameters():
+    def digest(**more): return table_plan('fhsum/table6', **({'models': ['judge'], 'limit': 2, 'loaded': judge('')} | more)).digest
+    others = [digest(), digest(limit=3), digest(seed=1), digest(models=[]), digest(retrieving=['judge'])]
+    assert len(set(others)) == len(others) and digest() == digest()
+
+
+def test_a_dry_run_counts_what_is_then_sent():
+    with MisbehavingServer(lambda call: answer(verdicts(False, True))) as server:
+        model = f'openai:any?base_url={server.url}'
+        plan = table_plan('fhsum/table1', models=[model], limit=4)
+        told = estimate(plan, store=False)
+        assert not server.calls
+        execute(plan, store=False)
+        assert told['calls'].sum() == len(server.calls) == 12
+
+
+def test_answers_decide_how_many_questions_of_retrieval_follow():
+    "A dry run takes the example answers of the prompts: claims of one summary are as many as those of the example."
+    said = {'mixed_context/claims': 'The mill burnt down.', 'mixed_context/relation': 'Rationale: r\nRelevant: Yes\nRelation: Support'}
+    loaded = judge(lambda request: said.get(request.label, 'a query'))
+    plan = table_plan('fhsum/table2', models=['judge'], limit=2, verifier='mute', loaded=loaded | {'mute': Mute()})
+    told = dict(estimate(plan, store=False).select('label', 'calls').iter_rows())
+    assert not loaded['judge'].asked
+    execute(plan, store=False)
+    really = pl.Series([request.label for request in loaded['judge'].asked]).value_counts()
+    assert {label for label, calls in told.items() if calls} >= set(really.to_series()) and told['mixed_context/knowledge'] == 2
+
+
+def test_table_2_says_what_the_knowledge_base_has():
+    plan = table_plan('fhsum/table2', limit=2, verifier='mute', loaded={'mute': Mute()})
+    cells = table2_cells(plan, execute(plan, store=False))
+    known = cells.filter(row='Knowledge base at hand')
+    assert known['column'].item() == 'Sample entities found' and 0 <= known['measured'].item() <= 1 and known['n'].item() > 0
