@@ -10,7 +10,7 @@ def model_at(url: str, name: str = 'any', **options):
     return load_openai(f'openai:{name}', name, {'base_url': url, **options})
 
 
-def question(text: str, **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
+def question(text: str = '?', **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
 
 def questions(count: int, **fields) -> list[Request]: return [question(f'question {i}', **fields) for i in range(count)]
 

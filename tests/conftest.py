@@ -83,3 +83,10 @@ def final_data():
     real_data('final')
     from factlab.data import datasets as data
     return data.load('final')
+
+
+@pytest.fixture
+def store(tmp_path):
+    "A store of one test."
+    from factlab.store.answers import Store
+    with Store(tmp_path/'store.sqlite') as store: yield store

@@ -11,7 +11,6 @@ from .injection import find_place as find_place
 from .injection import insert_description as insert_description
 from .injection import locate_span as locate_span
 from .injection import moved_span as moved_span
-from .injection import remove_spans as remove_spans
 from .injection import states as states
 from .rules import check_items as check_items
 from .rules import claim_faults as claim_faults

@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['STATED', 'DESCRIBED', 'TYPES', 'POOL', 'KINDS', 'DROPS', 'INJECTED', 'locate_span', 'span_cuts', 'without_cuts',
-           'remove_spans', 'Place', 'find_place', 'insert_description', 'moved_span', 'states', 'Candidate',
-           'usable_entities', 'description_kinds', 'WrongDescriptions', 'correct_summaries', 'Built', 'build_mixed',
-           'Injection']
+           'Place', 'find_place', 'insert_description', 'moved_span', 'states', 'Candidate', 'usable_entities',
+           'description_kinds', 'WrongDescriptions', 'correct_summaries', 'Built', 'build_mixed', 'Injection']
 
 # %% ../../nbs/12_building/03_injection.ipynb #b56237e1
 import re
@@ -101,13 +100,6 @@ def without_cuts(
         if begins and end < len(text) and len(text[end].upper()) == 1: kept[end] = text[end].upper()
     for start, end in reversed(cuts): del kept[start:end]
     return ''.join(kept)
-
-def remove_spans(
-    text: str,
-    spans: Sequence[tuple[int, int]],  # characters from 0, the end behind the span; they may overlap
-) -> str:
-    "A text without some spans, with blanks and punctuation mended. Raises `DataError` for a span that does not lie in the text."
-    return without_cuts(text, span_cuts(text, spans))
 
 # %% ../../nbs/12_building/03_injection.ipynb #5eb6ba27
 class Place(NamedTuple):

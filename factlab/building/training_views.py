@@ -38,9 +38,13 @@ RETRIEVER_PAIRS = Schema('retriever pairs',
                           'passage': pl.String})
 _TEXT_COLUMNS = ('passage', 'factual', 'unfactual')  # t, F, U
 
+def _claims_in_rows(data: pl.DataFrame) -> pl.DataFrame:
+    "One row for each claim of each item, `at` its place; the falsified claims are not among them."
+    return data.with_columns(claim='claims', at=pl.int_ranges(pl.col('claims').list.len())).explode('claim', 'at').drop_nulls('claim')
+
 def _claim_rows(data: pl.DataFrame) -> pl.DataFrame:
     "One row for each claim of each item; `at` is its place, and that of the falsified claim null."
-    claims = data.with_columns(claim='claims', at=pl.int_ranges(pl.col('claims').list.len())).explode('claim', 'at').drop_nulls('claim')
+    claims = _claims_in_rows(data)
     return pl.concat([claims, data.with_columns(claim='falsified', at=pl.lit(None, claims.schema['at']))])
 
 def retriever_pairs(
@@ -74,10 +78,6 @@ def nli_triplets(
     return CLAIM_EVIDENCE_PAIRS.check(whole.select(*CLAIM_EVIDENCE_PAIRS.columns))
 
 # %% ../../nbs/12_building/02_training_views.ipynb #213f3d7f
-def _claims_in_rows(data: pl.DataFrame) -> pl.DataFrame:
-    "One row for each claim of each item, `at` its place; the falsified claims are not among them."
-    return data.with_columns(claim='claims', at=pl.int_ranges(pl.col('claims').list.len())).explode('claim', 'at').drop_nulls('claim')
-
 def _nearest_of_page(claims: pl.DataFrame, encoder: Encoder, related: int, store: StoreChoice) -> pl.DataFrame:
     "Of each claim's candidates those that are nearest to it, with the cosine as `likeness`."
     texts = pl.concat([claims['claim'], claims['evidence']]).unique(maintain_order=True)

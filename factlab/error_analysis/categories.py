@@ -7,9 +7,9 @@ __all__ = ['EXAMPLE_SOURCE', 'EXAMPLE_SUMMARY', 'MISSED_CATEGORIES', 'FALSE_ALAR
            'UNDECIDED_KINDS', 'ERRORS', 'ERROR_ADDRESS', 'IN_SUMMARY', 'IN_SENTENCE', 'ERROR_LABELS', 'PROPOSALS',
            'DECISION_QUESTIONS', 'WORKBENCH_COLUMNS', 'ADJUDICATED', 'DISTRIBUTION', 'NO_ENTITY', 'FACTORS', 'CROSSED',
            'names_of', 'proposed_names', 'is_undecided', 'title_of', 'find_errors', 'sample_errors', 'decide_missed',
-           'Objection', 'objection_features', 'decide_false_alarm', 'propose', 'propose_by_model', 'as_labels',
-           'guarded_cells', 'plain_cells', 'check_labels', 'read_labels', 'label_agreement', 'adjudicate',
-           'distribution', 'kind_of', 'entity_types', 'describe_errors', 'cross_table', 'Association', 'association']
+           'Objection', 'objection_features', 'decide_false_alarm', 'propose', 'propose_by_model', 'guarded_cells',
+           'plain_cells', 'check_labels', 'read_labels', 'label_agreement', 'adjudicate', 'distribution', 'kind_of',
+           'entity_types', 'describe_errors', 'cross_table', 'Association', 'association']
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c2
 import re
@@ -291,14 +291,6 @@ def propose_by_model(
         *[pl.Series(name, [row[name] for row in asked], dtype=pl.String) for name in ('category', 'status', 'reason')],
         annotator=pl.lit(model.name), evidence=pl.lit(''))
     return PROPOSALS.check(filled.select(*PROPOSALS.columns))
-
-def as_labels(
-    proposals: pl.DataFrame,  # PROPOSALS
-    annotator: str|None = None,  # who stands for them; what made them when None
-) -> pl.DataFrame:  # ERROR_LABELS
-    "Decided proposals in the form of labels, to be shown in the workbench."
-    kept = PROPOSALS.check(proposals).filter(pl.col('status') == 'ok').select(*ERROR_LABELS.columns)
-    return kept if annotator is None else kept.with_columns(annotator=pl.lit(annotator))
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c30
 _RISKY = "'*[=+@\\t\\r-]"  # any apostrophes, then what begins a formula

@@ -6,7 +6,7 @@
 __all__ = ['EVALUATION_TASKS', 'INSTANCES', 'GUIDELINE_RULES', 'TEXT_LINES', 'HEADINGS', 'HUMAN_MARKS', 'Faults',
            'MAJORITY_MARKS', 'QUESTION_ROWS', 'SAMPLE_READERS', 'instance_key', 'evaluation_instances', 'assign_rows',
            'write_forms', 'guidelines', 'read_form', 'read_human_evaluation', 'majority_marks', 'accuracy',
-           'shared_marks', 'evaluation_cells', 'faultless_parts', 'gold_sets', 'submission']
+           'shared_marks', 'evaluation_cells', 'submission']
 
 # %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c2
 import csv
@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, write_text
-from ..data.corpora import LABELLED, OASIS, TEXTS, end_to_end_texts, verification_pairs
+from ..data.corpora import OASIS
 from .annotations import ITEM_LABELS, ITEMS, LabelScheme, write_oasis
 from .annotations import OASIS_FORMS as FORMS
 from ..measures.agreement import fleiss_kappa
@@ -334,36 +334,6 @@ def _why_no_kappa(marks: pl.DataFrame, shared: pl.DataFrame) -> str:
     if marks['annotator'].n_unique() < 2: return 'one annotator'
     if shared.is_empty(): return 'nothing was marked by all'
     return f'all {shared.height} marks on {shared["item"].n_unique()} shared items are the same'
-
-# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c41
-def faultless_parts(
-    judged: pl.DataFrame,  # schema HUMAN_MARKS
-    oasis: pl.DataFrame,  # schema OASIS: the data set that was judged
-) -> pl.DataFrame:  # id; for each task whether all of it was marked v by all who marked it (null: not read); `altered_claim` the same
-    "What annotators found of each row, joined back by content."
-    known = evaluation_instances(oasis)
-    marks = HUMAN_MARKS.check(judged).group_by('task', 'instance', 'unit').agg(right=(pl.col('mark') == 'v').all())
-    units = known.join(marks, on=['task', 'instance', 'unit'], how='left', maintain_order='left')
-    whole = pl.when(pl.col('right').is_null().any()).then(None).otherwise(pl.col('right').all())
-    tasks = units.group_by('id', 'task', maintain_order=True).agg(right=whole)
-    tasks = tasks.pivot('task', on_columns=list(EVALUATION_TASKS), index='id', values='right', maintain_order=True)
-    altered = oasis.select('id', unit=pl.format('claim {}', pl.col('altered') + 1)).join(
-        units.filter(task='claims').select('id', 'unit', altered_claim='right'), on=['id', 'unit'], how='left', maintain_order='left')
-    return tasks.join(altered.drop('unit'), on='id', how='left', maintain_order='left')
-
-# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c42
-def gold_sets(
-    judged: pl.DataFrame,  # schema HUMAN_MARKS
-    oasis: pl.DataFrame,  # schema OASIS: the data set that was judged
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # texts (schema TEXTS) and pairs of claim and evidence (schema LABELLED)
-    "The two gold sets of § 4.2: rows of the two tasks that no annotator found fault with at any stage."
-    found = faultless_parts(judged, oasis)
-    kept = lambda *stages: found.filter(pl.all_horizontal(pl.col(stage).fill_null(False) for stage in stages))['id'].implode()
-    factual, unfactual = kept('claims', 'factual_text'), kept('claims', 'falsification', 'unfactual_text')
-    right = pl.when('factual').then(pl.col('group').is_in(factual)).otherwise(pl.col('group').is_in(unfactual))
-    texts = end_to_end_texts(oasis).filter(right)
-    pairs = verification_pairs(oasis).filter(pl.col('group').is_in(kept('altered_claim', 'falsification', 'factual_text')))
-    return TEXTS.check(texts, 'gold texts'), LABELLED.check(pairs, 'gold pairs')
 
 # %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c45
 def submission(

@@ -51,9 +51,17 @@ class SummaryBaseline:
         read = [('ok', '', self.describe(summary)) for summary in rows['summary'].to_list()]
         return answers_frame(PREDICTIONS, rows, read, [[]]*rows.height)
 
-def no_errors(summary: str) -> list[str]: return []
-def one_vague_sentence(summary: str) -> list[str]: return [VAGUE_SENTENCE]
-def every_sentence(summary: str) -> list[str]: return [*map(describe_unsupported, short_sentences(summary))]
+def no_errors(summary: str) -> list[str]:
+    "No description of an error, whatever the summary."
+    return []
+
+def one_vague_sentence(summary: str) -> list[str]:
+    "The same vague description for every summary."
+    return [VAGUE_SENTENCE]
+
+def every_sentence(summary: str) -> list[str]:
+    "Each sentence of the summary, described as unsupported."
+    return [*map(describe_unsupported, short_sentences(summary))]
 
 NOTHING_FOUND = SummaryBaseline('nothing_found', no_errors)
 VAGUE_CONSTANT = SummaryBaseline('vague_constant', one_vague_sentence)

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
-from .stats import F1, bootstrap_p, check_level, count_matrix, ratio, resampled_totals
+from .stats import F1, bootstrap_p, check_level, cluster_numbers, count_matrix, ratio, resampled_totals
 
 # %% ../../nbs/05_measures/09_baselines.ipynb #c4
 Classes = Sequence|np.ndarray|pl.Series  # a class for each row: text, Booleans or integers
@@ -97,11 +97,7 @@ SCORES: dict[str, Score] = {'accuracy': accuracy, 'balanced accuracy': balanced_
 # %% ../../nbs/05_measures/09_baselines.ipynb #c17
 def _numbers(clusters: Classes|None, n: int) -> np.ndarray:
     "The number of each row's cluster, from 0."
-    if clusters is None: return np.arange(n)
-    if len(clusters) != n: raise UsageError(f'{n} rows but {len(clusters)} clusters: give each row its cluster')
-    series = pl.Series(clusters, strict=False)
-    if series.null_count(): raise UsageError(f'{series.null_count()} rows have no cluster: name it')
-    return series.rank('dense').to_numpy().astype(int) - 1
+    return np.arange(n) if clusters is None else cluster_numbers(clusters, n)
 
 def _checked(outcomes: Mapping[str, np.ndarray]) -> np.ndarray:  # [systems, n, k]
     "The outcomes as one array."

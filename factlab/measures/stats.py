@@ -104,7 +104,7 @@ def cluster_totals(
 def cluster_numbers(clusters: Sequence|np.ndarray|pl.Series, n: int) -> np.ndarray:  # int [n], from 0
     "The clusters as numbers. Raises `UsageError` unless each of the n rows names its own."
     names = list(clusters)
-    if len(names) != n: raise UsageError(f'{n} rows but {len(names)} clusters: give each row the id of its summary')
+    if len(names) != n: raise UsageError(f'{n} rows but {len(names)} clusters: give each row its cluster, such as the id of its summary')
     if any(name is None or name != name for name in names): raise UsageError('a row has no cluster (null or NaN): name it')
     return np.unique(np.asarray(names), return_inverse=True)[1] if names else np.zeros(0, int)
 

@@ -229,6 +229,7 @@ def find(run: BatchRun, held: Held) -> str|None:  # None: there is none, and non
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #458681d4
 def look(run: BatchRun, id: str) -> Any:  # the batch; None when the server no longer knows it
+    "Ask the server how far a batch is. Raises `ModelError` when it does not answer."
     import openai
     with suppress(openai.NotFoundError), _reported(run.endpoint, 'a look at a batch'):
         batch = run.client.batches.retrieve(id)
@@ -264,6 +265,7 @@ def ended(run: BatchRun, held: Sequence[Held]) -> Iterator[tuple[Held, Any]]:
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #1172145a
 def form_of(dialect: Dialect) -> dict:  # JSON-able
+    "The form of requests that a server takes, as the record of batches keeps it."
     return asdict(dialect) | {'dropped': sorted(dialect.dropped)}
 
 def _dialect(form: Mapping) -> Dialect: return Dialect(**{**form, 'dropped': set(form['dropped'])})

@@ -31,13 +31,12 @@ from factlab.models.transformers_backend import (
     DTYPE,
     TINY_ANSWER,
     TINY_SOURCE,
-    ChatFormat,
     LocalModel,
     Source,
+    SourcedModel,
     above_zero,
     fault_of,
     find_source,
-    load_tokenizer,
     pick_dtype,
     tiny_folder,
 )
@@ -282,9 +281,9 @@ def everywhere(source: Source) -> str:
     return source.path if source.revision else str(Path(source.path).absolute())
 
 # %% ../../nbs/04_models/21_ray.ipynb #r22
-class RayModel:
+class RayModel(SourcedModel):
     "A model in copies on a Ray cluster."
-    price, replica = None, Replica  # what a copy is with engine=transformers
+    replica = Replica  # what a copy is with engine=transformers
 
     def __init__(self,
         name: str,  # as the user wrote it
@@ -293,9 +292,6 @@ class RayModel:
     ):
         self.name, self._find, self.options = name, find, dict(options)
         self._asking = threading.Lock()
-
-    @cached_property
-    def source(self) -> Source: return self._find()
 
     @cached_property
     def device(self) -> str:
@@ -324,13 +320,6 @@ class RayModel:
 
     @property
     def answer_limit(self) -> int|None: return self._local.answer_limit
-
-    @cached_property
-    def chat(self) -> ChatFormat: return ChatFormat(load_tokenizer(self.name, self.source))
-
-    def count_tokens(self, requests: Sequence[Request]) -> list[int]:
-        "Tokens of each request's prompt."
-        return [len(tokens) for tokens in self.chat.tokens([request.messages for request in requests])]
 
     def connect(self):
         "The module `ray`, in its cluster."

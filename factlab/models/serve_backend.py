@@ -24,7 +24,7 @@ from .endpoint_requests import ENDPOINT_OPTIONS, Dialect
 from .interface import Deliver, Request
 from .openai_backend import Endpoint, client_of
 from .server_process import ServerProcess, code_within, find_vllm, is_healthy, log_tail, wait_until_healthy
-from .transformers_backend import TINY_SOURCE, ChatFormat, Source, above_zero, find_source, load_tokenizer, tiny_folder
+from .transformers_backend import TINY_SOURCE, Source, SourcedModel, above_zero, find_source, tiny_folder
 from .vllm_backend import lora_rank
 from factlab.models.vllm_requests import (
     NOT_VLLM,
@@ -111,16 +111,13 @@ def take_gpus(shared: SharedServer, count: int) -> list[str]:  # none where the 
         return shared.gpus
 
 # %% ../../nbs/04_models/20_serve_backend.ipynb #c13
-class ServeModel:
+class ServeModel(SourcedModel):
     "A model behind a vLLM server that this process starts. Made by `load_model('serve:…')`."
-    price, paid = None, False
+    paid = False
 
     def __init__(self, name: str, find: Callable[[], Source], options: Mapping[str, Any], adapter: Adapter|None = None):
         self.name, self._find, self.options, self.adapter = name, find, dict(options), adapter
         self.thinking_tokens = self.options['thinking_tokens']
-
-    @cached_property
-    def source(self) -> Source: return self._find()
 
     @cached_property
     def dtype(self) -> str: return vllm_dtype(self.options['dtype'], self.source)
@@ -134,9 +131,6 @@ class ServeModel:
     def context(self) -> int|None: return vllm_context(self.source, self.options)
 
     @cached_property
-    def chat(self) -> ChatFormat: return ChatFormat(load_tokenizer(self.name, self.source))
-
-    @cached_property
     def dialect(self) -> Dialect:
         return Dialect(fold=self.chat.template and not self.chat.system, neutral=True, scores_tokens=True)
 
@@ -144,10 +138,6 @@ class ServeModel:
     def shared(self) -> SharedServer:
         arguments = server_arguments(self.options, self.dtype, self.source.revision)
         return _servers.setdefault(digest([self.source.path, arguments, rank_of(self)]), SharedServer(self.name))
-
-    def count_tokens(self, requests: Sequence[Request]) -> list[int]:
-        "Tokens of each request's prompt."
-        return [len(tokens) for tokens in self.chat.tokens([request.messages for request in requests])]
 
     def generate(self, requests: Sequence[Request], deliver: Deliver) -> None:
         "Answer every request; see `factlab.models.interface.Model`. The server starts here, unless it runs."

@@ -4,13 +4,10 @@ from .counterfactual import compare_detection as compare_detection
 from .counterfactual import detection_changes as detection_changes
 from .counterfactual import make_counterfactuals as make_counterfactuals
 from .counterfactual import model_proposals as model_proposals
-from .ptrue import answer_likelihood as answer_likelihood
-from .ptrue import compare_probes as compare_probes
 from .ptrue import probe_calibration as probe_calibration
 from .ptrue import probe_over_baselines as probe_over_baselines
 from .ptrue import ptrue_exact as ptrue_exact
 from .ptrue import ptrue_sampled as ptrue_sampled
 from .ptrue import sample_questions as sample_questions
-from .ptrue import self_consistency as self_consistency
 from .questions import draft_questions as draft_questions
 from .questions import gap_questions as gap_questions

@@ -4,16 +4,14 @@
 
 # %% auto #0
 __all__ = ['QUESTIONS', 'PTRUE', 'TRUTH_OPTIONS', 'LETTERS', 'SPELLINGS', 'PROBE', 'PROBE_STATUSES', 'Reading', 'SAMPLED',
-           'SAMPLING_CHECK', 'ANSWER_QUESTION', 'LIKELIHOOD', 'CONSISTENCY', 'PROBE_SCORES', 'KNOWS_NOTHING', 'DENSITY',
-           'sample_questions', 'order_messages', 'share_bounds', 'choice_masses', 'top_masses', 'ptrue_exact',
-           'read_letter', 'ptrue_sampled', 'sampling_check', 'answer_likelihood', 'same_answer', 'self_consistency',
-           'compare_probes', 'probe_calibration', 'documents_of', 'probe_over_baselines', 'reflected_density',
-           'density_by_category']
+           'SAMPLING_CHECK', 'KNOWS_NOTHING', 'DENSITY', 'sample_questions', 'order_messages', 'share_bounds',
+           'choice_masses', 'top_masses', 'ptrue_exact', 'read_letter', 'ptrue_sampled', 'sampling_check',
+           'probe_calibration', 'documents_of', 'probe_over_baselines', 'density_by_category']
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c2
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,12 +19,11 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from ..measures.baselines import COMPARED, compare_with_baselines
-from ..measures.calibration import AUROC, auroc, calibration_scores
-from ..measures.stats import cluster_weights, proportion_bounds, proportion_interval
+from ..measures.calibration import calibration_scores
+from ..measures.stats import cluster_weights, proportion_bounds
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
-from ..text.words import plain_words
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c4
 QUESTIONS = Schema('ptrue questions', {
@@ -268,92 +265,11 @@ def sampling_check(
                          'p': float(binomtest(correct, read, p).pvalue)})
     return SAMPLING_CHECK.frame(rows)
 
-# %% ../../nbs/13_probing/00_ptrue.ipynb #c42
-ANSWER_QUESTION = Prompt(name='final/answer', version=1, fields=('question',), example_answer='in 1969',
-    user='Answer the question in a few words, without a full sentence.\n\nQuestion: {question}\nAnswer:')
-
-LIKELIHOOD = Schema('answer likelihood', {'id': pl.String, 'status': pl.String, 'reason': pl.String,
-    'mean_logprob': pl.Float64,  # natural logarithm, mean over the answer's tokens
-    'logprob': pl.Float64, 'tokens': pl.Int64})
-
-def answer_likelihood(
-    questions: pl.DataFrame,  # id, question, answer
-    model: Model,  # one that scores whole texts: tiny, hf:, vllm:
-    store: StoreChoice = None,
-) -> pl.DataFrame:  # LIKELIHOOD, in the order of the questions
-    "Mean log-probability of the answer's tokens after the question. Errors as `ptrue_exact`."
-    questions, rows = _askable(questions)
-    responses = ask([Request(messages=ANSWER_QUESTION.render(question=row['question']), choices=(row['answer'],),
-                             label='final/answer_likelihood') for row in rows], model, store)
-    def scored(row: dict, response: Response) -> dict:
-        if not response.ok: return {'id': row['id'], 'status': 'failed', 'reason': response.error}
-        if not response.completion_tokens:
-            return {'id': row['id'], 'status': 'unparsed', 'reason': 'the backend does not say how many tokens the answer has'}
-        total = response.choice_logprobs[0]
-        return {'id': row['id'], 'status': 'ok', 'reason': '', 'logprob': total, 'tokens': response.completion_tokens,
-                'mean_logprob': total/response.completion_tokens}
-    return _in_order(questions, [scored(*pair) for pair in zip(rows, responses, strict=True)], LIKELIHOOD)
-
-# %% ../../nbs/13_probing/00_ptrue.ipynb #c45
-def same_answer(
-    said: str,
-    wanted: str,
-) -> bool:
-    "Do two short answers say the same, one of them perhaps with more words around it? Empty ones never do."
-    short, long = sorted((plain_words(said), plain_words(wanted)), key=len)
-    return bool(short) and any(long[i:i + len(short)] == short for i in range(len(long) - len(short) + 1))
-
-# %% ../../nbs/13_probing/00_ptrue.ipynb #c47
-CONSISTENCY = Schema('self-consistency', {'id': pl.String, 'status': pl.String, 'reason': pl.String,
-    'share': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # of the samples that give this answer, with Wilson's 95 % interval
-    'samples': pl.Int64, 'answers': pl.List(pl.String)})
-
-def self_consistency(
-    questions: pl.DataFrame,  # id, question, answer
-    model: Model,
-    store: StoreChoice = None,
-    *,
-    samples: int = 10, seed: int = 0, max_tokens: int = 24,
-    same: Callable[[str, str], bool] = same_answer,  # is a sampled answer the proposed one?
-) -> pl.DataFrame:  # CONSISTENCY, in the order of the questions
-    "How often the model itself gives the answer, at temperature 1. Errors as `ptrue_exact`."
-    if samples < 1: raise UsageError(f'samples must be 1 or more, found {samples}')
-    questions, rows = _askable(questions)
-    responses = ask([Request(messages=ANSWER_QUESTION.render(question=row['question']), temperature=1.0, seed=seed, repeat=repeat,
-                             max_tokens=max_tokens, stop=('\n',),
-                             label='final/self_consistency') for row in rows for repeat in range(samples)], model, store)
-    def counted(row: dict, given: Sequence[Response]) -> dict:
-        said = [response.text.strip() for response in given if response.ok]
-        if not said: return {'id': row['id'], 'status': 'failed', 'reason': given[0].error}
-        share = proportion_interval(sum(same(text, row['answer']) for text in said), len(said))
-        return {'id': row['id'], 'status': 'ok', 'reason': '', 'share': share.estimate, 'low': share.low, 'high': share.high,
-                'samples': len(said), 'answers': said}
-    return _in_order(questions, [counted(row, responses[i*samples:(i + 1)*samples]) for i, row in enumerate(rows)], CONSISTENCY)
-
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c50
-PROBE_SCORES = Schema('probe scores', {'probe': pl.String, 'auroc': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
-    'n_right': pl.Int64, 'n_wrong': pl.Int64, 'unparsed': pl.Int64})  # unparsed: rows without a score
-
 def _with_truth(questions: pl.DataFrame, probe: pl.DataFrame, *more: str) -> pl.DataFrame:
     if 'truth' not in questions.columns:
         raise DataError(f'these questions have no column truth, found {questions.columns}: say which answers are right')
     return questions.select('id', 'truth', *more).join(probe, on='id', maintain_order='left').drop_nulls('truth')
-
-def compare_probes(
-    questions: pl.DataFrame,  # QUESTIONS; rows whose truth is null are left out
-    probes: Mapping[str, tuple[pl.DataFrame, str]],  # name: a probe's frame, and the column that is its score
-    level: float = .95,
-) -> pl.DataFrame:  # PROBE_SCORES; nulls with one class only
-    "AUROC of each probe for telling right added facts from wrong ones."
-    rows = []
-    for name, (probe, column) in probes.items():
-        all_rows = _with_truth(questions, probe)
-        read = all_rows.drop_nulls(column)
-        found: AUROC = auroc(read['truth'], read[column], level)
-        rows.append({'probe': name, 'auroc': found.estimate, 'low': found.low, 'high': found.high, 'n_right': found.n_true,
-                     'n_wrong': found.n_false,
-                     'unparsed': len(all_rows) - len(read)})
-    return PROBE_SCORES.frame(rows)
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c51
 def probe_calibration(
@@ -395,14 +311,6 @@ def probe_over_baselines(
 DENSITY = Schema('density', {'category': pl.String, 'p_true': pl.Float64, 'density': pl.Float64,
                              'low': pl.Float64, 'high': pl.Float64,  # 95 % at each point, by summary; null for a single one
                              'n': pl.Int64})
-
-def reflected_density(
-    values: np.ndarray,  # [n], from 0 to 1
-    at: np.ndarray,      # [m], where to know the density
-    bandwidth: float,
-) -> np.ndarray:  # [m]
-    "Gaussian kernel density on [0, 1], reflected at both ends."
-    return _kernels(values, at, bandwidth).mean(1)
 
 def _kernels(values: np.ndarray, at: np.ndarray, bandwidth: float) -> np.ndarray:  # [m, n]
     "What each value contributes at each place."

@@ -8,7 +8,6 @@ from .corpus import load_text_search as load_text_search
 from .corpus import open_corpus as open_corpus
 from .corpus import read_passages as read_passages
 from .corpus import recall_at_k as recall_at_k
-from .corpus import recall_table as recall_table
 from .evidence_sentences import nearest_sentences as nearest_sentences
 from .index import BM25 as BM25
 from .index import ExactIndex as ExactIndex

@@ -16,7 +16,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -82,16 +81,6 @@ def top_k(
     found = scores[rows, ids]
     return gather(rows[found > -np.inf], ids[found > -np.inf], found[found > -np.inf], len(scores), k)
 
-def _best_first(rows: np.ndarray, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    "The order of candidates: by query, the best first, equal ones by number."
-    # float32 is sorted by one whole number, which is thrice as fast as by three keys
-    if scores.dtype != np.float32: return np.lexsort((ids, -scores, rows))
-    bits = (-scores).view(np.int32).astype(np.int64)
-    key = (rows.astype(np.int64) << 32) + np.where(bits < 0, -(bits & 0x7fffffff), bits)  # floats in the order of their size
-    order = np.argsort(key, kind='stable')
-    level = np.diff(key[order]) == 0
-    return np.lexsort((ids, -scores, rows)) if (level & (np.diff(ids[order]) < 0)).any() else order
-
 def gather(
     rows: np.ndarray,    # the query of each candidate
     ids: np.ndarray,
@@ -100,7 +89,7 @@ def gather(
     k: int,
 ) -> Hits:
     "The k best candidates of each query, as `Hits`."
-    order = _best_first(rows, ids, scores)
+    order = np.lexsort((ids, -scores, rows))  # by query, the best first, equal ones by number
     rows, ids, scores = rows[order], ids[order], scores[order]
     place = np.arange(len(rows)) - np.searchsorted(rows, rows)  # 0 for the best of its query
     hits = Hits(np.full((n, k), -1, np.int64), np.full((n, k), -np.inf, np.float32))
@@ -109,12 +98,6 @@ def gather(
     return hits
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c13
-def _reached(scores: np.ndarray, k: int) -> np.ndarray:  # [queries, 1]
-    "A score that k or more of each row reach, found quickly: the k-th best of the best of 4 k parts. `-inf` where rows are shorter."
-    each = scores.shape[1]//(4*k)
-    if not each: return np.full((len(scores), 1), -np.inf, scores.dtype)
-    return np.partition(scores[:, :4*k*each].reshape(len(scores), each, 4*k).max(1), 3*k, axis=1)[:, 3*k:3*k + 1]
-
 class _Best:
     "The best of each query so far, and those that may yet be."
     def __init__(self, n: int, k: int):
@@ -123,12 +106,10 @@ class _Best:
 
     def add(self, scores: np.ndarray, first: int) -> None:  # [n, rows], the row number of the first
         better = scores > self.threshold  # a tie loses to the lower number, which came before
-        if (count := np.count_nonzero(better)) > 4*self.n*self.k:
-            better &= scores >= _reached(scores, self.k)
-            if (count := np.count_nonzero(better)) > 4*self.n*self.k: better &= best_of(scores, self.k)
+        if np.count_nonzero(better) > 4*self.n*self.k: better &= best_of(scores, self.k)
         rows, ids = np.divmod(np.flatnonzero(better), scores.shape[1])  # np.nonzero takes fifteen times as long in two dimensions
         self.waiting.append((rows, ids + first, scores[rows, ids]))
-        if count >= self.n*self.k or sum(len(part[0]) for part in self.waiting) > 2*self.n*self.k: self.settle()
+        if sum(len(part[0]) for part in self.waiting) > 2*self.n*self.k: self.settle()
 
     def settle(self) -> Hits:
         "Keep the best k of each query and raise the thresholds to the last of them."
@@ -544,23 +525,9 @@ def _word_ids(split: Callable, texts: Sequence[str]|pl.Series, block: int = 20_0
             ids.append([vocabulary.setdefault(word, len(vocabulary)) for word in words])
     return ids, vocabulary
 
-def _sort_postings(scores: dict[str, Any]) -> np.ndarray:  # the largest score of each word
-    "Order the texts of each word by number, in place."
-    data, texts, begins = scores['data'], scores['indices'], np.asarray(scores['indptr'], np.int64)
-    falls = np.flatnonzero(texts[1:] <= texts[:-1]) + 1
-    if not np.isin(falls, begins).all():
-        order = np.lexsort((texts, np.repeat(np.arange(len(begins) - 1), np.diff(begins))))
-        scores['data'], scores['indices'] = data[order], texts[order]
-    bounds = np.zeros(len(begins) - 1, np.float32)
-    filled = np.flatnonzero(np.diff(begins) > 0)
-    if len(filled): bounds[filled] = np.maximum.reduceat(scores['data'], begins[filled])
-    return bounds
-
 # %% ../../nbs/07_retrieval/01_index.ipynb #b1
 class BM25:
     "Search by words, with English stems and without stop words. Raises `UsageError` when bm25s is not installed."
-    slack = 1e-4  # share of a score by which sums of other orders may differ; candidates are scored again in the order of the query
-
     def __init__(self,
         texts: Sequence[str]|pl.Series,  # the corpus; empty ones are never hits
         k1: float = 1.5,
@@ -570,18 +537,14 @@ class BM25:
         self.rows = len(texts)
         ids, vocabulary = _word_ids(self._split, texts)
         self.engine = bm25s.BM25(k1=k1, b=b) if vocabulary else None
-        if self.engine:
-            self.engine.index(bm25s.tokenization.Tokenized(ids=ids, vocab=vocabulary), show_progress=False)
-            self.bounds = _sort_postings(self.engine.scores)
+        if self.engine: self.engine.index(bm25s.tokenization.Tokenized(ids=ids, vocab=vocabulary), show_progress=False)
 
     def __len__(self) -> int: return self.rows
 
     def save(self, folder: Path) -> None:
         "Write the index into a folder, which `load` reads."
         write_text(folder/'rows.json', json.dumps({'rows': self.rows, 'words': self.engine is not None}))
-        if self.engine:
-            self.engine.save(folder, show_progress=False)
-            np.save(folder/'bounds.npy', self.bounds)
+        if self.engine: self.engine.save(folder, show_progress=False)
 
     @classmethod
     def load(cls, folder: Path) -> 'BM25':
@@ -591,58 +554,20 @@ class BM25:
         try:
             note = json.loads((folder/'rows.json').read_text(encoding='utf-8'))
             index._split, index.rows, index.engine = split, int(note['rows']), None
-            if note['words']:
-                index.engine = bm25s.BM25.load(folder, mmap=True, show_progress=False)
-                index.bounds = np.load(folder/'bounds.npy', mmap_mode='r', allow_pickle=False)
+            if note['words']: index.engine = bm25s.BM25.load(folder, mmap=True, show_progress=False)
         except (OSError, ValueError, KeyError, TypeError) as error: raise DataError(f'{folder} holds no BM25 index ({error})') from None
         return index
 
     def search(self, texts: Sequence[str], k: int, store: StoreChoice = None) -> Hits:
         "The k texts with the highest scores; only those that share a word with the query. Nothing goes into the store."
-        hits = Hits(np.full((len(texts), check_k(k)), -1, np.int64), np.full((len(texts), k), -np.inf, np.float32))
-        if not self.engine or not len(texts): return hits
-        sums = np.zeros(self.rows, np.float32)  # zero again after each query
-        for at, words in enumerate(self._split(texts)):
-            known = [self.engine.vocab_dict[word] for word in words if word in self.engine.vocab_dict]
-            ids, scores = _best_by_words(self, known, k, sums)
-            hits.ids[at, :len(ids)], hits.scores[at, :len(ids)] = ids, scores
-        return hits
+        found = [top_k(self._scores(words)[None], k) for words in self._split(texts)] if self.engine and len(texts) else []
+        if found: return Hits(*map(np.concatenate, zip(*found, strict=True)))
+        return Hits(np.full((len(texts), check_k(k)), -1, np.int64), np.full((len(texts), k), -np.inf, np.float32))
 
-    def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:  # numbers of texts, rising, and their scores
-        "The texts with a word."
-        found = self.engine.scores
-        place = slice(int(found['indptr'][word]), int(found['indptr'][word + 1]))
-        return np.asarray(found['indices'][place]), np.asarray(found['data'][place])
-
-# %% ../../nbs/07_retrieval/01_index.ipynb #b3
-def _candidates(index: BM25, words: Mapping[int, int], k: int, sums: np.ndarray) -> np.ndarray:  # rising
-    "The texts that may be among the k best."
-    order = sorted(words, key=lambda word: -words[word]*float(index.bounds[word]))
-    reach = np.cumsum([words[word]*float(index.bounds[word]) for word in reversed(order)])[::-1]  # the most that words from here on add
-    touched, last, read = [np.zeros(0, np.int64)], 0., 0
-    for read, word in enumerate(order):
-        if last*(1 - index.slack) > reach[read]: break
-        texts, scores = index.postings(word)
-        touched.append(texts[sums[texts] == 0])
-        sums[texts] += words[word]*scores
-        found = np.concatenate(touched)
-        if len(found) >= k: last = float(np.partition(sums[found], len(found) - k)[len(found) - k])
-    else: read = len(order)
-    reached, rest = sums[found], float(reach[read]) if read < len(order) else 0.
-    sums[found] = 0
-    return np.sort(found[reached + rest >= last*(1 - index.slack)])
-
-def _best_by_words(index: BM25, words: Sequence[int], k: int, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "The k best texts for the words of a query, ties by number; scores are added in the order of the words, as bm25s does."
-    if not words: return np.zeros(0, np.int64), np.zeros(0, np.float32)
-    texts = _candidates(index, Counter(words), k, sums)
-    exact = np.zeros(len(texts), np.float32)
-    for word in words:
-        numbers, scores = index.postings(word)
-        places = np.minimum(np.searchsorted(numbers, texts), len(numbers) - 1)
-        exact += np.where(numbers[places] == texts, scores[places], np.float32(0))
-    order = np.lexsort((texts, -exact))[:k]
-    return texts[order], exact[order]
+    def _scores(self, words: Sequence[str]) -> np.ndarray:  # float32 [texts]; -inf for those that share no word
+        known = [self.engine.vocab_dict[word] for word in words if word in self.engine.vocab_dict]
+        scores = self.engine.get_scores_from_ids(known) if known else np.zeros(self.rows, np.float32)
+        return np.where(scores > 0, scores, np.float32(-np.inf))
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c43
 def fuse(

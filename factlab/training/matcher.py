@@ -39,8 +39,8 @@ from factlab.localization.offline_judge import (
     read_matcher,
     residual_cosine,
 )
-from ..measures.baselines import weighted_auroc
-from ..measures.stats import F1, Interval, bootstrap_counts, proportion_bounds
+from ..measures.baselines import resampled_scores, weighted_auroc
+from ..measures.stats import F1, Interval, bootstrap_counts, cluster_numbers, proportion_bounds
 from ..models.encoder import Encoder
 from ..store.answers import StoreChoice
 
@@ -220,14 +220,9 @@ def auroc_intervals(
     seed: int = 0,
 ) -> list[dict]:  # name, estimate, low, high: of each score, and of the first minus each other
     "AUROC and paired differences with percentile intervals over resampled summaries."
-    same, generator = pairs['same'].to_numpy(), np.random.default_rng(seed)
-    ids = pairs['id'].unique(maintain_order=True)
-    which = pairs['id'].replace_strict(ids, range(len(ids)), return_dtype=pl.Int64).to_numpy()
-    drawn = generator.integers(0, len(ids), (resamples, len(ids)))
-    often = (drawn + len(ids)*np.arange(resamples)[:, None]).ravel()  # how often each summary was drawn
-    weights = np.bincount(often, minlength=drawn.size).reshape(drawn.shape)[:, which].astype(float)
-    weights = np.concatenate([np.ones((1, len(same))), weights])  # first the pairs themselves
-    values = {name: weighted_auroc(np.stack([same, score], 1).astype(float), weights) for name, score in scores.items()}
+    outcomes = np.stack([np.stack([pairs['same'].to_numpy(), score], 1).astype(float) for score in scores.values()])
+    estimates, drawn = resampled_scores(outcomes, weighted_auroc, cluster_numbers(pairs['id'], len(pairs)), resamples, seed)
+    values = dict(zip(scores, np.vstack([estimates, drawn]).T, strict=True))  # first of the pairs themselves
     first = next(iter(scores))
     values |= {f'{first} − {name}': values[first] - values[name] for name in list(scores)[1:]}
     return [{'system': name, 'estimate': float(areas[0]), 'low': float(np.nanquantile(areas[1:], .025)),

@@ -178,7 +178,9 @@ class ModelExtractor:
         return Parsed(parsed.value, parsed.status, '; '.join(part for part in (warning, parsed.reason) if part)) if warning else parsed
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c29
-def load_sentences(*_) -> SentenceExtractor: return SentenceExtractor()
+def load_sentences(*_) -> SentenceExtractor:
+    "The extractor `sentences`: every sentence of a text is a claim."
+    return SentenceExtractor()
 
 def load_prompted(name: str, target: str, *_) -> ModelExtractor:
     "The extractor that prompts a model, by its registered name."

@@ -23,12 +23,11 @@ from ..models.prompts import Parsed, Prompt
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
-    ChatFormat,
     Source,
+    SourcedModel,
     above_zero,
     context_of,
     find_source,
-    load_tokenizer,
     pick_device,
     pick_dtype,
     quiet,
@@ -158,10 +157,8 @@ def refusal(request: Request) -> str|None:  # None: it can be answered
     return f'an encoder-decoder writes greedily: it cannot give {", ".join(asked)}' if asked else None
 
 # %% ../../nbs/08_verification/01_named_extractors.ipynb #371cfed2
-class EncoderDecoder:
+class EncoderDecoder(SourcedModel):
     "An encoder-decoder in this process, which writes greedily. Weights load when first needed."
-    price = None
-
     def __init__(self, name: str, target: str, options: dict[str, Any]):
         self.name, self.options = name, options
         self.source: Source = find_source(name, target, options['revision'])
@@ -171,19 +168,12 @@ class EncoderDecoder:
     def device(self) -> str: return pick_device(self.options['device'])
     @cached_property
     def dtype(self) -> str: return pick_dtype(self.options['dtype'], self.source.dtype, lambda: self.device)
-    @cached_property
-    def chat(self) -> ChatFormat: return ChatFormat(load_tokenizer(self.name, self.source))
-
     @property
     def identity(self) -> dict:
         return {'backend': 'local', 'engine': 'encoder-decoder', 'weights': self.source.weights, 'dtype': self.dtype, 'answer_version': 1}
 
     @property
     def context(self) -> int|None: return context_of(self.source)
-
-    def count_tokens(self, requests: Sequence[Request]) -> list[int]:
-        "Tokens of each request's text."
-        return [len(tokens) for tokens in self.chat.tokens([request.messages for request in requests])]
 
     def close(self) -> None:
         with self._loading: self._weights = None

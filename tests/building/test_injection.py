@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.building import INJECTED, build_mixed, correct_summaries, find_place, insert_description, locate_span, moved_span, remove_spans
-from factlab.building.injection import description_kinds, span_cuts
+from factlab.building import INJECTED, build_mixed, correct_summaries, find_place, insert_description, locate_span, moved_span
+from factlab.building.injection import description_kinds, span_cuts, without_cuts
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context import FACTUAL, KNOWLEDGE, LABELS, NON_FACTUAL, NONE, Mention, knowledge_row
 
@@ -34,10 +34,10 @@ def test_taking_a_description_out_gives_the_text_back(text, description, data):
 def test_removal_only_takes_away(text, data):
     starts = data.draw(st.lists(st.integers(0, len(text) - 1), max_size=3))
     spans = [(start, data.draw(st.integers(start + 1, len(text)))) for start in starts]
-    cuts, left = span_cuts(text, spans), remove_spans(text, spans)
+    cuts = span_cuts(text, spans)
+    left = without_cuts(text, cuts)
     assert len(left) == len(text) - sum(end - start for start, end in cuts)
     assert all(any(a <= start and end <= b for a, b in cuts) for start, end in spans)
-    assert remove_spans(text, []) == text
     kept = [char for at, char in enumerate(text) if not any(a <= at < b for a, b in cuts)]
     assert all(new in (old, old.upper()) for new, old in zip(left, kept, strict=True))
 
@@ -68,13 +68,13 @@ def test_spans_are_found_in_bytes_and_utf16(text, data):
 )
 def test_removal_mends(text, span, left):
     at = text.index(span)
-    assert remove_spans(text, [(at, at + len(span))]) == left
+    assert without_cuts(text, span_cuts(text, [(at, at + len(span))])) == left
 
 
 def test_removal_refuses_spans_outside():
     for span in ((-1, 2), (3, 3), (2, 9)):
         with pytest.raises(DataError, match='does not lie'):
-            remove_spans('short', [span])
+            span_cuts('short', [span])
     with pytest.raises(DataError, match='has it 2 times'):
         locate_span('Ann met Ann.', 20, 23, 'Ann')
 

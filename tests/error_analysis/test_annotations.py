@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.data import datasets as data
 from factlab.error_analysis.annotations import (
     FALSE_ALARM_SCHEME,
     MISSED_SCHEME,
@@ -42,11 +41,6 @@ from factlab.error_analysis.categories import PROPOSALS
 
 def item(n: int, kind: str = 'missed', text: str = 'The year is wrong.') -> dict:
     return {'source': 'run', 'row': f'row {n}', 'unit': 'gold:0', 'kind': kind, 'text': text}
-
-
-def test_the_schemes_are_those_of_the_sample():
-    assert tuple(label.name for label in MISSED_SCHEME.labels) == data.CATEGORIES
-    assert tuple(label.name for label in FALSE_ALARM_SCHEME.labels) == data.FALSE_ALARMS
 
 
 WRITER = """

@@ -76,19 +76,6 @@ def test_paired_interval_is_that_of_scipy():
     assert (ours['difference_low'], ours['difference_high']) == pytest.approx((wanted.low, wanted.high), abs=.008)
 
 
-def test_paired_interval_of_f1_is_that_of_scipy():
-    generator = np.random.default_rng(4)
-    gold = generator.integers(0, 4, 120)
-    made = [np.stack([np.minimum(gold, found), found + generator.integers(0, 2, 120), gold], 1)
-            for found in generator.integers(0, 4, (2, 120))]
-    table = compare_with_baselines({'ours': made[0], 'other': made[1]}, ['other'], 'f1')
-    def apart(at): return F1(made[0][at].sum(0)) - F1(made[1][at].sum(0))
-    wanted = stats.bootstrap((np.arange(120),), apart, vectorized=False, method='percentile', n_resamples=4_000,
-                             rng=np.random.default_rng(2)).confidence_interval
-    assert table['difference'][0] == pytest.approx(apart(np.arange(120)))
-    assert table.select('difference_low', 'difference_high').row(0) == pytest.approx((wanted.low, wanted.high), abs=.012)
-
-
 def test_auroc_interval_is_that_of_scipy():
     generator = np.random.default_rng(5)
     truth = generator.random(140) < .4

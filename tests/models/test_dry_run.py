@@ -1,21 +1,11 @@
 """Dry runs: what is counted without asking, what stands for an answer, and what it would cost."""
 import pytest
+from asking import question
+from models.test_interface import echo, texts
 
 from factlab.models.dry_run import DryRun, cost, estimate_of
-from factlab.models.interface import Request, ScriptedModel, ask, is_dry_run
+from factlab.models.interface import ScriptedModel, ask, is_dry_run
 from factlab.models.prompts import EXAMPLE_ANSWERS
-from factlab.store.answers import Store
-
-
-def question(text: str, **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
-
-def texts(responses) -> list[str]: return [response.text for response in responses]
-
-def echo(request: Request) -> str: return request.messages[-1].content.upper()
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path/'store.sqlite') as store: yield store
 
 
 def test_a_dry_run_counts_and_touches_nothing(store, monkeypatch):

@@ -15,7 +15,6 @@ from factlab.models import endpoint_batches
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ask
 from factlab.models.openai_backend import Endpoint, load_openai
-from factlab.store.answers import Store
 
 VICTIM = '''
     import sys
@@ -54,11 +53,6 @@ def quick(monkeypatch):
 @pytest.fixture
 def server():
     with MisbehavingServer() as server: yield server
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path/'s.sqlite') as store: yield store
 
 
 def test_a_batch_and_direct_calls_share_their_answers(server, store):
@@ -151,17 +145,17 @@ def test_a_server_without_batches_says_what_to_do(server, store):
 def test_a_killed_client_never_pays_twice(server, tmp_path, where):
     if where == 'polling': server.batches.looks = 10**9
     else: server.batches.faults = {where: [never_in_lock(server)]}
-    child = start(server, tmp_path/'s.sqlite')
+    child = start(server, tmp_path/'store.sqlite')
     wait_until(lambda: server.batches.made and server.batches.made[0]['looks'] > 2 if where == 'polling' else server.reached.is_set())
     child.send_signal(signal.SIGKILL)
     child.communicate(timeout=30)
     server.batches.looks = 2
     if where != 'polling': server.let_go.set()
-    child = start(server, tmp_path/'s.sqlite')
+    child = start(server, tmp_path/'store.sqlite')
     output, errors = child.communicate(timeout=60)
     assert output.strip() == ALL, errors
     assert len(submitted(server)) == len(set(submitted(server))) == 6
-    with sqlite3.connect(tmp_path/'s.batches.sqlite') as record:
+    with sqlite3.connect(tmp_path/'store.batches.sqlite') as record:
         assert [record.execute(f'SELECT count(*) FROM {table}').fetchone() for table in ('requests', 'batches')] == [(0,), (0,)]
 
 

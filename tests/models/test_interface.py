@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from asking import question
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -23,15 +24,9 @@ from factlab.store.answers import Row, Store
 IDENTITY = {'backend': 'scripted', 'model': 'm'}
 
 
-def question(text: str, **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
-
 def texts(responses) -> list[str]: return [response.text for response in responses]
 
 def echo(request: Request) -> str: return request.messages[-1].content.upper()
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path/'store.sqlite') as store: yield store
 
 
 # ---- requests ----------------------------------------------------------------------------------------------------------------------

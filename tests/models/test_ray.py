@@ -5,14 +5,13 @@ import subprocess
 import sys
 
 import pytest
+from asking import question
 
 from factlab.core.core import ModelError, UsageError
 from factlab.models import ray as ray_backend
-from factlab.models.interface import Message, Request, Response, ScriptedModel, ask, load_model
+from factlab.models.interface import Response, ScriptedModel, ask, load_model
 from factlab.models.ray import VllmRows, _Run, _telling, answer_each, engine_arguments, ray_options
 
-
-def question(text='?', **settings): return Request(messages=(Message(role='user', content=text),), **settings)
 
 class Letters:
     def encode(self, text, add_special_tokens=False): return [ord(letter) for letter in text]

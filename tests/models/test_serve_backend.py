@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from asking import question
 from fake_vllm import asked, gone, make_environment, pids, score
 
 from factlab.core.core import ModelError, UsageError
@@ -38,8 +39,6 @@ def serve(tmp_path, monkeypatch):
     yield make
     for model in made: model.close()
     if (tmp_path/'env'/'starts').exists(): assert gone(pids(tmp_path/'env'))
-
-def question(text: str, **settings) -> Request: return Request(messages=(Message(role='user', content=text),), **settings)
 
 def answers(model, requests: list[Request]) -> list:
     found = {}

@@ -10,7 +10,7 @@ import pytest
 from factlab.core.core import ModelError, StoreError, UsageError
 from factlab.models.interface import Message, Request, ask
 from factlab.models.transformers_backend import Source
-from factlab.models.vllm_backend import Courier, VllmModel, load_vllm
+from factlab.models.vllm_backend import DeliveryThread, VllmModel, load_vllm
 from factlab.models.vllm_requests import VLLM_OPTIONS, ChoiceTree, vllm_context, vllm_identity
 from factlab.store.answers import Store
 
@@ -111,8 +111,8 @@ def test_an_interrupt_keeps_an_engine_without_workers_only(model, workers, kept)
 def test_responses_are_delivered_in_order_by_one_thread():
     order, threads = [], set()
     def deliver(index, response): order.append(index); threads.add(threading.get_ident())
-    with Courier(deliver) as courier:
-        for index in range(500): courier(index, None)
+    with DeliveryThread(deliver) as delivery:
+        for index in range(500): delivery(index, None)
     assert order == list(range(500)) and len(threads) == 1 and threads != {threading.get_ident()}
 
 def test_a_tree_asks_for_each_place_once():

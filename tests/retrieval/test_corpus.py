@@ -30,7 +30,6 @@ from factlab.retrieval.corpus import (
     prefixes_of,
     prepare,
     recall_at_k,
-    recall_table,
 )
 from factlab.retrieval.index import BM25, ExactIndex, FaissIndex, Fused, Hits, MilvusIndex, fill_milvus, fuse, gather, load_index, top_k
 
@@ -136,13 +135,6 @@ def test_faiss_flat_and_milvus_agree_with_exact_search(tmp_path):
     again.close()
 
 
-def test_a_faiss_index_is_what_faiss_reads(tmp_path):
-    import faiss
-    vectors = np.random.default_rng(0).standard_normal((200, 8), dtype=np.float32)
-    path = FaissIndex(vectors, 'hnsw').save(tmp_path/'h.faiss')
-    assert faiss.read_index(str(path)).ntotal == 200
-
-
 @pytest.mark.parametrize('kind', ['flat', 'ivf', 'hnsw'])
 def test_a_saved_faiss_index_is_read_back_and_not_made_anew(tmp_path, kind, monkeypatch):
     generator = np.random.default_rng(0)
@@ -184,14 +176,10 @@ def test_every_index_refuses_nan_and_pads(kind):
 
 def test_an_extra_that_is_missing_says_what_to_install(monkeypatch):
     for module, call in (('faiss', lambda: FaissIndex(np.eye(3, dtype=np.float32))), ('bm25s', lambda: BM25(['a'])),
-                         ('pymilvus', lambda: MilvusIndex('x.db', 'y'))):
+                         ('pymilvus', lambda: MilvusIndex('x.db', 'y')),
+                         ('pymilvus', lambda: fill_milvus('x.db', 'y', np.eye(3, dtype=np.float32)))):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(UsageError, match='pip install'): call()
-
-
-def test_filling_milvus_without_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'pymilvus', None)
-    with pytest.raises(UsageError, match='pip install'): fill_milvus('x.db', 'y', np.eye(3, dtype=np.float32))
 
 
 class Refusing:
@@ -229,18 +217,6 @@ def test_a_fusion_keeps_vectors_where_it_is_told_to(tmp_path):
     Storing.stores.clear()
     one, two = (Fused([BM25(TEXTS), corpus]).search(['river'], 3, *store) for store in ((False,), ()))
     assert Storing.stores == [False, None] and (one.ids == two.ids).all()
-
-
-def test_bm25_is_that_of_bm25s():
-    import bm25s
-    import Stemmer
-    stemmer = Stemmer.Stemmer('english')
-    split = lambda texts: bm25s.tokenize(texts, stopwords='en', stemmer=stemmer, show_progress=False)
-    theirs = bm25s.BM25()
-    theirs.index(split(TEXTS), show_progress=False)
-    queries = ['the king of the river', 'lamps and boats', 'moon moon stone']
-    scores = theirs.retrieve(split(queries), k=3, show_progress=False).scores
-    assert np.allclose(BM25(TEXTS).search(queries, 3).scores, scores, atol=1e-5)
 
 
 @settings(max_examples=50, deadline=None)
@@ -287,9 +263,6 @@ def test_recall_is_what_a_loop_counts(queries):
 def test_recall_at_the_edges():
     hits = Hits(np.array([[0, 1], [1, -1]]), np.zeros((2, 2)))
     assert np.array_equal(recall_at_k(hits, [set(), {0}], [1, 2]), [[np.nan]*2, [0, 0]], equal_nan=True)
-    table = recall_table(recall_at_k(hits, [set(), {0}], [1, 2]), [1, 2])
-    assert table['n'].to_list() == [1, 1] and table['low'].to_list() == [None, None], 'one claim: no interval'
-    assert recall_table(np.zeros((0, 1)), [1])['recall'].to_list() == [None]
     with pytest.raises(UsageError, match='deep'): recall_at_k(hits, [set(), {0}], [3])
     with pytest.raises(UsageError, match='sets'): recall_at_k(hits, [set()], [1])
 
@@ -328,7 +301,7 @@ def test_equal_passages_have_equal_vectors_and_are_encoded_once(tmp_path):
     assert np.allclose(corpus.vectors, letters.encode(TEXTS*3))
 
 
-@pytest.mark.parametrize('stop', [1, 2, 3, 4])
+@pytest.mark.parametrize('stop', [1, 3])
 def test_an_interrupted_corpus_goes_on(tmp_path, stop, monkeypatch):
     whole, puts = retrieval._Writing.put, []
     def interrupted(self, start, block):
@@ -487,8 +460,8 @@ def words_of(n, seed=0):
     return [' '.join(f'w{rank}x' for rank in row[:generator.integers(1, 15)]) for row in ranks]
 
 
-@pytest.mark.parametrize('k', [1, 5, 30, 400])
-def test_bm25_reads_less_and_finds_what_bm25s_finds(k):
+@pytest.mark.parametrize('k', [1, 400])
+def test_bm25_finds_what_bm25s_finds(k):
     import bm25s
     import Stemmer
     texts, queries = words_of(3000), [*words_of(60, 1), 'w1x w1x w2x w3x', 'w1x', 'nothing known', '']
@@ -501,17 +474,6 @@ def test_bm25_reads_less_and_finds_what_bm25s_finds(k):
               for words in tokens]
     expected = top_k(np.where(np.array(scores) > 0, scores, -np.inf).astype(np.float32), k)
     assert (found.ids == expected.ids).all() and (found.scores == expected.scores).all()
-
-
-def test_bm25_does_not_read_all_of_common_words(monkeypatch):
-    index = BM25([f'common {"rare" if n in (5, 900) else "plain"} {n}' for n in range(2000)])
-    taken, read, whole, postings = [], [], index_module._candidates, BM25.postings
-    monkeypatch.setattr(BM25, 'postings', lambda self, word: read.append(word) or postings(self, word))
-    monkeypatch.setattr(index_module, '_candidates', lambda *values: taken.append((whole(*values), {*read})) or taken[-1][0])
-    assert index.search(['common rare'], 2).ids.tolist() == [[5, 900]]
-    candidates, words = taken[0]
-    assert len(candidates) == 2 and words == {index.engine.vocab_dict['rare']}  # the texts of the common word are not gone through
-    assert index.search(['common'], 3).ids.tolist() == [[0, 1, 2]]
 
 
 def test_a_saved_bm25_is_read_back(tmp_path):
@@ -630,8 +592,7 @@ def test_milvus_goes_on_and_sends_only_what_is_missing(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match='option `index`'): load_index(f'milvus:{place}?speed=1', vectors, 'v')
 
 
-@pytest.mark.parametrize('kind', ['IVF_FLAT', 'HNSW'])
-def test_milvus_takes_its_index_by_name(tmp_path, kind):
+def test_milvus_takes_its_index_by_name(tmp_path, kind='HNSW'):
     pytest.importorskip('pymilvus')
     vectors = np.random.default_rng(0).standard_normal((1500, 8), dtype=np.float32)
     index = load_index(f'milvus:{tmp_path/"v.db"}?index={kind}', vectors, 'v')

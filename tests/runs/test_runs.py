@@ -42,10 +42,6 @@ def model_at(url: str, **options):
                        {'base_url': url, 'timeout': '5'} | {k: str(v) for k, v in options.items()})
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path/'store.sqlite') as store: yield store
-
 
 @pytest.fixture
 def make(tmp_path, store):

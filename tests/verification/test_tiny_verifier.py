@@ -3,9 +3,9 @@ import json
 import os
 
 import numpy as np
-import polars as pl
 import pytest
 from tolerance import same_logits, same_probabilities
+from training.test_verifier import SMALL, few_pairs
 
 from factlab.core.core import DataError, ModelError
 from factlab.models.adapters import WEIGHTS
@@ -13,7 +13,7 @@ from factlab.models.encoder import Encoder
 from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
 from factlab.store.answers import Store
 from factlab.text.words import content_overlap
-from factlab.training.verifier import Calibration, VerifierSettings, save_verifier, train_steps
+from factlab.training.verifier import Calibration, save_verifier, train_steps
 from factlab.verification.tiny_verifier import (
     CLAIM_TOKENS,
     DECISION,
@@ -35,27 +35,6 @@ from factlab.verification.tiny_verifier import (
     pair_texts,
     read_decision,
 )
-
-SMALL = VerifierSettings(steps=3, layers=2, rank=2, batch_tokens=90, dtype='float32')
-
-
-def few_pairs():
-    rows = []
-    for at, year in enumerate((1904, 1911, 1927, 1938, 1946, 1952)):
-        for label, said in (('ENT', year), ('CONTR', year + 7)):
-            rows.append(
-                {
-                    'id': f's{at}#{label}',
-                    'split': 'dev' if at == 5 else 'train',
-                    'claim': f'The mill burned in {said}.',
-                    'label': label,
-                    'evidence': f'After a storm the mill burned down in {year}.',
-                    'group': f'g{at}',
-                    'source': 'ours',
-                    'kind': 'date',
-                }
-            )
-    return pl.DataFrame(rows)
 
 
 @pytest.fixture(scope='module')
