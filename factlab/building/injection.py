@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -426,8 +426,6 @@ class Injection:
     max_cosine: float = .4
     types: str = 'prefer'
     encoder: Encoder = field(default_factory=lambda: Encoder('tiny'))
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
 
     @property
     def name(self) -> str: return f'injected {self.part}'

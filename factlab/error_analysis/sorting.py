@@ -27,8 +27,6 @@ class FoundErrors:
     side: str       # 'missed' or 'invented'
     most: int|None  # errors at the most; all when None
     name: str = 'errors'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = ERRORS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, predictions: pl.DataFrame,
@@ -43,8 +41,6 @@ class DecisionQuestions:
     "The category of each error by decision questions."
     encoder: Encoder|None = None  # chooses the source's sentence that is shown; by words when None
     name: str = 'decision_questions'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = PROPOSALS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, p_true: pl.DataFrame|None = None,

@@ -94,9 +94,9 @@ class BestTemplate:
     def name(self) -> str: return 'best_of_' + '_'.join(method.name for method in self.methods)
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        return tuple({prompt.id: prompt for method in self.methods for prompt in method.prompts}.values())
+        return tuple({prompt.id: prompt for method in self.methods for prompt in getattr(method, 'prompts', ())}.values())
     @property
-    def max_tokens(self) -> int: return max(method.max_tokens for method in self.methods)
+    def max_tokens(self) -> int: return max(getattr(method, 'max_tokens', 0) for method in self.methods)
 
     def best(self, dev: pl.DataFrame, verdicts: Mapping[str, pl.DataFrame]) -> Method:
         "The method that is chosen. `dev` has responses and labels, `verdicts` schema GROUNDING by the names of the methods."
@@ -242,7 +242,6 @@ def corrected_scores(
 class CountingJudge:
     "Counts sentences and words of a response, and reads nothing."
     name: str = 'counting'
-    prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = Schema('counted', {'id': pl.String, 'accurate': pl.Boolean, 'eligible': pl.Boolean})
 

@@ -182,7 +182,6 @@ class Responder:
     max_tokens: int = 1024
     truncate: bool = False
     name: ClassVar[str] = 'respond'
-    prompts: ClassVar[tuple] = ()
     schema: ClassVar[Schema] = RESPONSES
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> pl.DataFrame:
@@ -351,7 +350,6 @@ def quoting_responses(
 class TrivialResponders:
     "What responders say that read nothing, or look up words alone."
     name: str = 'trivial_responders'
-    prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = RESPONSES
 
@@ -385,7 +383,6 @@ BESIDE = Schema('responses beside others', dict(RESPONSES.columns) | {'baseline'
 class AllResponses:
     "The responses of all responders, in the order of the inputs' names, each beside another one."
     name: str = 'all_responses'
-    prompts: ClassVar[tuple] = ()
     max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = BESIDE
 

@@ -32,7 +32,6 @@ class Matching:
     "Which predictions name which gold item, as a judge says (FINAL § 4.2)."
     judge: MatchingJudge
     name: str = 'matching'
-    max_tokens: int = 0
     schema: ClassVar[Schema] = MATCHES
 
     @property
@@ -99,8 +98,6 @@ class Supports:
     "How well each text supports its summary, by a classifier that is not the evaluated model."
     classifier: 'str|Verifier'
     name: str = 'supports'
-    prompts: tuple[Prompt, ...] = ()
-    max_tokens: int = 0
     schema: ClassVar[Schema] = SUPPORTS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:

@@ -41,8 +41,6 @@ from ..store.answers import StoreChoice
 class Baseline:
     "A trivial rival, fitted on development rows."
     name: str  # of `scores.BASELINES`
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, dev: pl.DataFrame, seed: int = 0,
@@ -57,8 +55,6 @@ SCORES = Schema('scores of rows', {'id': pl.String, 'score': pl.Float64})
 class Scored:
     "What a scorer of faithfulness or factuality says of each row."
     scorer: Scorer
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = SCORES
 
     @property
@@ -72,8 +68,6 @@ class Scored:
 class FittedHybrid:
     "Labels from two scores, at the pair of thresholds that is best on development rows."
     name: str
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
 
     def fit(self, dev: pl.DataFrame, dev_faithfulness: pl.DataFrame, dev_factuality: pl.DataFrame,
@@ -93,8 +87,6 @@ class FittedHybrid:
 class ChosenSilence:
     "What a judge says when silence has the label that is best on development rows; none, where none is better."
     name: str
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = TRACED
 
     def choose(self, dev: pl.DataFrame, dev_traced: pl.DataFrame, **given) -> tuple[str|None, float]:
@@ -143,8 +135,6 @@ class FittedEntities:
     kind: str = 'logistic'  # or 'neighbours'
     k: int = 20             # neighbours
     seed: int = 0           # of the folds
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
 
     @property
@@ -170,8 +160,6 @@ class KnownNames:
     "How many names each summary has, and of how many of them the knowledge base has a row; each mention counts."
     knowledge: pl.DataFrame  # KNOWLEDGE
     name: str = 'known names'
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = NAMES
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
@@ -187,8 +175,6 @@ EXAMPLE = Schema('example', {'id': pl.String, 'document': pl.String, 'summary': 
 class FirstDifference:
     "The first row by id to which methods give different labels, else the first by id."
     name: str = 'first difference'
-    prompts: ClassVar[tuple] = ()
-    max_tokens: ClassVar[int] = 0
     schema: ClassVar[Schema] = EXAMPLE
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0,

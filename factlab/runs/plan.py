@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import polars as pl
 
@@ -94,8 +94,6 @@ class Derived:
     make: Callable[..., pl.DataFrame]  # of the rows, and the inputs by name
     schema: Schema
     version: int = 1
-    prompts: ClassVar[tuple[Prompt, ...]] = ()
-    max_tokens: ClassVar[int] = 0
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0,
                 **inputs: pl.DataFrame) -> pl.DataFrame:
