@@ -400,6 +400,8 @@ def _run_all(
         if len(planned) > 1 and jobs == 1:
             workers[0].give('', planned)
             workers[0].take()
+            workers[0].exhibit = None
+            if not workers[0].process.is_alive(): workers.clear()  # it died over them: the notebooks do what is missing
         while waiting or any(worker.exhibit for worker in workers):
             while waiting and len(workers) < jobs: workers.append(_Worker(out))
             for worker in workers:
