@@ -19,7 +19,7 @@ from ..models.endpoint_requests import key_of
 from ..models.interface import load_model
 from ..models.openai_backend import Endpoint
 from .exhibits import Exhibit
-from .reproduce import fitted, parameters_of
+from .reproduce import fitted, parameters_of, plan_of
 from ..verification.asked_verifier import AskedVerifier
 from ..verification.extraction import ModelExtractor
 from ..verification.named_verifiers import AlignedVerifier
@@ -63,13 +63,16 @@ def check_options(
 ) -> None:
     "Raise for the first parameter that cannot be. What an exhibit does not have is not looked at."
     kinds, wanted = {name: kind for kind, names in PARAMETERS.items() for name in names}, dict[tuple, None]()
+    exhibits = list(exhibits)
     for exhibit in exhibits:
         given = {}
         with suppress(RunError, UsageError): given = fitted(parameters, parameters_of(exhibit))
         for name, value in given.items():
-            wanted |= dict.fromkeys((name, exhibit.paper*(name == 'data'), each) for each in _values(value))
+            paper = exhibit.paper*(name == 'data' and exhibit.plan is None)
+            wanted |= dict.fromkeys((name, paper, each) for each in _values(value))
     for name, paper, value in wanted:
         if name in kinds: check_name(kinds[name], str(value), asking)
         elif name in FILES and not Path(str(value)).expanduser().exists():
             raise DataError(f'there is no file {value}: it was given as {name}')
         elif paper: contributed('exhibits')[paper].check_data(str(value))
+    for exhibit in exhibits: plan_of(exhibit, parameters)

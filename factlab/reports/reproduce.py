@@ -244,8 +244,8 @@ def plan_of(
     "The plan of an exhibit's numbers, its notebook's own values where none is given. Raises what is wrong with a parameter."
     if exhibit.plan is None: return None
     known = parameters_of(exhibit)
-    own = {name: ast.literal_eval(default) for name, default in known.items()}
-    return exhibit.plan(**own | fitted(parameters, known))
+    given = {name: ast.literal_eval(default) for name, default in known.items()} | fitted(parameters, known)
+    return exhibit.plan(**{name: value for name, value in given.items() if name != 'keep'})  # a file that is written, as `out`
 
 def carry_out(
     given: Mapping[str, Mapping],  # parameters by the exhibit's id

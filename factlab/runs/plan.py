@@ -83,6 +83,7 @@ class Step:
         known = not any(each.model is not None or each.scope for each in self.before)
         return '' if known else digest([each.digest for each in self.before])
 
+    def __repr__(self) -> str: return f'Step({self.id})'
     def __eq__(self, other) -> bool: return isinstance(other, Step) and other.digest == self.digest
     def __hash__(self) -> int: return hash(self.digest)
 
@@ -128,6 +129,10 @@ class Plan:
     def steps(self) -> list[Step]:
         "Every step once, each behind those that it waits for."
         return in_order(step for entry in self.entries for step in entry.steps)
+
+    def __repr__(self) -> str:
+        asked = list(dict.fromkeys(step.model.name for step in self.steps if step.model is not None))
+        return f'Plan({self.exhibit}: {len(self.entries)} rows, {len(self.steps)} steps; asks {", ".join(asked) or "no model"})'
 
     @cached_property
     def digest(self) -> str:
