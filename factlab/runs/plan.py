@@ -24,7 +24,6 @@ from ..data.datasets import fingerprint
 from ..models.asking import RETRY_NOTE
 from ..models.dry_run import DryRun, estimate_of, open_dry_run
 from ..models.interface import Model, Request, Response, ask, asking_through, is_dry_run
-from ..models.prompts import Prompt
 from .identity import method_spec
 from .runs import Method, Run, complete_run, kept_run, run_id, runs_dir, spec_digest
 from ..store.answers import StoreChoice
@@ -299,10 +298,20 @@ def estimate(
     return estimate_of(dry)
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p28
-def _data_by_name(rows: Sequence[Rows]) -> dict[str, dict]:
-    "Specs of rows by split, and by data set where there are several."
+def _by_name(named: Iterable[tuple[str, dict]]) -> dict[str, dict]:
+    "Each value once, by its name; others of the same name are numbered."
+    found: dict[str, dict] = {}
+    for name, value in named:
+        key, number = name, 1
+        while found.setdefault(key, value) != value: key, number = f'{name} {number + 1}', number + 1
+    return found
+
+def _data_of(steps: Sequence[Step]) -> dict[str, dict]:  # rows, fingerprint
+    "The rows that steps begin with by split, and by data set where there are several."
+    rows = [each for step in steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
     several = len({each.name for each in rows}) > 1
-    return {'/'.join(filter(None, (Path(each.name).stem if several or not each.split else '', each.split))): each.spec for each in rows}
+    def name(each: Rows) -> str: return '/'.join(filter(None, (Path(each.name).stem if several or not each.split else '', each.split)))
+    return _by_name((name(each), {key: each.spec[key] for key in ('rows', 'fingerprint')}) for each in rows)
 
 def manifest(
     plan: Plan,
@@ -310,9 +319,8 @@ def manifest(
 ) -> dict:  # JSON
     "Everything that the numbers of a plan rest on: data, models, prompts, methods with their settings, and what could not be answered."
     steps = plan.steps
-    data = _data_by_name([rows for step in steps for rows in (step.rows, *step.inputs.values()) if isinstance(rows, Rows)])
-    methods = {step.method.name: step.spec['method'] for step in steps}
-    prompts = {each['id']: each for spec in methods.values() for each in spec['prompts']}
+    specs = [step.spec['method'] for step in steps]
+    prompts = {each['id']: each for spec in specs for each in spec['prompts']}
     frames = [done[step] for step in steps]
     second: dict[str, dict[str, int]] = {}
     for step, frame in zip(steps, frames, strict=True):
@@ -323,9 +331,9 @@ def manifest(
             if step.repeat: label += f' of run {step.repeat + 1}'
             of_model[label] = of_model.get(label, 0) + count
     return {'plan': plan.digest, 'parameters': dict(plan.parameters),
-            'data': {name: {key: spec[key] for key in ('rows', 'fingerprint')} for name, spec in data.items()},
+            'data': _data_of(steps),
             'models': {step.model.name: step.model.identity for step in steps if step.model is not None},
-            'methods': {name: {'version': spec['version'], **spec['fields']} for name, spec in sorted(methods.items())},
+            'methods': dict(sorted(_by_name((spec['name'], {'version': spec['version'], **spec['fields']}) for spec in specs).items())),
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
             'failed': sum(int((frame['status'] == 'failed').sum()) for step, frame in zip(steps, frames, strict=True)

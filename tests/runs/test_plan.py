@@ -16,8 +16,8 @@ from factlab.core.core import ModelError, RunError, Schema
 from factlab.models.asking import VERDICTS, answers_frame, ask_prompt, read_response
 from factlab.models.interface import Request, Response, ScriptedModel, load_model
 from factlab.models.prompts import Prompt, parse_yes_no
-from factlab.runs.plan import Entry, Plan, Rows, Step, estimate, execute, in_order, manifest
-from factlab.runs.runs import list_runs
+from factlab.runs.plan import Derived, Done, Entry, Plan, Rows, Step, estimate, execute, in_order, manifest
+from factlab.runs.runs import Run, list_runs
 from factlab.store.answers import Store
 
 
@@ -268,3 +268,12 @@ def test_requests_in_a_step_are_answered_in_order(run):
     model = ScriptedModel('m', lambda request: 'yes' if 'b' in request.messages[0].content else 'no', revision='1')
     step = Step(Asks(), CLAIMS, model)
     assert run(step)[step]['inconsistent'].to_list() == [False, True, False]
+
+
+def test_a_manifest_keeps_every_setting_of_a_name_that_several_steps_have():
+    few, many = (Rows('mine', pl.DataFrame({'id': ['a', 'b'][:n]}), 'test') for n in (1, 2))
+    steps = [Step(Derived('same', pl.DataFrame.clone, Schema('any', {}), version), rows) for rows in (few, many) for version in (1, 2)]
+    plan = Plan('final/table4', {}, tuple(Entry(f'row {at}', '', step) for at, step in enumerate(steps)))
+    told = manifest(plan, Done({step: Run({'id': step.id}, None, step.rows.frame) for step in steps}))
+    assert {name: each['rows'] for name, each in told['data'].items()} == {'test': 1, 'test 2': 2}
+    assert {name: each['version'] for name, each in told['methods'].items()} == {'same': 1, 'same 2': 2}
