@@ -31,6 +31,7 @@ def f1_bounds(
     def f1(p: Fraction|float, r: Fraction|float) -> Fraction|float: return 2*p*r/(p + r) if p + r > 0 else p*0
     return f1(max(precision[0], 0), max(recall[0], 0)), f1(precision[1], recall[1])
 
+# %% ../../nbs/17_audit/00_checks.ipynb #1b55c350
 def linear_bounds(
     values: Sequence[Bounds],
     weights: Sequence[Fraction|int],
@@ -46,6 +47,7 @@ def mean_bounds(values: Iterable[Bounds]) -> Bounds:
     if not values: raise UsageError('the mean of no values: give at least one pair of bounds')
     return linear_bounds(values, [Fraction(1, len(values))]*len(values))
 
+# %% ../../nbs/17_audit/00_checks.ipynb #015d4e9c
 def share_bounds(count: Bounds, total: Bounds) -> Bounds:
     "All shares that a count, at least 0, can be of a total. Raises `UsageError` when the total can be 0."
     if total[0] <= 0: raise UsageError(f'a share of a total in {total}: expected a total above 0')
@@ -56,6 +58,7 @@ Address = tuple[str, str, str]  # exhibit, row, column
 WORDS = ('data', 'model', 'method', 'metric', 'kind', 'against')  # columns that say what a cell is
 AVERAGE = 'Average'  # as `model` or `method` of a cell that is a mean over the others
 
+# %% ../../nbs/17_audit/00_checks.ipynb #1e61eb28
 class PublishedCells:
     "Published cells by address, with the bounds of each."
 
@@ -108,6 +111,7 @@ class PublishedCells:
         "Does the paper itself say that the number is rough?"
         return 'roughly' in self.notes[address]
 
+# %% ../../nbs/17_audit/00_checks.ipynb #43d0da13
 def as_cells(frame: pl.DataFrame|PublishedCells|None = None) -> PublishedCells:
     "The cells of a frame of PUBLISHED, or of everything that is published."
     return frame if isinstance(frame, PublishedCells) else PublishedCells(frame)
@@ -125,6 +129,7 @@ class Check(NamedTuple):
     doubt: str = ''  # another reading that the text may bear, and that no cell can settle
     stakes: str = ''  # what rests on the target
 
+# %% ../../nbs/17_audit/00_checks.ipynb #1d9e5c59
 CHECKED = Schema('checked', {
     'paper': pl.String, 'check': pl.String, 'exhibit': pl.String, 'row': pl.String, 'column': pl.String,
     'printed': pl.String,
@@ -143,6 +148,7 @@ def bounds_meet(first: Bounds, second: Bounds) -> bool:
 def _gap(first: Bounds, second: Bounds) -> Fraction|float:
     return max(first[0] - second[1], second[0] - first[1], 0)
 
+# %% ../../nbs/17_audit/00_checks.ipynb #ac40febf
 def judge(check: Check, cells: PublishedCells) -> tuple[str, str, Bounds]:
     "A check's outcome, the reading that leads to it, and what the other cells allow."
     target = cells.half_width if check.half_width else cells.bounds
@@ -157,6 +163,7 @@ def judge(check: Check, cells: PublishedCells) -> tuple[str, str, Bounds]:
     rough = any(cells.rough(a) for a in (check.target, *check.basis))
     return 'rough' if rough else 'contradiction', nearest, allowed[nearest]
 
+# %% ../../nbs/17_audit/00_checks.ipynb #2d2f0e8d
 def recompute(
     checks: Iterable[Check],
     frame: pl.DataFrame|PublishedCells|None = None,  # PUBLISHED; None: all published values
@@ -181,6 +188,7 @@ def recompute(
 F1_PARTS = {'F1': ('Precision', 'Recall')} | {
     f'{kind} easiness F1': (f'{kind} easiness Precision', f'{kind} easiness Recall') for kind in ('ROUGE-1', 'BERTScore')}
 
+# %% ../../nbs/17_audit/00_checks.ipynb #1e3641e9
 def f1_checks(
     exhibit: str|None = None,  # None: all of them
     frame: pl.DataFrame|PublishedCells|None = None,  # PUBLISHED; None: all published values
@@ -209,6 +217,7 @@ def mean_checks(
         if basis: checks.append(Check('average over columns', address, basis, {'': mean_bounds}))
     return checks
 
+# %% ../../nbs/17_audit/00_checks.ipynb #9c7e540a
 def macro_f1_checks(cells: PublishedCells) -> list[Check]:
     "A check for each `Macro-F1 (%)` beside `F1+ (%)` and `F1− (%)`."
     checks = []
@@ -226,6 +235,7 @@ def class_accuracies(cells: PublishedCells) -> list[Address]:
     "Accuracies of single classes, whatever classes the paper has: their metric is '<class> accuracy'."
     return [address for address, words in cells.words.items() if words['data'] and words['metric'].endswith(' accuracy')]
 
+# %% ../../nbs/17_audit/00_checks.ipynb #14b69afa
 def macro_recall_checks(cells: PublishedCells) -> list[Check]:
     "A check for each `X Recall` whose row has `X … accuracy` cells for the classes, in the same exhibit or in another of the paper."
     classes: dict[tuple[str, str, str], list[Address]] = {}
@@ -248,6 +258,7 @@ def _width(p: float, n: float, wilson: bool) -> float:
     if not wilson: return Z95*sqrt(p*(1 - p)/n)
     return Z95/(1 + Z95**2/n)*sqrt(p*(1 - p)/n + Z95**2/(4*n*n))
 
+# %% ../../nbs/17_audit/00_checks.ipynb #0b6f0888
 def half_width_bounds(
     rate: Bounds,  # in percent
     n: Bounds,
@@ -283,6 +294,7 @@ def _rank_bounds(over: np.ndarray, under: np.ndarray) -> Callable[[int], Bounds]
     "From who is certainly above and below whom to each one's highest and lowest rank."
     return lambda i: (Fraction(1 + int(under[i].sum())), Fraction(len(over) - int(over[i].sum())))
 
+# %% ../../nbs/17_audit/00_checks.ipynb #b7e2f362
 def rank_checks(cells: PublishedCells) -> list[Check]:
     "A check for each `Fused rank` from the scores that the row's average is over, and from that average."
     checks, ranks = [], [address for address, words in cells.words.items() if words['metric'] == 'Fused rank']

@@ -31,6 +31,7 @@ def precision_classes(
     numbers = range(len(sizes), MAX_CLASSES + 1)
     return [n for n in numbers if n*precision[1] >= lowest - 1e-9 and n*precision[0] <= len(sizes)]
 
+# %% ../../nbs/17_audit/04_class_averages.ipynb #8193af50
 def _sizes_of(paper: str, cells: PublishedCells, benchmark: str, accuracies: Sequence[Address]) -> list[list[int]]:
     "Every set of class sizes that the paper states and with which whole counts give these accuracies."
     totals = {check.target: check.basis[0] for check in relations_of(paper).count_checks(cells)}
@@ -49,6 +50,7 @@ FOOTING = Schema('one footing', {
     'printed F1': pl.Float64, 'F1': pl.Float64,
 })
 
+# %% ../../nbs/17_audit/04_class_averages.ipynb #948b376f
 def _footing_row(paper: str, cells: PublishedCells, check: Check, classes: int|None) -> dict:
     (exhibit, row, _), actual = check.target, len(check.basis)
     words = cells.words[check.target]
@@ -64,6 +66,7 @@ def _footing_row(paper: str, cells: PublishedCells, check: Check, classes: int|N
             'printed recall': float(cells.value(check.target)), 'recall': float(sum(map(cells.value, check.basis))/actual),
             'printed F1': printed, 'F1': printed*classes/actual if classes and printed is not None else None}
 
+# %% ../../nbs/17_audit/04_class_averages.ipynb #8757bce7
 def one_footing(
     paper: str,
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
@@ -90,6 +93,7 @@ def _classes_consequence(rows: pl.DataFrame) -> str:
     named = sorted(turned, key=lambda pair: before[pair[1]] - before[pair[0]])[:2]
     return text + (f'. For example: {"; ".join(f"{a} falls behind {b}" for a, b in named)}' if named else '')
 
+# %% ../../nbs/17_audit/04_class_averages.ipynb #f37a5470
 def explain_classes(audited: AuditedPaper) -> list[dict]:
     "A finding for each benchmark whose rows are averages over different numbers of classes."
     if not any(kind == MACRO_RECALL for kind, _ in audited.checks): return []
@@ -131,6 +135,7 @@ listed, or none (–, the accuracies fit no stated class sizes), it is unchecked
 precision was averaged over other classes than recall, or the row is about fewer examples than stated. Ranks are among
 the rows whose number of classes is known.'''
 
+# %% ../../nbs/17_audit/04_class_averages.ipynb #5a207003
 def footing_lines(footing: pl.DataFrame) -> list[str]:
     "The printed table and the table on one footing, side by side, for the rows that all benchmarks have."
     def show(x: float|None) -> str: return '–' if x is None else fixed(x)

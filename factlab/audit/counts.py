@@ -73,6 +73,7 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 def _f1(hit: np.ndarray, wrong: np.ndarray) -> np.ndarray: return _share(2*hit, 2*hit + wrong)
 
+# %% ../../nbs/17_audit/01_counts.ipynb #e52770d8
 def _rates(n1: np.ndarray, k1: np.ndarray, n2: np.ndarray, k2: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
     "What two classes of n examples with k right ones each give."
     missed = n1 - k1 + n2 - k2
@@ -116,6 +117,7 @@ def row_rates(cells: PublishedCells, exhibit: str, row: str, swapped: bool, allo
     given = {name: bounds(column) for column, name in RATE_MEASURES.items() if column in cells.columns[exhibit, row]}
     return {'recall+': recall(misses[0]), 'recall−': recall(misses[1]), **given}
 
+# %% ../../nbs/17_audit/01_counts.ipynb #2f8a7aaf
 def confusion_tables(cells: PublishedCells) -> dict[str, list[str]]:
     "Exhibits that print FPR and FNR, and their rows."
     tables: dict[str, list[str]] = {}
@@ -123,6 +125,7 @@ def confusion_tables(cells: PublishedCells) -> dict[str, list[str]]:
         if {'FPR (%)', 'FNR (%)', 'Accuracy (%)'} <= set(columns): tables.setdefault(e, []).append(row)
     return tables
 
+# %% ../../nbs/17_audit/01_counts.ipynb #dfa0c5e3
 def common_sizes(
     cells: PublishedCells,
     exhibit: str,
@@ -147,6 +150,7 @@ def _joint(cells: PublishedCells, kind: str, address: Address, printed: str, fit
     return {'paper': cells.papers[exhibit], 'check': kind, 'exhibit': exhibit, 'row': row, 'column': column, 'printed': printed,
             'low': None, 'high': None, 'holds': fits, 'outcome': 'holds' if fits else 'contradiction', 'reading': reading, 'basis': basis}
 
+# %% ../../nbs/17_audit/01_counts.ipynb #cf75525d
 def confusion_checks(cells: PublishedCells) -> pl.DataFrame:  # CHECKED
     "For each table of rates with a stated N: does some confusion matrix of N examples give each row, and one split of N all rows?"
     rows = []
@@ -184,6 +188,7 @@ def split_fits(
         return ceil(low) <= floor(high)
     return any(all(fits(rate, size, m) for rate, size in zip(rates, sizes, strict=True)) for m in range(1, max_runs + 1))
 
+# %% ../../nbs/17_audit/01_counts.ipynb #3a4c7f03
 def split_sizes(cells: PublishedCells, split: StatedSplit) -> list[tuple[int, int]]:
     "Class sizes, the smaller first, that a stated total and a stated share of the larger class allow; none when either is not printed."
     if not {split.total, split.share} <= set(cells.printed) or not cells.shows(split.total, split.share): return []
@@ -200,6 +205,7 @@ def class_rates(cells: PublishedCells, exhibit: str, benchmark: str) -> dict[str
             rates.setdefault(address[1], []).append(cells.value(address))
     return rates
 
+# %% ../../nbs/17_audit/01_counts.ipynb #6181ef91
 def class_size_checks(cells: PublishedCells, split: StatedSplit) -> pl.DataFrame:  # CHECKED
     "For each row of class accuracies: does any split that the paper's total and majority share allow give them all?"
     splits, rows = split_sizes(cells, split), []

@@ -56,6 +56,7 @@ class AuditedPaper(NamedTuple):
         checks = [check for check in self.made if check.kind == kind and check.target in bad and self.cells.shows(*check.basis)]
         return [check for check in checks if judge(check, self.cells)[0] == 'contradiction']
 
+# %% ../../nbs/17_audit/03_findings.ipynb #eed2fb52
 def audited_paper(
     paper: str,
     frame: pl.DataFrame,  # PUBLISHED, of any papers
@@ -134,6 +135,7 @@ def one_digit_changes(
             if holds: changes.append((address, head[:i] + digit + head[i + 1:]))
     return changes
 
+# %% ../../nbs/17_audit/03_findings.ipynb #cd2ea9cc
 def swapped_pairs(
     checks: Sequence[Check],
     cells: PublishedCells,
@@ -181,6 +183,7 @@ def _f1_explanation(checks: Sequence[Check], middle: Mapping[Address, float], ce
     return ('these rows may print the mean of the class F1 scores, which is never above the harmonic mean of macro precision and macro '
             'recall, while the other rows print the latter')
 
+# %% ../../nbs/17_audit/03_findings.ipynb #fe23bded
 def explain_f1(audited: AuditedPaper) -> list[dict]:
     "Findings from F1 scores that precision and recall do not give."
     cells, found = audited.cells, []
@@ -211,6 +214,7 @@ def sum_by_hand(check: Check, cells: PublishedCells, classes: Sequence[int]) -> 
     parts = ' + '.join(cells.printed[a] for a in check.basis)
     return f'{check.target[1]}: {parts} = {fixed(total)}; {ways}; {check.target[0]} prints {cells.printed[check.target]}'
 
+# %% ../../nbs/17_audit/03_findings.ipynb #b96c389a
 def _swap(audited: AuditedPaper, a: Check, b: Check) -> tuple[dict, set[tuple[str, str]]]:
     cells, exhibit, rows = audited.cells, a.target[0], (a.target[1], b.target[1])
     twice = [check for check in audited.failing('the same number twice')
@@ -233,6 +237,7 @@ def _swap(audited: AuditedPaper, a: Check, b: Check) -> tuple[dict, set[tuple[st
         by_hand=hand, checks=2 + len(twice))
     return found, {(e, name) for e in (exhibit, *others) for name in rows}
 
+# %% ../../nbs/17_audit/03_findings.ipynb #ad2f2cb3
 def explain_swaps(audited: AuditedPaper) -> tuple[list[dict], set[tuple[str, str]]]:
     "Findings from two rows that changed places, and the rows (exhibit, name) that they explain."
     pairs = [_swap(audited, a, b) for a, b in swapped_pairs(audited.failing(MACRO_RECALL), audited.cells)]
@@ -279,6 +284,7 @@ def _matrix_by_hand(cells: PublishedCells, exhibit: str, row: str, sizes: tuple[
     return (f'{row}: FNR {fn}/{p} = {100*fn/p:.2f}, FPR {fp}/{n} = {100*fp/n:.2f}, accuracy ({tp} + {tn})/{p + n} = '
             f'{100*(tp + tn)/(p + n):.2f}, {f1("F1+", tp)}, {f1("F1−", tn)}; printed {printed}')
 
+# %% ../../nbs/17_audit/03_findings.ipynb #9125212c
 def _column_sizes(cells: PublishedCells, exhibit: str, rows: Sequence[str], n: int) -> list[str]:
     "By hand: the class sizes that each error rate's column allows, and that no two of them add up to N."
     rates = [row_rates(cells, exhibit, row, False, True) for row in rows]
@@ -354,6 +360,7 @@ def _subsets(audited: AuditedPaper, split: StatedSplit, max_sizes: tuple[int, in
         found[target[1]] = sorted(two_class_fits(given, range(2, sum(max_sizes) + 1), max_sizes))
     return {row: fits for row, fits in found.items() if fits}
 
+# %% ../../nbs/17_audit/03_findings.ipynb #2453bdb7
 def explain_class_sizes(audited: AuditedPaper, split: StatedSplit) -> list[dict]:
     "The finding from class accuracies that no split of the stated total gives, with the sizes that do where only two classes were counted."
     bad = audited.contradictions('class accuracies from counts').filter(pl.col('exhibit') == split.exhibit)['row'].to_list()
@@ -403,6 +410,7 @@ def _span(bounds: Bounds, printed: str) -> str:
     low, high = (f'{float(end)*unit:.4g}{sign}' for end in bounds)
     return low if low == high else f'{low} to {high}'
 
+# %% ../../nbs/17_audit/03_findings.ipynb #20a6e315
 def _exactly(check: Check, cells: PublishedCells) -> str:
     "What the printed numbers give when they are taken as they stand."
     return _span(next(iter(check.readings.values()))([(cells.value(a),)*2 for a in check.basis]), cells.printed[check.target])
@@ -441,6 +449,7 @@ def repeated_rows(cells: PublishedCells, digits: int = 12) -> list[tuple[str, st
         rows.setdefault(key, row)
     return found
 
+# %% ../../nbs/17_audit/03_findings.ipynb #e582bd0e
 def explain_repeats(audited: AuditedPaper) -> list[dict]:
     "A finding for each pair of rows that agree in every digit; a remark where two counts decide all of a row's rates."
     cells, found, few = audited.cells, [], confusion_tables(audited.cells)
@@ -474,6 +483,7 @@ def _open_ways(audited: AuditedPaper) -> dict[tuple[str, str], list[Check]]:
         groups.setdefault(check.target[:2], []).append(check)
     return groups
 
+# %% ../../nbs/17_audit/03_findings.ipynb #62421644
 def explain_readings(audited: AuditedPaper) -> list[dict]:
     "A remark for each row with declared numbers that some readings give and some do not."
     cells, found = audited.cells, []

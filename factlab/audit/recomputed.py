@@ -42,6 +42,7 @@ def paper_cells(
     paper = exhibit.partition('/')[0]
     return PublishedCells(published_values(paper=paper) if frame is None else PUBLISHED.check(frame).filter(pl.col('paper') == paper))
 
+# %% ../../nbs/17_audit/06_recomputed.ipynb #099d2387
 def recompute_cell(check: Check, source: PublishedCells) -> dict:  # recomputed, low, high, status; empty for a test that is passed
     "What a check's other cells give for its own, from their printed digits and from all values that are printed so."
     _, reading, allowed = judge(check, source)
@@ -51,6 +52,7 @@ def recompute_cell(check: Check, source: PublishedCells) -> dict:  # recomputed,
     cell = compared(printed, allowed, (low + high)/2)
     return {} if check.kind in TESTING_KINDS and cell['status'] == 'exact' else cell
 
+# %% ../../nbs/17_audit/06_recomputed.ipynb #9893c3b8
 def recomputed_cells(
     exhibit: str,  # of any paper
     also: Collection[str] = (),  # kinds of check to use beside DETERMINING_KINDS

@@ -50,6 +50,7 @@ def largest(basis: list[Bounds]) -> Bounds:
     "The largest value."
     return max(low for low, _ in basis), max(high for _, high in basis)
 
+# %% ../../nbs/17_audit/02_relations.ipynb #c3ba3586
 def between(basis: list[Bounds]) -> Bounds:
     "Anything from the smallest value to the largest."
     return min(low for low, _ in basis), largest(basis)[1]
@@ -70,6 +71,7 @@ def equal(target: Address, other: Address, doubt: str = '', stakes: str = '') ->
     def unit(address: Address) -> Fraction: return Fraction(1, 100) if address[2].endswith('(%)') else Fraction(1)
     return relation('the same number twice', target, linear(unit(other)/unit(target)), other, doubt=doubt, stakes=stakes)
 
+# %% ../../nbs/17_audit/02_relations.ipynb #dbdc1926
 def same_checks(
     exhibit: str,
     other: str,  # the exhibit to compare with
@@ -95,6 +97,7 @@ def relations_of(paper: str) -> PaperRelations:
     module = contributed('relations').get(paper)
     return module.RELATIONS if module else PaperRelations()
 
+# %% ../../nbs/17_audit/02_relations.ipynb #1f1b944d
 def title_of(paper: str) -> str:
     "The paper's title; its name where it declares none."
     return relations_of(paper).title or paper
@@ -118,6 +121,7 @@ def paper_checks(
     declared = [*says.relations(cells), *says.count_checks(cells)]
     return [*shape, *same, *[check for check in declared if all(a in cells.printed for a in (check.target, *check.basis))]]
 
+# %% ../../nbs/17_audit/02_relations.ipynb #52586ac8
 def run_checks(
     paper: str|None = None,  # None: all
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships

@@ -49,6 +49,7 @@ def explain(audited: AuditedPaper) -> list[dict]:
     rest = (explain_f1, explain_rates, *(REMARKS if remarks is None else remarks))
     return [*gathered, *explain_declared(audited, explained), *[row for explanation in rest for row in explanation(audited)]]
 
+# %% ../../nbs/17_audit/05_report.ipynb #fb1d678b
 def audit(
     paper: str|None = None,  # its name; None: all
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
@@ -72,6 +73,7 @@ SUMMARY = Schema('audit summary', {
 })
 OUTCOME_COLUMNS = {'hold': 'holds', 'cut off': 'cut off', 'rough': 'rough', 'contradict': 'contradiction'}
 
+# %% ../../nbs/17_audit/05_report.ipynb #682c63b9
 def summary(result: Audit) -> pl.DataFrame:  # SUMMARY
     "Per paper: checks made, what came of them, and how many findings they make."
     rows = []
@@ -93,6 +95,7 @@ def finding_lines(row: Mapping) -> list[str]:
     lines += [f'- **{label}:** {row[key]}.' for key, label in PAGE_LABELS.items()]
     return [*lines, '', 'By hand:', '', '```text', *row['by_hand'].split('\n'), '```', '']
 
+# %% ../../nbs/17_audit/05_report.ipynb #c9b24fcb
 PAGE_INTRODUCTION = '''Every printed number that other printed numbers determine was recomputed, within the interval that its printed digits
 leave open. A check holds when any values that are printed so fit together, by rounding, under any way of computing
 that we could read in the text. *Cut off* means that they fit once further digits are cut off instead of rounded,
@@ -132,6 +135,7 @@ def audit_table(result: Audit) -> pl.DataFrame:
     "The findings, short enough for a terminal."
     return result.findings.select('sure', 'name', 'title')
 
+# %% ../../nbs/17_audit/05_report.ipynb #b1ec58c3
 def write_audit(
     path: Path|str,  # of the page
     result: Audit,

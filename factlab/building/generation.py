@@ -48,6 +48,7 @@ _FACTUAL_RULES = ('Write a text that states all claims, in their order. It is a 
 _UNFACTUAL_RULES = ('Write that text once more with the new claim in place of the claim that was changed. Every other word stays as it is. '
                     'Nothing marks the place.')
 
+# %% ../../nbs/12_building/01_generation.ipynb #2188ae15
 UNIFIED = Prompt(name='oasis/unified', version=1, fields=('text',),
     example_answer='{"step.1": ["Ystad is a town in Sweden.", "Ystad has a port."], "step.2": ["Ystad has a port.", "Ystad has an '
                    'airport."], '
@@ -211,6 +212,7 @@ def ask_unified(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = No
     for draft, answer in zip(drafts, ask_step(UNIFIED_STEP, [{'text': draft.passage} for draft in drafts], model, store), strict=True):
         if _take(draft, answer): draft.steps = answer.value
 
+# %% ../../nbs/12_building/01_generation.ipynb #94cef69d
 def ask_four(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None) -> None:
     "One call for each step (eqs. 1–4); a step is asked for the drafts whose earlier steps could be read."
     def step(which: Step, fields: Callable[[Draft], dict], put: Callable[[Steps, object], Steps]) -> None:
@@ -230,6 +232,7 @@ def ask_four(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None)
                                         'falsified': draft.steps.falsified, 'factual': draft.steps.factual},
          lambda steps, text: steps._replace(unfactual=text))
 
+# %% ../../nbs/12_building/01_generation.ipynb #61bc8b79
 def with_falsified(steps: Steps) -> list[str]:
     "The claims with the falsified one in its place (C̄)."
     altered = place_of(steps.original, steps.claims)
@@ -253,6 +256,7 @@ def read_pages(
     if texts.is_empty(): raise DataError('there are no texts: expected one page a row')
     return texts.select(page=pl.col(name).cast(pl.String), text=pl.col('text').cast(pl.String))
 
+# %% ../../nbs/12_building/01_generation.ipynb #9178260c
 def _read_folder(folder: Path) -> pl.DataFrame:
     files = sorted(path for path in folder.rglob('*') if path.suffix.lower() in ('.txt', '.md') and path.is_file())
     if not files: raise DataError(f'{folder} holds no .txt or .md files: expected one page a file')
@@ -307,6 +311,7 @@ BUILT = Schema('built', {**OASIS.columns, BROKEN: pl.List(pl.String)})
 REJECTED = Schema('rejected', {'id': pl.String, 'page': pl.String, 'passage': pl.String, 'rules': pl.List(pl.String),
                                'details': pl.List(pl.String), 'answers': pl.List(pl.String)})
 
+# %% ../../nbs/12_building/01_generation.ipynb #1bb83d63
 def build_spec(
     pages: pl.DataFrame,
     model: Model,
@@ -369,6 +374,7 @@ def row_of(
            'page_passages': draft.page_passages}
     return None if oasis_fault(row) else row
 
+# %% ../../nbs/12_building/01_generation.ipynb #4551d73d
 def kept_drafts(
     drafts: Sequence[Draft],
     strict: bool = True,  # only those that keep every rule
@@ -408,6 +414,7 @@ def make_items(drafts: Sequence[Draft], model: Model, variant: str, store: 'Stor
     (ask_unified if variant == 'unified' else ask_four)(asking, model, store)
     check_drafts(asking)
 
+# %% ../../nbs/12_building/01_generation.ipynb #381bb199
 def summary(drafts: Sequence[Draft], strict: bool = True) -> dict:
     "Counts of a build, for its manifest: of those accepted, `marked` break a rule."
     asked = [draft for draft in drafts if not any(fault.rule == 'passage' for fault in draft.faults)]
@@ -440,6 +447,7 @@ def read_build(
         frames.append((BUILT if BROKEN in frame.columns else schema).check(frame, name))
     return Build(folder, manifest, *frames)
 
+# %% ../../nbs/12_building/01_generation.ipynb #f81aacf2
 def _standing(folder: Path, spec: dict) -> Build|None:
     "The finished build of this very spec in a folder. Raises `UsageError` when there is a build of something else."
     if not (folder/'manifest.json').is_file(): return None
@@ -501,6 +509,7 @@ GENERATED = Schema('generated', {
     'claims': pl.List(pl.String), 'altered': pl.Int64,           # these and the texts are null where there is no item
     'falsified': pl.String, 'factual': pl.String, 'unfactual': pl.String})
 
+# %% ../../nbs/12_building/01_generation.ipynb #cce11693
 @dataclass(frozen=True)
 class Generated:
     "What a model makes of the passages of a data set, every rule checked (LLM-OASIS § 3)."
@@ -524,6 +533,7 @@ class Generated:
         make_items(drafts, model, self.variant, store)
         return GENERATED.frame([_generated(draft) for draft in drafts])
 
+# %% ../../nbs/12_building/01_generation.ipynb #124b6270
 def _generated(draft: Draft) -> dict:
     item, lost = row_of(draft), [response.error for response in draft.responses if not response.ok]
     steps = ('claims', 'altered', 'falsified', 'factual', 'unfactual')

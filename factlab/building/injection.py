@@ -37,6 +37,7 @@ _CONVENTIONS: tuple[Callable[[str, int, int], tuple[int, int]], ...] = (
     lambda text, start, end: (_unit_offset(text, start, 'utf-8', 1), _unit_offset(text, end, 'utf-8', 1)),
     lambda text, start, end: (_unit_offset(text, start, 'utf-16-le', 2), _unit_offset(text, end, 'utf-16-le', 2)))
 
+# %% ../../nbs/12_building/03_injection.ipynb #3bf98fcf
 def locate_span(
     text: str,
     start: int,  # as annotated, in whatever convention
@@ -65,6 +66,7 @@ def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else: found.append((start, end))
     return found
 
+# %% ../../nbs/12_building/03_injection.ipynb #f46f1ba9
 def _widened(text: str, start: int, end: int) -> tuple[int, int]:
     "The span with what cannot stand without it."
     if owner := re.match(r"['’]s?(?!\w)", text[end:]): end += owner.end()
@@ -80,6 +82,7 @@ def _widened(text: str, start: int, end: int) -> tuple[int, int]:
         return before, after
     return (start, after) if before < start or text[start - 1] in _PAIRS else (start, end)
 
+# %% ../../nbs/12_building/03_injection.ipynb #c4501560
 def span_cuts(
     text: str,
     spans: Sequence[tuple[int, int]],  # characters from 0, the end behind the span; they may overlap
@@ -89,6 +92,7 @@ def span_cuts(
         raise DataError(f'the span {wrong[0][0]}–{wrong[0][1]} does not lie in a text of {len(text)} characters')
     return _merged([_widened(text, start, end) for start, end in _merged(spans)])
 
+# %% ../../nbs/12_building/03_injection.ipynb #cd48fd3b
 def without_cuts(
     text: str,
     cuts: Sequence[tuple[int, int]],  # of `span_cuts`
@@ -113,6 +117,7 @@ _TITLE_AFTER = re.compile(r',\s+(?:the|an?|who|which|whose|where|whom|former|the
 _ADDRESS = re.compile(r',\s+[A-Z][\w’-]+(?:\s[A-Z][\w’-]+)*(?=[,.;]|\s*$)')
 _PLACES = ('GPE', 'LOC', 'FAC')
 
+# %% ../../nbs/12_building/03_injection.ipynb #4832ed86
 def _refusal(text: str, mention: Mention, at: int) -> str:
     "Why an apposition cannot stand here; empty when it can."
     after = text[at:]
@@ -122,6 +127,7 @@ def _refusal(text: str, mention: Mention, at: int) -> str:
     if _TITLE_AFTER.match(after): return 'already described'
     return 'an address' if mention.type in _PLACES and _ADDRESS.match(after) else ''
 
+# %% ../../nbs/12_building/03_injection.ipynb #80e97314
 def find_place(
     text: str,
     mention: Mention,
@@ -155,6 +161,7 @@ def insert_description(
     piece = f'{comma} {said}{closing}'
     return text[:place.at] + piece + text[place.at:], place.at, place.at + len(piece)
 
+# %% ../../nbs/12_building/03_injection.ipynb #0df04035
 def moved_span(
     span: tuple[int, int],
     at: int,      # where something was put in
@@ -168,6 +175,7 @@ def moved_span(
 @lru_cache(maxsize=65_536)
 def _content(text: str) -> frozenset[str]: return frozenset(content_words(text))
 
+# %% ../../nbs/12_building/03_injection.ipynb #67925792
 def states(
     document: str,
     entity: str,
@@ -191,6 +199,7 @@ class Candidate(NamedTuple):
     row: int  # of the knowledge base
     place: Place
 
+# %% ../../nbs/12_building/03_injection.ipynb #99a2b574
 def _row_of(index: KnowledgeIndex, name: str) -> tuple[int, str]:
     "The row of a name, or why there is none."
     rows = index.rows_of(name)
@@ -199,6 +208,7 @@ def _row_of(index: KnowledgeIndex, name: str) -> tuple[int, str]:
     same = name_key(description) in (name_key(name), name_key(index.knowledge['entity'][rows[0]]))
     return (-1, 'description equals the entity') if same else (rows[0], '')
 
+# %% ../../nbs/12_building/03_injection.ipynb #500734b7
 def usable_entities(
     document: str,
     summary: str,
@@ -228,6 +238,7 @@ KINDS = {  # texts that descriptions of each kind are near to
     'thing': ('a thing', 'a book, film or painting', 'a play or a piece of music', 'an animal or plant', 'an event or a competition',
               'a machine or a ship', 'a law or treaty', 'an award or a prize')}
 
+# %% ../../nbs/12_building/03_injection.ipynb #c11c95b7
 def description_kinds(
     descriptions: Sequence[str],
     encoder: str|Encoder = 'tiny',
@@ -306,12 +317,14 @@ def _cleaned(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     spans = [span | {'start': moved(span['start']), 'end': moved(span['end'])} for span in row.get('spans') or ()]
     return {**row, 'summary': text, 'spans': [span for span in spans if span['start'] < span['end']]}, ''
 
+# %% ../../nbs/12_building/03_injection.ipynb #48413009
 def _fault(row: Mapping[str, Any]) -> str:
     "Why a row cannot be used as it is; empty when it can."
     if not (row['summary'] or '').strip(): return 'no summary'
     if not (row['document'] or '').strip(): return 'no document'
     return '' if row.get('label') in (None, NONE) else 'not a correct summary'
 
+# %% ../../nbs/12_building/03_injection.ipynb #24911fbd
 def correct_summaries(
     rows: pl.DataFrame,  # id, document, summary; optionally split, label, and lists of {start, end}: wrong_spans, spans
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # the rows that can be used, their wrong spans removed; DROPS
@@ -354,6 +367,7 @@ class Built(NamedTuple):
     rows: pl.DataFrame   # INJECTED
     drops: pl.DataFrame  # DROPS
 
+# %% ../../nbs/12_building/03_injection.ipynb #a7e0543f
 def _made_row(row: Mapping[str, Any], label: str, candidate: Candidate, described: int, knowledge: pl.DataFrame) -> dict[str, Any]:
     "A row of the benchmark."
     made = {**row, 'id': f'{row["id"]}-{_SHORT[label]}', 'split': row.get('split') or 'test', 'label': label, 'source_id': row['id']}
@@ -387,6 +401,7 @@ def _chosen(rows: pl.DataFrame, index: KnowledgeIndex, seed: int, **how) -> tupl
         else: dropped.append({'id': row['id'], 'entity': None, 'reason': 'no description of another meaning'})
     return chosen, dropped
 
+# %% ../../nbs/12_building/03_injection.ipynb #1d0e9033
 def build_mixed(
     rows: pl.DataFrame,       # correct summaries, as `correct_summaries` takes them
     knowledge: pl.DataFrame,  # schema KNOWLEDGE

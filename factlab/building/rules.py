@@ -44,6 +44,7 @@ GENERATION_RULES = {
     'apart': 'it differs around the altered claim only',
 }
 
+# %% ../../nbs/12_building/00_rules.ipynb #366b9cf9
 class Fault(NamedTuple):
     "A rule that was not kept."
     rule: str    # a key of GENERATION_RULES
@@ -68,6 +69,7 @@ def word_count(text: str) -> int:
     "Words: what stands between spaces and has a letter or a digit."
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
+# %% ../../nbs/12_building/00_rules.ipynb #2a305b54
 def subject(
     claim,  # spacy Doc
 ) -> str:  # '' where there is none
@@ -95,6 +97,7 @@ def claim_faults(
 
 SHARED = 0.5  # of the claims' content words stand in the passage, at the least
 
+# %% ../../nbs/12_building/00_rules.ipynb #6d7a1b85
 def source_faults(passage: str, claims: Sequence[str]) -> list[Fault]:
     "The rule that ties the claims to their passage: without it, one answer given for every passage would break no rule."
     shared = content_overlap(' '.join(claims), passage)
@@ -107,6 +110,7 @@ _VALUES = ({word: value for word, value in NUMBER_WORDS.items() if word != 'one'
            | {word: word for word in ('hundred', 'thousand', 'million', 'billion', 'trillion', 'dozen', 'half')})
 _QUANTITY = re.compile(r"\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?|[^\W\d_]+")
 
+# %% ../../nbs/12_building/00_rules.ipynb #9481f654
 def quantities(
     text: str,
 ) -> tuple[set[str], set[str]]:  # dates, numbers
@@ -126,6 +130,7 @@ def _stem(word: str) -> str:
     plain = re.sub(r"['’]s$", '', word.casefold())
     return plain[:-1] if len(plain) > 4 and plain.endswith('s') else plain
 
+# %% ../../nbs/12_building/00_rules.ipynb #f537d496
 def name_words(
     claim,  # spacy Doc
 ) -> dict[str, str]:  # as written, by stem
@@ -151,6 +156,7 @@ def _content(claim) -> tuple[Counter, int]:
             and token.lower_ not in ('a', 'an', 'any')]
     return Counter(token.lemma_.casefold() for token in rest), len(negations)
 
+# %% ../../nbs/12_building/00_rules.ipynb #d0d57493
 def is_negation(
     original,   # spacy Doc
     falsified,  # spacy Doc
@@ -172,6 +178,7 @@ def place_of(
     "Where a claim stands in a list, whatever its case, spaces and last mark; None when it does not."
     return next((at for at, other in enumerate(claims) if len(distinct_claims([claim, other])) == len(distinct_claims([claim])) == 1), None)
 
+# %% ../../nbs/12_building/00_rules.ipynb #f47771b9
 def falsification_faults(
     original,   # spacy Doc of the claim that was altered
     falsified,  # spacy Doc
@@ -194,6 +201,7 @@ TOUCHED = 2    # sentences may differ
 
 def _words(text: str) -> list[str]: return re.findall(r"[^\W_]+", text.casefold())
 
+# %% ../../nbs/12_building/00_rules.ipynb #487949f1
 def copied_share(
     text: str,
     source: str,
@@ -204,6 +212,7 @@ def copied_share(
     known = set(known)
     return sum(gram in known for gram in grams)/len(grams) if grams else 0.0
 
+# %% ../../nbs/12_building/00_rules.ipynb #61b9cb6f
 def changed_share(
     first: str,
     second: str,
@@ -222,6 +231,7 @@ def touched_sentences(
     before, after = ({' '.join(_words(sentence)) for sentence in split_sentences(text)} for text in (factual, unfactual))
     return max(len(before - after), len(after - before))
 
+# %% ../../nbs/12_building/00_rules.ipynb #0f56a11a
 def text_faults(passage: str, factual: str, unfactual: str) -> list[Fault]:
     "The rules for the two texts."
     copied, changed, touched = copied_share(factual, passage), changed_share(factual, unfactual), touched_sentences(factual, unfactual)
@@ -247,6 +257,7 @@ def items_of(
     "Rows of OASIS as the model gave them: with the original claim in place of its index."
     return ITEM.check(frame.with_columns(original=pl.col('claims').list.get(pl.col('altered'), null_on_oob=True).fill_null('')))
 
+# %% ../../nbs/12_building/00_rules.ipynb #594d632f
 def item_faults(item: Mapping, read: Mapping) -> list[Fault]:
     "Every fault of one item; `read` has the Doc of each of its claims."
     claims, original, falsified = item['claims'], item['original'], item['falsified']
@@ -274,6 +285,7 @@ def check_items(
         found += [{'id': row['id'], **fault._asdict()} for row in rows for fault in item_faults(row, read)]
     return FAULTS.frame(found)
 
+# %% ../../nbs/12_building/00_rules.ipynb #f204c2c5
 EVERY_RULE = 'every rule'
 SHARES = {'rule': pl.String, 'kept': pl.Int64, 'n': pl.Int64}
 

@@ -47,6 +47,7 @@ def _claim_rows(data: pl.DataFrame) -> pl.DataFrame:
     claims = _claims_in_rows(data)
     return pl.concat([claims, data.with_columns(claim='falsified', at=pl.lit(None, claims.schema['at']))])
 
+# %% ../../nbs/12_building/02_training_views.ipynb #e9b78a11
 def retriever_pairs(
     data: pl.DataFrame,  # schema OASIS
 ) -> pl.DataFrame:  # schema RETRIEVER_PAIRS; kind is claim and text, as 'claim/passage' or 'falsified/unfactual'
@@ -63,6 +64,7 @@ def _triplets(rows: pl.DataFrame, which: pl.Expr, evidence: str, label: str) -> 
     return rows.filter(which).select(id=pl.format('{}#{}|' + evidence, 'id', claim), split='split', claim='claim', evidence=evidence,
                                      label=pl.lit(label), group='page', source=pl.lit('oasis'))
 
+# %% ../../nbs/12_building/02_training_views.ipynb #1ba99eb9
 def nli_triplets(
     data: pl.DataFrame,  # schema OASIS
     neutral: pl.DataFrame|None = None,  # schema CLAIM_EVIDENCE_PAIRS, from `mine_neutral`
@@ -89,6 +91,7 @@ def _nearest_of_page(claims: pl.DataFrame, encoder: Encoder, related: int, store
     near = pl.col('likeness').rank('ordinal', descending=True).over('id', 'at') <= related
     return claims.with_columns(likeness=pl.Series(likeness, dtype=pl.Float64)).filter(near)
 
+# %% ../../nbs/12_building/02_training_views.ipynb #03b20e06
 def _nearest_elsewhere(claims: pl.DataFrame, data: pl.DataFrame, encoder: Encoder, related: int, store: StoreChoice) -> pl.DataFrame:
     "For each claim the nearest passages of other pages of its split; `place` is the passage's row."
     passages = data.select('page', 'split', 'passage')
@@ -140,6 +143,7 @@ def _check_scorer(verifier: object, scores: np.ndarray, n: int, min_neutral: flo
         raise UsageError(f'the verifier {getattr(verifier, "name", "")} gives no probability to NEUT, so it cannot find neutral evidence: '
                          'name one with three outputs, as tiny or nli:MODEL')
 
+# %% ../../nbs/12_building/02_training_views.ipynb #e769a3a2
 def mine_neutral(
     data: pl.DataFrame,  # schema OASIS
     verifier,  # has `probabilities(pairs of evidence and claim, store)`: float [n, 3] for ENT, NEUT, CONTR, as `load_verifier` gives
@@ -173,6 +177,7 @@ THREE_LABELS = ('ENT', 'NEUT', 'CONTR')
 class MissingLabel(DataError):
     "Training pairs lack one of the three labels."
 
+# %% ../../nbs/12_building/02_training_views.ipynb #4d601eb0
 def check_labels(
     pairs: pl.DataFrame,  # with the columns split and label
     allow_missing: bool = False,  # train without a label all the same
@@ -189,6 +194,7 @@ def check_labels(
                            'allow_missing_labels')
     return [f'It never saw a pair labelled {label}: what it says of such pairs means nothing.' for label in missing]
 
+# %% ../../nbs/12_building/02_training_views.ipynb #2da780fe
 NO_NEIGHBOURS = ('Its data has one passage a page and none of the passages around it. Recall among these is higher than among all '
                  'passages of the pages, which the paper searches, and no neutral evidence comes from the page of a claim: neither '
                  'is what the paper measured.')
@@ -203,6 +209,7 @@ def without_neighbours(
 OPEN = 'open'
 STATED_ELSEWHERE = 'as stated by whoever made the data'
 
+# %% ../../nbs/12_building/02_training_views.ipynb #8dd7f97d
 class TrainingData(NamedTuple):
     "Rows of OASIS' shape that a part is trained on."
     name: str           # one of OASIS_SETS, or the name of the file or folder
@@ -240,6 +247,7 @@ def held_out_pages(
                         'give 3 or more, or a column split with train and validation')
     return OASIS.check(rows)
 
+# %% ../../nbs/12_building/02_training_views.ipynb #c57e1225
 def training_data(
     data: Path|str,
 ) -> TrainingData|None:  # None: the open data that the shipped parts were trained on
@@ -258,6 +266,7 @@ def token_counts(texts: pl.Series) -> np.ndarray:
     "Words and marks of each text."
     return texts.str.count_matches(_TOKEN).to_numpy()
 
+# %% ../../nbs/12_building/02_training_views.ipynb #ca94c8df
 def resource_sizes(
     data: pl.DataFrame,  # schema OASIS
 ) -> list[dict]:  # row, column, measured, n; low and high (95 %, Student's t) of means
@@ -291,6 +300,7 @@ def rule_cells(
     return [{'row': rule, 'column': column, 'measured': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n} for rule,
             found in intervals]
 
+# %% ../../nbs/12_building/02_training_views.ipynb #76d399d5
 def built_shares(
     broken: Mapping[str, int],  # items that break a rule, by rule
     asked: int,  # items that were asked for
@@ -316,6 +326,7 @@ def new_words(
     found = [word.strip('.,;:') for kind, _, _, start, end in blocks if kind in ('replace', 'insert') for word in words[start:end]]
     return ' '.join(found[:max_words]) + ' …'*(len(found) > max_words)
 
+# %% ../../nbs/12_building/02_training_views.ipynb #dfb7118e
 def step_boxes(
     item: Mapping,  # a row of OASIS
 ) -> tuple[list[dict], list[dict]]:  # boxes and links, as `plots.link_chart` takes them

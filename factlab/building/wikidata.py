@@ -48,6 +48,7 @@ def _retry_after(text: str|None) -> float|None:
     try: return max(0.0, float(text) if text.strip().isdigit() else parsedate_to_datetime(text).timestamp() - time())
     except (ValueError, OverflowError): return None
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #bd2d741d
 def _read_answer(content: bytes, url: str) -> dict[str, Any]:
     "The JSON object of an answer. Raises `DataError` for a web page, `_Again` for what may be whole the next time."
     if content.lstrip()[:14].lower().startswith((b'<!doctype html', b'<html')):
@@ -85,6 +86,7 @@ class Patience(NamedTuple):
     parallel: int = 4       # names looked up at once
     give_up: int = 10       # names that may fail in a row before the lookup stops
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #a92371d5
 def _patient_call(url: str, patience: Patience) -> dict[str, Any]:
     "An answer, after as many calls as patience allows. Raises `DataError` that says why there is none."
     grow = tenacity.wait_exponential(multiplier=patience.backoff, max=patience.max_wait)
@@ -96,11 +98,13 @@ def _patient_call(url: str, patience: Patience) -> dict[str, Any]:
     try: return again(_call, url, patience.timeout)
     except _Again as error: raise DataError(f'{url}: {error}, {patience.attempts} times') from None
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #6f271280
 def _description(hit: Mapping[str, Any], language: str) -> str:
     "The description of an item; nothing where the server fell back to another language for want of one."
     said = ((hit.get('display') or {}).get('description') or {}).get('language') or language
     return (hit.get('description') or '') if said.partition('-')[0] == language.partition('-')[0] else ''
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #59d58946
 def _hits(answer: Mapping[str, Any], name: str, language: str = 'en') -> list[dict[str, Any]]:
     "The rows of the items that bear the name. Raises `DataError` for an answer of another shape."
     found = answer.get('search')
@@ -120,6 +124,7 @@ class Found(NamedTuple):
     failed: pl.DataFrame     # DROPS: names that could not be looked up, and why (id is empty)
     calls: int               # names that were asked for now
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #afe924ca
 def _kept(path: Path|None, language: str|None = None) -> dict[str, list[dict]]:
     "What a file of lookups holds, by name; a last line that was cut is left out."
     if path is None or not path.is_file(): return {}
@@ -135,6 +140,7 @@ def _kept(path: Path|None, language: str|None = None) -> dict[str, list[dict]]:
             raise UsageError(f'{path} has lookups in {record.get("language", "en")!r}, and {language!r} is asked for: give another file')
     return kept
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #950c323e
 def kept_names(
     path: Path|str,  # as `look_up_wikidata` keeps what it found
 ) -> set[str]:
@@ -155,6 +161,7 @@ def _look_up(names: Sequence[str], endpoint: str, language: str, patience: Patie
     with ThreadPoolExecutor(step) as pool:
         for start in range(0, len(names), step): yield from pool.map(one, names[start:start + step])
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #8ea6442f
 def look_up_wikidata(
     names: Iterable[str],    # as texts mention them
     path: Path|str|None = None,  # of what was found before, and is found now; None: it is not kept
@@ -183,6 +190,7 @@ def look_up_wikidata(
     rows = [row for name in wanted for row in known.get(name, ())]
     return Found(KNOWLEDGE.frame(rows).unique(maintain_order=True), DROPS.frame(failed), len(missing))
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #b12bd762
 def _keep(place: Path|None, name: str, rows: list[dict], language: str) -> list[dict]:
     "Append what was found to the file."
     if place:
@@ -204,6 +212,7 @@ DESCRIBE = Prompt('fhsum/describe_entity', 1, _ASK, ('entity',),
                   example_answer='{"ambiguous": false, "known": true, "description": "capital and largest city of Northern Ireland"}')
 TEMPERATURE = .7  # of the two askings: greedy ones would agree with each other, whatever they say
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #7205bfed
 def read_description(
     text: str,  # the model's answer
 ) -> Parsed[str]:
@@ -216,6 +225,7 @@ def read_description(
     if not isinstance(said.get('description'), str) or not said['description'].strip(): return unparsed('no text under "description"')
     return Parsed(knowledge_row('', said['description'])['description'])
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #de269b0c
 def describe_requests(
     names: Sequence[str],
     seed: int = 0,
@@ -228,6 +238,7 @@ def describe_requests(
 DESCRIPTIONS = Schema('descriptions', {'id': pl.String, 'status': pl.String, 'reason': pl.String,
     'description': pl.String})  # of the name that is the id; null where there is none, and the reason says why
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #0d4fe8b9
 @dataclass(frozen=True)
 class EntityDescriptions:
     "Descriptions of names by a language model, those that its two askings agree on (App. C.3)."
@@ -252,6 +263,7 @@ class EntityDescriptions:
             found.append({'id': name, 'status': status, 'reason': reason, 'description': None if reason else text})
         return DESCRIPTIONS.frame(found)
 
+# %% ../../nbs/12_building/04_wikidata.ipynb #b989ce0a
 def described_knowledge(
     descriptions: pl.DataFrame,  # DESCRIPTIONS
 ) -> pl.DataFrame:  # KNOWLEDGE

@@ -26,6 +26,7 @@ def _data(arguments: argparse.Namespace) -> int:
         print(place)
     return 0
 
+# %% ../../nbs/21_cli/01_data.ipynb #8ddde735
 def add_data(commands) -> None:
     "The commands `data …`."
     actions = add_group(commands, 'data', 'data sets: what is known of one, where it lies, fetching it', _data)
@@ -37,6 +38,7 @@ def add_data(commands) -> None:
 JUDGES = ('matching_judges', 'grounding_judges', 'eligibility_judges')
 LISTS = ('exhibits', 'models', 'verifiers', 'extractors', 'retrievers', 'classifiers', 'judges', 'data', 'runs')
 
+# %% ../../nbs/21_cli/01_data.ipynb #77c70e47
 def list_of(
     kind: str,  # one of LISTS
 ) -> pl.DataFrame:

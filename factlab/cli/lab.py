@@ -49,6 +49,7 @@ def lab_notebook(
                       ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import browse\n\n'
                        f'browse(load_run({found.id!r}{place}))')]
 
+# %% ../../nbs/21_cli/09_lab.ipynb #9deef687
 def write_notebook(
     run: str|None = None,
     folder: Path|None = None,  # of all runs
@@ -77,6 +78,7 @@ class Lab(NamedTuple):
                                          headers={'Authorization': f'token {self.token}', 'Content-Type': 'application/json'})
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer: return json.load(answer)
 
+# %% ../../nbs/21_cli/09_lab.ipynb #48cdfa0e
 def free_port(wanted: int|None = None) -> int:
     "A port that nobody listens on. Raises `UsageError` when the one that is wanted is taken."
     with socket.socket() as trial:
@@ -85,6 +87,7 @@ def free_port(wanted: int|None = None) -> int:
             raise UsageError(f'port {wanted} cannot be used: another program listens there, or it is none; leave --port out') from None
         return trial.getsockname()[1]
 
+# %% ../../nbs/21_cli/09_lab.ipynb #ec8bf311
 @contextmanager
 def running_lab(
     root: Path,  # whose files it shows
@@ -136,6 +139,7 @@ def run_ahead(lab: Lab, path: Path) -> None:
         lab.ask(f'contents/{quote(path.name)}', {'type': 'notebook', 'format': 'json', 'content': notebook}, 'PUT')
     finally: client.stop_channels()
 
+# %% ../../nbs/21_cli/09_lab.ipynb #2cabdb61
 def _until_ready(client, seconds: float = 120) -> None:
     "Wait for a kernel that has just been started; it is taken for dead until its heart beats for the first time."
     end = time.monotonic() + seconds
@@ -158,6 +162,7 @@ def _lab(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt: print('JupyterLab has ended')
     return 0
 
+# %% ../../nbs/21_cli/09_lab.ipynb #abe680c6
 def add_lab(commands) -> None:
     "The command `lab`."
     add = add_command(commands, 'lab', _lab, "JupyterLab on a run's workbench, ready to use",

@@ -55,6 +55,7 @@ def main(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(f'cannot write the output: {error.strerror}', 1)
 
+# %% ../../nbs/21_cli/10_main.ipynb #75561de4
 def _fail(message: object, code: int) -> int:
     print(f'factlab: {message}', file=sys.stderr)
     return code

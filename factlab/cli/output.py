@@ -30,6 +30,7 @@ def add_command(
     parser.set_defaults(run=run)
     return parser
 
+# %% ../../nbs/21_cli/00_output.ipynb #a34c1436
 def add_group(
     commands,
     name: str,
@@ -42,6 +43,7 @@ def add_group(
     if run: parser.set_defaults(run=run)
     return parser.add_subparsers(dest=dest, required=True, metavar=dest.upper())
 
+# %% ../../nbs/21_cli/00_output.ipynb #e048e80b
 def command_parser(
     *adders: Callable,  # each declares one family of commands
     **options,  # of argparse's parser
@@ -65,6 +67,7 @@ def give_text(
     else: print(text, end='')
     return 0
 
+# %% ../../nbs/21_cli/00_output.ipynb #8f49d8df
 @contextmanager
 def _batches(wanted: bool) -> Iterator[None]:
     "Within it, and in the processes that are started within it, endpoints are asked in batches where that is wanted."
@@ -75,6 +78,7 @@ def _batches(wanted: bool) -> Iterator[None]:
         if wanted: os.environ.pop('FACTLAB_BATCH')
         if wanted and before is not None: os.environ['FACTLAB_BATCH'] = before
 
+# %% ../../nbs/21_cli/00_output.ipynb #5197c745
 def run_command(
     parser: argparse.ArgumentParser,
     arguments: Sequence[str]|None = None,  # those of the process when None

@@ -21,6 +21,7 @@ def _published(arguments: argparse.Namespace) -> str:
     if arguments.id is None: return plain_table(frame.group_by('exhibit', maintain_order=True).len('cells')) + '\n'
     return plain_table(frame.select('exhibit', 'row', 'column', 'printed', 'source', 'note')) + '\n'
 
+# %% ../../nbs/21_cli/05_published.ipynb #ebe36b87
 def _audit(arguments: argparse.Namespace) -> str:
     from factlab.audit.report import audit, audit_json, audit_page, audit_table, summary
     from factlab.reports.reproduce import plain_table
@@ -36,6 +37,7 @@ def _add_options(command: argparse.ArgumentParser, formats: Sequence[str]) -> No
     command.add_argument('--format', choices=formats, help="default: what the file's name says, else table")
     command.add_argument('--out', metavar='FILE', help='write to a file')
 
+# %% ../../nbs/21_cli/05_published.ipynb #7a482585
 def add_published(commands) -> None:
     "The command `published`."
     command = add_command(commands, 'published', _published, 'the numbers that the papers print')

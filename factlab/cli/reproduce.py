@@ -44,6 +44,7 @@ def _absolute_path(value):
 # parameters with an option of their own
 _OPTIONS = ('model', 'judge', 'data', 'limit', 'seed', 'prompts', 'classifier', 'verifier', 'retry_unparsed')
 
+# %% ../../nbs/21_cli/04_reproduce.ipynb #b3c8ecc6
 def _parameters(arguments: argparse.Namespace) -> dict:
     "The notebooks' parameters that were given, each once, with absolute paths."
     given = [(name, value) for name in _OPTIONS if (value := getattr(arguments, name)) is not None]
@@ -68,6 +69,7 @@ def _with_sum(table, sums, **more) -> str:
     return plain_table(shown.rename({'completion_tokens': 'completion_tokens (at most)', 'in_store': 'already in store',
                                      'batch_cost': 'cost in batch'}))
 
+# %% ../../nbs/21_cli/04_reproduce.ipynb #9004d9ed
 def _estimate_text(estimate) -> str:
     "What a dry run counted for each exhibit, and for each model and kind of question, with the sums."
     from factlab.reports.reproduce import estimate_sums
@@ -81,6 +83,7 @@ def _estimate_text(estimate) -> str:
     parts = [exhibits.replace('half_width', '95 % at n ', 1), _with_sum(estimate.by_label(), sums), told, partly]
     return '\n\n'.join(part for part in parts if part)
 
+# %% ../../nbs/21_cli/04_reproduce.ipynb #8c7a0b65
 def _exit_code(outcomes) -> int:
     "0 when every exhibit came out and every request was answered; what did not is printed."
     failed = sum(outcome.failed for outcome in outcomes)
@@ -102,6 +105,7 @@ def _closing_lines(outcomes, tour: bool) -> str:
     if tour: lines.append('a tour: language models were asked few rows. In full, and the other exhibits: factlab reproduce')
     return '\n'.join(lines)
 
+# %% ../../nbs/21_cli/04_reproduce.ipynb #e7a4d869
 def _stale(out: str|None) -> int:
     "Name the results that today's code did not make, and the commands that make them again; 1 when there are some."
     from factlab.reports.reproduce import remaking, stale_results, without_plan

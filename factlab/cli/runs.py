@@ -26,6 +26,7 @@ def _runs(arguments: argparse.Namespace) -> int:
     else: print(f'removed {runs.remove_run(arguments.id)}')
     return 0
 
+# %% ../../nbs/21_cli/03_runs.ipynb #6c2bae3c
 def add_runs(commands) -> None:
     "The commands `runs …`."
     actions = add_group(commands, 'runs', 'runs: which there are, what one holds, removing one', _runs)

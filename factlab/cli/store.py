@@ -29,6 +29,7 @@ def _store(arguments: argparse.Namespace) -> int:
             print(f'{removed:,} responses {"would be " if arguments.dry_run else ""}removed')
     return 0
 
+# %% ../../nbs/21_cli/02_store.ipynb #dd837af3
 def add_store(commands) -> None:
     "The commands `store …`."
     actions = add_group(commands, 'store', 'the response store: what is in it, is it sound, taking out, removing', _store)

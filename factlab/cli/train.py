@@ -31,6 +31,7 @@ def training_notebook(
     if not path.is_file(): raise RunError(f'the notebook that trains the {part} is missing: expected {path}')
     return path
 
+# %% ../../nbs/21_cli/07_train.ipynb #2171c5a2
 def parameters_of(
     notebook: Path,
 ) -> list[str]:
@@ -73,6 +74,7 @@ def in_use(
     return (f'To use it: {option}?adapter={shlex.quote(str(folder))}; or name the folder {part}, and export FACTLAB_ADAPTERS with the '
             'folder above it')
 
+# %% ../../nbs/21_cli/07_train.ipynb #e030cc58
 def given_base(
     base: str,  # hub id or folder
 ) -> str:  # for a notebook, which runs in another folder
@@ -84,6 +86,7 @@ def given_base(
     folder = os.path.abspath(os.path.expanduser(target))
     return (folder if os.path.isdir(folder) else target) + mark + options
 
+# %% ../../nbs/21_cli/07_train.ipynb #ad58597a
 def given_data(
     data: str,  # as for `building.generation.training_data`
 ) -> str:  # for a notebook, which runs in another folder
@@ -108,6 +111,7 @@ def _train(arguments: argparse.Namespace) -> int:
     print(f'\nThe trained {arguments.part} is in {out}; the executed notebook is {executed}.\n{in_use(arguments.part, out)}')
     return 0
 
+# %% ../../nbs/21_cli/07_train.ipynb #5199c279
 def add_train(commands) -> None:
     "The command `train`."
     more = (': runs nbs/train/PART.ipynb of the checkout. The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the '

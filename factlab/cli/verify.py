@@ -31,12 +31,14 @@ def read_file(
         raise DataError(f'{"standard input" if path == "-" else path} is not UTF-8 text (byte {error.start}): convert it first, '
                         'as with iconv') from None
 
+# %% ../../nbs/21_cli/06_verify.ipynb #3372749d
 def _utf8_argument(text: str, at: int) -> str:
     try: text.encode()
     except UnicodeEncodeError:
         raise DataError(f'text {at} is not UTF-8: put it into a file, and convert that first, as with iconv') from None
     return text
 
+# %% ../../nbs/21_cli/06_verify.ipynb #df6d511e
 def given_texts(
     texts: list[str],  # as arguments; '-' stands for standard input
     files: list[str],
@@ -71,6 +73,7 @@ def _verify(arguments: argparse.Namespace) -> str:
     width = min(120, max(60, shutil.get_terminal_size((100, 24)).columns))
     return verdict_report(found, passages=arguments.passages, width=width) + '\n'
 
+# %% ../../nbs/21_cli/06_verify.ipynb #55b48ab8
 def _counted(verify: Callable[[], object]) -> str:
     "What would be asked, for claims and evidence as a dry run has them."
     from factlab.models.dry_run import DryRun, estimate_of
@@ -79,6 +82,7 @@ def _counted(verify: Callable[[], object]) -> str:
     found = estimate_of(dry)
     return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
+# %% ../../nbs/21_cli/06_verify.ipynb #06dadbff
 def add_verify(commands) -> None:
     "The command `verify`."
     add = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',

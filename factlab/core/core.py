@@ -34,6 +34,7 @@ class DataError(FactlabError):
 class StoreError(FactlabError):
     "The response store cannot be read or written."
 
+# %% ../../nbs/00_core/00_core.ipynb #7ca01bb5
 class ModelError(FactlabError):
     "A model cannot be loaded or did not answer."
     kept: int = 0  # answers that had arrived before
@@ -56,6 +57,7 @@ def cache_dir() -> Path:  # created when it does not exist
     import platformdirs
     return _made(platformdirs.user_cache_path('factlab', appauthor=False))
 
+# %% ../../nbs/00_core/00_core.ipynb #5c82e611
 def _made(folder: Path) -> Path:
     try: folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,6 +73,7 @@ def project_dir(
         if (folder/'settings.ini').is_file() and (folder/'nbs'/'papers').is_dir(): return folder
     return None
 
+# %% ../../nbs/00_core/00_core.ipynb #ba67bf5b
 def package_dir() -> Path:
     "The folder of the package `factlab` itself."
     import importlib.util
@@ -117,6 +120,7 @@ def replacing(
     except OSError as error: raise DataError(f'cannot write {path} ({error.strerror}): free space or choose another folder') from error
     finally: beside.unlink(missing_ok=True)
 
+# %% ../../nbs/00_core/00_core.ipynb #d72a20fa
 def write_text(
     path: Path|str,
     text: str,  # written as UTF-8 with `\n` line ends
@@ -125,6 +129,7 @@ def write_text(
     with replacing(path) as beside: beside.write_text(text, encoding='utf-8', newline='\n')
     return Path(path)
 
+# %% ../../nbs/00_core/00_core.ipynb #063df615
 def write_if_changed(
     path: Path|str,
     content: bytes,
@@ -180,6 +185,7 @@ def progress(
     line = '{desc}: {n_fmt} of {total_fmt} {unit}s, {elapsed} so far, {remaining} left'
     return tqdm(**options, delay=10, mininterval=10, maxinterval=10, file=_Lines(), bar_format=line)
 
+# %% ../../nbs/00_core/00_core.ipynb #594bbeeb
 class _Lines:
     "Standard error for a bar that is to leave lines behind."
     def write(self, text: str) -> None:

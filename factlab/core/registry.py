@@ -49,6 +49,7 @@ class Entry(NamedTuple):
         if not self.name or not self.target: return self.name or self.target
         return f'{self.name}[:{self.target[1:]}' if self.target.startswith('[') else f'{self.name}:{self.target}'
 
+# %% ../../nbs/00_core/03_registry.ipynb #6b45ff26
 _entries: dict[str, dict[str, Entry]] = {}
 
 def register(
@@ -72,6 +73,7 @@ def entries(
     "All entries of a kind: those of factlab's packages that were imported, then those of other packages."
     return _entries.get(kind, {}) | _brought(kind)
 
+# %% ../../nbs/00_core/03_registry.ipynb #6d3180c5
 def name_forms(*kinds: str) -> str:
     "How names of these kinds are written, for messages and help."
     found = [entry.form for kind in kinds for entry in entries(kind).values() if not entry.also]
@@ -96,6 +98,7 @@ def _find(kind: str, bare: str) -> tuple[Entry, str]|None:
     other = known.get('')
     return (other, bare) if other and _takes(other, bare) else None
 
+# %% ../../nbs/00_core/03_registry.ipynb #5307c2de
 def _takes(entry: Entry, bare: str) -> bool:
     "Does the entry for names without a prefix take this one?"
     if entry.also and _find(entry.also, bare): return True
@@ -140,6 +143,7 @@ class Name(NamedTuple):
     target: str
     options: dict[str, str]
 
+# %% ../../nbs/00_core/03_registry.ipynb #72bd1de9
 def read_name(
     kind: str,
     name: str,  # `kind:target?option=value&…`
@@ -167,6 +171,7 @@ class Option(NamedTuple):
     default: Any
     help: str
 
+# %% ../../nbs/00_core/03_registry.ipynb #f8eac9f1
 def read_options(
     name: str,  # the whole name, for messages
     options: Mapping[str, str],  # as `read_name` gives them
@@ -185,6 +190,7 @@ def read_options(
             raise UsageError(f'option {key}={text!r} in {name!r} cannot be read: {known[key].help}') from None
     return values
 
+# %% ../../nbs/00_core/03_registry.ipynb #3872f1d5
 def one_word(*words: str) -> Callable[[str], str]:
     "How an option is read that is one of these words."
     return lambda text: {word: word for word in words}[text]
@@ -197,6 +203,7 @@ def loader(entry: Entry) -> Callable:
     except (ImportError, AttributeError) as error:
         raise ModelError(f'{entry.form} needs a package that is not (rightly) installed here ({error})') from error
 
+# %% ../../nbs/00_core/03_registry.ipynb #e278f591
 def load_named(
     kind: str,
     name: str,

@@ -54,6 +54,7 @@ def read_text(path: Path) -> str:
     if not text.strip(): raise DataError(f'{path} is empty: expected rows with the columns text and summary')
     return text
 
+# %% ../../nbs/02_data/02_datasets.ipynb #b7e7f613
 def parse_json(text: str, place: str) -> Any:
     "The value of a JSON text. Raises `DataError` that names the place."
     try: return json.loads(text)
@@ -68,6 +69,7 @@ def _objects(read: Rows) -> Rows:
     read.refuse([(i, fault) for i, fault in enumerate(faults) if fault])
     return read
 
+# %% ../../nbs/02_data/02_datasets.ipynb #794799ab
 def _is_csv(read: Rows) -> bool: return Path(read.source).suffix.lower() == '.csv'
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c11
@@ -84,6 +86,7 @@ def _read_json(path: Path) -> Rows:
     read = Rows(str(path), rows, [f'row {number}' for number in range(1, len(rows) + 1)])
     return _objects(read)
 
+# %% ../../nbs/02_data/02_datasets.ipynb #cb956874
 def _read_table(path: Path) -> Rows:
     try:
         if path.suffix.lower() == '.csv': frame = pl.read_csv(io.StringIO(read_text(path)), infer_schema=False)
@@ -166,6 +169,7 @@ def _identifiers(read: Rows, name: str) -> list[str]:
         for i, value in enumerate(values) if first.setdefault(value, i) != i])
     return values
 
+# %% ../../nbs/02_data/02_datasets.ipynb #da9d9b58
 def _numbers(read: Rows, column: str) -> list[int|None]:
     values = [row.get(column) for row in read.rows]
     if _is_csv(read): values = [int(value) if isinstance(value, str) and value.removeprefix('-').isdecimal() else value for value in values]
@@ -208,6 +212,7 @@ SAMPLE = Schema('sample', {'id': pl.String, 'split': pl.String, 'topic': pl.Stri
         'counterfactual': pl.Struct({'span': pl.String, 'summary': pl.String, 'description': pl.String}), 'evidence': pl.String})),
     'false_alarm': pl.Struct({'description': pl.String, 'category': pl.String})})
 
+# %% ../../nbs/02_data/02_datasets.ipynb #b879eb74
 def load_sample(
     part: str = 'documents',
     folder: Path|str|None = None,  # the package's own when None

@@ -54,6 +54,7 @@ def checksum(
     except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): check that it is a file that you may read') from None
     return _checksums[key]
 
+# %% ../../nbs/02_data/01_files.ipynb #b4b4747c
 def _at_hand(entry: Entry, file: File) -> Path|None:
     for place in _places(entry, file):
         if not place.exists(): continue
@@ -76,6 +77,7 @@ def _advice(entry: Entry, file: File) -> str:
     return (f'Try again later, or put the file at $FACTLAB_DATA/{entry.name}/{file.path}, or set FACTLAB_DATA_MIRROR to a base URL that '
             f'serves {entry.name}/{file.path}. {file.note}').rstrip()
 
+# %% ../../nbs/02_data/01_files.ipynb #539c5fe4
 def _open_url(url: str, timeout: float, advice: str) -> Any:
     if not url.startswith(('http://', 'https://')):
         raise UsageError(f'cannot download from {url!r}: expected an address with http:// or https://')
@@ -98,6 +100,7 @@ def _chunks(response: Any, url: str, deadline: float, advice: str) -> Iterator[b
         if time.monotonic() > deadline: raise DataError(f'{url} sends too slowly to finish. {advice}')
         yield chunk
 
+# %% ../../nbs/02_data/01_files.ipynb #a8ba886b
 def _check_body(head: bytes, received: int, announced: str|None, found: str, file: File, url: str, advice: str) -> None:
     if found == file.sha256: return
     if head.lstrip()[:14].lower().startswith((b'<!doctype html', b'<html')):
@@ -129,6 +132,7 @@ def _shipped(entry: Entry) -> Path:
     "The folder of a data set that ships inside the package: its source names it."
     return assets_dir('data')/PurePosixPath(entry.source).name
 
+# %% ../../nbs/02_data/01_files.ipynb #774f8322
 def get(
     name: str,  # of a data set in the registry
     file: str|None = None,  # one file of it, for example 'data.jsonl'; all when None
@@ -205,6 +209,7 @@ def _where_hub(entry: Entry) -> str:
     if len(places) < len(entry.hub): return f'{len(places)} of {len(entry.hub)} sets' if places else 'to download'
     return 'in the cache' if all(place.is_relative_to(cache_dir()) for place in places) else 'in FACTLAB_DATA'
 
+# %% ../../nbs/02_data/01_files.ipynb #d1b4a3d2
 def _where(entry: Entry) -> str:
     if entry.hub: return _where_hub(entry)
     if not entry.files: return 'in the package'
@@ -216,6 +221,7 @@ def _where(entry: Entry) -> str:
     if None in places: return missing if not any(places) else f'{sum(place is not None for place in places)} of {len(needed)} files'
     return 'in the cache' if all(place.is_relative_to(cache_dir()) for place in places) else 'in FACTLAB_DATA'
 
+# %% ../../nbs/02_data/01_files.ipynb #5c60a041
 def registry() -> pl.DataFrame:  # schema REGISTRY_FRAME, a row for each data set
     "All data sets: purpose, contents, licence, citation, source, revision, number and size of files, and where they are now."
     return REGISTRY_FRAME.frame([dict(name=e.name, purpose=e.purpose, rows=e.rows, licence=e.licence, citation=e.citation, source=e.source,
@@ -231,6 +237,7 @@ def listing() -> str:
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     return '\n'.join('  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [heads, *rows])
 
+# %% ../../nbs/02_data/01_files.ipynb #b2b90fe6
 def describe(
     name: str,  # of a data set in the registry
 ) -> str:

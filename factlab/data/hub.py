@@ -47,6 +47,7 @@ def _fetch_set(entry: Entry, hub: Hub) -> None:
     if not files: raise DataError(f'{hub.repository} at {info.sha} holds no Parquet files in data/, expected one for each split. {advice}')
     _confirm(target, files, hub, info.sha)
 
+# %% ../../nbs/02_data/05_hub.ipynb #6d23edd6
 def _first_line(error: BaseException) -> str: return f'{type(error).__name__}: {(str(error).strip() or "no reason given").splitlines()[0]}'
 
 # %% ../../nbs/02_data/05_hub.ipynb #c7

@@ -35,6 +35,7 @@ class Hub:
 # %% ../../nbs/02_data/00_registry.ipynb #c7
 TOPICS = ('localization', 'summaries', 'claims', 'end to end', 'grounding', 'mixed context', 'samples', 'own')  # in the order of listings
 
+# %% ../../nbs/02_data/00_registry.ipynb #5e9b2315
 @dataclass(frozen=True)
 class Entry:
     "A data set: what it is for, where it comes from, under which licence, and its files (none for the shipped samples)."
@@ -49,6 +50,7 @@ class Entry:
     hub: tuple[Hub, ...] = ()  # instead of files: what the hub's own client fetches
     topic: str = 'own'  # one of TOPICS
 
+# %% ../../nbs/02_data/00_registry.ipynb #17529c15
 REGISTRY: dict[str, Entry] = {}
 
 def register(
@@ -59,6 +61,7 @@ def register(
         raise UsageError(f'the data set {entry.name!r} has the topic {entry.topic!r}: take one of {", ".join(TOPICS)}')
     REGISTRY[entry.name] = entry
 
+# %% ../../nbs/02_data/00_registry.ipynb #8e215ece
 def entries() -> dict[str, Entry]:  # by name, in the order of their topics
     "All data sets: those registered here, and those that the papers bring in their `data_sets`. A registered one replaces a paper's."
     brought = [entry for module in contributed('data_sets').values() for entry in module.ENTRIES]
@@ -95,6 +98,7 @@ register(Entry('defacto', 'origin of FINAL; training data outside of it: explana
 # %% ../../nbs/02_data/00_registry.ipynb #c15
 ARTICLES = 'articles_from_aggrefact.json'
 
+# %% ../../nbs/02_data/00_registry.ipynb #ed492ce2
 register(Entry('xsumfaith', 'hallucinated spans and factuality of summaries (M-XSum)',
     '11,185 span rows and 5,597 factuality rows on 2,500 summaries of 500 articles',
     'CC BY 4.0; the articles are BBC news (third-party copyright)',
@@ -110,6 +114,7 @@ register(Entry('xsumfaith', 'hallucinated spans and factuality of summaries (M-X
         'pass that file as load_xsumfaith(articles=...).')),
     topic='summaries'))
 
+# %% ../../nbs/02_data/00_registry.ipynb #ea74ac27
 register(Entry('entfa', 'entities labelled faithful, factual or not (XEnt); the seed of FHSumBench',
     '700 summaries (train 460, test 240), 2,475 entities',
     'none stated by the authors; the texts are BBC news articles (third-party copyright)',
@@ -160,6 +165,7 @@ def _wice_files() -> tuple[File, ...]:
         LICENSE.md 950 f96619e6c5d30955769f82eb72a20f816361c2682c099e6e689e5e82a0352757''')
     return (*claims, *tokens, *chunks, *licence)
 
+# %% ../../nbs/02_data/00_registry.ipynb #0013d290
 register(Entry('wice', 'retrieval of supporting sentences, verification, and the words of a claim that are not supported',
     '707 claims of Wikipedia (dev 349, test 358) with 86,853 sentences of the web pages that they cite; 2,113 oracle chunks',
     'annotations ODC-BY; claims CC BY-SA; the pages are from Common Crawl (its terms of use)',
@@ -180,6 +186,7 @@ register(Entry('factscore', 'claim extraction: atomic facts of biographies, each
         LICENSE 1066 07b16ca6c2cc83fadcf8335b3b9461b1212f27f926cf0d79c0aa03ced53187c0''', 'third_party/factscore/'),
     topic='claims'))
 
+# %% ../../nbs/02_data/00_registry.ipynb #ebd5ee14
 register(Entry('xquad', 'passages of Wikipedia: a corpus for retrieval, raw texts for building',
     '240 passages of 48 articles (with 1,190 questions, which are not read)', 'CC BY-SA 4.0',
     'Artetxe, Ruder, Yogatama: On the Cross-lingual Transferability of Monolingual Representations, ACL 2020',
@@ -205,6 +212,7 @@ def entry_of(
     if name in known: return known[name]
     raise UsageError(f'there is no data set {name!r}: {suggest(name, known)}')
 
+# %% ../../nbs/02_data/00_registry.ipynb #f1c140b0
 def file_of(
     entry: Entry,
     path: str,  # inside the data set's folder

@@ -25,6 +25,7 @@ DEFACTO = Schema('defacto', {'id': pl.String, 'split': pl.String, 'text': pl.Str
     'inconsistent': pl.Boolean, 'intrinsic': pl.Boolean, 'extrinsic': pl.Boolean, 'explanation': pl.String, 'evidence': pl.String,
     'instruction': pl.String, 'instructions': pl.List(pl.String), 'edited_summary': pl.String})
 
+# %% ../../nbs/02_data/03_summaries.ipynb #7212f651
 def load_defacto(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema DEFACTO; splits train, val, test
@@ -65,6 +66,7 @@ class Place(NamedTuple):
     end: int|None
     occurrences: int
 
+# %% ../../nbs/02_data/03_summaries.ipynb #eb1acc01
 def locate(
     span: str,
     summary: str,
@@ -83,6 +85,7 @@ def _xsum_table(file: str, kind: str, download: bool) -> pl.DataFrame:
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(5)
     return frame.with_columns(unescaped('summary'), id=pl.format('xsumfaith-{}-{}', pl.lit(kind), number)).rename({'worker_id': 'worker'})
 
+# %% ../../nbs/02_data/03_summaries.ipynb #f464e657
 def _xsum_articles(articles: Path|str|None, download: bool) -> pl.DataFrame:
     if articles is None:
         try: articles = get('xsumfaith', ARTICLES, download=download)
@@ -101,6 +104,7 @@ class XSumFaith(NamedTuple):
     spans: pl.DataFrame  # schema XSUM_SPANS
     factuality: pl.DataFrame  # schema XSUM_FACTUALITY
 
+# %% ../../nbs/02_data/03_summaries.ipynb #205aeec7
 def load_xsumfaith(
     articles: Path|str|None = None,  # a JSON object {BBC id: text} of your own; the registry's join when None
     download: bool = True,  # False: only from a local folder
@@ -139,6 +143,7 @@ def _entity(entity: Mapping) -> dict:
     return dict(start=entity['start'], end=entity['end'], text=entity['ent'], type=entity.get('type', rest[0] if rest else None),
                 label=entity['label'])
 
+# %% ../../nbs/02_data/03_summaries.ipynb #19e515d1
 def load_entfa(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema ENTFA; splits train, test

@@ -35,6 +35,7 @@ class Label(NamedTuple):
     name: str  # stored, and shown with spaces for underscores
     definition: str = ''
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #b12b55a8
 @dataclass(frozen=True)
 class LabelScheme:
     "Labels of which an item gets one. Raises `UsageError` when two share a key or a name, or a key is taken."
@@ -124,6 +125,7 @@ def _append(path: Path, records: Sequence[Mapping]) -> None:
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #c17
 Key = tuple[str, str, str, str, str]  # annotator, scheme, source, row, unit
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #984f4398
 class CurrentLabels:
     "The labels after a number of lines, and what each annotator can take back. `faults` counts the lines that cannot be read."
 
@@ -274,6 +276,7 @@ def write_labels(
     with replacing(path) as beside: beside.write_bytes(content.getvalue())  # so that a full disk is told in the system's words
     return path
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #865c2164
 def read_labels(
     path: Path|str,
 ) -> pl.DataFrame:  # schema ITEM_LABELS
@@ -301,6 +304,7 @@ def _as_errors(labels: pl.DataFrame, schemes: Sequence[LabelScheme]) -> pl.DataF
     return wanted.select(run='source', id='row', unit='unit', side='kind', description='text', category='label', annotator='annotator',
                          proposed_by='proposed_by')
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #10fe0aae
 def from_error_labels(
     frame: pl.DataFrame,  # schema ERROR_LABELS; perhaps with proposed_by
     schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
@@ -326,6 +330,7 @@ def write_final(
     with replacing(path) as beside: beside.write_text(guarded_cells(table).write_csv(), encoding='utf-8')
     return table.height
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #0e4b5fea
 def read_final(
     path: Path|str,  # a .csv of `write_final`, or of anyone: run, id, unit, side, description, category, annotator
 ) -> pl.DataFrame:  # schema ITEM_LABELS
@@ -432,6 +437,7 @@ def _marks(form: OasisTask, cells: Sequence[str], source: str, line: int) -> lis
 
 _HEADINGS = ('identifier', 'original claim')  # first cells of a heading
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #5c32bdd0
 def _instances(content: str, source: str) -> list[list[tuple[int, list[str]]]]:
     "Lines of each instance with their numbers; a heading is left out."
     groups: list[list] = [[]]
@@ -471,6 +477,7 @@ def write_oasis(
     heading = 'Original claim\tUnfactual claim\tAnnotation\n' if like_heading else ''
     return heading + '\n'.join(blocks)
 
+# %% ../../nbs/14_error_analysis/02_annotations.ipynb #a4dee3aa
 def _tabbed(cells: Sequence[str]) -> str:
     "A line of tab-separated values; what breaks lines is quoted."
     out = io.StringIO(newline='')

@@ -80,6 +80,7 @@ CATEGORIES: dict[str, tuple[Category, ...]] = {'missed': MISSED_CATEGORIES,
                                           'invented': FALSE_ALARM_CATEGORIES}  # by side
 SIDES = {'missed': 'missed errors', 'invented': 'false alarms'}
 
+# %% ../../nbs/14_error_analysis/01_categories.ipynb #e7fef8d4
 def names_of(side: str) -> list[str]:
     "The categories of a side, in the paper's order. Raises `UsageError` for another side."
     if side not in CATEGORIES: raise UsageError(f'there is no side {side!r}: {" or ".join(CATEGORIES)}')
@@ -268,6 +269,7 @@ def propose(
         return {name: row[name] for name in ('run', 'id', 'unit', 'side', 'description')} | made
     return PROPOSALS.frame([proposal(row) for row in _known_sides(errors).iter_rows(named=True)])
 
+# %% ../../nbs/14_error_analysis/01_categories.ipynb #6802a050
 def _known_sides(errors: pl.DataFrame) -> pl.DataFrame:
     for side in ERRORS.check(errors)['side'].unique(): names_of(side)
     return errors
@@ -336,6 +338,7 @@ def check_labels(
                         'each')
     return labels
 
+# %% ../../nbs/14_error_analysis/01_categories.ipynb #5d3bb423
 def read_labels(
     path: Path|str,  # .jsonl, .csv, .tsv or .parquet
 ) -> pl.DataFrame:  # ERROR_LABELS, sorted
@@ -439,6 +442,7 @@ def entity_types(
     return [_entity_at(tagged[text], text.lower().find(focus.lower()), len(focus)) if focus.strip() else None
             for text, focus in zip(read, words, strict=True)]
 
+# %% ../../nbs/14_error_analysis/01_categories.ipynb #5914b10a
 def _entity_at(doc, start: int, length: int) -> str|None:
     "The label of the entity that shares most characters with a stretch of the text."
     if start < 0: return None
@@ -493,6 +497,7 @@ class Association(NamedTuple):
     p: float|None   # permutation p-value of χ²
     n: int
 
+# %% ../../nbs/14_error_analysis/01_categories.ipynb #4a94c55c
 def association(
     crossed: pl.DataFrame,  # CROSSED
     side: str = 'missed',

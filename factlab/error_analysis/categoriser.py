@@ -148,6 +148,7 @@ def read_source(text: str) -> Source:
     words = [set(content_stems(part)) for part in parts]
     return Source(parts, words, set().union(*words), ' '.join(text[:MAX_CHARACTERS].lower().split()))
 
+# %% ../../nbs/14_error_analysis/00_categoriser.ipynb #7e07e573
 def closeness(
     words: set[str],
     source: Source,
@@ -174,6 +175,7 @@ _OTHERWISE = re.compile(r"""\b(?:whereas | instead | rather\sthan | actually | i
 
 def _share(words: Sequence[str], pool: set[str]) -> float: return float(np.mean([word in pool for word in words])) if words else .5
 
+# %% ../../nbs/14_error_analysis/00_categoriser.ipynb #d2c0b059
 def case_features(
     case: Mapping,  # a row of ERROR_CASES
 ) -> dict:  # a row of FEATURE_FRAME
@@ -250,6 +252,7 @@ def _origin_evidence(features: Mapping) -> str:
     parts += ['the description says that the source has it differently']*bool(features['said_otherwise'])
     return '; '.join(parts)
 
+# %% ../../nbs/14_error_analysis/00_categoriser.ipynb #071f282d
 def decide_composition(features: Mapping) -> Decision:  # 'intrinsic_composition', 'intrinsic_alteration' or 'intrinsic_undecided'
     "Are all its parts in the source as they stand, in different places? Undecided where no words, or all of them in one place, are found."
     question = 'Does each part stand in the source as it is?'
@@ -420,6 +423,7 @@ def _class_counts(frame: pl.DataFrame) -> np.ndarray:  # [groups, 3·classes]: r
     if frame.is_empty(): return np.zeros((0, 3))
     return frame.group_by('group', maintain_order=True).agg(*right, *answered, *every).drop('group').to_numpy().astype(float)
 
+# %% ../../nbs/14_error_analysis/00_categoriser.ipynb #29ca584d
 def _quality_statistics(counted: np.ndarray) -> dict[str, Callable]:
     "The metrics as functions of `_class_counts`; classes without an answer have no part in balanced accuracy."
     k = counted.shape[1]//3

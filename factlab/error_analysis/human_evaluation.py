@@ -45,6 +45,7 @@ def _parts(row: Mapping, task: str) -> tuple[str, list[str]]:
     return {'claims': (row['passage'], claims), 'falsification': (claims[altered], [row['falsified']]),
             'factual_text': (row['factual'], claims), 'unfactual_text': (row['unfactual'], with_falsified)}[task]
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #2ec005c9
 def evaluation_instances(
     oasis: pl.DataFrame,  # schema OASIS
     tasks: Sequence[str] = tuple(EVALUATION_TASKS),
@@ -110,6 +111,7 @@ GUIDELINE_RULES = {
     'unfactual_text': ('The list holds one untrue claim. It must be untrue in the text, too; the others must stand there as they are.',
         'Other words are allowed: only the meaning counts. If the text mends the untrue claim, that claim is x.')}
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #b0a8e181
 def guidelines() -> str:
     "What annotators are told, as Markdown."
     lines = ['# Guidelines', '', 'Fill in the empty columns with v, x or d.',
@@ -129,6 +131,7 @@ TEXT_LINES = {'claims': ('original.text', 'original_text', 'text'), 'falsificati
               'unfactual_text': ('unfactual.text', 'unfactual_text', 'original_text')}
 HEADINGS = {'identifier', 'original claim', 'the original claim'}
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #9b78a676
 def _lines(content: str) -> list[tuple[int, list[str]]]:
     "Cells of each line with its number, from 1."
     content, lines, start = content.removeprefix('\ufeff'), [], 1
@@ -141,6 +144,7 @@ def _lines(content: str) -> list[tuple[int, list[str]]]:
         lines = [(number, line.rstrip('\r').split('\t')) for number, line in enumerate(content.split('\n'), 1)]
     return [(number, [cell.strip() for cell in cells]) for number, cells in lines]
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #3fe1440a
 def _blocks(lines: Iterable[tuple[int, list[str]]]) -> list[list[tuple[int, list[str]]]]:
     "Lines between empty lines; a heading is left out."
     blocks: list[list] = [[]]
@@ -157,6 +161,7 @@ HUMAN_MARKS = Schema('human judgements', {'task': pl.String, 'instance': pl.Stri
     'context': pl.String, 'text': pl.String})
 Faults = list[tuple[int, str]]
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #5ba4a6a0
 def _marks(number: int, cells: Sequence[str], schemes: Sequence[LabelScheme], partial: bool, faults: Faults) -> list[str]:
     "A line's marks, one for each column to fill in; '' where there is none. A d in one column stands for all of them."
     given, more = [cell.lower() for cell in cells[2:2 + len(schemes)]], cells[2 + len(schemes):]
@@ -197,6 +202,7 @@ def _text_of(block: Sequence, task: str, faults: Faults) -> tuple[int, str, bool
     if marks - {'d'}: faults.append((number, f'{sorted(marks - {"d"})} on a text: only d is expected there'))
     return number, cells[1] if len(cells) > 1 else '', 'd' in marks
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #014af2cb
 def _with_text(block: Sequence, task: str, partial: bool, faults: Faults) -> list[dict]:
     "A block with a text and its claims is one instance; a text marked d takes its claims with it."
     if not (found := _text_of(block, task, faults)): return []
@@ -282,6 +288,7 @@ def accuracy(
     interval = share_interval(decided['verdict'] == 'v', decided['instance'], seed=seed)
     return replace(interval, low=None, high=None) if interval.low == interval.high else interval
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #921838ba
 def shared_marks(
     judged: pl.DataFrame,  # schema HUMAN_MARKS, of one question
 ) -> pl.DataFrame:  # columns item, annotator, label
@@ -298,6 +305,7 @@ QUESTION_ROWS = {'claims': EVALUATION_TASKS['claims'], 'falsification': EVALUATI
 
 SAMPLE_READERS = 'two language models'  # who filled in the forms that ship with the sample
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #9ec0bbf2
 def evaluation_cells(
     judged: pl.DataFrame,  # schema HUMAN_MARKS
     seed: int = 0,
@@ -347,6 +355,7 @@ def submission(
     if faults := _submission_faults(verdicts, expected): raise DataError(f'the submission does not fit: {"; ".join(faults)}')
     return ''.join(json.dumps(row) + '\n' for row in verdicts.select('id', 'factual').iter_rows(named=True))
 
+# %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #7bf27983
 def _submission_faults(verdicts: pl.DataFrame, expected: Iterable[str]|None) -> list[str]:
     ids = verdicts['id']
     faults = {'rows without an id': verdicts.filter(ids.fill_null('').str.strip_chars() == '')['id'].to_list(),

@@ -49,6 +49,7 @@ class DecisionQuestions:
         known = {} if p_true is None else {row[:3]: row[3] for row in p_true.select(*ERROR_ADDRESS, 'p_true').iter_rows()}
         return propose(rows, known, self.encoder.name if self.encoder else None, store)
 
+# %% ../../nbs/14_error_analysis/04_sorting.ipynb #96008e21
 @dataclass(frozen=True)
 class ModelProposals:
     "The category of each error by a language model."

@@ -43,6 +43,7 @@ def encoder_vectors(encoder: Encoder, store: StoreChoice = None) -> Embed:
         return [vectors[[at[text] for text in row]] for row in rows]
     return embed
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #39129ad0
 def word_vectors(rows: Sequence[Sequence[str]]) -> list[np.ndarray]:
     "Which content words each text has, scaled to length 1."
     known = {text: content_words(text) for text in dict.fromkeys(text for row in rows for text in row)}
@@ -69,6 +70,7 @@ def request_clauses(request: str) -> list[str]:
 
 def _plain(text: str) -> str: return re.sub(r'\s+', ' ', text).strip().lower()
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #8f08dd77
 def _parts(rows: Sequence[dict]) -> list[list[list[str]]]:
     "Of each row the sentences of document, response and other response, clauses of the request, and the three short texts whole."
     texts = dict.fromkeys(row[name] for row in rows for name in ('document', 'response', 'baseline'))
@@ -77,6 +79,7 @@ def _parts(rows: Sequence[dict]) -> list[list[list[str]]]:
     return [[sentences[row['document']], sentences[row['response']], sentences[row['baseline']], clauses[row['request']],
              [row['request'], row['response'], row['baseline']]] for row in rows]
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #fbb89cbb
 def _features(row: dict, sentences: Sequence[str], document: np.ndarray, response: np.ndarray, other: np.ndarray, clauses: np.ndarray,
               whole: np.ndarray) -> list[float]:
     request, said, others = whole
@@ -91,6 +94,7 @@ def _features(row: dict, sentences: Sequence[str], document: np.ndarray, respons
     return [request @ said - request @ others, rank[drawn].mean(), rank[drawn].mean() - rank[drawn_other].mean(), covered - covered_other,
             (drawn < first).mean(), np.clip((copied - 1)/3, 0, 1), bool(_REFUSAL.search(row['response'])), said @ others]
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #f73649c1
 def eligibility_features(
     rows: pl.DataFrame,  # document, request, response, baseline
     embed: Embed,
@@ -115,6 +119,7 @@ class EligibilityDecision(NamedTuple):
     def scores(self, features: np.ndarray) -> np.ndarray:  # [n]
         return (features - np.array(self.mean))/np.array(self.scale) @ np.array(self.weights) + self.bias
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #ecbc2f01
 def eligibility_rows(
     rows: pl.DataFrame,  # as for `labelled_responses`, with `eligible`
 ) -> pl.DataFrame:  # those that can be judged, with `baseline` and `eligible`; trivial ones are not eligible
@@ -124,6 +129,7 @@ def eligibility_rows(
     known = every.join(rows.select('id', 'eligible'), on='id', how='left', maintain_order='left')
     return known.with_columns(pl.col('eligible').fill_null(False))
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #d287978a
 def fit_eligibility(
     rows: pl.DataFrame,  # as for `eligibility_rows`: the development split
     embed: Embed,
@@ -144,6 +150,7 @@ def fit_eligibility(
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e711
 ELIGIBILITY_FILE = 'eligibility.json'
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #2680461a
 def read_eligibility(
     name: str = 'embedded',
     path: Path|None = None,  # what ships when None
@@ -161,6 +168,7 @@ def read_eligibility(
         raise ModelError(f'{path} has other numbers than {len(ELIGIBILITY_FEATURES)} finite ones for {name!r}: fit it anew')
     return found
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #15122bf0
 def write_eligibility(decisions: dict[str, EligibilityDecision], path: Path) -> Path:
     "Write decisions by the names of their judges, as JSON."
     return write_text(path, json.dumps({name: each._asdict() for name, each in decisions.items()}, indent=1) + '\n')
@@ -168,6 +176,7 @@ def write_eligibility(decisions: dict[str, EligibilityDecision], path: Path) -> 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e715
 ELIGIBILITY_JUDGES = ('embedded', 'words')
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #0354398f
 @dataclass(frozen=True)
 class AnsweringJudge:
     "Calls a response ineligible that does not do what was asked. It asks no model."
@@ -197,6 +206,7 @@ class AnsweringJudge:
                                   'answer': ['']*rows.height,
                                   'calls': [0]*rows.height, 'prompt_tokens': [0]*rows.height, 'completion_tokens': [0]*rows.height})
 
+# %% ../../nbs/10_grounding/07_eligibility.ipynb #1f198d6b
 def load_eligibility_judge(
     name: str = 'embedded',
 ) -> AnsweringJudge:

@@ -35,6 +35,7 @@ TEMPLATE_SCORES = Schema('template scores', {
     'n': pl.Int64, 'positive': pl.Int64, 'unread': pl.Int64, 'chosen': pl.Boolean,
     'share_of_draws': pl.Float64})  # in which the template wins among those of its judge
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #71b7bab2
 def _verdict_rows(verdicts: pl.DataFrame, gold: pl.DataFrame, column: str) -> pl.DataFrame:
     "Verdicts on labelled responses, every judge and template on the same ones. Raises `DataError` otherwise."
     if missing := [name for name in ('id', column) if name not in gold.columns]: raise DataError(f'labels need the columns {missing}')
@@ -46,6 +47,7 @@ def _verdict_rows(verdicts: pl.DataFrame, gold: pl.DataFrame, column: str) -> pl
         raise DataError(f'judges and templates must be compared on the same responses, each once; found {sizes.sort("judge").rows()}')
     return rows.sort('judge', 'template', 'id')
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #82aa7800
 def _template_row(counts: np.ndarray, said: pl.Series) -> dict:
     "Rates from summed counts of the classes false and true; FPR and FNR of what was read, None where nothing was."
     hits, told, gold = counts.sum(0).reshape(3, 2)  # each [false, true]
@@ -56,6 +58,7 @@ def _template_row(counts: np.ndarray, said: pl.Series) -> dict:
             'fnr': share(failed, failed + hits[1]), 'f1_positive': f1[1], 'f1_negative': f1[0], 'n': int(gold.sum()),
             'positive': int(gold[1]), 'unread': int(said.null_count())}
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #1cbdf4bf
 def choose_templates(
     verdicts: pl.DataFrame,  # schema JUDGEMENTS, or ELIGIBILITIES; several templates of each judge on the same responses
     gold: pl.DataFrame,      # id, and the labels
@@ -110,6 +113,7 @@ class BestTemplate:
         "Schema GROUNDING, as the chosen method gives it."
         return self.best(dev, verdicts).predict(rows, model, store, seed=seed, repeat=repeat)
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #4527e999
 def _asks(method: Method) -> tuple:
     "By how much a method asks, more or less."
     template = getattr(method, 'template', None)
@@ -119,6 +123,7 @@ def _asks(method: Method) -> tuple:
 JUDGE_PAIRS = Schema('pairs of judges', {'first': pl.String, 'second': pl.String, 'agreement': pl.Float64, 'kappa': pl.Float64,
     'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unread': pl.Int64, 'note': pl.String})
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #7291f30b
 def compare_judges(
     judgements: pl.DataFrame,  # schema JUDGEMENTS, one template for each judge
     *,
@@ -160,11 +165,13 @@ def _beyond(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
     others = [at for at in range(values.shape[-2]) if at != responder]
     return _lead(values, responder, judge) - np.mean([_lead(values, at, judge) for at in others], 0) if others else values[..., 0, 0]*np.nan
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #c653190a
 def _over_constant(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
     "`_beyond`, less that of a judge in its place that calls everything accurate: what it gives its own, less what it gives others."
     others = np.delete(values[..., judge], responder, -1)
     return values[..., responder, judge] - others.mean(-1) if others.shape[-1] else values[..., 0, 0]*np.nan
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #30525882
 def self_preference(
     judgements: pl.DataFrame,  # schema JUDGEMENTS, two judges or more
     own: Mapping[str, str]|None = None,  # a judge's own responder; those of the same name when None
@@ -213,6 +220,7 @@ def counted_rates(
         return Rate(int((of_class['accurate'] == truth).sum()), of_class.height)
     return {judge: (rate(part, True), rate(part, False)) for (judge,), part in rows.group_by('judge', maintain_order=True)}
 
+# %% ../../nbs/10_grounding/05_judge_quality.ipynb #3307e5ab
 def corrected_scores(
     judgements: pl.DataFrame,  # schema JUDGEMENTS
     rates: Mapping[str, tuple[Rate, Rate]],  # of `counted_rates`

@@ -48,6 +48,7 @@ _LABELS = ('Go through the response sentence by sentence and give each sentence 
            'none is asked for). For example:\n{{"sentence": "The shop opens at nine.", "label": "supported", '
            '"rationale": "The opening hours are given.", "excerpt": "Open from 9 to 5."}}')
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #1417cc74
 def _ours(name: str, task: str, example: str, fields: tuple[str, ...] = ()) -> Prompt:
     return Prompt(f'grounding/{name}', 1, _SHOWN + task, ('document', 'request', 'response', *fields), _SYSTEM, example)
 
@@ -56,6 +57,8 @@ def _labels(strict: str, excerpt: str) -> str: return _LABELS.replace('{strict}'
 # %% ../../nbs/10_grounding/01_judges.ipynb #n5x5
 _JSON_EXAMPLE = '{"sentence": "The mill opened.", "label": "supported", "rationale": "It says so.", "excerpt": "It opened in 1901."}\n'*4
 _STRICT = 'Be strict: what the document does not plainly say is unsupported.\n'
+
+# %% ../../nbs/10_grounding/01_judges.ipynb #ecbdb576
 OUR_PROMPTS = {
     'response': _ours('response', _RULE + 'Is the response Accurate or Inaccurate? Reason step by step, then end with one line:\n'
                       'Verdict: Accurate, or Verdict: Inaccurate', 'The date is in the document.\nVerdict: Accurate'),
@@ -72,6 +75,8 @@ OUR_PROMPTS = {
     'simpleqa': _ours('simpleqa', 'Grade the response:\nA: CORRECT. Everything that it claims is in the document.\n'
                       'B: INCORRECT. Some claim contradicts the document, or is not in it.\nC: NOT_ATTEMPTED. It claims nothing.\n'
                       'Answer with one letter and nothing else.', 'A')}
+
+# %% ../../nbs/10_grounding/01_judges.ipynb #54da8e55
 DOUBLE_CHECK = Prompt('grounding/double_check', 1, 'Excerpt:\n{excerpt}\n\nSentence:\n{sentence}\n\nDoes the excerpt say everything that '
                       'the sentence says? Answer YES or NO and nothing else.', ('excerpt', 'sentence'), example_answer='YES')
 
@@ -86,6 +91,7 @@ def read_grade(text: str) -> Parsed[Grounding]:
     "The verdict that a grade stands for."
     return _bare(found := parse_grade(text), found.value == 'CORRECT')
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #d20c23ac
 @dataclass(frozen=True)
 class Template:
     "A way to ask a judge: the prompt, how its answer is read, and what follows."
@@ -108,6 +114,7 @@ _FIELDS = {'user_request': 'request', 'context_document': 'document', 'response'
            'json_dict["sentence"]': 'sentence', 'json_dict["excerpt"]': 'excerpt', 'full_prompt': 'full_prompt', 'response_a': 'response',
            'response_b': 'baseline'}
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #4e18cbc7
 def read_paper_prompts(
     path: Path|str,  # evaluation_prompts.csv, columns evaluation_method and evaluation_prompt
 ) -> dict[str, Prompt]:  # by our names of the templates
@@ -121,6 +128,7 @@ def read_paper_prompts(
     if missing: raise DataError(f'{path} lacks the templates {missing}')
     return prompts
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #358e8f73
 def _renamed(method: str, text: str) -> Prompt:
     "One template with our names of its fields."
     fields = [ours for theirs, ours in _FIELDS.items() if f'{{{{{theirs}}}}}' in text]
@@ -141,6 +149,7 @@ _VERDICT = answer_schema('grounding', 'accurate', pl.Boolean)
 GROUNDING = Schema('grounding', dict(_VERDICT.columns) | {'sentences': pl.List(_SENTENCE)})  # empty where none is labelled
 NEEDED = ('id', 'document', 'request', 'response')
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #b0911f6e
 def check_rows(rows: pl.DataFrame) -> pl.DataFrame:
     "The rows that can be judged: those of status `ok`, where they have one. Raises `DataError` when they lack what a judge needs."
     if 'status' in rows.columns: rows = rows.filter(pl.col('status') == 'ok')
@@ -160,6 +169,7 @@ def _decided(sentences: tuple[LabelledSentence, ...]) -> tuple:
     if accurate is None: return 'unparsed', f'{labels.count(None)} of {len(labels)} labels cannot be read, and no other decides', None
     return 'ok', f'{labels.count(None)} labels could not be read'*(None in labels), Grounding(accurate, sentences)
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #927a2b17
 def _without_examples(state: tuple, examples: Container[str], response: str) -> tuple:
     "State of a response without labels of sentences that only the instructions have: a judge that repeats these has labelled nothing."
     _, reason, value = state
@@ -169,6 +179,7 @@ def _without_examples(state: tuple, examples: Container[str], response: str) -> 
     decided = _decided(kept)
     return ('unparsed', reason, None) if reason and decided[2] and decided[2].accurate else decided
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #31f06950
 def _by_spans(sentences: Sequence[str], states: Sequence[tuple]) -> tuple:
     "State of a response from those of its sentences: `failed` where one failed and no other decides."
     labels = [None if value is None else 'supported' if value.accurate else 'unsupported' for _, _, value in states]
@@ -259,6 +270,7 @@ ELIGIBILITY_PROMPTS = {
                                    ('document', 'request', 'response', 'baseline'), example_answer=_NO_ISSUES)}
 ELIGIBILITY = answer_schema('eligibility', 'issues', pl.String)  # issues: one of parsing.ISSUES
 
+# %% ../../nbs/10_grounding/01_judges.ipynb #6c774523
 @dataclass(frozen=True)
 class EligibilityJudge:
     "Judges whether responses do what the request asks (§ 3.2, App. A)."

@@ -26,6 +26,7 @@ def load_grounding_judge(
     "An offline grounding judge by name. Raises `UsageError` for another name, `ModelError` when its parts are missing."
     return load_named('grounding_judges', name, template)
 
+# %% ../../nbs/10_grounding/08_offline_judges.ipynb #481ffa70
 def load_reading_judge(name: str, target: str, options: Mapping[str, str], template: str = 'response') -> SentenceJudge:
     "The offline judge of sentences that a registered name stands for."
     if template not in DECIDED_BY: raise UsageError(f'{name} has no template {template!r}: choose one of {", ".join(DECIDED_BY)}')

@@ -27,6 +27,7 @@ class LabelledSentence:
     label: str|None    # one of LABELS; None when it could not be read
     excerpt: str = ''  # what the judge quotes from the document
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #af1248e0
 @dataclass(frozen=True)
 class Grounding:
     "A judge's verdict on a response, with the sentences that it labelled on the way, where it did."
@@ -55,6 +56,8 @@ _ANNOUNCED = re.compile(
     rf'|\b(?:the|this)\s(?:\w{{1,12}}\s)?(?:response|span(?:\s\d{{1,4}})?)\s'
     rf'(?:is|as|should\sbe\s(?:labell?ed|classified|considered)(?:\sas)?)\s(?:(?:therefore|thus|hence)\s)?)'
     rf'{_WRAP}{_WORD}', re.IGNORECASE)
+
+# %% ../../nbs/10_grounding/00_parsing.ipynb #386ca168
 _CONDITION = re.compile(r'\b(?:if|whether|when|unless)\s(?:(?:\w{1,12}\s){1,2}(?:\d{1,4}\s)?|[^.\n]{1,80}\bthen\sthe\s\w{1,12}\s)'
                         r'is\s(?:in|not\s)?accurate\b(?:\sor\sinaccurate\b)?', re.IGNORECASE)
 _ALONE = re.compile(rf'[\W_]*{_WORD}[\W_]*', re.IGNORECASE)
@@ -63,6 +66,7 @@ _NAMED = re.compile(_WORD, re.IGNORECASE)
 def _says_accurate(match: re.Match) -> bool:
     return (match['word'].lower() == 'accurate') != bool(match['not'])
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #ee4fcca4
 def parse_accurate(
     text: str,  # a judge's answer
 ) -> Parsed[bool]:  # True for accurate
@@ -91,6 +95,7 @@ def _one_verdict(said: str) -> bool|None:
     match = _NAMED.match(said)
     return _says_accurate(match) if match else None
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #06a3e559
 def parse_labelled_lines(
     text: str,  # a judge's answer
 ) -> Parsed[Grounding]:
@@ -117,6 +122,7 @@ def parse_label(
     "A label in any spelling; None for anything else."
     return _SPELLINGS.get(re.sub(r'[\W_]', '', value).lower()) if isinstance(value, str) else None
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #3a5061d7
 def parse_json_labels(
     text: str,  # a judge's answer
 ) -> Parsed[Grounding]:
@@ -131,6 +137,7 @@ def parse_json_labels(
     if accurate is None: return unparsed(fault or f'{unread} of {len(found)} labels cannot be read, and no other decides')
     return Parsed(Grounding(accurate, sentences), reason=f'{unread} labels could not be read'*bool(unread))
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #78479038
 def _text(value: object) -> str: return value if isinstance(value, str) else ''
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n17x17
@@ -147,6 +154,7 @@ _GRADE = re.compile(r'(?:(?:the\s)?(?:final\s)?(?:grade|answer)[\s*_]{0,4}(?:is\
                     r'(?:(?P<letter>[ABC])(?:\s{0,3}[:.)–-]\s{0,3}(?P<same>CORRECT|INCORRECT|NOT[_\s]ATTEMPTED))?'
                     r'|(?P<word>CORRECT|INCORRECT|NOT[_\s]ATTEMPTED))', re.IGNORECASE)
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #223a950d
 def parse_grade(
     text: str,  # a judge's answer
 ) -> Parsed[str]:  # a value of GRADES
@@ -168,6 +176,7 @@ def _issue(value: object) -> str|None:
     match = _ISSUE_TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
     return _ISSUE[match[1].lower()] if match else None
 
+# %% ../../nbs/10_grounding/00_parsing.ipynb #84dd9bb2
 def parse_issues(
     text: str,  # a judge's answer
 ) -> Parsed[str]:  # one of ISSUES

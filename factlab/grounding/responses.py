@@ -41,6 +41,7 @@ RESPONSES = Schema('responses', {
     'reason': pl.String,      # why it is not `ok`, or what to know of it
     'prompt_tokens': pl.Int64, 'completion_tokens': pl.Int64})  # null where nobody was asked
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #2b2a2970
 def check_requests(
     rows: pl.DataFrame,  # id, request, document; `system` may be missing or null; other columns are dropped
 ) -> pl.DataFrame:  # schema REQUESTS, its own columns alone
@@ -57,6 +58,7 @@ def check_requests(
         raise DataError(f'the request {twice[0]!r} is there twice: an id names one request')
     return REQUESTS.check(rows, 'the requests')
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #b24248fe
 def requests_of(
     rows: pl.DataFrame,  # requests; or responses with `document_id` or `request_id`
 ) -> pl.DataFrame:  # schema REQUESTS, each once
@@ -68,6 +70,7 @@ def requests_of(
 # %% ../../nbs/10_grounding/02_responses.ipynb #9b1eb4f4
 def _squeezed(name: str) -> pl.Expr: return pl.col(name).str.replace_all(r'\s+', ' ').str.strip_chars()
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #fd8da168
 def check_responses(
     rows: pl.DataFrame,  # schema RESPONSES
 ) -> pl.DataFrame:  # schema RESPONSES
@@ -113,6 +116,7 @@ def _cut_documents(rows: pl.DataFrame, over: dict[int, int], model: Model, space
         if cut: found[at] = cut, f'the document was cut to its first {words[0]:,} of {words[1]:,} words'
     return found
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #f4a201a6
 def _fitted(rows: pl.DataFrame, model: Model, max_tokens: int, truncate: bool) -> tuple[list[str], list[str], list[str]]:
     "Document to show, status and reason of each row."
     documents, statuses, reasons = rows['document'].to_list(), ['ok']*rows.height, ['']*rows.height
@@ -158,10 +162,12 @@ def respond(
     got = [each and _as_long(each, name, max_tokens) for each in got]
     return check_responses(_response_rows(rows, name, got, statuses, reasons))
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #77b1be08
 def _as_long(response: Response, name: str, max_tokens: int) -> Response:
     "In a dry run an answer of the responder's own, as long as it may become: judges will read it."
     return response.model_copy(update={'text': name + ' says'*max_tokens}) if response.meta.get('placeholder') else response
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #b0977ea6
 def _response_rows(rows: pl.DataFrame, name: str, got: Sequence[Response|None], statuses: list[str], reasons: list[str]) -> pl.DataFrame:
     "What came back as rows."
     def told(response: Response|None, status: str, reason: str) -> tuple:
@@ -192,6 +198,7 @@ class Responder:
 _SPELLINGS = {'request_id': ('request_id', 'id'), 'responder': ('responder', 'model')}  # ours: what a file may call it
 FILE_COLUMNS = ('id', 'request_id', 'responder', 'model', 'response', 'system', 'request', 'document')
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #308662a9
 def _columns(read: Rows, responder: str|None) -> tuple[str, str|None]:  # those of the request's id and of the responder
     "The columns that a file has. Raises `DataError` for what is missing or unknown."
     found = list(dict.fromkeys(column for row in read.rows for column in row))
@@ -205,6 +212,7 @@ def _columns(read: Rows, responder: str|None) -> tuple[str, str|None]:  # those 
     if {'responder', 'model'} <= set(found): raise DataError(f'{read.source} has responder and model: keep one')
     return names[0], names[1]
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #f9cb0a23
 def _read_rows(read: Rows, responder: str|None) -> pl.DataFrame:
     "The file's rows with our names. Raises `DataError` naming lines."
     request, model = _columns(read, responder)
@@ -243,6 +251,7 @@ def _joined(rows: pl.DataFrame, requests: pl.DataFrame|None, source: str) -> pl.
                              'Add the columns document and request, or name the data set that has them')
     return rows.with_columns(pl.col('system').fill_null(''))
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #e8e1da6c
 def _missing_rows(rows: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:  # schema RESPONSES
     "A row for each request that a responder did not answer."
     every = rows.select(pl.col('responder').unique(maintain_order=True)).join(requests.rename({'id': 'request_id'}), how='cross')
@@ -251,6 +260,7 @@ def _missing_rows(rows: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:  
         id=pl.format('{}/{}', 'request_id', 'responder'), response=pl.lit(''), status=pl.lit('missing'),
         reason=pl.lit('no response to this request'), prompt_tokens=pl.lit(None, pl.Int64), completion_tokens=pl.lit(None, pl.Int64)))
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #709a28f2
 def read_responses(
     path: Path|str,  # .jsonl, .json, .csv or .parquet
     requests: pl.DataFrame|None = None,  # schema REQUESTS: where documents and requests come from, and which there should be
@@ -305,6 +315,7 @@ def beginning(
         if sum(len(each.split()) for each in taken) >= words: break
     return ' '.join(taken)
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #9fd4c229
 def baseline_responses(
     requests: pl.DataFrame,  # schema REQUESTS
 ) -> pl.DataFrame:  # schema RESPONSES; four responders, whose names begin with TRIVIAL
@@ -314,6 +325,7 @@ def baseline_responses(
              'the beginning of the document': pl.col('document').map_elements(beginning, return_dtype=pl.String)}
     return pl.concat([_trivial(requests, name, text) for name, text in texts.items()])
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #d41b15ab
 def _trivial(requests: pl.DataFrame, name: str, response: pl.Expr|pl.Series) -> pl.DataFrame:
     "A responder's responses, of schema RESPONSES; the requests' ids stand in `request_id`."
     return check_responses(requests.with_columns(
@@ -337,6 +349,7 @@ def quoted_sentences(
         said += len(sentences[at].split())
     return ' '.join(re.sub(r'\s+', ' ', sentences[at]) for at in sorted(taken))
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #5793bdc3
 def quoting_responses(
     requests: pl.DataFrame,  # schema REQUESTS
 ) -> pl.DataFrame:  # schema RESPONSES; one responder
@@ -391,6 +404,7 @@ class AllResponses:
         "Schema BESIDE. The rows are the requests; the responses come as inputs."
         return with_other_response(pl.concat([responses[name] for name in sorted(responses)]))
 
+# %% ../../nbs/10_grounding/02_responses.ipynb #d09756ee
 def labelled_beside(
     rows: pl.DataFrame,  # as for `labelled_responses`, with `accurate` and `eligible`
 ) -> pl.DataFrame:  # schema BESIDE, with `accurate` and `eligible`

@@ -38,6 +38,7 @@ ELIGIBILITIES = Schema('eligibilities', {
     'status': pl.String, 'reason': pl.String})
 _RESPONSE = ('id', 'request_id', 'responder')
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #4b7b982a
 def _with_unanswered(responses: pl.DataFrame, found: pl.DataFrame, judge: str, template: str, schema: Schema) -> pl.DataFrame:
     "Verdicts on all responses, in their order."
     rows = responses.select(*_RESPONSE, said='status', why='reason').join(found, on='id', how='left', maintain_order='left')
@@ -49,6 +50,7 @@ def _with_unanswered(responses: pl.DataFrame, found: pl.DataFrame, judge: str, t
         rows = rows.with_columns(pl.col('sentences').fill_null(pl.lit([], schema.columns['sentences'])))
     return schema.check(rows.select(*schema.columns), 'the verdicts')
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #da694c93
 def judgements_of(
     responses: pl.DataFrame,  # schema RESPONSES, or with further columns
     found: pl.DataFrame,      # schema GROUNDING: what a judge says of those that can be judged
@@ -73,6 +75,7 @@ def eligibilities_of(
 # %% ../../nbs/10_grounding/04_scores.ipynb #d51f9217
 CONSENSUS = Schema('consensus', {'id': pl.String, 'eligible': pl.Boolean, 'undecided': pl.Boolean, 'judges': pl.Int64})
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #ef57dd4d
 def eligibility_consensus(
     eligibilities: pl.DataFrame,  # schema ELIGIBILITIES, of one judge or more
 ) -> pl.DataFrame:  # CONSENSUS, a row for each response
@@ -102,9 +105,12 @@ SCORES = Schema('scores', {
     'ineligible': pl.Int64,  # null where eligibility was not judged
     'undecided': pl.Int64,   # responses that unread verdicts of eligibility may have saved
     'own': pl.Boolean})      # is the judge this responder itself?
+
+# %% ../../nbs/10_grounding/04_scores.ipynb #d1e7af68
 EVERY_JUDGE = 'all judges'
 SCORE_NAMES = ('unadjusted', 'final')
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #e0c1ee46
 def _counted(judgements: pl.DataFrame, consensus: pl.DataFrame|None) -> pl.DataFrame:
     "For each verdict and score: accurate (0 or 1), counted (0 or 1), and unread ones."
     if consensus is None:
@@ -119,6 +125,7 @@ def _counted(judgements: pl.DataFrame, consensus: pl.DataFrame|None) -> pl.DataF
     return rows.with_columns(unadjusted_yes=yes.cast(pl.Float64), unadjusted_unread=unread.cast(pl.Float64),
                              final_yes=(yes & ~out).cast(pl.Float64), final_unread=(unread & ~out).cast(pl.Float64), all=pl.lit(1.0))
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #118c50a6
 def _check_judgements(judgements: pl.DataFrame) -> pl.DataFrame:
     rows = JUDGEMENTS.check(judgements, 'the judgements')
     if rows.is_empty(): raise DataError('no verdicts to score: judge responses first')
@@ -147,6 +154,7 @@ def _by_split(rows: pl.DataFrame, splits: Mapping[str, str]|None) -> pl.DataFram
     return named.with_columns(judge=pl.format('{} {}', 'split', 'judge')).sort(
         pl.col('split').replace_strict(order, return_dtype=pl.Int64), maintain_order=True).drop('split')
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #f7e49de9
 @dataclass(frozen=True)
 class ScoreSums:
     "Sums of accurate, unread and all verdicts, by request, responder and judge; and their bootstrap resamples."
@@ -206,6 +214,7 @@ def paper_half_width(
     share, n = np.asarray(share, float), np.asarray(n, float)
     return np.where(n > 0, ndtri((1 + check_level(level))/2)*np.sqrt(share*(1 - share)/np.where(n > 0, n, np.nan)), np.nan)
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #fa36b97f
 def _bounds(drawn: np.ndarray, value: float, requests: int, level: float) -> tuple[float|None, float|None]:
     "Percentiles of draws; Wilson's interval of so many requests where all draws agree on 0 or 1."
     drawn = drawn[np.isfinite(drawn)]
@@ -232,6 +241,7 @@ def _score_row(sums: ScoreSums, score: str, i: int, judge: int|None, level: floa
         'own': name == sums.responders[i] or name.endswith(f' {sums.responders[i]}'),
         'status': 'baseline' if sums.responders[i].startswith(TRIVIAL) else 'measured'}
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #fca7a2f0
 def score_responses(
     judgements: pl.DataFrame,  # schema JUDGEMENTS: one template of each judge, all judges on the same responses
     eligibilities: pl.DataFrame|None = None,  # schema ELIGIBILITIES; None: no final score
@@ -253,6 +263,7 @@ def score_responses(
     return SCORES.check(rows.join(counts, on=['responder', 'judge'], how='left', maintain_order='left')
                         .select(*SCORES.columns), 'the scores')
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #2bfd52c7
 def _counts(judgements: pl.DataFrame, eligibilities: pl.DataFrame|None) -> pl.DataFrame:
     "How many responses of each responder were not answered, not read, not eligible; of each judge and of all."
     unread = pl.col('status').is_in(['unparsed', 'failed']).sum()
@@ -283,6 +294,7 @@ def _tied(names: Sequence[str], ranks: Sequence[int]) -> list[str]:
     return [', '.join(other for other, same in zip(names, ranks, strict=True) if same == rank and other != name)
             for name, rank in zip(names, ranks, strict=True)]
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #96a2af6b
 def difference_draws(
     sums: ScoreSums,
     first: str, second: str,  # responders
@@ -295,6 +307,7 @@ def difference_draws(
     def apart(values): return values[..., i, :].mean(-1) - values[..., k, :].mean(-1)
     return float(apart(common.values(score))), apart(common.values(score, common.drawn)), len(common.requests)
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #49048adf
 def score_difference(
     sums: ScoreSums,
     first: str, second: str,  # responders
@@ -339,6 +352,7 @@ def leaderboard(
     return LEADERBOARD.check(board.sort(order, descending=[False, True, False], nulls_last=True).select(*LEADERBOARD.columns),
         'the leaderboard')
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #efe34230
 def _ranked(names: list[str], values: np.ndarray, drawn: np.ndarray, ties: str, level: float) -> pl.DataFrame:
     "Fused ranks with those of the draws in which every score is known."
     columns = {name: LEADERBOARD.columns[name] for name in ('responder', 'rank', 'tied_with', 'rank_low', 'rank_high', 'first')}
@@ -348,6 +362,7 @@ def _ranked(names: list[str], values: np.ndarray, drawn: np.ndarray, ties: str, 
     told = [firm[name].to_list() if firm is not None else [None]*len(names) for name in ('low', 'high', 'first')]
     return pl.DataFrame(dict(zip(columns, [names, ranks, _tied(names, ranks), *told], strict=True)), schema=columns)
 
+# %% ../../nbs/10_grounding/04_scores.ipynb #9f4e89c5
 def _over_baseline(sums: ScoreSums, score: str, level: float) -> pl.DataFrame:
     "Each measured responder's difference from the best baseline."
     means = dict(zip(sums.responders, sums.values(score).mean(1), strict=True))

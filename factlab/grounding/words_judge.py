@@ -33,12 +33,14 @@ class _Indexed(NamedTuple):
     whole: set[str]
     source: Source
 
+# %% ../../nbs/10_grounding/06_words_judge.ipynb #e0bbc3fd
 def _indexed(document: str) -> _Indexed:
     sentences = split_sentences(document) or [document]
     words = [content_words(each) for each in sentences]
     around = [set().union(*words[max(0, at - 1):at + 2]) for at in range(len(words))]
     return _Indexed(sentences, words, around, content_words(document), Source.of(document))
 
+# %% ../../nbs/10_grounding/06_words_judge.ipynb #b3a26e1c
 def read_words(
     pairs: Sequence[tuple[str, str]],  # document, sentence
 ) -> SentenceReading:
@@ -50,6 +52,7 @@ def read_words(
     features = np.array(counted, float)
     return SentenceReading(features, np.array(against), features[:, 0], list(excerpts))
 
+# %% ../../nbs/10_grounding/06_words_judge.ipynb #4141dc3f
 def _counted(document: _Indexed, sentence: str) -> tuple[list[float], bool, str]:
     "Features of one sentence, whether it is contradicted, and the nearest sentence."
     words, numbers = content_words(sentence), {unit.text for unit in number_units(sentence)}
@@ -69,6 +72,7 @@ class WordsJudge(SentenceJudge):
 
     def read(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading: return read_words(pairs)
 
+# %% ../../nbs/10_grounding/06_words_judge.ipynb #80205542
 def fit_words_decision(
     rows: pl.DataFrame,  # as for `fit_reader`: the development split
     strength: float = .1,  # inverse of the ridge penalty

@@ -36,6 +36,7 @@ def describe_unsupported(
     "A claim as an error, whatever the text says."
     return f'The text does not say that {as_clause(claim)}.'
 
+# %% ../../nbs/09_localization/05_baselines.ipynb #e4c127ab
 @dataclass(frozen=True)
 class SummaryBaseline:
     "Reports what a rule makes of the summary."
@@ -51,6 +52,7 @@ class SummaryBaseline:
         read = [('ok', '', self.describe(summary)) for summary in rows['summary'].to_list()]
         return answers_frame(PREDICTIONS, rows, read, [[]]*rows.height)
 
+# %% ../../nbs/09_localization/05_baselines.ipynb #353adda5
 def no_errors(summary: str) -> list[str]:
     "No description of an error, whatever the summary."
     return []
@@ -65,6 +67,8 @@ def every_sentence(summary: str) -> list[str]:
 
 NOTHING_FOUND = SummaryBaseline('nothing_found', no_errors)
 VAGUE_CONSTANT = SummaryBaseline('vague_constant', one_vague_sentence)
+
+# %% ../../nbs/09_localization/05_baselines.ipynb #6b4dc019
 EVERY_SENTENCE = SummaryBaseline('every_sentence', every_sentence)
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #named1
@@ -87,6 +91,7 @@ class NamesAndNumbers:
             read.append(('ok', '', [f'The text does not mention {name}.' for name in named]))
         return answers_frame(PREDICTIONS, rows, read, [[]]*rows.height)
 
+# %% ../../nbs/09_localization/05_baselines.ipynb #44995580
 EVERY_NAME, ABSENT_NAMES = NamesAndNumbers(), NamesAndNumbers('absent_names', absent=True)
 
 # %% ../../nbs/09_localization/05_baselines.ipynb #c8

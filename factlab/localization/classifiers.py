@@ -36,6 +36,7 @@ def text_windows(
     split = split_sentences(text)
     return [' '.join(split[start:start + WINDOW]) for start in window_starts(len(split), WINDOW, STRIDE)] or [text]
 
+# %% ../../nbs/09_localization/03_classifiers.ipynb #cb6c0b6f
 def claim_probabilities(
     texts: Sequence[str],
     claims: Sequence[Sequence[str]],  # about each text
@@ -50,6 +51,7 @@ def claim_probabilities(
     return ([part.reshape(shape) for part, shape in zip(np.split(rows, np.cumsum([n*m for n, m, _ in shapes])[:-1]), shapes, strict=True)]
             if shapes else [])
 
+# %% ../../nbs/09_localization/03_classifiers.ipynb #89fe4727
 def claim_support(
     probabilities: np.ndarray,  # [claims, windows, 3]
 ) -> np.ndarray:  # [claims]
@@ -66,6 +68,7 @@ def support_scores(
     score = load_named('classifiers', classifier) if isinstance(classifier, str) else _verified(classifier)
     return score(rows, store)
 
+# %% ../../nbs/09_localization/03_classifiers.ipynb #b4dbddf3
 def _verified(verifier: Verifier) -> Callable:
     def score(rows: pl.DataFrame, store: StoreChoice) -> np.ndarray:
         claims = [short_sentences(summary) or [summary] for summary in rows['summary'].to_list()]
@@ -100,6 +103,7 @@ def load_t5_classifier(name: str, target: str, options: Mapping[str, str]) -> Ca
     values = read_options(name, options, T5_OPTIONS)
     return lambda rows, store: _t5_support(rows, target, values['batch'], values['dtype'])
 
+# %% ../../nbs/09_localization/03_classifiers.ipynb #4af2775e
 def _t5_support(rows: pl.DataFrame, target: str, size: int, dtype: str) -> np.ndarray:
     "Probability that a T5 entailment model writes `1` for `premise: … hypothesis: …`, which is TrueTeacher's form."
     import torch
@@ -123,6 +127,7 @@ def _t5_support(rows: pl.DataFrame, target: str, size: int, dtype: str) -> np.nd
         scores[index] = logits.float().softmax(-1)[:, one].cpu().numpy()
     return scores
 
+# %% ../../nbs/09_localization/03_classifiers.ipynb #b8ab9754
 def _load_t5(target: str, dtype: str):
     "Tokenizer and model of a classifier; safetensors alone, since other weight files are pickles."
     from safetensors import SafetensorError
@@ -144,6 +149,7 @@ def best_f1_threshold(
     if support.size == 0: raise UsageError('a threshold needs at least one labelled row: the development split is empty')
     return best_ceiling(truth, support)
 
+# %% ../../nbs/09_localization/03_classifiers.ipynb #2e1400e8
 def classify(
     rows: pl.DataFrame,      # columns id, text, summary
     support: np.ndarray,     # float [rows]

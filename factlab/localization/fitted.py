@@ -49,6 +49,7 @@ def dev_f1(
     "Micro F1 where what could not be read counts as wrong."
     return matching_scores(matching_counts(matches), unparsed='wrong')['f1'][0]
 
+# %% ../../nbs/09_localization/06_fitted.ipynb #dbdb2832
 @dataclass(frozen=True)
 class Chosen:
     "The variant of a prompting style that did best on development rows; the first where there are none."
@@ -104,6 +105,7 @@ class Supports:
         "Schema SUPPORTS."
         return SUPPORTS.frame({'id': rows['id'], 'support': support_scores(rows, self.classifier, store)})
 
+# %% ../../nbs/09_localization/06_fitted.ipynb #bc516a17
 def classified(rows: pl.DataFrame, supports: pl.DataFrame, dev: pl.DataFrame, dev_supports: pl.DataFrame) -> pl.DataFrame:  # VERDICTS
     "Which summaries a classifier calls inconsistent, at the threshold that is best on development rows."
     return classify(rows, supports['support'].to_numpy(), fitted_threshold(dev, dev_supports))
@@ -118,6 +120,7 @@ def fitted_threshold(
 # %% ../../nbs/09_localization/06_fitted.ipynb #f12
 CLAIM_SUPPORTS = Schema('supports of claims', {'id': pl.String, 'supports': pl.List(pl.Float64)})  # null where claims could not be read
 
+# %% ../../nbs/09_localization/06_fitted.ipynb #9746d71c
 @dataclass(frozen=True)
 class ClaimSupports:
     "The support of every claim of every summary."
@@ -136,6 +139,7 @@ class ClaimSupports:
         found = claim_supports(self.method, rows, model, store, **sampling)
         return CLAIM_SUPPORTS.frame({'id': rows['id'], 'supports': [None if each is None else each.tolist() for each in found]})
 
+# %% ../../nbs/09_localization/06_fitted.ipynb #9698a10c
 def claim_threshold(
     supports: pl.DataFrame,  # schema CLAIM_SUPPORTS, of development rows
     matches: pl.DataFrame,   # schema MATCHES: every claim described and matched

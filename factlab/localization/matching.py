@@ -34,6 +34,7 @@ MATCHES = Schema('matches', {
     'invalid': pl.Int64,           # labels of the judge that name no item
     'calls': pl.Int64, 'prompt_tokens': pl.Int64, 'completion_tokens': pl.Int64})
 
+# %% ../../nbs/09_localization/02_matching.ipynb #e5665f88
 class MatchingJudge(Protocol):
     "Whatever can match predicted with gold descriptions of one summary, for many summaries at once."
     @property
@@ -55,6 +56,7 @@ MATCH = Prompt(name='final/match', version=1, fields=('summary', 'gold', 'predic
          'Reason step by step. Then give a JSON object with one key for each predicted letter; its value is the letter of the '
          'matching reference item, or null if there is none. For example: {{"A": "B", "B": null}}')
 
+# %% ../../nbs/09_localization/02_matching.ipynb #39b2283a
 @dataclass(frozen=True)
 class ModelJudge:
     "A language model that matches two lists (FINAL § 4.2, App. D, H.4), asked greedily, its labels validated."
@@ -80,6 +82,7 @@ class ModelJudge:
                              strict=True))
         return [_judged(responses.get(i), len(gold[i]), len(predicted[i])) for i in range(len(summaries))]
 
+# %% ../../nbs/09_localization/02_matching.ipynb #9e553909
 def _judged(response: Response|None, n_gold: int, n_predicted: int) -> dict:
     "One row of MATCHES from the judge's answer, or from the empty list that made it unnecessary."
     row = {'n_gold': n_gold, 'n_predicted': n_predicted, 'invalid': 0, 'calls': 0, 'prompt_tokens': 0, 'completion_tokens': 0}
@@ -139,6 +142,7 @@ def known_matchings(
     return pl.DataFrame(cases, schema={'summary': pl.String, 'gold': pl.List(pl.String), 'predicted': pl.List(pl.String),
                                        'right': pl.List(pl.Int64)})
 
+# %% ../../nbs/09_localization/02_matching.ipynb #d1007b62
 def matching_quality(
     matched: Sequence[Sequence[int|None]],  # what a judge said
     right: Sequence[Sequence[int|None]],    # what is right
@@ -163,6 +167,7 @@ def load_encoder_judge(name: str, target: str, options: Mapping[str, str], *_) -
     threshold = read_options(name, options, _THRESHOLD)['threshold']
     return EncoderJudge(target or 'tiny', EncoderJudge.threshold if threshold is None else threshold)
 
+# %% ../../nbs/09_localization/02_matching.ipynb #68927177
 def load_model_judge(name: str, target: str, options: Mapping[str, str], prompts: str = 'ours') -> ModelJudge:
     "The judge of matches that asks a model, by its registered name."
     fields = ('summary', 'gold', 'model_output')

@@ -110,6 +110,7 @@ def _example(number: int, text: str, summary: str, errors: Sequence[str], headin
 _shown = [''.join(_example(number, *example, heading) for number, example in enumerate(_EXAMPLES, 1)).replace('{', '{{').replace('}', '}}')
           for heading in ('Answer:', 'Inconsistencies:')]
 
+# %% ../../nbs/09_localization/00_methods.ipynb #11f7745f
 FEW_SHOT = (
     Prompt(name='final/few_shot1', version=1, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
         user='Find every factual inconsistency between a summary and the text that it was made from.\n' + _DEFINITION
@@ -231,6 +232,7 @@ DETECTION_RETRY = RetryPrompt(Prompt(name='final/detection_again', version=1, fi
          'The items are what is wrong with the fact or missing from the text, in one short sentence each.'),
     read_retried_detection, list_schema(3, consistent={'enum': ['yes', 'no']}))
 
+# %% ../../nbs/09_localization/00_methods.ipynb #b5ec86c3
 REASONS_RETRY = RetryPrompt(Prompt(name='final/reasons_again', version=1, fields=(),
                                    example_answer='{"items": ["The date is not in the text."]}',
     user='List the inconsistencies of the fact as a JSON object {{"items": [...]}}, in one short sentence for each detail that is wrong '
@@ -310,6 +312,7 @@ FACT_TRACES = Schema('traces of facts', {
     'found': pl.List(pl.List(pl.String)),  # descriptions for each fact; null where the answer could not be read
     'merged': pl.List(pl.String)})         # null where nothing was merged
 
+# %% ../../nbs/09_localization/00_methods.ipynb #6341666f
 @dataclass(frozen=True)
 class FactTraces:
     "The first two stages of the pipeline: what is found for each atomic fact."
@@ -332,6 +335,7 @@ class FactTraces:
         return FACT_TRACES.frame([_trace(row, state, [next(left) for _ in state[2] or []])
                                   for row, state in zip(rows.select('id', 'summary').to_dicts(), stated, strict=True)])
 
+# %% ../../nbs/09_localization/00_methods.ipynb #849b4574
 def _trace(row: dict, stated: tuple, answers: Sequence[tuple]) -> dict:
     "One row of FACT_TRACES: failed if one of its requests is."
     status, reason, _ = next((answer for answer in answers if answer[0] == 'failed'), stated)
@@ -367,6 +371,7 @@ BINARY = Prompt(name='final/binary', version=1, fields=('text', 'summary'), exam
 VERDICT_RETRY = Prompt(name='final/say', version=1, fields=(),
                        user='So is the summary consistent with the text? Answer with one word: yes or no.')
 
+# %% ../../nbs/09_localization/00_methods.ipynb #61686225
 @dataclass(frozen=True)
 class Binary:
     "The model as a classifier of whole summaries (FINAL § 4.1 Self, App. H.3)."
@@ -394,6 +399,7 @@ class Binary:
         states = [(status, reason, None if value is None else not value) for status, reason, value in states]
         return answers_frame(VERDICTS, rows, states, asked)
 
+# %% ../../nbs/09_localization/00_methods.ipynb #2ca68553
 def binarize(
     predictions: pl.DataFrame,  # schema PREDICTIONS
 ) -> pl.DataFrame:  # schema VERDICTS
@@ -472,6 +478,7 @@ def prompt_set(
                  for style in ('zero_shot', 'few_shot', 'cot')}
     return PromptSet('paper', retry_unparsed, **published)
 
+# %% ../../nbs/09_localization/00_methods.ipynb #220529ff
 STYLES = ('zero_shot', 'few_shot', 'cot')
 
 def hinted(

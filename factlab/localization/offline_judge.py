@@ -39,6 +39,7 @@ def stem(
     word = re.sub(r"'s$|'$", '', word.lower().replace('’', "'")).replace(',', '')
     return str(NUMBER_WORDS[word]) if word in NUMBER_WORDS else _stemmer().stemWord(word)
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #0f13b430
 @cache
 def _pointless() -> tuple[frozenset[str], frozenset[str]]:
     "Stems of small words, and of those with which people talk about summaries."
@@ -51,6 +52,7 @@ def stems(
     "The stem of each word of a text."
     return [stem(word) for word in _WORD.findall(text)]
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #16f17af7
 def pointing_words(
     description: str,
 ) -> list[str]:  # as they stand, in order
@@ -71,6 +73,7 @@ def _cosine(first: np.ndarray, second: np.ndarray) -> float:
 
 def _quoted(description: str) -> set[str]: return pointing_stems(' '.join(re.findall(r'["“”]([^"“”]+)["“”]', description)))
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #30214ef6
 def word_features(
     summary: str,
     first: str,
@@ -94,6 +97,7 @@ def residual_cosine(
         return left / np.maximum(np.linalg.norm(left, axis=1, keepdims=True), 1e-9)
     return rest(first) @ rest(second).T
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #3757b5fa
 def assign(
     similarity: np.ndarray,  # float [predicted, gold]
     threshold: float,
@@ -114,6 +118,7 @@ def summary_pieces(
     starts = range(0, max(1, len(words) - PIECE + STRIDE), STRIDE)
     return [summary[words[at].start():words[min(at + PIECE, len(words)) - 1].end()] for at in starts] if words else [summary]
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #ccb34d1a
 def alignment(
     pieces: np.ndarray,  # float [n, d]: unit vectors of a summary's pieces
     summary: np.ndarray,  # float [d]
@@ -128,6 +133,7 @@ def alignment(
 FEATURES = ('named', 'quoted', 'meaning', 'aligned')
 Triple = tuple[str, str, str]  # summary, one description, another
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #fe25946e
 def pair_features(
     triples: Sequence[Triple],
     store: StoreChoice = None,  # of the vectors
@@ -155,6 +161,7 @@ class ErrorRates(NamedTuple):
     specificity: Rate
     source: str  # what they were counted on, and whether that is the data that is scored
 
+# %% ../../nbs/09_localization/01_offline_judge.ipynb #022155e1
 @cache
 def read_matcher(
     file: str|None = None,  # None: the one that ships

@@ -38,6 +38,7 @@ def as_clause(
     first, space, rest = claim.strip().partition(' ')
     return ((first.lower() if first.lower() in _SMALL else first) + space + rest).rstrip('. ')
 
+# %% ../../nbs/09_localization/04_rejected_claims.ipynb #9837af80
 def describe_rejection(
     claim: str,
     windows: np.ndarray,  # [windows, 3]: P(ENT), P(NEUT), P(CONTR) of the claim in each window of the text
@@ -62,6 +63,7 @@ def stated_claims(
     asked = [[next(answers) for _ in found] for found in parts]
     return [_stated(responses, form) for responses in asked], asked
 
+# %% ../../nbs/09_localization/04_rejected_claims.ipynb #da08e33e
 def _stated(responses: Sequence[Response], form: Form) -> tuple:
     if lost := [response for response in responses if not response.ok]: return 'failed', lost[0].error, None
     parsed = joined_parts([read_part(response, form) for response in responses])
@@ -112,6 +114,7 @@ class RejectedClaims(TakesApart):
         return 'ok', reason, [describe_rejection(claim, windows)
                               for claim, windows, out in zip(claims, probabilities, rejected, strict=True) if out]
 
+# %% ../../nbs/09_localization/04_rejected_claims.ipynb #d6ec63f2
 def claim_report(
     claims: Sequence[str],
     probabilities: np.ndarray,  # [claims, windows, 3]
@@ -134,6 +137,7 @@ def claim_supports(
     return [claim_support(probabilities).astype(float) if status == 'ok' else None
             for (status, _, _), probabilities in zip(stated, found, strict=True)]
 
+# %% ../../nbs/09_localization/04_rejected_claims.ipynb #179b97fa
 def best_claim_threshold(
     supports: Sequence[np.ndarray|None],        # of each row's claims
     matched: Sequence[Sequence[int|None]|None],  # for each claim the gold item that its description matches; None where unread
@@ -147,6 +151,7 @@ def best_claim_threshold(
     first = np.concatenate([_first_of_each(support, found) for support, found, _ in read])
     return best_ceiling(first, values, missed=sum(gold for _, _, gold in read) - int(first.sum()))
 
+# %% ../../nbs/09_localization/04_rejected_claims.ipynb #f21ef5ee
 def _first_of_each(support: np.ndarray, found: Sequence[int|None]) -> np.ndarray:
     "Of a row's claims: is it the least supported one that matches its gold item?"
     first = np.zeros(len(found), bool)

@@ -193,6 +193,7 @@ def agreement_scores(
                 'n': found.n if found else 0, 'annotators': len(read.annotators), 'labels': len(read.code), 'note': note})
     return pl.DataFrame(rows, schema={c: frame.schema[c] for c in by} | AGREEMENT_COLUMNS, orient='row')
 
+# %% ../../nbs/05_measures/03_agreement.ipynb #bad0100f
 AGREEMENT_COLUMNS = {'coefficient': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64,
                      'annotators': pl.Int64, 'labels': pl.Int64, 'note': pl.String}
 COEFFICIENTS = {'raw agreement': raw_agreement, "Cohen's κ": cohen_kappa,

@@ -34,6 +34,7 @@ def class_counts(
     gold, told = (np.stack([values.eq_missing(name).to_numpy() for name in names], 1).astype(float) for values in (truth, said))
     return np.concatenate([gold*told, told, gold], 1)
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #29038c11
 def _classes(truth: Classes, classes: Sequence|None) -> tuple[pl.Series, list[str]]:
     "The truth as text, and the names of the classes."
     truth = pl.Series('truth', truth, strict=False).cast(pl.String)
@@ -56,6 +57,7 @@ def accuracy(totals: np.ndarray) -> np.ndarray:
     tp, _, gold = _of_classes(totals)
     return _shares(tp.sum(-1), gold.sum(-1))
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #971f06c2
 def balanced_accuracy(totals: np.ndarray) -> np.ndarray:
     "Mean recall of the classes, of summed `class_counts`; NaN where a class has no row."
     tp, _, gold = _of_classes(totals)
@@ -135,6 +137,7 @@ def _bounds(values: np.ndarray, level: float) -> tuple[float|None, float|None]:
     if len(values) < 2 or np.ptp(values) < 1e-12: return None, None
     return tuple(np.quantile(values, [(1 - level)/2, (1 + level)/2]).tolist())
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #e7e968e2
 def compare_with_baselines(
     outcomes: Mapping[str, np.ndarray],  # for each system and baseline an array [n, k] of what its score is computed from, on the same rows
     baselines: Sequence[str],            # which of them are baselines
@@ -174,6 +177,7 @@ def compare_with_baselines(
         rows.append(dict.fromkeys(COMPARED.columns) | row)
     return COMPARED.frame(rows)
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #a4a0f5bb
 def _known(value: float) -> float|None: return float(value) if np.isfinite(value) else None
 
 # %% ../../nbs/05_measures/09_baselines.ipynb #c28
@@ -185,6 +189,7 @@ def majority_class(
     counted = pl.Series('truth', truth, strict=False).value_counts(name='n')
     return counted.sort('n', 'truth', descending=[True, False])['truth'][0]
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #710ee94f
 def constant_counts(
     truth: Classes,
     answer: str|bool|int,  # to every row
@@ -193,6 +198,7 @@ def constant_counts(
     "Counts of one answer to every row: the majority, the first option, yes."
     return class_counts(truth, pl.repeat(answer, len(truth), eager=True), classes)
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #07652ef9
 def chance_counts(
     truth: Classes,
     rates: Numbers|None = None,  # of each class, in sorted order or that of `classes`; None: as frequent as they are
@@ -206,6 +212,7 @@ def chance_counts(
         raise UsageError(f'rates are shares of 1, one for each of {names}: found {often.tolist()}')
     return np.concatenate([gold*often, np.tile(often, (len(gold), 1)), gold], 1)
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #e28d92c4
 def length_scores(
     texts: Sequence[str],
 ) -> np.ndarray:  # float64 [n]
@@ -222,6 +229,7 @@ class Crossed(NamedTuple):
     thresholds: tuple[float, float]  # that of half 0 was chosen on half 1, and the reverse
     signs: tuple[int, int]  # -1 where low scores are taken for true
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #afc95bd3
 def best_cut(
     truth: np.ndarray,   # Boolean [n]
     score: np.ndarray,   # [n]
@@ -241,6 +249,7 @@ def best_cut(
     cut = values[at] if 0 < at < len(values) and between <= values[at - 1] else between  # two scores with no number between them
     return float(cut), float(quality.max())
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #2acd4d01
 def _quality_of_cuts(truth: np.ndarray, cuts: np.ndarray, objective: str, missed: int) -> np.ndarray:
     "The objective where so many of the sorted rows are called false."
     true_below = np.r_[0, np.cumsum(truth)][cuts]
@@ -250,6 +259,7 @@ def _quality_of_cuts(truth: np.ndarray, cuts: np.ndarray, objective: str, missed
     sides = ((tp, truth.sum()), (tn, (~truth).sum()))
     return np.mean([part/whole for part, whole in sides if whole] or [np.zeros(len(cuts))], axis=0)
 
+# %% ../../nbs/05_measures/09_baselines.ipynb #1318eae4
 def best_ceiling(
     truth: np.ndarray,  # Boolean [n]
     score: np.ndarray,  # [n], low for true

@@ -151,6 +151,7 @@ def auroc(
 # %% ../../nbs/05_measures/04_calibration.ipynb #c55
 CALIBRATION_COLUMNS = {'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}
 
+# %% ../../nbs/05_measures/04_calibration.ipynb #71823ce3
 def calibration_scores(
     frame: pl.DataFrame,
     *,

@@ -21,6 +21,7 @@ from .stats import difference as difference_of
 # %% ../../nbs/05_measures/05_comparison.ipynb #c4
 MCNEMAR_METHODS = ('mid-p', 'exact', 'corrected')
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #5a538037
 def mcnemar(
     only_first: np.ndarray|Sequence[int],   # examples that only the first system got right
     only_second: np.ndarray|Sequence[int],  # examples that only the second got right, of the same shape
@@ -38,6 +39,7 @@ def mcnemar(
     p = 2*binom.cdf(fewer, both, .5) - (binom.pmf(fewer, both, .5) if method == 'mid-p' else 0)
     return np.where(first == second, 1.0, np.minimum(p, 1))
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #737273b8
 def _counts(values: np.ndarray|Sequence[int]) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     if not (np.isfinite(values) & (values >= 0) & (values == np.round(values))).all():
@@ -102,6 +104,7 @@ class Outcomes(NamedTuple):
     examples: list
     correct: np.ndarray  # [systems, examples]: 1 right, 0 wrong, NaN unparsed
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #0078932e
 def outcomes(
     answers: pl.DataFrame,
     system: str = 'system',
@@ -186,6 +189,7 @@ def _critical(
     significant = (near == fewer) & (mcnemar(fewer, discordant[:, None] - fewer, method) <= 1 - level)
     return np.where(significant, fewer, -1).max(1)
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #229813a5
 def mcnemar_power(
     n: int,  # examples
     difference: float,   # share right of the better system minus that of the other
@@ -204,6 +208,7 @@ def mcnemar_power(
     found = binom.cdf(critical, discordant, share) + binom.sf(discordant - critical - 1, discordant, share)
     return float(binom.pmf(discordant, n, discordance) @ np.where(critical < 0, 0, found))
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #ea3c9250
 def _possible(difference: float, discordance: float, level: float) -> None:
     check_level(level)
     if not (0 <= discordance <= 1 and abs(difference) <= discordance):  # NaN fails too
@@ -229,6 +234,7 @@ def examples_needed(
     while n > 1 and mcnemar_power(n - 1, difference, discordance, level, method) >= power: n -= 1
     return n
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #33f8506e
 def smallest_difference(
     n: int,
     discordance: float,
@@ -259,6 +265,7 @@ def _contrast(drawn: np.ndarray, shown: float, n: int, level: float) -> dict:
     low, high = np.quantile(drawn, [(1 - level)/2, (1 + level)/2])
     return {'difference': float(shown), 'low': float(low), 'high': float(high), 'p': bootstrap_p(drawn, n)}
 
+# %% ../../nbs/05_measures/05_comparison.ipynb #f589fb3c
 def paired_contrasts(
     counts: Mapping[str, np.ndarray],  # each system's counts [n, k], the same examples in the same order
     pairs: Sequence[tuple[str, str]],  # names of two systems each

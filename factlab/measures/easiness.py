@@ -32,6 +32,7 @@ def _stemmer():
     except ImportError: raise UsageError('stems need the package nltk: `pip install nltk`, or ask for ROUGE-1 without them') from None
     return PorterStemmer()
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #c7090e4b
 def rouge_words(
     text: str,
     stem: bool = False,  # Porter's stems of words of more than three letters
@@ -48,6 +49,7 @@ def _bags(claims: Sequence[list[str]], column: dict[str, int]) -> np.ndarray:  #
     for row, words in enumerate(claims): np.add.at(counts[row], [column[word] for word in words], 1)
     return counts
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #de300054
 def rouge1(
     claims: Sequence[str],  # n
     gold: Sequence[str],    # m
@@ -88,6 +90,7 @@ def _stacked(vectors: 'list[torch.Tensor]') -> 'tuple[torch.Tensor, torch.Tensor
     real = torch.arange(max(map(len, vectors)))[None] < torch.tensor([len(one) for one in vectors])[:, None]
     return pad_sequence(vectors, batch_first=True), real
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #b28ed249
 def bertscore_of(
     claims: 'list[torch.Tensor]',  # n, from `piece_vectors`
     gold: 'list[torch.Tensor]',    # m
@@ -106,6 +109,7 @@ def bertscore_of(
     filled = (inner_a.sum(1)[:, None] > 0) & (inner_b.sum(1)[None] > 0)
     return np.where(filled.numpy(), harmonic(precision.clamp_min(0).numpy(), recall.clamp_min(0).numpy()), 0.0)
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #dcfbbfcb
 def _inner(real: 'torch.Tensor') -> 'torch.Tensor':
     "Real pieces without the mark at the beginning and the one at the end."
     inner = real.clone()
@@ -116,6 +120,7 @@ def _inner(real: 'torch.Tensor') -> 'torch.Tensor':
 # %% ../../nbs/05_measures/08_easiness.ipynb #c15
 Similarity = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #c5c95bbb
 class BertScore:
     "BERTScore F of pairs under one encoder; `read` many texts at once to be quick."
     def __init__(self, encoder: Encoder|str = 'tiny'):
@@ -145,6 +150,7 @@ def easiness_of(
     if 0 in similarity.shape: return (1.0, 1.0) if similarity.shape == (0, 0) else (0.0, 0.0)
     return float(similarity.max(1).mean()), float(similarity.max(0).mean())
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #ce0750a3
 def easiness_scores(
     ids: Sequence[str],  # of the texts
     claims: Sequence[Sequence[str]|None],  # of each text; None where the answer could not be read
@@ -171,12 +177,14 @@ def _sums(scores: pl.DataFrame, groups: Sequence[str]|None) -> np.ndarray:  # [g
     table = scores.select('precision', 'recall').with_columns(names).group_by('group', maintain_order=True)
     return table.agg(pl.col('precision').sum(), pl.col('recall').sum(), n=pl.len()).select('precision', 'recall', 'n').to_numpy()
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #4673dd9e
 def _metric(name: str) -> Callable[[np.ndarray], np.ndarray]:
     if name not in METRICS: raise UsageError(f'there is no metric {name!r}: choose one of {METRICS}')
     mean = lambda totals, column: totals[..., column]/np.maximum(totals[..., 2], 1)
     if name == 'f1': return lambda totals: harmonic(mean(totals, 0), mean(totals, 1))
     return lambda totals: mean(totals, METRICS.index(name))
 
+# %% ../../nbs/05_measures/08_easiness.ipynb #a97e636f
 def easiness_means(
     scores: pl.DataFrame,  # schema EASINESS
     groups: Sequence[str]|None = None,  # of the texts; None: each text by itself

@@ -50,6 +50,7 @@ def _share(part: pl.Expr, whole: pl.Expr) -> pl.Expr: return pl.when(whole > 0).
 # %% ../../nbs/05_measures/00_metrics.ipynb #c11
 Unparsed = Literal['exclude', 'wrong']
 
+# %% ../../nbs/05_measures/00_metrics.ipynb #1714cdb8
 def matching_scores(
     counts: pl.DataFrame,  # columns tp (null where unparsed), n_predicted, n_gold, as `matching_counts` or `binary_counts` give them
     by: Sequence[str] = (),  # columns to group by

@@ -24,6 +24,7 @@ class Rate(NamedTuple):
     right: int
     n: int
 
+# %% ../../nbs/05_measures/06_noise.ipynb #73c55d47
 def rate_value(
     rate: float|Rate,  # known, or counted
     name: str = 'the rate',  # for the message
@@ -35,6 +36,7 @@ def rate_value(
     if not 0 <= rate <= 1: raise UsageError(f'{name} must lie between 0 and 1, found {rate}')
     return float(rate)
 
+# %% ../../nbs/05_measures/06_noise.ipynb #d9619ecf
 def rate_draws(
     rate: float|Rate,
     draws: int,
@@ -44,6 +46,7 @@ def rate_draws(
     value = rate_value(rate)
     return generator.beta(rate.right + .5, rate.n - rate.right + .5, draws) if isinstance(rate, Rate) else np.full(draws, value)
 
+# %% ../../nbs/05_measures/06_noise.ipynb #41876500
 def _beta_moments(rate: float|Rate) -> tuple[float, float]:
     "Mean and variance of what `rate_draws` draws."
     value = rate_value(rate)
@@ -51,6 +54,7 @@ def _beta_moments(rate: float|Rate) -> tuple[float, float]:
     mean = (rate.right + .5)/(rate.n + 1)
     return mean, mean*(1 - mean)/(rate.n + 2)
 
+# %% ../../nbs/05_measures/06_noise.ipynb #67156e5b
 def judge_rates(
     sensitivity: float|Rate,
     specificity: float|Rate,
@@ -72,6 +76,7 @@ def _checked(counts: np.ndarray) -> np.ndarray:
         raise UsageError('counts are whole numbers of 0 or more, and tp is at most n_predicted and n_gold')
     return counts
 
+# %% ../../nbs/05_measures/06_noise.ipynb #8bd03703
 def judge_draws(
     counts: np.ndarray,  # [n, 3]: tp, n_predicted, n_gold of each example, as judged
     sensitivity: float|Rate|np.ndarray,  # an array [draws] has one rate for each draw
@@ -110,6 +115,7 @@ class NoiseDraws(NamedTuple):
     totals: np.ndarray    # [groups, draws, 3]: tp, n_predicted, n_gold
     expected: np.ndarray  # [groups, 2]: mean and standard deviation of tp, closed form
 
+# %% ../../nbs/05_measures/06_noise.ipynb #da5f59f4
 def noise_draws(
     counts: pl.DataFrame,  # tp (null where unparsed), n_predicted, n_gold, as `metrics.matching_counts` gives them
     by: Sequence[str] = (),
@@ -140,6 +146,7 @@ NOISE = Schema('judge noise', {
 }, open=True)
 _SCORES = {'precision': PRECISION, 'recall': RECALL, 'f1': F1}
 
+# %% ../../nbs/05_measures/06_noise.ipynb #56e57a54
 def judge_noise(
     counts: pl.DataFrame,  # tp (null where unparsed), n_predicted, n_gold
     by: Sequence[str] = (),
@@ -169,6 +176,7 @@ def _deviation(rate: float|Rate, value: float) -> float:
     "Variance of a counted rate; 0 of a known one."
     return value*(1 - value)/rate.n if isinstance(rate, Rate) else 0.0
 
+# %% ../../nbs/05_measures/06_noise.ipynb #284b071b
 def rogan_gladen(
     positives: int,  # items that the judge calls positive
     n: int,
@@ -218,6 +226,7 @@ def _corrected(totals: np.ndarray, sensitivity: float|np.ndarray, specificity: f
     fits = matches <= most*(1 + 1e-9)
     return np.stack([np.where(cut | fits, np.minimum(matches, most), np.nan), predicted, gold], -1)
 
+# %% ../../nbs/05_measures/06_noise.ipynb #d0fc6520
 def corrected_scores(
     counts: pl.DataFrame,  # tp (null where unparsed), n_predicted, n_gold
     by: Sequence[str] = (),
@@ -269,12 +278,14 @@ def _numbers(values: Sequence[float], name: str) -> np.ndarray:
     if values.ndim != 1 or not np.isfinite(values).all(): raise UsageError(f'{name} must be a list of numbers without null or NaN')
     return values
 
+# %% ../../nbs/05_measures/06_noise.ipynb #dc6c480f
 def tuned_weight(human: np.ndarray, judge: np.ndarray, judge_only: np.ndarray) -> float:
     "λ of PPI++ for a mean: cov(human, judge) / ((1 + n/N) · var(judge)), within 0 … 1; 0 when the judge never varies or N is 0."
     variance = np.concatenate([judge, judge_only]).var(ddof=1) if len(judge) + len(judge_only) > 1 else 0.0
     if not len(judge_only) or len(judge) < 2 or variance == 0: return 0.0
     return float(np.clip(np.cov(human, judge)[0, 1]/((1 + len(judge)/len(judge_only))*variance), 0, 1))
 
+# %% ../../nbs/05_measures/06_noise.ipynb #cdc451a9
 def prediction_powered_mean(
     human: Sequence[float],       # people's values of the labelled items
     judge: Sequence[float],       # the judge's values of the same items, in the same order

@@ -27,6 +27,7 @@ def score_matrix(
     if np.isnan(scores).any(): raise UsageError('a score is NaN or null: every system needs one in every ranking; leave out what has none')
     return scores
 
+# %% ../../nbs/05_measures/07_ranking.ipynb #fb8e26a1
 def preferences(
     scores: np.ndarray,  # [..., systems, rankings], larger is better
 ) -> np.ndarray:  # int64 [..., systems, systems]: in how many rankings the row's system is above the column's
@@ -45,6 +46,7 @@ def shared_ranks(
 # %% ../../nbs/05_measures/07_ranking.ipynb #c10
 TIE_RULES = ('shared', 'copeland', 'mean')
 
+# %% ../../nbs/05_measures/07_ranking.ipynb #b01d697e
 def condorcet_ranks(
     scores: np.ndarray,  # [..., systems, rankings], larger is better
     ties: str = 'shared',  # or 'copeland', 'mean': the order within a group that majorities leave open
@@ -98,6 +100,7 @@ def normal_draws(
 # %% ../../nbs/05_measures/07_ranking.ipynb #c33
 RANKS = Schema('rank probabilities', {'system': pl.String, 'rank': pl.Int64, 'probability': pl.Float64})
 
+# %% ../../nbs/05_measures/07_ranking.ipynb #cebebba4
 def rank_draws(
     draws: np.ndarray,  # [draws, systems], or [draws, systems, rankings] to be fused
     *,
@@ -112,6 +115,7 @@ def rank_draws(
     if not larger_is_better: draws = -draws
     return shared_ranks(draws) if draws.ndim == 2 else condorcet_ranks(draws, ties)
 
+# %% ../../nbs/05_measures/07_ranking.ipynb #52004732
 def rank_probabilities(
     systems: Sequence[str],
     draws: np.ndarray,  # [draws, systems], or [draws, systems, rankings] to be fused
@@ -128,6 +132,7 @@ def rank_probabilities(
 # %% ../../nbs/05_measures/07_ranking.ipynb #c38
 RANK_RANGES = Schema('rank ranges', {'system': pl.String, 'rank': pl.Int64, 'low': pl.Int64, 'high': pl.Int64, 'first': pl.Float64})
 
+# %% ../../nbs/05_measures/07_ranking.ipynb #e694ed71
 def rank_ranges(
     systems: Sequence[str],
     ranks: Sequence[int],  # as printed or computed

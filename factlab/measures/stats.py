@@ -47,6 +47,7 @@ def resampled_totals(
     sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
     return np.concatenate([draw(rows, often, size, generator) for size in sizes])
 
+# %% ../../nbs/05_measures/01_stats.ipynb #d89a5c8f
 def _by_row(rows: np.ndarray, often: np.ndarray, size: int, generator: np.random.Generator) -> np.ndarray:
     return generator.multinomial(often.sum(), often/often.sum(), size=size).astype(float) @ rows
 
@@ -84,6 +85,7 @@ class Interval:
         "Half the interval's width, which is what papers print behind ±."
         return None if self.low is None else (self.high - self.low)/2
 
+# %% ../../nbs/05_measures/01_stats.ipynb #8acec384
 def check_level(level: float) -> float:
     "The level itself. Raises `UsageError` unless it lies between 0 and 1."
     if not 0 < level < 1: raise UsageError(f'level must lie between 0 and 1, as 0.95; found {level}')
@@ -101,6 +103,7 @@ def cluster_totals(
     np.add.at(totals, which, counts)
     return totals
 
+# %% ../../nbs/05_measures/01_stats.ipynb #b0e41da5
 def cluster_numbers(clusters: Sequence|np.ndarray|pl.Series, n: int) -> np.ndarray:  # int [n], from 0
     "The clusters as numbers. Raises `UsageError` unless each of the n rows names its own."
     names = list(clusters)
@@ -169,6 +172,7 @@ def paired_counts(
                          'join them by the id of the example first')
     return np.hstack([first, second])
 
+# %% ../../nbs/05_measures/01_stats.ipynb #26a1d19d
 def difference(
     statistic: Callable[[np.ndarray], np.ndarray],
 ) -> Callable[[np.ndarray], np.ndarray]:  # of [..., 2k]
@@ -200,6 +204,7 @@ def proportion_bounds(
     low, high = proportion_confint(successes, np.where(n == 0, 1, n), alpha=1 - level, method='wilson')
     return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
 
+# %% ../../nbs/05_measures/01_stats.ipynb #66ac7c30
 def proportion_interval(
     successes: int,
     n: int,
@@ -263,6 +268,7 @@ def mean_interval(
 RUN_MEANS = Schema('run means', {'runs': pl.Int64, 'mean': pl.Float64, 'plus_minus': pl.Float64, 'low': pl.Float64, 'high': pl.Float64},
                    open=True)
 
+# %% ../../nbs/05_measures/01_stats.ipynb #c0514d64
 def run_means(
     scores: pl.DataFrame,  # one row for each run of each group
     value: str = 'value',  # the column to average

@@ -40,6 +40,7 @@ ENTITIES = Schema('entities', {'row': pl.Int64,  # of the rows, from 0
     'start': pl.Int64, 'end': pl.Int64, 'text': pl.String, 'type': pl.String,
     'faithful': pl.Boolean, 'factual': pl.Boolean})  # null where nothing was annotated
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #ffba2368
 def entities_of(
     rows: pl.DataFrame,  # summary; `entities` (start, end, label) where annotations are to be used
 ) -> pl.DataFrame:  # ENTITIES
@@ -63,6 +64,7 @@ CHOSEN = SURFACE[:3]  # by cross-validation on XEnt's training split
 LIKELIHOODS = ('prior', 'posterior', 'gain')
 ENTFA = ('prior', 'posterior', 'verbatim')  # Cao et al. (2022): two probabilities, and whether the document has the words
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #4b69b85b
 def surface_features(
     entities: pl.DataFrame,  # ENTITIES
     documents: Sequence[str],  # of the rows
@@ -72,6 +74,7 @@ def surface_features(
     return np.array([[1 - content_overlap(text, documents[row]), text.lower() in lower[row], kind in QUANTITIES, kind == 'PERSON']
                      for row, text, kind in entities.select('row', 'text', 'type').iter_rows()], float).reshape(-1, len(SURFACE))
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #fb81a12a
 def text_cuts(
     summary: str,
     spans: Sequence[tuple[int, int]],  # of entities
@@ -128,6 +131,7 @@ class Logistic(NamedTuple):
         odds = (features - np.array(self.mean))/np.array(self.scale) @ np.array(self.weights) + self.bias
         return 1/(1 + np.exp(-np.clip(odds, -30, 30)))
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a1310499
 class Neighbours(NamedTuple):
     "Share of true ones among the nearest labelled entities, one added to each side."
     mean: np.ndarray
@@ -143,6 +147,7 @@ class Neighbours(NamedTuple):
         near = self.truth[search.kneighbors((features - self.mean)/self.scale, return_distance=False)]
         return (near.sum(1) + 1)/(near.shape[1] + 2)
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #877745e5
 def fit_classifier(
     features: np.ndarray,  # [n, features]
     truth: np.ndarray,     # Boolean [n]
@@ -173,6 +178,7 @@ def summary_scores(
     np.minimum.at(second, rows, 1 - (1 - faithful)*(1 - factual))
     return first, second
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #9664b4fb
 @dataclass(frozen=True, eq=False)
 class EntityFeatures:
     "Labels of summaries by their entities. With features of LIKELIHOODS it asks the model for log-probabilities, and for nothing else."
@@ -236,6 +242,7 @@ def _pair(values: np.ndarray, entities: pl.DataFrame, chosen: np.ndarray, kind: 
     false = known & ~faithful
     return fit_classifier(values[known], faithful[known], kind, k), fit_classifier(values[false], factual[false], kind, k)
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #f0c4a9bd
 def out_of_fold(
     values: np.ndarray,  # [entities, features]
     entities: pl.DataFrame,  # ENTITIES, with labels
@@ -271,6 +278,7 @@ def fitted_classifiers(
     return EntityFeatures(tuple(features), *_pair(values, entities, np.ones(len(values), bool), kind, k), cuts, about,
                           name='entity features' if kind == 'logistic' else 'entity neighbours'), reached
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #16b245ce
 def fit_entity_features(
     rows: pl.DataFrame,  # MIXED with labels, and `entities` (start, end, label) as annotated: a training split
     model: Model|None = None,
@@ -287,6 +295,7 @@ def fit_entity_features(
     asked = {'model': model.identity if model is not None and found.prompts else None}
     return replace(found, encoder=encoder, fitted_on={**found.fitted_on, **asked}), reached
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #0ad54da7
 def check_annotated(
     rows: pl.DataFrame,
 ) -> pl.DataFrame:
@@ -310,6 +319,7 @@ def _logistic(told: Mapping[str, Any]) -> Logistic:
     mean, scale, weights = (tuple(map(float, told[name])) for name in ('mean', 'scale', 'weights'))
     return Logistic(mean, scale, weights, float(told['bias']))
 
+# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a79f204e
 def read_entity_features(
     path: Path|str|None = None,  # what ships when None
 ) -> EntityFeatures:

@@ -43,6 +43,7 @@ class SummaryClaim(NamedTuple):
     entities: tuple[str, ...]  # as they are named
     described: bool = False    # is it a description that stands behind the entity's name?
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #141a10c8
 def described_entities(
     summary: str,
     found: Sequence[Mention],  # in the summary
@@ -68,6 +69,7 @@ def summary_claims(
     found = mentions(summaries, store=store) if found is None else found
     return [_described_claims(summary, named) for summary, named in zip(summaries, found, strict=True)]
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #305c6eed
 def _described_claims(summary: str, named: Sequence[Mention]) -> list[SummaryClaim]:
     described = described_entities(summary, named)
     claims = [SummaryClaim(f'{mention.text} is {said}.', (mention.text,), True) for mention, said, *_ in described]
@@ -85,6 +87,7 @@ _BESIDE = {'NN': 'is', 'NNS': 'are'}  # tags of what may stand beside a name, an
 _MARKS, _FINITE = (',', ')', '.', ';'), ('VBD', 'VBZ', 'VBP', 'MD')
 _Cut = tuple[str, int, int]  # a claim, and the characters that the sentence does without
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #3ddea14d
 def _apposition(token: Any) -> _Cut|None:
     "The claim of an apposition; None where it does not stand between marks."
     doc, name = token.doc, token.head
@@ -97,6 +100,7 @@ def _apposition(token: Any) -> _Cut|None:
     cut = (doc[start - 2].idx + len(doc[start - 2]), doc[end].idx + (after in (',', ')')) if end < len(doc) else len(doc.text))
     return f'{named[:1].upper()}{named[1:]} {_BESIDE[token.tag_]} {doc[start:end].text}.', *cut
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #488ff5d3
 def _appositions(texts: list[str]) -> Iterable[list[_Cut]]:
     "The appositions of each text that is a sentence."
     for doc in load_tagger().pipe(map(whole_characters, texts), batch_size=256):
@@ -109,6 +113,7 @@ def _behind_names(text: str, index: KnowledgeIndex) -> list[_Cut]:
     return [(f'{mention.text} is {said}.', start, end + (text[end:end + 1] == ','))
             for mention, said, start, end in described_entities(text, places)]
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #d345e1a2
 def _claims_of(text: str, appositions: Sequence[Sequence[Any]], index: KnowledgeIndex|None) -> list[str]:
     "The sentence without its appositions, then their claims."
     found = [(claim, start, end) for claim, start, end in appositions]
@@ -119,7 +124,6 @@ def _claims_of(text: str, appositions: Sequence[Sequence[Any]], index: Knowledge
         if start < at: continue
         rest, at = rest + text[at:start], end
     return [' '.join((rest + text[at:]).split()), *[claim for claim, *_ in found]]
-
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #10b71e08
 class AppositionExtractor:
@@ -139,7 +143,6 @@ class AppositionExtractor:
         claims = {text: _claims_of(text, found, self.index) for text, found in zip(different, appositions, strict=True)}
         return [Parsed(distinct_claims(claim for each in found for claim in claims[each])) for found in sentences]
 
-
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #b006efef
 class Piece(NamedTuple):
     "A piece of evidence."
@@ -147,6 +150,7 @@ class Piece(NamedTuple):
     text: str
     entity: str|None = None  # of knowledge: whose
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #2675d031
 def document_pieces(
     document: str,
     sentences: int = 3,  # of a chunk; chunks do not overlap
@@ -157,6 +161,7 @@ def document_pieces(
     chunks = [' '.join(split[at:at + sentences]) for at in range(0, len(split), sentences)]
     return [Piece('document', chunk) for chunk in dict.fromkeys(chunks)]
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #d9f5c3e4
 def knowledge_pieces(
     names: Sequence[str],
     knowledge: KnowledgeIndex,
@@ -165,6 +170,7 @@ def knowledge_pieces(
     found = dict.fromkeys(pair for name in names for pair in knowledge.evidence(name))
     return [Piece('knowledge', text, entity) for entity, text in found]
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #eba8fdcd
 def claim_names(
     claims: Sequence[str],
     summaries: Sequence[str],  # that they were taken from, one for each claim
@@ -193,11 +199,13 @@ class OpenWords(NamedTuple):
 
 def _stems(text: str) -> set[str]: return {word[:_STEM] for word in content_words(text)}
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #7e72ef63
 def _telling_words(texts: list[str]) -> Iterable[list[tuple[str, bool]]]:
     "The words of each text that say something, and whether each is a name or a number, or has a capital."
     for doc in load_tagger().pipe(map(whole_characters, texts), batch_size=256):
         yield [(token.text, token.tag_ in _NAMES or (token.i > 0 and token.text[0].isupper())) for token in doc if token.tag_ in _TELLING]
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #85fcf588
 def open_words(
     pairs: Sequence[tuple[str, str]],  # claim, document
     store: StoreChoice = False,  # of what spaCy says
@@ -211,6 +219,7 @@ def open_words(
     return [OpenWords(tuple(word for word, _ in some), tuple(word for word, named in some if named), len(told[claim]))
             for some, (claim, _) in zip(new, pairs, strict=True)]
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #91e47891
 def words_known(
     found: OpenWords,
     evidence: str,
@@ -227,6 +236,7 @@ class Hit(NamedTuple):
     rank: int    # from 1
     score: float
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #cf8bd900
 def retrieve(
     searches: Sequence[tuple[str, Sequence[Piece]]],  # query, and the pool to search
     encoder: Encoder,
@@ -260,6 +270,8 @@ def _answer(rationale: str, relevant: str, relation: str) -> str:
 
 _PAIR = 'Evidence: {evidence}\n\nClaim: {claim}\n\nAnswer:\n'
 _SHOWN = ''.join(_PAIR.format(evidence=evidence, claim=claim) + _answer(*answer) + '\n\n' for evidence, claim, *answer in _EXAMPLES)
+
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #2fae7836
 RELATION_PROMPT = Prompt('mixed_context/relation', 1, fields=('evidence', 'claim'), example_answer=_answer(*_EXAMPLES[1][2:]),
     user='How does a piece of evidence bear on a claim? Use the evidence alone: assume nothing, and leave out what you know. '
          'Answer with three lines and nothing else:\n'
@@ -283,12 +295,15 @@ _RELEVANT = re.compile(rf'{_OPEN}(?:relevant|relevance|is[ _]relevant){_COLON}'
                        rf'(?P<said>yes|no|true|false|not relevant|irrelevant|relevant)\b(?!{_ECHO})', re.IGNORECASE | re.MULTILINE)
 _RELATION = re.compile(rf'{_OPEN}relation(?:ship)?{_COLON}(?P<said>(?:support|entail|contradict|refut)\w{{0,4}}|none|neutral|neither|null|'
                        rf'n/a|no relation|unrelated|not applicable)(?!\w)(?!{_ECHO})', re.IGNORECASE | re.MULTILINE)
+
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #3137ecf9
 _RATIONALE = re.compile(r'rationale["\'*_` ]{0,4}:\s{0,4}(.{0,1000})', re.IGNORECASE)
 _MEANING = {'support': SUPPORT, 'entail': SUPPORT, 'contradict': CONTRADICT, 'refut': CONTRADICT}
 
 def _relation_of(said: str) -> str|None:
     return next((relation for start, relation in _MEANING.items() if said.lower().startswith(start)), None)
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #bfc4eba0
 def parse_relation(
     text: str,  # an answer to RELATION_PROMPT
 ) -> Parsed[Finding]:
@@ -308,6 +323,7 @@ def parse_relation(
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #a456eeab
 Pair = tuple[str, str]  # evidence, claim
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #3fcbad27
 def asked_relations(
     pairs: Sequence[Pair],
     model: Model,
@@ -324,6 +340,7 @@ def asked_relations(
                         else Finding(None, None, reason, status))
     return findings, responses
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #16200683
 def verified_relations(
     pairs: Sequence[Pair],
     verifier: Verifier,
@@ -348,6 +365,7 @@ def source_verdict(
     decided = next((finding.relation for finding in findings if finding.relation), None)
     return decided or (UNREAD if any(finding.status != 'ok' for finding in findings) else SILENT)
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #f9347b37
 def claim_label(
     document: str,   # verdicts of `source_verdict`
     knowledge: str,

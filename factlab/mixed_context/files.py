@@ -24,6 +24,7 @@ SUMMARY_COLUMNS = ('summary', 'claim', 'generated_summary', 'prediction', 'hypot
 LABEL_COLUMNS = ('label', 'labels', 'gold_label', 'category', 'class', 'hallucination_type', 'annotation', 'type')
 EITHER = 'text'
 
+# %% ../../nbs/11_mixed_context/01_files.ipynb #c651496f
 def find_columns(
     found: Sequence[str],  # a file's columns
     source: str = 'the rows',  # named in the message
@@ -43,6 +44,7 @@ SPELLINGS = {FACTUAL: ('fh', 'factualhallucination', 'factualhallu', 'hallucinat
              NONE: ('noh', 'nohallucination', 'nohallu', 'nonhallucination', 'nonhallucinated', 'nothallucinated', 'none', 'faithful')}
 _LABEL_OF = {spelling: label for label, spellings in SPELLINGS.items() for spelling in spellings}
 
+# %% ../../nbs/11_mixed_context/01_files.ipynb #c0ce3463
 def read_label(
     value: Any,  # as a file has it
     labels: Mapping[Any, str]|None = None,  # the file's labels -> ours; what is not in it is read by its spelling
@@ -73,6 +75,7 @@ def _labels(read: Rows, column: str|None, labels: Mapping[Any, str]|None) -> lis
     read.refuse(faults)
     return found
 
+# %% ../../nbs/11_mixed_context/01_files.ipynb #f51711cb
 def _others(read: Rows, taken: set[str]) -> pl.DataFrame:
     "The file's other columns."
     names = [name for name in dict.fromkeys(name for row in read.rows for name in row) if name not in taken | set(MIXED.columns)]

@@ -64,6 +64,7 @@ class Scored:
         "Schema SCORES, in the order of the rows. Raises `DataError` as `check_mixed`."
         return SCORES.frame({'id': rows['id'], 'score': self.scorer.scores(check_mixed(rows), store)})
 
+# %% ../../nbs/11_mixed_context/09_fitted.ipynb #e4b5f112
 @dataclass(frozen=True)
 class FittedHybrid:
     "Labels from two scores, at the pair of thresholds that is best on development rows."
@@ -104,6 +105,7 @@ class ChosenSilence:
 # %% ../../nbs/11_mixed_context/09_fitted.ipynb #f13
 ENTITY_VALUES = Schema('features of entities', {**ENTITIES.columns, 'values': pl.List(pl.Float64)})
 
+# %% ../../nbs/11_mixed_context/09_fitted.ipynb #ac193beb
 @dataclass(frozen=True)
 class EntityValues:
     "The features of the entities of summaries, with the labels of annotations where there are any."
@@ -124,6 +126,7 @@ class EntityValues:
         values = entity_features(entities, rows, self.features, model, self.encoder, store)
         return ENTITY_VALUES.check(entities.with_columns(values=pl.Series(values.tolist(), dtype=pl.List(pl.Float64))))
 
+# %% ../../nbs/11_mixed_context/09_fitted.ipynb #e0e8cc7f
 def _array(values: pl.DataFrame, features: tuple[str, ...]) -> np.ndarray:
     return np.array(values['values'].to_list(), float).reshape(-1, len(features))
 
@@ -171,6 +174,7 @@ class KnownNames:
 # %% ../../nbs/11_mixed_context/09_fitted.ipynb #f19
 EXAMPLE = Schema('example', {'id': pl.String, 'document': pl.String, 'summary': pl.String, 'label': pl.String})
 
+# %% ../../nbs/11_mixed_context/09_fitted.ipynb #018879eb
 @dataclass(frozen=True)
 class FirstDifference:
     "The first row by id to which methods give different labels, else the first by id."

@@ -39,6 +39,7 @@ class Scorer(Protocol):
 
 NO_EVIDENCE = .5  # score of a row about which nothing could be found: it says neither
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #0b4a9dd9
 @dataclass(frozen=True)
 class ConstantScorer:
     "The same score for every row: what a hybrid is worth without this half."
@@ -47,6 +48,7 @@ class ConstantScorer:
 
     def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray: return np.full(rows.height, float(self.value))
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #3c75bfd9
 @dataclass(frozen=True)
 class OverlapScorer:
     "Share of the summary's content words that are in the document: the untrained rival."
@@ -68,6 +70,7 @@ class Reading(NamedTuple):
     rank: int
     evidence: str
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #5e559b79
 def probabilities_of(
     readings: Sequence[Reading],
     verifier: Verifier,
@@ -76,6 +79,7 @@ def probabilities_of(
     "What the verifier says of each, in one batch."
     return verifier.probabilities([(each.evidence, each.claim) for each in readings], store).astype(float).reshape(-1, 3)
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #14cdc275
 def best_of_claims(
     readings: Sequence[Reading],
     values: np.ndarray,  # [readings]
@@ -141,6 +145,7 @@ class AlignedScorer:
         if spoken: found[spoken] = aligned_probabilities(rows[spoken].select('document', 'summary').rows(), compute, self.words)[:, 0]
         return found
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #290ad2f4
 _UNREAD = np.zeros(3)  # of a chunk that was not read: it supports nothing
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #0b0f5d90
@@ -195,6 +200,7 @@ class KnowledgeScorer:
         return np.array([self.of_summary([value for value, _ in found[at].values()]) if at in found else NO_EVIDENCE
                          for at in range(rows.height)])
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #e3c9fc3e
 @dataclass(frozen=True, eq=False)
 class SupportedShareScorer(KnowledgeScorer):
     "Share of the claims with evidence that an entry supports: P(ENT) of at least one half."
@@ -273,6 +279,7 @@ def candidate_cuts(
     between = np.r_[values[0] - 1, (values[1:] + values[:-1])/2, values[-1] + 1]
     return between if len(between) <= most else np.unique(between[np.linspace(0, len(between) - 1, most).round().astype(int)])
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #8cacc7e1
 def best_thresholds(
     labels: Sequence[str],     # of each row
     faithfulness: np.ndarray,  # [n]
@@ -323,6 +330,7 @@ def default_hybrids(
     hybrids = {each.name: each for each in pairs}
     return hybrids if development is None else {name: fit_hybrid(each, development, store) for name, each in hybrids.items()}
 
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #bb00cf20
 def word_rivals(
     knowledge: pl.DataFrame,  # KNOWLEDGE; may be empty
 ) -> dict[str, Hybrid]:  # by name, without thresholds

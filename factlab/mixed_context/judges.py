@@ -50,6 +50,7 @@ SHOTS = (
     Shot('The ferry to Gotland was cancelled on Friday because of high waves. Passengers may travel on Saturday with the same ticket.',
          'High waves stopped the ferry to Gotland, an island of Norway, on Friday.', False, False))
 
+# %% ../../nbs/11_mixed_context/04_judges.ipynb #67eda12d
 def verdict_json(faithful: bool, factual: bool) -> str:
     "Two verdicts in the form that the prompts ask for."
     return f'{{"Faithfulness": {str(faithful).lower()}, "Factuality": {str(factual).lower()}}}'
@@ -89,12 +90,14 @@ def _truth(value: object) -> bool|None:
     if isinstance(value, bool): return value
     return _WORDS.get(value.strip(' \t\n.!"\'*`').lower()) if isinstance(value, str) else None
 
+# %% ../../nbs/11_mixed_context/04_judges.ipynb #22e7268d
 def _named(found: Mapping) -> list[tuple[str, object]]:
     "The verdicts of an object and of those inside it: 'faithful' or 'factual', and what was written."
     pairs = [(_NAMES.get(re.sub(r'[\W_]', '', str(key)).lower()), value) for key, value in found.items()]
     inner = [pair for _, value in pairs if isinstance(value, Mapping) for pair in _named(value)]
     return [(name, value) for name, value in pairs if name and not isinstance(value, Mapping)] + inner
 
+# %% ../../nbs/11_mixed_context/04_judges.ipynb #00bc4b03
 def parse_verdicts(
     text: str,  # a judge's answer
 ) -> Parsed[Verdicts]:
@@ -133,6 +136,7 @@ VERDICT_SCHEMA = canonical_json({'type': 'object', 'properties': {'Faithfulness'
 VERDICT_TOKENS = 32
 _LIMITS = {'vanilla': 128, 'icl': 128, 'cot': 512}  # tokens of an answer
 
+# %% ../../nbs/11_mixed_context/04_judges.ipynb #37c52fe3
 def readable_rows(
     rows: pl.DataFrame,
 ) -> tuple[list[int], list[tuple]]:  # the rows to ask about, and a state for each row

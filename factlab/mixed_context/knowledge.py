@@ -34,6 +34,7 @@ KNOWLEDGE = Schema('knowledge', {'entity': pl.String, 'aliases': pl.List(pl.Stri
 
 def _one_line(value: object) -> str: return ' '.join(str(value).split())
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #dd9b7610
 def knowledge_row(
     entity: str,
     description: str,
@@ -74,12 +75,14 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if not (text is None or isinstance(text, str)): raise DataError(f'text is {type(text).__name__}, expected a text or null')
     return knowledge_row(row['entity'], row['description'], aliases, text)
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #46487a5f
 def _read_line(line: str, language: str) -> dict[str, Any]|None:
     try: row = json.loads(line.strip().rstrip(','))
     except (ValueError, RecursionError) as error: raise DataError(f'no JSON ({str(error)[:60]})') from None
     if not isinstance(row, dict): raise DataError(f'{type(row).__name__} instead of an object')
     return wikidata_row(row, language) if 'labels' in row else _plain_row(row)
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #c19b0fed
 def read_knowledge(
     path: Path|str,  # JSON Lines: entity, description, optionally aliases and text; or Wikidata's items, one a line
     language: str = 'en',  # of names and descriptions, in Wikidata's items
@@ -95,6 +98,7 @@ def read_knowledge(
     Rows(str(path), [], [f'line {number}' for number, _ in lines]).refuse(faults)  # by their places alone
     return KNOWLEDGE.frame([row for row in rows if row]).unique(maintain_order=True)
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #e179951d
 def write_knowledge(
     knowledge: pl.DataFrame,  # schema KNOWLEDGE
     path: Path|str,
@@ -117,6 +121,7 @@ def whole_characters(text: str) -> str:
 
 _PARSED: dict[tuple[str, str], list] = {}  # several methods look at the same texts
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #6dadf829
 def parsed_texts(
     kind: str,  # what is read off, and its version
     texts: Sequence[str],
@@ -136,6 +141,7 @@ def parsed_texts(
         _PARSED.update({(kind, text): found[key] for text, key in keys.items()})
     return [_PARSED[kind, text] for text in texts]
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #6209ccd1
 def _parsed(store: Store, keys: list[str]) -> dict[str, list]:
     return {key: json.loads(kept['text']) for key, kept in store.get_many(keys).items()}
 
@@ -156,12 +162,14 @@ class Mention(NamedTuple):
     type: str  # as spaCy calls it
     attributive: bool = False
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #367f9e18
 def _bare(start: int, text: str) -> tuple[int, str]:
     "Without a leading article, quotes around it and a trailing possessive."
     lead = re.match(r'''(?:[\s"'“‘(]*(?:(?:the|an?)\s+)?)''', text, re.IGNORECASE)
     begin = lead.end() if lead else 0
     return start + begin, re.sub(r'''(?:['’]s|(?<=s)['’]|["“”‘)\s.,;:!?](?<!\b\w\.))+$''', '', text[begin:])
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #46003890
 def _mentions_of(doc: Any, types: Collection[str]) -> list[Mention]:
     found, at = [], 0
     for entity in doc.ents:
@@ -174,13 +182,13 @@ def _mentions_of(doc: Any, types: Collection[str]) -> list[Mention]:
         found.append(Mention(start, at := start + len(name), name, entity.label_, attributive))
     return found
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #41b3f609
 def _before_noun(doc: Any, at: int) -> bool:
     "Does a noun follow, with nothing but adjectives, names and participles before it?"
     for token in doc[at:at + 4]:
         if token.tag_ in ('NN', 'NNS', 'NNP', 'NNPS'): return True
         if token.tag_ not in ('JJ', 'VBN', 'VBG', 'HYPH'): return False
     return False
-
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #84adb2ca
 def mentions(
@@ -199,7 +207,6 @@ def mentions(
                 yield [[each.start, each.end, each.text, each.type, each.attributive] for each in _mentions_of(doc, kinds)]
     return [[Mention(*each) for each in found] for found in parsed_texts(f'mentions 1 {sorted(kinds)}', texts, read, store)]
 
-
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #ad3238b8
 @lru_cache(50_000)
 def name_key(
@@ -215,6 +222,7 @@ def _entry(entity: str, description: str, text: str|None) -> str:
              (text or '') if description else f'{entity}: {text}'*bool(text)]
     return ' '.join(part for part in parts if part)
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #c8c6813e
 class KnowledgeIndex:
     "Finds the rows of a knowledge base by name. Raises `DataError` for a frame of another schema."
     def __init__(self,
@@ -259,6 +267,7 @@ class KnowledgeIndex:
 _WORD = re.compile(r"[^\W_]+(?:[’'-][^\W_]+)*")
 _ARTICLES = frozenset(('the', 'a', 'an'))
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #7df754fd
 def known_names(
     text: str,
     index: KnowledgeIndex,
@@ -274,6 +283,7 @@ def known_names(
         at = ends[0] if ends else at + 1
     return list(dict.fromkeys(found))
 
+# %% ../../nbs/11_mixed_context/03_knowledge.ipynb #e54b309f
 def _may_begin(word: re.Match, index: KnowledgeIndex) -> bool:
     "Can it be the first word of a name? Asked before spans are, most of which are none."
     behind = word.string[word.end():word.end() + 1]
@@ -282,4 +292,3 @@ def _may_begin(word: re.Match, index: KnowledgeIndex) -> bool:
     return not alone or before_others[0] == _LETTER or alone[0] in index.first_words or before_others[0] in index.first_words
 
 _LETTER = 'x'
-

@@ -49,6 +49,7 @@ MIXED_PREDICTIONS = Schema('mixed context predictions', {'id': pl.String, 'statu
     **{name: dtype for name, dtype in _ANSWERED.columns.items() if name not in ('id', 'status', 'reason', 'label')}},
     open=True)  # a method that looks things up keeps its traces beside them
 
+# %% ../../nbs/11_mixed_context/00_labels.ipynb #6ca7fb78
 def check_mixed(
     rows: pl.DataFrame,
 ) -> pl.DataFrame:
@@ -89,6 +90,7 @@ def with_traces(
     kept = traces.select('id', trace=pl.struct(*_TRACE)).group_by('id', maintain_order=True).agg('trace')
     return TRACED.check(predictions.join(kept, on='id', how='left', maintain_order='left'), 'predictions with their traces')
 
+# %% ../../nbs/11_mixed_context/00_labels.ipynb #34f36d87
 def traces_of(
     traced: pl.DataFrame,  # TRACED
 ) -> pl.DataFrame:  # TRACES

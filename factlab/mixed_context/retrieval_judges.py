@@ -67,6 +67,8 @@ CLAIMS_PROMPT = Prompt('mixed_context/claims', 1, fields=('summary',), example_a
 QUERY_PROMPT = Prompt('mixed_context/query', 1, fields=('claim',), example_answer='Lund city Sweden location',
     user='Write a search query to find evidence for or against a claim. Answer with the query alone, on one line.\n\n'
          'Claim: {claim}\nQuery:')
+
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #0fb8a7a3
 REFLECTION_PROMPT = Prompt('mixed_context/reflection', 1, fields=('claim', 'evidence'), example_answer='The country in which Lund lies.',
     user='Which information is still needed to judge the claim, and is not in the evidence? Name the most important piece alone, as one '
          'sentence of at most 20 tokens, and write nothing else.\n\nClaim: {claim}\n\nEvidence so far:\n{evidence}\n\nMissing:')
@@ -81,6 +83,7 @@ def parse_summary_claims(
 
 _HEADING = re.compile(r'^[\s*_#>•-]*(?:(?:(?:search )?quer(?:y|ies)|missing(?: information)?)[\s*_]*:)?[\s*_]*', re.IGNORECASE)
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #d96b2213
 def parse_query(
     text: str,  # an answer to QUERY_PROMPT or REFLECTION_PROMPT
 ) -> Parsed[str]:
@@ -103,6 +106,7 @@ class Search:
     hits: list[Hit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #13ac7242
 @dataclass
 class ClaimCase:
     "A claim and all that was done for it."
@@ -218,12 +222,14 @@ def open_query(
     spoken = {word for name in names for word in name.split()}
     return ' '.join((*names, *[word for word in left if word not in spoken])) if left else case.text
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #39a7cbdc
 def _by_words(case: ClaimCase, hit: Hit, finding: Finding) -> Finding:
     "Where a verifier sees no relation: does the evidence have the words that the document leaves open?"
     settled = finding.relation or finding.status != 'ok' or hit.piece.source == 'document'
     if settled or not case.open.words or not words_known(case.open, hit.piece.text): return finding
     return Finding(True, SUPPORT, f'it has what the document leaves open: {" ".join(case.open.words)}')
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #ea9ec2ae
 class RetrievalSteps(ClaimSteps):
     "The searches for claims, and what is said of what they find."
 
@@ -273,6 +279,7 @@ def _reflections(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> None:
         work.search(still, ['knowledge'], step)
         still = [case for case in still if case.searches[-1].hits and case.verdict('knowledge') == SILENT]
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #28d66202
 def _answers(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> tuple[pl.DataFrame, pl.DataFrame]:
     "Labels of claims and summaries, and the trace."
     of_row: dict[int, list[ClaimCase]] = {}
@@ -295,6 +302,7 @@ def _answers(work: RetrievalSteps, cases: Sequence[ClaimCase]) -> tuple[pl.DataF
     answers = mixed_answers(work.rows, work.states, work.asked).with_columns(answer=pl.Series(said, dtype=pl.String))
     return answers, TRACES.frame([dict.fromkeys(TRACES.columns) | row for row in traces])
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #25d48cbc
 def _mark_failed(work: RetrievalSteps) -> None:
     "A row that lacks an answer has no label: it comes when the row is asked again."
     for row, responses in enumerate(work.asked):
@@ -439,6 +447,7 @@ def silence_scores(
         raise UsageError('the label of silence is chosen on labelled rows: give some, and leave out those without a label')
     return {silence: macro_f1(rows, with_silence(traced, silence)) for silence in (None, *LABELS)}
 
+# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #2acf9403
 def fit_silence(
     judge: RetrievalJudge,      # without a label of silence
     development: pl.DataFrame,  # MIXED with labels; never the rows that are scored

@@ -32,6 +32,7 @@ from ..text.words import content_overlap
 UNPARSED = 'unparsed'
 ANSWERS = (*LABELS, UNNAMED, UNPARSED)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #8c3058b1
 def joined_answers(
     rows: pl.DataFrame,         # id, document, summary, label
     predictions: pl.DataFrame,  # MIXED_PREDICTIONS, one for each row
@@ -50,6 +51,7 @@ def joined_answers(
     if strange := sorted(set(said['answer']) - set(ANSWERS)): raise DataError(f'{name} answers {strange[0]!r}: expected {ANSWERS[:4]}')
     return rows.select('id', 'label').join(said, on='id', how='left', maintain_order='left').select('label', 'answer')
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #499c0d1b
 def answer_cells(
     answered: pl.DataFrame,  # label, answer
 ) -> np.ndarray:  # float64 [n, 15]: one 1 in each row, true labels times ANSWERS
@@ -70,6 +72,7 @@ def _class_totals(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     said = (cells*there[..., None]).sum(-2)[..., :len(LABELS)]
     return right, said, gold
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #6eb884e7
 def macro_scores(
     totals: np.ndarray,  # [..., 15]: sums of `answer_cells`
     labels: np.ndarray,  # Boolean [3]: over which labels, those that the truth has
@@ -83,6 +86,7 @@ def macro_scores(
 
 MACRO = ('macro precision', 'macro recall', 'macro f1', 'f of macro means', 'accuracy')
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #5b5eaa9d
 def macro_f1(
     rows: pl.DataFrame,         # id, document, summary, label
     predictions: pl.DataFrame,  # MIXED_PREDICTIONS, one for each row
@@ -104,6 +108,7 @@ def paper_classes(
     names = [name for name, there, answered in zip(LABELS, labels, said[:len(LABELS)], strict=True) if there or answered]
     return (*names, f'{UNNAMED} or {UNPARSED}') if said[len(LABELS):].any() else tuple(names)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #5731ada7
 def all_scores(
     totals: np.ndarray,   # [..., 15]
     labels: np.ndarray,   # Boolean [3]
@@ -128,6 +133,7 @@ LABEL_SCORES = Schema('label scores', {
     'n_unparsed': pl.Int64, 'n_unnamed': pl.Int64})
 EXPECTED = 'random, expected'
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #5a5c7958
 def _all_cells(rows: pl.DataFrame, predictions: Mapping[str, pl.DataFrame], rates: Mapping[str, float]|None) -> dict[str, np.ndarray]:
     if rows.is_empty() or not predictions: raise DataError('no rows, or no predictions to score')
     found = {name: answer_cells(joined_answers(rows, each, name)) for name, each in predictions.items()}
@@ -138,6 +144,7 @@ def _all_cells(rows: pl.DataFrame, predictions: Mapping[str, pl.DataFrame], rate
     often = np.array([rates.get(name, 0) for name in ANSWERS], float)
     return found | {EXPECTED: (gold[:, :, None]*often).reshape(rows.height, -1)}
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #e9dcfc04
 def cluster_numbers_of(
     rows: pl.DataFrame,
 ) -> np.ndarray:  # int [n], from 0
@@ -173,6 +180,7 @@ def label_scores(
     return LABEL_SCORES.frame([row for at, name in enumerate(cells) for row in _score_rows(
         name, cells[name], labels, classes[at], values[at], low[at], high[at], int(groups.max()) + 1)])
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #29a1b93e
 def _score_rows(name: str, cells: np.ndarray, labels: np.ndarray, classes: Sequence[str], values: np.ndarray, low: np.ndarray,
     high: np.ndarray, clusters: int) -> list[dict]:
     "The rows of one method."
@@ -202,6 +210,7 @@ def _resampled(cells: Mapping[str, np.ndarray], labels: np.ndarray, groups: np.n
     return resampled_scores(np.stack(list(cells.values())), lambda totals: macro_scores(totals, labels)[..., MACRO.index(metric)], groups,
                             resamples, seed)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #392c17af
 def macro_f1_draws(
     rows: pl.DataFrame,  # MIXED, with labels
     predictions: Mapping[str, pl.DataFrame],
@@ -212,6 +221,7 @@ def macro_f1_draws(
     labels = np.array([name in set(rows['label']) for name in LABELS])
     return _resampled(_all_cells(rows, predictions, None), labels, cluster_numbers_of(rows), 'macro f1', resamples, seed)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #61b3b3f9
 def label_contrasts(
     rows: pl.DataFrame,  # MIXED, with labels
     predictions: Mapping[str, pl.DataFrame],
@@ -265,6 +275,7 @@ def over_baselines(
 LABEL_SHARES = Schema('label shares', {'method': pl.String, 'label': pl.String, 'answer': pl.String, 'n': pl.Int64, 'of': pl.Int64,
     'share': pl.Float64, 'low': pl.Float64, 'high': pl.Float64})
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #b5bc9080
 def label_shares(
     rows: pl.DataFrame,  # MIXED, with labels
     predictions: Mapping[str, pl.DataFrame],
@@ -291,6 +302,7 @@ def label_predictions(
         'label': list(labels), 'faithful': [None]*rows.height, 'factual': [None]*rows.height, 'answer': ['']*rows.height,
         'calls': [0]*rows.height, 'prompt_tokens': [0]*rows.height, 'completion_tokens': [0]*rows.height})
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #5e588814
 @dataclass(frozen=True)
 class MajorityLabel:
     "The same label for every row."
@@ -303,6 +315,7 @@ class MajorityLabel:
     def predict(self, rows, model=None, store=None, *, seed=0, repeat=0) -> pl.DataFrame:
         return label_predictions(rows, [self.label]*rows.height)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #04cb4a00
 @dataclass(frozen=True)
 class RandomLabel:
     "A label drawn at the rates of development rows, by the row's id and the seed."
@@ -325,6 +338,7 @@ def inserted_words(
     "Words of the longest insertion that stands between commas, dashes or brackets, or after the last comma."
     return max((len(next(filter(None, match)).split()) for match in _INSERTED.findall(summary)), default=0)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #be32bcda
 @dataclass(frozen=True)
 class SurfaceLabel:
     "One label for summaries with a surface score at or above a threshold, another for the rest."
@@ -339,6 +353,7 @@ class SurfaceLabel:
     def predict(self, rows, model=None, store=None, *, seed=0, repeat=0) -> pl.DataFrame:
         return label_predictions(rows, np.where(surface_scores(self.name, rows) >= self.threshold, self.above, self.below).tolist())
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #5b3ea3ad
 def surface_scores(
     name: str,
     rows: pl.DataFrame,
@@ -364,6 +379,7 @@ def surface_counts(
         found.append([content_overlap(summary, document), len(said), *(hits.count(kind) for hits in groups for kind in (True, False))])
     return np.array(found, float).reshape(-1, len(COUNTS))
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #3ebabde2
 def _seen(name: str, rows: pl.DataFrame) -> list[str]|np.ndarray:
     return surface_counts(rows) if name == 'counts' else rows['summary'].to_list()
 
@@ -379,6 +395,7 @@ class FittedLabel:
     def predict(self, rows, model=None, store=None, *, seed=0, repeat=0) -> pl.DataFrame:
         return label_predictions(rows, self.classifier.predict(_seen(self.name, rows)).tolist() if rows.height else [])
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #a2d90f43
 def fit_label(
     name: str,           # of FITTED
     rows: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
@@ -409,6 +426,7 @@ def label_rates(
     if labels.is_empty(): raise DataError('no row has a label: give labelled development rows')
     return {name: float((labels == name).sum())/labels.len() for name in LABELS}
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #a3cbe96d
 def fit_baseline(
     name: str,  # of BASELINES
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
@@ -428,6 +446,7 @@ def fit_baseline(
     above, below = (_most_frequent(rows.filter(side), rates) for side in (found >= cut, found < cut))
     return SurfaceLabel(name, cut, above, below)
 
+# %% ../../nbs/11_mixed_context/02_scores.ipynb #d1c128cd
 def fit_baselines(
     development: pl.DataFrame,  # MIXED, with labels; never the rows that are scored
 ) -> dict[str, MajorityLabel|RandomLabel|SurfaceLabel|FittedLabel]:  # by BASELINES

@@ -37,6 +37,7 @@ def adapter_place(
     place = Path(own).expanduser()/part if own else None
     return place if place and place.is_dir() else assets_dir('models')/'adapters'/part
 
+# %% ../../nbs/04_models/06_adapters.ipynb #f5d85f7a
 def shipped(
     part: str,  # one of TRAINED_PARTS
 ) -> Path:
@@ -55,6 +56,7 @@ def _read_json(file: Path, what: str) -> dict:
     if not isinstance(found, dict): raise ModelError(f'{file} holds a {type(found).__name__}, expected an object: copy the adapter anew')
     return found
 
+# %% ../../nbs/04_models/06_adapters.ipynb #dfd6448e
 def read_config(
     folder: Path|str,
 ) -> dict:  # adapter_config.json
@@ -87,6 +89,7 @@ def read_tensors(
     if bad: raise ModelError(f'{file} holds numbers that are not finite, first in {bad[0]}: the training diverged; train it again')
     return tensors
 
+# %% ../../nbs/04_models/06_adapters.ipynb #8826beae
 def lora_pairs(
     folder: Path|str,
 ) -> 'Iterator[tuple[str, torch.Tensor, torch.Tensor]]':  # name of the weight's module, A [r, in], B [out, r]
@@ -115,6 +118,7 @@ class Adapter(NamedTuple):
     folder: str
     digest: str
 
+# %% ../../nbs/04_models/06_adapters.ipynb #33f7d643
 def find_adapter(
     name: str,  # a part that ships, or a folder
 ) -> Adapter:
@@ -194,6 +198,7 @@ DATA_FIELDS, METRIC_FIELDS = ('name', 'licence', 'rows', 'use'), ('set', 'metric
 METRIC_COLUMNS = ('set', 'system', 'metric', 'n', 'before', 'before_low', 'before_high', 'estimate', 'low', 'high',
                   'difference', 'difference_low', 'difference_high')  # as the card shows them; what no metric has is left out
 
+# %% ../../nbs/04_models/06_adapters.ipynb #c2b811cd
 def check_card(
     card: Mapping[str, Any],
 ) -> Mapping[str, Any]:
@@ -207,6 +212,7 @@ def check_card(
     if faults: raise ModelError(f'the card of a trained part is not complete: {"; ".join(faults)}')
     return card
 
+# %% ../../nbs/04_models/06_adapters.ipynb #627056a2
 def read_card(
     folder: Path|str,
 ) -> dict:
@@ -223,6 +229,7 @@ def _table(rows: Sequence[Mapping], columns: Sequence[str]) -> str:
              *([_cell(row.get(column)) for column in columns] for row in rows)]
     return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
 
+# %% ../../nbs/04_models/06_adapters.ipynb #76ed52e0
 def card_text(
     card: Mapping[str, Any],
 ) -> str:  # Markdown
@@ -235,6 +242,7 @@ def card_text(
              '## What it cannot do', '\n'.join(f'- {limit}' for limit in card['limits'])]
     return '\n\n'.join(part for part in parts if part) + '\n'
 
+# %% ../../nbs/04_models/06_adapters.ipynb #e8a53d4c
 def write_card(
     folder: Path|str,
     card: Mapping[str, Any],  # CARD_FIELDS; and what else the part needs, as `summary`, `how`, `settings`, `calibration`
@@ -245,6 +253,7 @@ def write_card(
     write_text(Path(folder)/'README.md', text)
     return Path(folder)
 
+# %% ../../nbs/04_models/06_adapters.ipynb #b64707e1
 def put_part(
     work: Path,  # where the training wrote
     out: Path|str,  # folder of the part

@@ -48,6 +48,7 @@ def ask_prompt(
 # %% ../../nbs/04_models/05_asking.ipynb #c10
 RETRY_NOTE = 'read at the second asking'
 
+# %% ../../nbs/04_models/05_asking.ipynb #8d714f72
 @dataclass(frozen=True)
 class RetryPrompt:
     "How to ask once more for what could not be read."
@@ -72,6 +73,7 @@ def list_schema(
     properties = first | {'items': {'type': 'array', 'minItems': 1, 'maxItems': max_items, 'items': texts}}
     return canonical_json({'type': 'object', 'required': list(properties), 'additionalProperties': False, 'properties': properties})
 
+# %% ../../nbs/04_models/05_asking.ipynb #a3568c60
 def read_items(
     text: str,  # a JSON object with a list of texts under `items`, perhaps cut off
 ) -> Parsed[list[str]]:

@@ -34,6 +34,7 @@ def cost(
     prompt_price, completion_price = price or (0.0, 0.0)
     return (prompt_tokens*prompt_price + completion_tokens*completion_price)/1e6
 
+# %% ../../nbs/04_models/24_dry_run.ipynb #8ba8eab4
 def costs_of(
     model: Model,
     tokens: Sequence[tuple[int, int]],  # prompt and completion tokens
@@ -52,6 +53,7 @@ def example_answer(
     while label not in EXAMPLE_ANSWERS and '/' in label: label = label.rpartition('/')[0]
     return EXAMPLE_ANSWERS.get(label, '')
 
+# %% ../../nbs/04_models/24_dry_run.ipynb #e3072361
 def stand_in(
     model: Model,
     request: Request,
@@ -62,6 +64,7 @@ def stand_in(
         return Response(finish_reason='choices', choice_logprobs=(-math.log(len(request.choices)),)*len(request.choices))
     return Response(text=example.replace('‹model›', model.name), meta={'placeholder': True})
 
+# %% ../../nbs/04_models/24_dry_run.ipynb #51e55934
 def stored_answers(
     requests: Mapping[str, Request],  # by key
     store: StoreChoice,
@@ -84,6 +87,7 @@ def _answered(model: Model, requests: Sequence[Request]) -> list[Response]:
 
 _open: list['DryRun'] = []
 
+# %% ../../nbs/04_models/24_dry_run.ipynb #d64e8781
 class DryRun:
     "Counts calls and tokens for each model and label while it is open, and calls nothing."
     def __init__(self,

@@ -31,6 +31,7 @@ ENCODER_OPTIONS = {'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
                                 'cosine: vectors of length 1; dot: as long as the model makes them')}
 SHORT_NAMES = {'retriever': 'tiny?adapter=retriever'}  # short names
 
+# %% ../../nbs/04_models/11_encoder.ipynb #cb249b6e
 @lru_cache
 def _source(name: str, target: str, revision: str|None) -> Source:
     if target != 'tiny':
@@ -45,6 +46,7 @@ def _source(name: str, target: str, revision: str|None) -> Source:
     folder = Path(get_model_path())
     return Source(str(folder), None, f'folder:{folder_digest(folder)}', {})
 
+# %% ../../nbs/04_models/11_encoder.ipynb #5571fbad
 @lru_cache(maxsize=8)
 def _loaded(source: Source, dtype: str, device: str, adapter: Adapter|None):
     "The sentence-transformers model, once in this process."
@@ -63,6 +65,7 @@ def _loaded(source: Source, dtype: str, device: str, adapter: Adapter|None):
 # %% ../../nbs/04_models/11_encoder.ipynb #p2
 def _hashable(source: Source) -> Source: return source._replace(config=None)  # a dictionary has no hash
 
+# %% ../../nbs/04_models/11_encoder.ipynb #a8a5aa63
 @lru_cache
 def _configuration(source: Source) -> dict:
     "`config_sentence_transformers.json` of an encoder; empty where there is none."
@@ -84,6 +87,7 @@ def _unit(
     vectors = np.asarray(vectors, np.float32)
     return vectors/np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
+# %% ../../nbs/04_models/11_encoder.ipynb #e7e97aca
 class Encoder:
     """A sentence encoder: `tiny`, `retriever` (tiny, trained to find evidence), or the hub id or folder of a sentence-transformers
     model, as `intfloat/e5-base-v2?dtype=bfloat16`.
@@ -152,6 +156,7 @@ def default_prompt(self: Encoder) -> str:
     "The prompt that the model puts before every text unless told otherwise."
     return self.prompts.get(_configuration(_hashable(self.source)).get('default_prompt_name') or '', '')
 
+# %% ../../nbs/04_models/11_encoder.ipynb #b4e90acb
 @patch(as_prop=True)
 def english_only(self: Encoder) -> bool: return self.target == 'tiny'  # a model of the hub may know other languages
 
@@ -165,6 +170,7 @@ def dimension(self: Encoder) -> int:
     "Numbers in a vector."
     return self.model.get_embedding_dimension()
 
+# %% ../../nbs/04_models/11_encoder.ipynb #2c711827
 @patch
 def _kept(self: Encoder, keys: Mapping[str, str], store: StoreChoice) -> dict[str, np.ndarray]:
     wanted = {keys[text]: text for text in sorted(keys, key=len, reverse=True)}
@@ -175,6 +181,7 @@ def _kept(self: Encoder, keys: Mapping[str, str], store: StoreChoice) -> dict[st
 def _scaled(self: Encoder, vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors, np.float32) if self.options['similarity'] == 'dot' else _unit(vectors)
 
+# %% ../../nbs/04_models/11_encoder.ipynb #3b1402f5
 @patch
 def _batch(self: Encoder, texts: Sequence[str]) -> np.ndarray:
     readable = [text.encode('utf-8', 'replace').decode() for text in texts]  # half a surrogate pair has no word pieces

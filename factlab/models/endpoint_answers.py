@@ -32,6 +32,7 @@ class Again(Exception):
         super().__init__(why)
         self.after, self.told, self.away = after, told, away
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #0929fddf
 class Refused(Exception):
     "A request that the server will not answer, however often it is asked in this form."
     def __init__(self, why: str,
@@ -72,6 +73,7 @@ def read_payload(
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #7be06d84
 _THOUGHT = re.compile(r'\s*<(think|thinking)>(.*?)(</\1>|\Z)', re.DOTALL | re.IGNORECASE)
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #3eeec0fa
 def split_thinking(
     text: str,
 ) -> tuple[str, str, bool]:  # the answer, the thinking, and whether the text ends within the thinking
@@ -100,6 +102,7 @@ def logprobs_of(choice: Mapping) -> tuple[TokenLogprob, ...]:
                               top=tuple((other['token'], other['logprob']) for other in token.get('top_logprobs') or []))
                  for token in tokens)
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #38faac5e
 def _within(logprobs: Sequence[TokenLogprob], start: int, end: int) -> tuple[TokenLogprob, ...]:
     "The tokens that lie between two places of the text that they make."
     kept, place = [], 0
@@ -108,6 +111,7 @@ def _within(logprobs: Sequence[TokenLogprob], start: int, end: int) -> tuple[Tok
         place += len(each.token)
     return tuple(kept)
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #036ac020
 def usage_of(payload: Mapping) -> dict[str, int]:
     "Tokens of prompt and completion, and those of them that were reasoning or came from a cache."
     usage = payload.get('usage') or {}
@@ -125,6 +129,7 @@ def _validator(schema: str):
     loaded = json.loads(schema)
     return validator_for(loaded)(loaded, registry=Registry())  # fetches nothing
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #0dc3452f
 def follows(
     text: str,
     schema: str,  # JSON
@@ -148,6 +153,7 @@ def _json_mode(text: str, request: Request, dialect: Dialect, whole: bool) -> st
     if dialect.schema_step.get(request.json_schema, 0): return 'lenient'
     return 'native' if not whole or follows(text, request.json_schema) else 'ignored'
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #6f1914b4
 def _thought(message: Mapping, written: str, thinking: str, counts: Mapping[str, int]) -> dict:
     "What `meta` tells of the thinking: its tokens as reported, else their share of the text by length."
     beside = next((message[name] for name in ('reasoning_content', 'reasoning') if isinstance(message.get(name), str)), '')
@@ -156,6 +162,7 @@ def _thought(message: Mapping, written: str, thinking: str, counts: Mapping[str,
     share = len(thinking or beside)/max(1, len(written) + (0 if thinking else len(beside)))
     return {'reasoning_tokens': round(counts['completion_tokens']*min(1.0, share)), 'reasoning': 'estimated'}
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #f21fac21
 def read_answer(
     payload: Mapping,   # from `read_payload`
     request: Request,
@@ -198,6 +205,7 @@ def _read_prices(path: Path) -> list[dict]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f'the file of prices {path} cannot be read ({type(error).__name__}: {error}): {expected}') from None
 
+# %% ../../nbs/04_models/12_endpoint_answers.ipynb #4c238fee
 def listed_price(
     model: str,      # as the server knows it
     base_url: str,

@@ -99,6 +99,7 @@ def batch_line(
     line = {'custom_id': key, 'method': 'POST', 'url': '/v1/chat/completions', 'body': body}
     return json.dumps(line, ensure_ascii=False).encode('utf-8', 'replace') + b'\n'
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #847cec3b
 def split_lines(
     lines: Mapping[str, bytes],  # by key
     most_requests: int = 50_000,
@@ -121,6 +122,7 @@ class BatchLine(NamedTuple):
     body: Any           # of the answer or of the server's error
     error: str = ''     # the batch's own words on this request
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #28323b3a
 def read_line(text: bytes) -> BatchLine|None:  # None when it cannot be read
     "Read a line of an output or error file."
     try: line = json.loads(text)
@@ -133,6 +135,7 @@ def read_line(text: bytes) -> BatchLine|None:  # None when it cannot be read
     status = response.get('status_code')
     return BatchLine(line['custom_id'], status if isinstance(status, int) else 0, response.get('body'), said)
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #2ee49547
 def read_lines(
     contents: Iterable[bytes],  # of the output file, then of the error file
 ) -> tuple[dict[str, BatchLine], int]:  # the line that stands for each key, and how many lines cannot be read
@@ -159,6 +162,7 @@ class BatchRun:
     requests: dict[str, Request] = field(default_factory=dict)
     places: dict[str, list[int]] = field(default_factory=dict)
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #552015c1
 @contextmanager
 def _reported(endpoint, what: str) -> Iterator[None]:
     "Turn what a call raises into a `ModelError`; `openai.NotFoundError` is the caller's affair."
@@ -171,6 +175,7 @@ def _reported(endpoint, what: str) -> Iterator[None]:
             f'{type(error).__name__}: {error.__cause__ or error}'
         raise ModelError(f'{endpoint.base_url}: {what} failed ({endpoint.clean(status)}). {later}') from None
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #b6271b13
 def _id(thing: Any) -> str:
     if not isinstance(thing.id, str) or not thing.id: raise ValueError('the answer holds no id')
     return thing.id
@@ -189,6 +194,7 @@ def _passing(error: BaseException) -> bool:
     if isinstance(error, openai.APIStatusError): return error.status_code in (408, 409, 429) or error.status_code >= 500
     return isinstance(error, openai.APIConnectionError | ValueError | AttributeError)
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #6c2fdff1
 def _create(run: BatchRun, name: str, file: str, since: float) -> str:
     "The id of a batch of our name, created unless the server has it."
     from tenacity import Retrying, retry_if_exception, stop_after_attempt
@@ -201,6 +207,7 @@ def _create(run: BatchRun, name: str, file: str, since: float) -> str:
                                            metadata={'factlab': name}))
     raise AssertionError('tenacity raises or returns')
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #d662d1cd
 def submit(run: BatchRun, name: str, content: bytes) -> str:  # the batch's id
     "Upload and create. Raises `ModelError`, after which the record tells the next start where to go on."
     import openai
@@ -237,6 +244,7 @@ def look(run: BatchRun, id: str) -> Any:  # the batch; None when the server no l
         return batch
     return None
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #e0b8a43a
 def files_of(run: BatchRun, batch: Any) -> list[bytes]:
     "The output and the errors, as far as they are there."
     import openai
@@ -250,6 +258,7 @@ def _finished(batch: Any) -> int:
     counts = getattr(batch, 'request_counts', None)
     return sum(getattr(counts, part, 0) or 0 for part in ('completed', 'failed'))
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #7b3b3f31
 def ended(run: BatchRun, held: Sequence[Held]) -> Iterator[tuple[Held, Any]]:
     "Each batch when it has ended. Shows how many of their requests are done."
     living, done = {each.name: each for each in held}, dict.fromkeys((each.name for each in held), 0)
@@ -278,6 +287,7 @@ def _why(line: BatchLine|None, batch: Any, broken: int) -> str:
     lost = f', {broken} of its lines cannot be read' if broken else ''
     return f'the batch {batch.status}{f" ({words})" if words else ""} without an answer to this request{lost}'
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #ff765aa9
 def _said(body: Any) -> tuple[str, str|None]:
     "The words of an error, and the field that it blames."
     detail = body.get('error', body) if isinstance(body, dict) else body
@@ -295,6 +305,7 @@ def _learns(run: BatchRun, key: str, line: BatchLine, dialect: Dialect) -> bool:
     if _body(run, key, now) == sent: learn(now, sent, words, run.requests[key].json_schema, param)
     return _body(run, key, now) != sent
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #6dc75090
 def response_of(run: BatchRun, key: str, line: BatchLine|None, dialect: Dialect, batch: Any, broken: int) -> Response|None:
     "The response to a request; None when it is to be asked in another form."
     clean = run.endpoint.clean
@@ -317,6 +328,7 @@ def _at_hand(run: BatchRun, todo: set[str]) -> list[Held]:
         else: run.record.note(held.name, id=id); living.append(held)
     return living
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #6c6fce4c
 def _submit_rest(run: BatchRun, keys: set[str]) -> None:
     dialect = run.endpoint.dialect
     lines = {key: batch_line(key, _body(run, key, dialect)) for key in run.requests if key in keys}
@@ -324,6 +336,7 @@ def _submit_rest(run: BatchRun, keys: set[str]) -> None:
         name = run.record.prepare(list(part), form_of(dialect))
         submit(run, name, b''.join(part.values()))
 
+# %% ../../nbs/04_models/15_endpoint_batches.ipynb #523d3bed
 def _read(run: BatchRun, held: Held, batch: Any) -> set[str]:  # the keys to ask in another form, or anew
     "Deliver what a batch has answered, store it, and only then take it out of the record."
     if batch is None: run.record.forget(held.keys); return set(held.keys)

@@ -38,6 +38,7 @@ class RateLimiter:
     answered: float = -math.inf  # when the last answer came
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #e8cbd6be
 async def permit(limiter: RateLimiter) -> float:  # time.monotonic() when the call leaves
     "Wait until a call may go. Each permit is to be given back with `give_back`."
     while True:
@@ -50,6 +51,7 @@ def give_back(limiter: RateLimiter) -> None:
     "A call is no longer on its way."
     with limiter.lock: limiter.on_way -= 1
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #dc62936c
 def backoff(tries: int) -> float:
     "Seconds before a call that follows so many in vain, with jitter, so that many requests do not return at the same moment."
     return min(LONGEST_WAIT, FIRST_WAIT*2**min(20, tries))*random.uniform(0.5, 1.0)
@@ -64,6 +66,7 @@ def pause(limiter: RateLimiter, left: float, after: float|None) -> None:
         limiter.paused, limiter.pauses = now, limiter.pauses + 1
         limiter.threshold, limiter.width = max(1, min(limiter.on_way, limiter.width)//2), 1
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #b588fd2d
 def passed(limiter: RateLimiter, answered: bool) -> None:
     "A call came back without a 429: with an answer, or with a fault that has nothing to do with limits."
     with limiter.lock:
@@ -122,6 +125,7 @@ class Session:
 
     def __post_init__(self) -> None: self.limiter = limiter_of(self.endpoint.base_url)
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #a50b3e52
 def is_down(session: Session, why: str) -> ModelError:
     "The error that names an endpoint which does not answer."
     return ModelError(f'{session.endpoint.base_url} cannot be reached or does not answer ({why}): start the server, or '
@@ -184,6 +188,7 @@ def _broken(session: Session, error: Exception) -> Again:
     session.heard |= not away
     return Again(f'no connection ({why})' if away else f'the connection broke ({why})', away=away)
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #bb9c46e9
 async def _call(session: Session, body: dict, left: float) -> Any:
     "One call, and what it tells of the host's limits."
     import httpx2
@@ -211,6 +216,7 @@ async def _once(session: Session, body: dict, read: Callable[[dict], Any]) -> An
     session.succeeded = True
     return result
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #3a224d9d
 async def post(session: Session,
     body: dict,
     read: Callable[[dict], Any],
@@ -245,6 +251,7 @@ async def ask_once(session: Session,
             if (changed := form()) == body: raise
             body = changed
 
+# %% ../../nbs/04_models/13_endpoint_calls.ipynb #99840d28
 async def respond(session: Session, answer: Callable, request: Request) -> Response:
     "What `answer(session, request)` gives; an error when the request fails for good. Raises `ModelError` as `post` does."
     try: response = await answer(session, request)

@@ -37,6 +37,7 @@ def _first_token_scores(
                       'which score whole answers')
     return tuple(scores.values()), bounds
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #1d0cc151
 def _scored_by_first_token(choices: Sequence[str], top: Sequence[tuple[str, float]], usage: Mapping[str, int]) -> Response:
     if not top:
         raise Refused('the server gives no log-probabilities: score choices with tiny, hf:, vllm: or another server, '
@@ -61,6 +62,7 @@ def _read_first(payload: dict, request: Request) -> Response:
     usage = {name: counts[name] for name in ('prompt_tokens', 'completion_tokens')}
     return _scored_by_first_token(request.choices, new[0].top if new else (), usage)
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #814b57a6
 def single_body(
     request: Request,
     model: str,       # as the server knows it
@@ -71,6 +73,7 @@ def single_body(
     if not request.choices: return request_body(request, model, dialect, settings)
     return _tops(request_body(_one_token(request), model, dialect, settings), dialect)
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #9a7e2a54
 def read_single(
     payload: dict,    # from `read_payload`
     request: Request,
@@ -116,6 +119,7 @@ async def _tokens_of(session: Session, text: str) -> tuple[int, ...]:
     if not known[text]: raise Refused('a choice has no tokens: it cannot be scored')
     return known[text]
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #de4e4652
 async def _given(session: Session, prompt: Sequence[int], token: int) -> tuple[float, dict]:
     "Log-probability of a token after a prompt, and usage."
     body = {'model': session.endpoint.model, 'prompt': list(prompt), 'max_tokens': 1, 'temperature': 0.0, 'logprobs': 0,
@@ -125,6 +129,7 @@ async def _given(session: Session, prompt: Sequence[int], token: int) -> tuple[f
     if found is None: raise Refused('the server did not write the token that it was given')
     return found, usage
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #93a211cf
 async def _verify(session: Session, prompt: Sequence[int], known: Mapping[int, float]) -> None:
     "See that a given token has the log-probability that it had before it was given. Raises `Refused` otherwise."
     if session.endpoint.dialect.verified: return
@@ -144,6 +149,7 @@ async def _first(session: Session, request: Request) -> tuple[list[int], dict[in
     if not isinstance(prompt, list) or not known: raise Refused('the server does not name tokens by their ids')
     return prompt, known, usage
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #65af48ec
 async def _by_tokens(session: Session, request: Request) -> Response:
     tree = ChoiceTree([await _tokens_of(session, choice) for choice in request.choices])
     prompt, known, usage = await _first(session, request)
@@ -165,6 +171,7 @@ async def _by_first_token(session: Session, request: Request) -> Response:
     return await ask_once(session, _one_token(request), lambda payload: _read_first(payload, request),
                           lambda body: _tops(body, dialect))
 
+# %% ../../nbs/04_models/14_endpoint_choices.ipynb #55979d11
 async def score(session: Session, request: Request) -> Response:
     "Log-probabilities of the request's choices, by the best way that the server offers."
     dialect = session.endpoint.dialect

@@ -35,6 +35,7 @@ def _prices(text: str) -> tuple[float, ...]:
     if len(prices) not in (2, 4) or not all(0 <= price < float('inf') for price in prices): raise ValueError
     return prices
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #a4287b9c
 def _label(text: str) -> str:
     if not text.strip(): raise ValueError
     return text.strip()
@@ -65,6 +66,7 @@ VENDOR = 'https://api.openai.com/v1'
 _SECRETS = ('key', 'token', 'secret', 'password', 'auth')
 _VARIABLE = re.compile(r'[A-Z][A-Z0-9_]{0,63}')
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #357000cd
 def refuse_secrets(
     options: Mapping[str, str],  # as they were written
 ) -> None:
@@ -99,6 +101,7 @@ def address(
     default = {'http': 80, 'https': 443}[parts.scheme]
     return f'{parts.scheme}://{host}{"" if port in (None, default) else f":{port}"}{parts.path.rstrip("/")}'
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #f627ab9d
 def host_of(base_url: str) -> str:
     "Scheme, host and port of an address: what has limits of its own, and may see a key."
     return '/'.join(base_url.split('/')[:3])
@@ -114,6 +117,7 @@ def key_variable(
         if host_of(base_url) in (host_of(VENDOR), host_of(address(None))): return 'OPENAI_API_KEY'
     return None
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #649e9d1b
 def key_of(base_url: str, env: str|None) -> str|None:
     "The key for a server, None when it gets none. Raises `ModelError` when the variable is not set that should hold it."
     variable = key_variable(base_url, env)
@@ -129,6 +133,7 @@ def key_of(base_url: str, env: str|None) -> str|None:
 NEUTRAL = {'top_p': 1.0, 'top_k': -1, 'min_p': 0.0, 'repetition_penalty': 1.0,
            'presence_penalty': 0.0, 'frequency_penalty': 0.0}
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #614feb9d
 @dataclass
 class Dialect:
     "The form of the API that a server takes: what was learnt from its refusals."
@@ -143,6 +148,7 @@ class Dialect:
     verified: bool = False                # that this gives the right numbers
     tokens: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of choices
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #9ba23194
 def left_out(dialect: Dialect, request: Request) -> list[str]:
     "Fields that this server does not take and that would have changed the answer."
     sampled = request.temperature > 0
@@ -163,6 +169,7 @@ class Refusal(NamedTuple):
         blamed = bool(self.param and (self.param == name or self.param.startswith(name + '.')))
         return blamed or bool(re.search(rf'(?<![a-z_]){name}(?![a-z_])', self.said))
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #8740d02c
 _REFUSES = re.compile(r'unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|extra (input|field)|'
                       r'not allowed|not available|deprecated|only the default|no such (field|parameter)|'
                       r'not implemented|(cannot|can\'t) be (set|used)|both be')
@@ -200,6 +207,7 @@ def _logprobs(dialect: Dialect, refusal: Refusal) -> bool:
     dialect.alternatives, dialect.words = most, refusal.said
     return True
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #5b33ed9b
 def _drop(dialect: Dialect, refusal: Refusal) -> bool:
     droppable = {'temperature', 'seed', 'stop', *NEUTRAL}
     named = {name for name in droppable if name in refusal.body and refusal.names(name)}
@@ -208,6 +216,7 @@ def _drop(dialect: Dialect, refusal: Refusal) -> bool:
     dialect.dropped |= named
     return True
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #a8ac0ba4
 def learn(dialect: Dialect,
     body: Mapping[str, Any],  # as it was sent
     refusal: str,             # the server's words
@@ -229,6 +238,7 @@ def fills_in(
     return any(isinstance(entry, Mapping) and entry.get('owned_by') in FILLS_IN
                for entry in (entries if isinstance(entries, list) else []))
 
+# %% ../../nbs/04_models/10_endpoint_requests.ipynb #bec0c0f9
 def _response_format(schema: str, step: int) -> dict:
     if step == 0:
         named = {'name': 'answer', 'schema': json.loads(schema), 'strict': True}

@@ -140,6 +140,7 @@ class Response(BaseModel):
 # %% ../../nbs/04_models/03_interface.ipynb #9f59f824
 Deliver = Callable[[int, Response], None]  # takes the index of a request in the batch, and its response
 
+# %% ../../nbs/04_models/03_interface.ipynb #3b4b9391
 @runtime_checkable
 class Model(Protocol):
     "What every backend offers."
@@ -309,6 +310,7 @@ Asker = Callable[[Sequence[Request], Model, StoreChoice], list[Response]]  # ans
 _everywhere: list[Asker] = []
 _here = threading.local()
 
+# %% ../../nbs/04_models/03_interface.ipynb #247488e7
 @contextmanager
 def asking_through(
     asker: Asker,
@@ -323,6 +325,7 @@ def asking_through(
         if everywhere: _everywhere.remove(asker)
         else: _here.asker = before
 
+# %% ../../nbs/04_models/03_interface.ipynb #7e3b5c16
 def is_dry_run() -> bool:
     "Is everything only counted? Then nothing may be sent, and no weights need be loaded."
     return bool(_everywhere)

@@ -58,11 +58,13 @@ def _loop_beside() -> Iterator[Callable]:
         thread.join(timeout=5)
         if not thread.is_alive(): loop.close()
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #c0ce3900
 def _next(bell: SimpleQueue) -> bool:
     "Wait for the next signal, in short turns: under polars' signal handler, Ctrl-C interrupts no wait without a time-out."
     while True:
         with suppress(Empty): return bell.get(timeout=0.1)
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #75c17c57
 def deliver_beside(
     answers: Callable,  # of `arrive(index, response)`: gives a coroutine that calls it for each answer
     deliver: Deliver,
@@ -163,6 +165,7 @@ def client_of(endpoint: Endpoint,
         client._custom_headers = {}  # of OPENAI_CUSTOM_HEADERS
     return client
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #a9671780
 def clean(endpoint: Endpoint, text: str) -> str:
     "A server's words on one short line, without the key."
     keys = [os.environ.get(variable, '').strip() for variable in ('OPENAI_API_KEY', endpoint.settings.env) if variable]
@@ -179,6 +182,7 @@ def _weights(listed: Any, model: str) -> dict[str, str]:
     found = {field: entry[field] for field in ('root', 'parent') if isinstance(entry.get(field), str) and entry[field]}
     return found if 'root' in found else {}
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #bc999fed
 def list_models(endpoint: Endpoint) -> Any:
     "The server's list of models; None when it does not answer, or does not let us see the list."
     import httpx2
@@ -189,6 +193,7 @@ def list_models(endpoint: Endpoint) -> Any:
     except (OpenAIError, ValueError, ModelError): return None
     return endpoint.listed
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #9eff9bf5
 def _served(endpoint: Endpoint) -> dict[str, str]:
     "The weights that the server names; of a server that does not answer, those that it named last."
     if endpoint.base_url == VENDOR: return {}
@@ -199,6 +204,7 @@ def _served(endpoint: Endpoint) -> dict[str, str]:
     if (found := _weights(listed, endpoint.model)) != last: write_text(kept, canonical_json(found))
     return found
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #9bc814d0
 def identity_of(endpoint: Endpoint) -> dict:
     "What names the model of an endpoint in runs and manifests."
     settings = endpoint.settings
@@ -221,6 +227,7 @@ async def answer_one(session: Session, request: Request) -> Response:
     if request.choices: return await score(session, request)
     return await ask_once(session, request, lambda payload: read_answer(payload, request, session.endpoint.dialect))
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #676c9d0f
 async def answer_all(endpoint: Endpoint, requests: Sequence[Request], arrive: Callable[[int, Response], None]) -> None:
     "Asks all requests, as many at once as the session allows; each response goes to `arrive` with its place."
     todo = iter(enumerate(requests))
@@ -234,6 +241,7 @@ async def answer_all(endpoint: Endpoint, requests: Sequence[Request], arrive: Ca
             for worker in workers: worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
+# %% ../../nbs/04_models/16_openai_backend.ipynb #cf20fcf1
 def load_openai(
     name: str,     # the whole name, for messages
     target: str,   # the model, as the server knows it

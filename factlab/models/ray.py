@@ -67,6 +67,7 @@ _TRANSFORMERS = {'dtype': DTYPE, 'revision': VLLM_OPTIONS['revision'],
                  'adapter': Option(str, None, 'a trained part, or the folder of an adapter'),
                  'batch_tokens': Option(above_zero, None, 'prompt and answer tokens in one batch of the model')}
 
+# %% ../../nbs/04_models/21_ray.ipynb #fcb914cd
 def ray_options(
     name: str,  # the model's full name, for messages
     options: Mapping[str, str],  # as `split_options` gives them
@@ -88,6 +89,7 @@ def last_words(error: BaseException|None) -> str:
         error = error.__cause__
     return '; '.join(dict.fromkeys(said))[:400]
 
+# %% ../../nbs/04_models/21_ray.ipynb #ec5b9b43
 def import_ray():  # the module `ray`, with `ray.data`
     "Raises `ModelError` where Ray is not installed."
     os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
@@ -99,6 +101,7 @@ def import_ray():  # the module `ray`, with `ray.data`
                          'On one machine vllm: and serve: need no Ray') from error
     return ray
 
+# %% ../../nbs/04_models/21_ray.ipynb #7a672b09
 def connect(
     address: str|None = None,  # None: RAY_ADDRESS, else a Ray on this machine
     processors: int = 1,  # that the work needs, where Ray is started here
@@ -112,6 +115,7 @@ def connect(
         logging.getLogger('ray.data').setLevel(logging.ERROR)
     return ray
 
+# %% ../../nbs/04_models/21_ray.ipynb #0ffcc44e
 def _join(ray, address: str, processors: int) -> None:
     here = {'num_cpus': max(os.cpu_count() or 1, processors + _SPARE), 'include_dashboard': False} if address == 'local' else {}
     for trial in range(_TRIALS if here else 1):
@@ -158,6 +162,7 @@ def answer_each(
             if index not in found: found[index] = answer_each(model, requests[index:index + 1])[0]
     return [found.get(index, Response.failed('the model gave no answer to this request')) for index in range(len(requests))]
 
+# %% ../../nbs/04_models/21_ray.ipynb #63b23aab
 class Replica:
     "A copy of a model of transformers in a process of the cluster. Ray Data makes it, and calls it with batches of requests."
     def __init__(self,
@@ -190,6 +195,7 @@ def _output(answer: Mapping[str, Any], request: Request, endings: frozenset[int]
     said = SimpleNamespace(text=answer['text'], token_ids=tokens, logprobs=entries, finish_reason='stop' if whole else 'length')
     return SimpleNamespace(outputs=[said], prompt_token_ids=range(answer['prompt_tokens']))
 
+# %% ../../nbs/04_models/21_ray.ipynb #4c9209f4
 class VllmRows:
     "Makes rows of requests."
     def __init__(self,
@@ -249,6 +255,7 @@ def _telling() -> Callable[[dict], dict]:
 
 _ENVIRONMENT = {'VLLM_NO_USAGE_STATS': '1', 'VLLM_LOGGING_LEVEL': 'ERROR', 'VLLM_CPU_KVCACHE_SPACE': '2'}
 
+# %% ../../nbs/04_models/21_ray.ipynb #3ac493ba
 def engine_arguments(
     model: 'RayModel',
 ) -> dict[str, Any]:
@@ -259,6 +266,7 @@ def engine_arguments(
     return own | structured_outputs(model.options) | revision | {
         'dtype': model.dtype, 'seed': 0, 'trust_remote_code': False, 'enable_prefix_caching': True, 'load_format': 'safetensors'}
 
+# %% ../../nbs/04_models/21_ray.ipynb #45f435c2
 def _processor(model: 'RayModel'):
     try:
         from ray.data.llm import build_processor, vLLMEngineProcessorConfig
@@ -374,6 +382,7 @@ def _endings(model: RayModel) -> frozenset[int]:
     except OSError: ends = None  # the model brings no generation_config.json
     return frozenset({*(ends if isinstance(ends, list) else [ends]), model.chat.tokenizer.eos_token_id} - {None})
 
+# %% ../../nbs/04_models/21_ray.ipynb #c9ef9dcc
 class _Run:
     "Some requests on their way through vLLM's processor."
     def __init__(self, model: RayModel, maker: VllmRows, deliver: Deliver):
@@ -414,6 +423,7 @@ class Part(NamedTuple):
     rows: int
     name: str   # of the file to write
 
+# %% ../../nbs/04_models/21_ray.ipynb #c2755eb0
 def parts_of(
     source: Path|str,  # a Parquet file, or a folder of them
     rows: int = 20_000,  # of a part
@@ -430,6 +440,7 @@ def parts_of(
         for start in range(0, count, rows): parts.append(Part(str(file), start, min(rows, count - start), f'part-{len(parts):05d}.parquet'))
     return parts
 
+# %% ../../nbs/04_models/21_ray.ipynb #a4a1a264
 def _rows_of(file: Path, columns: Sequence[str]) -> int:
     try: found = pl.scan_parquet(file).collect_schema().names()
     except (OSError, pl.exceptions.PolarsError) as error: raise DataError(f'{file} cannot be read as Parquet: {error}') from error
@@ -461,6 +472,7 @@ def missing_parts(
 # %% ../../nbs/04_models/21_ray.ipynb #p10
 FrameWork = Callable[[pl.DataFrame], pl.DataFrame]  # gives as many rows as it is given
 
+# %% ../../nbs/04_models/21_ray.ipynb #b42d42e6
 class PartWorker:
     "Works on parts in a process of the cluster. Ray Data makes it, and calls it with parts."
     def __init__(self,

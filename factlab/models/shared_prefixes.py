@@ -30,6 +30,7 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     "With how many tokens both begin."
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
+# %% ../../nbs/04_models/23_shared_prefixes.ipynb #2f9cf4e3
 def _laid_down(texts: Sequence[list[int]], part: Sequence[tuple[int, int]]) -> PrefixBatch:
     "A batch of texts, each with the number of tokens that it shares with the one before it."
     tokens: list[int] = []
@@ -43,6 +44,7 @@ def _laid_down(texts: Sequence[list[int]], part: Sequence[tuple[int, int]]) -> P
     own = [len(texts[at]) - shared for at, shared in part]
     return PrefixBatch(np.array(tokens), np.array(positions), paths, own, [at for at, _ in part])
 
+# %% ../../nbs/04_models/23_shared_prefixes.ipynb #f0d4addd
 def prefix_batches(
     texts: Sequence[list[int]],  # in tokens, none empty
     max_tokens: int = 1024,  # of a batch; a longer text is a batch of its own

@@ -433,6 +433,7 @@ def tiny_tokenizer():  # tokenizers.Tokenizer
     from tokenizers import Tokenizer
     return Tokenizer.from_file(str(tiny_folder()/'tokenizer.json'))
 
+# %% ../../nbs/04_models/08_transformers_backend.ipynb #e47c0c8d
 def _decoder(model: LocalModel) -> 'Decoder':
     import torch
     from transformers import AutoModelForCausalLM

@@ -50,6 +50,7 @@ def _vllm():
                          ) from error
     return vllm
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #a27571c8
 def _start(model: 'VllmModel'):
     "vLLM's `LLM` with the weights of a model."
     vllm = _vllm()
@@ -65,6 +66,7 @@ def _start(model: 'VllmModel'):
     except Exception as error:  # the kinds differ between versions, and each means the same
         raise ModelError(f'{model.name} cannot be loaded by vLLM: {str(error).strip() or type(error).__name__}') from error
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #a762ba0d
 def _release(llm) -> None:
     "Free the memory of an engine. A broken one may refuse parts of it."
     with suppress(Exception): llm.llm_engine.engine_core.shutdown()
@@ -127,6 +129,7 @@ def context(self: VllmModel) -> int|None:
     if self._llm is not None and self.options['max_model_len'] == -1: return self._llm.llm_engine.model_config.max_model_len
     return vllm_context(self.source, self.options)
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #15d1dc0d
 @patch(as_prop=True)
 def llm(self: VllmModel):
     "vLLM's `LLM`, loaded."
@@ -136,6 +139,7 @@ def llm(self: VllmModel):
             self._llm = _start(self)
         return self._llm
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #93944828
 @patch
 def generate(self: VllmModel, requests: Sequence[Request], deliver: Deliver) -> None:
     "Answer every request; see `factlab.models.interface.Model`."
@@ -151,6 +155,7 @@ def generate(self: VllmModel, requests: Sequence[Request], deliver: Deliver) -> 
 @patch(as_prop=True)
 def has_workers(self: VllmModel) -> bool: return self.options['tensor_parallel_size']*self.options['pipeline_parallel_size'] > 1
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #2f5ff936
 @patch
 def close(self: VllmModel) -> None:
     with self._lock:
@@ -230,6 +235,7 @@ class _Sending:
         try: self.engine.abort_request(left)
         except Exception: self.broken = True  # noqa: BLE001  what is not aborted is ended with the engine
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #a5615a2a
 _numbers = itertools.count()  # a request's name is used once
 
 def _lora(adapter: Adapter):
@@ -242,6 +248,7 @@ def _engine_input(tokens: list[int]):
     except ImportError: return {'prompt_token_ids': tokens}  # before vLLM had a form of its own for tokens
     return tokens_input(tokens)
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #ee4a5bdb
 def _final_only() -> dict:
     try:
         from vllm.sampling_params import RequestOutputKind
@@ -251,6 +258,7 @@ def _final_only() -> dict:
 # %% ../../nbs/04_models/17_vllm_backend.ipynb #c19
 _AT_ONCE = 100  # tokens whose log-probabilities one request may ask for (vLLM takes 128)
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #069b6cea
 class _Batch(_Sending):
     "Some requests, from their text to their responses."
     chunk = 256  # requests tokenised together
@@ -310,6 +318,7 @@ def _answer(batch: _Batch, index: int, request: Request, prompt: list[int]) -> N
                     structured_outputs=StructuredOutputsParams(json=request.json_schema))
     except (ValueError, RuntimeError): batch.send(prompt, use('lenient'), **fields)
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #72f45f06
 def _score(batch: _Batch, index: int, prompt: list[int], choices: Sequence[tuple[int, ...]]) -> None:
     tree, asked = ChoiceTree(choices), []
     if _scores_given_tokens():
@@ -328,6 +337,7 @@ def _score(batch: _Batch, index: int, prompt: list[int], choices: Sequence[tuple
         fields = {'prompt_logprobs': 0} if tokens is None else {'logprob_token_ids': tokens}
         batch.send([*prompt, *before], partial(use, before=before, tokens=tokens), max_tokens=1, temperature=0.0, **fields)
 
+# %% ../../nbs/04_models/17_vllm_backend.ipynb #2f6d6d3a
 def _scores_given_tokens() -> bool:
     from vllm import SamplingParams
     return hasattr(SamplingParams(), 'logprob_token_ids')

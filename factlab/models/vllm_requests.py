@@ -35,6 +35,7 @@ def _object(text: str) -> dict:
     if not isinstance(value := json.loads(text), dict): raise ValueError(text)
     return value
 
+# %% ../../nbs/04_models/09_vllm_requests.ipynb #d0c62e14
 VLLM_OPTIONS = {
     'dtype': DTYPE,
     'revision': Option(str, None, 'branch, tag or commit of a model of the hub'),
@@ -53,6 +54,8 @@ VLLM_OPTIONS = {
     'json_whitespace': Option({'none': 'none', 'any': 'any'}.__getitem__, 'none',
                               "any: JSON answers with the model's own spaces and line ends, which small models fill up with"),
 }
+
+# %% ../../nbs/04_models/09_vllm_requests.ipynb #35d0964a
 NOT_VLLM = ('json_whitespace',)  # options of ours; the others carry vLLM's names
 
 def structured_outputs(
@@ -76,6 +79,7 @@ def vllm_dtype(asked: str, source: Source) -> str:
     "The arithmetic that `dtype` stands for."
     return pick_dtype(asked, source.dtype, lambda: 'cuda' if gpus() or Path('/dev/kfd').exists() else 'cpu')
 
+# %% ../../nbs/04_models/09_vllm_requests.ipynb #af6d455f
 def vllm_identity(
     source: Source,
     dtype: str,
@@ -89,6 +93,7 @@ def vllm_identity(
     version = 1 if options.get('json_whitespace') == 'any' else 2  # 2: JSON is compact
     return {'backend': 'vllm', 'engine': 'vllm', 'weights': source.weights, 'dtype': dtype, 'answer_version': version} | changes | trained
 
+# %% ../../nbs/04_models/09_vllm_requests.ipynb #7c779a76
 def vllm_context(source: Source, options: Mapping[str, Any]) -> int|None:
     "Tokens of prompt and answer together, as far as they are known before the weights are loaded."
     overrides, asked = options.get('hf_overrides') or {}, options.get('max_model_len')
@@ -116,6 +121,7 @@ def _top(entry: Mapping[int, Any], count: int) -> tuple[tuple[str, float], ...]:
     ranked = sorted(entry.values(), key=lambda logprob: logprob.rank)[:count]
     return tuple((logprob.decoded_token or '', logprob.logprob) for logprob in ranked)
 
+# %% ../../nbs/04_models/09_vllm_requests.ipynb #7a0c2c8d
 def vllm_response(
     request: Request,
     output,  # a finished `RequestOutput` of vLLM

@@ -28,6 +28,7 @@ ADDED_FACTS = Schema('added facts', {
     'description': pl.String, 'category': pl.String,
     'gold': pl.List(pl.String), 'gold_index': pl.Int64})
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #70f1d62c
 def added_facts(
     frame: pl.DataFrame,  # columns text, summary, span; optionally id, start, description, category
 ) -> pl.DataFrame:  # ADDED_FACTS
@@ -43,6 +44,7 @@ def added_facts(
         return_dtype=pl.String)))
     return ADDED_FACTS.check(frame.with_columns(gold=pl.concat_list('description'), gold_index=pl.lit(0, pl.Int64)))
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #7d9fda3e
 def describe(
     span: str,
 ) -> str:
@@ -64,6 +66,7 @@ def sample_facts(
     return ADDED_FACTS.check(errors.with_columns(id=pl.format('{}/{}', 'row', 'gold_index'),
                                                  start=pl.Series(starts, dtype=pl.Int64)).select(*ADDED_FACTS.columns))
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #4addc4b2
 def final_facts(
     rows: pl.DataFrame,  # schema FINAL
 ) -> pl.DataFrame:  # ADDED_FACTS, without spans and categories; one for each described inconsistency
@@ -88,6 +91,7 @@ def xsumfaith_facts(
             category=pl.when(pl.col('factual') > .5).then(pl.lit('extrinsic_correct')).otherwise(pl.lit('extrinsic_wrong')))
     return added_facts(spans.select('id', 'text', 'summary', 'span', 'start', 'category'))
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #9724bf0f
 def entfa_facts(
     rows: pl.DataFrame,  # schema ENTFA
 ) -> pl.DataFrame:  # ADDED_FACTS; category extrinsic_correct or extrinsic_wrong
@@ -131,6 +135,8 @@ _CONTRARY = re.compile(r'\b(?:text|source|article|it)\b[^.;]{0,30}\b(?:says?|sta
                        r'to|describes|indicates|reports|only says)\b(?![^.;]{0,40}\b(?:not|no)\b)', re.IGNORECASE)
 _POINTS_BACK = re.compile(r'\b(?:this|it|these|those|such|any of|that(?=\W*$|\s+(?:information|detail|fact)))\b'
                           r'|\b(?:confirm|mention|state|specify|say|support|provide)(?:ed|s)?\W*$', re.IGNORECASE)
+
+# %% ../../nbs/13_probing/01_added_facts.ipynb #99da0751
 _HINTS = (  # words of a description, and the kinds of unit that they can mean
     (r"\b(?:first|given|fore|christian|sur|last|family|full) ?names?\b|\bname of the "
      r"(?:player|man|woman|person|boy|girl|victim)|(?:\b(?:his|her)|['’]s) names?\b", ('person',)),
@@ -142,6 +148,7 @@ _HINTS = (  # words of a description, and the kinds of unit that they can mean
     (r'\b(?:team|club|league|cup|party|company|organi[sz]ation)\b', ('organisation',)),
     (r'\b(?:number|amount|how many|figure|score)\b', ('number', 'score', 'ordinal')))
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #8706a706
 def described_unit(
     description: str,
     units: Sequence[Unit],  # of the summary
@@ -177,6 +184,7 @@ def _hinted(new: Sequence[Unit], units: Sequence[Unit], said: str, description: 
         if len(found) == 1: return found
     return []
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #2eef1bd8
 def _about_name(unit: Unit, lacking: str, description: str) -> tuple[Unit|None, str]:
     "A first name that the source lacks is what a description means only if it speaks of names, or says that the source lacks it."
     if unit.kind != 'person' or unit.group == 'full name' or re.search(r'\bnames?\b',
@@ -209,6 +217,7 @@ def tagged_window(summary: str, start: int|None) -> tuple[int, str]:
     begin = max(0, (start or 0) - TAGGED_CHARACTERS//2)
     return begin, summary[begin:begin + TAGGED_CHARACTERS]
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #b75f04e0
 def _in_span(units: Sequence[Unit], start: int, end: int, source: Source) -> tuple[Unit|None, str]:
     "The longest added unit that an annotated span holds, or that holds the span."
     inside = [unit for unit in units if unit.start < end and unit.end > start]
@@ -224,6 +233,7 @@ class TaggedFact(NamedTuple):
     units: list[Unit]
     source: Source
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #8ead5b7d
 def tag_facts(facts: pl.DataFrame) -> list[TaggedFact]:
     "Everything that is looked up for facts, each different summary and source once."
     rows = ADDED_FACTS.check(facts).with_columns(pl.col('text', 'summary').fill_null('')).to_dicts()
@@ -237,6 +247,7 @@ def tag_facts(facts: pl.DataFrame) -> list[TaggedFact]:
                     sources[row['text']])
             for row, start, (begin, text) in zip(rows, starts, windows, strict=True)]
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #c9a3dd83
 def spot_unit(tagged: TaggedFact) -> tuple[Unit|None, str]:
     "The unit to swap; or why there is none."
     fact = tagged.fact
@@ -247,6 +258,7 @@ def spot_unit(tagged: TaggedFact) -> tuple[Unit|None, str]:
     if not fact['description']: return None, 'neither span nor description'
     return described_unit(fact['description'], tagged.units, tagged.source)
 
+# %% ../../nbs/13_probing/01_added_facts.ipynb #a92a49bb
 def locate_facts(
     facts: pl.DataFrame,  # ADDED_FACTS
 ) -> pl.DataFrame:  # SPOTS, in the order of the facts

@@ -42,6 +42,7 @@ COUNTERFACTUALS = Schema('counterfactuals', {
     'description': pl.String,                  # of the counterfactual error
     'original_gold': pl.List(pl.String), 'gold': pl.List(pl.String), 'gold_index': pl.Int64})
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #09f70b7b
 class Made(NamedTuple):
     "What came of the facts."
     counterfactuals: pl.DataFrame  # COUNTERFACTUALS, a row for each fact
@@ -60,6 +61,7 @@ def _considered(unit: Unit, tagged: TaggedFact, offered: Sequence[tuple[str, str
     if kept: min(kept, key=order)['status'] = 'chosen'
     return sorted(rows, key=lambda row: (('chosen', 'spare', 'refused').index(row['status']), order(row)))
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #ac7824d6
 def _mentions(unit: Unit, tagged: TaggedFact) -> list[tuple[int, int]]:
     "Where the summary repeats the unit; a number is swapped in its own place only."
     if unit.kind in ('number', 'ordinal', 'score'): return [(unit.start, unit.end)]
@@ -88,6 +90,7 @@ def _case(tagged: TaggedFact, unit: Unit|None, why: str, considered: Sequence[di
     return base | {'status': 'ok', 'reason': '', 'replacement': replacement, 'start': start, 'summary': summary, 'description': description,
                    'gold': gold}
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #0d20e3c2
 def describe_in_place(
     summary: str, start: int, end: int,
 ) -> str:
@@ -126,6 +129,7 @@ PROPOSE = Prompt(name='final/counterfactual', version=1, fields=('summary', 'uni
          'alone: it must fit into the '
          'sentence as it stands. It must not mean the same, and must neither contain the original nor be a part of it.')
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #5afb9d59
 def model_proposals(
     spots: Sequence[tuple[Unit, TaggedFact]],
     model: Model,
@@ -173,6 +177,7 @@ def _detected(rows: pl.DataFrame, matches: pl.DataFrame) -> pl.DataFrame:
                                                == 'ok').then(pl.col('matched').list.contains(pl.col('gold_index'),
                                                                                              nulls_equal=False).fill_null(False)))
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #2244427f
 def compare_detection(
     counterfactuals: pl.DataFrame,  # COUNTERFACTUALS; rows without one are left out
     localizer: Localizer,  # anything with its `predict`
@@ -193,6 +198,7 @@ def compare_detection(
     after = matched(cases.select('id', 'text', 'summary', 'gold'))
     return paired_detections(cases, before, after)
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #6e259ad2
 def paired_detections(
     counterfactuals: pl.DataFrame,  # COUNTERFACTUALS; rows without one are left out
     before: pl.DataFrame,  # MATCHES of what was found in the original summaries, by row
@@ -216,6 +222,7 @@ CHANGES = Schema('changes', {'group': pl.String, 'n': pl.Int64, 'unread': pl.Int
     # of those missed before, the share detected after
     'missed': pl.Int64, 'woken': pl.Float64, 'woken_low': pl.Float64, 'woken_high': pl.Float64})
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #b5fd5ab3
 def detection_changes(
     detections: pl.DataFrame,  # DETECTIONS
     by: str|None = 'category',  # or 'kind'; None: all together only
@@ -234,6 +241,7 @@ def detection_changes(
     return CHANGES.frame([rows[0] | {'p_holm': rows[0]['p']},
                           *(row | {'p_holm': float(p)} for row, p in zip(rows[1:], adjusted, strict=True))])
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #65e6ff25
 def _change(part: pl.DataFrame, level: float) -> dict:
     read = part.drop_nulls(['before', 'after'])
     before, after = read['before'].to_numpy().astype(bool), read['after'].to_numpy().astype(bool)
@@ -247,6 +255,7 @@ def _change(part: pl.DataFrame, level: float) -> dict:
         row |= {name: share.estimate, f'{name}_low': share.low, f'{name}_high': share.high}
     return row
 
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #cf2b830e
 def _difference_bounds(before: np.ndarray, after: np.ndarray, rows: pl.Series, level: float) -> tuple[float|None, float|None]:
     "By summary; where all pairs agree, as many pairs as there are summaries give Agresti and Min's bounds."
     if not len(rows): return None, None

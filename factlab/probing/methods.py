@@ -39,6 +39,7 @@ def added_errors(
     named = added.with_columns(id=pl.format('{}|{}|{}', 'run', 'id', 'unit'), span=pl.lit(None, pl.String))
     return added_facts(named).with_columns(row=added['id'])
 
+# %% ../../nbs/13_probing/05_methods.ipynb #448f2ffc
 @dataclass(frozen=True)
 class WrittenQuestions:
     "A question that a model writes about each added fact (FINAL App. G.1)."
@@ -61,6 +62,7 @@ def in_turns(
     "The first questions when the categories take turns."
     return asked if limit is None else asked.sort(pl.int_range(pl.len()).over('category'), maintain_order=True).head(limit)
 
+# %% ../../nbs/13_probing/05_methods.ipynb #ea148f27
 @dataclass(frozen=True)
 class ExactPTrue:
     "P(True) of each question's answer from log-probabilities."
@@ -73,6 +75,7 @@ class ExactPTrue:
         "Schema PROBE, from rows of schema QUESTIONS."
         return ptrue_exact(rows, model, store)
 
+# %% ../../nbs/13_probing/05_methods.ipynb #986b4123
 @dataclass(frozen=True)
 class SampledPTrue:
     "P(True) of some questions' answers by sampling, as FINAL has it (App. G.1)."
@@ -104,6 +107,7 @@ class Counterfactuals:
 
 VERSIONS = Schema('versions', {'id': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String)})
 
+# %% ../../nbs/13_probing/05_methods.ipynb #86382653
 def true_versions(cases: pl.DataFrame) -> pl.DataFrame:  # schema VERSIONS, from schema COUNTERFACTUALS
     "The true summaries of counterfactuals, each once, under the ids of their rows."
     made = cases.filter(pl.col('status') == 'ok').unique('row', keep='first', maintain_order=True)
@@ -113,6 +117,7 @@ def wrong_versions(cases: pl.DataFrame) -> pl.DataFrame:  # schema VERSIONS, fro
     "The counterfactual summaries."
     return cases.filter(pl.col('status') == 'ok').select(*VERSIONS.columns)
 
+# %% ../../nbs/13_probing/05_methods.ipynb #9d1c3189
 def earlier_answers(
     cases: pl.DataFrame,        # schema COUNTERFACTUALS
     predictions: pl.DataFrame,  # schema PREDICTIONS, of the true versions

@@ -154,6 +154,7 @@ def _combined(id: str, orders: Sequence[tuple]) -> dict:
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c25
 Reading = Literal['auto', 'choices', 'top']
 
+# %% ../../nbs/13_probing/00_ptrue.ipynb #6ebc1c4c
 def ptrue_exact(
     questions: pl.DataFrame,  # id, question, answer; others ignored
     model: Model,
@@ -176,6 +177,7 @@ def ptrue_exact(
     probed = [_combined(row['id'], [read(responses[2*i], False), read(responses[2*i + 1], True)]) for i, row in enumerate(rows)]
     return _in_order(questions, probed, PROBE)
 
+# %% ../../nbs/13_probing/00_ptrue.ipynb #12d6154e
 def _in_order(questions: pl.DataFrame, rows: Sequence[dict], schema: Schema) -> pl.DataFrame:
     "Rows of a probe in the order of the questions; those that were not asked are unparsed."
     frame = pl.DataFrame(rows, schema=dict(schema.columns))
@@ -235,6 +237,7 @@ def ptrue_sampled(
     counted = _in_order(questions, [_sampled_row(row['id'], orders[2*i:2*i + 2]) for i, row in enumerate(rows)], SAMPLED)
     return _with_shares(counted)
 
+# %% ../../nbs/13_probing/00_ptrue.ipynb #34ff0a99
 def _with_shares(counted: pl.DataFrame) -> pl.DataFrame:
     "Fill in P(True), its interval, the orders and the bias from the counts."
     correct, read = (counted.select(f'{kind}_first', f'{kind}_swapped').fill_null(0).to_numpy().astype(float)
@@ -289,6 +292,7 @@ def documents_of(
 
 KNOWS_NOTHING = ('always A', 'longer answer', 'shorter answer')
 
+# %% ../../nbs/13_probing/00_ptrue.ipynb #9871b525
 def probe_over_baselines(
     questions: pl.DataFrame,  # QUESTIONS; rows whose truth is null are left out
     probe: pl.DataFrame,      # PROBE or SAMPLED; rows without a score are left out, for the baselines too
@@ -324,6 +328,7 @@ def _density_band(kernels: np.ndarray, documents: pl.Series, resamples: int, see
     drawn = often @ kernels.T/often.sum(1, keepdims=True)
     return tuple(np.quantile(drawn, [.025, .975], axis=0))
 
+# %% ../../nbs/13_probing/00_ptrue.ipynb #aa976047
 def density_by_category(
     questions: pl.DataFrame,  # QUESTIONS
     probe: pl.DataFrame,      # PROBE or SAMPLED

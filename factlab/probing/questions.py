@@ -57,6 +57,7 @@ _ORDINARY = frozenset('what which who whom whose when where why how many much lo
     'his her their there name named called kind type first last year date day month time place city country town person number '
     'belongs gap sentence'.split())
 
+# %% ../../nbs/13_probing/02_questions.ipynb #4db81d93
 def foreign_words(
     question: str,
     text: str,  # the source
@@ -77,6 +78,7 @@ DRAFTS = Schema('question drafts', {
     'truth': pl.Boolean,                # null until somebody knows
 })
 
+# %% ../../nbs/13_probing/02_questions.ipynb #580ff216
 def draft_questions(
     errors: pl.DataFrame,  # id, text, summary, description; perhaps category
     model: Model,
@@ -96,6 +98,7 @@ def draft_questions(
         max_tokens=max_tokens, seed=seed, label=WRITE_QUESTION.name) for row in asked], model, store), strict=True))
     return DRAFTS.frame([_draft(row, responses.get(row['id'])) for row in rows])
 
+# %% ../../nbs/13_probing/02_questions.ipynb #4e77c2a0
 def _draft(row: dict, response: Response|None) -> dict:
     base = {'id': row['id'], 'category': row['category'], 'review': 'open'}
     if response is None: return base | {'status': 'unparsed', 'reason': 'no text, summary or description'}
@@ -104,6 +107,7 @@ def _draft(row: dict, response: Response|None) -> dict:
     if not parsed.ok: return base | {'status': 'unparsed', 'reason': parsed.reason}
     return base | {'status': 'ok', 'reason': parsed.reason} | reviewed(row, *parsed.value)
 
+# %% ../../nbs/13_probing/02_questions.ipynb #baa17b9c
 def reviewed(
     row: Mapping,  # text, summary
     question: str,
@@ -118,6 +122,7 @@ def reviewed(
 GAP, GAP_CONTEXT, MAX_GAP = '____', 300, 80  # characters of a sentence before and after the gap, and of what is left out, at the most
 _END = re.compile(r'[.!?]["\'”’)\]]*\s+(?=[^a-z])|\n+')
 
+# %% ../../nbs/13_probing/02_questions.ipynb #94cdc771
 def gap_question(
     summary: str,
     start: int,  # of the piece
@@ -148,6 +153,7 @@ def _gap_draft(row: dict, spot: dict) -> dict:
     if start is None: return base | {'status': 'unparsed', 'reason': f'no gap can be made: {spot["reason"]}'}
     return base | {'status': 'ok', 'reason': ''} | reviewed(row, gap_question(row['summary'], start, end), row['summary'][start:end])
 
+# %% ../../nbs/13_probing/02_questions.ipynb #f7c70176
 def _piece(row: dict, spot: dict) -> tuple[int|None, int|None]:
     "Where the gap is to be: in the place of the unit that was found, else of a short span."
     if spot['status'] == 'ok': return spot['start'], spot['end']
@@ -176,6 +182,7 @@ ASK_QUESTIONS = Prompt(name='final/questions', version=1, fields=('facts',), exa
 
 FACT_QUESTIONS = answer_schema('questions of facts', 'questions', pl.List(pl.String))
 
+# %% ../../nbs/13_probing/02_questions.ipynb #fdb648dd
 @dataclass(frozen=True)
 class FactQuestions:
     "A question with its answer for each atomic fact, all of a summary at once."

@@ -25,6 +25,7 @@ def _written(value: float, like: str) -> str:
     decimals = len(like.partition('.')[2])
     return f'{value:,.{decimals}f}' if ',' in like else f'{value:.{decimals}f}'
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #1e1d113d
 def number_word(
     value: int,
 ) -> str:  # in digits from 100 on
@@ -46,6 +47,7 @@ def _scaled(value: float, text: str) -> list[float]:
     step = 10**-decimals if decimals else 10**(len(str(int(value))) - len(str(int(value)).rstrip('0'))) if value >= 20 else 1
     return [round(max(1, round(value*factor/step))*step, decimals) for factor in (1.5, 2, .5, 3, .75, 1.25)]
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #94dd10b6
 def number_proposals(
     unit: Unit,    # of the kind number, ordinal, year or score
     before: str,   # the summary up to it
@@ -70,6 +72,7 @@ def number_proposals(
                                            and (other >= (0 if value == 0 else 1) or 0 < other < 1 and '.' in unit.text))
                                            if text]
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #e1e9aa73
 def _plausible_age(old: float, new: float, after: str) -> bool:
     "A boy stays a boy, a man a man."
     if re.search(r'\b(?:boy|girl|child|baby|pupil|schoolboy|schoolgirl)\b', after): return new < 18
@@ -92,6 +95,7 @@ def _sex(*texts: str) -> str|None:
         if male != female and not min(male, female): return 'male' if male else 'female'
     return None
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #4698b07d
 def person_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
     "Names for a person, or for the part of a name that is new."
     sex = _sex(tagged.fact['summary'], tagged.fact['text'])
@@ -104,6 +108,7 @@ def person_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
 # %% ../../nbs/13_probing/03_replacements.ipynb #c11
 _AS_NATIONALITY = {'UK': 'western European', 'US': 'American'}
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #a9d11319
 def listed_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
     "Members of the unit's list; for what is on none, a place inside the name, or a town of a country that is spoken of."
     if unit.attributive and unit.text.upper() in _AS_NATIONALITY:
@@ -122,6 +127,7 @@ def listed_proposals(unit: Unit, tagged: TaggedFact) -> list[str]:
         return [entry.name for entry in _towns_around(tagged)]
     return []
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #7f3fba96
 def _towns_around(tagged: TaggedFact) -> tuple[Entry, ...]:
     "The list of towns that goes with the places of the summary and the source; English towns when there are none."
     spoken_of = [place for unit in tagged.units if unit.kind == 'place' for place in lexicon().get(plain_words(unit.text), [])]
@@ -155,6 +161,7 @@ NAMES_WITH_ARTICLE = frozenset((  # names that take *the*
     'eu', 'imf', 'world bank', 'world health organization', 'red cross', 'premier league', 'championship', 'national league',
     'scottish premiership'))
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #f7583544
 def plain_key(name: str) -> str:
     "A name's plain words, to look it up by."
     return ' '.join(plain_words(name))
@@ -168,6 +175,7 @@ def same_meaning(first: str, second: str) -> bool:
 # %% ../../nbs/13_probing/03_replacements.ipynb #c16
 _REGIONS = {'Europe': 'Europe', 'Asia': 'Asia', 'the Middle East': 'Asia', 'Africa': 'Africa'}
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #2c355c6e
 def containers(
     name: str,
 ) -> set[str]:  # keys
@@ -182,6 +190,7 @@ def containers(
                 if plain_key(up) != plain_key(name) else set())
     return found
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #28d992f8
 def one_holds_the_other(first: str, second: str) -> bool:
     "Does one place lie in the other, or one name hold the other's words?"
     a, b = plain_key(first), plain_key(second)
@@ -203,6 +212,7 @@ def _bound_refusal(unit: Unit, proposal: str, before: str) -> str:
     if kind == 'about' and abs(new - old) < .3*old: return 'too near for a rounded number'
     return ''
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #8ed541e8
 def _agreement_refusal(unit: Unit, proposal: str, after: str) -> str:
     "Why the noun behind a number would have to change."
     if unit.kind != 'number' or after[:1] == '-' or re.match(r'\s?(?:%|per ?cent|m\b|bn\b|million|billion|thousand|hundred|' + MONTH + ')',
@@ -233,6 +243,7 @@ def refusal(
         before) or _agreement_refusal(unit, proposal, after) \
         or _article_refusal(unit, proposal, before)
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #f270afdc
 def _kind_refusal(unit: Unit, proposal: str) -> str:
     "Proposals of a model may be of any kind."
     kinds = {entry.kind for entry in lexicon().get(plain_words(proposal), [])} or ({'number', 'ordinal', 'year', 'score'}
@@ -242,6 +253,7 @@ def _kind_refusal(unit: Unit, proposal: str) -> str:
     if unit.kind == 'landmark': kinds -= {'place'}
     return f'of another kind: {min(kinds)}, not {unit.kind}' if kinds and unit.kind not in kinds else ''
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #4b835bb3
 def _kin_refusal(unit: Unit, proposal: str, tagged: TaggedFact) -> str:
     "A country whose town or people the source speaks of may be the truth at another scale."
     if unit.kind not in ('place', 'nationality'): return ''
@@ -289,6 +301,7 @@ def _piece(summary: str, start: int, end: int, replacement: str, attributive: bo
         return start - len(article[0]), end, wanted + article[2] + new
     return start, end, new
 
+# %% ../../nbs/13_probing/03_replacements.ipynb #66c7d510
 def rewrite(
     summary: str,
     mentions: Sequence[tuple[int, int]],  # where the unit stands, characters from zero; none overlap

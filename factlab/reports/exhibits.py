@@ -51,6 +51,7 @@ class Exhibit:
     @property
     def name(self) -> str: return self.id.partition('/')[2]
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #00825d22
 @cache
 def catalog() -> tuple[Exhibit, ...]:
     "The exhibits of all papers, in the sequence of the gallery and of `factlab reproduce`."
@@ -95,6 +96,7 @@ def make_cells(
         raise DataError(f'cells have no kind {sorted(kinds)[0]!r}: choose one of {", ".join(KINDS)}')
     return CELLS.frame([dict.fromkeys(CELLS.columns) | {'kind': 'value', 'metric': row['column']} | row for row in rows])
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #787013dc
 def published_cells(
     exhibit: str,
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
@@ -140,6 +142,7 @@ def result_stem(
     "Where the files of a result lie."
     return folder/exhibit.paper/'.'.join(part for part in (exhibit.name, data) if part)
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #f0a8f42e
 def manifests_of(
     folder: Path,  # of all results
     exhibit: Exhibit,
@@ -213,6 +216,7 @@ def recomputed(exhibit: Exhibit, cells: pl.DataFrame) -> dict:
 # %% ../../nbs/16_reports/06_exhibits.ipynb #c22
 _SHOWN = (*PLACE, 'published', 'recomputed', 'measured', 'n', 'low', 'high', 'unparsed', 'forced')
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #dffc7e22
 def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     """The first cell that `exhibit.headline` describes. Of an exact exhibit it is a recomputed one, a finding before all, and `also` is
     what was measured under the same description; `counterpart` says whose number the published one is, where it is not of this very row
@@ -233,12 +237,14 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
     return cell | _best_baseline(cells, found[0]) | ({'also': others[0]} if others and exhibit.status == 'exact' else {})
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #7305ba3a
 def _fitting(cells: pl.DataFrame, where: Mapping) -> pl.DataFrame:
     "Cells that are recomputed or measured, no baselines, with these values in these columns; no comparisons unless a kind is named."
     kinds = [] if 'kind' in where else [pl.col('kind').is_in(['value', 'count'])]
     found = cells.filter(found_number().is_not_null(), pl.col('status') != 'baseline', *kinds, **where)
     return found.sort(pl.col('status') == 'exact', maintain_order=True)
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #7ea31f1b
 def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
     """The best baseline of a cell's column, or else of its row, and the difference to it with its interval, as far as they are there.
     Of p-values none is the best."""
@@ -251,6 +257,7 @@ def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
     parts = {'baseline': (rivals, ['row', 'measured']), 'over_baseline': (over, ['measured', 'low', 'high', 'n'])}
     return {name: frame.select(columns).row(0, named=True) for name, (frame, columns) in parts.items() if frame.height}
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #87debf35
 def _unlike(cell: Mapping, other: Mapping) -> str:
     "What names a cell beside another one: its row and column, as far as they are not the other's."
     return ' '.join(cell[part] for part in PLACE if cell[part] != other[part])
@@ -258,6 +265,7 @@ def _unlike(cell: Mapping, other: Mapping) -> str:
 # %% ../../nbs/16_reports/06_exhibits.ipynb #c25
 FEW = 10  # examples: below it the intervals of a headline say nothing
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #764ea38d
 def summary_of(
     manifest: Mapping,  # of a result
 ) -> dict[str, str]:  # n, printed, recomputed, measured, baseline, difference: as text
@@ -286,6 +294,7 @@ def summary_of(
             'baseline': number(best.get('measured')) + (f' ({best["row"]})' if best else ''),
             'difference': number(over['measured'], '+') + interval(over, '+') if over.get('low') is not None and not few else '–'}
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #fc601054
 def _digits(cell: Mapping, finding: bool) -> int:
     "Decimals of a headline: none of a count, so many that a finding differs from what is printed."
     shown = [value for value in map(cell.get, ('published', 'recomputed', 'measured')) if value is not None]
@@ -299,6 +308,7 @@ def _size(cell: Mapping) -> str:
               for kind in ('forced', 'unparsed') if cell.get(kind)]
     return '–' if cell.get('n') is None else ', '.join([str(cell['n']), *counts])
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #f5f3ee05
 def _data_name(manifest: Mapping) -> str:
     "The data set that a manifest names; '' where it names none, and where several are compared, whose names its rows have."
     if 'sets' in manifest: return ''
@@ -315,6 +325,7 @@ def processor_family() -> str:
     short = ' with bfloat16' if flags & {'avx512_bf16', 'amx_bf16', 'bf16'} else ''
     return ', '.join(part for part in (platform.machine(), found + short) if part)
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #6fc586f1
 def computed_here(
     entry,  # of a manifest
 ) -> bool:
@@ -367,6 +378,8 @@ _GALLERY_HEAD = ('# Results', '',
     'A `finding` holds cells that come out otherwise: `factlab audit` says why.',
     '- `measured` by a model or counted in the data named; `illustrated` on an example; `simulated` by drawing; `proposed` by a program, '
     'and confirmed by no one.')
+
+# %% ../../nbs/16_reports/06_exhibits.ipynb #19d0296b
 _GALLERY_COLUMNS = ('exhibit', 'status', 'n', 'printed', 'recomputed', 'measured', 'best baseline', 'over it', 'files')
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #h5
@@ -390,6 +403,7 @@ def write_gallery(
     write_if_changed(path, ('\n'.join(lines).rstrip() + '\n').encode())
     return path
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #b9046329
 def _listed(manifests: Mapping[str, dict]) -> dict[str, dict]:  # both by data set
     "The results that the gallery lists: one of the sample without a headline not beside others that have one."
     others = any(manifest.get('headline') for data, manifest in manifests.items() if data)
@@ -399,6 +413,7 @@ def _titled(exhibit: Exhibit, data: str, manifest: Mapping) -> str:
     "What a result shows: the exhibit's title, unless the result has one of its own, and its data."
     return manifest.get('title', exhibit.title) + (f' · on {data}' if data else '')
 
+# %% ../../nbs/16_reports/06_exhibits.ipynb #184db741
 def _entry(folder: Path, exhibit: Exhibit, data: str, manifest: Mapping) -> str:
     "A line of the gallery."
     summary, name = summary_of(manifest), result_stem(folder, exhibit, data).name

@@ -32,6 +32,7 @@ def _ready(part: object, asking: bool) -> None:
     elif isinstance(part, Endpoint): asking and key_of(part.base_url, part.settings.env)
     else: getattr(part, 'source', None)
 
+# %% ../../nbs/16_reports/08_options.ipynb #79db7999
 def check_name(
     kind: str,  # 'models', 'verifiers' …, as `factlab.core.registry` has them
     name: str,
@@ -56,6 +57,7 @@ FILES = ('annotations', 'corpus', 'labels', 'questions', 'responses')
 
 def _values(value: object) -> list: return [each for each in (value if isinstance(value, list) else [value]) if each]
 
+# %% ../../nbs/16_reports/08_options.ipynb #e4a48f27
 def check_options(
     exhibits: Iterable[Exhibit],
     parameters: Mapping,  # of their notebooks, as for `fitted`

@@ -39,6 +39,7 @@ def series_colours(
     greys = {name: _GREYS[min(i, len(_GREYS) - 1)] for i, name in enumerate(known)}
     return [greys[name] if name in greys else PALETTE[methods.index(name)] for name in series]
 
+# %% ../../nbs/16_reports/03_plots.ipynb #3efab19d
 def _label_colour(baselines: Sequence[str]):
     "Colours of an axis' labels: names of baselines in grey."
     return {'condition': {'test': f'indexof({json.dumps(list(baselines))}, datum.value) !== -1', 'value': _GREYS[1]}, 'value': INK}
@@ -202,6 +203,7 @@ CURVES = Schema('curves', {
     'status': pl.String,  # as in CELLS: series of 'baseline' are grey and dashed
 }, open=True)
 
+# %% ../../nbs/16_reports/03_plots.ipynb #e3334028
 def _curve_layers(
     alt, marks: pl.DataFrame, series: list[str], trivial: list[str], x, y_title: str, domain: tuple[float, float]|None
 ) -> list:
@@ -221,6 +223,7 @@ def _curve_layers(
         x, y, colour, alt.StrokeDash('series:N', scale=dashes, legend=None), description=alt.value(''))
     return [line, points(printed, filled=False, size=80, fill='white'), points(~printed, filled=True, size=80)]
 
+# %% ../../nbs/16_reports/03_plots.ipynb #6f8cb250
 def curve_chart(
     frame: pl.DataFrame,  # CURVES; needs series and x
     title: str,  # the question that the chart answers
@@ -256,6 +259,7 @@ SHARES = Schema('shares', {
     'share': pl.Float64,  # 0 to 1
 }, open=True)  # optional `status`: what is 'baseline' is pale
 
+# %% ../../nbs/16_reports/03_plots.ipynb #268ffc3e
 def share_chart(
     frame: pl.DataFrame,  # SHARES, rows and parts in the order to be drawn
     title: str,  # the question that the chart answers
@@ -314,6 +318,7 @@ GRID = Schema('grid', {
     'marked': pl.Boolean,  # is this the printed rank?
 }, open=True)
 
+# %% ../../nbs/16_reports/03_plots.ipynb #eb86753b
 def _grid_layers(alt, data: pl.DataFrame, rows: list[str], columns: list[int], x_title: str) -> list:
     "Shaded squares, frames around the marked ones, and the probabilities that are not near 0."
     base = alt.Chart(data).encode(alt.X('column:O', title=drawable(x_title), scale=alt.Scale(domain=columns),
@@ -328,6 +333,7 @@ def _grid_layers(alt, data: pl.DataFrame, rows: list[str], columns: list[int], x
         return shown.mark_text(color=colour, fontSize=11).encode(text='label:N', description=alt.value(''))
     return [squares, words('<', INK), words('>=', 'white'), frames]
 
+# %% ../../nbs/16_reports/03_plots.ipynb #8568ff19
 def rank_chart(
     frame: pl.DataFrame,  # GRID
     title: str,  # the question that the chart answers
@@ -361,6 +367,7 @@ SCORE_GRID = Schema('score grid', {
     'marked': pl.Boolean,  # framed: was this one chosen?
 }, open=True)
 
+# %% ../../nbs/16_reports/03_plots.ipynb #2e4ee56a
 def score_grid_chart(
     frame: pl.DataFrame,  # SCORE_GRID, rows and columns in the order to be drawn
     title: str,  # the question that the chart answers
@@ -397,6 +404,7 @@ PAIR_TESTS = Schema('pair tests', {
 
 P_STEPS = ((.001, '#A50F15'), (.01, '#DE2D26'), (.05, '#FC9272'))  # p below … is drawn in …
 
+# %% ../../nbs/16_reports/03_plots.ipynb #a43db8e0
 def p_value_chart(
     frame: pl.DataFrame,  # PAIR_TESTS
     title: str,  # the question that the chart answers

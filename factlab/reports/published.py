@@ -68,6 +68,7 @@ def printed_bounds(
     if not cut: return number - unit/2, number + unit/2
     return (number, number + unit) if number >= 0 else (number - unit, number)
 
+# %% ../../nbs/16_reports/00_published.ipynb #1652d5b1
 def rounding_interval(
     printed: str,  # as printed; what follows ± is left aside
     exact: bool|None = None,  # is it a count, free of rounding? None: yes when it is a whole number without a percent sign

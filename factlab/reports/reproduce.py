@@ -62,6 +62,7 @@ def outcome_table(
              'seconds': f'{o.seconds:.1f}', 'file': o.file} for o in outcomes]
     return pl.DataFrame(rows, schema=dict.fromkeys(('exhibit', 'status', *empty, 'seconds', 'file'), pl.String))
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #26e9080e
 def plain_table(
     frame: pl.DataFrame,
 ) -> str:
@@ -193,6 +194,7 @@ def forget(
     gc.freeze()
     if everything: _looked_through = resident()
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #12d64a7b
 def load_ipython_extension(shell) -> None:
     "What the kernel of exhibits starts with."
     spare_grammar()
@@ -220,6 +222,7 @@ def name_there(
     "The name that a notebook has for a parameter: the same, its plural, or its singular."
     return next((each for each in (name, f'{name}s', name.removesuffix('s')) if each in known), None)
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #36c28a77
 def fitted(
     parameters: Mapping,
     known: Mapping,  # as `parameters_of` gives them
@@ -275,6 +278,7 @@ class _LogLines:
         while not self.done.wait(self.seconds/10):
             if time.monotonic() - self.last >= self.seconds: self.write(f'running for {time.monotonic() - self.started:.0f} s')
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #ade61adf
 @contextmanager
 def _shown(name: str):
     "The stream that a notebook's standard error is copied to; None for none."
@@ -312,6 +316,7 @@ def run_notebook(
     except Exception as error:  # noqa: BLE001  a cell that raised, a dead kernel, a notebook that writes no result: the others go on
         return outcome('error', error=_told(exhibit, error), file=str(executed))
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #97c8c853
 def _told(exhibit: Exhibit, error: Exception) -> str:
     "What went wrong, with the cell where it is papermill that says so."
     from papermill.exceptions import PapermillExecutionError
@@ -356,6 +361,7 @@ def _end_with_parent() -> None:
     multiprocessing.parent_process().join()
     os.kill(os.getpid(), signal.SIGTERM)
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #5e39b362
 class _Worker:
     "The parent's end of a worker process."
     def __init__(self, out: Path):
@@ -415,6 +421,7 @@ def _run_all(
     finally:
         for worker in workers: worker.end(kind=finished)
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #f00732cc
 @contextmanager
 def _alone(out: Path):
     "Hold the folder of results for one runner at a time."
@@ -443,6 +450,7 @@ def chosen_exhibits(
     if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids))
     return {exhibit.id: {**(tour and exhibit.tour or {}), **(parameters or {})} for exhibit in exhibits}
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #6b7647ac
 def _refuse_lacking(exhibits: list[Exhibit], parameters: Mapping, every: bool) -> None:
     "Raise `UsageError` for a parameter that an exhibit does not have or cannot take: any of them when `every`, else all of them."
     known = {}
@@ -484,6 +492,7 @@ def run_exhibits(
             outcomes.append(outcome)
     return sorted(outcomes, key=lambda outcome: [*given].index(outcome.exhibit))
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #562e63a6
 @contextmanager
 def _logged():
     "A log of what was run when and how long it took, in factlab's home: the volatile things that results do not hold."
@@ -524,6 +533,7 @@ def _differs(exhibit: Exhibit, manifest: Mapping) -> str:
     except (FactlabError, TypeError) as error: return f'its plan cannot be made here: {error}'
     return '' if today == made else f'of plan {made}, now {today}'
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #4b46b650
 def remaking(
     stale: Iterable[tuple[str, str, str]],  # of `stale_results`
     out: str|Path|None = None,              # as of `stale_results`
@@ -562,6 +572,7 @@ def estimate_sums(
     costs = [pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name) for name in _COSTS]
     return questions.group_by(by, maintain_order=True).agg(pl.col(_COUNTS).sum(), *costs)
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #d43cabe9
 @dataclass(frozen=True)
 class Estimate:
     "What a run would ask, counted without asking."
@@ -605,6 +616,7 @@ def _counted(exhibit: Exhibit, parameters: Mapping) -> tuple[Outcome, int|None]:
     seconds = round(time.monotonic() - started, 2)
     return Outcome(exhibit.id, 'error' if error else 'estimated', seconds, error=error and f'{exhibit.id}: {error}'), n
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #0a1d05b7
 def estimate(
     ids: Iterable[str] = (),
     *,

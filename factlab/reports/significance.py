@@ -53,6 +53,7 @@ def _pairs(values: np.ndarray, best: int, others: Sequence[int]) -> tuple[np.nda
     pairs = np.stack([values[others], np.broadcast_to(values[best], values[others].shape)], 2)  # [others, n, 2, k]
     return np.where(both[:, :, None, None], pairs, 0).swapaxes(0, 1), both.sum(1)
 
+# %% ../../nbs/16_reports/05_significance.ipynb #5a808311
 def _two_sided(differences: np.ndarray) -> float:
     "p of no difference: twice the smaller share of draws on either side of 0, with one added so that it is never 0."
     return min(1.0, 2*(1 + min((differences <= 0).sum(), (differences >= 0).sum()))/(1 + len(differences)))

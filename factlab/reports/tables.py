@@ -37,6 +37,8 @@ CELLS = Schema('cells', {
     'unparsed': pl.Int64,    # answers that could not be read
     'forced': pl.Int64,      # answers that could not be read and were replaced by the likelier label
 })
+
+# %% ../../nbs/16_reports/04_tables.ipynb #3997d057
 PLACE = ('row', 'column')
 KINDS = {
     'value': 'a score, a share, a mean, a rank',
@@ -63,6 +65,7 @@ def split_comparisons(
     within = frame.filter(within).join(frame.filter(~within.fill_null(False)), on=PLACE, how='semi', maintain_order='left')
     return frame.join(within, on=[*PLACE, 'kind', 'against'], how='anti', nulls_equal=True, maintain_order='left'), within
 
+# %% ../../nbs/16_reports/04_tables.ipynb #69cc4084
 def marks_of(
     within: pl.DataFrame,  # of `split_comparisons`
 ) -> pl.DataFrame:  # row, column, difference, n, p of the cells that were compared with the best row
@@ -88,6 +91,7 @@ class _Entry:
     differs: bool = False
     mark: str = ''  # '▲' the best of its column, '*' behind the best
 
+# %% ../../nbs/16_reports/04_tables.ipynb #eb63b8d5
 def _number(value: float|None, digits: int) -> str:
     "A number with so many decimals and its thousands apart; '' for none."
     return '' if value is None or value != value else f'{value:,.{digits}f}'
@@ -117,6 +121,7 @@ def _mixed(frame: pl.DataFrame) -> set[str]:
     found = frame.filter(found_number().is_not_null()).group_by('column').agg(kinds=pl.col('status').n_unique())
     return set(found.filter(pl.col('kinds') > 1)['column'])
 
+# %% ../../nbs/16_reports/04_tables.ipynb #a6b5991c
 def _differences(within: pl.DataFrame, places: dict[str, int]) -> dict[tuple[str, str], str]:
     "The difference of each cell to the best baseline, with its interval."
     found = within.filter(pl.col('measured').is_not_null(), against=BEST_BASELINE)
@@ -125,6 +130,7 @@ def _differences(within: pl.DataFrame, places: dict[str, int]) -> dict[tuple[str
         return f'Δ {difference:+,.{digits}f} {_interval(*(_number(end, digits) for end in ends))}'.rstrip()
     return {(row, column): shown(column, *each) for row, column, *each in found.select(*PLACE, 'measured', 'low', 'high').iter_rows()}
 
+# %% ../../nbs/16_reports/04_tables.ipynb #e2cd1850
 def _entries(frame: pl.DataFrame, within: pl.DataFrame, digits: int) -> dict[tuple[str, str], _Entry]:
     places, mixed, entries = _places(frame, digits), _mixed(frame), {}
     marks = {(row, column): _mark(difference, p) for row, column, _, difference, p in marks_of(within).iter_rows()}
@@ -179,6 +185,7 @@ def _tested(marks: pl.DataFrame) -> list[str]:
 
 SIGNS = {'published': '○ printed', 'recomputed': '◐ recomputed', 'measured': '● measured'}
 
+# %% ../../nbs/16_reports/04_tables.ipynb #dfd741ff
 def _footer(frame: pl.DataFrame, entries: dict[tuple[str, str], _Entry], marks: pl.DataFrame, note: str|None) -> list[str]:
     "Lines under the table: what the signs mean, n, status, what was tested, unparsed answers."
     found = frame.filter(found_number().is_not_null() & found_number().is_not_nan())
@@ -213,6 +220,7 @@ def _rows_of(block: list, rows: list[str], entries: dict[tuple[str, str], _Entry
     there = {row for row, column in entries if column in columns}
     return [row for row in rows if row in there]
 
+# %% ../../nbs/16_reports/04_tables.ipynb #44986249
 _STYLE = '''<style>
 .factlab-table {overflow-x: auto; margin: 0.3em 0 1em}
 .factlab-table table {border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 0.4em 0}
@@ -228,6 +236,7 @@ _STYLE = '''<style>
 .factlab-table p {margin: 0.1em 0; font-size: 0.9em; opacity: 0.85}
 </style>'''
 
+# %% ../../nbs/16_reports/04_tables.ipynb #9846d9cd
 def _found(entry: _Entry) -> list[str]:
     "What stands beside the printed number."
     recomputed = [f'{"≠" if entry.differs else ""}◐ {entry.recomputed}'] if entry.recomputed else []
@@ -283,6 +292,7 @@ def _markdown(rows: list[str], blocks: list, entries: dict, title: str|None, foo
         parts.append('\n'.join(f'| {" | ".join(line)} |' for line in lines))
     return '\n\n'.join([*parts, *map(_markdown_text, footer)])
 
+# %% ../../nbs/16_reports/04_tables.ipynb #c2f46f41
 def _text(rows: list[str], blocks: list, entries: dict, title: str|None, footer: list[str], sizes: bool) -> str:
     parts = [drawable(title)] if title else []
     for block in blocks:
@@ -344,6 +354,7 @@ UNITS = Schema('units', {
     'made_by': pl.String,         # a model, or whoever wrote it
 })
 
+# %% ../../nbs/16_reports/04_tables.ipynb #121bec40
 def show_units(
     frame: pl.DataFrame,  # UNITS, in the order to be shown
     title: str|None = None,

@@ -25,6 +25,7 @@ INK, QUIET, FAINT = '#1A1A1A', '#595959', '#D9D9D9'  # text, secondary text, gri
 FONT = 'Liberation Sans, Arial, Helvetica, sans-serif'
 WIDTH = 520  # of the plotting area, in pixels: with its labels about a page's column at 96 dpi
 
+# %% ../../nbs/16_reports/02_theme.ipynb #47fb2917
 def theme() -> dict:  # Vega-Lite configuration, as altair's themes give it
     "The look of every chart: white ground, quiet axes, titles at the left, text readable when the chart is as wide as a column."
     axis = dict(labelFontSize=12, titleFontSize=12, titleFontWeight='normal', labelColor=INK, titleColor=QUIET, labelLimit=280,
@@ -47,6 +48,7 @@ def _under_jupyter() -> bool:
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, 'kernel', None) is not None
 
+# %% ../../nbs/16_reports/02_theme.ipynb #b9a9bbe6
 @cache
 def load_altair():
     "The altair module with factlab's theme enabled and, in a notebook, charts shown as pictures without a network."
@@ -137,6 +139,7 @@ def subtitle_of(
     if shapes: parts.insert(0, shapes)
     return [' · '.join(part for part in parts if part)] if any(parts) else []
 
+# %% ../../nbs/16_reports/02_theme.ipynb #f15c40a8
 def title_of(
     title: str,
     subtitle: Sequence[str],  # its lines; those that are too long are wrapped
@@ -148,6 +151,7 @@ def title_of(
 
 WIDER = 1.15  # times as wide as in Liberation Sans a line may be in the font that a viewer takes in its place
 
+# %% ../../nbs/16_reports/02_theme.ipynb #264be527
 def label_extent(
     labels: Iterable[str],  # of the vertical axis
 ) -> int:  # pixels

@@ -24,6 +24,7 @@ def token_counter(
         return np.maximum(counts[1:] - counts[0], 0)
     return count
 
+# %% ../../nbs/07_retrieval/05_budget.ipynb #3819849a
 def fit_evidence(
     passages: Sequence[Sequence[str]],  # of each item, best first
     budget: int|None,                   # tokens for each item; None: all passages whole
@@ -36,6 +37,7 @@ def fit_evidence(
     tokens = dict(zip(distinct, count(distinct).tolist(), strict=True)) if distinct else {}
     return ['\n'.join(_within(item, budget, tokens, count)) for item in passages]
 
+# %% ../../nbs/07_retrieval/05_budget.ipynb #99a43e4e
 def _within(item: Sequence[str], budget: int, tokens: dict[str, int], count: Callable) -> list[str]:
     ends = np.cumsum([tokens[text] for text in item])
     whole = int(np.searchsorted(ends, budget, side='right'))
@@ -44,6 +46,7 @@ def _within(item: Sequence[str], budget: int, tokens: dict[str, int], count: Cal
     rest = _first_words(item[whole], left, count)
     return [*item[:whole], *[rest] * bool(rest)]
 
+# %% ../../nbs/07_retrieval/05_budget.ipynb #8cd26d01
 def _first_words(text: str, budget: int, count: Callable) -> str:
     "The longest beginning of a text, whole words, that has at most `budget` tokens."
     words = text.split()

@@ -46,6 +46,7 @@ def prefixes_of(
     found = [next((prompts[name] for name in names if name in prompts), None) for names in (_QUERY, _PASSAGE)]
     return None if not any(found) else Prefixes(found[0] or '', found[1] or '')
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #6ccf19c8
 def known_prefixes(
     name: str,  # of an encoder: hub id, folder, 'tiny', 'retriever'
 ) -> Prefixes:
@@ -126,6 +127,7 @@ def prepare(
     _check_ids(kept['id'])  # a passage may be called as a piece of another one
     return kept, counts
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #ae1ea674
 def _check_ids(ids: pl.Series) -> None:
     twice = ids.filter(ids.is_duplicated()).drop_nulls()
     if bad := ids.null_count() + len(twice):
@@ -183,6 +185,7 @@ def first_rows(texts: pl.Series) -> np.ndarray:  # int64
     rows = pl.LazyFrame({'text': texts}).with_row_index('row').select(pl.col('row').min().over('text')).collect()
     return rows['row'].to_numpy().astype(np.int64)
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #06616a53
 def _encode_into(writing: _Writing, texts: pl.Series, encoder: TextEncoder, block: int) -> None:
     "Encode block by block; no more than one of them is a list of Python texts."
     origin = first_rows(texts)
@@ -201,6 +204,7 @@ def _encode_into(writing: _Writing, texts: pl.Series, encoder: TextEncoder, bloc
             writing.put(start, part)
             bar.update(len(rows))
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #ec8bde84
 def _sound(vectors: np.ndarray, rows: np.ndarray, texts: Sequence[str]|pl.Series, limit: float) -> np.ndarray:
     bad = np.flatnonzero(~(np.abs(vectors) <= limit).all(1))
     if len(bad):
@@ -272,6 +276,7 @@ def _read_manifest(folder: Path) -> dict:
         raise DataError(f'{folder/MANIFEST} is not the manifest of a corpus: remove the folder and encode again')
     return manifest
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #b1897f9a
 def open_encoded(
     folder: Path|str,
     encoder: 'str|Encoder|TextEncoder|None' = None,  # None: the one it was made with
@@ -331,6 +336,7 @@ def create_corpus(
         write_text(folder/MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + '\n')
     return open_encoded(folder, encoder, index)
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #26d47881
 Corpus.create, Corpus.open = staticmethod(create_corpus), staticmethod(open_encoded)
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c37
@@ -358,6 +364,7 @@ def read_passages(
                         page=pl.col('page').cast(pl.String) if 'page' in frame.columns else row,
                         text=pl.col('text').cast(pl.String))
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #077c5f27
 def open_corpus(
     path: Path|str,
     encoder: 'str|Encoder|TextEncoder' = 'retriever',
@@ -369,6 +376,7 @@ def open_corpus(
     if path != SAMPLE_NAME and ((folder/MANIFEST).is_file() or (folder/UNFINISHED).is_file()): return open_encoded(folder, encoder, index)
     return cached_corpus(read_passages(path), encoder, index=index)
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #1909681f
 def cached_corpus(
     passages: pl.DataFrame,  # schema PASSAGES
     encoder: 'str|Encoder|TextEncoder' = 'retriever',
@@ -421,6 +429,7 @@ def load_encoded(name: str, target: str, options: dict, passages: pl.DataFrame) 
     "A corpus of the encoder that a registered name stands for."
     return cached_corpus(passages, name, long='cut')
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #1cf9985e
 def load_fusion(name: str, target: str, options: dict, passages: pl.DataFrame) -> Fused:
     "BM25 and an encoder, fused, by its registered name."
     return Fused([cached_bm25(passages), load_text_search(target or 'retriever', passages)])
@@ -432,6 +441,7 @@ def load_text_search(
     "A system that finds passages for texts. Raises `UsageError` for an unknown name."
     return load_named('retrievers', name, passages)
 
+# %% ../../nbs/07_retrieval/02_corpus.ipynb #9ad1f60b
 def part_of(
     task: RetrievalTask,
     split: str|None,  # None: all of it

@@ -35,6 +35,7 @@ class NearestSentences(NamedTuple):
     cosine: float     # of the claim and its nearest sentence
     n_sentences: int  # of the whole text
 
+# %% ../../nbs/07_retrieval/03_evidence_sentences.ipynb #d7d3d982
 def nearest_sentences(
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     encoder: Encoder,
@@ -50,6 +51,7 @@ def nearest_sentences(
     matrices = {evidence: vectors[[at[sentence] for sentence in found]] for evidence, found in sentences.items()}
     return [_nearest(sentences[evidence], matrices[evidence] @ vectors[at[claim]], k) for evidence, claim in pairs]
 
+# %% ../../nbs/07_retrieval/03_evidence_sentences.ipynb #d525a5dc
 def _nearest(sentences: Sequence[str], cosines: np.ndarray, k: int) -> NearestSentences:
     "The k nearest sentences by their cosines; of equals the earlier."
     chosen = with_predecessors(sentences, np.argsort(-cosines, kind='stable')[:k].tolist())

@@ -313,6 +313,7 @@ def save_folder(
         raise DataError(f'the index cannot be kept in {folder} ({said}): free space, or make the folder writable') from error
     finally: shutil.rmtree(beside, ignore_errors=True)
 
+# %% ../../nbs/07_retrieval/01_index.ipynb #c4674db6
 def check_folder(folder: Path, about: Mapping[str, Any]) -> None:
     "Raises `DataError`, with the reason, unless a folder holds a whole index of that kind."
     try: note = json.loads((folder/NOTE).read_text(encoding='utf-8'))

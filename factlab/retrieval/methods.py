@@ -33,6 +33,7 @@ def first_passages(n: int, count: int, k: int) -> Hits:
     ids = np.tile(np.where(np.arange(k) < n, np.arange(k), -1), (count, 1))
     return Hits(ids, np.where(ids < 0, -np.inf, 0).astype(np.float32))
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #b5357e37
 class NamedCorpus:
     "Passages and the encoder that finds them, opened at the first search. Raises `DataError` where there are none."
     def __init__(self,
@@ -64,6 +65,7 @@ class NamedCorpus:
         "The k passages nearest to each text."
         return first_passages(self.given.height, len(texts), check_k(k)) if is_dry_run() else self.corpus.search(texts, k, store)
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #1af77983
 def _is_encoded(source: str) -> bool:
     folder = Path(source).expanduser()
     return source != SAMPLE_NAME and any((folder/name).is_file() for name in (MANIFEST, UNFINISHED))
@@ -80,6 +82,7 @@ def by_rank(
 AT_ONCE = 5_000  # texts or pairs whose Python texts are held together
 FOUND = Schema('found', {'id': pl.String, 'passages': pl.List(pl.String), 'evidence': pl.List(pl.String)})  # ids and texts, best first
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #4d1cc6d2
 @dataclass(frozen=True)
 class Evidence:
     "The passages that the claims of each text find."
@@ -102,11 +105,13 @@ class Evidence:
             parts.append(FOUND.frame({'id': stated['id'][start:start + AT_ONCE], **columns}))
         return pl.concat(parts)
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #058a94ec
 _SHOWN = {'passages': 'id', 'evidence': 'text'}  # columns of FOUND: columns of PASSAGES
 
 # %% ../../nbs/07_retrieval/06_methods.ipynb #rm12
 SUPPORTS = Schema('supports', {'id': pl.String, 'support': pl.Float64})
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #df5e93e0
 @dataclass(frozen=True)
 class LeastSupport:
     "The score of each sentence's best passage, and of these the lowest of each text."
@@ -148,6 +153,7 @@ class WordSupport:
 # %% ../../nbs/07_retrieval/06_methods.ipynb #rm16
 RECALL_OF_CLAIMS = Schema('recall of claims', {'id': pl.String, 'k': pl.Int64, 'recall': pl.Float64})  # null without relevant passages
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #0eee87e9
 @dataclass(frozen=True)
 class Recall:
     "Which share of each claim's relevant passages a system finds among the first k (LLM-OASIS eq. 10)."
@@ -168,6 +174,7 @@ class Recall:
             pl.DataFrame({'id': rows['id'], 'k': k, 'recall': pl.Series(column, dtype=pl.Float64).fill_nan(None)},
                          schema_overrides={'k': pl.Int64}) for k, column in zip(self.ks, found.T, strict=True)]))
 
+# %% ../../nbs/07_retrieval/06_methods.ipynb #e72ea688
 def search_encoder(
     system: str,  # as for `load_text_search`
 ) -> TextEncoder|None:

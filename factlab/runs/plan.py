@@ -116,6 +116,7 @@ class Entry:
         "All that the exhibit looks at in this row."
         return [self.step, *[each for _, each in sorted(self.about.items()) if isinstance(each, Step)]]
 
+# %% ../../nbs/06_runs/02_plan.ipynb #d3cdad4e
 @dataclass(frozen=True)
 class Plan:
     "What an exhibit's numbers need."
@@ -138,6 +139,7 @@ class Plan:
         "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
         return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps]] for entry in self.entries])[:16]
 
+# %% ../../nbs/06_runs/02_plan.ipynb #f00ced32
 def in_order(steps: Iterable[Step]) -> list[Step]:
     "Steps and all that they wait for, each once, behind what it waits for."
     found: dict[Step, None] = {}
@@ -158,6 +160,7 @@ class _Call:
     store: StoreChoice
     future: 'Future[list[Response]]' = field(default_factory=Future)
 
+# %% ../../nbs/06_runs/02_plan.ipynb #59195167
 class _Together:
     "Where steps meet: each has a thread of its own, in which it goes on until it asks or is done, one at a time."
     def __init__(self):
@@ -210,6 +213,7 @@ def _answer_all(calls: Sequence[_Call], together: _Together) -> None:
             continue
         for call, end in zip(group, accumulate(sizes), strict=True): go_on(call, answers[end - len(call.requests):end])
 
+# %% ../../nbs/06_runs/02_plan.ipynb #857c98b8
 def _by_model(calls: Sequence[_Call]) -> list[list[_Call]]:
     groups: dict[int, list[_Call]] = {}
     for call in calls: groups.setdefault(id(call.model), []).append(call)
@@ -224,6 +228,7 @@ class Done:
     def __getitem__(self, step: 'Step|Rows') -> pl.DataFrame:
         return step.frame if isinstance(step, Rows) else self.runs[step].predictions
 
+# %% ../../nbs/06_runs/02_plan.ipynb #c815f79d
 def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> Run:
     "A step's run: read back, or made of what other steps gave. In a dry run it is kept nowhere, and only what asks no model is read back."
     if isinstance(step.rows, Rows) and step.rows.frame.is_empty():
@@ -239,6 +244,7 @@ def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> 
 # %% ../../nbs/06_runs/02_plan.ipynb #p17
 AT_ONCE = 64  # steps that may wait for answers together
 
+# %% ../../nbs/06_runs/02_plan.ipynb #89270eba
 def execute(
     *wanted: Plan|Step,
     store: StoreChoice = None,  # the user's own store when None; False: none at all
@@ -267,6 +273,7 @@ def execute(
     for error in failed.values(): raise error
     return done
 
+# %% ../../nbs/06_runs/02_plan.ipynb #9b46d517
 def _give_up(calls: Sequence[_Call], together: _Together) -> None:
     "Nobody will answer any more: steps that wait end."
     for call in [*calls, *together.calls]:
@@ -313,6 +320,7 @@ def _data_of(steps: Sequence[Step]) -> dict[str, dict]:  # rows, fingerprint
     def name(each: Rows) -> str: return '/'.join(filter(None, (Path(each.name).stem if several or not each.split else '', each.split)))
     return _by_name((name(each), {key: each.spec[key] for key in ('rows', 'fingerprint')}) for each in rows)
 
+# %% ../../nbs/06_runs/02_plan.ipynb #c17eddb3
 def manifest(
     plan: Plan,
     done: Done,

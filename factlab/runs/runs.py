@@ -65,6 +65,7 @@ def run_id(spec: dict) -> str:
 MANIFEST_FORMAT = 1  # of the manifest and of the files that it names
 _AGAIN = 'remove the run (factlab runs rm) and make it again: answers that are in the store cost nothing'
 
+# %% ../../nbs/06_runs/01_runs.ipynb #419c23d0
 @dataclass(frozen=True)
 class Run:
     "A finished run: its manifest, its predictions, and the folder that holds both (none for a dry run)."
@@ -93,6 +94,7 @@ class Run:
         counts = ', '.join(f'{count} {status}' for status, count in self.manifest['counts'].items())
         return f"Run({self.id}: {self.manifest['dataset']['rows']} rows, {counts})"
 
+# %% ../../nbs/06_runs/01_runs.ipynb #7eeb6832
 def runs_dir() -> Path:
     "Where runs live: `runs` in factlab's home folder."
     return home_dir()/'runs'
@@ -101,6 +103,7 @@ def runs_dir() -> Path:
 _NEEDED = {False: {'id', 'state', 'dataset', 'method', 'model'},
            True: {'id', 'state', 'dataset', 'method', 'model', 'schema', 'columns', 'file', 'sha256', 'counts', 'calls', 'tokens'}}
 
+# %% ../../nbs/06_runs/01_runs.ipynb #b8d018e2
 def read_manifest(
     folder: Path,
 ) -> dict:
@@ -121,6 +124,7 @@ def read_manifest(
     if missing: raise RunError(f'the manifest in {folder} lacks {", ".join(sorted(missing))}: {_AGAIN}')
     return manifest
 
+# %% ../../nbs/06_runs/01_runs.ipynb #883e9f08
 def _versions() -> dict[str, str]:
     "Versions of what a run's numbers rest on, where installed."
     found = {'python': '.'.join(map(str, sys.version_info[:3]))}
@@ -156,6 +160,7 @@ def complete_run(target: Path) -> Run|None:
     except (RunError, DataError): return None
     return run
 
+# %% ../../nbs/06_runs/01_runs.ipynb #7a6c7791
 def _save(target: Path, frame: pl.DataFrame, manifest: dict) -> Run:
     "Write the rows, then the manifest that vouches for them; drop what an earlier attempt left."
     content = io.BytesIO()
@@ -176,6 +181,7 @@ def _take_away(target: Path) -> None:
     (target/'manifest.json').unlink(missing_ok=True)
     with suppress(OSError): target.rmdir()
 
+# %% ../../nbs/06_runs/01_runs.ipynb #91945e2c
 def kept_run(
     spec: dict,  # all that determines its rows, see above
     method: Method,
@@ -210,6 +216,7 @@ def list_runs(
     found = sorted((folder or runs_dir()).glob('*/manifest.json')) if (folder or runs_dir()).is_dir() else []
     return RUNS.frame([_listed(path.parent) for path in found]).sort('started', descending=True, nulls_last=True)
 
+# %% ../../nbs/06_runs/01_runs.ipynb #66030827
 def _listed(folder: Path) -> dict:
     try: manifest = read_manifest(folder)
     except RunError as error: return dict.fromkeys(RUNS.columns) | {'id': folder.name, 'state': str(error)}
@@ -219,6 +226,7 @@ def _listed(folder: Path) -> dict:
             **{status: counts.get(status, 0) for status in ('ok', 'unparsed', 'failed')},
             'calls': manifest.get('calls'), 'seconds': manifest.get('seconds'), 'started': manifest.get('started')}
 
+# %% ../../nbs/06_runs/01_runs.ipynb #210f85bf
 def load_run(
     id: str,  # a run's id, or the beginning of it
     folder: Path|None = None,
@@ -230,12 +238,14 @@ def load_run(
         raise RunError(f'run {path.name} is unfinished: make it again with the same parameters, and it goes on where it was')
     return Run(manifest, path)
 
+# %% ../../nbs/06_runs/01_runs.ipynb #2b519d95
 def remove_run(id: str, folder: Path|None = None) -> Path:
     "Delete a run's folder. The answers stay in the store (`factlab store prune` removes those)."
     path = _find(id, folder)
     shutil.rmtree(path)
     return path
 
+# %% ../../nbs/06_runs/01_runs.ipynb #cbd55d84
 def _find(id: str, folder: Path|None) -> Path:
     root = folder or runs_dir()
     names = sorted(path.parent.name for path in root.glob('*/manifest.json')) if root.is_dir() else []

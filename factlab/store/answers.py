@@ -47,6 +47,7 @@ def _body(value: Mapping, what: str) -> bytes:
         raise UsageError(f'cannot store {what} ({error}): give a dictionary that JSON can hold, without NaN or '
                          'infinities') from None
 
+# %% ../../nbs/03_store/01_answers.ipynb #2a8228a6
 def _packed(body: bytes) -> bytes:
     "Compressed where that is smaller. JSON objects begin with a brace, and compressed texts with an x."
     small = zlib.compress(body)
@@ -93,6 +94,7 @@ class Entry(NamedTuple):
         whole = isinstance(self.answer, bytes) and isinstance(self.request or b'', bytes)
         return whole and self.expected() == self.checksum
 
+# %% ../../nbs/03_store/01_answers.ipynb #027ec718
 COLUMNS = ', '.join(Entry._fields)
 
 # %% ../../nbs/03_store/01_answers.ipynb #a12
@@ -138,6 +140,7 @@ class Store:
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...  # the methods below, which type checkers do not see
 
+# %% ../../nbs/03_store/01_answers.ipynb #07d1d70c
 # the parameter `store` of everything that asks: the user's own store when None; False: none at all
 StoreChoice = Store|Literal[False]|None
 
@@ -156,6 +159,7 @@ def _damaged(path: Path, key: object) -> DamagedStoreError:
                              'answered from. List all damage with `factlab store verify`; remove such rows with '
                              '`factlab store verify --repair`, so that they are asked again')
 
+# %% ../../nbs/03_store/01_answers.ipynb #c5e6aa3c
 @patch
 def _entries(self: Store, keys: Iterable[str]) -> dict[str, Entry]:
     "What is stored, in the order of the keys."
@@ -177,6 +181,7 @@ def _put(self: Store, entries: Sequence[Entry]) -> None:
         connection.executemany(insert, [entry._replace(checksum=entry.expected()) for entry in entries])
         connection.executemany('DELETE FROM leases WHERE key = ?', [(_key_text(entry.key),) for entry in entries])
 
+# %% ../../nbs/03_store/01_answers.ipynb #6831039e
 @patch
 def get_many(self: Store,
     keys: Iterable[str],
@@ -184,6 +189,7 @@ def get_many(self: Store,
     "The responses at hand. Raises `DamagedStoreError` when the file or one of these rows is not what was written."
     return {key: json.loads(_unpacked(entry.answer)) for key, entry in self._entries(keys).items()}
 
+# %% ../../nbs/03_store/01_answers.ipynb #11960450
 @patch
 def put_many(self: Store,
     rows: Iterable[Row],
@@ -203,6 +209,7 @@ def get_vectors(self: Store,
     "The vectors at hand. Raises `DamagedStoreError` when the file or one of these rows is not what was written."
     return {key: np.frombuffer(entry.answer, '<f4').astype(np.float32) for key, entry in self._entries(keys).items()}
 
+# %% ../../nbs/03_store/01_answers.ipynb #4dc97816
 @patch
 def put_vectors(self: Store,
     model: str,
@@ -234,6 +241,7 @@ def _runs(pid: int) -> bool:
     except (PermissionError, OverflowError): return True
     return True
 
+# %% ../../nbs/03_store/01_answers.ipynb #091efb06
 def _gone(connection) -> list[str]:
     "Owners whose lease has run out, or whose process has ended."
     now, here = time.time(), _host()
@@ -268,6 +276,7 @@ def lease(self: Store,
         connection.executemany('INSERT OR IGNORE INTO leases VALUES (?, ?)', [(key, owner) for key in free])
     return free
 
+# %% ../../nbs/03_store/01_answers.ipynb #9322e5ef
 @patch
 def renew(self: Store,
     owner: str,
@@ -277,6 +286,7 @@ def renew(self: Store,
         connection.execute('UPDATE owners SET expires = ? WHERE owner = ?', (time.time() + self.lease_seconds, owner))
         return connection.execute('SELECT count(*) FROM leases WHERE owner = ?', (owner,)).fetchone()[0]
 
+# %% ../../nbs/03_store/01_answers.ipynb #caf2d35d
 @patch
 def release(self: Store,
     keys: Iterable[str]|None,  # None: all that it holds
@@ -296,6 +306,7 @@ STATS = Schema('store_stats', {'model': pl.String, 'kind': pl.String, 'responses
 
 def _time(milliseconds: int) -> datetime: return datetime.fromtimestamp(milliseconds/1000, UTC)
 
+# %% ../../nbs/03_store/01_answers.ipynb #b6f46bf8
 @patch
 def stats(self: Store) -> pl.DataFrame:  # schema STATS; empty when nothing is stored
     """Per model and kind: responses, tokens, bytes in the file, and when the first and the last were stored. Vectors are
@@ -353,6 +364,7 @@ EXPORT = Schema('store_export', {
     'key': pl.String, 'model': pl.String, 'kind': pl.String, 'created': pl.String, 'prompt_tokens': pl.Int64,
     'completion_tokens': pl.Int64, 'request': pl.String, 'response': pl.String})
 
+# %% ../../nbs/03_store/01_answers.ipynb #c7ddb7ca
 @patch
 def _write_lines(self: Store, path: Path, model: str|None, nested: bool) -> int:
     count = 0
@@ -368,6 +380,7 @@ def _write_lines(self: Store, path: Path, model: str|None, nested: bool) -> int:
             count += 1
     return count
 
+# %% ../../nbs/03_store/01_answers.ipynb #4e0031fd
 @patch
 def export(self: Store,
     path: Path|str,          # ends in .jsonl or .parquet
@@ -399,6 +412,7 @@ def _moment(before: str|date|datetime) -> int:  # milliseconds since 1970
 # %% ../../nbs/03_store/01_answers.ipynb #a40
 _STEP, _PAUSE = 2000, .02  # rows or pages in a transaction; seconds that others have between two
 
+# %% ../../nbs/03_store/01_answers.ipynb #ab1642f1
 @patch
 def prune(self: Store,
     model: str|None = None,                # only this model's rows
@@ -421,6 +435,7 @@ def prune(self: Store,
     self._return_space()
     return len(ids)
 
+# %% ../../nbs/03_store/01_answers.ipynb #d3216bad
 @patch
 def _return_space(self: Store) -> None:
     "Give free pages back to the disk, some at a time."

@@ -50,6 +50,7 @@ def leased(store: Store, keys: list[str]) -> Iterator[set[str]]:
 Asked = TypeVar('Asked')
 Answer = TypeVar('Answer')
 
+# %% ../../nbs/03_store/02_cached.ipynb #a5a495ec
 def from_store(
     wanted: Mapping[str, Asked],  # key to what is asked
     store: StoreChoice,

@@ -39,6 +39,8 @@ ADVICE = {
     'NOTADB': 'this is not an SQLite file, or its first bytes are damaged. Bring back a copy, or move it away: a new store '
               'is made in its place',
 }
+
+# %% ../../nbs/03_store/00_file.ipynb #7fc8ff2c
 _SAME = {'LOCKED': 'BUSY', 'PROTOCOL': 'BUSY', 'PERM': 'READONLY', 'AUTH': 'READONLY', 'FORMAT': 'NOTADB',
          'NOLFS': 'FULL'}
 # in errors that have no code of their own
@@ -95,6 +97,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreError(f'{path} is a store of format {version}, and this factlab reads format {FORMAT}: use the factlab '
                          'that wrote it, or move the file away and a new store is made in its place')
 
+# %% ../../nbs/03_store/00_file.ipynb #78c793de
 def _write_ahead(connection: sqlite3.Connection, path: Path) -> None:
     "Switch to write-ahead logging, in which readers never wait for writers. The mode is kept in the file."
     mode = connection.execute('PRAGMA journal_mode = WAL').fetchone()[0]
@@ -126,6 +129,7 @@ _SETTINGS = ('synchronous = FULL',  # flush each commit
              'cell_size_check = ON', 'trusted_schema = OFF',  # be wary of damaged and of hostile files
              'temp_store = MEMORY', 'cache_size = -16000', 'journal_size_limit = 67108864')
 
+# %% ../../nbs/03_store/00_file.ipynb #824f6499
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
     "A connection to a store that exists; what is wrong with the file is raised here."
     connection = sqlite3.connect(f'{path.as_uri()}?mode=rw', uri=True, timeout=patience, isolation_level=None,
@@ -144,6 +148,7 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
 _busy = threading.RLock()  # held by the one thread of this process that uses SQLite
 _files: 'weakref.WeakSet[StoreFile]' = weakref.WeakSet()
 
+# %% ../../nbs/03_store/00_file.ipynb #c60d1cc6
 class StoreFile:
     "A store's file. It is opened, and made where there is none, when it is first used."
     _connection: sqlite3.Connection|None = None
@@ -180,6 +185,7 @@ def _make_where_none(file: StoreFile) -> None:
     with _busy:
         if file._lies_there() is None: make_store(file.path)
 
+# %% ../../nbs/03_store/00_file.ipynb #69ac7bcd
 @contextmanager
 def _using(file: StoreFile) -> Iterator[sqlite3.Connection]:
     "The file's connection, for this thread alone; closed after trouble."
@@ -193,6 +199,7 @@ def _using(file: StoreFile) -> Iterator[sqlite3.Connection]:
             file.close()
             raise
 
+# %% ../../nbs/03_store/00_file.ipynb #f169f856
 @contextmanager
 def reading(file: StoreFile) -> Iterator[sqlite3.Connection]:
     "A connection to read with."
@@ -201,6 +208,7 @@ def reading(file: StoreFile) -> Iterator[sqlite3.Connection]:
             with file._queue(): _make_where_none(file)
         with _using(file) as connection: yield connection
 
+# %% ../../nbs/03_store/00_file.ipynb #bdcc6457
 @contextmanager
 def writing(file: StoreFile) -> Iterator[sqlite3.Connection]:
     "A connection within a transaction, which is committed at the end, and undone after an error."

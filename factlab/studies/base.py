@@ -33,6 +33,7 @@ def check_whole_number(
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise UsageError(f'{name} must be a whole number, {minimum} or more{", or None"*optional}, not {value!r}')
 
+# %% ../../nbs/19_studies/00_base.ipynb #af27b81a
 def check_models(
     models: str|Sequence[str],  # the notebooks' parameter
 ) -> list[str]:

@@ -35,6 +35,7 @@ def small_word_shares(
     if len(words) < 8: return {}
     return {language: sum(word in small for word in words)/len(words) for language, small in _SMALL_WORDS.items()}
 
+# %% ../../nbs/01_text/02_language.ipynb #d4e46f0c
 def main_script(
     text: str,
 ) -> tuple[str, float]:  # as 'LATIN', and its share of the letters; '' and 0 where there are none

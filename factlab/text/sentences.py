@@ -41,6 +41,7 @@ def _small_may_follow(text: str, start: int, stop: str, at: int, lower: bool) ->
     ellipsis = stop[0] in '.…' and (len(stop) > 1 or _before(text, start, at) in ('', *'.…'))
     return not ellipsis and (lower or text[at - 1:at] == ' ')
 
+# %% ../../nbs/01_text/01_sentences.ipynb #8873fba8
 def _stop_ends(text: str, start: int, stop: str, at: int, after: int, lower: bool = False) -> bool:
     """Does the full stop at `at` end the sentence that began at `start`? What follows begins at `after`.
 
@@ -60,6 +61,7 @@ def _stop_ends(text: str, start: int, stop: str, at: int, after: int, lower: boo
     if bare in _MAY_END or re.fullmatch(r'[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]', word): return first in _STARTERS or bare == 'etc'
     return True
 
+# %% ../../nbs/01_text/01_sentences.ipynb #945b5a77
 def _line_ends(text: str, start: int, at: int, after: int) -> bool:
     "Does a single line break end a sentence? Not in text that was wrapped at a width."
     following = _next_word(text, after)
@@ -94,6 +96,7 @@ def _pieces(sentence: str) -> Iterator[str]:
         piece.append(word)
     if piece: yield ' '.join(piece)
 
+# %% ../../nbs/01_text/01_sentences.ipynb #45d915f9
 def short_sentences(
     text: str,
 ) -> list[str]:

@@ -45,6 +45,7 @@ def _home(group: str) -> str:
     found = re.search(r'(?:in|of(?: the)?) (England|Scotland|Wales|Northern Ireland|UK|US)$', group)
     return found[1] if found else ''
 
+# %% ../../nbs/01_text/04_units.ipynb #2d0cea50
 def _all_lists() -> list[tuple[str, str, list[str]]]:
     "The gazetteer, with the months and the days before its last list."
     *lists, seasons = word_lists('gazetteer.txt')
@@ -60,6 +61,7 @@ def lexicon() -> dict[tuple[str, ...], list[Entry]]:  # by words
             entries.setdefault(plain_words(name), []).append(Entry(name, kind, group, belongs or _home(group)))
     return entries
 
+# %% ../../nbs/01_text/04_units.ipynb #269b5f10
 @cache
 def group_members(kind: str, group: str) -> tuple[Entry, ...]:
     "The members of one list, in its order."
@@ -74,6 +76,7 @@ def surnames() -> list[str]:
     "Surnames that fit any given name."
     return _listed_names()[('surname', 'any')]
 
+# %% ../../nbs/01_text/04_units.ipynb #e8681614
 @cache
 def given_names() -> dict[str, list[tuple[str, str]]]:  # name without case: sex and origin
     "The listed given names; a name that stands in several lists has several groups."
@@ -83,6 +86,7 @@ def given_names() -> dict[str, list[tuple[str, str]]]:  # name without case: sex
         for name in names: found.setdefault(name.casefold(), []).append((sex, origin))
     return found
 
+# %% ../../nbs/01_text/04_units.ipynb #5c248446
 def names_like(
     name: str,
     sex: str|None,  # 'male', 'female', or None when not known; the list's own sex comes first
@@ -100,6 +104,7 @@ def load_tagger() -> Any:  # spacy.language.Language
 _ROLES = '|'.join(sorted({entry.name for entries in lexicon().values() for entry in entries if entry.kind == 'role'}, key=len,
                          reverse=True))
 
+# %% ../../nbs/01_text/04_units.ipynb #ffba7105
 class Unit(NamedTuple):
     "A piece of a summary that others of its kind could stand for."
     start: int
@@ -123,6 +128,7 @@ _PATTERNS = (
     ('number', rf'(?<![\w-])(?:(?:{"|".join(TENS)})[- ](?:{"|".join(COUNT_WORDS[1:10])})|{"|".join(NUMBER_WORDS)})(?!\w)'),
     ('ordinal', r'(?<![\w-])(?:' + '|'.join(ORDINALS) + r')(?!\w)'))
 
+# %% ../../nbs/01_text/04_units.ipynb #eb8ee4d7
 def number_units(text: str) -> list[Unit]:
     "Everything that is a number, from patterns; not what is part of a name, as in *Six Nations*, *World War Two*, *Formula 1*."
     found = [Unit(match.start(), match.end(), match[0], kind)
@@ -134,6 +140,7 @@ def _fraction(unit: Unit, text: str) -> bool:
     if unit.kind != 'ordinal' or not re.match(r's?\s+of\b', text[unit.end:unit.end + 6]): return False
     return bool(re.search(r'\b(?:an?|one|two|three|four)[\s-]$', text[max(0, unit.start - 6):unit.start], re.IGNORECASE))
 
+# %% ../../nbs/01_text/04_units.ipynb #ae6c36a0
 def _in_name(unit: Unit, text: str) -> bool:
     before, after = text[max(0, unit.start - 24):unit.start], text[unit.end:unit.end + 3]
     follows = bool(re.search(rf'[\w,]\s+(?!{MONTH})[A-Z][a-z]+\s$', before))
@@ -159,6 +166,7 @@ def listed_units(text: str) -> list[Unit]:
         at += 1
     return units
 
+# %% ../../nbs/01_text/04_units.ipynb #85bd5adc
 def _fits(piece: str, entry: Entry, lower: bool) -> bool:
     "Is the name written as a name here?"
     if entry.name.islower(): return True
@@ -175,6 +183,7 @@ def _unlapping(units: Sequence[Unit]) -> list[Unit]:
         if all(unit.end <= other.start or unit.start >= other.end for other in kept): kept.append(unit)
     return sorted(kept)
 
+# %% ../../nbs/01_text/04_units.ipynb #8e06e9dc
 def tag_units(
     texts: Sequence[str],  # summaries, or windows of them
 ) -> list[list[Unit]]:  # in the order of the text
@@ -182,6 +191,7 @@ def tag_units(
     readable = [text.encode('utf-8', 'replace').decode() for text in texts]  # half a surrogate pair becomes one question mark
     return [_units_of(doc) for doc in load_tagger().pipe(readable, batch_size=64)]
 
+# %% ../../nbs/01_text/04_units.ipynb #0b0df3b2
 def _units_of(doc: Any) -> list[Unit]:
     text = doc.text
     entities = [entity for entity in doc.ents if entity.label_ in _SPACY_KINDS]
@@ -193,6 +203,7 @@ def _units_of(doc: Any) -> list[Unit]:
     units = _unlapping([*listed_units(text), *number_units(text), *(unit for unit in named if unit.text)])
     return [unit._replace(attributive=unit.start in attributive) for unit in units]
 
+# %% ../../nbs/01_text/04_units.ipynb #2f145424
 def _person_checked(unit: Unit, text: str) -> Unit:
     "A person without the role that spaCy read into the name; what follows an article, or stands alone behind a possessive, is no person."
     if unit.kind != 'person': return unit
@@ -202,6 +213,7 @@ def _person_checked(unit: Unit, text: str) -> Unit:
     behind = r"\b(?:the|an?)\s+$" + r"|['’]s?\s+$"*alone
     return unit._replace(kind='organisation') if re.search(behind, text[max(0, unit.start - 6):unit.start], re.IGNORECASE) else unit
 
+# %% ../../nbs/01_text/04_units.ipynb #95946105
 def _trimmed(unit: Unit) -> Unit:
     "Without a leading article and a trailing possessive."
     lead = re.match(r'(?:the|a|an)\s+', unit.text, re.IGNORECASE)
@@ -226,6 +238,7 @@ class Source:
         if value is not None and value in self.values: return True
         return bool(plain_words(unit)) and f' {" ".join(plain_words(unit))} ' in self.words
 
+# %% ../../nbs/01_text/04_units.ipynb #1bbdd8b2
 def number_value(
     text: str,
 ) -> float|None:

@@ -34,6 +34,7 @@ def content_overlap(claim: str, evidence: str) -> float:
     "Share of the claim's content words that occur in the evidence; 1 for a claim without any."
     return content_overlaps([(claim, evidence)])[0]
 
+# %% ../../nbs/01_text/00_words.ipynb #0b877d06
 def content_overlaps(
     pairs: Iterable[tuple[str, str]],  # claim and evidence
 ) -> list[float]:  # of each pair

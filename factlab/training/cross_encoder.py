@@ -44,6 +44,7 @@ def label_order(
     except ModelError: return None
     return labels if sorted(labels) == sorted(NLI_LABELS) else None
 
+# %% ../../nbs/18_training/12_cross_encoder.ipynb #a8c8c517
 def open_classifier(
     settings: BaseSettings,
 ) -> tuple[OpenedBase, tuple[str, ...]]:  # the base; what its outputs mean, in their order
@@ -72,6 +73,7 @@ def pair_inputs(
     return tokenizer([evidence for evidence, _ in pairs], short, truncation='only_first', max_length=max_tokens, padding=True,
                      return_tensors='pt')
 
+# %% ../../nbs/18_training/12_cross_encoder.ipynb #90e4d791
 class CrossEncoderInTraining:
     "A classifier of pairs, and the loss of its batches."
     def __init__(self, settings: BaseSettings):
@@ -97,6 +99,7 @@ class TrainedCrossEncoder(NamedTuple):
     name: str            # as `load_verifier` takes it
     losses: list[float]  # of every step
 
+# %% ../../nbs/18_training/12_cross_encoder.ipynb #8988ee7b
 def train_cross_encoder(
     out: Path|str,  # folder of the trained model, and of the checkpoint
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS; those with split dev are left out
@@ -128,6 +131,7 @@ CROSS_ENCODER_LIMITS = ('It knows the languages of its base, and was trained on 
                         'It compares what is said; it does not calculate, count, or resolve "the year before".',
                         'Its probabilities are those of its head and were not calibrated; a verdict is the likeliest label.')
 
+# %% ../../nbs/18_training/12_cross_encoder.ipynb #12ae9516
 def held_out_metrics(
     trained: TrainedCrossEncoder,
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind`
@@ -146,6 +150,7 @@ def held_out_metrics(
         rows += [row | {'system': system} for row in found if system == 'trained' or row['metric'] == 'AUROC']
     return rows
 
+# %% ../../nbs/18_training/12_cross_encoder.ipynb #5b1ad469
 def cross_encoder_card(
     trained: TrainedCrossEncoder,
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS

@@ -120,6 +120,7 @@ def nearest_sentences(
     shared = [[sum(1/having[word] for word in found & set(rouge_words(claim))) for found in words] for claim in claims]
     return [row.index(max(row)) if any(row) else None for row in shared]
 
+# %% ../../nbs/18_training/04_extractor.ipynb #944f219c
 def oasis_examples(
     own: TrainingData,
 ) -> list[ExtractionExample]:
@@ -153,6 +154,7 @@ def example_tokens(
     found = [Tokens(prompt, [*answer, tokenizer.eos_token_id]) for prompt, answer in zip(prompts, answers, strict=True)]
     return [tokens for tokens in found if tokens.length <= max_tokens]
 
+# %% ../../nbs/18_training/04_extractor.ipynb #0e7239f6
 def length_batches(
     lengths: Sequence[int],
     size: int,
@@ -234,6 +236,7 @@ def training_identity(examples: Sequence[ExtractionExample], settings: Extractor
     "Digest of everything that a training's outcome depends on; the card carries its beginning."
     return digest({'settings': settings.recorded(), 'examples': _plain_examples(examples), 'base': TINY_SOURCE.weights})
 
+# %% ../../nbs/18_training/04_extractor.ipynb #be5f6afe
 def _trainable(settings: ExtractorSettings):
     "The embedded language model with a fresh adapter."
     import torch
@@ -242,6 +245,7 @@ def _trainable(settings: ExtractorSettings):
         model = AutoModelForCausalLM.from_pretrained(tiny_folder(), dtype=getattr(torch, settings.used_dtype), attn_implementation='eager')
         return attach_lora(model, settings.rank, seed=settings.seed).train()
 
+# %% ../../nbs/18_training/04_extractor.ipynb #3b0f78f0
 def train_extractor(
     out: Path|str,  # folder of the adapter and the checkpoint
     examples: Sequence[ExtractionExample],
@@ -324,6 +328,7 @@ class Extraction(NamedTuple):
         table = easiness_means(self.scores(similarity), self.texts['group'].to_list(), **options)
         return EXTRACTOR_SCORES.check(table.with_columns(extractor=pl.lit(self.name), cut=pl.lit(cut, pl.Int64)))
 
+# %% ../../nbs/18_training/04_extractor.ipynb #d90b1bb9
 def extracted(
     texts: pl.DataFrame,  # schema CLAIM_TEXTS
     extractors: Mapping[str, Extractor],  # by the name that is shown
@@ -367,6 +372,7 @@ SOURCES = {  # source of an example: its name on the card, and the data set whos
     'factscore': ('FActScore biographies with atomic facts, training part by person', 'factscore'),
     'own': ('sentences written for factlab', 'sample')}
 
+# %% ../../nbs/18_training/04_extractor.ipynb #9695f974
 def data_rows(
     examples: Sequence[ExtractionExample],
     own: TrainingData|None = None,  # None: the open data
@@ -388,6 +394,7 @@ def metric_rows(
     return [{'set': data, 'metric': f'easiness {row["metric"]} ({similarity}), {row["extractor"]}', 'n': row['n'], 'estimate': row['value'],
              'low': row['low'], 'high': row['high']} for row in rounded.iter_rows(named=True)]
 
+# %% ../../nbs/18_training/04_extractor.ipynb #738c5234
 def extractor_card(
     trained: TrainedExtractor,
     examples: Sequence[ExtractionExample],
@@ -406,6 +413,7 @@ def extractor_card(
         'settings': settings.recorded() | told,
         'data': data_rows(examples, own), 'metrics': list(metrics), 'limits': [*LIMITS, *(own.limits if own else OPEN_LIMITS)]}
 
+# %% ../../nbs/18_training/04_extractor.ipynb #44d9cd25
 def form_digest() -> str:  # 16 hexadecimal digits
     "Digest of how a text is put to the trained extractor. An adapter is good for the form that it was trained in and for no other."
     shown = extractor_prompts('The one. The two of it. The three.')

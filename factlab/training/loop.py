@@ -96,6 +96,7 @@ def recorded_settings(
     "A training's settings, as they are hashed and written into cards."
     return (asdict(settings) if is_dataclass(settings) else settings._asdict()) | resolved
 
+# %% ../../nbs/18_training/00_loop.ipynb #e254ae7a
 def identity_differences(
     ours: Mapping[str, Any],
     other: Mapping[str, Any],
@@ -128,11 +129,13 @@ def _random_state() -> 'dict[str, torch.Tensor]':
     import torch
     return {'random/cpu': torch.get_rng_state()} | ({'random/cuda': torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
 
+# %% ../../nbs/18_training/00_loop.ipynb #62112b01
 def _set_random_state(tensors: 'Mapping[str, torch.Tensor]') -> None:
     import torch
     torch.set_rng_state(tensors['random/cpu'])
     if 'random/cuda' in tensors and torch.cuda.is_available(): torch.cuda.set_rng_state(tensors['random/cuda'])
 
+# %% ../../nbs/18_training/00_loop.ipynb #d14540c0
 def save_checkpoint(
     folder: Path|str,
     learner: Learner,
@@ -160,6 +163,7 @@ def _read_header(file: Path) -> tuple[dict[str, Any], Run]:
 def _unreadable(file: Path, error: Exception) -> DataError:
     return DataError(f'{file} cannot be read as a checkpoint ({error}): delete it, and the training begins anew')
 
+# %% ../../nbs/18_training/00_loop.ipynb #5bb722e1
 def load_checkpoint(
     folder: Path|str,
     learner: Learner,  # is put where the checkpoint left off
@@ -189,6 +193,7 @@ def write_losses(
     "Write the losses of a training."
     return write_text(Path(folder)/LOSSES, json.dumps({'losses': [round(loss, 4) for loss in losses]}) + '\n')
 
+# %% ../../nbs/18_training/00_loop.ipynb #53498ffd
 def read_losses(
     folder: Path|str,
 ) -> list[float]:  # of every step
@@ -256,6 +261,7 @@ def train(
     write_losses(folder, run.losses)
     return run
 
+# %% ../../nbs/18_training/00_loop.ipynb #78b7e158
 def _one_step(learner: Learner, loss: 'torch.Tensor', run: Run, learning_rate: float) -> None:
     value = loss.item()
     if not np.isfinite(value): raise DataError(f'the loss is {value} at step {run.step + 1}: lower the learning rate, or train in float32')
@@ -275,6 +281,7 @@ def put_files(
         with replacing(Path(out)/name) as beside: shutil.copyfile(made/name, beside)
     return Path(out)
 
+# %% ../../nbs/18_training/00_loop.ipynb #b16e782d
 def put_whole(
     work: Path,  # where the training wrote
     out: Path|str,

@@ -53,6 +53,7 @@ NAMING = ('Remove', 'Replace', 'Modify')  # first words of instructions that nam
 def _plain(text: str) -> str:
     return re.sub(r'\W+', ' ', text.lower().replace('the original summary', 'the summary')).strip()
 
+# %% ../../nbs/18_training/08_matcher.ipynb #4f0dee93
 def known_pairs(
     split: str,  # of FINAL: 'dev' or 'test'
 ) -> pl.DataFrame:  # PAIRS
@@ -71,6 +72,7 @@ def known_pairs(
                      for each, answer in zip(gold, same, strict=True)]
     return PAIRS.frame(rows)
 
+# %% ../../nbs/18_training/08_matcher.ipynb #87b02895
 def sample_pairs(
     split: str,  # of the sample
 ) -> pl.DataFrame:  # PAIRS
@@ -98,6 +100,7 @@ def constant_predictions(
     lists = {text: [[text]]*rows.height for text in VAGUE} | {"another summary's errors": gold[1:] + gold[:1]}
     return {name: rows.with_columns(predicted=pl.Series(each, dtype=pl.List(pl.String))) for name, each in lists.items()}
 
+# %% ../../nbs/18_training/08_matcher.ipynb #6fa52722
 def sample_gold(
     split: str,
 ) -> pl.DataFrame:  # summary, gold
@@ -115,6 +118,7 @@ def triples_of(
     "Summary and both descriptions of each pair."
     return pairs.select('summary', 'first', 'second').rows()
 
+# %% ../../nbs/18_training/08_matcher.ipynb #a2b60abb
 def fit_regression(
     pairs: pl.DataFrame,  # PAIRS, with both answers in each kind of source
     strength: float = .1,  # inverse of the ridge penalty
@@ -129,6 +133,7 @@ def fit_regression(
     return {'mean': mean.round(5).tolist(), 'scale': scale.round(5).tolist(), 'weights': found.coef_[0].round(4).tolist(),
             'bias': round(float(found.intercept_[0]), 4)}
 
+# %% ../../nbs/18_training/08_matcher.ipynb #06d29281
 def matching_tables(
     judge: OfflineJudge,
     known: pl.DataFrame,  # as `known_matchings` gives it
@@ -140,11 +145,13 @@ def matching_tables(
     ends = np.cumsum([len(gold)*len(found) for _, gold, found in cases])
     return [part.reshape(len(found), len(gold)) for part, (_, gold, found) in zip(np.split(values, ends[:-1]), cases, strict=True)]
 
+# %% ../../nbs/18_training/08_matcher.ipynb #f1783f49
 def _tables_f1(tables: Sequence[np.ndarray], threshold: float) -> float:
     "F1 of whole lists, as matched."
     matched = [{m for m in assign(table, threshold) if m is not None} for table in tables]
     return 2*sum(map(len, matched))/max(1, sum(sum(table.shape) for table in tables))
 
+# %% ../../nbs/18_training/08_matcher.ipynb #97ea01e8
 def choose_threshold(
     values: np.ndarray,  # probabilities of development pairs
     same: np.ndarray,
@@ -181,6 +188,7 @@ def explained_pairs(
         found += [one, *(one | {'second': other, 'same': False} for other in itertools.islice(others, 1))]
     return PAIRS.frame(found)
 
+# %% ../../nbs/18_training/08_matcher.ipynb #c40fa885
 def as_claims(
     pairs: pl.DataFrame,  # PAIRS
 ) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS of the split train, the pairs in one order and then in the other
@@ -190,6 +198,7 @@ def as_claims(
         id=pl.format('{}-{}', 'id', 'row'), split=pl.lit('train'), claim='second', evidence=pl.format('{}\n{}', 'summary', 'first'),
         label=pl.when('same').then(pl.lit('ENT')).otherwise(pl.lit('NEUT')), group='id', source='kind'))
 
+# %% ../../nbs/18_training/08_matcher.ipynb #25b36d0a
 def claim_scores(
     pairs: pl.DataFrame,  # PAIRS
     verifier,  # with `probabilities`
@@ -213,6 +222,7 @@ def rival_scores(
             'residual cosine': np.array([residual_cosine(vectors[summary], vectors[one][None], vectors[two][None])[0, 0]
                                          for summary, one, two in triples])}
 
+# %% ../../nbs/18_training/08_matcher.ipynb #13b60250
 def auroc_intervals(
     pairs: pl.DataFrame,  # PAIRS
     scores: Mapping[str, np.ndarray],  # the judge first
@@ -237,6 +247,7 @@ def _left_out(summary: str, gold: list[str], at: int, finding: str) -> list[dict
     rest = gold[:at] + gold[at + 1:]
     return [{'summary': summary, 'gold': rest, 'finding': finding, 'right': None}]*bool(rest)
 
+# %% ../../nbs/18_training/08_matcher.ipynb #8029ec13
 def final_findings(
     split: str,  # 'dev' or 'test'
 ) -> pl.DataFrame:  # FINDINGS
@@ -249,6 +260,7 @@ def final_findings(
         for at, error in enumerate(gold): found += _left_out(summary, gold, at, error)
     return FINDINGS.frame(found)
 
+# %% ../../nbs/18_training/08_matcher.ipynb #2f7ba013
 def sample_findings(
     split: str,
 ) -> pl.DataFrame:  # FINDINGS
@@ -262,6 +274,7 @@ def sample_findings(
         found.append({'summary': row['summary'], 'gold': gold, 'finding': row['false_alarm']['description'], 'right': None})
     return FINDINGS.frame(found)
 
+# %% ../../nbs/18_training/08_matcher.ipynb #1fb889e6
 def finding_counts(
     judge: MatchingJudge,
     findings: pl.DataFrame,  # FINDINGS
@@ -291,7 +304,6 @@ def constant_f1(
         if not hits: found[name] = replace(found[name], high=float(2*said*proportion_bounds([0], [said])[1][0]/(said + there)))
     return found
 
-
 # %% ../../nbs/18_training/08_matcher.ipynb #mt19
 LIMITS = ('English only.',
           'Fitted on short news summaries and on the sample; on long summaries nothing was measured.',
@@ -308,6 +320,7 @@ def _rate(set_: str, measure: str, right: int, n: int) -> dict:
     low, high = (float(bound[0]) for bound in proportion_bounds([right], [n]))
     return {'set': set_, 'system': 'offline', 'measure': measure, 'n': n, 'estimate': right/n if n else None, 'low': low, 'high': high}
 
+# %% ../../nbs/18_training/08_matcher.ipynb #6134751b
 def fit_matcher(
     out: Path|str,  # folder of the file
     store: StoreChoice = None,
@@ -336,6 +349,7 @@ def fit_matcher(
     write()
     return file
 
+# %% ../../nbs/18_training/08_matcher.ipynb #15e5b5d6
 def held_out_counts(
     folds: int = 8,
     store: StoreChoice = None,
@@ -375,6 +389,7 @@ def _pair_metrics(judge: OfflineJudge, pairs: pl.DataFrame, store: StoreChoice) 
             rows.append(_rate('FINAL test', measure, int(right.sum()), len(right)) | {'system': name})
     return rows
 
+# %% ../../nbs/18_training/08_matcher.ipynb #655583b1
 def measure_matcher(
     file: Path|str,  # that `fit_matcher` wrote; its card is filled
     made: str,       # the day

@@ -36,6 +36,7 @@ def training_dtype(
         return 'bfloat16' if torch.cuda.is_bf16_supported(including_emulation=False) else 'float32'
     return 'bfloat16' if device == 'cpu' and native_bfloat16() else 'float32'
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #350dd518
 def base_source(
     name: str,  # hub id or folder, as `google-t5/t5-base?revision=…`
 ) -> Source:
@@ -49,6 +50,7 @@ def base_source(
 # %% ../../nbs/18_training/10_named_bases.ipynb #1c1b30a4
 FULL_RATE, LORA_RATE = 2e-5, 2e-4
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #f1cdc5d7
 @dataclass(frozen=True)
 class BaseSettings:
     "How a base is trained: everything that the outcome depends on besides base and data."
@@ -103,6 +105,7 @@ _FRAMES = {'t5': ('$A </s>', '$A </s> $B </s>'), 'roberta': ('<s> $A </s>', '<s>
            'bert': ('[CLS] $A [SEP]', '[CLS] $A [SEP] $B:1 [SEP]:1'), 'deberta-v2': ('[CLS] $A [SEP]', '[CLS] $A [SEP] $B:1 [SEP]:1')}
 _CHAT = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #d51f4a80
 def small_tokenizer(
     kind: str,  # of a small base
     texts: Sequence[str],
@@ -140,6 +143,7 @@ _SMALL_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {  # kind: model class, 
                                                    type_vocab_size=0, position_biased_input=False))}
 SMALL_KINDS = tuple(_SMALL_CLASSES)
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #1160dd1a
 def small_base(
     folder: Path|str,
     kind: str,  # one of SMALL_KINDS; DeBERTa-v3 is of the class deberta-v2
@@ -167,6 +171,7 @@ class OpenedBase(NamedTuple):
     source: Source
     device: str
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #bf945b04
 def open_base(
     kind: Kind,
     settings: BaseSettings,
@@ -211,6 +216,7 @@ def trainable(
                 if not name.startswith(body): weight.requires_grad_(True)
     return model.to(opened.device).train()
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #91786a0f
 def learner_of(model, settings: BaseSettings) -> Learner:
     "The weights that are trained, and their optimizer."
     return Learner({name: weight for name, weight in model.named_parameters() if weight.requires_grad}, settings.rate, max_norm=1.0)
@@ -229,6 +235,7 @@ def merged(
     whole = model.merge_and_unload() if hasattr(model, 'merge_and_unload') else model
     return whole.to(getattr(torch, dtype)).eval()
 
+# %% ../../nbs/18_training/10_named_bases.ipynb #c28c15b0
 def save_whole(
     model,  # of transformers
     tokenizer,

@@ -42,6 +42,7 @@ def passage_examples(
     return [ExtractionExample(own.source, page, PASSAGE.render(text=text), tuple(claims))
             for page, text, claims in rows.select('page', 'text', 'claims').iter_rows()]
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #c506f1aa
 def unit_of(examples: Sequence[ExtractionExample]) -> str:  # passage or sentence
     "What the examples show. Raises `DataError` when there are none."
     if not examples: raise DataError('there is nothing to train on: no examples')
@@ -60,6 +61,7 @@ def seq2seq_tokens(
     found = [Tokens(prompt, [*answer, chat.tokenizer.eos_token_id]) for prompt, answer in zip(prompts, answers, strict=True)]
     return [tokens for tokens in found if max(map(len, tokens)) <= max_tokens]
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #b56b29eb
 def _padded(rows: Sequence[Sequence[int]], value: int, device: str) -> 'torch.Tensor':
     import torch
     width = max(map(len, rows))
@@ -72,6 +74,7 @@ def seq2seq_loss(model, batch: Sequence[Tokens], device: str) -> 'torch.Tensor':
     labels = _padded([tokens.answer for tokens in batch], -100, device)
     return model(input_ids=_padded(prompts, 0, device), attention_mask=mask, labels=labels, use_cache=False).loss
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #288a32f0
 def causal_loss(model, batch: Sequence[Tokens], device: str) -> 'torch.Tensor':
     "Mean cross-entropy of the answers' tokens."
     import torch
@@ -103,6 +106,7 @@ def named_identity(examples: Sequence[ExtractionExample], settings: BaseSettings
     return {'part': 'extractor', 'settings': settings.recorded() | {'base': None}, 'data': digest(plain),
             'base': base_source(settings.base).weights}
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #eaf67dc6
 def train_named_extractor(
     out: Path|str,  # folder of the trained model, and of the checkpoint
     examples: Sequence[ExtractionExample],
@@ -134,6 +138,7 @@ def train_named_extractor(
     else: save_adapter(model, out, settings.base, dtype='float32')
     return NamedExtractor(Path(out), extractor_name(out, settings), run.losses, len(tokens), kind, digest(identity))
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #dbfd33f7
 def _two_claims(examples: Sequence[ExtractionExample]) -> tuple[str, str]:
     "Two claims that the data have, to see what a tokenizer writes back."
     claims = [claim for example in examples[:100] for claim in example.claims]
@@ -158,6 +163,7 @@ def named_command(
     full = ' --full' if settings.full else ''
     return f'factlab train {part} --base {settings.base}{full} --steps {settings.steps} --seed {settings.seed}{own.option if own else ""}'
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #4ba90bc3
 def trained_weights(
     settings: BaseSettings,
 ) -> str:  # a sentence
@@ -165,6 +171,7 @@ def trained_weights(
     what = 'every weight' if settings.full else f'LoRA of rank {settings.rank} on the linear layers'
     return f'{what[0].upper()}{what[1:]} of {settings.base} was trained, in {settings.used_dtype}, with AdamW.'
 
+# %% ../../nbs/18_training/11_named_extractor.ipynb #7c922a80
 def named_extractor_card(
     trained: NamedExtractor,
     examples: Sequence[ExtractionExample],

@@ -22,6 +22,7 @@ _QUESTION_WORDS = {'who', 'what', 'which', 'when', 'where', 'how'}
 _PREPOSITIONS = {'in', 'on', 'at', 'by', 'from', 'since', 'during', 'near', 'to', 'with', 'for', 'of', 'after', 'before', 'between',
                  'around', 'about', 'under'}
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #6ecc5280
 def question_phrase(doc) -> int|None:  # `doc`: spacy Doc of a question; how many tokens
     "How long the phrase at the beginning is that holds the question word: *who*, *which river*, *in what year*, *how many ships*."
     at = next((token.i for token in doc[:3] if token.lower_ in _QUESTION_WORDS), None)
@@ -34,6 +35,7 @@ def question_phrase(doc) -> int|None:  # `doc`: spacy Doc of a question; how man
         while end < len(doc) and doc[end].pos_ in ('NOUN', 'PROPN', 'ADJ', 'NUM') and doc[end].dep_ != 'ROOT': end += 1
     return end
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #a53cbcb8
 def _subject(doc, root) -> tuple[int, int]|None:
     found = next((child for child in root.children if child.dep_ in ('nsubj', 'nsubjpass')), None)
     return (found.left_edge.i, found.right_edge.i + 1) if found is not None else None
@@ -52,6 +54,7 @@ def past_forms(
     "Past tenses that a passage has, by lemma."
     return {token.lemma_: token.lower_ for token in passage if token.tag_ == 'VBD' and token.pos_ == 'VERB'}
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #0577ac8a
 def question_to_statement(
     question,  # spacy Doc
     answer: str,
@@ -78,6 +81,7 @@ def question_to_statement(
         return _sentence(f'{named} {between}{past[root.lemma_]} {after} {placed}')
     return None
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #b6d0ca75
 def _sentence(text: str) -> str|None:
     "The statement, or None where it is too short or long, or a question's helper verb is left in it."
     words = text.replace(' ,', ',').split()
@@ -96,12 +100,14 @@ def sentence_at(
         if place <= start < place + len(part): return part, *neighbours(parts, at)
     return None
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #2271ce0c
 def plain_sentence_at(text: str, start: int) -> str:
     "The sentence that holds a character, where each stop that is followed by a space ends a sentence."
     ends = [0, *(match.end() for match in re.finditer(r'[.!?]["\')]?\s', text)), len(text)]
     first = max(end for end in ends if end <= start)
     return text[first:min((end for end in ends if end > start), default=len(text))].strip()
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #84fd35af
 def question_statements(
     questions: pl.DataFrame,  # schema QUESTIONS
 ) -> pl.DataFrame:  # STATEMENTS with one claim each; questions of other forms are left out
@@ -134,6 +140,7 @@ def evidence_window(
         kept.append(i)
     return ' '.join(parts[i] for i in sorted(kept))
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #8e365c6a
 def unseen_by_final(
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
 ) -> pl.DataFrame:  # schema DEFACTO
@@ -141,6 +148,7 @@ def unseen_by_final(
     reported = datasets.load('final', download=download).select('text')
     return summaries.load_defacto(download).join(reported, on='text', how='anti', maintain_order='left').drop_nulls('inconsistent')
 
+# %% ../../nbs/18_training/02_paraphrased_claims.ipynb #b6fc209b
 def summary_pairs(
     rows: pl.DataFrame,  # schema DEFACTO
     words: int = 150,    # of evidence

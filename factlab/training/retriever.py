@@ -38,6 +38,7 @@ def wice_pairs() -> pl.DataFrame:  # RETRIEVER_PAIRS
     "WiCE's development claims with each of their supporting sentences."
     return task_pairs(part_of(retrieval_task('wice'), 'dev')).filter(pl.col('passage').str.len_chars() > 20)
 
+# %% ../../nbs/18_training/05_retriever.ipynb #3bb695c9
 def task_pairs(
     task: RetrievalTask,
 ) -> pl.DataFrame:  # RETRIEVER_PAIRS; a claim's pairs are one group
@@ -57,6 +58,7 @@ def xquad_pairs() -> pl.DataFrame:  # RETRIEVER_PAIRS
         for article in articles for paragraph in article['paragraphs'] for one in paragraph['qas']
         for passage in dict.fromkeys([plain_sentence_at(paragraph['context'], one['answers'][0]['answer_start']), paragraph['context']]))
 
+# %% ../../nbs/18_training/05_retriever.ipynb #7e027373
 def factscore_pairs(
     max_pairs: int = 4000,  # chosen by digest, so the same everywhere
 ) -> pl.DataFrame:  # RETRIEVER_PAIRS
@@ -80,6 +82,7 @@ def _pairs_from(source: str) -> pl.DataFrame:
     if source in PAIR_SOURCES: return PAIR_SOURCES[source]()
     raise UsageError(f"no pairs are made from {source!r}: there are {list(PAIR_SOURCES)}; for data of OASIS' shape see `oasis_pairs`")
 
+# %% ../../nbs/18_training/05_retriever.ipynb #3d139f40
 def training_pairs(
     sources: Sequence[str] = ('wice', 'xquad', 'factscore'),
     held_out: float = .12,  # share of the groups that is held out to choose between checkpoints
@@ -97,6 +100,7 @@ def oasis_pairs(
     pairs = retriever_pairs(own.rows).select('claim', 'passage', 'split', 'kind', group='page', source=pl.lit(own.source))
     return RETRIEVER_PAIRS.check(pairs.unique(['claim', 'passage', 'split'], keep='first', maintain_order=True))
 
+# %% ../../nbs/18_training/05_retriever.ipynb #45a459de
 def held_out_task(
     own: TrainingData,
     limit: int|None = None,  # at most so many claims
@@ -263,6 +267,7 @@ class DevSet(NamedTuple):
     pool: list[str]
     relevant: list[set[int]]
 
+# %% ../../nbs/18_training/05_retriever.ipynb #64243524
 def dev_set(
     pairs: pl.DataFrame,  # RETRIEVER_PAIRS with `split`
     max_claims: int = 400,
@@ -277,6 +282,7 @@ def dev_set(
     bearing = dict(dev.group_by('claim').agg('passage').iter_rows())
     return DevSet(claims, list(place), [{place[text] for text in bearing[claim]} for claim in claims])
 
+# %% ../../nbs/18_training/05_retriever.ipynb #1754aa8f
 def dev_recall(retriever: RetrieverInTraining, dev: DevSet, k: int = 10) -> float:
     "R@k on the held-out pairs; 0 when there are none, so that the last weights are kept."
     if not dev.claims: return 0.
@@ -287,6 +293,7 @@ def dev_recall(retriever: RetrieverInTraining, dev: DevSet, k: int = 10) -> floa
 # %% ../../nbs/18_training/05_retriever.ipynb #c26
 TRAINING_CURVE = Schema('training curve', {'step': pl.Int64, 'loss': pl.Float64, 'dev_recall': pl.Float64})
 
+# %% ../../nbs/18_training/05_retriever.ipynb #b5e904e8
 def train_retriever(
     out: Path|str,  # folder of the adapter and the checkpoint; a run that was stopped goes on there
     pairs: pl.DataFrame|None = None,  # RETRIEVER_PAIRS with `split`; None: `training_pairs()`
@@ -308,6 +315,7 @@ def train_retriever(
                 keep_every=settings.evaluate_every, look=lambda run: _measure(run, retriever, dev, out), label='training the retriever')
     return TRAINING_CURVE.frame(run.notes['curve'])
 
+# %% ../../nbs/18_training/05_retriever.ipynb #34d77686
 def _measure(run: Run, retriever: RetrieverInTraining, dev: DevSet, out: Path) -> None:
     "Measure on the held-out pairs, and keep the weights when they are the best so far."
     curve, recall = run.notes.setdefault('curve', []), dev_recall(retriever, dev)
@@ -326,6 +334,7 @@ def _recalls(system: str|TextEncoder, task: RetrievalTask, ks: Sequence[int]) ->
     "R@k of each claim; an encoder may have prefixes that its name does not tell."
     return measure(cached_corpus(task.passages, system, long='cut') if isinstance(system, TextEncoder) else system, task, ks)
 
+# %% ../../nbs/18_training/05_retriever.ipynb #4f368a8f
 def before_and_after(
     before: str|TextEncoder,  # as for `retrieval.load_text_search`
     after: str|TextEncoder,
@@ -362,6 +371,7 @@ def _stated_licence(source: str) -> str:
     if source in PAIR_SOURCES: return data_licence(source)
     raise UsageError(f'no licence is stated for pairs from {source}: what ships is trained on {list(PAIR_SOURCES)} only')
 
+# %% ../../nbs/18_training/05_retriever.ipynb #fb3057f4
 def _options(settings: RetrieverSettings) -> str:
     return f' --base {settings.base}'*(settings.base != 'tiny') + ' --full'*settings.full
 
@@ -402,6 +412,7 @@ def training_card(
                        + (own.option if own else ''), 'data': data, 'how': how, 'metrics': measured.to_dicts(),
             'limits': [*_limits(settings), *((*own.limits, OWN_LIMIT) if own else OPEN_LIMITS)]}
 
+# %% ../../nbs/18_training/05_retriever.ipynb #9e6257fc
 def publish(
     work: Path,  # where `train_retriever` wrote
     out: Path,   # of the part

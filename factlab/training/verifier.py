@@ -76,6 +76,7 @@ def training_statements(
              question_statements(corpora.load_xquad_questions(download)), summary_statements(summary_pairs(unseen_by_final(download)))]
     return pl.concat(part.sample(min(max_statements, len(part)), seed=seed) for part in found)
 
+# %% ../../nbs/18_training/07_verifier.ipynb #c34c308d
 def judged_pairs(
     download: bool = True,
 ) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`
@@ -400,6 +401,7 @@ NEUTRAL = 'called neutral'  # a metric beside AUROC and balanced accuracy
 HELD_OUT = {SYNTHETIC: 'held out: made pairs', WRITTEN: 'held out: written passages', 'wice-judged': 'held out: judged claims',
             'defacto': 'held out: judged news'}  # stratum: its name on the card
 
+# %% ../../nbs/18_training/07_verifier.ipynb #3017a7d3
 def dev_metrics(
     dev: pl.DataFrame,   # CLAIM_EVIDENCE_PAIRS with `kind`
     margin: np.ndarray,  # calibrated log-odds of ENT, best by `cross_fitted_log_odds`
@@ -471,6 +473,7 @@ def card_data(
              'use': held_out_use if row['split'] == 'dev' else 'trained'}
             for row in pairs.group_by('source', 'split').len().sort('source', 'split').to_dicts()]
 
+# %% ../../nbs/18_training/07_verifier.ipynb #942f943c
 def verifier_card(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS
     settings: VerifierSettings,

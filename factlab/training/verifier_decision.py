@@ -41,6 +41,7 @@ def held_out_passages() -> pl.DataFrame:  # schema WRITTEN
 def _row(kind: str, source: str, claim: str, evidence: str, supported: bool, group: str) -> dict:
     return dict(kind=kind, source=source, claim=claim, evidence=evidence, supported=supported, group=group)
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #4fe6e5d8
 def _among(rng: random.Random, own: str, others: Sequence[str], number: int) -> str:
     "The passage with so many others before and after it."
     placed = rng.sample(others, number)
@@ -66,6 +67,7 @@ def written_lengths(
     kinds = ['claim']*max_pairs + ['worded summary']*int(.6*max_pairs) + ['copied summary']*int(.6*max_pairs)
     return DECISION_PAIRS.frame([_of_passage(kind, rows[at], near[at], rng) for kind in kinds for at in [rng.randrange(len(rows))]])
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #dcc84e2a
 def _of_passage(kind: str, row: Mapping, near: Sequence[str], rng: random.Random) -> dict:
     fact, altered, facts = rng.choice(row['facts']), rng.random() < .5, row['facts']
     evidence = lambda changed: ' '.join(with_changes(row['sentences'], facts if changed else []))
@@ -99,6 +101,7 @@ def with_replaced_name(
             if found[0].isdigit() == chosen[0].isdigit() and found not in sentence}
     return sentence.replace(chosen, rng.choice(sorted(pool)), 1) if pool else None
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #43c5fb4b
 def copied_news(
     articles: Mapping[str, str],  # group: text
     max_pairs: int = 110,
@@ -130,6 +133,7 @@ def defacto_articles(
     texts = unseen_by_final(download)['text'].unique(maintain_order=True)
     return {group: text for text in texts if (group := 'defacto/' + digest(text)[:12]) in held}
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #e08ed257
 def entfa_pairs(
     unwanted: Sequence[str],  # articles of other sets
     max_pairs: int = 200,
@@ -152,6 +156,7 @@ def _tail(name: str, max_pairs: int) -> pl.DataFrame:
     rest = pairs.filter(~pl.col('group').is_in(pairs.head(MEASURED_FIRST)['group'].unique().to_list())).head(max_pairs)
     return rest.select(kind=pl.lit('claim'), source='set', claim='claim', evidence='evidence', supported='supported', group='group')
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #9024b9c1
 def decision_pairs(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS with `kind`, from `verifier_pairs`
     max_pairs: int = 250,  # of each kind, about
@@ -205,6 +210,7 @@ class ClaimFeatures:
         parts = np.split(self._parts(decision), self.starts[1:])
         return np.array([decision.of_claim(part) for part in parts])
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #670b6937
 def claim_features(
     pairs: pl.DataFrame,  # DECISION_PAIRS, or any frame with `claim` and `evidence`
     verifier,  # that reads short evidence, as `load_verifier('tiny?evidence=whole')`
@@ -227,6 +233,7 @@ def balancing_weights(
     _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
     return len(cell)/count[cell]/len(count)
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #7d6139a2
 def rising_regression(
     table: np.ndarray,      # [n, features]
     supported: np.ndarray,  # Boolean [n]
@@ -285,6 +292,7 @@ def held_out_log_odds(
         found[mine] = features.some(mine).log_odds(fitted)
     return found
 
+# %% ../../nbs/18_training/09_verifier_decision.ipynb #dbd7fe13
 def write_decision(
     decision: Decision,
     folder: Path|str,  # of the verifier

@@ -35,6 +35,7 @@ def _summaries(frame: pl.DataFrame, supported: pl.Expr) -> pl.DataFrame:
 def _final() -> pl.DataFrame:
     return _summaries(data.load('final'), pl.col('gold').list.len() == 0)
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #2a3d19fd
 def _xsumfaith() -> pl.DataFrame:
     "Summaries of articles that DeFacto does not have; supported where fewer than half of the readers marked a hallucinated span."
     start = pl.col('text').str.replace_all(r'\W', '').str.to_lowercase().str.slice(0, 80)  # the two sets space and quote differently
@@ -50,6 +51,7 @@ MEASURED_SETS: dict[str, Callable[[], pl.DataFrame]] = {
     'dialfact': lambda: _pairs_of(corpora.load_dialfact()),
     'wice': lambda: _pairs_of(corpora.load_wice().filter(pl.col('split') == 'test')), 'final': _final, 'xsumfaith': _xsumfaith}
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #50b278f5
 def measured_pairs(
     name: str,  # one of MEASURED_SETS
     max_pairs: int|None = None,  # of groups drawn by the seed; None: all
@@ -79,6 +81,7 @@ def asked_directly(
     yes, no = np.array([answer.choice_logprobs for answer in answers]).T
     return 1/(1 + np.exp(no - yes))
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #357fe94f
 def cosines(
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     store=None,
@@ -90,6 +93,7 @@ def cosines(
     at, vectors = {text: row for row, text in enumerate(texts)}, encoder.encode(texts, store)
     return np.array([(vectors[[at[part] for part in parts[evidence]]] @ vectors[at[claim]]).max() for evidence, claim in pairs])
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #48e6031c
 def word_overlaps(
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     store=None,  # not needed
@@ -104,6 +108,7 @@ def _recalls(supported: np.ndarray, said: np.ndarray) -> np.ndarray:  # float [n
     "Of each pair: supported and found so, supported, other and found so, other."
     return np.stack([supported & said, supported, ~supported & ~said, ~supported], 1).astype(float)
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #ce4948f1
 def grouped_balanced_accuracy(
     supported: np.ndarray, said: np.ndarray, group: np.ndarray,
     other: np.ndarray|None = None,  # what another system says: then the difference to it, paired
@@ -114,6 +119,7 @@ def grouped_balanced_accuracy(
     if other is None: return bootstrap_counts(counts, _balanced, seed=seed)
     return difference_interval(counts, cluster_totals(_recalls(supported, other), group), _balanced, seed=seed)
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #b448541b
 def grouped_auroc(
     supported: np.ndarray, score: np.ndarray, group: np.ndarray,
     resamples: int = 2_000, seed: int = 0,
@@ -132,6 +138,7 @@ EVALUATION = Schema('verifier evaluation', {
     'set': pl.String, 'system': pl.String, 'metric': pl.String, 'n': pl.Int64, 'groups': pl.Int64,
     'estimate': pl.Float64, 'low': pl.Float64, 'high': pl.Float64})
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #ad395268
 def evaluation_rows(
     pairs: pl.DataFrame,  # MEASURED_PAIRS, of one set
     scores: Mapping[str, np.ndarray],   # of each system, the first is compared with the others
@@ -157,6 +164,7 @@ BASELINES: dict[str, Callable] = {'asked directly': asked_directly, 'cosine': co
 def _limit(limits: int|Mapping[str, int]|None, name: str) -> int|None:
     return limits.get(name) if isinstance(limits, Mapping) else limits
 
+# %% ../../nbs/18_training/06_verifier_evaluation.ipynb #b9b4bd87
 def evaluate_verifier(
     verifier,  # anything with `.name` and `.probabilities`
     names: Sequence[str] = tuple(MEASURED_SETS),

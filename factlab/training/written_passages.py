@@ -26,6 +26,7 @@ WRITTEN = Schema('written passages', {
     'sentences': pl.List(pl.String),
     'facts': pl.List(pl.Struct({'at': pl.Int64, 'old': pl.String, 'new': pl.String, 'claim': pl.String, 'altered': pl.String}))})
 
+# %% ../../nbs/18_training/03_written_passages.ipynb #e15695f2
 def with_changes(
     sentences: Sequence[str],
     facts: Sequence[Mapping],  # of WRITTEN
@@ -40,6 +41,7 @@ def with_changes(
         found[fact['at']] = found[fact['at']].replace(fact['old'], fact['new'])
     return found
 
+# %% ../../nbs/18_training/03_written_passages.ipynb #e2a10b62
 def load_written(
     file: Path|str|None = None,  # the package's own when None
 ) -> pl.DataFrame:  # schema WRITTEN
@@ -50,6 +52,7 @@ def load_written(
     read.refuse(faults)
     return WRITTEN.frame([{'id': f'written-{at:04d}', **row} for at, row in enumerate(read.rows, 1)])
 
+# %% ../../nbs/18_training/03_written_passages.ipynb #407d1c7b
 def _fault(row: object) -> str|None:
     "What is wrong with a line."
     expected = sorted(set(WRITTEN.columns) - {'id'})
@@ -96,6 +99,7 @@ def _drafts(row: Mapping, rng: random.Random) -> Iterator[tuple[str, Draft]]:
 # %% ../../nbs/18_training/03_written_passages.ipynb #c9
 ELSEWHERE = 'elsewhere'  # the kind of pairs whose evidence is about something else
 
+# %% ../../nbs/18_training/03_written_passages.ipynb #2edd09b0
 def _elsewhere(written: pl.DataFrame, pairs: pl.DataFrame, seed: int, near: int) -> Iterator[tuple[str, Draft]]:
     "Each fact's claims with a piece of evidence of another passage."
     texts = [' '.join(sentences) for sentences in written['sentences']]
@@ -111,6 +115,7 @@ def _elsewhere(written: pl.DataFrame, pairs: pl.DataFrame, seed: int, near: int)
             piece, evidence = rng.choice(of[rng.choice([other for other in order if other != row and other in of])])
             for form in ('claim', 'altered'): yield piece.split('#')[0], Draft(fact[form], evidence, 'NEUT', ELSEWHERE)
 
+# %% ../../nbs/18_training/03_written_passages.ipynb #d8f0689e
 def written_pairs(
     written: pl.DataFrame,  # schema WRITTEN
     seed: int = 0,

@@ -31,6 +31,7 @@ ASK_VERIFIER = Prompt(name='oasis/ask_verifier', version=1, fields=('options', '
     user='Decide what the evidence says about the claim. Reply with one of these, word for word, and nothing else: '
          '{options}.\n\nEvidence: {evidence}\n\nClaim: {claim}')
 
+# %% ../../nbs/08_verification/05_asked_verifier.ipynb #c921549e
 @dataclass(frozen=True)
 class CheckerForm:
     "How a language model is asked whether evidence supports a claim: a prompt, and the answers whose probabilities are compared."
@@ -49,6 +50,7 @@ class CheckerForm:
     @property
     def listed(self) -> bool: return 'options' in self.prompt.fields
 
+# %% ../../nbs/08_verification/05_asked_verifier.ipynb #7ade44d0
 OASIS_FORM = CheckerForm('oasis', ASK_VERIFIER, VERIFIER_ANSWERS, NLI_LABELS)
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #13f288cc

@@ -47,6 +47,7 @@ def format_claims(
     "Claims as the trained extractor is to write them."
     return '\n'.join(' '.join(claim.split()) for claim in claims if claim.split()) or _NOTHING
 
+# %% ../../nbs/08_verification/00_extraction.ipynb #6c8ccc4d
 def parse_claims(
     text: str,  # an answer
 ) -> Parsed[list[str]]:
@@ -57,6 +58,7 @@ def parse_claims(
     if len(lines) == 1 and lines[0].strip('."\'* ').casefold() == 'none': return Parsed([])
     return Parsed(distinct_claims(lines))
 
+# %% ../../nbs/08_verification/00_extraction.ipynb #3ec5d670
 def distinct_claims(
     claims: Iterable[str],
 ) -> list[str]:
@@ -78,6 +80,7 @@ _SHOWN = (('Ystad, a Swedish town, has a port. Ferries leave it daily.',
 
 def _bulleted(claims: Iterable[str]) -> str: return '\n'.join(f'- {claim}' for claim in claims)
 
+# %% ../../nbs/08_verification/00_extraction.ipynb #b2f3a867
 EXTRACT = Prompt(name='oasis/extract', version=1, fields=('text',), example_answer=_bulleted(_SHOWN[0][1]),
     user='List all claims that a text makes. ' + CLAIM_RULES + ' Put each claim on a line of its own, after a hyphen, and write nothing '
          'else. If the text makes no claim, write only the word None.\n\n'
@@ -124,6 +127,7 @@ def _passage_prompts(text: str) -> list[tuple[Message, ...]]:
     split = short_sentences(text)
     return [EXTRACT.render(text=' '.join(split[at:at + 5])) for at in range(0, len(split), 5)]
 
+# %% ../../nbs/08_verification/00_extraction.ipynb #a4f616e5
 def _sentence_prompts(text: str) -> list[tuple[Message, ...]]: return extractor_prompts(short_sentences(text))
 
 STOP = ('\nText:', '\nBefore:')  # a small model goes on with an example of its own
@@ -141,6 +145,7 @@ def read_part(
     if response.finish_reason != 'length' or not parsed.ok: return parsed
     return Parsed(parsed.value[:-1], 'ok', f'cut off after {response.completion_tokens} tokens')
 
+# %% ../../nbs/08_verification/00_extraction.ipynb #31372eda
 def joined_parts(
     parts: Sequence[Parsed[list[str]]],  # in the order of the text
 ) -> Parsed[list[str]]:
@@ -189,6 +194,7 @@ def load_prompted(name: str, target: str, *_) -> ModelExtractor:
 def load_trained(name: str, target: str, *_) -> ModelExtractor:
     return ModelExtractor(name, load_model(target), BY_SENTENCE, english_only=target.startswith('tiny'))
 
+# %% ../../nbs/08_verification/00_extraction.ipynb #bfa0618d
 def load_tiny(name: str, _, options: Mapping[str, str]) -> ModelExtractor:
     "The trained extractor; another adapter is asked as a model is."
     if 'adapter' in options: return load_prompted(name, name)

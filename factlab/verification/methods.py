@@ -41,6 +41,7 @@ def asked_model(
 CLAIMS_OF_TEXTS = Schema('claims of texts', {
     'id': pl.String, 'status': pl.String, 'reason': pl.String, 'claims': pl.List(pl.String)})  # null where they could not be read
 
+# %% ../../nbs/08_verification/11_methods.ipynb #21968533
 @dataclass(frozen=True)
 class Claims:
     "What an extractor takes for the claims of each text."
@@ -64,6 +65,7 @@ class Claims:
         return CLAIMS_OF_TEXTS.frame({'id': rows['id'], 'status': [one.status for one in found], 'reason': [one.reason for one in found],
                                       'claims': [one.value for one in found]})
 
+# %% ../../nbs/08_verification/11_methods.ipynb #35779945
 @dataclass(frozen=True)
 class RuleExtractor:
     "In an extractor's place: a function that gives the claims of a text."
@@ -103,6 +105,7 @@ class GivenClaims:
     def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
         return [Parsed(list(self.claims[text] or [])) for text in texts]
 
+# %% ../../nbs/08_verification/11_methods.ipynb #b9064b46
 @dataclass(frozen=True)
 class TextVerdicts:
     "Which texts have no refuted claim, as far as the passages know (LLM-OASIS § 5)."
@@ -125,6 +128,7 @@ class TextVerdicts:
 # %% ../../nbs/08_verification/11_methods.ipynb #vm15
 PROBABILITIES = Schema('probabilities', {'id': pl.String, 'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})
 
+# %% ../../nbs/08_verification/11_methods.ipynb #ef5d180a
 @dataclass(frozen=True)
 class Probabilities:
     "What a verifier says of each claim and its evidence."
@@ -155,6 +159,7 @@ class Majority:
         "Schema CALLED."
         return CALLED.check(rows.select('id', factual=pl.lit(majority_class(rows['factual'].to_numpy()))))
 
+# %% ../../nbs/08_verification/11_methods.ipynb #f83161c2
 @dataclass(frozen=True)
 class ByThreshold:
     "Factual where a score reaches the threshold that is best on the other half of the groups."
@@ -171,6 +176,7 @@ class ByThreshold:
         found = crossed_thresholds(rows['factual'].to_numpy(), score, clusters=rows['group'], either_sign=self.either_sign, seed=seed)
         return CALLED.frame({'id': rows['id'], 'factual': found.predicted})
 
+# %% ../../nbs/08_verification/11_methods.ipynb #61bb6423
 def beside(
     rows: pl.DataFrame,
     evidence: pl.DataFrame|None,  # columns id and evidence, passages in a list; None: the rows have theirs, or none
@@ -182,6 +188,7 @@ def beside(
 # %% ../../nbs/08_verification/11_methods.ipynb #vm19
 FOLDS = 5  # parts of the groups, each answered by a classifier of the others
 
+# %% ../../nbs/08_verification/11_methods.ipynb #e726be92
 def answers_by_words(
     texts: Sequence[str],
     truth: Sequence[bool]|np.ndarray,
@@ -201,6 +208,7 @@ def answers_by_words(
             said[unseen] = classifier.predict(vectors[unseen])
     return said
 
+# %% ../../nbs/08_verification/11_methods.ipynb #e5a971c0
 @dataclass(frozen=True)
 class ByWords:
     "Factual where a classifier of the words of one column says so, trained on the other groups."
@@ -226,6 +234,7 @@ def word_overlap(rows: pl.DataFrame) -> np.ndarray:  # float64 [n]
     shared = pl.col('text').list.set_intersection('evidence').list.len()
     return both.select((shared/pl.col('text').list.len()).fill_nan(0)).to_series().to_numpy()
 
+# %% ../../nbs/08_verification/11_methods.ipynb #333e63f6
 def missing_words(rows: pl.DataFrame) -> np.ndarray:  # float64 [n], 0 or less: higher for factual
     "How many content words of each text its evidence lacks, as a number below zero."
     pairs = rows.select('text', 'evidence').iter_rows()

@@ -47,6 +47,7 @@ class ExtractorForm(NamedTuple):
     unit: str = 'passage'   # or sentence: as the trained extractor that ships is asked
     separator: str = ' '    # one of SEPARATORS
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #4d4032c1
 def written_separator(
     tokenizer,  # of transformers
     claims: tuple[str, str] = ('The town lies in Sweden.', 'The town has a port.'),  # that it can write
@@ -57,6 +58,7 @@ def written_separator(
         return len(text.split(separator.strip(' '))) == 2
     return next((separator for separator in SEPARATORS[:-1] if kept(separator)), SEPARATORS[-1])
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #350a5c6d
 def join_claims(
     claims: Sequence[str],
     separator: str,
@@ -66,6 +68,7 @@ def join_claims(
     if separator == ' ': plain = [claim if claim[-1] in '.!?' else f'{claim}.' for claim in plain]
     return separator.join(plain) or 'None'
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #f554f028
 def split_claims(
     text: str,  # an answer
     separator: str,
@@ -89,6 +92,7 @@ def read_extractor_form(
         raise ModelError(f'{file} does not say in which form the extractor was trained ({error}): copy it from the training anew') from None
     return found
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #be81ae44
 def form_text(form: ExtractorForm) -> str:
     "The content of FORM_FILE."
     return json.dumps(form._asdict()) + '\n'
@@ -100,6 +104,7 @@ def passage_prompts(
     split = short_sentences(text)
     return [PASSAGE.render(text=' '.join(split[at:at + PASSAGE_SENTENCES])) for at in range(0, len(split), PASSAGE_SENTENCES)]
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #9a146631
 def asking_form(
     form: ExtractorForm,
 ) -> Form:
@@ -114,6 +119,7 @@ SEQ2SEQ_EXTRACTOR_OPTIONS = {
     'dtype': DTYPE, 'device': DEVICE, 'revision': Option(str, None, 'branch, tag or commit of a model of the hub'),
     'batch_tokens': Option(above_zero, 8192, 'tokens of the texts in a batch, with padding')}
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #d569c17b
 def _loaded(name: str, source: Source, dtype: str, device: str):
     "The model of transformers. Raises `ModelError` when it cannot be loaded or is no encoder-decoder."
     import torch
@@ -127,6 +133,7 @@ def _loaded(name: str, source: Source, dtype: str, device: str):
     if missing := sorted(report['missing_keys']): raise ModelError(f'{name} has no weights for {missing[:3]}: it is no encoder-decoder')
     return model.to(device).eval()
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #7930337f
 def write_greedily(
     model,      # an encoder-decoder of transformers
     tokenizer,
@@ -149,6 +156,7 @@ def write_greedily(
                               prompt_tokens=len(prompt), completion_tokens=len(answer)))
     return found
 
+# %% ../../nbs/08_verification/01_named_extractors.ipynb #3e05005b
 def refusal(request: Request) -> str|None:  # None: it can be answered
     "Why an encoder-decoder cannot answer a request."
     wanted = {'choices': request.choices, 'a JSON schema': request.json_schema, 'log-probabilities': request.top_logprobs,

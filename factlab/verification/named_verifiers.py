@@ -38,6 +38,7 @@ def aligned_probabilities(
     means = [np.mean([row[evidence, sentence] for sentence in sentences[claim]], 0) for evidence, claim in pairs]
     return np.stack(means).astype(np.float32)
 
+# %% ../../nbs/08_verification/07_named_verifiers.ipynb #b16b46ba
 class AlignedVerifier:
     "A verifier that is given chunks of the evidence and sentences of the claim: `align:<verifier>`."
     def __init__(self,
@@ -56,6 +57,7 @@ class AlignedVerifier:
         "As `Verifier`. What the store keeps is what the verifier underneath says of chunks and sentences."
         return aligned_probabilities(pairs, lambda parts: self.verifier.probabilities(parts, store), self.max_words)
 
+# %% ../../nbs/08_verification/07_named_verifiers.ipynb #2a5b3f66
 def load_align(
     name: str,
     target: str,  # <verifier>, or <words>:<verifier>
@@ -98,6 +100,8 @@ def load_asked(
 
 def load_nli(name: str, *_) -> NLI: return NLI(name)
 def load_cosine(name: str, *_) -> CosineVerifier: return CosineVerifier(name)
+
+# %% ../../nbs/08_verification/07_named_verifiers.ipynb #5963f806
 def load_prompted(name: str, target: str, _) -> AskedVerifier: return AskedVerifier(target)
 
 def load_verifier(

@@ -52,6 +52,7 @@ def in_chunks(
     parts = np.split(rows, np.cumsum([len(chunks[evidence]) for evidence, _ in pairs])[:-1]) if len(pairs) else []
     return np.stack([part[np.argmax(part[:, 0])] for part in parts]) if parts else np.zeros((0, len(NLI_LABELS)), np.float32)
 
+# %% ../../nbs/08_verification/03_nli.ipynb #939cedb3
 def halves(
     text: str,
     fits: Callable[[str], bool],
@@ -76,12 +77,14 @@ def token_pieces(
     cuts = [(places[start][0], places[min(start + max_tokens, len(places)) - 1][1]) for start in range(0, len(places), max_tokens)]
     return [piece for start, end in cuts if (piece := claim[start:end].strip())] or [claim]
 
+# %% ../../nbs/08_verification/03_nli.ipynb #ac1437c2
 def weakest_part(
     parts: np.ndarray,  # [parts, 3] of one claim
 ) -> np.ndarray:  # [3]
     "The row of the piece that speaks for the claim."
     return parts[np.lexsort((parts[:, 0], -parts[:, 2]))[0]]
 
+# %% ../../nbs/08_verification/03_nli.ipynb #9d5c7163
 def in_pieces(
     pairs: Sequence[Pair],
     divide: Callable[[str], list[str]],  # a claim into its pieces
@@ -107,6 +110,7 @@ _OVERLAP = 64  # tokens that two windows share, at most a quarter of a window
 _TASKS = {'AutoModelForSequenceClassification': ('MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING', 'a sequence classification model'),
           'AutoModelForSeq2SeqLM': ('MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING', 'an encoder-decoder model')}
 
+# %% ../../nbs/08_verification/03_nli.ipynb #c86683be
 def refuse_own_code(
     name: str,        # of the model, for messages
     config: Mapping,  # its config.json
@@ -123,6 +127,7 @@ def refuse_own_code(
                      'seq2seq:lytang/MiniCheck-Flan-T5-Large?form=minicheck or nli:<a DeBERTa, RoBERTa or BERT trained on NLI>; a language '
                      'model may run in a server of yours and be named as asked:<form>:openai:<its name>?base_url=…')
 
+# %% ../../nbs/08_verification/03_nli.ipynb #797b0f0e
 @lru_cache(maxsize=2)
 def load_pretrained(
     name: str,  # for messages
@@ -167,6 +172,7 @@ def _runs(rows: np.ndarray, owner: Sequence[int], n: int) -> list[np.ndarray]:
     "Rows by their owner, 0 to n - 1; owners are in order."
     return np.split(rows, np.searchsorted(owner, np.arange(1, n)))
 
+# %% ../../nbs/08_verification/03_nli.ipynb #d0b624d7
 def fast_tokenizer(name: str, source: Source):  # of transformers
     "The tokenizer of a model. Raises `ModelError` when it is not a fast one."
     tokenizer = load_tokenizer(name, source)
@@ -182,6 +188,7 @@ def _windows(tokenizer, rows: Sequence[Pair], size: int) -> tuple[list[dict], li
     row_of = found.pop('overflow_to_sample_mapping')
     return _each_row(found), row_of
 
+# %% ../../nbs/08_verification/03_nli.ipynb #56821cdc
 def _each_row(found: Mapping[str, Sequence]) -> list[dict]:
     return [{key: found[key][at] for key in found} for at in range(len(found['input_ids']))]
 
@@ -227,6 +234,7 @@ def longest_input(
     padded = config.get('model_type') in ('roberta', 'xlm-roberta', 'xlm-roberta-xl', 'camembert', 'mpnet')
     return limit - (config.get('pad_token_id') or 1) - 1 if padded else limit  # such a table starts after the place of padding
 
+# %% ../../nbs/08_verification/03_nli.ipynb #4d82905c
 def fitting_texts(
     pairs: Sequence[Pair],
     write: Callable[[str, str], str],  # evidence and claim as one text

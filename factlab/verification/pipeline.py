@@ -131,6 +131,7 @@ def evaluate_incrementally(
             bar.update(int((~open_).sum()) - bar.n)
     return Evaluation(table, evaluated, int(sizes.sum()))
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #baf26293
 def evaluate_all(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],
@@ -156,6 +157,7 @@ class ClaimVerdicts(NamedTuple):
     # bool [claims]: False where the texts' verdicts were known before the claim's, whose columns then say nothing
     settled: np.ndarray
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #d172b252
 def verify_claims(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first; empty where there are none
@@ -193,6 +195,7 @@ EVIDENCE = Schema('evidence', {
     'score': pl.Float64,    # of the search
     'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})  # null: not evaluated, the claim was decided before
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #352c09e7
 @dataclass(frozen=True)
 class Verdicts:
     "What `verify_texts` found."
@@ -220,6 +223,7 @@ def open_search(
     elif isinstance(corpus, str|Path): corpus = open_corpus(corpus, retriever)
     return corpus.passages, corpus
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #274c1e7b
 def _found(search: TextSearch|None, claims: Sequence[str], k: int, store) -> Hits:
     "At most k rows for each claim."
     if search is None or not claims: return Hits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
@@ -247,6 +251,7 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, sizes: np.ndarray)
                           'score': found.scores.astype(float), 'passages': sizes})
     return frame.with_columns(pl.when(pl.Series(found.settled, dtype=pl.Boolean)).then(pl.col('verdict', 'score')))
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #55708895
 def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> pl.DataFrame:
     "One row for each passage of each different claim, in the order of the ranks."
     rows, columns = np.nonzero(hits.ids >= 0)
@@ -273,6 +278,7 @@ def _whole(text: str|None) -> str|None:
     "The text with `?` for each half of a surrogate pair, which no frame can hold."
     return None if text is None else text.encode('utf-8', 'replace').decode()
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #04824c39
 def _reason(text: str, found: Parsed[list[str]]) -> str|None:
     "Why a text has no verdict."
     if not text.strip(): return 'the text is empty'
@@ -305,6 +311,7 @@ def _text_claims(stated: pl.DataFrame, claims: pl.Series, rule: Rule) -> ClaimsI
 # %% ../../nbs/08_verification/09_pipeline.ipynb #c31
 CLAIMS_AT_ONCE = 5_000  # claims whose passages, pairs and probabilities are held together
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #a94ebb74
 @dataclass
 class _Kept:
     "What stays of the parts: a row for each claim, and of the evidence what is wanted."
@@ -335,6 +342,7 @@ class _Kept:
         rows = self.stated.join(pl.concat(self.claims), on='claim', how='left', maintain_order='left')
         return CLAIM_VERDICTS.check(rows), self._joined(pl.concat(self.shown)) if self.shown else EVIDENCE.frame([])
 
+# %% ../../nbs/08_verification/09_pipeline.ipynb #ef9f0c86
 def _in_parts(kept: _Kept, claims: pl.Series, search: TextSearch|None, k: int, verifier: Verifier, rule: Rule, store,
               needed: ClaimsInParts|None) -> None:
     "Find and verify different claims part by part."

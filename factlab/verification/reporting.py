@@ -36,6 +36,7 @@ def _headline(text: dict) -> str:
 def _wrapped(text: str, width: int, indent: str, first: str|None = None) -> str:
     return textwrap.fill(text, max(40, width), initial_indent=indent if first is None else first, subsequent_indent=indent)
 
+# %% ../../nbs/08_verification/10_reporting.ipynb #5be7d917
 def _claim_lines(claim: dict, passages: list[dict], width: int) -> list[str]:
     "One claim, its label, and the passages to show. What is over 1,000 characters long is shown shortened."
     short = lambda text, max_length=1000: text if len(text) <= max_length else f'{text[:max_length]} … ({len(text):,} characters)'
@@ -57,6 +58,7 @@ def _shown(claim: dict, passages: pl.DataFrame, max_passages: int) -> list[dict]
     first = claim['rank'] if claim['rank'] is not None else 0
     return evaluated.sort(pl.col('rank') != first, 'p_neut', 'rank').head(max_passages).to_dicts()
 
+# %% ../../nbs/08_verification/10_reporting.ipynb #94d913c0
 def verdict_report(
     verdicts: Verdicts,
     passages: int = 1,  # to show for a claim: the one that decided first, then the least neutral others

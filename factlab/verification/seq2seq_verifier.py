@@ -46,6 +46,7 @@ SEQ2SEQ_FORMS = {'minicheck': _form_of('minicheck', 'predict: {evidence}{end}{cl
 _PUBLISHED_FORMS = {'lytang/MiniCheck-Flan-T5-Large': 'minicheck', 'google/t5_11b_trueteacher_and_anli': 'trueteacher',
                     'google/t5_xxl_true_nli_mixture': 'trueteacher'}
 
+# %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #33230756
 def _chunk_option(text: str) -> int: return 0 if text == 'whole' else above_zero(text)
 
 SEQ2SEQ_OPTIONS = {
@@ -122,12 +123,14 @@ def _best_parts(verifier: Seq2SeqVerifier, pairs: Sequence[Pair]) -> np.ndarray:
     np.maximum.at(best, owner, supported)
     return np.stack([best, np.zeros_like(best), 1 - best], 1)
 
+# %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #e5a13221
 def _split_at(text: str, marks: Sequence[str]) -> list[str]:
     "The text without these marks, in pieces; the text itself where none stands in it."
     pieces = [text]
     for mark in marks: pieces = [part for piece in pieces for part in piece.split(mark)]
     return pieces
 
+# %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #1d081b9f
 def _first_token(verifier: Seq2SeqVerifier, texts: Sequence[str]) -> np.ndarray:  # float32 [texts]: P(supported)
     import torch
     model, found = verifier.model, np.zeros(len(texts), np.float32)
@@ -142,4 +145,5 @@ def _first_token(verifier: Seq2SeqVerifier, texts: Sequence[str]) -> np.ndarray:
         found[batch] = chosen.softmax(1)[:, 0].cpu().numpy()
     return found
 
+# %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #48c6a09b
 def load_seq2seq(name: str, *_) -> Seq2SeqVerifier: return Seq2SeqVerifier(name)

@@ -47,6 +47,7 @@ class Row(NamedTuple):
     @property
     def length(self) -> int: return len(self.evidence) + sum(map(len, self.claims))
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #f066d2dd
 class Reader:
     "Writes evidence and claims down as the verifier reads them."
     def __init__(self, tokenizer):  # of transformers
@@ -73,6 +74,7 @@ class Reader:
                             f'into claims first')
         return [tokens + self._verdict for tokens in found]
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #581f9885
 def _window_starts(length: int) -> list[int]:
     "Where windows begin that cover so many tokens."
     if length <= EVIDENCE_TOKENS: return [0]
@@ -100,6 +102,7 @@ def collate(
     sees &= np.tril(np.ones((width, width), bool))
     return tuple(map(torch.from_numpy, (tokens, positions, sees[:, None], np.array(ends))))
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #46f8be5a
 def batches(
     lengths: Sequence[int],
     max_tokens: int,  # of a batch, filling included
@@ -117,6 +120,7 @@ def batches(
 HEAD = 'head.safetensors'
 LABEL_WORDS = (' true', ' unknown', ' false')  # the head starts from what the language model has for them
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #155f9b87
 def load_trunk(
     layers: int,
     dtype: str,
@@ -132,6 +136,7 @@ def load_trunk(
     model.config.num_hidden_layers, model.config.use_cache = layers, False
     return model.to(device)
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #eb5dba0e
 def new_head(trunk, tokenizer):  # torch.nn.Linear
     "A head that starts from the words for the three labels."
     import torch
@@ -143,6 +148,7 @@ def new_head(trunk, tokenizer):  # torch.nn.Linear
         head.bias.zero_()
     return head
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #44ad9edc
 def label_logits(trunk, head, rows: Sequence[Row]) -> 'torch.Tensor':  # float32 [claims of all rows, 3]
     "Logits of the labels for every claim of every row, in order."
     device = head.weight.device
@@ -159,6 +165,7 @@ def layers_of(
     if not found: raise ModelError(f'{folder}/{WEIGHTS} has no weights of layers: it is not an adapter of the verifier')
     return 1 + max(found)
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #b8dcf3a8
 def load_head(
     folder: Path|str,
     width: int,  # of the trunk's vectors
@@ -173,6 +180,7 @@ def load_head(
     head.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     return head
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #dae98d0b
 @lru_cache(maxsize=2)
 def _loaded(folder: str, mark: str, dtype: str, device: str) -> tuple:  # `mark`: the adapter's digest; another one is loaded anew
     tokenizer = load_tokenizer('tiny', TINY_SOURCE)
@@ -195,6 +203,7 @@ def end_logits(trunk, head, batch: PrefixBatch) -> 'torch.Tensor':  # float32 [t
     "Logits of the labels at the end of every text, in order."
     return head(end_states(trunk, batch).float())
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #3be3aaaf
 def pair_probabilities(
     reader: Reader, trunk, head,
     pairs: Sequence[tuple[str, str]],  # evidence and claim
@@ -272,6 +281,7 @@ DECISION = 'decision.json'
 DECISION_FEATURES = ('supported', 'uncontradicted', 'verbatim', 'overlap')
 SEVERAL = ('lowest', 'mean', 'intercept')
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #f650a824
 class Decision(NamedTuple):
     "From what is seen of evidence and a claim's sentences to log-odds that the evidence supports the claim."
     sentences: int              # nearest sentences that the verifier reads, beside the whole evidence
@@ -323,6 +333,7 @@ def claim_parts(
     found = split_sentences(claim)
     return found if len(found) > 1 else [claim]
 
+# %% ../../nbs/08_verification/06_tiny_verifier.ipynb #9d599660
 def decision_features(
     pairs: Sequence[tuple[str, str]],  # evidence and a claim's sentence
     verifier,  # with `probabilities`

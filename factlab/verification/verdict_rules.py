@@ -93,6 +93,7 @@ VERDICT_RULES = {rule.name: rule for rule in (
 # %% ../../nbs/08_verification/08_verdict_rules.ipynb #c16
 _OPTIONS = {'threshold': 'threshold', 'share': 'min_verified_share'}  # as a user writes them, and the field of a rule
 
+# %% ../../nbs/08_verification/08_verdict_rules.ipynb #8869c3aa
 def read_method(
     method: str|Rule = 'algorithm1',  # a name of VERDICT_RULES, with options as in 'max-entailment?threshold=0.7&share=0.9'
 ) -> Rule:
@@ -107,6 +108,7 @@ def read_method(
     lowest = -1.0 if name == 'net' else 0.0
     return replace(rule, **{_OPTIONS[option]: _part(option, text, method, lowest) for option, text in options.items()})
 
+# %% ../../nbs/08_verification/08_verdict_rules.ipynb #0f28aa42
 def _options_of(rule: Rule) -> set[str]:  # Algorithm 1 has no threshold, a mean over claims no share
     return ({'threshold'} if not rule.short_circuits else set()) | ({'share'} if rule.min_verified_share is not None else set())
 

@@ -45,6 +45,7 @@ def check_pairs(
         if not pair[1].strip(): raise DataError(f'the claim of pair {at} is empty: leave claims without words out')
     return [tuple(pair) for pair in pairs]
 
+# %% ../../nbs/08_verification/02_verifier.ipynb #03fcca3f
 def pair_key(
     identity: Mapping,  # of the verifier
     pair: Pair,
@@ -57,6 +58,7 @@ def equally_likely(keys) -> dict[str, np.ndarray]:  # by key
     "What a dry run takes for probabilities: all three are equally likely."
     return {key: np.full(len(NLI_LABELS), 1/len(NLI_LABELS), np.float32) for key in keys}
 
+# %% ../../nbs/08_verification/02_verifier.ipynb #7f2c1485
 def cached_probabilities(
     pairs: Sequence[Pair],
     name: str,
@@ -102,6 +104,7 @@ def _names_of(config: Mapping) -> list[str]|None:  # in the order of the outputs
 def _asked_label(part: str) -> str:
     return 'CONTR' if _plain(part) in _DENIALS else _MEANING.get(_plain(part), part.strip().upper())
 
+# %% ../../nbs/08_verification/02_verifier.ipynb #9c9db3bd
 def _asked_labels(asked: str, name: str, size: int|None) -> tuple[str, ...]:
     labels = tuple(_asked_label(part) for part in asked.split(','))
     if len({*labels}) < len(labels) or not {*labels} <= {*NLI_LABELS} or 'ENT' not in labels or len(labels) < 2 or (size

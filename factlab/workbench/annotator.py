@@ -422,6 +422,7 @@ def label(self: Annotator, key: str, scheme: LabelScheme|None = None) -> None:
     if chosen is None: return self.say(f'No label has the key {key!r}.', 'bad')
     self._save(item, schemes[0], chosen.name)
 
+# %% ../../nbs/20_workbench/02_annotator.ipynb #6878dbe8
 @patch
 def accept(self: Annotator, proposal: Mapping|None = None) -> None:
     "Take over a proposal for the item, save it and go on; when None, the first for a scheme that has no label yet, else the first."

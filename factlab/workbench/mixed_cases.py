@@ -30,6 +30,8 @@ CASES = Schema('mixed cases', {
     'right': pl.Int64, 'wrong': pl.Int64, 'unread': pl.Int64, 'missing': pl.Int64,  # methods
     'differ': pl.Boolean,                                    # the labels that were read are not all the same
     'haystack': pl.String})                                  # all texts in lower case, for searching
+
+# %% ../../nbs/20_workbench/15_mixed_cases.ipynb #f9b6dcb7
 ANSWERS = Schema('mixed answers', {
     'place': pl.Int64, 'id': pl.String, 'method': pl.String,
     'status': pl.String, 'reason': pl.String, 'label': pl.String, 'faithful': pl.Boolean, 'factual': pl.Boolean,

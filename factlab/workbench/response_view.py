@@ -50,6 +50,8 @@ _COLUMNS = (Column('id', '17%', secret=True), Column('responder', '15%', secret=
             Column('✓ accurate', '90px', True, True),
             Column('✗ inaccurate', '110px', True, True), Column('‡ unparsed', '95px', True, True),
             Column('≠ disputed', '95px', True, True), Column('gold', '90px', secret=True), Column('response', '38%'))
+
+# %% ../../nbs/20_workbench/14_response_view.ipynb #725fa177
 _TRUTH = pl.when('gold_accurate').then(pl.lit('accurate')).when(~pl.col('gold_accurate')).then(pl.lit('inaccurate'))
 _CELLS = ('id', 'responder', 'accurate', 'inaccurate', 'unread', 'disputed', _TRUTH.alias('truth'),
           pl.col('response').str.slice(0, 400))

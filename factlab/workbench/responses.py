@@ -33,6 +33,8 @@ _JUDGED_BY = Schema('judgements',
                      for name in ('id', 'judge', 'template', 'accurate', 'status', 'reason',
                                                                                'sentences')}, open=True)
 _GOLD = pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpts': pl.List(pl.String)}))
+
+# %% ../../nbs/20_workbench/13_responses.ipynb #cba79f45
 JUDGED = Schema('judged', {
     **dict.fromkeys((*_TEXTS, *_MORE), pl.String),
     'sentences': pl.List(pl.String),          # of the response, in its order
@@ -42,6 +44,8 @@ JUDGED = Schema('judged', {
     'accurate': pl.Int64, 'inaccurate': pl.Int64, 'unread': pl.Int64,  # verdicts; unread: neither of the two
     'disputed': pl.Int64,                     # sentences that one judge calls grounded and another does not
     'haystack': pl.String})                   # all texts in lower case, for searching
+
+# %% ../../nbs/20_workbench/13_responses.ipynb #e311382a
 VERDICTS = Schema('verdicts', {
     'place': pl.Int64, 'id': pl.String,       # of the response
     'judge': pl.String,                       # with its template, as displayed

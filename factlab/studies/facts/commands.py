@@ -15,6 +15,7 @@ def _percent(frame, *names: str):
     import polars as pl
     return frame.with_columns((pl.col(name)*100).round(1) for name in names)
 
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #a8dd3827
 def board_table(board):  # schema LEADERBOARD
     "The leaderboard as it is printed: percent, intervals as texts, no columns without news."
     import polars as pl
@@ -49,6 +50,7 @@ def _disagreements(told) -> list[str]:  # of schema JUDGEMENTS
 
 def _many(count: int, thing: str) -> str: return f'{count} {thing}{"s"*(count != 1)}'
 
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #a2a93c81
 def board_notes(plan, done, board) -> list[str]:
     "What must be known to read the table."
     import polars as pl
@@ -90,6 +92,7 @@ def _plans(arguments: argparse.Namespace) -> list:
              'eligibility': 'none'}
     return [leaderboard_plan('facts', **each) for each in (given, *[given | known]*arguments.corrected)]
 
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #ff7abc49
 def _facts(arguments: argparse.Namespace) -> int|str:
     import polars as pl
 
@@ -127,6 +130,7 @@ def _planted(plan, done) -> list[str]:
                   plain_table(_percent(order, 'difference', 'low', 'high'))]
     return shown
 
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f049ff4c
 def _chosen(named: list[str]) -> dict[str, str]:
     "Templates by judge, of texts as `tiny=simpleqa`; a judge's name may have = in it, a template's has none."
     from factlab.core.core import UsageError
@@ -135,6 +139,7 @@ def _chosen(named: list[str]) -> dict[str, str]:
         raise UsageError(f'--chosen {wrong[0]}: expected JUDGE=TEMPLATE, as in tiny=simpleqa')
     return {judge: template for judge, _, template in pairs}
 
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #34488127
 def _corrected(plan, known, done) -> list[str]:
     "Unadjusted scores with the judges' errors taken back, which are counted on the test split of the shipped sample."
     from factlab.reports.reproduce import plain_table
@@ -177,4 +182,5 @@ def add_facts(commands) -> None:
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
     add('--out', metavar='FILE', help='write the table here: .csv with all columns, else as text (default: print it)')
 
+# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #4cad5579
 COMMANDS = {'facts': add_facts}  # by the name of the command that each declares

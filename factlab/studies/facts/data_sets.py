@@ -101,6 +101,7 @@ def load_facts(
     return FACTS.frame({'id': f'facts-{number:03}', **{ours: row[theirs] for ours, theirs in FACTS_COLUMNS.items()}}
                        for number, row in enumerate(read.rows, 1))
 
+# %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #d64fca63
 def load_facts_examples(
     download: bool = True,  # there is no download
 ) -> pl.DataFrame:  # schema FACTS; `id` is the example's number as transcribed

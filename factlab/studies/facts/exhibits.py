@@ -21,6 +21,7 @@ def _plan(id: str, **parameters):
              'leaderboard': study.leaderboard_plan}
     return plans[id.partition('/')[2]](id, **parameters)
 
+# %% ../../../nbs/19_studies/02_facts/12_exhibits.ipynb #75bbe5b8
 EXHIBITS = (
     Exhibit('facts/fig1', 'Domains and tasks of the requests', 'measured', {'row': 'Technology', 'column': 'Domain share (%)'},
             chart=True, digits=1,

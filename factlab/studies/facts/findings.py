@@ -36,6 +36,7 @@ def _ties_by_hand(audited: AuditedPaper, ties: pl.DataFrame) -> list[str]:
             if wins == losses: lines.append(f'{exhibit}, {a} against {b}: {scores}: {wins} to {losses}')
     return lines
 
+# %% ../../../nbs/19_studies/02_facts/01_findings.ipynb #fa054abb
 def explain_ties(audited: AuditedPaper) -> list[dict]:
     "A remark on ranks that Condorcet's rule leaves open."
     open_ = (pl.col('low') < pl.col('high')) & pl.col('holds') & (pl.col('reading') == 'Condorcet')
@@ -67,4 +68,5 @@ def explain_intervals(audited: AuditedPaper) -> list[dict]:
         by_hand=[f'{shown.target[1]}: 1.96 × √({p} × {100 - p:.1f} / {n}) = {Z95*sqrt(p*(100 - p)/n):.2f}; printed ± {half}'],
         checks=len(checks))]
 
+# %% ../../../nbs/19_studies/02_facts/01_findings.ipynb #911b7626
 FINDINGS = PaperFindings(remarks=(explain_repeats, explain_ties, explain_readings, explain_intervals, explain_cuts))

@@ -29,6 +29,7 @@ def load_rows(
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #7a2c96bf
 TASK_NAMES = {'question answering': 'Q&A', 'rewriting': 'Document rewriting'}  # as the paper calls them; others with a capital
 
+# %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #d888090a
 def composition(
     rows: pl.DataFrame,  # document_id, domain, task; of several responses to a request one counts
 ) -> pl.DataFrame:  # kind ('Domain' or 'Task'), name, requests, share (0 to 1), the most frequent first
@@ -45,6 +46,7 @@ def composition(
         parts.append(counted.select(kind=pl.lit(kind), name=named, requests='requests', share=pl.col('requests')/requests.height))
     return pl.concat(parts)
 
+# %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #aaa16c2b
 def composition_cells(composed: pl.DataFrame) -> pl.DataFrame:  # CELLS
     "The shares in percent, beside the names that the paper's list has."
     total = composed.filter(kind='Domain')['requests'].sum()
@@ -61,6 +63,7 @@ def example_requests(
     return shown.select('domain', 'task', pl.col('document').str.split('\n').list.first(), 'system', 'request',
                         words=pl.col('document').str.count_matches(r'\S+').cast(pl.Int64))
 
+# %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #b0205e90
 def request_cells(examples: pl.DataFrame) -> pl.DataFrame:  # CELLS
     "How long the documents are."
     return make_cells('facts/table1',
@@ -81,6 +84,7 @@ def evasion_plan(
     step = Step(load_eligibility_judge(), Rows(data, beside, 'dev'))
     return Plan(exhibit, {'data': data}, (Entry('Offline judge', '', step, about={'shown': shown}),))
 
+# %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #c8237c9b
 def example_evasions(
     plan: Plan,  # of `evasion_plan`
     done: Done,
@@ -91,6 +95,7 @@ def example_evasions(
     shown = entry.about['shown'].select('id', 'kind', 'request', 'response', 'eligible')
     return shown.join(said, on='id', how='left', maintain_order='left')
 
+# %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #64b6f0dd
 def evasion_cells(examples: pl.DataFrame) -> pl.DataFrame:  # CELLS
     "How many of the examples are ineligible, and how many of these the judge finds."
     out = examples.filter(~pl.col('eligible'))

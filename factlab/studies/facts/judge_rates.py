@@ -28,6 +28,7 @@ def rate_rows(source: PublishedCells, exhibit: str) -> list[str]:
     "The rows of an exhibit that print all rates."
     return [row for (e, row), columns in source.columns.items() if e == exhibit and set(RATE_COLUMNS) <= set(columns)]
 
+# %% ../../../nbs/19_studies/02_facts/02_judge_rates.ipynb #71a08e50
 def class_sizes(
     exhibit: str,  # with the rates and a row 'All' that says N
     source: PublishedCells,
@@ -54,6 +55,7 @@ def rates_of(tp: int, fn: int, fp: int, tn: int) -> dict[str, Fraction]:  # in p
 def _share(part: np.ndarray, whole: np.ndarray, unknown: float = np.nan) -> np.ndarray:
     return np.divide(part, whole, out=np.full(np.shape(whole), unknown), where=np.asarray(whole) > 0)
 
+# %% ../../../nbs/19_studies/02_facts/02_judge_rates.ipynb #f9d4f24c
 def _taken_for_other(at: int) -> Callable[[np.ndarray], np.ndarray]:
     "Of a class with a verdict that could be read, the share that is called the other class. NaN where nothing was read."
     def of(totals: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ class Leaderboard(NamedTuple):
         "Scores drawn around the printed ones, the judges of a split together."
         return normal_draws(self.scores, self.half, draws, seed=seed, blocks=[split for split in SPLITS for _ in JUDGES])
 
+# %% ../../../nbs/19_studies/02_facts/03_leaderboard.ipynb #e4ce09a5
 def leaderboard(
     exhibit: str,  # one of LEADERBOARDS
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
@@ -92,6 +93,7 @@ def leaderboard_cells(
                     for row in rank_probabilities(board.systems, drawn, ties='mean').iter_rows(named=True)]
     return make_cells(exhibit, [*cells, *drawn_ranks])
 
+# %% ../../../nbs/19_studies/02_facts/03_leaderboard.ipynb #7e25fc3f
 RANK = 'Rank {} (%)'  # a metric: how often a system has that rank
 
 # %% ../../../nbs/19_studies/02_facts/03_leaderboard.ipynb #c12

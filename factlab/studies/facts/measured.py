@@ -55,6 +55,7 @@ JUDGE_ROWS = ('Embedded judge', 'Judge of words', 'Quick judge')
 NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'quick': JUDGE_ROWS[2], 'always grounded': 'always yes',
          'always eligible': 'always yes', 'lowest cosine': 'cosine', 'lowest word overlap': 'word overlap'}  # rows of the table
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #5a9ebb23
 def _score_cells(column: str, counts: Mapping[str, np.ndarray], score: str, documents: pl.Series, seed: int) -> list[dict]:
     "Judges with their differences from the best rival and from the first judge, and the rivals."
     judges = [name for name in counts if name in JUDGE_ROWS]
@@ -66,6 +67,7 @@ def _score_cells(column: str, counts: Mapping[str, np.ndarray], score: str, docu
                                seed) | {'metric': column, 'against': judges[0]} for name in judges[1:]]
     return cells + baseline_rows(compared, column, 100) + beside
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #ff534aea
 def _difference_cell(row: str, column: str, counts: np.ndarray, other: np.ndarray, score: Score, documents: pl.Series, seed: int) -> dict:
     found = difference_interval(counts, other, score, clusters=documents, seed=seed)
     ends = {'difference': found.estimate, 'low': found.low, 'high': found.high}
@@ -82,6 +84,7 @@ def in_percent(
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #classesx
 CLASSES = {'Sentences': ('ungrounded', 'grounded'), 'Responses': ('inaccurate', 'accurate'), 'Eligibility': ('ineligible', 'eligible')}
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #72c8cb83
 def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, np.ndarray], documents: pl.Series, seed: int) -> list[dict]:
     """Of the bad ones the share that passes, of the good ones the share that does not: FPR and FNR of Table 2, where good is positive.
     And Cohen's κ with the labels."""
@@ -107,6 +110,7 @@ def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, n
                                  'n': len(known)})
     return cells
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #aa7ad647
 def _compared_cells(
     what: str,  # 'Sentences', 'Responses', 'Eligibility'
     truth: pl.Series,
@@ -154,6 +158,7 @@ def _near(rows: Mapping[str, Rows], labelled: bool, block: str) -> Entry:
     test, dev = (Step(Nearness(offline_encoder(), labelled), rows[split]) for split in ('test', 'dev'))
     return Entry('rivals', '', test, True, block, {'dev': dev, 'rows': rows})
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #00753cb8
 def judges_plan(
     exhibit: str = 'facts/judges',
     *,
@@ -195,6 +200,7 @@ def eligibility_rivals(development: pl.DataFrame, test: pl.DataFrame) -> dict[st
     words = [length_scores(rows['response'].to_list()) for rows in (development, test)]
     return {'always eligible': np.ones(test.height, bool), 'length': fitted_answers(development['eligible'].to_numpy(), *words)}
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #0912f17f
 def _block(plan: Plan, block: str) -> tuple[list[Entry], Entry, pl.DataFrame, pl.DataFrame]:
     "Judges of a block, its rivals, and the rows of both splits."
     of = 'Responses' if block == 'Eligibility' else block
@@ -202,6 +208,7 @@ def _block(plan: Plan, block: str) -> tuple[list[Entry], Entry, pl.DataFrame, pl
     judges = [entry for entry in plan.entries if entry.label == block and not entry.baseline]
     return judges, rivals, *(rivals.about['rows'][split].frame for split in ('dev', 'test'))
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #32f757dd
 def _said(plan: Plan, done: Done, block: str) -> Answers:
     "What judges and rivals of a block say."
     judges, rivals, dev, test = _block(plan, block)
@@ -228,6 +235,7 @@ def judge_cells(
     if plan.parameters['padded_to']: cells += _padded_cells(plan, done, sentences, by_sentence)
     return make_cells(plan.exhibit, cells)
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #cc532fee
 def _padded_cells(plan: Plan, done: Done, sentences: pl.DataFrame, own: Answers) -> list[dict]:
     "Sentences against documents of so many words beside the rivals, and how much worse that is than with their own documents."
     padded, seed = labelled_sentences(_block(plan, LONG)[3]), plan.parameters['seed']
@@ -263,6 +271,7 @@ def board_cells(
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #countingx
 def _score_name(score: str) -> str: return f'{score.capitalize()} score (%)'
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #8f399956
 def _order_cells(plan: Plan, done: Done) -> list[dict]:
     "Differences of planted pairs beside those that counting finds; none where the responders are others."
     if not any(entry.method == 'counting' for entry in plan.entries): return []
@@ -287,6 +296,7 @@ def _order_cells(plan: Plan, done: Done) -> list[dict]:
             cells += [cell | {'measured': float(p)} for (cell, _), p in zip(one, holm([p for _, p in one]), strict=True)]
     return cells
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #fa7d0955
 def _drawn_percent(value: float, drawn: np.ndarray) -> dict[str, float|None]:
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [.025, .975]).tolist() if len(drawn) > 1 and np.ptp(drawn) > 1e-12 else (None, None)
@@ -296,6 +306,7 @@ def compares_planted(cells: pl.DataFrame) -> pl.Series:  # Boolean, of `board_ce
     "Which cells stand in a row of a planted pair: it has comparisons alone."
     return cells.select(pl.col('kind').is_in(['difference', 'p']).all().over('row')).to_series()
 
+# %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #6ed16bc9
 def board_marks(cells: pl.DataFrame) -> pl.DataFrame:  # COMPARISON, for `plots.comparison_chart`
     "Both scores of every responder, in the order of the leaderboard."
     rank = dict(cells.filter(metric='Fused rank').select('row', 'measured').iter_rows())

@@ -60,6 +60,7 @@ ENOUGH = 10  # own answers from which on a preference is measured; fewer illustr
 KAPPA = 'κ'  # a metric
 Verdicts = Mapping[str, pl.Series]  # by name: Boolean, null where not read
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #ceb3fdef
 def rate_cells_of(
     verdicts: Mapping[tuple[str, str], pl.Series],  # by model and method: Boolean, null where not read
     rivals: Verdicts,
@@ -100,6 +101,7 @@ def _panel(data: str, few: int, seed: int, loaded: Mapping[str, object]) -> tupl
     whole = Settings(data, seed=seed, split='test', judge_tokens=JUDGED_TOKENS, loaded=loaded)
     return whole, replace(whole, limit=few)
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #0e919404
 def rates_plan(
     exhibit: str = 'facts/table2',  # or 'facts/table4'
     *,
@@ -142,6 +144,7 @@ def rates_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
         if grounding and not label: cells += _best_on_dev(entries, done, dev, seed)
     return pl.concat([printed, make_cells(plan.exhibit, cells)])
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #d027a007
 def _verdicts(entry: Entry, done: Done) -> pl.Series:  # Boolean, null where not read
     "Which of its responses a judge says to be of the positive class."
     found = done[entry.step]
@@ -156,6 +159,7 @@ def _rivals(plan: Plan, done: Done, test: pl.DataFrame, dev: pl.DataFrame) -> di
     said = response_rivals(dev, test, [done[near.about['dev']], done[near.step]])
     return {name: pl.Series(each) for name, each in said.items()}
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #0878165e
 def _of_few(rivals: Verdicts, test: pl.DataFrame, known: pl.DataFrame) -> dict[str, pl.Series]:
     "What the rivals say of the few responses that a model is asked about."
     every = test.select('id').with_columns(said.alias(name) for name, said in rivals.items())
@@ -188,11 +192,13 @@ def ranking_plan(
     rows = all_responses(settings)
     return Plan(exhibit, parameters, tuple(judge_entry(settings, judge, rows) for judge in settings.judges))
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #5b06459e
 def ranking_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "The printed leaderboard recomputed, and behind it what was measured."
     printed = leaderboard_cells(plan.exhibit, plan.parameters['seed'], plan.parameters['draws'])
     return pl.concat([printed, make_cells(plan.exhibit, measured_ranking(plan, done))]) if plan.entries else printed
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #07e1af37
 def measured_ranking(plan: Plan, done: Done) -> list[dict]:
     "Scores by split and judge, their average and the fused rank, of every responder and baseline."
     board, table = board_of(plan, done, ties='mean'), scores_of(plan, done)
@@ -245,6 +251,7 @@ def preference_plan(
     return Plan(exhibit, parameters, (*[judge(name, rows) for name in (asked, *GROUNDING_JUDGES)],
                                       *[judge(name, test, f'{name} on all') for name in GROUNDING_JUDGES]))
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #92ceda21
 def self_preference_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Readings of the printed figure, and behind them what was measured."
     seed = plan.parameters['seed']
@@ -330,6 +337,7 @@ def agreement_marks(cells: pl.DataFrame) -> pl.DataFrame:  # COMPARISON
     "Cohen's κ of pairs of judges."
     return _marks(measured_of(cells).filter(column=KAPPA))
 
+# %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #43357b38
 def _marks(cells: pl.DataFrame, **names: pl.Expr) -> pl.DataFrame:
     "A cell with the same row, panel and series as one before it is left out."
     named = cells.with_columns(**(dict.fromkeys(('panel', 'series'), pl.lit('')) | names))

@@ -29,6 +29,7 @@ def _blocks(basis: list[Bounds], systems: int) -> list[Block]:
 
 def _percent(low: float, high: float) -> Bounds: return Fraction(float(low))/100, Fraction(float(high))/100
 
+# %% ../../../nbs/19_studies/02_facts/00_relations.ipynb #30b7b3da
 def loss_readings(
     systems: int,
     pick: Callable,  # np.min or np.max
@@ -53,6 +54,7 @@ PREFERENCES: dict[str, Preference] = {
     'points above what the judge gives all other systems': lambda own, judges, systems: own - systems.mean(),
 }
 
+# %% ../../../nbs/19_studies/02_facts/00_relations.ipynb #a6a5dc7c
 def preference_readings(
     systems: Sequence[str],
     judges: Sequence[str],  # each also a system
@@ -105,6 +107,7 @@ def facts_relations(cells: PublishedCells) -> list[Check]:
         equal(('facts/table2', 'All', 'N'), ('facts/section3.1', 'Test set', 'N')),
     ]
 
+# %% ../../../nbs/19_studies/02_facts/00_relations.ipynb #ee0a4ccc
 def score_counts(cells: PublishedCells) -> list[Check]:
     "Each score of Tables 5 and 6 is a share of its split's responses."
     scores = {a: words['data'] for a, words in cells.words.items()

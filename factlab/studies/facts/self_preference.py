@@ -32,6 +32,7 @@ def _over_judges(own: list[int], part: Callable[[int, int, list[int]], np.ndarra
     parts = [part(judge, system, [other for other in range(len(own)) if other != judge]) for judge, system in enumerate(own)]
     return np.mean(parts, axis=0)
 
+# %% ../../../nbs/19_studies/02_facts/04_self_preference.ipynb #5a2b8fe4
 def estimators(
     systems: list[str],  # rows of the scores; each of JUDGES is among them
 ) -> dict[str, Estimator]:
@@ -88,6 +89,7 @@ def _preferences(table: str, board: Leaderboard, seed: int, draws: int) -> list[
                                   'low': float(low), 'high': float(high), 'status': 'simulated'})
     return cells
 
+# %% ../../../nbs/19_studies/02_facts/04_self_preference.ipynb #64e6672d
 def preference_cells(
     seed: int = 0,
     draws: int = 10_000,

@@ -64,6 +64,7 @@ def listed(names: str|Sequence[str]) -> list[str]:
     "Names each once; one alone may come as a text."
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #82031630
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "What FACTS Grounding's plans are made from (§ 3, § 4)."
@@ -95,6 +96,7 @@ class Settings(base.Settings):
     def paper_prompts(self) -> dict[str, Prompt]:
         return self.hold(('paper prompts',), lambda: read_paper_prompts(get('facts', 'evaluation_prompts.csv')))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #13fdda8b
 def _check(settings: Settings) -> None:
     "Raises `UsageError` for settings that do not fit together."
     if not settings.judges: raise UsageError('no judge is named: name one or more, as embedded')
@@ -124,12 +126,14 @@ def _load_rows(settings: Settings) -> pl.DataFrame:
     if split != ALL_SPLITS: rows = rows.filter(pl.col('split') == split)
     return rows.filter(pl.col(_id_of(rows)).is_in(requests_of(rows)['id'].head(settings.limit or rows.height).implode()))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4500f46
 def _named(data: str) -> pl.DataFrame: return load('facts-sample' if data == 'sample' else data)
 
 def _id_of(rows: pl.DataFrame) -> str: return 'document_id' if 'document_id' in rows.columns else 'id'
 
 def _is_request_file(data: str) -> bool: return Path(data).suffix.lower() in ('.jsonl', '.ndjson', '.json', '.csv', '.parquet')
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #0226a34f
 def _request_file(path: str) -> pl.DataFrame:
     "Requests from a file of the user's own. Raises `DataError` when it has other columns."
     if not Path(path).expanduser().is_file(): raise DataError(f'there is no file {path}: check its name')
@@ -152,6 +156,7 @@ def request_rows(
         requests = requests.join(splits, on='id', how='left', maintain_order='left')
     return Rows(settings.data, requests, settings.split or '')
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #8010e660
 def labelled_rows(
     settings: Settings,
 ) -> Rows:  # schema BESIDE, with `accurate` and `eligible`
@@ -176,6 +181,7 @@ def answering(
     method = Responder(model, settings.max_tokens, settings.truncate)
     return Step(method, requests, settings.model(model), seed=settings.seed)
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #b9c8a468
 def all_responses(
     settings: Settings,
 ) -> Step:  # schema BESIDE
@@ -187,6 +193,7 @@ def all_responses(
     if settings.baselines: given = [*given, Step(TrivialResponders(), requests)]
     return Step(AllResponses(), requests, inputs={f'responses{at:03}': each for at, each in enumerate(given)})
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #b819a46c
 def _of_file(settings: Settings, requests: Rows) -> tuple[Rows, list[Rows|Step]]:
     "Requests and responses. A file that has its own documents needs no data set."
     path = str(settings.responses)
@@ -213,6 +220,7 @@ def _asked(settings: Settings, judge: str) -> dict[str, Any]:  # of a step
     "The model that a judge is, and its seed."
     return {} if judge in OFFLINE_JUDGES else {'model': settings.model(judge), 'seed': settings.seed}
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c63c4152
 def judging(
     settings: Settings,
     judge: str,
@@ -224,6 +232,7 @@ def judging(
     else: method = replace(settings.hold(('judge', judge), lambda: load_grounding_judge(judge)), by=DECIDED_BY[template])
     return Step(method, rows, **_asked(settings, judge))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #e88e0e63
 def best_judging(
     settings: Settings,
     judge: str,
@@ -260,6 +269,7 @@ def judge_entry(
     about = {'eligibility': judging_eligibility(settings, judge, settings.eligibility, rows)} if settings.eligibility != 'none' else {}
     return Entry(step.method.name, judge, step, about={'responses': rows, **about})
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #4f419ee4
 def leaderboard_entries(settings: Settings) -> tuple[Entry, ...]:
     "Every judge; and one that counts, where there are labels."
     rows = all_responses(settings)
@@ -269,6 +279,7 @@ def leaderboard_entries(settings: Settings) -> tuple[Entry, ...]:
     entries = [replace(entry, about=entry.about | {'labels': labels}) for entry in entries]
     return (*entries, Entry('counting', '', Step(CountingJudge(), rows, inputs={'dev': development_rows(settings)}), baseline=True))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #a84d6b87
 def leaderboard_plan(
     exhibit: str = 'facts/leaderboard',
     *,
@@ -289,6 +300,7 @@ def leaderboard_plan(
                   'templates': settings.templates, 'limit': limit, 'seed': seed, **more}
     return Plan(exhibit, parameters, leaderboard_entries(settings), _notes(settings))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4a281c0
 def _notes(settings: Settings) -> tuple[str, ...]:
     "What an estimate cannot know."
     several = [judge for judge in settings.judges if len(templates_of(settings, judge)) > 1 and judge not in OFFLINE_JUDGES]
@@ -312,6 +324,7 @@ def choices(plan: Plan, done: Done) -> dict:  # chosen, where there was somethin
     found = {entry.model: template_of(entry, done) for entry in judge_entries(plan) if isinstance(entry.step.method, BestTemplate)}
     return {'chosen': found} if found else {}
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #97b6fba8
 def all_responses_of(plan: Plan, done: Done) -> pl.DataFrame:  # schema BESIDE
     "All responses that were judged."
     return done[plan.entries[0].about['responses']]
@@ -327,6 +340,7 @@ def eligibilities(plan: Plan, done: Done) -> pl.DataFrame|None:  # schema ELIGIB
              for entry in judge_entries(plan) if (step := entry.about.get('eligibility'))]
     return pl.concat(parts) if parts else None
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #39ad39e3
 def labels_of(plan: Plan) -> pl.DataFrame|None:  # id, accurate, eligible, sentences; None where the data has no labels
     "What is known of the responses."
     rows = plan.entries[0].about.get('labels')
@@ -345,6 +359,7 @@ def scores_of(plan: Plan, done: Done, **options) -> pl.DataFrame:  # SCORES
     "Scores of each responder by each judge. Options as of `score_responses`."
     return score_responses(judgements(plan, done), eligibilities(plan, done), **_options(plan, options))
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #bb6d4a61
 def board_of(plan: Plan, done: Done, **options) -> pl.DataFrame:  # LEADERBOARD
     "The leaderboard. Options as of `leaderboard`."
     return leaderboard(judgements(plan, done), eligibilities(plan, done), **_options(plan, options))
@@ -368,6 +383,7 @@ Told = tuple[pl.DataFrame, pl.DataFrame|None]  # JUDGEMENTS and ELIGIBILITIES; N
 
 def verdicts(plan: Plan, done: Done) -> Told: return judgements(plan, done), eligibilities(plan, done)
 
+# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #131d73bb
 def planted_order(
     told: Told,  # of a sample with kinds of responses
     score: str|None = None,  # 'unadjusted' or 'final'; the latter where eligibility was judged

@@ -59,6 +59,7 @@ def judged(
         raise DataError(f'{len(missing)} rows have no prediction, the first is {min(missing)!r}: predict the same rows with every method')
     return both.with_columns(right=pl.col('said').eq_missing(pl.col('label')))
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #d6333446
 def error_causes(
     rows: pl.DataFrame,
     predictions: pl.DataFrame,
@@ -69,6 +70,7 @@ def error_causes(
     counts = [int((errors['said'] == label).sum()) if label else int((~named).sum()) for label in CAUSES.values()]
     return [{'column': cause} | share_of(count, errors.height) for cause, count in zip(CAUSES, counts, strict=True)]
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #30876ccb
 def corrected(
     rows: pl.DataFrame,
     judge: pl.DataFrame,  # predictions
@@ -94,6 +96,7 @@ def chance_causes(
     return [{'row': f'{BASELINE_ROW}{RANDOM}', 'method': RANDOM, 'column': column, 'measured': share, 'status': 'baseline'}
             for column, share in shares.items()]
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #61f40692
 def correction_cells(
     rows: pl.DataFrame,   # id, label; resamples draw whole documents where there is a document_id
     judge: pl.DataFrame,  # predictions
@@ -132,6 +135,7 @@ def case_entries(
     asked = settings.model(model) if model else None
     return [Entry(row, model or '', Step(method, scored_rows(settings), asked)) for row, method in methods.items()]
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #bb487d4b
 def case_plan(
     exhibit: str = 'fhsum/casestudy',
     *,
@@ -158,11 +162,13 @@ def case_cells(
     return make_cells(plan.exhibit, [*printed_cases(plan.exhibit), *error_cells(done[plan.entries[0].step.rows], said, baselines,
                                                                                plan.parameters['seed']), found])
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #e5126608
 def printed_cases(exhibit: str) -> list[dict[str, Any]]:
     "What the paper prints of its thirty errors and of Wikidata."
     return [cell | {'exhibit': exhibit} for section in ('fhsum/section6', 'fhsum/sectionc.3')
             for cell in published_cells(section).to_dicts()]
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #7f599d51
 def error_cells(
     rows: pl.DataFrame,                       # MIXED, labelled
     predictions: Mapping[str, pl.DataFrame],  # the judge's first, then others' that may correct it
@@ -221,6 +227,7 @@ def _claim_text(trace: pl.DataFrame) -> list[str]:
         if row['reason']: lines.append(f'        ({row["reason"]})')
     return lines
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #8c58d717
 def case_text(
     case: pl.DataFrame,  # one row of MIXED
     answers: Said,
@@ -235,6 +242,7 @@ def case_text(
             for trace in traces.partition_by('claim_number', maintain_order=True): lines += _claim_text(trace)
     return '\n'.join(lines)
 
+# %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #001850ff
 def table8_cells(
     case: pl.DataFrame,
     answers: Said,

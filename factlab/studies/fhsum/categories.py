@@ -24,6 +24,7 @@ class RecallLink(NamedTuple):
     categories: int|None  # None: no number of categories gives it
     allowed: Bounds    # the recall that fits best
 
+# %% ../../../nbs/19_studies/03_fhsum/02_categories.ipynb #9dd0ea4f
 def recall_links(
     exhibit: str,  # 'fhsum/table6' or 'fhsum/table7'
     source: PublishedCells,
@@ -44,6 +45,7 @@ def _place(source: PublishedCells, link: RecallLink) -> dict:
     words = source.words[link.recall]
     return {'row': link.row} | {name: words[name] for name in ('data', 'model', 'method')}
 
+# %% ../../../nbs/19_studies/03_fhsum/02_categories.ipynb #65c18d73
 def category_cells(
     exhibit: str,  # 'fhsum/table6' or 'fhsum/table7'
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships

@@ -30,6 +30,7 @@ def _located(row: dict) -> list[dict]:
              for span in spans]
     return [{'start': start, 'end': end} for start, end in pairs]
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #472f65db
 def read_summaries(
     path: Path|str,  # .jsonl, .json, .csv, .parquet: document (or text) and summary; optionally id, split, wrong_spans
 ) -> 'pl.DataFrame':  # id, split, document, summary, wrong_spans
@@ -67,12 +68,14 @@ def wanted_names(
     return list(dict.fromkeys(' '.join(mention.text.split()) for text, found in named for mention in found
                               if mention.type in DESCRIBED and not find_place(text, mention).reason))
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #50d4a2e2
 class Source(NamedTuple):
     "Where descriptions come from."
     knowledge: 'pl.DataFrame'       # KNOWLEDGE
     failed: 'pl.DataFrame'          # DROPS: names without a description, and why
     estimate: 'pl.DataFrame|None'   # what it would cost, of a dry run
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #e8f42c17
 def _from_model(name: str, names: Sequence[str], dry: bool) -> Source:
     "Descriptions by a model; of a dry run what it would be asked."
     import polars as pl
@@ -88,6 +91,7 @@ def _from_model(name: str, names: Sequence[str], dry: bool) -> Source:
     failed = found.filter(pl.col('description').is_null()).select(id=pl.lit(''), entity='id', reason='reason')
     return Source(described_knowledge(found), DROPS.check(failed), None)
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #78478838
 def _from_wikidata(names: Sequence[str], out: Path, endpoint: str|None, dry: bool) -> Source:
     "Descriptions from Wikidata; of a dry run how many names would be asked for."
     import polars as pl
@@ -120,6 +124,7 @@ class Construction(NamedTuple):
     drops: 'pl.DataFrame|None'     # DROPS
     estimate: 'pl.DataFrame|None'
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #c1b97d1e
 def sample_sources(
     sample: 'pl.DataFrame|None' = None,  # as `load('fhsum-sample')` gives it; None: that
 ) -> 'pl.DataFrame':  # id, split, document, summary, wrong_spans
@@ -191,6 +196,7 @@ def _build(arguments: argparse.Namespace) -> int:
         print(f'\n{out}; what was left out: {out.with_name(f"{out.stem}.drops.jsonl")}')
     return 0
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #364780b2
 def add_build_fhsum(kinds) -> None:
     "The command `build fhsum`."
     summary = 'a mixed-context benchmark from correct summaries: right and wrong descriptions put behind the names of entities'
@@ -213,4 +219,5 @@ def add_build_fhsum(kinds) -> None:
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #15e4f04b
 COMMANDS = {'build fhsum': add_build_fhsum}  # by the name of the command that each declares

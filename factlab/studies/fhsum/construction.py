@@ -43,6 +43,7 @@ def apposition_answers(
     "A factual hallucination where a phrase between commas stands behind a capitalised word, else none."
     return rows.select(pl.when(pl.col('summary').str.contains(APPOSITION)).then(pl.lit(FACTUAL)).otherwise(pl.lit(NONE)))['literal']
 
+# %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #2608d78e
 def length_answers(
     rows: pl.DataFrame,  # summary, label, document
     seed: int = 0,
@@ -96,6 +97,7 @@ def examined_cells(
     return [*cells, {'row': 'Preliminary study', 'column': 'Names with several entries', 'measured': several.estimate, 'low': several.low,
                      'high': several.high, 'n': several.n, 'status': 'measured'}]
 
+# %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #eedac8be
 def _self_check(row: str, column: str, holds: Sequence[bool]) -> dict:
     "What must hold of every row by the way it was made: no measurement, and so without an interval."
     return {'row': row, 'column': column, 'measured': float(np.mean(holds)), 'n': len(holds), 'status': 'illustrated'}
@@ -112,6 +114,7 @@ def coverage_of(
     named = [(bool(index.rows_of(mention.text)), place) for place, each in enumerate(found) for mention in each]
     return share_interval([hit for hit, _ in named], [place for _, place in named], seed=seed)
 
+# %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #b537154b
 def _means(rows: pl.DataFrame) -> list[dict]:
     "Rows, words of the document, of the summary and of what was put in, for each label and overall."
     words = rows.select('label', *(pl.col(name).str.count_matches(r'\S+').alias(name) for name in ('document', 'summary', 'description')))
@@ -124,6 +127,7 @@ def _means(rows: pl.DataFrame) -> list[dict]:
             if len(known): cells.append({'row': row, 'column': column, 'measured': known.mean(), 'n': len(known), 'status': 'measured'})
     return cells
 
+# %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #2335aff1
 def _beside(printed: pl.DataFrame, cells: list[dict]) -> list[dict]:
     "Measured cells with what the paper prints of the same row and column."
     known = {(row, column): value for row, column, value in printed.select('row', 'column', 'published').iter_rows()}
@@ -146,6 +150,7 @@ def construction_plan(
                for part in ('rows', 'drops')]
     return Plan(exhibit, {'data': data, 'knowledge': knowledge, 'paired': paired, 'seed': seed}, tuple(entries))
 
+# %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #af327be8
 def construction_cells(
     plan: Plan,
     done: Done,

@@ -47,6 +47,7 @@ _STORED = Schema('fhsum sample stored', {'document_id': pl.String, 'split': pl.S
 
 def _sample_folder(folder: Path|None) -> Path: return folder or assets_dir('data')/'sample_fhsum'
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #0c3b9f09
 def load_fhsum_sample(
     download: bool = True,  # nothing is ever downloaded
     folder: Path|None = None,  # the package's own when None
@@ -58,6 +59,7 @@ def load_fhsum_sample(
     number = pl.int_range(1, pl.len() + 1).over('document_id')
     return FHSUM_SAMPLE.check(check_mixed(rows.with_columns(id=pl.format('{}/{}', 'document_id', number))), 'the sample')
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #6a09b66d
 def load_fhsum_knowledge(
     download: bool = True,  # nothing is ever downloaded
     folder: Path|None = None,  # the package's own when None
@@ -72,6 +74,7 @@ ANNOTATED = Schema('annotated', {'id': pl.String, 'bbcid': pl.String, 'system': 
     'factual': pl.Int64, 'not_factual': pl.Int64,  # annotators who said so
     'spans': pl.List(pl.Struct({'start': pl.Int64, 'end': pl.Int64, 'text': pl.String, 'type': pl.String, 'annotator': pl.String}))})
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #80b2d4c5
 def annotated_summaries(
     spans: pl.DataFrame,       # XSUM_SPANS
     factuality: pl.DataFrame,  # XSUM_FACTUALITY
@@ -96,6 +99,7 @@ class Derived(NamedTuple):
 
 STEPS = Schema('steps', {'step': pl.String, 'dropped': pl.Int64, 'left': pl.Int64})
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #ae9498e5
 def keep_steps(
     rows: pl.DataFrame,
     steps: Mapping[str, pl.Expr],  # by what it says: what must hold; what is null does not
@@ -110,6 +114,8 @@ def keep_steps(
 
 _JUDGED = pl.col('factual') + pl.col('not_factual')
 _ONE_VIEW = (pl.col('factual') == 0) | (pl.col('not_factual') == 0)
+
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #23a7c282
 _FIRST = pl.struct('document', 'summary').is_first_distinct()
 _TRUE_LABEL = pl.when(pl.col('factual') > pl.col('not_factual')).then(pl.lit(FACTUAL)).otherwise(pl.lit(NON_FACTUAL))
 
@@ -123,6 +129,7 @@ def derive_mxsum(
         'all judgements of factuality agree': _ONE_VIEW})
     return Derived(_as_mixed(kept.rows.with_columns(label=_TRUE_LABEL)), kept.steps)
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #74fd9940
 def _as_mixed(rows: pl.DataFrame) -> pl.DataFrame:
     columns = [*MIXED.columns, 'bbcid', 'system', 'annotators', 'marked', 'types', 'factual', 'not_factual', 'spans']
     return MIXED.check(check_mixed(rows.with_columns(split=pl.lit('test')).select(columns)), 'M-XSum')
@@ -157,6 +164,7 @@ def load_mxsum(
     "M-XSum as FHSumBench takes it: 912 summaries, none without hallucination. Raises `DataError` without the articles."
     return derive_mxsum(_annotated(download)).rows
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #7a53b944
 def load_mxsum_majority(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # MIXED, and what was annotated; one split, test
@@ -168,6 +176,7 @@ ENTITY_LABELS = {'Non-factual Hallucination': NON_FACTUAL, 'Intrinsic Hallucinat
                  'Non-hallucinated': NONE}  # EntFA's: ours
 PRIORITY = (NON_FACTUAL, FACTUAL, NONE)  # of a summary's label
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #fc1c4df7
 def derive_xent(
     entfa: pl.DataFrame,  # ENTFA
 ) -> Derived:
@@ -183,6 +192,7 @@ def derive_xent(
     columns = [*MIXED.columns, 'reference', 'entities']
     return Derived(MIXED.check(check_mixed(rows.select(columns)), 'XEnt'), kept.steps)
 
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #e175ebb6
 def load_xent(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # MIXED, and reference, entities (start, end, text, type, label as EntFA has them); splits train, test

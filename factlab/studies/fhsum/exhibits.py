@@ -31,6 +31,7 @@ def _plan(exhibit: str) -> Callable[..., 'Plan']:
     "Gives the plan of an exhibit for the parameters of its notebook."
     return lambda **parameters: _plans()[exhibit](exhibit, **parameters)
 
+# %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #1cd8696f
 EXHIBITS = (
     Exhibit('fhsum/fig2', 'Labels of the mixed-context sets', 'exact', {'data': 'M-XSum',
                                                                         'metric': 'non-factual hallucination share'}, chart=True),

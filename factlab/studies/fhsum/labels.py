@@ -18,6 +18,7 @@ from .relations import CATEGORIES
 SHARE, OTHER = '{} share', 'other'  # a metric, of each label; what is not said of M-XSum's labels
 SHARES_OF = {SHARE.format(label): label for label in (*CATEGORIES, OTHER)}  # label by metric
 
+# %% ../../../nbs/19_studies/03_fhsum/03_labels.ipynb #5fc348e9
 def label_cells(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CELLS of fhsum/fig2

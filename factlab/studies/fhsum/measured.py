@@ -75,6 +75,7 @@ class Answers:
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # model and method of a row, where it has a model
     seed: int = 0       # of resampling
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #9d164162
 def row_of(entry: Entry) -> str:
     "Where a table has an entry's numbers."
     return f'{entry.model} + {entry.method}' if entry.model else entry.method
@@ -88,6 +89,7 @@ def _is_same(entry: Entry, done: Done) -> bool:
     decided = entry.about.get('decided')
     return decided is not None and decided.method.choose(**given_to(decided, done))[0] is None
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #efe2a06a
 def answers_of(
     plan: Plan,
     done: Done,
@@ -141,6 +143,7 @@ def score_cells(
     for name in beside: cells += _differences(found, name)
     return make_cells(exhibit, cells)
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #68892c41
 def _differences(found: Answers, name: str) -> list[dict]:
     "Cells of each method's macro F1 less that of one, with paired intervals."
     others = [row for row in found.methods if row != name]
@@ -152,6 +155,7 @@ def _differences(found: Answers, name: str) -> list[dict]:
     return [_placed(found, row['first']) | facts | {'measured': row['difference'], 'low': row['low'], 'high': row['high'], 'n': row['n']}
             for row in compared.iter_rows(named=True)]
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d697ea2d
 def accuracy_cells(
     exhibit: str,
     found: Answers,
@@ -168,6 +172,7 @@ def accuracy_cells(
     macro = {'macro recall': 'macro recall', 'macro f1': 'F1'}
     return pl.concat([make_cells(exhibit, cells), score_cells(exhibit, found, macro, beside)])
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #3309a6bb
 def vanilla_rows(found: Answers) -> list[str]:
     "The rows of models that are asked plainly."
     return [row for row, place in found.places.items() if place['method'] == 'Vanilla Judge']
@@ -185,6 +190,7 @@ def table2_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     known = coverage_cell(plan, done) | {'column': f'{found.title} {ENTITIES_FOUND}'}
     return pl.concat([footing_cells(plan.exhibit), scored, make_cells(plan.exhibit, [known])])
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #eb676544
 def table3_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Ablations of reflection retrieval, and their differences from the plain method."
     scored = score_cells(plan.exhibit, answers_of(plan, done), beside=['Verifier + Reflection Retrieval'])
@@ -224,6 +230,7 @@ def _was_tried(step: Step) -> bool:
     if not isinstance(step.method, ChosenSilence): return hasattr(step.method, 'reached')
     return step.inputs['traced'].method is step.inputs['dev_traced'].method
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #e42f80aa
 def silences(plan: Plan, done: Done) -> dict[str, str]:  # by kind of retrieval
     "Which label silence has, as chosen on the development rows."
     steps = [entry.step for entry in plan.entries if isinstance(entry.step.method, ChosenSilence)]
@@ -239,6 +246,7 @@ def choices(
     return {**({'silence': said} if said else {}), **({'development_f1': reached} if reached else {}),
             **chosen_headline(plan, cells, reached)}
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d902c257
 def chosen_headline(
     plan: Plan,
     cells: pl.DataFrame,  # CELLS of the exhibit
@@ -267,6 +275,7 @@ def share_cells(
     cells = make_cells(exhibit, map(cell, shares.iter_rows(named=True)))
     return pl.concat([cells, score_cells(exhibit, found, {'macro f1': 'F1'})]) if found.baselines else cells
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #c4118ac2
 def printed_shares(
     exhibit: str,
     model: str,  # as in Table 6: 'GPT-4o'
@@ -281,6 +290,7 @@ def answer_cells_of(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Figures 4 and 6 to 8: the printed shares that were answered rightly, and ours of every answer."
     return pl.concat([printed_shares(plan.exhibit, plan.parameters['printed']), share_cells(plan.exhibit, answers_of(plan, done))])
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #3fd1cefe
 def share_marks(
     found: Answers,
     shown: Sequence[str] = ('random', 'majority', 'words and knowledge'),  # baselines
@@ -307,6 +317,7 @@ def rank_agreement(
     untied = np.sqrt((one**2).sum((-2, -1))*(other**2).sum((-2, -1)))
     return np.divide((one*other).sum((-2, -1)), untied, out=np.full(untied.shape, np.nan), where=untied > 0)
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #913bb1e2
 def chance_agreement(
     methods: int,
     level: float = .95,
@@ -318,6 +329,7 @@ def chance_agreement(
     low, high = np.quantile(taus, [(1 - level)/2, (1 + level)/2], method='inverted_cdf')
     return float(low), float(high)
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #4bf6a9be
 def half_scores(
     rows: pl.DataFrame,  # MIXED, with labels
     predictions: Predictions,
@@ -343,6 +355,7 @@ def _tau_cell(row: str, value: float, drawn: np.ndarray, n: int) -> dict[str, An
     known = value if np.isfinite(value) else None
     return {'row': row, 'column': TAU, 'measured': known, 'low': low, 'high': high, 'n': n, 'status': 'measured'}
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #2e198a3b
 def order_cells(
     sets: Mapping[str, tuple[pl.DataFrame, Predictions]],  # by name: rows, and predictions of the same three methods or more
     seed: int = 0,
@@ -373,6 +386,7 @@ def transfer_cells(
     names = dict.fromkeys(entry.step.rows.name for entry in plan.entries)
     return several_cells(plan.exhibit, [answers_of(plan, done, name) for name in names])
 
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #a799b2e3
 def several_cells(
     exhibit: str,
     found: Sequence[Answers],  # of several sets

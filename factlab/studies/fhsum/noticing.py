@@ -91,6 +91,7 @@ def noticing_plan(
     entries = [replace(entry, about={'probe': probe}) for entry in direct_entries(chosen, [model])]
     return Plan(exhibit, {'model': model, 'data': data, 'limit': chosen.limit, 'seed': chosen.seed}, tuple(entries))
 
+# %% ../../../nbs/19_studies/03_fhsum/10_noticing.ipynb #df962a4d
 def judges_noticing(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS of fhsum/noticing
     "`noticing_cells` of every way of asking; what is the same for all stands once."
     parts = [noticing_cells(done[entry.step.rows], done[entry.step], done[entry.about['probe']], row_of(entry), plan.parameters['seed'])

@@ -37,6 +37,7 @@ def set_names(
     if not names: raise UsageError(f'data is {data!r}: name one of {", ".join(SETS)}, or a file')
     return names
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #844a6286
 def load_sets(
     data: str|Sequence[str],  # as `set_names` takes it
     download: bool = True,  # False: only what is at hand
@@ -50,6 +51,7 @@ def _of_paper(name: str, rows: pl.DataFrame) -> pl.DataFrame:
     "The rows that the paper counts: of XEnt the test split."
     return rows.filter(split='test') if name == 'XEnt' else rows
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #416768c1
 def _merged(exhibit: str, cells: pl.DataFrame, counted: list[dict]) -> pl.DataFrame:
     "Cells with what was counted: beside the printed number where there is one, else below."
     source, known = paper_cells(exhibit), {(cell['row'], cell['column']): cell for cell in cells.to_dicts()}
@@ -63,6 +65,7 @@ def _merged(exhibit: str, cells: pl.DataFrame, counted: list[dict]) -> pl.DataFr
         known[place] = {**before, 'low': None, 'high': None, **cell}
     return make_cells(exhibit, known.values())
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #e8a656c4
 def with_shares(
     cells: pl.DataFrame,  # CELLS of fhsum/fig2
     sets: Mapping[str, pl.DataFrame],  # row of the table: MIXED
@@ -77,10 +80,12 @@ def with_shares(
     known = pl.col('row').is_in(list(sets)) & (pl.col('metric') == SHARE.format(OTHER))
     return _merged('fhsum/fig2', cells.filter(~known), counted)
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #a5ab59b5
 def _counted(name: str, value: float|None) -> dict:
     "A number of a set: recomputed where the paper counts that set as well."
     return {'recomputed': value, 'status': 'exact'} if name in EXACT else {'measured': value, 'status': 'measured'}
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #dd124400
 def share_rows(
     cells: pl.DataFrame,  # CELLS of fhsum/fig2
 ) -> pl.DataFrame:  # SHARES
@@ -110,6 +115,7 @@ def hallucinated_texts(
 
 def _words(text: pl.Expr) -> pl.Expr: return text.str.count_matches(r'\S*\w\S*')
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #5240114f
 def _means(name: str, rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     "Row of the table, and a frame of label and words."
     spans = hallucinated_texts(rows).explode('marked', empty_as_null=False).select('label', words=_words(pl.col('marked')))
@@ -120,6 +126,7 @@ def _means(name: str, rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         found.append(('words per injected fact', injected.select('label', words=_words(pl.col('marked')))))
     return [(f'{name}: {what}', frame) for what, frame in found]
 
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #ec9a70e8
 def with_lengths(
     cells: pl.DataFrame,  # CELLS of fhsum/table4
     sets: Mapping[str, pl.DataFrame],  # row of the table: MIXED, and what `hallucinated_texts` takes

@@ -47,6 +47,7 @@ def title_of(
     "As the columns of a table call the data."
     return SETS.get(data, Path(data).stem)
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #92f00afc
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "FHSumBench on one data set (§ 4, § 5): 'sample', 'xent', 'mxsum', or a file of `factlab build fhsum`."
@@ -63,6 +64,7 @@ def load_mixed(
     "Labelled summaries by name, or from a file."
     return read_mixed(Path(data)) if Path(data).suffix else load('fhsum-sample' if data == 'sample' else data)
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #5c203336
 def load_labelled(
     data: str,  # a name, or a file
 ) -> pl.DataFrame:
@@ -73,6 +75,7 @@ def load_labelled(
 
 def _side(document: str) -> str: return 'dev' if int(digest(document)[:8], 16) % 5 < 2 else 'test'
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #80f3d48e
 def divide(
     settings: Settings,
 ) -> tuple[Rows, Rows]:  # to score, the first `limit`; for development
@@ -93,6 +96,7 @@ def divide(
         raise DataError(f'{data} leaves {scored.height} rows to score and {dev.height} for development: both are needed')
     return Rows(data, scored, chosen or 'test'), Rows(data, dev, 'development')
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #0f89820d
 def _divided(settings: Settings) -> tuple[Rows, Rows]:
     return settings.hold(('rows', settings.data, settings.split, settings.limit), lambda: divide(settings))
 
@@ -129,6 +133,7 @@ def direct_entries(
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #6bde41b1
 UNDECIDED = ', silence undecided'  # behind a row's name: the same judge without that label
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #9f935af3
 def offline_entries(
     settings: Settings,
     kind: str,  # a name of RETRIEVAL, but for knowledge retrieval
@@ -144,6 +149,7 @@ def offline_entries(
                    inputs={'traced': undecided, 'dev': dev, 'dev_traced': dev_traced})
     return [Entry(kind + told, 'Verifier', decided), Entry(kind + told + UNDECIDED, 'Verifier', undecided, about={'decided': decided})]
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #71a3405b
 def retrieval_entries(
     settings: Settings,
     models: Iterable[str],
@@ -191,6 +197,7 @@ def hybrid_entry(
     inputs |= {f'dev_{name}': scores(scorer, dev) for name, scorer in scorers.items()}
     return Entry(title, '', Step(FittedHybrid(hybrid.name), rows, inputs=inputs | {'dev': dev}), baseline)
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #303d0ca4
 def hybrid_entries(settings: Settings) -> list[Entry]:
     "Hybrids of a scorer of factuality and one of faithfulness (§ 4.2)."
     hybrids = default_hybrids(load_knowledge(settings), verifier=settings.load_verifier(settings.verifier))
@@ -233,6 +240,7 @@ FAMILIES: dict[str, Callable[[Settings, list[str], list[str]], list[Entry]]] = {
     'judges': lambda settings, models, retrieving: direct_entries(settings, models),
     'retrieval': lambda settings, models, retrieving: retrieval_entries(settings, retrieving)}
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #33d75dfc
 def family_entries(
     settings: Settings,
     families: Sequence[str],  # names of FAMILIES
@@ -262,6 +270,7 @@ def accuracies(settings: Settings, models: Sequence[str] = ('tiny',), retrieving
 def sizes(settings: Settings, models: Sequence[str] = ('tiny',), retrieving: Sequence[str] = ()) -> list[Entry]:
     return family_entries(settings, ['judges', 'retrieval'], models, retrieving)
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #d2d5b19b
 def answers(settings: Settings, printed: str, model: str = 'tiny', families: Sequence[str] = ('judges',),
             retrieval: bool = False) -> list[Entry]:
     known = pl.concat(published_values(f'fhsum/table{number}')['model'] for number in (6, 7)).drop_nulls().unique().sort()
@@ -287,6 +296,7 @@ def settings_of(parameters: Mapping[str, Any], loaded: Loaded) -> tuple[Settings
     return (Settings(loaded=loaded, **{name: value for name, value in parameters.items() if name in known}),
             {name: value for name, value in parameters.items() if name not in known})
 
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #d4bb5bda
 def table_plan(
     exhibit: str,  # a key of TABLES
     *,

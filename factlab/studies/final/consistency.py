@@ -31,6 +31,7 @@ from .study import Settings, chosen_step, verdict_step
 VERDICT_KINDS = ('Binary', 'Binarized')
 FORCED_KIND = 'Binary, forced'
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #1b829286
 def consistency_plan(
     exhibit: str = 'final/table8',
     *,
@@ -45,6 +46,7 @@ def consistency_plan(
         if exhibit == 'final/fig4': entries.append(Entry('Binarized', model, chosen_step(settings, 'cot', model)))
     return Plan(exhibit, {'models': models, **settings.parameters('classifier')}, tuple(entries))
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #9d56fba5
 Verdicts = Mapping[str, pl.DataFrame]  # schema VERDICTS, by kind
 
 def verdicts_of(
@@ -59,6 +61,7 @@ def verdicts_of(
         if entry.method == 'Binary' and forced_verdicts(said).any(): kinds[FORCED_KIND] = said
     return found
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #81c8083e
 def consistency_counts(
     verdicts: Verdicts,  # of one model
     rows: pl.DataFrame,  # columns id, gold
@@ -71,6 +74,7 @@ def consistency_counts(
         return found.with_columns(n_predicted=pl.when(pl.col('tp').is_not_null()).then('n_predicted').otherwise(0))
     return pl.concat([labelled_counts(counts(said), model, kind) for kind, said in verdicts.items()])
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #27771df7
 def consistency_scores(
     verdicts: Verdicts,  # of one model
     rows: pl.DataFrame,
@@ -86,6 +90,7 @@ def consistency_scores(
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #c9
 CALLED, ALWAYS = 'called inconsistent', 'always inconsistent'
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #124b5361
 def verdict_cells(
     exhibit: str,
     scores: pl.DataFrame,  # schema METHOD_SCORES, one method
@@ -112,6 +117,7 @@ def constant_verdicts(
     return {name: np.stack([rate*truth, np.full(len(truth), rate), truth], 1)
             for name, rate in ((ALWAYS, 1.), ('always consistent', 0.), ('a coin', .5))}
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #47b9f3dc
 def constant_cells(
     exhibit: str,
     constants: Mapping[str, np.ndarray],  # of `constant_verdicts`
@@ -141,6 +147,7 @@ def over_constant_cells(
     found = compare_with_baselines(aligned_counts(counts, 'model') | dict(constants), list(constants), 'f1', seed=seed)
     return difference_cells(exhibit, column, found, system='model', metric='F1', **same)
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #b5481061
 def _kind_cells(plan: Plan, done: Done, columns: Mapping[str, str], beside: Sequence[str]) -> pl.DataFrame:
     """Scores of several kinds of verdict, each against the constants and without what could not be read, and the constants.
     `columns`: by kind what its columns are called, with {} for the metric; `beside`: kinds in whose columns the constants stand."""
@@ -150,6 +157,7 @@ def _kind_cells(plan: Plan, done: Done, columns: Mapping[str, str], beside: Sequ
     cells = [_one_kind(plan.exhibit, kind, name, given(kind), rows, constants, seed) for kind, name in columns.items()]
     return pl.concat([*cells, constant_cells(plan.exhibit, constants, [columns[kind] for kind in beside], seed)])
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #5df3fd19
 def _one_kind(exhibit: str, kind: str, name: str, said: Verdicts, rows: pl.DataFrame, constants: Mapping[str, np.ndarray],
               seed: int) -> pl.DataFrame:
     "The cells of one kind of verdict, as each model gave it."
@@ -165,6 +173,7 @@ def _one_kind(exhibit: str, kind: str, name: str, said: Verdicts, rows: pl.DataF
     own = counts.select(pl.col('tp', 'n_predicted', 'n_gold').cast(pl.Float64), 'id', method='model')
     return pl.concat([*cells, left_out_cells(exhibit, column, pl.concat([own, known]), list(constants), seed, 'model', method=kind)])
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #0e107219
 def consistency_cells(
     plan: Plan,  # of 'final/table8', as `consistency_plan` makes it
     done: Done,
@@ -226,6 +235,7 @@ def consistency_chart(
     return comparison_chart(frame.select(*COMPARISON.columns), 'Does listing errors find more bad summaries than asking yes or no?',
                             of='summaries', interval='95 % bootstrap interval by summary', note=_unread_note(frame.filter(panel='F1')))
 
+# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #cfbee535
 def _unread_note(scores: pl.DataFrame) -> str|None:
     "How many answers of each model and kind could not be read or were forced."
     said = [f'{row} {series}: {count:,} {what}'

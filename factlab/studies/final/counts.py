@@ -37,6 +37,7 @@ def agrees(
 
 def _kind(value: float) -> str: return 'count' if isinstance(value, int) else 'value'
 
+# %% ../../../nbs/19_studies/01_final/03_counts.ipynb #f6d8d394
 def counted_cells(
     exhibit: str,
     counts: Mapping[tuple[str, str], tuple[float, int]],  # by row and column: the count, and of how many
@@ -54,12 +55,14 @@ def counted_cells(
     cells.sort(key=lambda cell: order.index((cell['row'], cell['column'])) if (cell['row'], cell['column']) in counts else -1)
     return make_cells(exhibit, cells)
 
+# %% ../../../nbs/19_studies/01_final/03_counts.ipynb #44a59366
 def name_of_data(
     data: str,  # a data set's name, or a file of one's own
 ) -> str:
     "How a table's header calls the data."
     return {'final': 'FINAL', 'sample': 'the sample'}.get(data, Path(data).name)
 
+# %% ../../../nbs/19_studies/01_final/03_counts.ipynb #a6572a76
 def own_cells(
     exhibit: str,
     counts: Mapping[tuple[str, str], tuple[float, int]],  # by row and column, neither of them the paper's
@@ -104,6 +107,7 @@ def error_count_cells(
     return own_cells('final/fig8', {(row if row.isdigit() else f'{row}, {name}', f'{column} of {name}'): value
                                     for (row, column), value in (counts | totals).items()})
 
+# %% ../../../nbs/19_studies/01_final/03_counts.ipynb #b5030a7d
 def error_count_chart(
     cells: pl.DataFrame,  # of `error_count_cells`
     data: str,
@@ -115,6 +119,7 @@ def error_count_chart(
     return count_chart(bars.sort('category'), 'How many inconsistencies does a summary have?', 'inconsistencies', 'summaries',
                        f'n = {bars.select(found_number().sum()).item():,.0f} summaries of {name_of_data(data)}{beside}')
 
+# %% ../../../nbs/19_studies/01_final/03_counts.ipynb #b81669a5
 def count_manifest(data: str) -> dict:
     "What a count rests on."
     rows = load_labelled(data)

@@ -96,6 +96,7 @@ def labels_step(
         raise DataError(f'{Path(labels).name} has no labels of {SIDES[side]}: label some, or leave `labels` out to see proposals')
     return Step(Derived('adjudicated', adjudicate, ADJUDICATED), Rows(Path(labels).name, given))
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #4048bf43
 def sorting_step(
     settings: Settings,
     errors: Step,  # schema ERRORS
@@ -138,6 +139,7 @@ def sorted_by_proposals(
     read = made.filter(~unread).with_columns(**one).select(*ADJUDICATED.columns).sort(*ERROR_ADDRESS)
     return SortedErrors(ADJUDICATED.check(read), f'proposed by {who}, confirmed by nobody', 'proposed', unparsed)
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #2b976a96
 def sorted_errors(
     entries: Sequence[Entry],  # of `errors_entry`, with a step `categories` unless the data have them
     done: Done,
@@ -200,6 +202,7 @@ def every_error(
 CATEGORY_FIGURES = {'final/fig5': 'missed', 'final/fig7': 'invented'}
 AT_RANDOM = 'overlooking at random'  # a baseline
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #863c1a69
 def category_plan(
     exhibit: str,  # 'final/fig5' or 'final/fig7'
     *,
@@ -225,6 +228,7 @@ def category_plan(
     parameters = {'models': models, **settings.parameters(), 'method': method, 'errors': errors, **files, 'assistant': assistant}
     return Plan(exhibit, parameters, (*entries, sample_entry(side)))
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #d5ff5315
 def error_cells(
     plan: Plan,  # of `category_plan`
     done: Done,
@@ -263,6 +267,7 @@ def _proposed_counts(side: str, found: SortedErrors) -> list[dict]:
         cells.append(base | {'row': 'All', 'measured': float(len(said)), 'unparsed': found.unparsed.get(run) or None})
     return cells
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #dca3fe3a
 def _measured_shares(side: str, errors: pl.DataFrame) -> list[dict]:
     "Counts and shares of each run; errors on which annotators do not agree are counted in a row of their own."
     cells = []
@@ -307,6 +312,7 @@ def _against_random(side: str, errors: pl.DataFrame, every: pl.DataFrame) -> lis
                      | _count(run, int((~summaries['read']).sum())))
     return cells
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #3abe19e8
 def _interval_cell(column: str, interval, n: int) -> dict:
     return {'column': column, 'measured': interval.estimate, 'low': interval.low, 'high': interval.high, 'n': n, 'status': 'measured'}
 
@@ -338,6 +344,7 @@ def sample_proposals(
     confusion = grid.join(counts, on='category', how='left', maintain_order='left')
     return Proposals(both, confusion.select(pl.Series('gold', [title_of(name) for name in names_of(side)]), *confusion.columns[1:]))
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #96f0f52e
 def proposal_note(plan: Plan, done: Done) -> str:
     "How often proposals are right on the sample, for a chart's subtitle."
     both = sample_proposals(plan, done).both
@@ -383,6 +390,7 @@ def category_chart(
     return comparison_chart(both, title, f'share of the {SIDES[side]}', interval='95 % bootstrap interval by summary', of='errors',
                             note=f'categories: {found.who}')
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #48effe68
 def _published_shares(cells: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
     "The counts that the paper prints, as shares of the size of its samples."
     sizes = dict(cells.filter((pl.col('row') == 'All') & pl.col('published').is_not_null()).select('column', 'published').iter_rows())
@@ -403,6 +411,7 @@ def examples_plan(
     check_whole_number('seed', seed, 0)
     return Plan(exhibit, {'seed': seed}, (sample_entry(CATEGORY_TABLES[exhibit], Encoder('tiny')),))
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #94962f7c
 def category_examples(
     plan: Plan,  # of `examples_plan`
     done: Done,
@@ -445,6 +454,7 @@ def _rivals(side: str, both: pl.DataFrame) -> list[dict]:
 # in every second description of an added fact: "the text does not say …"
 _NEGATION = r"(?i)\b(no|not|never|none|nothing|nobody|nowhere|without|absent|unmentioned|unstated)\b|n['’]t\b"
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #e1b10ecb
 def _with_rivals(
     column: str,
     both: pl.DataFrame,
@@ -541,6 +551,7 @@ def agreement_cells(
     beside = [{'published': printed.pop((row['row'], row['column']), {}).get('published')} | row for row in rows]
     return make_cells('final/agreement', [*printed.values(), *beside]), notes
 
+# %% ../../../nbs/19_studies/01_final/07_errors.ipynb #24168de6
 def _not_people(annotations: pl.DataFrame) -> str:
     "What to call labels that are not those of two people; '' for those that are."
     who = annotations['annotator'].unique().to_list()

@@ -31,6 +31,7 @@ def _document(documents: Sequence[Mapping], prompt: str) -> Mapping:
 
 def _bullets(lines: Sequence[str]) -> str: return '\n'.join(f'- {line}' for line in lines)
 
+# %% ../../../nbs/19_studies/01_final/00_example.ipynb #32c9edb2
 def _listed(document: Mapping, label: str) -> str:
     "The detector's list of errors under a prompt, as 'zero_shot1' or 'cot2_hint'."
     errors = [error['paraphrase'] for error in document['inconsistencies']]
@@ -39,6 +40,7 @@ def _listed(document: Mapping, label: str) -> str:
     if label == 'cot2' and document['id'] in UNREADABLE: return 'It is hard to say what is wrong here.'
     return 'Final Output:\n'*label.startswith('cot') + format_lettered(found)
 
+# %% ../../../nbs/19_studies/01_final/00_example.ipynb #30397efa
 def detector_answer(
     documents: Sequence[Mapping],  # of the sample
     request: Request,
@@ -77,6 +79,7 @@ def judge_answer(
         return next(map(letter.get, same), None)
     return json.dumps(dict(zip(letters(len(predicted)), map(matched, predicted), strict=True)))
 
+# %% ../../../nbs/19_studies/01_final/00_example.ipynb #2f81e1f5
 class OverlapVerifier:
     "A verifier that can be followed by hand: P(entailment) is the share of a claim's words in the evidence, the rest is neutral."
     name, identity = 'overlap', {'verifier': 'overlap'}
@@ -89,6 +92,7 @@ class OverlapVerifier:
             row[1] = 1 - row[0]
         return rows
 
+# %% ../../../nbs/19_studies/01_final/00_example.ipynb #010373a7
 def scripted_parts() -> dict[str, object]:  # for `loaded` of `Settings`
     "New scripted models under the names 'detector' and 'judge', and a verifier under 'overlap'. A model's `asked` lists its requests."
     documents = load_sample().to_dicts()

@@ -26,6 +26,7 @@ def _planned(id: str, *about, **more) -> Exhibit: return Exhibit(id, *about, **m
 # %% ../../../nbs/19_studies/01_final/09_exhibits.ipynb #c4
 ORDER = 1  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
+# %% ../../../nbs/19_studies/01_final/09_exhibits.ipynb #f6e56a60
 EXHIBITS = (
     _planned('final/table1', 'One error, five representations', 'illustrated', {'row': 'Descriptions'}),
     Exhibit('final/table2', 'Annotation operations', 'illustrated', {'row': 'Decomposition'}),

@@ -41,6 +41,7 @@ def illustration_plan(
     some = {'example': example} if exhibit == 'final/table1' else {}
     return Plan(exhibit, {'models': models, **settings.parameters('classifier'), **some}, (entry,))
 
+# %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #3cade1b7
 def _with_errors(settings: Settings) -> pl.DataFrame:
     "The test rows that have something to find."
     rows = settings.rows().frame.filter(pl.col('gold').list.len() > 0)
@@ -53,6 +54,7 @@ def _protocol_entry(settings: Settings, model: str, *_) -> Entry:
 
 MOST_SUMMARIES = 12  # to look at for one that shows duplicates
 
+# %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #6d25778a
 def _pipeline_entry(settings: Settings, model: str, *_) -> Entry:
     pipeline = FactScore(retry_unparsed=settings.retry_unparsed)
     traces = asking(settings, FactTraces(pipeline), model, Rows(settings.data, _with_errors(settings).head(MOST_SUMMARIES), 'test'))
@@ -62,6 +64,7 @@ def _known_entry(settings: Settings, *_) -> Entry:
     case, predicted = known_case()
     return Entry('second descriptions', '', matching(settings, Rows('second descriptions', predicted), Rows('sample', case, 'test')))
 
+# %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #e0f49fd4
 def _representation_entry(settings: Settings, model: str, example: str|None) -> Entry:
     row = Rows('sample', _document(example).select('id', 'text', 'summary'))
     traces = asking(settings, FactTraces(FactScore(retry_unparsed=settings.retry_unparsed)), model, row)
@@ -92,6 +95,7 @@ def protocol_example(
     worth = pl.when(few & (hits > 0) & missed).then(3).when(few & (hits > 0)).then(2).when(few).then(1).otherwise(0)
     return both.sort(worth.fill_null(0), descending=True, maintain_order=True).row(0, named=True)
 
+# %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #3469081c
 def match_boxes(
     predicted: Sequence[str]|None,
     gold: Sequence[str],
@@ -128,6 +132,7 @@ def known_case(
     predicted = [*second[1:], row['false_alarm']['description'], second[0]]
     return case, answers_frame(PREDICTIONS, case, [('ok', '', predicted)], [[]])
 
+# %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #9322d92f
 def known_example(
     plan: Plan,  # of 'final/fig10'
     done: Done,
@@ -173,6 +178,7 @@ def fact_boxes(
 REPRESENTATIONS = Schema('representations', {
     'representation': pl.String, 'unit': pl.String, 'inconsistent': pl.Boolean, 'made_by': pl.String})
 
+# %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #31ccf5fe
 def representations(
     plan: Plan,  # of 'final/table1'
     done: Done,

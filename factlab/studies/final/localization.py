@@ -39,6 +39,7 @@ def unread_as_missed(
     "Counts in which what could not be read matches nothing, so that every row can be scored."
     return counts.with_columns(pl.col('tp').fill_null(0))
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #2a6368a3
 def labelled_counts(
     counts: pl.DataFrame,  # id, tp, n_predicted, n_gold, and more
     model: str,
@@ -63,6 +64,7 @@ def localization_scores(
     return pl.concat([score_frame(done[entry.step], matching_counts(done[entry.step]), entry.model, entry.method, seed,
                                   forced_count(entry, done)) for entry in entries])
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #ffa8af3a
 def forced_count(
     entry: Entry,
     done: Done,
@@ -70,6 +72,7 @@ def forced_count(
     "How many verdicts of a method's first step are the likelier label of an answer that could not be read."
     return forced_verdicts(done[entry.about['verdicts']]).sum() if 'verdicts' in entry.about else None
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #d8d94d40
 def score_frame(
     found: pl.DataFrame,   # predictions, verdicts or matches: status, and the judge's invalid labels if there are any
     counts: pl.DataFrame,  # tp (null where unparsed), n_predicted, n_gold of the same rows
@@ -111,8 +114,10 @@ def score_cells(
         cells += [cell(one, name, float(one[of])) | {'kind': 'count'} for one in part.iter_rows(named=True)]
     return make_cells(exhibit, cells)
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #d87b4df1
 READ_ALONE = 'F1, unreadable left out'  # a metric
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #f1a288f0
 def left_out_cells(
     exhibit: str,
     column: str,  # 'tiny F1'
@@ -150,6 +155,7 @@ def over_baseline_cells(
     "F1 of each method minus that of the best baseline, with its paired interval."
     return difference_cells(exhibit, column, compare_with_baselines(aligned_counts(counts), list(baselines), 'f1', seed=seed), **same)
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #1009a52d
 def difference_cells(
     exhibit: str,
     column: str,
@@ -165,6 +171,7 @@ PAPER_CONTRASTS = (
     ('classifier_cot', 'self_cot'), ('classifier_cot_hint', 'self_cot_hint'),
     ('self_cot_hint', 'self_cot'), ('classifier_cot_hint', 'classifier_cot'), ('oracle_cot_hint', 'oracle_cot'))
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #1a039ab8
 def contrast_cells(
     exhibit: str,
     column: str,  # 'tiny F1'
@@ -214,6 +221,7 @@ def localization_cells(
     blocks = [_column_cells(plan.exhibit, label, entries, done, plan.parameters['seed'], wording) for label, entries in columns.items()]
     return pl.concat([recomputed_cells(plan.exhibit), *blocks])
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #ea20e5d2
 def _column_cells(exhibit: str, label: str, entries: Sequence[Entry], done: Done, seed: int, wording: bool) -> pl.DataFrame:
     "The cells of one model's columns."
     counts, column = localization_counts(entries, done), f'{label} F1'
@@ -227,6 +235,7 @@ def _column_cells(exhibit: str, label: str, entries: Sequence[Entry], done: Done
         mark_cells(exhibit, column, whole.filter(~pl.col('method').is_in(known)), same=same, seed=seed),
         contrast_cells(exhibit, column, whole, seed=seed, **same)])
 
+# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #25d5d1e5
 def is_contrast() -> pl.Expr:
     "Which cells are contrasts of two methods: they have rows of their own, and are shown in a table of their own."
     return pl.col('against').is_in(list(METHODS.values()))

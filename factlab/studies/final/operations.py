@@ -23,6 +23,7 @@ class Operation(NamedTuple):
     explanation: str   # what the first reader wrote
     descriptions: tuple[str, ...]  # what it becomes; empty when it is discarded
 
+# %% ../../../nbs/19_studies/01_final/11_operations.ipynb #d3d30880
 OPERATIONS = (
     Operation('None', 'The explanation names one error and is kept as it stands.',
               'The ferry was built in Gdansk in 1998.', 'The ferry was built in Gdansk in 1989.',

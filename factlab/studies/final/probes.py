@@ -104,6 +104,7 @@ def missed_questions(
     asks = (GAP_QUESTIONS, None) if writer == GAP_WRITER else (WrittenQuestions(), writer)
     return asking(settings, *asks, facts), replace(entry, about={**entry.about, 'categories': kinds})
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #6d0389d6
 def known_questions(
     settings: Settings,
     questions: Path|str|None = None,  # a .parquet file of your own; those of the data when None
@@ -145,6 +146,7 @@ def ptrue_plan(
              'writer': writer, 'samples': samples, 'sampled': sampled}
     return Plan(exhibit, {'models': models, 'dtype': dtype, **settings.parameters(), **given}, tuple(entries))
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #7fbef8a6
 def probed_name(model: str, dtype: str) -> str:
     "The model as it is probed: in bfloat16 a probability of the embedded one depends on what is asked together."
     return f'{model}?dtype={dtype}' if model == 'tiny' else model
@@ -229,6 +231,7 @@ def _constant_gaps(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: in
                       'low': found['low'], 'high': found['high'], 'n': found['n'], 'status': 'baseline'})
     return cells
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #74e71c6c
 def _area_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
     "AUROC of P(True) and of the baselines on the same facts."
     column, compared = f'AUROC, {name}', probe_over_baselines(asked, probe, seed=seed)
@@ -264,6 +267,7 @@ def ptrue_cells(
     beside = [row | {'published': printed.pop((row['row'], row['column']), {}).get('published')} for row in rows]
     return make_cells('final/fig6', [*printed.values(), *beside])
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #20d97ead
 def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
     """How many samples there were, how many of them could be read, and whether they scatter about the exact value as they must; beside it
     how often a coin in the place of the model would be at odds."""
@@ -294,6 +298,7 @@ def _subtitle(model: str, *parts: str, who: str = '', more: Sequence[str] = ()) 
     lines = [read, *[f'categories: {drawable(who)}']*bool(who), *map(drawable, more), *[PTRUE_CAVEAT]*model.startswith('tiny')]
     return [part for line in lines for part in wrap(line, WIDTH + 80, lines=3)]
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #d51f523d
 def ptrue_chart(
     asked: pl.DataFrame,  # schema QUESTIONS
     exact: pl.DataFrame,  # schema PROBE
@@ -364,6 +369,7 @@ def question_plan(
     entry = Entry('P(True)', model, asking(settings, ExactPTrue(), model, asked), about={'facts': facts})
     return Plan(exhibit, {'models': models, 'dtype': dtype, 'document': document, 'write': write, 'seed': seed}, (entry,))
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #b1f9eb93
 def question_example(
     plan: Plan,  # of `question_plan`
     done: Done,
@@ -411,6 +417,7 @@ def true_facts(
     facts = facts.filter(pl.col('category').fill_null('extrinsic_correct') == 'extrinsic_correct')
     return ADDED_FACTS.check(facts.head(settings.limit) if source and settings.limit else facts)
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #173a0fbf
 def cases_of(
     settings: Settings,
     source: str|None = None,  # as for `true_facts`
@@ -451,6 +458,7 @@ def counterfactual_plan(
     entries = entry('', *said, models[0]), entry(UNCHANGED, said[0], old, models[0]), entry(SENTENCES, *sentences)
     return Plan(exhibit, {'models': models, **settings.parameters(), 'facts': facts, 'made': made}, entries)
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #6c5046b5
 def detections_of(
     plan: Plan,  # of `counterfactual_plan`
     done: Done,
@@ -483,6 +491,7 @@ def counterfactual_cells(
                   'high': every['high']},
         paired | {'column': 'p (McNemar)', 'kind': 'p', 'measured': every['p'] if every['n'] else None}])
 
+# %% ../../../nbs/19_studies/01_final/08_probes.ipynb #58a5779a
 def _against_baselines(detected: pl.DataFrame, baselines: Mapping[str, pl.DataFrame]) -> list[dict]:
     "Of the missed facts: each baseline's share on the same ones, and the paired difference from the best."
     both = detected.drop_nulls(['before', 'after']).filter(~pl.col('before'))

@@ -59,6 +59,7 @@ def final_relations(cells: PublishedCells) -> list[Check]:
               stakes='the simulation of judge noise behind Table 10: with a sensitivity of 0.92 its means would lie lower'),
     ]
 
+# %% ../../../nbs/19_studies/01_final/12_relations.ipynb #6243084d
 RELATIONS = PaperRelations(
     title='FINAL',
     same_cells=(('final/table7', 'final/table4'), ('final/section3', 'final/sectionb3'),

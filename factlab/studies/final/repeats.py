@@ -69,6 +69,7 @@ def repeats_plan(
     parameters = settings.parameters('classifier', 'verifier', 'temperature')
     return Plan(exhibit, {'models': models, **parameters, 'runs': runs, 'methods': methods}, tuple(entries))
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #f5beddcc
 def repeat_counts(
     plan: Plan,  # of `repeats_plan`
     done: Done,
@@ -98,6 +99,7 @@ def with_plus_minus(
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #c12
 METRIC_TITLES = {'recall': 'Recall', 'precision': 'Precision', 'f1': 'F1'}
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #db8f2407
 def run_cells(
     counts: pl.DataFrame,  # of `repeat_counts`
     seed: int = 0,
@@ -121,6 +123,7 @@ def run_cells(
     cells += [{'row': 'All', 'status': 'measured'} | _runs(model, runs[model]) for model in models]
     return pl.concat([make_cells('final/table9', cells), *_compared_over_runs(counts, seed)])
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #be5b4e3e
 def repeats_cells(
     plan: Plan,  # of 'final/table9', as `repeats_plan` makes it
     done: Done,
@@ -132,12 +135,14 @@ def repeats_cells(
 def _runs(model: str, number: int) -> dict:
     return {'column': f'{model} Runs', 'model': model, 'metric': 'Runs', 'kind': 'count', 'measured': number}
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #21565697
 def _forced(counts: pl.DataFrame) -> dict[tuple[str, str], int]:
     "How many verdicts were forced in all runs, by model and method; of methods that ask for verdicts."
     if 'forced' not in counts.columns: return {}
     known = counts.drop_nulls('forced').group_by('model', 'method').agg(pl.col('forced').sum().cast(pl.Int64))
     return {(model, method): forced for model, method, forced in known.iter_rows()}
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #7aaa5f82
 def _compared_over_runs(counts: pl.DataFrame, seed: int) -> list[pl.DataFrame]:
     "Each model's marks and differences from the best baseline, on counts summed over the runs."
     by = ['model', 'method', 'id']
@@ -160,6 +165,7 @@ class NoiseRates(NamedTuple):
 PAPER_RATES = NoiseRates(.95, .90, "App. F: the paper's judge on FINAL's development rows")
 _PAPER_JUDGE = re.compile(r'(^|[:/])gpt-4o(-2024-\d\d-\d\d)?([?:]|$)')  # § 4.2
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #71750cd1
 def noise_rates(
     judge: MatchingJudge,
     data: str = 'final',  # that is scored
@@ -210,6 +216,7 @@ def noise_cells(
              for (model,), part in models]
     return pl.concat([make_cells('final/table10', cells), rank_cells(everyone, known, draws=draws, **rates), *marks])
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #505543e1
 JUDGED = 'Judged'  # a metric: F1 as the judge sees it
 
 def _placed(method: str, baselines: Sequence[str]) -> dict:
@@ -246,6 +253,7 @@ def expected_f1(
     predicted = recall/precision  # for each gold item
     return 2*expected_matches([[recall, predicted, 1]], sensitivity, specificity)[0]/(1 + predicted)
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #6f1b5b16
 def implied_cells() -> pl.DataFrame:  # CELLS; columns '<model> Expected', and two rows of gaps under '<model> F1'
     "Each cell of Table 10 as expected from Table 4's precision and recall, with the range that rounding leaves, and the gaps to print."
     printed = {(row, column): text for row, column, text in published_values('final/table4').select('row', 'column', 'printed').iter_rows()}
@@ -269,6 +277,7 @@ def published_noise_cells() -> pl.DataFrame:  # CELLS
     "Table 10 as printed, with half-widths, recomputed averages, and what Table 4 implies."
     return pl.concat([with_plus_minus(recomputed_cells('final/table10'), 'final/table10'), implied_cells()])
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #bab1a434
 def noise_plan(
     exhibit: str = 'final/table10',
     *,
@@ -285,11 +294,13 @@ def noise_plan(
     rates = {'sensitivity': sensitivity, 'specificity': specificity, 'draws': draws}
     return replace(plan, parameters={name: value for name, value in plan.parameters.items() if name != 'few'} | rates)
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #32767e85
 def rates_of(plan: Plan) -> NoiseRates:
     "The error rates with which Table 10 is made."
     judge, given = plan.entries[0].step.method.judge, plan.parameters
     return noise_rates(judge, given['data'], given['sensitivity'], given['specificity'])
 
+# %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #c6f64ef6
 def noisy_cells(
     plan: Plan,  # of 'final/table10', as `noise_plan` makes it
     done: Done,

@@ -145,6 +145,7 @@ def asking(
     asked = None if model is None else settings.model(model)
     return Step(method, rows or settings.rows(), asked, inputs, settings.seed, settings.repeat)
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #557a61e5
 def matching(
     settings: Settings,
     predicted: Step|Rows,
@@ -192,6 +193,7 @@ def verdict_step(
     return asking(first, Derived('classified', classified, VERDICTS), None, supports=asking(first, scores, None), dev=dev,
                   dev_supports=asking(first, scores, None, dev))
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #6bc1dc0c
 def no_dev(settings: Settings, who: str) -> str:
     "Why somebody cannot be asked without a development split."
     return f'{who} needs a threshold, and {settings.data} has no dev split to choose it on: label some rows "dev"'
@@ -204,6 +206,7 @@ def variant_matches(settings: Settings, style: str, model: str) -> dict[str, Ste
     return {f'dev{at}': matching(first, asking(first, variant, model, dev), dev)
             for at, variant in enumerate(settings.prompt_set.localizers(style))}
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #6e52112f
 def chosen_step(
     settings: Settings,
     style: str,  # 'zero_shot', 'few_shot' or 'cot'
@@ -217,6 +220,7 @@ def chosen_step(
     method = Chosen(style + '_hint'*hint, settings.prompt_set.localizers(style), hint)
     return asking(settings, method, model, rows, **variant_matches(settings, style, model), **flagged)
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #2608811b
 def selection(step: Step, matches: Sequence[pl.DataFrame]) -> dict:  # variant, dev_f1
     "Which variant of a style was taken, and how each did on the development rows."
     found = [dev_f1(frame) for frame in matches]
@@ -232,6 +236,7 @@ def claim_source(
     extractor = load_extractor(model)
     return extractor.model.name, extractor.form
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #c81faf46
 def claims_step(
     settings: Settings,
     model: str,
@@ -260,6 +265,7 @@ class TableRow:
 
 def _style(style: str) -> Callable[..., Step]: return lambda settings, model: chosen_step(settings, style, model)
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #225c19e9
 def _two_steps(title: str, first: str, hint: bool = False) -> TableRow:
     "Only what a first step flags is localized."
     def step(settings: Settings, model: str) -> Step:
@@ -274,11 +280,13 @@ def _every_claim(settings: Settings, model: str) -> Step:
     source, form = claim_source(settings, model)
     return asking(settings, EveryClaim(form), source)
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #5ff446ba
 def _factscore(settings: Settings, model: str) -> Step: return asking(settings, FactScore(retry_unparsed=settings.retry_unparsed), model)
 
 def _random_claims(settings: Settings, model: str, dev_of: Settings|None = None) -> Step:
     return claims_step(settings, model, RandomClaims, dev_of)
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #d07dfd8f
 TABLE_ROWS = {
     'zero_shot': TableRow('Zero-Shot', _style('zero_shot')),
     'few_shot': TableRow('Few-Shot', _style('few_shot')),
@@ -312,6 +320,7 @@ def row_of(
     known = title in BASELINES.values()
     return {'row': BASELINE_ROW*known + title, 'method': title, 'status': 'baseline' if known else 'measured'}
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #dc406784
 def baselines_beside(
     methods: str|Iterable[str],  # keys of METHODS
 ) -> list[str]:  # keys of BASELINES
@@ -351,6 +360,7 @@ def entry_of(
     about = {'key': method, 'predictions': predicted, **said}
     return Entry(row.title, model, matching(settings, predicted), row.baseline, label or '', about)
 
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #aac52b1c
 def table_entries(
     settings: Settings,
     models: Sequence[str],

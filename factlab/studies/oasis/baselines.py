@@ -50,6 +50,7 @@ def answer_counts(
     return np.mean([class_counts(run['factual'], run['predicted'], LABELS)*there[:, None]
                     for run, there in zip(runs, kept, strict=True)], axis=0)
 
+# %% ../../../nbs/19_studies/00_oasis/03_baselines.ipynb #375089c1
 def _rival_counts(rivals: Mapping[str, pl.DataFrame], systems: Collection[str]) -> dict[str, np.ndarray]:
     "Counts of the baselines and of chance, but for those that are themselves asked about."
     truth = rivals['majority']
@@ -57,6 +58,7 @@ def _rival_counts(rivals: Mapping[str, pl.DataFrame], systems: Collection[str]) 
     known['chance'] = chance_counts(truth['factual'], classes=LABELS)
     return {name: known[name] for name in BASELINES if name in known and name not in systems}
 
+# %% ../../../nbs/19_studies/00_oasis/03_baselines.ipynb #7e1b3215
 def compared_answers(
     rivals: Mapping[str, pl.DataFrame],   # by name: schema SYSTEM_ANSWERS, the majority among them
     systems: Mapping[str, pl.DataFrame],  # by row of the table, likewise
@@ -84,6 +86,7 @@ def compared_where_read(
     outcomes = {name: counts[seen]} | {rival: (share[:, None]*each)[seen] for rival, each in known.items()}
     return compare_with_baselines(outcomes, [*known], clusters=truth['group'].filter(seen), seed=seed)
 
+# %% ../../../nbs/19_studies/00_oasis/03_baselines.ipynb #899cfe0f
 def baseline_cells(
     exhibit: str,
     column: str,  # 'ZS (%)'

@@ -27,6 +27,7 @@ def _build(arguments: argparse.Namespace) -> int:
         print(f'\n{made.folder}: oasis.parquet{marks}, rejected.parquet (each with its reasons), manifest.json')
     return 0
 
+# %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #2ada4c22
 def add_build_oasis(kinds) -> None:
     "The command `build oasis`."
     summary = 'an LLM-OASIS-shaped data set: claims, one of them falsified, a factual and an unfactual text for a passage of each page'
@@ -56,6 +57,7 @@ def read_predictions(
     from factlab.data.datasets import read_frame
     return _factual(read_frame(path), str(path))
 
+# %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #f0bf3ada
 def _factual(frame, source: str):
     "The columns id and factual of a frame; a judge's runs have `inconsistent`, which is its opposite."
     import polars as pl
@@ -89,6 +91,7 @@ def gold_ids(
     unknown = best is None or not at_hand[best] & given and len(at_hand) < len(GOLD)  # they may be of the set that is not here
     return None if unknown else (best, at_hand[best])
 
+# %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #f5114786
 def _made_submission(arguments: argparse.Namespace) -> int|str:
     "A submission from a model or the pipeline."
     from factlab.reports.reproduce import plain_table
@@ -152,4 +155,5 @@ def add_oasis(commands) -> None:
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
     add('--out', metavar='FILE', help='the file to write, as submission.jsonl (default: print it)')
 
+# %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #97008c86
 COMMANDS = {'build oasis': add_build_oasis, 'oasis': add_oasis}  # by the name of the command that each declares

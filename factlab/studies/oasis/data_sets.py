@@ -24,6 +24,7 @@ OASIS_PAPER = ('Scirè, Bejgu, Tedeschi, Ghonim, Martelli, Navigli: Truth or Mir
 
 def _hub(name: str, revision: str) -> Hub: return Hub(name, f'Babelscape/LLM-Oasis_{name}', revision)
 
+# %% ../../../nbs/19_studies/00_oasis/10_data_sets.ipynb #974ff9cf
 ENTRIES = (Entry('oasis', 'training of claim extraction, retrieval and verification; building',
     '81,275 passages with claims, and for 52,390 of them the falsified claim; factual and unfactual texts (four sets, joined)',
     OASIS_LICENCE, OASIS_PAPER, 'https://github.com/Babelscape/LLM-Oasis', 'pinned for each set', hub=(
@@ -52,6 +53,7 @@ HUB_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     'e2e_factuality_evaluation': {'id': ('id',), 'text': ('text',)},
     'claim_verification': {'id': ('id',), 'claim': ('claim',), 'evidence': ('evidence',)}}
 
+# %% ../../../nbs/19_studies/00_oasis/10_data_sets.ipynb #c9dc62e9
 def _renamed(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     "Our names for a set's columns."
     chosen = {}
@@ -96,6 +98,7 @@ def load_sample_rows(download: bool = True) -> pl.DataFrame:  # schema OASIS
     "The shipped sample of OASIS' shape. Nothing is ever downloaded."
     return load_oasis_sample()
 
+# %% ../../../nbs/19_studies/00_oasis/10_data_sets.ipynb #086d0bb7
 def _gold_set(name: str, download: bool) -> pl.DataFrame:
     entry = entry_of(name)
     return _renamed(hub_frame(entry, entry.hub[0], download), entry.hub[0].name).with_columns(split=pl.lit('test'))

@@ -23,6 +23,7 @@ def _plan(exhibit: str, **parameters):
 # %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #c4
 ORDER = 0  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
+# %% ../../../nbs/19_studies/00_oasis/09_exhibits.ipynb #a85413e9
 EXHIBITS = (
     Exhibit('oasis/fig1', 'Four steps on one passage', 'illustrated', {'row': 'claims'}, chart=True, plan=partial(_plan, 'oasis/fig1')),
     Exhibit('oasis/table1', 'The unified prompt, and how often its rules are kept', 'illustrated',

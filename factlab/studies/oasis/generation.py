@@ -60,6 +60,7 @@ def generated_shares(made: pl.DataFrame) -> pl.DataFrame:  # as of `rule_shares`
     found = generation_summary(made)
     return built_shares(found['rules_broken'], found['counts']['asked'], found['counts']['accepted'])
 
+# %% ../../../nbs/19_studies/00_oasis/07_generation.ipynb #3093f18a
 def generation_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "What the prompt says in numbers; the share of items that keep each rule, as written and by each model, beside the one answer's."
     first, stated = plan.entries[0], {('Claim', 'Words at most'): MAX_WORDS, ('Claim Falsification', 'Altered claims'): 1}
@@ -92,6 +93,7 @@ def steps_plan(
     entries = () if model is None else (Entry('unified', model, Step(Generated(), rows, chosen.model(model))),)
     return Plan(exhibit, {'data': data, 'model': model, 'item': item}, entries)
 
+# %% ../../../nbs/19_studies/00_oasis/07_generation.ipynb #64bcf3be
 def shown_item(plan: Plan, done: Done) -> dict:  # a row of OASIS
     "The item of Figure 1. Raises `UsageError` where a model keeps the rules on no passage."
     given = plan.parameters

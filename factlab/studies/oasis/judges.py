@@ -33,6 +33,7 @@ _HEDGED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)[\s,]+(?:(?!factual)[\
                      r"|n['’]t)\s+factual"
                      r'|\bnot\s+(?:un|non[\s-]?)factual', re.IGNORECASE)
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #0e769eaf
 def parse_factual(
     text: str,  # an answer, perhaps with an explanation
 ) -> Parsed[bool]:  # True: factual
@@ -47,6 +48,7 @@ def parse_factual(
     found = 'both labels' if named else 'neither label'
     return unparsed(f'the answer names {found}: expected Factual or Not Factual, found {said[:60]!r}')
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #912de214
 def _is_factual(label: str) -> bool: return re.fullmatch(_YES, label, re.IGNORECASE) is not None
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c8
@@ -58,6 +60,7 @@ class SolvedExample:
     factual: bool
     evidence: str = ''  # of a claim
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #ea2470ef
 TEXT_EXAMPLES = (
     SolvedExample('The bicycle chain passes the force of the pedals to the rear wheel. A derailleur moves the chain from one sprocket to '
                   'another, '
@@ -80,6 +83,7 @@ TEXT_EXAMPLES = (
             'keep the bread from ever tasting sour.',
             'The starter is described correctly, but the acids are what makes sourdough taste sour.', False))
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #9c172acf
 CLAIM_EXAMPLES = (
     SolvedExample('The museum opened to the public in the former railway station.', 'The evidence says that the station became the museum.',
                   True,
@@ -109,6 +113,7 @@ _PLAIN = 'Answer with one label and nothing else: Factual or Not Factual.'
 _EXPLAIN = ('Explain first, then give the label. Write two lines:\nEXPLANATION: your reasons in one or two sentences\n'
             'LABEL: Factual or Not Factual')
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #6cf0d134
 def judge_prompt(
     task: Literal['text', 'rag', 'claim'],
     few_shot: bool = False,
@@ -121,6 +126,7 @@ def judge_prompt(
     example = 'EXPLANATION: The dates are right, but the river flows north.\nLABEL: Not Factual' if explain else 'Not Factual'
     return Prompt(name=f'oasis/{task}_{setting}', version=1, user=_ITEM[task], fields=fields, system=system, example_answer=example)
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #47a996b3
 def format_examples(
     examples: Sequence[SolvedExample],
     explain: bool = False,

@@ -21,6 +21,7 @@ def _end_to_end(model: str) -> list[Address]:
     ways = {'oasis/table5': ('ZS', 'ZS+EX', 'FS', 'FS+EX'), 'oasis/table6': ('ZS', 'RAG')}
     return [(table, model, f'{way} (%)') for table, names in ways.items() for way in names]
 
+# %% ../../../nbs/19_studies/00_oasis/11_relations.ipynb #1f685d52
 def quoted_accuracies() -> list[Check]:
     "Balanced accuracies that the text takes from the tables."
     six, seven, ours, gpt, phi = 'oasis/table6', 'oasis/section7.1', 'Our Model (Fine-tuned)', 'GPT-4o', 'Phi-4'
@@ -77,6 +78,7 @@ def oasis_relations(cells: PublishedCells) -> list[Check]:
         equal(base, ('oasis/fig2', 'E5-base', 'Recall@30')),
     ]
 
+# %% ../../../nbs/19_studies/00_oasis/11_relations.ipynb #b7413598
 RELATIONS = PaperRelations(
     title='LLM-OASIS',
     same_cells=(('oasis/section4.1', 'oasis/table3'), ('oasis/table6', 'oasis/table5'), ('oasis/appendixc', 'oasis/tablec1'),

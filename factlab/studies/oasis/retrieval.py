@@ -59,6 +59,7 @@ def _texts_of(source: str) -> pl.Series:
         return rows['text' if 'text' in rows.columns else 'evidence']
     except DataError: return pl.Series([], dtype=pl.String)
 
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #0bab0ae4
 def with_distractors(
     task: RetrievalTask,
     count: int = 0,  # further passages at the most
@@ -80,6 +81,7 @@ ENCODER_NAMES = {
     'tiny': 'MiniLM', 'e5-base': 'E5-base', 'e5-base-v2': 'E5-base', 'e5-small': 'E5-small', 'e5-small-v2': 'E5-small',
     'e5-large': 'E5-large', 'e5-large-v2': 'E5-large', 'bert-base-uncased': 'bert-base-uncased'}
 
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #e19940e4
 def system_name(
     system: str,  # as for `retrieval.load_text_search`
 ) -> str:
@@ -102,6 +104,7 @@ def is_baseline(
     "Was nothing of it trained for the task?"
     return system == 'bm25' or not system.startswith('fusion') and system_name(system).endswith(' without fine-tuning')
 
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #39199c7a
 def claim_pages(
     task: RetrievalTask,
 ) -> list[str]:  # of each claim
@@ -135,6 +138,7 @@ def recall_plan(
     notes = (f'asked about: {task.split}',)*(task.split != 'all') + (NO_NEIGHBOURS,)*one_passage_a_page(task)
     return Plan(exhibit, parameters, tuple(entries), notes)
 
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #93cebce6
 def plan_task(plan: Plan) -> RetrievalTask:
     "The claims and passages of a plan."
     step = plan.entries[0].step
@@ -150,6 +154,7 @@ def one_passage_a_page(
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #c10
 RECALLS = Schema('recalls of systems', {**COMPARED.columns, 'k': pl.Int64})
 
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #584fce91
 def system_recalls(plan: Plan, done: Done) -> pl.DataFrame:  # RECALLS; baselines behind the systems, the random draw last
     "Mean R@k of each system with its bootstrap interval by page, and the difference from the baseline that is best at that k."
     task, ks = plan_task(plan), sorted(plan.parameters['ks'])
@@ -164,6 +169,7 @@ def system_recalls(plan: Plan, done: Done) -> pl.DataFrame:  # RECALLS; baseline
     tables = pl.concat(at(column) for column in range(len(ks)))
     return RECALLS.check(pl.concat(tables.filter(name=name) for name in found))
 
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #01dbdd1c
 def recall_cells(
     exhibit: str,  # 'oasis/tablec1', 'oasis/fig2'
     recalls: pl.DataFrame,  # as `system_recalls` gives them

@@ -69,6 +69,7 @@ def oasis_tasks(
     claims = claims_as_texts(verification_pairs(rows).rename({'supported': 'factual'}))
     return Tasks(texts, claims, oasis_retrieval(rows).passages, reference_claims(rows, texts))
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #a345c4cf
 def reference_claims(
     rows: pl.DataFrame,   # schema OASIS
     texts: pl.DataFrame,  # schema TEXTS: those of the rows
@@ -82,6 +83,7 @@ def claims_as_texts(pairs: pl.DataFrame) -> pl.DataFrame:  # schema TEXTS, with 
     "Labelled pairs as texts to judge beside their evidence."
     return TEXTS.check(pairs.select('id', 'split', 'group', 'factual', 'evidence', text='claim'))
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #fe647abb
 def pair_tasks(
     pairs: pl.DataFrame,  # schema LABELLED
 ) -> Tasks:
@@ -135,6 +137,7 @@ def load_tasks(
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c10
 Task = Literal['text', 'rag', 'claim']  # texts, texts with retrieved evidence, claims beside their evidence
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #383ac476
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "What LLM-OASIS' plans are made from (§ 6)."
@@ -198,6 +201,7 @@ def evidence_step(settings: Settings) -> Step:
     "The passages that the claims of the texts find."
     return Step(Evidence(settings.open_corpus(), settings.k), settings.rows('text'), inputs={'claims': claims_step(settings)})
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #066fd6ea
 def judge_steps(
     settings: Settings,
     task: Task,
@@ -211,6 +215,7 @@ def judge_steps(
     asked = settings.model(model)
     return [Step(judge, settings.rows(task), asked, inputs, settings.seed + run) for run in range(runs)]
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #3b7cc3aa
 def judge_entry(
     settings: Settings,
     column: str,  # of the table, as 'ZS'
@@ -243,6 +248,7 @@ def pipeline_entry(settings: Settings, reference: bool = False, **about: Step) -
     "The pipeline's row."
     return Entry(PIPELINES[reference], '', pipeline_step(settings, reference), label='RAG', about=about)
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #ce9acb4b
 def verifier_step(
     settings: Settings,
     verifier: str,
@@ -294,6 +300,7 @@ def _evidence_rivals(rival: Callable[..., Step], evidence: Mapping[str, Step]) -
     return {'evidence words': rival(ByWords('evidence words', 'evidence'), **evidence),
             'word overlap': rival(ByThreshold('word overlap', word_overlap), **evidence)}
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #9e66cf7c
 def _claim_rivals(settings: Settings, rival: Callable[..., Step]) -> dict[str, Step]:
     scores = {'cosine': verifier_step(settings, 'cosine'), 'verifier without evidence': verifier_step(settings, 'tiny', evidence=False)}
     return {'missing words': rival(ByThreshold('missing words', missing_words)),
@@ -324,6 +331,7 @@ SAID = {  # by the schema of a step: what it says
     'probabilities': {'predicted': pl.max_horizontal('p_ent', 'p_neut', 'p_contr') == pl.col('p_ent')},  # the likeliest label
     'called': {'predicted': pl.col('factual')}}
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #6b81e1df
 def step_answers(
     step: Step,
     done: Done,
@@ -340,6 +348,7 @@ def system_answers(rows: pl.DataFrame, system: str, run: int = 0) -> pl.DataFram
     return SYSTEM_ANSWERS.check(rows.select(
         system=pl.lit(system), run=pl.lit(run, pl.Int64), id='id', group='group', factual='factual', predicted='predicted', forced=forced))
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #55b37bce
 def answers_of(
     entry: Entry,
     done: Done,
@@ -364,6 +373,7 @@ def plan_of(
     split = (f'asked about: {tasks.split}',)*(tasks.split != 'all')
     return Plan(exhibit, {**parameters, **{name: getattr(settings, name) for name in named}}, tuple(entries), (*split, *tasks.notes))
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #1fe98e2e
 def setting_plan(
     exhibit: str = 'oasis/table5',  # or 'oasis/table7'
     *,
@@ -392,6 +402,7 @@ def system_entries(
     return [*(judge_entry(settings, column, task, model, runs) for model in models for column, task in asked.items()),
             pipeline_entry(settings, **about)]
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #35c5bac2
 def retrieval_plan(
     exhibit: str = 'oasis/table6',
     *,
@@ -407,6 +418,7 @@ def retrieval_plan(
     entries += [*rival_entries(chosen, 'ZS', 'text'), *rival_entries(chosen, 'RAG', 'rag', told=True)]
     return plan_of(exhibit, chosen, entries, (*PARTS, 'corpus'), models=models, runs=runs)
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #19565687
 def comparison_plan(
     exhibit: str = 'oasis/fig3',  # or 'oasis/fig4'
     *,
@@ -432,6 +444,7 @@ def verifier_plan(
     rows = [verifier_entry(chosen, name) for name in names]
     return plan_of(exhibit, chosen, [*rows, *rival_entries(chosen, 'B-Accuracy', 'claim')], ('data', 'limit', 'seed'), verifiers=names)
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #919aebd5
 def length_plan(
     exhibit: str = 'oasis/fig5',
     *,
@@ -450,6 +463,7 @@ def length_plan(
         entries += rival_entries(chosen, column, 'rag')
     return plan_of(exhibit, chosen, entries, PARTS, models=models, lengths=list(lengths))
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #d4f232e0
 def check_names(what: str, names: str|Sequence[str]) -> list[str]:
     "Names as a list, each once. Raises `UsageError` for none."
     found = list(dict.fromkeys([names] if isinstance(names, str) else names))
@@ -483,6 +497,7 @@ def whole_text(text: str) -> list[str]: return [text]
 SPLITTERS = {'sentences': SentenceExtractor(), 'whole text': RuleExtractor('whole text', whole_text),
              'sentences and clauses': RuleExtractor('sentences and clauses', sentences_and_clauses)}  # rivals of trained extractors
 
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #353c4a51
 def extraction_plan(
     exhibit: str = 'oasis/table4',
     *,

@@ -44,6 +44,7 @@ def gold_rows(
     none = {column: pl.lit(None, pl.String) for column in ('label', 'label_original')}
     return LABELLED.check(frame.with_columns(split=pl.lit('test'), group='id', source=pl.lit(name), supported=nothing, **none))
 
+# %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #3ec7d62e
 def gold_settings(
     data: str,  # one of WITHHELD, or a file
     **settings,  # seed, temperature, k, extractor, retriever, verifier, corpus, loaded: as of `Settings`
@@ -76,6 +77,7 @@ def submission_plan(
     given.pop('loaded', None)
     return Plan('oasis/submission', given, (_row(chosen, model, setting, evidence),), chosen.tasks.notes)
 
+# %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #a1e9b410
 def _row(settings: Settings, model: str|None, setting: str, evidence: bool) -> Entry:
     task = task_of(settings)
     if model is not None: return judge_entry(settings, setting, 'rag' if evidence else task, model, **SETTINGS[setting])
@@ -99,6 +101,7 @@ def checked_submission(
     told = found.with_columns(pl.col('factual').fill_null(unread)) if missing else found
     return check_submission(submission(told.select('id', 'factual'), expected), expected)
 
+# %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #f2027f26
 def check_submission(
     text: str,  # JSON lines
     expected: list[str],

@@ -47,6 +47,7 @@ def recall_counts(
         return (there if said is None else there & (pl.col('predicted') == said)).sum()/runs
     return answers.group_by(*by, 'group', maintain_order=True).agg(count(*kind).alias(name) for name, kind in RECALLS.items())
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #90d1aa67
 class BalancedAccuracy(NamedTuple):
     "Balanced accuracy in percent."
     value: float|None
@@ -57,6 +58,7 @@ class BalancedAccuracy(NamedTuple):
     unparsed: int  # texts that were read in no run
     forced: int    # texts with an answer that could not be read and was replaced by the likelier label, in one run or more
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #601f1604
 def score_answers(
     answers: pl.DataFrame,  # schema SYSTEM_ANSWERS, of one system
     seed: int = 0,
@@ -85,6 +87,7 @@ def with_deviations(
         for one in deviations.iter_rows(named=True)])
     return pl.concat([published_cells(exhibit), more])
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #a9589d43
 def score_rows(
     row: str,
     column: str,  # 'ZS (%)'
@@ -106,6 +109,7 @@ def score_rows(
     if score.forced: cells.append(cell(f'{column} read only', READ_ONLY, score_answers(read_only(answers), seed)))
     return cells
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #eebf7154
 def against_the_best(
     exhibit: str,
     column: str,
@@ -131,6 +135,7 @@ def plan_answers(plan: Plan, done: Done) -> Answers:
         (found.rivals if entry.baseline else found.systems).setdefault(entry.label, {})[entry.method] = answers_of(entry, done)
     return found
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #e9ec73d7
 def runs_vary(entry: Entry) -> bool:
     "Whether another seed can change what is asked or answered: the order of a judge's examples, or draws at a temperature above 0."
     return getattr(entry.step.method, 'few_shot', False) or getattr(entry.step.method, 'temperature', 0) > 0
@@ -145,6 +150,7 @@ def system_rows(
         entry.method, f'{entry.label} (%)', answers_of(entry, done), plan.parameters['seed'], runs_vary(entry),
         **({'method': entry.label} if methods else {}))]
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #d4947bdc
 def described_baselines(plan: Plan) -> dict[str, str]:
     "What each rival of a plan is, for the manifest."
     names = {entry.method for entry in plan.entries if entry.baseline}
@@ -181,6 +187,7 @@ def withheld_cells(
 MEANS = [ratio([1, 0, 0], [0, 0, 1]), ratio([0, 1, 0], [0, 0, 1])]  # of sums of precision, recall and texts
 EASINESS_SCORES = {'Precision': MEANS[0], 'Recall': MEANS[1], 'F1': lambda totals: harmonic(*(mean(totals) for mean in MEANS))}
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c62120aa
 def extraction_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Table 4: easiness of extractors and of plain rules, and each extractor's difference from the best rule."
     rows, seed = [], plan.parameters['seed']
@@ -227,6 +234,7 @@ def retrieval_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     more.append(beside.filter((pl.col('status') != 'baseline') | (pl.col('method') == TOLD)))
     return pl.concat([with_deviations(exhibit), make_cells(exhibit, system_rows(plan, done)), *more])
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #333b9a79
 def called_unfactual(plan: Plan, done: Done) -> pl.DataFrame:  # claims, texts, called, wrongly (null where labels are withheld)
     "How many texts the pipeline of Table 6 calls not factual, with whose claims."
     steps = {}
@@ -247,6 +255,7 @@ def verifier_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     return pl.concat([with_deviations(exhibit), rows,
                       *[baseline_cells(exhibit, f'{column} (%)', rivals[column], found, seed) for column, found in systems.items()]])
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #9dfcb5b3
 def verifier_aurocs(plan: Plan, done: Done) -> pl.DataFrame:  # verifier, auroc, low, high; none where labels are withheld
     "How often each verifier of Table 8, and the untrained cosine, rank a true claim before an altered one, by P(ENT)."
     steps = {entry.model: entry.step for entry in plan.entries if not entry.baseline}
@@ -266,6 +275,7 @@ def first_runs(plan: Plan, done: Done) -> tuple[pl.DataFrame, dict[str, pl.DataF
         else: systems.append(step_answers(entry.step, done, f'{entry.method} · {entry.label}' if entry.model else entry.method))
     return pl.concat(systems), rivals
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #e62482b4
 def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = True) -> list[dict]:
     "Tests of all pairs of systems as rows of `make_cells`; a baseline comes first in its pair, and two baselines are no pair."
     names = sorted(answers['system'].unique(maintain_order=True), key=lambda name: name not in rivals)
@@ -280,11 +290,13 @@ def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = T
         for test in tests.sort(pl.col('first').is_in(list(rivals)), maintain_order=True).iter_rows(named=True)
         if test['second'] not in rivals]
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #1abf0440
 def _row_of(system: str, rivals: Collection[str]) -> dict:
     "Where a system or baseline stands in a table."
     if system in rivals: return {'row': f'{BASELINE_ROW}{system}', 'method': system, 'status': 'baseline'}
     return {'row': system, 'model': system, 'status': 'measured'}
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #d2837d03
 def pair_cells(
     answers: pl.DataFrame,  # of `first_runs`
     rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  likewise
@@ -309,6 +321,7 @@ def _verdict_rows(answers: pl.DataFrame, rivals: Collection[str] = (), behind: s
     return [facts | {'column': ', '.join(part) + behind, 'measured': answers.filter(predicted=said, factual=truth).height}
             for part, (said, truth) in PARTS.items()]
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #2c70164a
 def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
     "What saying *Factual* to everything gives, and saying *Not Factual* where the majority does not."
     if not rivals: return {}
@@ -316,6 +329,7 @@ def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  
     constants = {'always Factual': True} | ({'always Not Factual': False} if majority['predicted'][0] else {})
     return {name: majority.with_columns(system=pl.lit(name), predicted=pl.lit(said)) for name, said in constants.items()}
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #8be22b4b
 def prediction_cells(
     answers: pl.DataFrame,  # of `first_runs`
     rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  likewise
@@ -334,6 +348,7 @@ def prediction_cells(
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c21
 CURVES_WITHIN = Schema('curves with bounds', {**CURVES.columns, 'low': pl.Float64, 'high': pl.Float64})
 
+# %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ebdc809e
 def length_cells(plan: Plan, done: Done) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; CURVES, with the bounds low and high
     "Figure 5: balanced accuracy of judges with evidence cut at each length. The best baseline is a line of its own."
     (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
