@@ -180,17 +180,20 @@ class _Together:
             calls, done, self.calls, self.done = self.calls, self.done, [], []
         return calls, done
 
-    def carry_out(self, step: Step, work: Callable[[], Run]) -> None:
+    def carry_out(self, step: Step, work: Callable[[list[Response]], Run]) -> None:  # given what failed of its questions
         "Do a step's work in this thread. What it asks waits to be put to its model together with what others ask."
+        failed: list[Response] = []
         def through(requests: Sequence[Request], model: Model, store: StoreChoice) -> list[Response]:
             call = _Call(step, requests, model, store)
             with self.changed: self.calls.append(call)
             self.count(-1)
             self.turn.release()
-            try: return call.future.result()
+            try: answers = call.future.result()
             finally: self.turn.acquire()
+            failed.extend(answer for answer in answers if not answer.ok)
+            return answers
         try:
-            with self.turn, asking_through(through): result: Run|BaseException = work()
+            with self.turn, asking_through(through): result: Run|BaseException = work(failed)
         except BaseException as error: result = error  # noqa: BLE001  raised again by `execute`
         with self.changed: self.done.append((step, result))
         self.count(-1)
@@ -229,7 +232,7 @@ class Done:
         return step.frame if isinstance(step, Rows) else self.runs[step].predictions
 
 # %% ../../nbs/06_runs/02_plan.ipynb #c815f79d
-def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> Run:
+def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None, failed: Sequence[Response]) -> Run:
     "A step's run: read back, or made of what other steps gave. In a dry run it is kept nowhere, and only what asks no model is read back."
     if isinstance(step.rows, Rows) and step.rows.frame.is_empty():
         raise RunError(f'the data set {step.rows.name!r} has no rows for {step.method.name}: choose another split, or a larger limit')
@@ -239,7 +242,8 @@ def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> 
     if is_dry_run():
         known = complete_run((folder or runs_dir())/step.id) if step.model is None else None
         return known or Run(step.spec | {'id': step.id, 'counts': {}}, None, make())
-    return kept_run(step.spec, step.method, step.model, make, folder)
+    made_from = {each.id: done.runs[each].manifest['sha256'] for each in step.before}
+    return kept_run(step.spec, step.method, step.model, make, folder, made_from, failed)
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p17
 AT_ONCE = 64  # steps that may wait for answers together
@@ -344,5 +348,4 @@ def manifest(
             'methods': dict(sorted(_by_name((spec['name'], {'version': spec['version'], **spec['fields']}) for spec in specs).items())),
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
-            'failed': sum(int((frame['status'] == 'failed').sum()) for step, frame in zip(steps, frames, strict=True)
-                          if step.model is not None and 'status' in frame.columns)}
+            'failed': sum(done.runs[step].manifest['counts'].get('failed', 0) for step in steps if step.model is not None)}
