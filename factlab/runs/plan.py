@@ -109,12 +109,17 @@ class Entry:
     step: Step
     baseline: bool = False  # a trivial rival
     label: str = ''         # of the model's column, where it is not the model's name
-    about: Mapping[str, Any] = field(default_factory=dict)  # further steps and settings that the exhibit looks at, by name
+    about: Mapping[str, Any] = field(default_factory=dict)  # further steps, rows and settings that the exhibit looks at, by name
 
     @property
     def steps(self) -> list[Step]:
         "All that the exhibit looks at in this row."
         return [self.step, *[each for _, each in sorted(self.about.items()) if isinstance(each, Step)]]
+
+    @property
+    def rows(self) -> list[Rows]:
+        "Rows that it looks at beside its steps, as labels."
+        return [each for _, each in sorted(self.about.items()) if isinstance(each, Rows)]
 
 # %% ../../nbs/06_runs/02_plan.ipynb #d3cdad4e
 @dataclass(frozen=True)
@@ -137,7 +142,8 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
-        return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps]] for entry in self.entries])[:16]
+        return digest([[entry.method, entry.label or entry.model, *[each.digest for each in (*entry.steps, *entry.rows)]]
+                       for entry in self.entries])[:16]
 
 # %% ../../nbs/06_runs/02_plan.ipynb #f00ced32
 def in_order(steps: Iterable[Step]) -> list[Step]:
@@ -317,9 +323,10 @@ def _by_name(named: Iterable[tuple[str, dict]]) -> dict[str, dict]:
         while found.setdefault(key, value) != value: key, number = f'{name} {number + 1}', number + 1
     return found
 
-def _data_of(steps: Sequence[Step]) -> dict[str, dict]:  # rows, fingerprint
-    "The rows that steps begin with by split, and by data set where there are several."
-    rows = [each for step in steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
+def _data_of(plan: Plan) -> dict[str, dict]:  # rows, fingerprint
+    "The rows that a plan begins with by split, and by data set where there are several."
+    rows = [each for step in plan.steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
+    rows += [each for entry in plan.entries for each in entry.rows]
     several = len({each.name for each in rows}) > 1
     def name(each: Rows) -> str: return '/'.join(filter(None, (Path(each.name).stem if several or not each.split else '', each.split)))
     return _by_name((name(each), {key: each.spec[key] for key in ('rows', 'fingerprint')}) for each in rows)
@@ -343,7 +350,7 @@ def manifest(
             if step.repeat: label += f' of run {step.repeat + 1}'
             of_model[label] = of_model.get(label, 0) + count
     return {'plan': plan.digest, 'parameters': dict(plan.parameters),
-            'data': _data_of(steps),
+            'data': _data_of(plan),
             'models': {step.model.name: step.model.identity for step in steps if step.model is not None},
             'methods': dict(sorted(_by_name((spec['name'], {'version': spec['version'], **spec['fields']}) for spec in specs).items())),
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},

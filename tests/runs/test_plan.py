@@ -321,3 +321,12 @@ def test_a_manifest_keeps_every_setting_of_a_name_that_several_steps_have():
     told = manifest(plan, Done({step: Run({'id': step.id}, None, step.rows.frame) for step in steps}))
     assert {name: each['rows'] for name, each in told['data'].items()} == {'test': 1, 'test 2': 2}
     assert {name: each['version'] for name, each in told['methods'].items()} == {'same': 1, 'same 2': 2}
+
+
+def test_rows_that_the_exhibit_alone_looks_at_are_in_digest_and_manifest():
+    step = Step(Derived('same', pl.DataFrame.clone, Schema('any', {})), CLAIMS)
+    def plan(truth: bool) -> Plan:
+        labels = Rows('claims', pl.DataFrame({'id': ['0', '1', '2'], 'label': [truth]*3}), 'labels')
+        return Plan('facts/x', {}, (Entry('A judge', '', step, about={'labels': labels}),))
+    assert plan(True).digest == plan(True).digest != plan(False).digest
+    assert set(manifest(plan(True), Done({step: Run({'id': step.id}, None, CLAIMS.frame)}))['data']) == {'claims', 'labels'}
