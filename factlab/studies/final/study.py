@@ -97,9 +97,7 @@ class Settings(base.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        given = self.temperature
-        if isinstance(given, bool) or not isinstance(given, int|float) or not 0 <= given < math.inf:
-            raise UsageError(f'temperature must be a number, 0 or more, not {given!r}')
+        base.check_temperature(self.temperature)
         self.prompt_set, self.matcher  # noqa: B018  a wrong name is found here
 
     @property
