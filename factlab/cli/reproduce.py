@@ -113,7 +113,7 @@ def _stale(out: str|None) -> int:
     for id, data, wrong in found: print(f'{id:18} {f"on {data}: " if data else ""}{wrong}')
     if found: print('\nmake them again:', *remaking(found, out), sep='\n  ')
     else: print("every result with a plan is today's")
-    if loose := without_plan(out): print(f'\nnot compared: {loose} results of exhibits that have no plan yet')
+    if loose := without_plan(out): print(f'\nnot compared: {loose} results of exhibits without a plan')
     return int(bool(found))
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c14

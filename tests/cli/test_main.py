@@ -149,7 +149,7 @@ def test_a_damaged_store_is_said(capsys, run):
 def test_a_home_that_cannot_be_made_is_said(capsys, tmp_path, monkeypatch):
     (tmp_path/'file').write_text('')
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'file'))
-    for arguments in (['runs', 'list'], ['store', 'stats'], ['reproduce', 'final/table3', '--dry-run']):
+    for arguments in (['runs', 'list'], ['store', 'stats'], ['reproduce', 'final/table8', '--dry-run']):
         code, _, errors = say(capsys, *arguments)
         assert code == 1 and 'FACTLAB_HOME' in errors, arguments
 
