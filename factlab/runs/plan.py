@@ -142,8 +142,8 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
-        return digest([[entry.method, entry.label or entry.model, *[each.digest for each in (*entry.steps, *entry.rows)]]
-                       for entry in self.entries])[:16]
+        return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps],
+                        *[rows.digest for rows in entry.rows]] for entry in self.entries])[:16]
 
 # %% ../../nbs/06_runs/02_plan.ipynb #f00ced32
 def in_order(steps: Iterable[Step]) -> list[Step]:
