@@ -16,7 +16,7 @@ import polars as pl
 
 from ..core.core import Schema
 from .baselines import RandomClaims
-from .classifiers import best_f1_threshold, classify, support_scores
+from .classifiers import Classifier, best_f1_threshold, classify, support_scores
 from .matching import MATCHES, MatchingJudge, match_predictions
 from .methods import PREDICTIONS, Localizer, hinted, two_step
 from .rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
@@ -97,7 +97,7 @@ SUPPORTS = Schema('supports', {'id': pl.String, 'support': pl.Float64})
 @dataclass(frozen=True)
 class Supports:
     "How well each text supports its summary, by a classifier that is not the evaluated model."
-    classifier: 'str|Verifier'
+    classifier: Classifier|Verifier
     name: str = 'supports'
     schema: ClassVar[Schema] = SUPPORTS
 

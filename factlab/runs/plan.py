@@ -109,12 +109,17 @@ class Entry:
     step: Step
     baseline: bool = False  # a trivial rival
     label: str = ''         # of the model's column, where it is not the model's name
-    about: Mapping[str, Any] = field(default_factory=dict)  # further steps and settings that the exhibit looks at, by name
+    about: Mapping[str, Any] = field(default_factory=dict)  # further steps, rows and settings that the exhibit looks at, by name
 
     @property
     def steps(self) -> list[Step]:
         "All that the exhibit looks at in this row."
         return [self.step, *[each for _, each in sorted(self.about.items()) if isinstance(each, Step)]]
+
+    @property
+    def rows(self) -> list[Rows]:
+        "Rows that it looks at beside its steps, as labels."
+        return [each for _, each in sorted(self.about.items()) if isinstance(each, Rows)]
 
 # %% ../../nbs/06_runs/02_plan.ipynb #d3cdad4e
 @dataclass(frozen=True)
@@ -137,7 +142,8 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
-        return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps]] for entry in self.entries])[:16]
+        return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps],
+                        *[rows.digest for rows in entry.rows]] for entry in self.entries])[:16]
 
 # %% ../../nbs/06_runs/02_plan.ipynb #f00ced32
 def in_order(steps: Iterable[Step]) -> list[Step]:
@@ -180,17 +186,20 @@ class _Together:
             calls, done, self.calls, self.done = self.calls, self.done, [], []
         return calls, done
 
-    def carry_out(self, step: Step, work: Callable[[], Run]) -> None:
+    def carry_out(self, step: Step, work: Callable[[list[Response]], Run]) -> None:  # given what failed of its questions
         "Do a step's work in this thread. What it asks waits to be put to its model together with what others ask."
+        failed: list[Response] = []
         def through(requests: Sequence[Request], model: Model, store: StoreChoice) -> list[Response]:
             call = _Call(step, requests, model, store)
             with self.changed: self.calls.append(call)
             self.count(-1)
             self.turn.release()
-            try: return call.future.result()
+            try: answers = call.future.result()
             finally: self.turn.acquire()
+            failed.extend(answer for answer in answers if not answer.ok)
+            return answers
         try:
-            with self.turn, asking_through(through): result: Run|BaseException = work()
+            with self.turn, asking_through(through): result: Run|BaseException = work(failed)
         except BaseException as error: result = error  # noqa: BLE001  raised again by `execute`
         with self.changed: self.done.append((step, result))
         self.count(-1)
@@ -229,7 +238,7 @@ class Done:
         return step.frame if isinstance(step, Rows) else self.runs[step].predictions
 
 # %% ../../nbs/06_runs/02_plan.ipynb #c815f79d
-def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> Run:
+def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None, failed: Sequence[Response]) -> Run:
     "A step's run: read back, or made of what other steps gave. In a dry run it is kept nowhere, and only what asks no model is read back."
     if isinstance(step.rows, Rows) and step.rows.frame.is_empty():
         raise RunError(f'the data set {step.rows.name!r} has no rows for {step.method.name}: choose another split, or a larger limit')
@@ -239,7 +248,8 @@ def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None) -> 
     if is_dry_run():
         known = complete_run((folder or runs_dir())/step.id) if step.model is None else None
         return known or Run(step.spec | {'id': step.id, 'counts': {}}, None, make())
-    return kept_run(step.spec, step.method, step.model, make, folder)
+    made_from = {each.id: done.runs[each].manifest['sha256'] for each in step.before}
+    return kept_run(step.spec, step.method, step.model, make, folder, made_from, failed)
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p17
 AT_ONCE = 64  # steps that may wait for answers together
@@ -313,9 +323,10 @@ def _by_name(named: Iterable[tuple[str, dict]]) -> dict[str, dict]:
         while found.setdefault(key, value) != value: key, number = f'{name} {number + 1}', number + 1
     return found
 
-def _data_of(steps: Sequence[Step]) -> dict[str, dict]:  # rows, fingerprint
-    "The rows that steps begin with by split, and by data set where there are several."
-    rows = [each for step in steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
+def _data_of(plan: Plan) -> dict[str, dict]:  # rows, fingerprint
+    "The rows that a plan begins with by split, and by data set where there are several."
+    rows = [each for step in plan.steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
+    rows += [each for entry in plan.entries for each in entry.rows]
     several = len({each.name for each in rows}) > 1
     def name(each: Rows) -> str: return '/'.join(filter(None, (Path(each.name).stem if several or not each.split else '', each.split)))
     return _by_name((name(each), {key: each.spec[key] for key in ('rows', 'fingerprint')}) for each in rows)
@@ -339,10 +350,9 @@ def manifest(
             if step.repeat: label += f' of run {step.repeat + 1}'
             of_model[label] = of_model.get(label, 0) + count
     return {'plan': plan.digest, 'parameters': dict(plan.parameters),
-            'data': _data_of(steps),
+            'data': _data_of(plan),
             'models': {step.model.name: step.model.identity for step in steps if step.model is not None},
             'methods': dict(sorted(_by_name((spec['name'], {'version': spec['version'], **spec['fields']}) for spec in specs).items())),
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
-            'failed': sum(int((frame['status'] == 'failed').sum()) for step, frame in zip(steps, frames, strict=True)
-                          if step.model is not None and 'status' in frame.columns)}
+            'failed': sum(done.runs[step].manifest['counts'].get('failed', 0) for step in steps if step.model is not None)}

@@ -16,7 +16,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -188,12 +188,16 @@ def kept_run(
     model: Model|None,
     make: Callable[[], pl.DataFrame],
     folder: Path|None = None,  # of all runs; `runs_dir()` when None
+    made_from: Mapping[str, str] = {},  # noqa: B006  checksums of the rows of other runs, by id
+    unanswered: Sequence = (),  # questions of `make` that had no answer, once it is done
 ) -> Run:
     "The run of this spec: read back when it is complete, else made (or gone on with)."
     target = (folder or runs_dir())/run_id(spec)
-    if not in_progress(method) and (existing := complete_run(target)): return existing
+    existing = None if in_progress(method) else complete_run(target)
+    if existing and existing.manifest.get('made_from', {}) == made_from: return existing
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
-    manifest = {'format': MANIFEST_FORMAT, 'id': target.name, 'state': 'unfinished', **spec, 'versions': _versions(),
+    manifest = {'format': MANIFEST_FORMAT, 'id': target.name, 'state': 'unfinished', **spec,
+                **({'made_from': dict(made_from)} if made_from else {}), 'versions': _versions(),
                 'started': started.isoformat(timespec='seconds')}
     begun = (target/'manifest.json').is_file()
     if not begun: write_text(target/'manifest.json', json.dumps(manifest | {'pid': os.getpid()}, indent=1, ensure_ascii=False))
@@ -202,6 +206,7 @@ def kept_run(
         if not begun and not getattr(error, 'kept', 0): _take_away(target)
         raise
     manifest |= {'seconds': round(time.monotonic() - clock, 2), 'schema': _check_schema(method, frame), **_sums(frame, model)}
+    if unanswered and not manifest['counts'].get('failed'): manifest['counts']['failed'] = len(unanswered)
     return _save(target, frame, manifest)
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c25

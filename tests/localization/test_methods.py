@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from tolerance import NETWORK
 
 from factlab.core.core import DataError, ModelError, UsageError
+from factlab.core.registry import load_named
 from factlab.localization.classifiers import best_f1_threshold, classify, support_scores
+from factlab.localization.fitted import Supports
 from factlab.localization.matching import MATCH, ModelJudge, load_judge
 from factlab.localization.methods import (
     BINARY,
@@ -41,7 +43,9 @@ from factlab.localization.methods import (
     two_step,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
+from factlab.models.encoder import Encoder
 from factlab.models.interface import Response, ScriptedModel
+from factlab.runs.identity import method_spec
 from factlab.text.sentences import plain_sentences
 
 NASTY = ('{text} {summary} {{0}} {0} {} %s %(x)d %% $HOME \\n \\ <script>alert(1)</script> ```json\n{"a": 1}\n``` Final Output:\nA. no\n'
@@ -414,6 +418,19 @@ def test_a_t5_that_is_missing_or_broken_is_a_model_error(tmp_path, tiny_t5):
     broken.mkdir()
     for path in tiny_t5.iterdir(): (broken/path.name).write_bytes(path.read_bytes()[: -100 if path.suffix == '.safetensors' else None])
     with pytest.raises(ModelError, match='broken'): support_scores(frame(('t', 's')), f't5:{broken}', False)
+
+
+def test_a_step_of_a_classifier_is_named_by_its_weights_and_by_no_path(tiny_t5, tmp_path):
+    other = tmp_path/'other'
+    other.mkdir()
+    for path in tiny_t5.iterdir(): (other/path.name).write_bytes(path.read_bytes())
+    def spec(name): return method_spec(Supports(load_named('classifiers', name)))
+    first = spec(f't5:{tiny_t5}')
+    assert spec(f't5:{other}?batch=3') == first and str(tiny_t5) not in json.dumps(first)
+    assert spec(f't5:{tiny_t5}?dtype=bfloat16') != first and Encoder('tiny').identity in spec('encoder')['fields']['classifier'].values()
+    weights = next(other.glob('*.safetensors'))
+    weights.write_bytes(weights.read_bytes()[:-1] + bytes([weights.read_bytes()[-1] ^ 1]))
+    assert spec(f't5:{other}') != first
 
 
 class _Evil:

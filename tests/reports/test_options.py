@@ -7,7 +7,7 @@ from factlab.cli.main import main
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.reports.exhibits import catalog, find_exhibits
 from factlab.reports.options import FILES, PARAMETERS, check_name, check_options
-from factlab.reports.reproduce import parameters_of
+from factlab.reports.reproduce import parameters_of, plan_of
 
 VENDOR_KEY = 'https://api.openai.com/v1 needs a key'
 
@@ -57,3 +57,11 @@ def test_defaults_pass_and_every_parameter_with_a_name_is_known():
     texts = {name for exhibit in catalog() for name, value in parameters_of(exhibit).items()
              if value.strip("[]'\"").startswith(('tiny', 'openai', 'offline', 'embedded', 'sample', 'retriever', 'verifier'))}
     assert texts <= known, texts - known
+
+
+@pytest.mark.parametrize('exhibit', [each for each in catalog() if each.plan], ids=lambda each: each.id)
+def test_numbers_that_cannot_be_are_refused_while_the_plan_is_made(exhibit):
+    known = parameters_of(exhibit)
+    for name, wrong in {'seed': -1, 'draws': 0, 'temperature': -1, 'limit': 0, 'runs': 0, 'k': 0}.items():
+        if name not in known: continue
+        with pytest.raises(UsageError, match=name): plan_of(exhibit, {name: wrong})

@@ -164,6 +164,50 @@ def test_a_step_that_fails_takes_only_what_waits_for_it(run, tmp_path):
     assert set(list_runs(tmp_path/'runs')['id']) == {good.id, beside.id}, 'and what never began is not there'
 
 
+def failing_once(*claims: str) -> ScriptedModel:
+    "A model that says yes, but at first has no answer to the questions about these claims."
+    left = {*claims}
+    def says(request):
+        claim = request.messages[0].content.split()[0]
+        if claim not in left: return 'yes'
+        left.remove(claim)
+        return Response(error='busy')
+    return ScriptedModel('m', says, revision='1')
+
+
+def test_a_step_is_made_again_when_what_it_is_made_from_was(run):
+    "A share that was counted while some answers were missing is not read back once they are there."
+    asked = Step(Asks(), CLAIMS, failing_once('b'))
+    share, behind = Step(Share(), asked), Step(Derived('counted', len_of, LENGTHS), asked)
+    first = run(share, behind)
+    assert first[asked]['status'].to_list() == ['ok', 'failed', 'ok'] and first[behind]['read'].to_list() == [2]
+    again = run(share, behind)
+    assert again[asked]['status'].to_list() == ['ok']*3 and again[behind]['read'].to_list() == [3]
+    assert run(behind).runs[behind].manifest == again.runs[behind].manifest, 'and then it is read back'
+
+
+LENGTHS = Schema('lengths', {'read': pl.Int64})
+
+def len_of(rows: pl.DataFrame) -> pl.DataFrame: return pl.DataFrame({'read': [rows['inconsistent'].count()]}, LENGTHS.columns)
+
+
+@dataclass(frozen=True)
+class Counts(Asks):
+    "How many claims the model answered, without a word of which it did not."
+    schema = LENGTHS
+
+    def predict(self, rows, model, store=None, **sampling): return len_of(super().predict(rows, model, store, **sampling))
+
+
+def test_a_step_whose_questions_failed_is_made_again_whatever_its_rows_say(run):
+    step = Step(Counts(), CLAIMS, failing_once('b'))
+    first = run(step)
+    assert first[step]['read'].to_list() == [2] and manifest(Plan('test/t', {}, (Entry('Counts', 'm', step),)), first)['failed'] == 1
+    assert run(step)[step]['read'].to_list() == [3]
+    again = run(step)
+    assert again[step]['read'].to_list() == [3] and manifest(Plan('test/t', {}, (Entry('Counts', 'm', step),)), again)['failed'] == 0
+
+
 def test_no_rows_are_said_before_anything_is_asked(run):
     model = Batches()
     with pytest.raises(RunError, match="'nothing' has no rows for asks"): run(Step(Asks(), Rows('nothing', CLAIMS.frame.head(0)), model))
@@ -277,3 +321,12 @@ def test_a_manifest_keeps_every_setting_of_a_name_that_several_steps_have():
     told = manifest(plan, Done({step: Run({'id': step.id}, None, step.rows.frame) for step in steps}))
     assert {name: each['rows'] for name, each in told['data'].items()} == {'test': 1, 'test 2': 2}
     assert {name: each['version'] for name, each in told['methods'].items()} == {'same': 1, 'same 2': 2}
+
+
+def test_rows_that_the_exhibit_alone_looks_at_are_in_digest_and_manifest():
+    step = Step(Derived('same', pl.DataFrame.clone, Schema('any', {})), CLAIMS)
+    def plan(truth: bool) -> Plan:
+        labels = Rows('claims', pl.DataFrame({'id': ['0', '1', '2'], 'label': [truth]*3}), 'labels')
+        return Plan('facts/x', {}, (Entry('A judge', '', step, about={'labels': labels}),))
+    assert plan(True).digest == plan(True).digest != plan(False).digest
+    assert set(manifest(plan(True), Done({step: Run({'id': step.id}, None, CLAIMS.frame)}))['data']) == {'claims', 'labels'}

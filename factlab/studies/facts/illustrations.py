@@ -82,7 +82,7 @@ def evasion_plan(
     shown = pl.concat([rows.filter(pl.col('kind') == kind).head(most) for kind, most in (('evasive', 2), ('refusal', 1))])
     beside = labelled_beside(rows).filter(pl.col('id').is_in(shown['id'].implode()), status='ok')
     step = Step(load_eligibility_judge(), Rows(data, beside, 'dev'))
-    return Plan(exhibit, {'data': data}, (Entry('Offline judge', '', step, about={'shown': shown}),))
+    return Plan(exhibit, {'data': data}, (Entry('Offline judge', '', step, about={'shown': Rows(data, shown, 'shown')}),))
 
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #c8237c9b
 def example_evasions(
@@ -92,7 +92,7 @@ def example_evasions(
     "The responses with what the offline judge says of them."
     entry, = plan.entries
     said = done[entry.step].select('id', 'reason', judged_eligible=pl.col('issues') != ISSUES[2])
-    shown = entry.about['shown'].select('id', 'kind', 'request', 'response', 'eligible')
+    shown = entry.about['shown'].frame.select('id', 'kind', 'request', 'response', 'eligible')
     return shown.join(said, on='id', how='left', maintain_order='left')
 
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #64b6f0dd

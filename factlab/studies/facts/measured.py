@@ -169,7 +169,7 @@ def judges_plan(
     seed: int = 0,
 ) -> Plan:
     "Offline judges and rivals on sentences, responses and eligibility of the test split. Raises `UsageError` for data without a split."
-    check_whole_number('padded_to', padded_to, 0)
+    for name, value in (('padded_to', padded_to), ('seed', seed)): check_whole_number(name, value, 0)
     rows = {split: Rows(data, load_rows(Settings(data, limit, split=split)), split) for split in ('dev', 'test')}
     for each in rows.values(): labelled_sentences(each.frame)  # which says what is missing
     readers = {NAMES.get(name, name): load_grounding_judge(name) for name in listed(judges)}

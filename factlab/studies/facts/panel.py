@@ -112,6 +112,7 @@ def rates_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 2 and 4: offline judges and their rivals on the test split, models on its first requests. A row is a judge and how it is asked."
+    check_whole_number('seed', seed, 0)
     asked = listed(asked)
     parameters = {'data': data, 'asked': asked, 'few': few, 'seed': seed}
     if not data: return Plan(exhibit, parameters, ())
@@ -185,6 +186,7 @@ def ranking_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 5 and 6: the leaderboard of both splits, by the unadjusted or by the final score."
+    for name, value, least in (('seed', seed, 0), ('draws', draws, 1)): check_whole_number(name, value, least)
     parameters = {'data': data, 'judges': listed(judges), 'seed': seed, 'draws': draws}
     if not data: return Plan(exhibit, parameters, ())
     settings = Settings(data, seed=seed, split=ALL_SPLITS, judges=judges, loaded=loaded,
@@ -239,6 +241,7 @@ def preference_plan(
 ) -> Plan:
     """A model answers the first requests. It and the offline judges judge these answers and the sample's; the offline judges judge all of
     the sample as well."""
+    for name, value, least in (('seed', seed, 0), ('draws', draws, 1)): check_whole_number(name, value, least)
     parameters = {'data': data, 'asked': asked, 'few': few, 'seed': seed, 'draws': draws}
     if not data: return Plan(exhibit, parameters, ())
     whole, part = _panel(data, few, seed, loaded)

@@ -21,6 +21,7 @@ from ...mixed_context.labels import FACTUAL, LABELS, NONE
 from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...runs.plan import Done, Entry, Plan, Rows, Step
+from ..base import check_whole_number
 from .commands import drop_counts, read_summaries, sample_sources
 
 # %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #e172c5b5
@@ -143,6 +144,7 @@ def construction_plan(
     seed: int = 0,
 ) -> Plan:
     "What is built of correct summaries, and what is left out."
+    check_whole_number('seed', seed, 0)
     sources = sample_sources() if data == 'sample' else read_summaries(data)
     known = read_knowledge(knowledge) if knowledge else load('fhsum-knowledge')
     rows, base = Rows(data, sources, 'sources'), Rows(knowledge or 'fhsum-knowledge', known, 'knowledge')

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from ...core.core import DataError, UsageError
+from ...core.registry import load_named
 from ...data.datasets import load
 from ...localization import methods as localize
 from factlab.localization.baselines import (
@@ -28,6 +29,7 @@ from factlab.localization.baselines import (
     OtherGold,
     RandomClaims,
 )
+from ...localization.classifiers import Classifier
 from factlab.localization.fitted import (
     AtThreshold,
     Chosen,
@@ -51,6 +53,7 @@ from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
 from ...verification.extraction import Form, load_extractor
+from ...verification.verifier import Verifier
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c6
 def load_labelled(
@@ -94,9 +97,7 @@ class Settings(base.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        given = self.temperature
-        if isinstance(given, bool) or not isinstance(given, int|float) or not 0 <= given < math.inf:
-            raise UsageError(f'temperature must be a number, 0 or more, not {given!r}')
+        base.check_temperature(self.temperature)
         self.prompt_set, self.matcher  # noqa: B018  a wrong name is found here
 
     @property
@@ -109,6 +110,11 @@ class Settings(base.Settings):
         own = self.loaded.get(self.judge)
         judge = self.hold(('judge', self.judge, self.prompts), lambda: load_judge('tiny' if own else self.judge, self.prompts))
         return replace(judge, model=own or judge.model, repeat=self.repeat) if isinstance(judge, ModelJudge) else judge
+
+    def load_classifier(self) -> Classifier|Verifier:
+        "The classifier of the two-step forms."
+        if self.classifier == 'verifier': return self.load_verifier(self.verifier)
+        return self.hold(('classifier', self.classifier), lambda: load_named('classifiers', self.classifier))
 
     def model(self, name: str) -> Model:
         "The model of that name, sampled where the settings have a temperature."
@@ -169,7 +175,8 @@ def choices(
             found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = selection(step, dev)
         elif method.name == 'classified':
             classifier = step.inputs['supports'].method.classifier
-            named = {'name': classifier} if isinstance(classifier, str) else {'name': 'verifier', 'verifier': classifier.identity}
+            named = {'name': classifier.name} if isinstance(classifier, Classifier) else \
+                {'name': 'verifier', 'verifier': classifier.identity}
             found['classifier'] = named | {'threshold': round(fitted_threshold(given['dev'], given['dev_supports']), 4)}
         elif isinstance(method, AtThreshold) and isinstance(method.method, RejectedClaims):
             threshold = claim_threshold(given['supports'], given['matches'])
@@ -189,7 +196,7 @@ def verdict_step(
     if classifier == 'oracle': return asking(settings, Derived('oracle', oracle, VERDICTS), None)
     if not settings.has_dev: raise UsageError(no_dev(settings, f'the classifier {settings.classifier!r}'))
     first, dev = choosing(settings), settings.rows('dev')
-    scores = Supports(settings.load_verifier(settings.verifier) if settings.classifier == 'verifier' else settings.classifier)
+    scores = Supports(settings.load_classifier())
     return asking(first, Derived('classified', classified, VERDICTS), None, supports=asking(first, scores, None), dev=dev,
                   dev_supports=asking(first, scores, None, dev))
 

@@ -150,6 +150,10 @@ class Settings(base.Settings):
 
     MINIMUM = base.Settings.MINIMUM | {'k': 1}
 
+    def __post_init__(self):
+        super().__post_init__()
+        base.check_temperature(self.temperature)
+
     @property
     def tasks(self) -> Tasks: return self.hold(('tasks', self.data), lambda: load_tasks(self.data))
 

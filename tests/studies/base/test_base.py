@@ -62,11 +62,13 @@ def test_the_manifest_names_all_that_was_used_and_no_path(monkeypatch, tmp_path)
     model = ScriptedModel('scripted', lambda request: 'Final answer: no', revision='1')
     settings = Consistency(limit=3, loaded={'scripted': model})
     step = Step(Binary(), settings.rows, settings.model('scripted'))
-    parameters = {'models': ['scripted'], 'data': str(tmp_path/'mine.jsonl'), 'limit': 3}
+    files = {name: str(tmp_path/f'{name}.jsonl') for name in ('data', 'labels', 'known', 'questions', 'knowledge', 'responses', 'corpus')}
+    parameters = {'models': ['scripted'], **files, 'limit': 3}
     plan = Plan('final/table8', parameters, (Entry('Binary', 'scripted', step),))
     done = execute(plan, store=False)
     cells = make_cells('final/table8', [{'row': 'a', 'column': 'F1', 'measured': .5, 'n': 3, 'status': 'measured'}])
     manifest = write_plan(plan, done, cells, out=tmp_path, chosen='x').manifest
-    assert manifest['plan'] == plan.digest and manifest['parameters'] == parameters | {'data': 'mine.jsonl'} and manifest['chosen'] == 'x'
+    assert manifest['plan'] == plan.digest and manifest['chosen'] == 'x'
+    assert manifest['parameters'] == parameters | {name: f'{name}.jsonl' for name in files}
     assert manifest['models'] == {'scripted': model.identity} and list(manifest['prompts']) == ['final/binary@1', 'final/say@1']
     assert manifest['failed'] == 0 and json.loads(json.dumps(manifest)) == manifest and str(tmp_path) not in json.dumps(manifest)

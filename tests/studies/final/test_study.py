@@ -9,7 +9,7 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, free_port
 from studies.final.tables import cells_of, chosen, matches, predictions, verdicts
 
-from factlab.core.core import DataError, Schema, UsageError
+from factlab.core.core import DataError, ModelError, Schema, UsageError
 from factlab.data.datasets import load, load_sample
 from factlab.localization.methods import PREDICTIONS
 from factlab.models.asking import answers_frame
@@ -120,6 +120,12 @@ def test_without_a_dev_split_the_first_variant(parts, tmp_path):
     step = chosen_step(mine, 'cot', 'detector')
     assert step.method.choose([]).name == 'cot1' and not step.inputs and not parts['detector'].asked
     with pytest.raises(UsageError, match='no dev split'): verdict_step(mine, 'classifier', 'detector')
+
+
+def test_a_wrong_classifier_is_refused_before_anything_is_asked(parts):
+    for wrong, error in (('nobody', UsageError), ('encoder?wrong=1', UsageError), ('t5:/nowhere', ModelError)):
+        with pytest.raises(error, match='nobody|wrong|nowhere'):
+            localization_plan(models=['detector'], judge='judge', methods=['classifier_cot'], classifier=wrong, loaded=parts)
 
 
 # ---- runs and methods ------------------------------------------------------------------------------------------------------------------
