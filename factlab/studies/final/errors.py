@@ -53,7 +53,7 @@ from ...reports.tables import CELLS, TableView
 from ...reports.theme import drawable
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .study import METHODS, Settings, asking, check_methods, matching, table_row
+from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4
 def errors_entry(
@@ -64,7 +64,7 @@ def errors_entry(
     most: int|None = None,  # errors at the most; all when None
 ) -> Entry:  # about: predictions, and errors (schema ERRORS, `run` is the model's name)
     "A method's matches on the test rows, and a sample of its errors."
-    predicted = table_row(method).step(settings, model)
+    predicted = TABLE_ROWS[method].step(settings, model)
     matched = matching(settings, predicted)
     errors = asking(settings, FoundErrors(model, side, most), None, predictions=predicted, matches=matched)
     return Entry(METHODS[method], model, matched, about={'predictions': predicted, 'errors': errors})

@@ -239,11 +239,8 @@ def _area_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) 
     unparsed, read = told['p_true'].null_count(), told['p_true'].count()
     if compared.is_empty(): return [{'row': 'All', 'column': column, 'measured': None, 'n': read, 'unparsed': unparsed,
                                      'status': 'measured'}]
-    cells = []
-    for one in compared.iter_rows(named=True):
-        if not one['baseline']: cells.append({
-            'row': 'All', 'column': column, 'method': one['name'], 'measured': one['score'], 'low': one['low'], 'high': one['high'],
-            'n': one['n'], 'unparsed': unparsed, 'status': 'measured'})
+    cells = [{'row': 'All', 'column': column, 'method': one['name'], 'measured': one['score'], 'low': one['low'], 'high': one['high'],
+              'n': one['n'], 'unparsed': unparsed, 'status': 'measured'} for one in compared.filter(~pl.col('baseline')).to_dicts()]
     return cells + baseline_rows(compared, column, rows=dict.fromkeys(compared['name'], 'All'))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c25

@@ -43,10 +43,9 @@ from factlab.studies.oasis.tables import (
     length_cells,
     pair_cells,
     prediction_cells,
-    retrieval_cells,
     score_answers,
     score_rows,
-    setting_cells,
+    table_cells,
 )
 from factlab.verification.methods import answers_by_words, missing_words, word_overlap
 
@@ -112,7 +111,7 @@ def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home
     loaded = {'agreeing': Agreeing(), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
     plan = retrieval_plan(models=['yes'], runs=2, limit=20, k=2, extractor='sentences', retriever='tiny', verifier='agreeing',
                           loaded=loaded)
-    every = retrieval_cells(plan, execute(plan)).drop_nulls('measured')
+    every = table_cells(plan, execute(plan)).drop_nulls('measured')
     cells = {(cell['row'], cell['column']): cell for cell in every.filter(kind='value').to_dicts()}
     over = dict(every.filter(column='RAG (%)', against=BEST_BASELINE).select('row', 'measured').iter_rows())
     rival = cells[f'Baseline: {TOLD}', 'RAG (%)']
@@ -237,7 +236,7 @@ def test_a_judge_that_mumbles(home):
     done = execute(plan)
     found = answers_of(plan.entries[0], done)
     assert found['forced'].to_list() == [False, True]*4 and found['predicted'].to_list() == [False, True]*4
-    cells = setting_cells(plan, done)
+    cells = table_cells(plan, done)
     cell = cells.filter(row='mumbler', column='ZS (%)', kind='value').row(0, named=True)
     assert (cell['n'], cell['forced'], cell['unparsed']) == (8, 4, 0)
     assert cells.filter(row='mumbler', metric=READ_ONLY, kind='value').select('n', 'unparsed').row(0) == (4, 4)
@@ -298,14 +297,6 @@ def test_recalls_against_the_best_baseline(home):
     assert cells.filter(method='BM25')['status'].to_list() == ['baseline']*2
     assert [is_baseline(name) for name in ('bm25', 'tiny', 'retriever', 'fusion', 'intfloat/e5-base-v2', 'tiny?adapter=/a')] == [
         True, True, False, False, True, False]
-
-
-def test_a_random_draw_finds_its_share():
-    "k of N passages drawn at random hold k/N of the relevant ones, by drawing."
-    task = study_task('sample', 40)
-    rng, n = np.random.default_rng(0), task.passages.height
-    found = [np.mean([len(set(rng.permutation(n)[:30].tolist()) & wanted)/len(wanted) for wanted in task.relevant()]) for _ in range(60)]
-    assert np.mean(found) == pytest.approx(30/n, abs=.012)
 
 
 def test_further_passages_come_from_what_is_at_hand(monkeypatch, tmp_path):

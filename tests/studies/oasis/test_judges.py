@@ -66,16 +66,6 @@ def test_what_is_denied_elsewhere_leaves_the_label(answer, factual):
     assert parse_factual(answer).value is factual
 
 
-def test_a_hedged_label_is_asked_for_again():
-    def answer(request):
-        if request.choices: return Response(finish_reason='choices', choice_logprobs=(-2., -1.))
-        return 'The text is not entirely factual.'
-    found = FactualityJudge().predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
-    assert found['inconsistent'].to_list() == [True, True] and found['reason'].to_list() == [RETRY_NOTE]*2
-    found = FactualityJudge(retry_unparsed=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
-    assert found['inconsistent'].to_list() == [None, None]
-
-
 @given(st.text())
 def test_any_text_is_read_or_unparsed(text):
     parsed = parse_factual(text)
