@@ -122,11 +122,9 @@ def match_boxes(
     return BOXES.frame(boxes), pl.DataFrame(links, schema=known) if links else pl.DataFrame(schema=known)
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #c10
-def known_case(
-    min_errors: int = 3,  # in the summary
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # one row: id, summary, gold, right; and predictions, schema PREDICTIONS
+def known_case() -> tuple[pl.DataFrame, pl.DataFrame]:  # one row: id, summary, gold, right; and predictions, schema PREDICTIONS
     "A summary of the sample, and as predictions its second descriptions and false alarm, with the matching that is right."
-    row = load_sample().filter((pl.col('split') == 'test') & (pl.col('inconsistencies').list.len() >= min_errors)).row(0, named=True)
+    row = load_sample().filter((pl.col('split') == 'test') & (pl.col('inconsistencies').list.len() >= 3)).row(0, named=True)
     gold = [each['description'] for each in row['inconsistencies']]
     second = [each['paraphrase'] for each in row['inconsistencies']]
     case = pl.DataFrame([{'id': row['id'], 'summary': row['summary'], 'gold': gold, 'right': [*range(1, len(gold)), None, 0]}])

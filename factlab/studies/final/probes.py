@@ -22,7 +22,7 @@ import polars as pl
 from ...core.core import DataError, UsageError, replacing
 from ...data.datasets import fingerprint, load, load_sample
 from ...data.summaries import load_xsumfaith
-from ...error_analysis.categories import ERROR_ADDRESS
+from ...error_analysis.categories import ERROR_ADDRESS, read_table
 from ...error_analysis.categoriser import UNDECIDED
 from ...localization.baselines import EVERY_SENTENCE
 from ...measures.baselines import compare_with_baselines
@@ -70,8 +70,7 @@ def load_questions(
     path = Path(name)
     if not path.is_file():
         raise UsageError(f"there is no file {path.name} of questions: expected 'sample', or a .parquet file as draft_questions makes it")
-    try: asked = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error: raise DataError(f'{path.name} cannot be read as Parquet: {error}') from error
+    asked = read_table(path)
     if 'review' in asked.columns: asked = asked.filter(pl.col('review').ne_missing('dropped'))
     if {*ERROR_ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
     if asked.is_empty(): raise DataError(f'{path.name} holds no questions')

@@ -72,13 +72,12 @@ def repeat_counts(
     done: Done,
 ) -> pl.DataFrame:  # run, model, method (its title), id, tp (null where it could not be scored), n_predicted, n_gold, forced
     "Counts of every run, numbered from 1. `forced`: is the first step's verdict the likelier label of an unreadable answer?"
-    return pl.concat([_run_counts(entry, done) for entry in plan.entries])
-
-def _run_counts(entry: Entry, done: Done) -> pl.DataFrame:
-    counts = localization_counts([entry], done).select(pl.lit(entry.about['run']).alias('run'), pl.all())
-    if 'verdicts' not in entry.about: return counts.with_columns(forced=pl.lit(None, pl.Boolean))
-    said = done[entry.about['verdicts']]
-    return counts.join(said.select('id', forced=forced_verdicts(said)), on='id', how='left', maintain_order='left')
+    def counts(entry: Entry) -> pl.DataFrame:
+        found = localization_counts([entry], done).select(pl.lit(entry.about['run']).alias('run'), pl.all())
+        if 'verdicts' not in entry.about: return found.with_columns(forced=pl.lit(None, pl.Boolean))
+        said = done[entry.about['verdicts']]
+        return found.join(said.select('id', forced=forced_verdicts(said)), on='id', how='left', maintain_order='left')
+    return pl.concat([counts(entry) for entry in plan.entries])
 
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #c9
 def with_plus_minus(

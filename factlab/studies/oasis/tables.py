@@ -283,7 +283,7 @@ def _row_of(system: str, rivals: Collection[str]) -> dict:
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #d2837d03
 def pair_cells(
     answers: pl.DataFrame,  # of `first_runs`
-    rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  likewise
+    rivals: Mapping[str, pl.DataFrame],  # likewise
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; PAIR_TESTS of the systems
     "Figure 3: McNemar's test (mid-p) of all pairs, on the texts that both could be read on; where answers were forced also without these."
     everyone = pl.concat([answers, *rivals.values()])
@@ -308,7 +308,6 @@ def _verdict_rows(answers: pl.DataFrame, rivals: Collection[str] = (), behind: s
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #2c70164a
 def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
     "What saying *Factual* to everything gives, and saying *Not Factual* where the majority does not."
-    if not rivals: return {}
     majority = rivals['majority']
     constants = {'always Factual': True} | ({'always Not Factual': False} if majority['predicted'][0] else {})
     return {name: majority.with_columns(system=pl.lit(name), predicted=pl.lit(said)) for name, said in constants.items()}
@@ -316,7 +315,7 @@ def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #8be22b4b
 def prediction_cells(
     answers: pl.DataFrame,  # of `first_runs`
-    rivals: Mapping[str, pl.DataFrame] = {},  # noqa: B006  likewise
+    rivals: Mapping[str, pl.DataFrame],  # likewise
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; SHARES of the systems
     """Figure 4: how often each system says *Factual* and *Not Factual*, and how often rightly; where answers were forced also without
     these. A count of right answers of one kind is highest for a constant, so constants are among the baselines."""

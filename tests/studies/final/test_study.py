@@ -71,13 +71,6 @@ def test_rows_without_labels_are_refused(tmp_path):
     path = tmp_path/'mine.jsonl'
     path.write_text('{"text": "a", "summary": "b", "gold": []}\n{"text": "a", "summary": "b", "gold": null}\n')
     with pytest.raises(DataError, match='1 of 2 rows'): load_labelled(str(path))
-    with pytest.raises((UsageError, DataError)): load_labelled(str(_pairs(tmp_path)))
-
-
-def _pairs(folder):
-    path = folder/'pairs.jsonl'
-    path.write_text('{"text": "a", "summary": "b"}\n')
-    return path
 
 
 # ---- the choice of a variant -----------------------------------------------------------------------------------------------------------

@@ -179,20 +179,6 @@ def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(texts, r
     with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), texts['id'])
 
 
-def test_answers_that_were_read_have_rivals_on_their_own_rows(texts, rivals):
-    "The 12 texts that were read are those on which a baseline is best; on all texts it is worse, and the difference knows it."
-    length = rivals['length']
-    right, wrong = ((length['predicted'] == length['factual']).arg_true(), (length['predicted'] != length['factual']).arg_true())
-    there = pl.Series([*right[:10], *wrong[:2]])
-    forced = ~texts.with_row_index('at')['at'].is_in(there.implode())
-    answers = made(texts, length['factual'].to_list(), forced=forced.to_list())
-    cell = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'made': answers}).filter(
-        metric=READ_ONLY).row(0, named=True)
-    best = max(balanced_accuracy_score(*(part[name].gather(there) for name in ('factual', 'predicted'))) for part in rivals.values())
-    assert (cell['row'], cell['n'], cell['forced'], cell['status']) == ('made', 12, 0, 'measured')
-    assert best > .6 and cell['measured'] == pytest.approx(100 - 100*best) and cell['low'] < cell['measured'] < cell['high']
-
-
 def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, rivals):
     "The difference is that of the printed score from a baseline's on the same readings."
     truth, alone = texts['factual'].to_list(), [at % 2 == 0 for at in range(40)]

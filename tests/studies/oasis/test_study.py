@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.data.corpora import LABELLED, load_oasis_sample
-from factlab.models.interface import Response, ScriptedModel
+from factlab.models.interface import ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.tables import BEST_ROW
 from factlab.runs.plan import estimate, execute, manifest
@@ -401,11 +401,3 @@ def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
     written = json.loads((tmp_path/'oasis'/'table5.three.json').read_text())
     assert written['data']['texts']['rows'] == 4 and written['parameters']['runs'] == 1 and written['notes'] == ['asked about: test']
     assert 'oasis/text_fs@1' in result.manifest['prompts'] and str(tmp_path) not in json.dumps(written)
-
-
-def test_answers_that_never_came_are_counted(models):
-    down = ScriptedModel('down', lambda request: Response(finish_reason='error', error='down'), revision='2')
-    plan = setting_plan(models=['down'], runs=1, limit=4, loaded={'down': down})
-    done = execute(plan)
-    cells = by_cell(table_cells(plan, done))
-    assert not [key for key in cells if key[0] == 'down' and key[1] == 'ZS (%)'] and manifest(plan, done)['failed'] == 16
