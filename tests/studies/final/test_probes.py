@@ -270,7 +270,7 @@ def test_figure_6_of_data_without_questions_is_about_what_was_missed(models, tmp
     assert asked.select('row', 'truth').rows() == [('test 0', True), ('test 1', False)] and who == 'labels of 1 annotator'
     written = write_plan(plan, done, figure_cells(plan, done), decided_by=who, out=tmp_path/'out')
     result = with_chart(written, 'calibration', calibration_chart(asked, probes['exact'], 'blind'))
-    assert result.manifest['data']['labels.csv']['rows'] == 3 and result.manifest['methods']['matching']['judge']
+    assert result.manifest['data']['labels']['rows'] == 3 and result.manifest['methods']['matching']['judge']
     assert {file.name for file in result.files} >= {'fig6.mine.csv', 'fig6_calibration.svg', 'fig6_calibration.png'} and all(
         file.is_file() for file in result.files
     )
