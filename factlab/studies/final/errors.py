@@ -6,8 +6,8 @@
 __all__ = ['CATEGORY_FIGURES', 'AT_RANDOM', 'CATEGORY_TABLES', 'AS_LABELLED', 'PAPERS_COMMONEST', 'SAMPLE_LABELS',
            'SAMPLE_READINGS', 'errors_entry', 'SortedErrors', 'gold_categories', 'labels_step', 'sorting_step',
            'sorted_by_people', 'sorted_by_data', 'sorted_by_proposals', 'sorted_errors', 'read_p_true', 'every_error',
-           'category_plan', 'error_cells', 'categorised', 'category_cells', 'Proposals', 'sample_entry',
-           'sample_proposals', 'proposal_note', 'sample_examples', 'category_chart', 'examples_plan',
+           'category_plan', 'error_cells', 'categorised', 'category_cells', 'sample_entry', 'sample_proposals',
+           'proposal_counts', 'proposal_note', 'sample_examples', 'category_chart', 'examples_plan',
            'category_examples', 'show_examples', 'read_annotations', 'agreement_cells']
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c2
@@ -304,11 +304,6 @@ def _interval_cell(column: str, interval, n: int) -> dict:
     return {'column': column, 'measured': interval.estimate, 'low': interval.low, 'high': interval.high, 'n': n, 'status': 'measured'}
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #q2
-class Proposals(NamedTuple):
-    "The sample's labelled errors of one side beside what is proposed for them."
-    both: pl.DataFrame       # ERRORS, category, proposal, reason, evidence
-    confusion: pl.DataFrame  # gold, and a column of counts for each proposal
-
 def sample_entry(
     side: str,  # 'missed' or 'invented'
     encoder: Encoder|None = None,  # chooses the sentence that is shown as evidence
@@ -320,21 +315,26 @@ def sample_entry(
 def sample_proposals(
     plan: Plan,  # with an entry of `sample_entry`
     done: Done,
-) -> Proposals:
+) -> pl.DataFrame:  # ERRORS, category, proposal, reason, evidence
     "What is proposed for the sample's errors beside what they are."
     made = next(done[entry.step] for entry in plan.entries if entry.method == DECISION_QUESTIONS)
-    known = sample_examples(side := made['side'][0])
-    both = known.join(made.select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence'), on=ERROR_ADDRESS,
+    known = sample_examples(made['side'][0])
+    return known.join(made.select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence'), on=ERROR_ADDRESS,
                       maintain_order='left')
-    grid = pl.DataFrame({'category': names_of(side)})
+
+def proposal_counts(
+    both: pl.DataFrame,  # of `sample_proposals`
+) -> pl.DataFrame:  # gold, and a column of counts for each proposal
+    "How often the errors of each category are proposed to be what."
+    side = both['side'][0]
     counts = both.group_by('category').agg(*[(pl.col('proposal') == name).sum().alias(title_of(name)) for name in proposed_names(side)])
-    confusion = grid.join(counts, on='category', how='left', maintain_order='left')
-    return Proposals(both, confusion.select(pl.Series('gold', [title_of(name) for name in names_of(side)]), *confusion.columns[1:]))
+    grid = pl.DataFrame({'category': names_of(side)}).join(counts, on='category', how='left', maintain_order='left')
+    return grid.select(pl.Series('gold', [title_of(name) for name in names_of(side)]), *grid.columns[1:])
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #96f0f52e
 def proposal_note(plan: Plan, done: Done) -> str:
     "How often proposals are right on the sample, for a chart's subtitle."
-    both = sample_proposals(plan, done).both
+    both = sample_proposals(plan, done)
     right, undecided = int((both['category'] == both['proposal']).sum()), int(both.select(is_undecided('proposal').sum()).item())
     side = both['side'][0]
     known = '; the rules were written with these at hand' if side == 'invented' else ''
@@ -404,7 +404,7 @@ def category_examples(
     done: Done,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # a table to read, and cells
     "One example of each category, drawn from the sample, and how many of all of them the decision questions put where their authors did."
-    exhibit, seed, both = plan.exhibit, plan.parameters['seed'], sample_proposals(plan, done).both
+    exhibit, seed, both = plan.exhibit, plan.parameters['seed'], sample_proposals(plan, done)
     side = CATEGORY_TABLES[exhibit]
     order = sample_errors(both.select(*ERRORS.columns), None, None, seed).select(*ERROR_ADDRESS)
     first = order.join(both, on=ERROR_ADDRESS, maintain_order='left').unique('category', keep='first', maintain_order=True)

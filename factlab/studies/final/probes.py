@@ -202,7 +202,6 @@ def _category_cells(name: str, category: str, probed: pl.DataFrame, seed: int) -
     facts = {'row': category, 'n': len(read), 'unparsed': probed.height - len(read), 'status': 'measured'}
     high = share_interval(read > .9, documents, seed=seed)
     cells = [facts | {'column': f'share above 0.9, {name}', 'measured': high.estimate, 'low': high.low, 'high': high.high}]
-    if read.is_empty(): return [facts | {'column': f'mean P(True), {name}', 'measured': None}, *cells]
     mean = bootstrap_counts(np.column_stack([read.to_numpy(), np.ones(len(read))]), MEAN, seed=seed, clusters=documents)
     return [facts | {'column': f'mean P(True), {name}', 'measured': mean.estimate, 'low': mean.low, 'high': mean.high}, *cells]
 
