@@ -37,16 +37,7 @@ from factlab.studies.oasis.study import (
     step_answers,
     system_answers,
 )
-from factlab.studies.oasis.tables import (
-    PARTS,
-    described_baselines,
-    length_cells,
-    pair_cells,
-    prediction_cells,
-    score_answers,
-    score_rows,
-    table_cells,
-)
+from factlab.studies.oasis.tables import PARTS, described_baselines, length_cells, pair_cells, prediction_cells, score_answers, table_cells
 from factlab.verification.methods import answers_by_words, missing_words, word_overlap
 
 
@@ -198,18 +189,6 @@ def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, rivals):
 
 
 # ---- forced answers ---------------------------------------------------------------------------------------------------------------
-
-def test_forced_answers_are_counted_and_left_out(texts, rivals):
-    truth = texts['factual'].to_list()
-    answers = made(texts, truth, forced=[at < 10 for at in range(40)])
-    whole, without = score_answers(answers), score_answers(read_only(answers))
-    assert (whole.n, whole.forced, whole.unparsed) == (40, 10, 0) and (without.n, without.forced, without.unparsed) == (30, 0, 10)
-    rows = {row['column']: row for row in score_rows('made', 'ZS (%)', answers)}
-    assert set(rows) == {'ZS (%)', 'ZS (%) read only'} and rows['ZS (%)']['forced'] == 10 and rows['ZS (%) read only']['n'] == 30
-    every = {row['column']: row for row in score_rows('made', 'ZS (%)', made(texts, truth, forced=[True]*40))}
-    assert every['ZS (%) read only']['measured'] is None and every['ZS (%) read only']['n'] == 0 and every['ZS (%)']['measured'] == 100
-    assert [row['column'] for row in score_rows('made', 'ZS (%)', made(texts, truth))] == ['ZS (%)']
-
 
 def test_a_judge_that_mumbles(home):
     "Every second answer names no label, so the likelier label is taken: by the choices' probabilities, which say Factual."
