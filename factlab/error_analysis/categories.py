@@ -8,8 +8,8 @@ __all__ = ['EXAMPLE_SOURCE', 'EXAMPLE_SUMMARY', 'MISSED_CATEGORIES', 'FALSE_ALAR
            'DECISION_QUESTIONS', 'WORKBENCH_COLUMNS', 'ADJUDICATED', 'DISTRIBUTION', 'NO_ENTITY', 'FACTORS', 'CROSSED',
            'names_of', 'proposed_names', 'is_undecided', 'title_of', 'find_errors', 'sample_errors', 'decide_missed',
            'Objection', 'objection_features', 'decide_false_alarm', 'propose', 'propose_by_model', 'guarded_cells',
-           'plain_cells', 'check_labels', 'read_labels', 'label_agreement', 'adjudicate', 'distribution', 'kind_of',
-           'entity_types', 'describe_errors', 'cross_table', 'Association', 'association']
+           'plain_cells', 'check_labels', 'read_table', 'read_labels', 'label_agreement', 'adjudicate', 'distribution',
+           'kind_of', 'entity_types', 'describe_errors', 'cross_table', 'Association', 'association']
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c2
 import re
@@ -339,20 +339,25 @@ def check_labels(
     return labels
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #5d3bb423
-def read_labels(
+def read_table(
     path: Path|str,  # .jsonl, .csv, .tsv or .parquet
-) -> pl.DataFrame:  # ERROR_LABELS, sorted
-    "Labels of error categories from a file. Raises `DataError` when it cannot be read as such."
+) -> pl.DataFrame:
+    "A table as it was exported. Raises `DataError` when it cannot be read."
     path = Path(path).expanduser()
     readers = {'.jsonl': lambda: pl.read_ndjson(path, infer_schema_length=None),
                '.csv': lambda: plain_cells(pl.read_csv(path, infer_schema=False)),
                '.tsv': lambda: plain_cells(pl.read_csv(path, infer_schema=False, separator='\t')),
                '.parquet': lambda: pl.read_parquet(path)}
-    if path.suffix not in readers: raise UsageError(f'labels cannot be read from {path.name}: its name must end in {", ".join(readers)}')
-    try: frame = readers[path.suffix]()
+    if path.suffix not in readers: raise UsageError(f'{path.name} cannot be read: its name must end in {", ".join(readers)}')
+    try: return readers[path.suffix]()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DataError(f'{path.name} cannot be read as labels: {(str(error).splitlines() or [type(error).__name__])[0]:.200}') from None
-    return check_labels(frame, path.name)
+        raise DataError(f'{path.name} cannot be read: {(str(error).splitlines() or ["it is empty"])[0]:.200}') from None
+
+def read_labels(
+    path: Path|str,  # as for `read_table`
+) -> pl.DataFrame:  # ERROR_LABELS, sorted
+    "Labels of error categories from a file. Raises `DataError` when it cannot be read as such."
+    return check_labels(read_table(path), Path(path).name)
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c35
 def label_agreement(

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['CELLS', 'PLACE', 'KINDS', 'BEST_ROW', 'SIGNIFICANT', 'NAMED_STATUSES', 'SIGNS', 'UNITS', 'found_number',
-           'split_comparisons', 'marks_of', 'column_groups', 'TableView', 'show_table', 'show_units']
+           'split_comparisons', 'marks_of', 'column_groups', 'TableView', 'show_table', 'text_table', 'show_units']
 
 # %% ../../nbs/16_reports/04_tables.ipynb #c2
 import html
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -354,6 +354,27 @@ UNITS = Schema('units', {
     'made_by': pl.String,         # a model, or whoever wrote it
 })
 
+# %% ../../nbs/16_reports/04_tables.ipynb #texts1
+def text_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = '',
+    footer: str = '',
+) -> TableView:
+    "A table of texts, which are escaped, from the left."
+    style = ' style="text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere"'
+    def escaped(text: str) -> str: return html.escape(drawable(text))
+    def line(kind: str, row: Sequence[str]) -> str:
+        return f'<tr>{"".join(f"<{kind}{style}>{escaped(cell)}</{kind}>" for cell in row)}</tr>'
+    caption, body = f'<caption>{escaped(title)}</caption>' if title else '', ''.join(line('td', row) for row in rows)
+    table = f'<table>{caption}<thead>{line("th", heads)}</thead><tbody>{body}</tbody></table><p>{escaped(footer)}</p>'
+    grid = [heads, ['---']*len(heads), *[[_markdown_text(' '.join(cell.split())) for cell in row] for row in rows]]
+    markdown = '\n'.join(f'| {" | ".join(cells)} |' for cells in grid)
+    named = ['\n'.join(f'{head}: {drawable(cell)}' for head, cell in zip(heads, row, strict=True) if cell) for row in rows]
+    return TableView(f'{_STYLE}<div class="factlab-table tex2jax_ignore mathjax_ignore">{table}</div>',
+                     '\n\n'.join(filter(None, [f'**{_markdown_text(title)}**' if title else '', markdown, _markdown_text(footer)])),
+                     '\n\n'.join(filter(None, [drawable(title), *named, footer])))
+
 # %% ../../nbs/16_reports/04_tables.ipynb #121bec40
 def show_units(
     frame: pl.DataFrame,  # UNITS, in the order to be shown
@@ -366,18 +387,4 @@ def show_units(
             frame.with_columns(first=pl.col('representation').ne_missing(pl.col('representation').shift())).iter_rows()]
     said = {True: '✗ inconsistent', False: '✓ consistent', None: '‡ the answer could not be parsed'}
     footer = ' · '.join(text for flag, text in said.items() if flag in set(frame['inconsistent']))
-    def cells(kind: str, row: tuple, text: Callable[[str], str], style: str = '') -> str:
-        return ''.join(f'<{kind}{style}>{text(cell)}</{kind}>' for cell in row)
-    def escaped(text: str) -> str: return html.escape(drawable(text))
-    head, left = ('Representation', 'Unit', 'Made by'), ' style="text-align: left; white-space: normal; overflow-wrap: anywhere"'
-    narrow = ' style="text-align: left"'
-    body = ''.join(f'<tr>{cells("td", row, escaped, left)}</tr>' for row in rows)
-    caption = f'<caption>{escaped(title)}</caption>' if title else ''
-    table = f'<table>{caption}<thead><tr>{cells("th", head, escaped, narrow)}</tr></thead><tbody>{body}</tbody></table>'
-    grid = [head, ('---',)*3, *[tuple(map(_markdown_text, row)) for row in rows]]
-    markdown = '\n'.join(f'| {" | ".join(line)} |' for line in grid)
-    width = max([len(name) for name, *_ in rows], default=0)
-    text = '\n'.join(drawable(f'{name:<{width}}  {unit}  ({maker})') for name, unit, maker in rows)
-    lines = [drawable(title)] if title else []
-    return TableView(f'{_STYLE}<div class="factlab-table tex2jax_ignore mathjax_ignore">{table}<p>{footer}</p></div>',
-                     '\n\n'.join([f'**{_markdown_text(title)}**'] * bool(title) + [markdown, footer]), '\n'.join([*lines, text, footer]))
+    return text_table(('Representation', 'Unit', 'Made by'), rows, title or '', footer)

@@ -42,10 +42,11 @@ def check_temperature(value: object) -> None:
 # %% ../../nbs/19_studies/00_base.ipynb #af27b81a
 def check_models(
     models: str|Sequence[str],  # the notebooks' parameter
+    what: str = 'models',        # its name, for the message
 ) -> list[str]:
-    "Model names as a list, each once; one name alone is a list of one. Raises `UsageError` for none."
+    "Names as a list, each once; one name alone is a list of one. Raises `UsageError` for none."
     names = list(dict.fromkeys([models] if isinstance(models, str) else models))
-    if not names: raise UsageError('models is empty: name at least one, as in ["tiny"]')
+    if not names: raise UsageError(f'{what} is empty: name at least one')
     return names
 
 # %% ../../nbs/19_studies/00_base.ipynb #set2

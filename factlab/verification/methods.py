@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['CLAIMS_OF_TEXTS', 'PROBABILITIES', 'CALLED', 'FOLDS', 'asked_model', 'Claims', 'RuleExtractor', 'Easiness',
-           'GivenClaims', 'TextVerdicts', 'Probabilities', 'Majority', 'ByThreshold', 'beside', 'answers_by_words',
-           'ByWords', 'text_lengths', 'word_overlap', 'missing_words']
+           'TextVerdicts', 'Probabilities', 'Majority', 'ByThreshold', 'beside', 'answers_by_words', 'ByWords',
+           'text_lengths', 'word_overlap', 'missing_words']
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm2
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -95,16 +95,6 @@ class Easiness:
         both = rows.select('id', gold='claims').join(claims.select('id', 'claims'), on='id', maintain_order='left')
         return easiness_scores(both['id'].to_list(), both['claims'].to_list(), both['gold'].to_list(), similar)
 
-# %% ../../nbs/08_verification/11_methods.ipynb #vm13
-@dataclass(frozen=True)
-class GivenClaims:
-    "In an extractor's place: claims that are known, by their text."
-    claims: Mapping[str, Sequence[str]|None]
-    name, identity = 'given', {'extractor': 'given'}
-
-    def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
-        return [Parsed(list(self.claims[text] or [])) for text in texts]
-
 # %% ../../nbs/08_verification/11_methods.ipynb #b9064b46
 @dataclass(frozen=True)
 class TextVerdicts:
@@ -121,9 +111,10 @@ class TextVerdicts:
                 **sampling) -> pl.DataFrame:
         "Schema TEXT_VERDICTS, in the order of the rows; `claims` has the columns id and claims."
         known = rows.select('id', 'text').join(claims.select('id', 'claims'), on='id', how='left', maintain_order='left')
-        extractor = GivenClaims(dict(known.select('text', 'claims').iter_rows()))
-        return verify_texts(rows.select('id', 'text'), self.corpus, extractor=extractor, verifier=self.verifier, k=self.k, store=store,
-                            stop_at_text_verdict=True, evidence=False).texts
+        given = dict(known.select('text', 'claims').iter_rows())
+        return verify_texts(rows.select('id', 'text'), self.corpus, verifier=self.verifier, k=self.k, store=store,
+                            stop_at_text_verdict=True, evidence=False,
+                            extractor=RuleExtractor('given', lambda text: given[text] or [])).texts
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm15
 PROBABILITIES = Schema('probabilities', {'id': pl.String, 'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})

@@ -366,8 +366,8 @@ def test_proposals_are_counted_and_never_measured_or_shares(monkeypatch, tmp_pat
         assert counts.pop('All') == rows.height == sum(counts.values())
         plan = final_errors.category_plan(exhibit, models=['detector'], method='self_cot', judge='judge', limit=4, loaded=scripted_parts())
         done = execute(plan, store=False)
-        proposals = final_errors.sample_proposals(plan, done)
-        assert sum(map(sum, proposals.confusion.drop('gold').rows())) == rows.height
+        proposals = final_errors.proposal_counts(final_errors.sample_proposals(plan, done))
+        assert sum(map(sum, proposals.drop('gold').rows())) == rows.height
         assert final_errors.category_plan(exhibit, **plan.parameters, loaded=scripted_parts()).digest == plan.digest
         title = final_errors.category_chart(plan, done, final_errors.error_cells(plan, done)).to_dict()['title']
         assert ('confirmed by nobody' in ' '.join(title['subtitle'])) == (side == 'invented') == ('proposed' in ' '.join(title['text']))
@@ -403,7 +403,7 @@ def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop()
 def examples_of(exhibit: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     plan = final_errors.examples_plan(exhibit)
     done = execute(plan, store=False)
-    return final_errors.sample_proposals(plan, done).both, final_errors.category_examples(plan, done)[1]
+    return final_errors.sample_proposals(plan, done), final_errors.category_examples(plan, done)[1]
 
 
 def test_proposers_stand_beside_constant_answers(monkeypatch, tmp_path):

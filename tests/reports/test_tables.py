@@ -201,4 +201,4 @@ def test_units_say_what_is_inconsistent_and_what_could_not_be_read():
         all(said in view.text for said in ('✗ a record', '✓ It was 1913.', '‡ It rained.', 'could not be parsed'))
         and view.text.count('Atomic facts') == 1
     )
-    assert show_units(UNITS.frame()).text == '\n'
+    assert show_units(UNITS.frame()).text == ''

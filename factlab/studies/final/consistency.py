@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['VERDICT_KINDS', 'FORCED_KIND', 'Verdicts', 'CALLED', 'ALWAYS', 'consistency_plan', 'verdicts_of',
            'consistency_counts', 'consistency_scores', 'verdict_cells', 'constant_verdicts', 'constant_cells',
-           'over_constant_cells', 'consistency_cells', 'kind_differences', 'binarized_cells', 'consistency_chart']
+           'consistency_cells', 'kind_differences', 'binarized_cells', 'consistency_chart']
 
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #c2
 from collections.abc import Iterable, Mapping, Sequence
@@ -134,19 +134,6 @@ def constant_cells(
                       for name in names]
     return make_cells(exhibit, cells)
 
-# %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #c9d
-def over_constant_cells(
-    exhibit: str,
-    column: str,  # 'F1'
-    counts: pl.DataFrame,  # of `consistency_counts`, one kind; no null
-    constants: Mapping[str, np.ndarray],  # of `constant_verdicts`, the same summaries
-    seed: int = 0,
-    **same: str,  # columns of all cells: method
-) -> pl.DataFrame:  # schema CELLS; differences in the places of the scores
-    "F1 of each model minus that of the best constant, with its paired interval."
-    found = compare_with_baselines(aligned_counts(counts, 'model') | dict(constants), list(constants), 'f1', seed=seed)
-    return difference_cells(exhibit, column, found, system='model', metric='F1', **same)
-
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #b5481061
 def _kind_cells(plan: Plan, done: Done, columns: Mapping[str, str], beside: Sequence[str]) -> pl.DataFrame:
     """Scores of several kinds of verdict, each against the constants and without what could not be read, and the constants.
@@ -165,7 +152,8 @@ def _one_kind(exhibit: str, kind: str, name: str, said: Verdicts, rows: pl.DataF
     scores = pl.concat([consistency_scores({kind: each}, rows, model, seed) for model, each in said.items()])
     counts, column = pl.concat([consistency_counts({kind: each}, rows, model) for model, each in said.items()]), name.format('F1')
     whole = unread_as_missed(counts)
-    cells = [verdict_cells(exhibit, scores, kind, name), over_constant_cells(exhibit, column, whole, constants, seed, method=kind),
+    over = compare_with_baselines(aligned_counts(whole, 'model') | dict(constants), list(constants), 'f1', seed=seed)
+    cells = [verdict_cells(exhibit, scores, kind, name), difference_cells(exhibit, column, over, system='model', metric='F1', method=kind),
              mark_cells(exhibit, column, whole, row='model', same={'metric': 'F1', 'method': kind}, seed=seed)]
     if kind == FORCED_KIND: return pl.concat(cells)
     known = pl.concat([pl.DataFrame(values, schema=['tp', 'n_predicted', 'n_gold']).with_columns(rows['id'], method=pl.lit(constant))

@@ -43,17 +43,13 @@ def counted_cells(
     counts: Mapping[tuple[str, str], tuple[float, int]],  # by row and column: the count, and of how many
 ) -> pl.DataFrame:  # schema CELLS
     "Counts of FINAL's data beside the published cells of the same row and column, exact or a finding."
-    cells = published_cells(exhibit).to_dicts()
-    known = {(cell['row'], cell['column']): cell for cell in cells}
-    printed = {(row, column): (text,) for row, column, text in published_values(exhibit).select('row', 'column', 'printed').iter_rows()}
-    for (row, column), (value, n) in counts.items():
-        cell = known.get((row, column)) or {'row': row, 'column': column, 'kind': _kind(value), 'published': None}
-        if (row, column) not in known: cells.append(cell)
-        status = 'exact' if agrees(value, *printed.get((row, column), (None,))) else 'finding'
-        cell |= {'recomputed': value, 'n': n, 'status': status}
-    order = list(counts)
-    cells.sort(key=lambda cell: order.index((cell['row'], cell['column'])) if (cell['row'], cell['column']) in counts else -1)
-    return make_cells(exhibit, cells)
+    printed = {(cell['row'], cell['column']): cell for cell in published_cells(exhibit).to_dicts()}
+    texts = {(row, column): text for row, column, text in published_values(exhibit).select('row', 'column', 'printed').iter_rows()}
+    def counted(row: str, column: str, value: float, n: int) -> dict:
+        cell = printed.pop((row, column), {'row': row, 'column': column, 'kind': _kind(value)})
+        return cell | {'recomputed': value, 'n': n, 'status': 'exact' if agrees(value, texts.get((row, column))) else 'finding'}
+    beside = [counted(*place, *found) for place, found in counts.items()]
+    return make_cells(exhibit, [*printed.values(), *beside])
 
 # %% ../../../nbs/19_studies/01_final/03_counts.ipynb #44a59366
 def name_of_data(

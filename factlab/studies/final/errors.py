@@ -6,13 +6,11 @@
 __all__ = ['CATEGORY_FIGURES', 'AT_RANDOM', 'CATEGORY_TABLES', 'AS_LABELLED', 'PAPERS_COMMONEST', 'SAMPLE_LABELS',
            'SAMPLE_READINGS', 'errors_entry', 'SortedErrors', 'gold_categories', 'labels_step', 'sorting_step',
            'sorted_by_people', 'sorted_by_data', 'sorted_by_proposals', 'sorted_errors', 'read_p_true', 'every_error',
-           'category_plan', 'error_cells', 'categorised', 'category_cells', 'Proposals', 'sample_entry',
-           'sample_proposals', 'proposal_note', 'sample_examples', 'category_chart', 'examples_plan',
+           'category_plan', 'error_cells', 'categorised', 'category_cells', 'sample_entry', 'sample_proposals',
+           'proposal_counts', 'proposal_note', 'sample_examples', 'category_chart', 'examples_plan',
            'category_examples', 'show_examples', 'read_annotations', 'agreement_cells']
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c2
-import html
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,9 +34,9 @@ from factlab.error_analysis.categories import (
     is_undecided,
     label_agreement,
     names_of,
-    plain_cells,
     proposed_names,
     read_labels,
+    read_table,
     sample_errors,
     title_of,
 )
@@ -49,11 +47,10 @@ from ...models.encoder import Encoder
 from ...reports.baseline_rows import BEST_BASELINE, baseline_rows
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import comparison_chart
-from ...reports.tables import CELLS, TableView
-from ...reports.theme import drawable
+from ...reports.tables import CELLS, TableView, text_table
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .study import METHODS, Settings, asking, check_methods, matching, table_row
+from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4
 def errors_entry(
@@ -64,7 +61,7 @@ def errors_entry(
     most: int|None = None,  # errors at the most; all when None
 ) -> Entry:  # about: predictions, and errors (schema ERRORS, `run` is the model's name)
     "A method's matches on the test rows, and a sample of its errors."
-    predicted = table_row(method).step(settings, model)
+    predicted = TABLE_ROWS[method].step(settings, model)
     matched = matching(settings, predicted)
     errors = asking(settings, FoundErrors(model, side, most), None, predictions=predicted, matches=matched)
     return Entry(METHODS[method], model, matched, about={'predictions': predicted, 'errors': errors})
@@ -162,22 +159,12 @@ def read_p_true(
 ) -> dict[tuple[str, str, str], float]:  # by (run, id, unit)
     "P(True) of missed errors, where it was measured. Raises `DataError` when the file is no such table or a value lies outside 0 to 1."
     if path is None: return {}
-    frame = _read_table(Path(path))
+    frame = read_table(path)
     if missing := [name for name in (*ERROR_ADDRESS, 'p_true') if name not in frame.columns]:
         raise DataError(f'{Path(path).name} has no columns {missing}: expected run, id, unit and p_true')
     values = frame.select(pl.col(*ERROR_ADDRESS).cast(pl.String), pl.col('p_true').cast(pl.Float64, strict=False)).drop_nulls()
     if not values['p_true'].is_between(0, 1).all(): raise DataError(f'{Path(path).name}: P(True) lies between 0 and 1')
     return {row[:3]: row[3] for row in values.iter_rows()}
-
-def _read_table(path: Path) -> pl.DataFrame:
-    "A table by its ending. Raises `DataError` when it cannot be read."
-    path = path.expanduser()
-    try:
-        if path.suffix == '.jsonl': return pl.read_ndjson(path, infer_schema_length=None)
-        if path.suffix == '.parquet': return pl.read_parquet(path)
-        return plain_cells(pl.read_csv(path, infer_schema=False, separator='\t' if path.suffix == '.tsv' else ','))
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DataError(f'{path.name} cannot be read: {(str(error).splitlines() or ["it is empty"])[0]:.200}') from None
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #gold1
 def every_error(
@@ -317,11 +304,6 @@ def _interval_cell(column: str, interval, n: int) -> dict:
     return {'column': column, 'measured': interval.estimate, 'low': interval.low, 'high': interval.high, 'n': n, 'status': 'measured'}
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #q2
-class Proposals(NamedTuple):
-    "The sample's labelled errors of one side beside what is proposed for them."
-    both: pl.DataFrame       # ERRORS, category, proposal, reason, evidence
-    confusion: pl.DataFrame  # gold, and a column of counts for each proposal
-
 def sample_entry(
     side: str,  # 'missed' or 'invented'
     encoder: Encoder|None = None,  # chooses the sentence that is shown as evidence
@@ -333,21 +315,26 @@ def sample_entry(
 def sample_proposals(
     plan: Plan,  # with an entry of `sample_entry`
     done: Done,
-) -> Proposals:
+) -> pl.DataFrame:  # ERRORS, category, proposal, reason, evidence
     "What is proposed for the sample's errors beside what they are."
     made = next(done[entry.step] for entry in plan.entries if entry.method == DECISION_QUESTIONS)
-    known = sample_examples(side := made['side'][0])
-    both = known.join(made.select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence'), on=ERROR_ADDRESS,
+    known = sample_examples(made['side'][0])
+    return known.join(made.select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence'), on=ERROR_ADDRESS,
                       maintain_order='left')
-    grid = pl.DataFrame({'category': names_of(side)})
+
+def proposal_counts(
+    both: pl.DataFrame,  # of `sample_proposals`
+) -> pl.DataFrame:  # gold, and a column of counts for each proposal
+    "How often the errors of each category are proposed to be what."
+    side = both['side'][0]
     counts = both.group_by('category').agg(*[(pl.col('proposal') == name).sum().alias(title_of(name)) for name in proposed_names(side)])
-    confusion = grid.join(counts, on='category', how='left', maintain_order='left')
-    return Proposals(both, confusion.select(pl.Series('gold', [title_of(name) for name in names_of(side)]), *confusion.columns[1:]))
+    grid = pl.DataFrame({'category': names_of(side)}).join(counts, on='category', how='left', maintain_order='left')
+    return grid.select(pl.Series('gold', [title_of(name) for name in names_of(side)]), *grid.columns[1:])
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #96f0f52e
 def proposal_note(plan: Plan, done: Done) -> str:
     "How often proposals are right on the sample, for a chart's subtitle."
-    both = sample_proposals(plan, done).both
+    both = sample_proposals(plan, done)
     right, undecided = int((both['category'] == both['proposal']).sum()), int(both.select(is_undecided('proposal').sum()).item())
     side = both['side'][0]
     known = '; the rules were written with these at hand' if side == 'invented' else ''
@@ -417,7 +404,7 @@ def category_examples(
     done: Done,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # a table to read, and cells
     "One example of each category, drawn from the sample, and how many of all of them the decision questions put where their authors did."
-    exhibit, seed, both = plan.exhibit, plan.parameters['seed'], sample_proposals(plan, done).both
+    exhibit, seed, both = plan.exhibit, plan.parameters['seed'], sample_proposals(plan, done)
     side = CATEGORY_TABLES[exhibit]
     order = sample_errors(both.select(*ERRORS.columns), None, None, seed).select(*ERROR_ADDRESS)
     first = order.join(both, on=ERROR_ADDRESS, maintain_order='left').unique('category', keep='first', maintain_order=True)
@@ -482,21 +469,7 @@ def show_examples(
     "The table to read: a definition with its example, and what was proposed for it. All text is escaped."
     proposal = pl.format('{}. {}', pl.col('proposal').str.replace_all('_', ' '), 'reason')
     read = table.with_columns(pl.all().fill_null('')).with_columns(proposal=proposal).drop('reason')
-    heads = ('Category', 'Definition', 'Summary', 'What is said of it', 'In the source', 'Proposed, and why')
-    shown = [[drawable(cell) for cell in row] for row in read.iter_rows()]
-    text = '\n\n'.join('\n'.join(f'{head}: {cell}' for head, cell in zip(heads, row, strict=True)) for row in shown)
-    return TableView(f'<div class="tex2jax_ignore mathjax_ignore">{_as_html(heads, shown)}</div>', _as_markdown(heads, shown), text)
-
-def _as_html(heads: Sequence[str], rows: list[list[str]]) -> str:
-    style = ' style="text-align: left; vertical-align: top; white-space: normal"'
-    def line(cells: Sequence[str], tag: str) -> str:
-        return '<tr>' + ''.join(f'<{tag}{style}>{html.escape(cell)}</{tag}>' for cell in cells) + '</tr>'
-    return f'<table><thead>{line(heads, "th")}</thead><tbody>{"".join(line(row, "td") for row in rows)}</tbody></table>'
-
-def _as_markdown(heads: Sequence[str], rows: list[list[str]]) -> str:
-    def plain(text: str) -> str: return re.sub(r'([\\`*_\[\]|~#!$])', r'\\\1', html.escape(' '.join(text.split()), quote=False))
-    lines = [heads, ['---']*len(heads), *[[plain(cell) for cell in row] for row in rows]]
-    return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+    return text_table(('Category', 'Definition', 'Summary', 'What is said of it', 'In the source', 'Proposed, and why'), read.rows())
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c20
 SAMPLE_LABELS = 'annotations.jsonl'  # the shipped sample's own, two readings
@@ -508,7 +481,7 @@ def read_annotations(
     "Labels from annotation files. Raises `DataError` when a file is no such file, is empty, or two files give one annotator's label twice."
     frames = []
     for path in map(Path, paths or [assets_dir('data')/'sample'/SAMPLE_LABELS]):
-        frame = _read_table(path)
+        frame = read_table(path)
         columns = ('source', 'row', 'unit', 'kind', 'text', 'scheme', 'label', 'annotator')
         if missing := [name for name in columns if name not in frame.columns]:
             raise DataError(f'{path.name} has no columns {missing}: expected the workbench\'s export, {", ".join(columns)}')

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METHOD_SCORES', 'READ_ALONE', 'PAPER_CONTRASTS', 'localization_counts', 'unread_as_missed', 'labelled_counts',
-           'localization_scores', 'forced_count', 'score_frame', 'score_cells', 'left_out_cells', 'over_baseline_cells',
+           'localization_scores', 'score_frame', 'score_cells', 'left_out_cells', 'over_baseline_cells',
            'difference_cells', 'contrast_cells', 'wording_cells', 'localization_cells', 'is_contrast']
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #c2
@@ -22,7 +22,7 @@ from ...measures.stats import score_intervals
 from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import FEW, make_cells
 from ...reports.significance import aligned_counts, mark_cells
-from ...runs.plan import Done, Entry, Plan
+from ...runs.plan import Done, Entry, Plan, Step
 from .study import METHODS, asked_prompts, row_of
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #c6
@@ -61,16 +61,9 @@ def localization_scores(
     seed: int = 0,
 ) -> pl.DataFrame:  # schema METHOD_SCORES
     "Micro recall, precision and F1 of each method on all rows, with 95 % bootstrap intervals by summary (§ 4.2, App. D)."
+    def forced(said: Step|None) -> int|None: return forced_verdicts(done[said]).sum() if said else None
     return pl.concat([score_frame(done[entry.step], matching_counts(done[entry.step]), entry.model, entry.method, seed,
-                                  forced_count(entry, done)) for entry in entries])
-
-# %% ../../../nbs/19_studies/01_final/02_localization.ipynb #ffa8af3a
-def forced_count(
-    entry: Entry,
-    done: Done,
-) -> int|None:  # None where the method asks the model for no verdict
-    "How many verdicts of a method's first step are the likelier label of an answer that could not be read."
-    return forced_verdicts(done[entry.about['verdicts']]).sum() if 'verdicts' in entry.about else None
+                                  forced(entry.about.get('verdicts'))) for entry in entries])
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #d8d94d40
 def score_frame(

@@ -22,7 +22,7 @@ import polars as pl
 from ...core.core import DataError, UsageError, replacing
 from ...data.datasets import fingerprint, load, load_sample
 from ...data.summaries import load_xsumfaith
-from ...error_analysis.categories import ERROR_ADDRESS
+from ...error_analysis.categories import ERROR_ADDRESS, read_table
 from ...error_analysis.categoriser import UNDECIDED
 from ...localization.baselines import EVERY_SENTENCE
 from ...measures.baselines import compare_with_baselines
@@ -70,8 +70,7 @@ def load_questions(
     path = Path(name)
     if not path.is_file():
         raise UsageError(f"there is no file {path.name} of questions: expected 'sample', or a .parquet file as draft_questions makes it")
-    try: asked = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error: raise DataError(f'{path.name} cannot be read as Parquet: {error}') from error
+    asked = read_table(path)
     if 'review' in asked.columns: asked = asked.filter(pl.col('review').ne_missing('dropped'))
     if {*ERROR_ADDRESS} <= {*asked.columns}: asked = asked.with_columns(_question_id())
     if asked.is_empty(): raise DataError(f'{path.name} holds no questions')
@@ -203,7 +202,6 @@ def _category_cells(name: str, category: str, probed: pl.DataFrame, seed: int) -
     facts = {'row': category, 'n': len(read), 'unparsed': probed.height - len(read), 'status': 'measured'}
     high = share_interval(read > .9, documents, seed=seed)
     cells = [facts | {'column': f'share above 0.9, {name}', 'measured': high.estimate, 'low': high.low, 'high': high.high}]
-    if read.is_empty(): return [facts | {'column': f'mean P(True), {name}', 'measured': None}, *cells]
     mean = bootstrap_counts(np.column_stack([read.to_numpy(), np.ones(len(read))]), MEAN, seed=seed, clusters=documents)
     return [facts | {'column': f'mean P(True), {name}', 'measured': mean.estimate, 'low': mean.low, 'high': mean.high}, *cells]
 
@@ -239,11 +237,8 @@ def _area_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) 
     unparsed, read = told['p_true'].null_count(), told['p_true'].count()
     if compared.is_empty(): return [{'row': 'All', 'column': column, 'measured': None, 'n': read, 'unparsed': unparsed,
                                      'status': 'measured'}]
-    cells = []
-    for one in compared.iter_rows(named=True):
-        if not one['baseline']: cells.append({
-            'row': 'All', 'column': column, 'method': one['name'], 'measured': one['score'], 'low': one['low'], 'high': one['high'],
-            'n': one['n'], 'unparsed': unparsed, 'status': 'measured'})
+    cells = [{'row': 'All', 'column': column, 'method': one['name'], 'measured': one['score'], 'low': one['low'], 'high': one['high'],
+              'n': one['n'], 'unparsed': unparsed, 'status': 'measured'} for one in compared.filter(~pl.col('baseline')).to_dicts()]
     return cells + baseline_rows(compared, column, rows=dict.fromkeys(compared['name'], 'All'))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c25

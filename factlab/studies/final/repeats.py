@@ -25,7 +25,6 @@ from ...measures.metrics import matching_scores
 from ...measures.noise import Rate, corrected_scores, expected_matches, judge_noise, noise_draws
 from ...measures.ranking import rank_ranges, shared_ranks
 from ...measures.stats import F1, run_means
-from ...models.interface import Model
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.published import published_values, rounding_interval
 from ...reports.significance import mark_cells
@@ -36,15 +35,13 @@ from .localization import localization_counts, over_baseline_cells, unread_as_mi
 from .study import BASELINES, METHODS, Settings, baselines_beside, check_methods, entry_of, localization_plan, row_of
 
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #c4
-def _decodes_alike(model: Model) -> bool: return model.identity.get('engine') == 'transformers'
-
 def repeats_itself(
     settings: Settings,
     model: str,
 ) -> bool:
     "Is every run under these settings the first one again? It is when model and judge decode greedily on this machine."
-    judge = [settings.matcher.model] if isinstance(settings.matcher, ModelJudge) else []
-    return not settings.temperature and all(map(_decodes_alike, [settings.model(model), *judge]))
+    asked = [settings.model(model), *([settings.matcher.model] if isinstance(settings.matcher, ModelJudge) else [])]
+    return not settings.temperature and all(each.identity.get('engine') == 'transformers' for each in asked)
 
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #c5
 def repeats_plan(
@@ -75,13 +72,12 @@ def repeat_counts(
     done: Done,
 ) -> pl.DataFrame:  # run, model, method (its title), id, tp (null where it could not be scored), n_predicted, n_gold, forced
     "Counts of every run, numbered from 1. `forced`: is the first step's verdict the likelier label of an unreadable answer?"
-    return pl.concat([_run_counts(entry, done) for entry in plan.entries])
-
-def _run_counts(entry: Entry, done: Done) -> pl.DataFrame:
-    counts = localization_counts([entry], done).select(pl.lit(entry.about['run']).alias('run'), pl.all())
-    if 'verdicts' not in entry.about: return counts.with_columns(forced=pl.lit(None, pl.Boolean))
-    said = done[entry.about['verdicts']]
-    return counts.join(said.select('id', forced=forced_verdicts(said)), on='id', how='left', maintain_order='left')
+    def counts(entry: Entry) -> pl.DataFrame:
+        found = localization_counts([entry], done).select(pl.lit(entry.about['run']).alias('run'), pl.all())
+        if 'verdicts' not in entry.about: return found.with_columns(forced=pl.lit(None, pl.Boolean))
+        said = done[entry.about['verdicts']]
+        return found.join(said.select('id', forced=forced_verdicts(said)), on='id', how='left', maintain_order='left')
+    return pl.concat([counts(entry) for entry in plan.entries])
 
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #c9
 def with_plus_minus(
@@ -138,7 +134,6 @@ def _runs(model: str, number: int) -> dict:
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #21565697
 def _forced(counts: pl.DataFrame) -> dict[tuple[str, str], int]:
     "How many verdicts were forced in all runs, by model and method; of methods that ask for verdicts."
-    if 'forced' not in counts.columns: return {}
     known = counts.drop_nulls('forced').group_by('model', 'method').agg(pl.col('forced').sum().cast(pl.Int64))
     return {(model, method): forced for model, method, forced in known.iter_rows()}
 

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel', 'Settings', 'choosing', 'asking', 'matching',
-           'choices', 'verdict_step', 'no_dev', 'variant_matches', 'chosen_step', 'selection', 'claim_source',
-           'claims_step', 'TableRow', 'row_of', 'baselines_beside', 'table_row', 'check_methods', 'entry_of',
-           'table_entries', 'localization_plan', 'asked_prompts']
+           'choices', 'verdict_step', 'no_dev', 'chosen_step', 'claim_source', 'claims_step', 'TableRow', 'row_of',
+           'baselines_beside', 'check_methods', 'entry_of', 'table_entries', 'localization_plan', 'asked_prompts']
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 
@@ -172,7 +172,8 @@ def choices(
         given = {name: done[each] for name, each in step.inputs.items()}
         if isinstance(method := step.method, Chosen) and (dev := [frame for name, frame in given.items() if name.startswith('dev')]):
             style = method.name.removesuffix('_hint')
-            found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = selection(step, dev)
+            scores = [None if (score := dev_f1(frame)) is None else round(score, 4) for frame in dev]
+            found.setdefault('selected', {}).setdefault(step.model.name, {})[style] = {'variant': method.best(dev) + 1, 'dev_f1': scores}
         elif method.name == 'classified':
             classifier = step.inputs['supports'].method.classifier
             named = {'name': classifier.name} if isinstance(classifier, Classifier) else \
@@ -205,14 +206,6 @@ def no_dev(settings: Settings, who: str) -> str:
     "Why somebody cannot be asked without a development split."
     return f'{who} needs a threshold, and {settings.data} has no dev split to choose it on: label some rows "dev"'
 
-# %% ../../../nbs/19_studies/01_final/01_study.ipynb #c17
-def variant_matches(settings: Settings, style: str, model: str) -> dict[str, Step]:  # dev0, dev1; none without a dev split
-    "The matches of a style's variants on the development split."
-    if not settings.has_dev: return {}
-    first, dev = choosing(settings), settings.rows('dev')
-    return {f'dev{at}': matching(first, asking(first, variant, model, dev), dev)
-            for at, variant in enumerate(settings.prompt_set.localizers(style))}
-
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #6e52112f
 def chosen_step(
     settings: Settings,
@@ -222,16 +215,12 @@ def chosen_step(
     rows: Rows|Step|None = None,  # of the test split when None
 ) -> Step:
     "The variant of a prompting style that did best on the development split, on the test split."
+    first, dev, variants = choosing(settings), settings.rows('dev'), settings.prompt_set.localizers(style)
+    matched = {f'dev{at}': matching(first, asking(first, variant, model, dev), dev)
+               for at, variant in enumerate(variants) if settings.has_dev}
     steps = ('self', 'oracle', *['classifier']*settings.has_dev) if hint else ()
     flagged = {f'flagged_{step}': verdict_step(settings, step, model) for step in steps}
-    method = Chosen(style + '_hint'*hint, settings.prompt_set.localizers(style), hint)
-    return asking(settings, method, model, rows, **variant_matches(settings, style, model), **flagged)
-
-# %% ../../../nbs/19_studies/01_final/01_study.ipynb #2608811b
-def selection(step: Step, matches: Sequence[pl.DataFrame]) -> dict:  # variant, dev_f1
-    "Which variant of a style was taken, and how each did on the development rows."
-    found = [dev_f1(frame) for frame in matches]
-    return {'variant': step.method.best(matches) + 1, 'dev_f1': [None if score is None else round(score, 4) for score in found]}
+    return asking(settings, Chosen(style + '_hint'*hint, variants, hint), model, rows, **matched, **flagged)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c25
 def claim_source(
@@ -287,18 +276,13 @@ def _every_claim(settings: Settings, model: str) -> Step:
     source, form = claim_source(settings, model)
     return asking(settings, EveryClaim(form), source)
 
-# %% ../../../nbs/19_studies/01_final/01_study.ipynb #5ff446ba
-def _factscore(settings: Settings, model: str) -> Step: return asking(settings, FactScore(retry_unparsed=settings.retry_unparsed), model)
-
-def _random_claims(settings: Settings, model: str, dev_of: Settings|None = None) -> Step:
-    return claims_step(settings, model, RandomClaims, dev_of)
-
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #d07dfd8f
 TABLE_ROWS = {
     'zero_shot': TableRow('Zero-Shot', _style('zero_shot')),
     'few_shot': TableRow('Few-Shot', _style('few_shot')),
     'cot': TableRow('CoT', _style('cot')),
-    'factscore': TableRow('FactScore', _factscore),
+    'factscore': TableRow('FactScore', lambda settings, model: asking(
+        settings, FactScore(retry_unparsed=settings.retry_unparsed), model)),
     'self_cot': _two_steps('Self + CoT', 'self'),
     'self_cot_hint': _two_steps('Self + CoT&Hint', 'self', hint=True),
     'classifier_cot': _two_steps('TrueTeacher + CoT', 'classifier'),
@@ -313,8 +297,8 @@ TABLE_ROWS = {
     'every_name': _baseline('every name and number', EVERY_NAME),
     'absent_names': _baseline('names and numbers that the text lacks', ABSENT_NAMES),
     'other_gold': _baseline("another summary's gold", OtherGold()),
-    'random_claims': TableRow('claims rejected at random', _random_claims, needs_dev=True, asks_for_errors=False,
-                              baseline=True)}
+    'random_claims': TableRow('claims rejected at random', partial(claims_step, kind=RandomClaims), needs_dev=True,
+                              asks_for_errors=False, baseline=True)}
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #rows-lookup
 METHODS = {key: row.title for key, row in TABLE_ROWS.items() if not row.baseline}
@@ -334,22 +318,14 @@ def baselines_beside(
     "The baselines of a table with these methods. Claims are rejected at random only beside those that are rejected by a verifier."
     return [name for name in BASELINES if name != 'random_claims' or 'rejected_claims' in methods]
 
-def table_row(
-    method: str,  # a key of METHODS or BASELINES
-) -> TableRow:
-    "A row of the tables. Raises `UsageError` for one that does not exist."
-    if method not in TABLE_ROWS: raise UsageError(f'there is no method {method!r}: there are {", ".join(TABLE_ROWS)}')
-    return TABLE_ROWS[method]
-
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #check-methods
 def check_methods(
     methods: str|Sequence[str],  # a parameter of notebooks
 ) -> list[str]:
     "Keys of METHODS as a list, each once. Raises `UsageError` for none, or for one that does not exist."
-    names = list(dict.fromkeys([methods] if isinstance(methods, str) else methods))
+    names = base.check_models(methods, 'methods')
     unknown = [name for name in names if name not in METHODS]
     if unknown: raise UsageError(f'there is no method {unknown[0]!r}: there are {", ".join(METHODS)}')
-    if not names: raise UsageError(f'methods is empty: name at least one of {", ".join(METHODS)}')
     return names
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c27p
@@ -361,7 +337,7 @@ def entry_of(
     dev_of: Settings|None = None,  # whose development rows give thresholds of claims
 ) -> Entry:
     "A row of the table: what the judge says of its predictions."
-    row = table_row(method)
+    row = TABLE_ROWS[method]
     predicted = row.step(settings, model, **({'dev_of': dev_of} if dev_of and method in ('rejected_claims', 'random_claims') else {}))
     said = {'verdicts': verdict_step(settings, 'self', model)} if row.first_step == 'self' else {}
     about = {'key': method, 'predictions': predicted, **said}
@@ -375,7 +351,7 @@ def table_entries(
     few: int|None = None,  # rows of each split for methods that ask the model for errors; all when None
 ) -> tuple[tuple[Entry, ...], tuple[str, ...]]:  # and what was left out, in words
     "Every row in every column, baselines beside them."
-    out = [] if settings.has_dev else [method for method in methods if table_row(method).needs_dev]
+    out = [] if settings.has_dev else [method for method in methods if TABLE_ROWS[method].needs_dev]
     kept = [method for method in methods if method not in out]
     if not kept: raise UsageError(no_dev(settings, ', '.join(METHODS[method] for method in out)))
     def column(part: Settings, keys: Sequence[str], model: str, label: str|None = None) -> list[Entry]:
@@ -383,7 +359,7 @@ def table_entries(
     entries: list[Entry] = []
     for model in models:
         if few is None: entries += column(settings, kept, model); continue
-        fewer, cheap = replace(settings, limit=few), [key for key in kept if not table_row(key).asks_for_errors]
+        fewer, cheap = replace(settings, limit=few), [key for key in kept if not TABLE_ROWS[key].asks_for_errors]
         if cheap: entries += column(settings, cheap, model)
         entries += column(fewer, kept, model, f'{model} on {fewer.rows().frame.height} rows')
     notes = (no_dev(settings, f'left out: {", ".join(METHODS[method] for method in out)}; it'),) if out else ()

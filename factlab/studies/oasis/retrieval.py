@@ -65,7 +65,7 @@ def with_distractors(
     count: int = 0,  # further passages at the most
 ) -> RetrievalTask:
     "The task in a larger corpus, as far as data is at hand. Raises `UsageError` for a count below 0."
-    if not isinstance(count, int) or count < 0: raise UsageError(f'distractors is a number of passages, 0 or more: found {count!r}')
+    check_whole_number('distractors', count, 0)
     parts, left, known = [], count, task.passages['text']
     for source in FURTHER_SOURCES:
         if not left: break

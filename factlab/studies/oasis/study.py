@@ -6,11 +6,10 @@
 __all__ = ['PAIR_SETS', 'WITHHELD', 'WITHHELD_NOTE', 'Task', 'PIPELINES', 'ELSEWHERE', 'TOLD', 'BASELINES', 'SYSTEM_ANSWERS',
            'SAID', 'JUDGED', 'PARTS', 'SPLITTERS', 'Tasks', 'oasis_tasks', 'reference_claims', 'claims_as_texts',
            'pair_tasks', 'withheld_tasks', 'load_tasks', 'Settings', 'limited', 'is_withheld', 'check_labelled',
-           'claims_step', 'evidence_step', 'judge_steps', 'judge_entry', 'references_of', 'pipeline_step',
-           'pipeline_entry', 'verifier_step', 'verifier_entry', 'rival_steps', 'rival_entries', 'step_answers',
-           'system_answers', 'answers_of', 'plan_of', 'setting_plan', 'system_entries', 'retrieval_plan',
-           'comparison_plan', 'verifier_plan', 'length_plan', 'check_names', 'extraction_texts',
-           'sentences_and_clauses', 'whole_text', 'extraction_plan']
+           'claims_step', 'evidence_step', 'judge_entry', 'references_of', 'pipeline_step', 'pipeline_entry',
+           'verifier_step', 'verifier_entry', 'rival_steps', 'rival_entries', 'step_answers', 'system_answers',
+           'answers_of', 'plan_of', 'setting_plan', 'system_entries', 'retrieval_plan', 'comparison_plan',
+           'verifier_plan', 'length_plan', 'extraction_texts', 'sentences_and_clauses', 'extraction_plan']
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c2
 import re
@@ -205,20 +204,6 @@ def evidence_step(settings: Settings) -> Step:
     "The passages that the claims of the texts find."
     return Step(Evidence(settings.open_corpus(), settings.k), settings.rows('text'), inputs={'claims': claims_step(settings)})
 
-# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #066fd6ea
-def judge_steps(
-    settings: Settings,
-    task: Task,
-    model: str,
-    runs: int = 1,
-    **how,  # few_shot, explain, tokens: as of `FactualityJudge`
-) -> list[Step]:  # schema VERDICTS, a step for each run
-    "What a model is asked, in several runs with seeds of their own."
-    judge = FactualityJudge(task, temperature=settings.temperature, retry_unparsed=settings.retry_unparsed, **how)
-    inputs = {'evidence': evidence_step(settings)} if task == 'rag' else {}
-    asked = settings.model(model)
-    return [Step(judge, settings.rows(task), asked, inputs, settings.seed + run) for run in range(runs)]
-
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #3b7cc3aa
 def judge_entry(
     settings: Settings,
@@ -226,10 +211,12 @@ def judge_entry(
     task: Task,
     model: str,
     runs: int = 1,
-    **how,
+    **how,  # few_shot, explain, tokens: as of `FactualityJudge`
 ) -> Entry:
-    "A model's row in one column."
-    first, *others = judge_steps(settings, task, model, runs, **how)
+    "A model's row in one column: a step for each run, with a seed of its own."
+    judge = FactualityJudge(task, temperature=settings.temperature, retry_unparsed=settings.retry_unparsed, **how)
+    inputs, asked = {'evidence': evidence_step(settings)} if task == 'rag' else {}, settings.model(model)
+    first, *others = [Step(judge, settings.rows(task), asked, inputs, settings.seed + run) for run in range(runs)]
     return Entry(model, model, first, label=column, about={f'run {at}': step for at, step in enumerate(others, 2)})
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c24
@@ -297,12 +284,10 @@ def rival_steps(
     words = 'claim words' if task == 'claim' else 'text words'
     found |= {'length': rival(ByThreshold('length', text_lengths, either_sign=True)), words: rival(ByWords(words))}
     if task == 'text': return found
-    found |= _evidence_rivals(rival, {'evidence': evidence_step(settings)} if task == 'rag' else {})
+    evidence = {'evidence': evidence_step(settings)} if task == 'rag' else {}
+    found |= {'evidence words': rival(ByWords('evidence words', 'evidence'), **evidence),
+              'word overlap': rival(ByThreshold('word overlap', word_overlap), **evidence)}
     return found | (_claim_rivals(settings, rival) if task == 'claim' else _text_rivals(settings, rival, told))
-
-def _evidence_rivals(rival: Callable[..., Step], evidence: Mapping[str, Step]) -> dict[str, Step]:
-    return {'evidence words': rival(ByWords('evidence words', 'evidence'), **evidence),
-            'word overlap': rival(ByThreshold('word overlap', word_overlap), **evidence)}
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #9e66cf7c
 def _claim_rivals(settings: Settings, rival: Callable[..., Step]) -> dict[str, Step]:
@@ -444,7 +429,7 @@ def verifier_plan(
     **settings,  # data, limit, seed, loaded
 ) -> Plan:
     "Table 8: verifiers alone, each a row."
-    chosen, names = Settings(**settings), check_names('verifiers', verifiers)
+    chosen, names = Settings(**settings), base.check_models(verifiers, 'verifiers')
     rows = [verifier_entry(chosen, name) for name in names]
     return plan_of(exhibit, chosen, [*rows, *rival_entries(chosen, 'B-Accuracy', 'claim')], ('data', 'limit', 'seed'), verifiers=names)
 
@@ -466,13 +451,6 @@ def length_plan(
         entries += [judge_entry(chosen, column, 'rag', model, tokens=tokens) for model in models]
         entries += rival_entries(chosen, column, 'rag')
     return plan_of(exhibit, chosen, entries, PARTS, models=models, lengths=list(lengths))
-
-# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #d4f232e0
-def check_names(what: str, names: str|Sequence[str]) -> list[str]:
-    "Names as a list, each once. Raises `UsageError` for none."
-    found = list(dict.fromkeys([names] if isinstance(names, str) else names))
-    if not found: raise UsageError(f'{what} is empty: name at least one')
-    return found
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c28
 def extraction_texts(
@@ -496,9 +474,7 @@ def sentences_and_clauses(text: str) -> list[str]:
         claims += [sentence, *pieces[:1], *(f'{start} {piece}' for piece in pieces[1:])]
     return distinct_claims(claims)
 
-def whole_text(text: str) -> list[str]: return [text]
-
-SPLITTERS = {'sentences': SentenceExtractor(), 'whole text': RuleExtractor('whole text', whole_text),
+SPLITTERS = {'sentences': SentenceExtractor(), 'whole text': RuleExtractor('whole text', lambda text: [text]),
              'sentences and clauses': RuleExtractor('sentences and clauses', sentences_and_clauses)}  # rivals of trained extractors
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #353c4a51
@@ -513,7 +489,7 @@ def extraction_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  extractors of your own, by name
 ) -> Plan:
     "Table 4: how near the claims of extractors and of plain rules are to the reference claims, by each similarity."
-    chosen, names = Settings(data, limit, seed, loaded=loaded), check_names('extractors', extractors)
+    chosen, names = Settings(data, limit, seed, loaded=loaded), base.check_models(extractors, 'extractors')
     texts, split = extraction_texts(data, limit)
     rows, parts = Rows(data, texts, 'texts'), {name: SPLITTERS.get(name) or chosen.load_extractor(name) for name in [*names, *SPLITTERS]}
     claims = {name: Step(Claims(extractor), rows, asked_model(extractor)) for name, extractor in parts.items()}

@@ -5,7 +5,7 @@ import polars as pl
 
 from factlab.runs.plan import Plan, Step, execute
 from factlab.studies.final.localization import localization_cells, localization_counts
-from factlab.studies.final.study import METHODS, Settings, choices, entry_of, matching, table_entries, table_row, verdict_step
+from factlab.studies.final.study import METHODS, TABLE_ROWS, Settings, choices, entry_of, matching, table_entries, verdict_step
 
 
 def frame(step: Step) -> pl.DataFrame: return execute(step, store=False)[step]
@@ -14,11 +14,11 @@ def frame(step: Step) -> pl.DataFrame: return execute(step, store=False)[step]
 def chosen(step: Step) -> dict: return choices(execute(step, store=False))
 
 
-def predictions(settings: Settings, method: str, model: str) -> pl.DataFrame: return frame(table_row(method).step(settings, model))
+def predictions(settings: Settings, method: str, model: str) -> pl.DataFrame: return frame(TABLE_ROWS[method].step(settings, model))
 
 
 def matches(settings: Settings, method: str, model: str) -> pl.DataFrame:
-    return frame(matching(settings, table_row(method).step(settings, model)))
+    return frame(matching(settings, TABLE_ROWS[method].step(settings, model)))
 
 
 def verdicts(settings: Settings, first: str, model: str) -> pl.DataFrame: return frame(verdict_step(settings, first, model))

@@ -15,7 +15,6 @@ from factlab.models.asking import answers_frame
 from factlab.models.interface import ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
 from factlab.reports.exhibits import FEW
-from factlab.reports.published import published_values
 from factlab.runs.plan import Plan, execute
 from factlab.studies.final import localization
 from factlab.studies.final.consistency import FORCED_KIND, binarized_cells, consistency_cells, consistency_chart, consistency_plan
@@ -195,20 +194,6 @@ def test_rows_in_our_wording_are_named(settings, monkeypatch):
     assert localization.localization_cells(plan, execute(plan, store=False)).filter(metric=wording).equals(found)
     assert found.select('row', 'measured').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
     assert set(found['column']) == {'detector prompts in our wording'}
-
-
-def test_printed_cells_stand_beside_measured_ones(settings):
-    cells = cells_of(settings, ['detector'], ['zero_shot'])
-    printed = published_values('final/table4').drop_nulls('value')
-    both = printed.join(cells.drop_nulls('published'), on=['row', 'column'])
-    assert both.height == printed.height and (both['value'] == both['published']).all()
-    assert cells.filter(model='detector')['published'].null_count() == cells.filter(model='detector').height > 0
-
-
-def test_counts_name_what_could_not_be_read(settings):
-    counts = counts_of(settings, 'detector', ['cot', 'zero_shot'])
-    assert counts.filter(pl.col('tp').is_null()).select('method', 'id').rows() == [('CoT', id) for id in UNREADABLE if id == 's12']
-    assert counts.group_by('method', maintain_order=True).len().rows() == [('CoT', 6), ('Zero-Shot', 6)]
 
 
 def test_labels_that_name_nothing_have_a_column():

@@ -11,7 +11,6 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import DataError, UsageError
-from factlab.localization.methods import ZERO_SHOT
 from factlab.models.interface import Response, ScriptedModel
 from factlab.probing.methods import ExactPTrue, SampledPTrue, in_turns
 from factlab.probing.ptrue import QUESTIONS, sampling_check
@@ -45,7 +44,7 @@ from factlab.studies.final.probes import (
     true_facts,
     with_chart,
 )
-from factlab.studies.final.study import Settings, choices
+from factlab.studies.final.study import Settings
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 
@@ -182,14 +181,6 @@ def test_files_of_questions(tmp_path):
     with pytest.raises(UsageError, match='no file'): load_questions(tmp_path/'none.parquet')
     for name, said in (('empty', 'no questions'), ('lacking', 'answer'), ('broken', 'cannot be read')):
         with pytest.raises(DataError, match=said): load_questions(tmp_path/f'{name}.parquet')
-
-
-def test_the_caveat_stands_on_the_chart_of_the_embedded_model_only(models):
-    asked = load_questions().head(10)
-    exact = probed(models['believer'], asked)['exact']
-    lines = {name: ptrue_chart(asked, exact, name).to_dict()['title']['subtitle'] for name in ('tiny', 'tiny?dtype=float32', 'believer')}
-    assert [any(PTRUE_CAVEAT in line for line in lines[name]) for name in lines] == [True, True, False]
-    assert any(f'n = {len(asked.filter("truth"))}' in line for line in lines['tiny'])
 
 
 def test_hostile_questions_are_shown_as_text(models, tmp_path):
@@ -393,16 +384,6 @@ def test_detections_before_and_after_are_those_of_the_script(models, cases):
     assert counterfactual_plan(**plan.parameters, loaded=models).digest == plan.digest
 
 
-def test_the_prompt_is_the_one_that_does_better_on_the_dev_split(models, cases):
-    keeps = models['knowing'].answer
-    first, second = (prompt.render(text='', summary='')[-1].content[:40] for prompt in ZERO_SHOT)
-    assert first != second
-    def forgetful(request): return 'It is hard to say.' if request.messages[-1].content.startswith(first) else keeps(request)
-    models['one form'] = ScriptedModel('one form', forgetful, revision='1')
-    plan, done = carried(counterfactual_plan, models, 'one form', judge='judge', retry_unparsed=False)
-    assert choices(done)['selected']['one form']['zero_shot']['variant'] == 2 and detections_of(plan, done)['']['after'].all()
-
-
 def test_facts_and_who_made_them_wrong(models, cases):
     facts, few = true_facts(Settings()), Settings(limit=5)
     assert len(made_cases(Settings(), None, 'people')) == 33
@@ -448,11 +429,3 @@ def test_an_estimate_counts_what_is_then_asked(models, cases):
     really = Counter(request.label for request in models['all'].asked)
     # of the true summaries six stand in the development split: which prompt they are asked with is not known before
     assert told == really | {'final/zero_shot1': really['final/zero_shot1'] + 6} and told['final/ptrue/sampled'] == 4*2*3
-
-
-def test_what_is_written_depends_on_nothing_but_its_inputs(models, tmp_path):
-    def written(folder: str) -> bytes:
-        plan, done = carried(question_plan, models, 'believer')
-        write_plan(plan, done, example_cells(question_example(plan, done)), out=tmp_path/folder)
-        return b''.join((tmp_path/folder/'final'/f'fig11.{kind}').read_bytes() for kind in ('csv', 'json'))
-    assert written('one') == written('two') and b'"rows": 1' in written('one')

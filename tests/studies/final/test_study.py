@@ -7,7 +7,7 @@ from typing import ClassVar
 import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer, free_port
-from studies.final.tables import cells_of, chosen, matches, predictions, verdicts
+from studies.final.tables import cells_of, chosen, predictions, verdicts
 
 from factlab.core.core import DataError, ModelError, Schema, UsageError
 from factlab.data.datasets import load, load_sample
@@ -29,8 +29,6 @@ from factlab.studies.final.study import (
     entry_of,
     load_labelled,
     localization_plan,
-    matching,
-    table_row,
     verdict_step,
 )
 
@@ -73,13 +71,6 @@ def test_rows_without_labels_are_refused(tmp_path):
     path = tmp_path/'mine.jsonl'
     path.write_text('{"text": "a", "summary": "b", "gold": []}\n{"text": "a", "summary": "b", "gold": null}\n')
     with pytest.raises(DataError, match='1 of 2 rows'): load_labelled(str(path))
-    with pytest.raises((UsageError, DataError)): load_labelled(str(_pairs(tmp_path)))
-
-
-def _pairs(folder):
-    path = folder/'pairs.jsonl'
-    path.write_text('{"text": "a", "summary": "b"}\n')
-    return path
 
 
 # ---- the choice of a variant -----------------------------------------------------------------------------------------------------------
@@ -191,15 +182,6 @@ def test_one_entry_is_a_row(settings, parts, monkeypatch):
     assert cells.filter(column='detector F1', row='Zero-Shot').is_empty()
 
 
-def test_an_unknown_method_is_named(settings):
-    with pytest.raises(UsageError, match="no method 'zeroshot'"): predictions(settings, 'zeroshot', 'detector')
-
-
-def test_what_could_not_be_read_is_counted(settings):
-    found = matches(settings, 'cot', 'detector')
-    assert found.filter(id='s12').select('status', 'matched').row(0) == ('unparsed', None) and (found['status'] == 'ok').sum() == 3
-
-
 def test_answers_of_the_second_asking_are_noted(settings, parts):
     def answer(request):
         said = detector_answer(load_sample().to_dicts(), request)
@@ -230,33 +212,7 @@ def test_settings_are_checked(parts):
         with pytest.raises(UsageError, match='nobody|theirs'): Settings(**wrong, loaded=parts)
 
 
-def test_another_run_shares_choices_and_no_answers(settings, parts):
-    first = predictions(settings, 'zero_shot', 'detector')
-    verdicts(settings, 'classifier', 'detector')
-    before, again = len(parts['detector'].asked), replace(settings, repeat=1)
-    assert predictions(again, 'zero_shot', 'detector').equals(first)
-    assert verdict_step(again, 'classifier', 'detector') == verdict_step(settings, 'classifier', 'detector')
-    assert [request.repeat for request in parts['detector'].asked[before:]] == [1]*4
-
-
 # ---- plans and dry runs ----------------------------------------------------------------------------------------------------------------
-
-def test_a_dry_run_counts_the_questions_of_the_real_one(settings, parts):
-    step = matching(settings, chosen_step(settings, 'zero_shot', 'detector'))
-    counted = estimate(step, store=False)
-    assert not parts['detector'].asked and not parts['judge'].asked
-    calls = {name: dict(counted.filter(model=name).select('label', 'calls').iter_rows()) for name in ('detector', 'judge')}
-    execute(step, store=False)
-    assert calls['detector'] == {'final/zero_shot1': 4 + 4, 'final/zero_shot2': 4}  # no variant has won yet: the first is taken
-    assert sum(calls['detector'].values()) == len(parts['detector'].asked) == 12
-    assert calls['judge']['final/match'] > 0 and parts['judge'].asked  # equal example answers are one question to the judge
-
-
-@pytest.mark.parametrize('method', METHODS)
-def test_every_method_runs_dry(settings, parts, method):
-    counted = estimate(matching(settings, table_row(method).step(settings, 'detector')), store=False)
-    assert not parts['detector'].asked and not parts['judge'].asked and counted.filter(model='detector')['calls'].sum() > 0
-
 
 def test_an_estimate_is_what_a_server_then_gets(monkeypatch, tmp_path):
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))

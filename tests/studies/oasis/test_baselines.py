@@ -37,17 +37,7 @@ from factlab.studies.oasis.study import (
     step_answers,
     system_answers,
 )
-from factlab.studies.oasis.tables import (
-    PARTS,
-    described_baselines,
-    length_cells,
-    pair_cells,
-    prediction_cells,
-    retrieval_cells,
-    score_answers,
-    score_rows,
-    setting_cells,
-)
+from factlab.studies.oasis.tables import PARTS, described_baselines, length_cells, pair_cells, prediction_cells, score_answers, table_cells
 from factlab.verification.methods import answers_by_words, missing_words, word_overlap
 
 
@@ -112,7 +102,7 @@ def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home
     loaded = {'agreeing': Agreeing(), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
     plan = retrieval_plan(models=['yes'], runs=2, limit=20, k=2, extractor='sentences', retriever='tiny', verifier='agreeing',
                           loaded=loaded)
-    every = retrieval_cells(plan, execute(plan)).drop_nulls('measured')
+    every = table_cells(plan, execute(plan)).drop_nulls('measured')
     cells = {(cell['row'], cell['column']): cell for cell in every.filter(kind='value').to_dicts()}
     over = dict(every.filter(column='RAG (%)', against=BEST_BASELINE).select('row', 'measured').iter_rows())
     rival = cells[f'Baseline: {TOLD}', 'RAG (%)']
@@ -180,20 +170,6 @@ def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(texts, r
     with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), texts['id'])
 
 
-def test_answers_that_were_read_have_rivals_on_their_own_rows(texts, rivals):
-    "The 12 texts that were read are those on which a baseline is best; on all texts it is worse, and the difference knows it."
-    length = rivals['length']
-    right, wrong = ((length['predicted'] == length['factual']).arg_true(), (length['predicted'] != length['factual']).arg_true())
-    there = pl.Series([*right[:10], *wrong[:2]])
-    forced = ~texts.with_row_index('at')['at'].is_in(there.implode())
-    answers = made(texts, length['factual'].to_list(), forced=forced.to_list())
-    cell = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'made': answers}).filter(
-        metric=READ_ONLY).row(0, named=True)
-    best = max(balanced_accuracy_score(*(part[name].gather(there) for name in ('factual', 'predicted'))) for part in rivals.values())
-    assert (cell['row'], cell['n'], cell['forced'], cell['status']) == ('made', 12, 0, 'measured')
-    assert best > .6 and cell['measured'] == pytest.approx(100 - 100*best) and cell['low'] < cell['measured'] < cell['high']
-
-
 def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, rivals):
     "The difference is that of the printed score from a baseline's on the same readings."
     truth, alone = texts['factual'].to_list(), [at % 2 == 0 for at in range(40)]
@@ -214,18 +190,6 @@ def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, rivals):
 
 # ---- forced answers ---------------------------------------------------------------------------------------------------------------
 
-def test_forced_answers_are_counted_and_left_out(texts, rivals):
-    truth = texts['factual'].to_list()
-    answers = made(texts, truth, forced=[at < 10 for at in range(40)])
-    whole, without = score_answers(answers), score_answers(read_only(answers))
-    assert (whole.n, whole.forced, whole.unparsed) == (40, 10, 0) and (without.n, without.forced, without.unparsed) == (30, 0, 10)
-    rows = {row['column']: row for row in score_rows('made', 'ZS (%)', answers)}
-    assert set(rows) == {'ZS (%)', 'ZS (%) read only'} and rows['ZS (%)']['forced'] == 10 and rows['ZS (%) read only']['n'] == 30
-    every = {row['column']: row for row in score_rows('made', 'ZS (%)', made(texts, truth, forced=[True]*40))}
-    assert every['ZS (%) read only']['measured'] is None and every['ZS (%) read only']['n'] == 0 and every['ZS (%)']['measured'] == 100
-    assert [row['column'] for row in score_rows('made', 'ZS (%)', made(texts, truth))] == ['ZS (%)']
-
-
 def test_a_judge_that_mumbles(home):
     "Every second answer names no label, so the likelier label is taken: by the choices' probabilities, which say Factual."
     def mumble(request):
@@ -237,7 +201,7 @@ def test_a_judge_that_mumbles(home):
     done = execute(plan)
     found = answers_of(plan.entries[0], done)
     assert found['forced'].to_list() == [False, True]*4 and found['predicted'].to_list() == [False, True]*4
-    cells = setting_cells(plan, done)
+    cells = table_cells(plan, done)
     cell = cells.filter(row='mumbler', column='ZS (%)', kind='value').row(0, named=True)
     assert (cell['n'], cell['forced'], cell['unparsed']) == (8, 4, 0)
     assert cells.filter(row='mumbler', metric=READ_ONLY, kind='value').select('n', 'unparsed').row(0) == (4, 4)
@@ -298,14 +262,6 @@ def test_recalls_against_the_best_baseline(home):
     assert cells.filter(method='BM25')['status'].to_list() == ['baseline']*2
     assert [is_baseline(name) for name in ('bm25', 'tiny', 'retriever', 'fusion', 'intfloat/e5-base-v2', 'tiny?adapter=/a')] == [
         True, True, False, False, True, False]
-
-
-def test_a_random_draw_finds_its_share():
-    "k of N passages drawn at random hold k/N of the relevant ones, by drawing."
-    task = study_task('sample', 40)
-    rng, n = np.random.default_rng(0), task.passages.height
-    found = [np.mean([len(set(rng.permutation(n)[:30].tolist()) & wanted)/len(wanted) for wanted in task.relevant()]) for _ in range(60)]
-    assert np.mean(found) == pytest.approx(30/n, abs=.012)
 
 
 def test_further_passages_come_from_what_is_at_hand(monkeypatch, tmp_path):

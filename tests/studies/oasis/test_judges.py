@@ -36,7 +36,12 @@ ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The sea is salt.', 'The sea is 
     ('', None), ('yes', None), ('Factual or Not Factual?', None), ('It is either factual or not factual', None), ('counterfactual', None),
     ('LABEL:', None), ('This text is factually accurate, but dull.', True), ('The text is factually inaccurate.', False),
     ('LABEL: factually incorrect', False),
-    ('It is not factually correct.', False), ('Factually', None)])
+    ('It is not factually correct.', False), ('Factually', None),
+    ('Not Factual: it is not entirely factual.', False), ('LABEL: Not Factual (it is not entirely factual)', False),
+    ('This is not **factual**.', False), ('It is “not factual”.', False),
+    ('EXPLANATION: not every text is factual\nLABEL: Factual', True), ('I do not know the author. The text is factual.', True),
+    ('No, the text is factual.', True),
+    ('The text is entirely factual.', True), ('not\nfactual', False), ('The text is non-factual.', False)])
 def test_labels_are_read_as_a_person_would(answer, factual):
     parsed = parse_factual(answer)
     assert parsed.value is factual and (parsed.status == 'ok') == (factual is not None)
@@ -54,26 +59,6 @@ def test_labels_are_read_as_a_person_would(answer, factual):
 def test_a_label_that_is_denied_or_hedged_is_no_label(answer):
     parsed = parse_factual(answer)
     assert parsed.value is None and parsed.status == 'unparsed' and parsed.reason.startswith('the label is denied or hedged')
-
-
-@pytest.mark.parametrize('answer, factual', [
-    ('Not Factual: it is not entirely factual.', False), ('LABEL: Not Factual (it is not entirely factual)', False),
-    ('This is not **factual**.', False), ('It is “not factual”.', False),
-    ('EXPLANATION: not every text is factual\nLABEL: Factual', True), ('I do not know the author. The text is factual.', True),
-    ('No, the text is factual.', True),
-    ('The text is entirely factual.', True), ('Factual', True), ('not\nfactual', False), ('The text is non-factual.', False)])
-def test_what_is_denied_elsewhere_leaves_the_label(answer, factual):
-    assert parse_factual(answer).value is factual
-
-
-def test_a_hedged_label_is_asked_for_again():
-    def answer(request):
-        if request.choices: return Response(finish_reason='choices', choice_logprobs=(-2., -1.))
-        return 'The text is not entirely factual.'
-    found = FactualityJudge().predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
-    assert found['inconsistent'].to_list() == [True, True] and found['reason'].to_list() == [RETRY_NOTE]*2
-    found = FactualityJudge(retry_unparsed=False).predict(ROWS, ScriptedModel('m', answer, revision='1'), False)
-    assert found['inconsistent'].to_list() == [None, None]
 
 
 @given(st.text())

@@ -1,5 +1,4 @@
 """The study of LLM-OASIS: its tasks, scores against scikit-learn and by hand, cells and figures from scripted judges and parts."""
-import itertools
 import json
 
 import numpy as np
@@ -14,14 +13,11 @@ from sklearn.metrics import balanced_accuracy_score
 from factlab.core.core import DataError, UsageError
 from factlab.data import datasets as data
 from factlab.data.corpora import LABELLED, load_oasis_sample
-from factlab.measures.comparison import mcnemar
-from factlab.models.interface import Response, ScriptedModel
+from factlab.models.interface import ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
-from factlab.reports.published import published_values
 from factlab.reports.tables import BEST_ROW
 from factlab.runs.plan import estimate, execute, manifest
 from factlab.studies.base import write_plan
-from factlab.studies.oasis.judges import TEXT_EXAMPLES, format_examples
 from factlab.studies.oasis.retrieval import recall_plan, study_task
 from factlab.studies.oasis.study import (
     SYSTEM_ANSWERS,
@@ -45,14 +41,10 @@ from factlab.studies.oasis.tables import (
     called_unfactual,
     first_runs,
     length_cells,
-    pair_cells,
-    prediction_cells,
-    retrieval_cells,
     score_answers,
-    setting_cells,
+    table_cells,
     verifier_aurocs,
     verifier_cells,
-    with_deviations,
 )
 
 
@@ -134,12 +126,6 @@ def test_of_wice_the_half_that_trained_nothing():
         and not trained & set(tasks.texts['group'])
     )
     assert study_task('wice', 5).split == 'test' and set(study_task('wice').claims['split']) == {'test'}
-
-
-def test_climate_fever_is_one_split():
-    real_data('climate-fever')
-    whole = pair_tasks(data.load('climate-fever'))
-    assert all(frame.equals(other) for frame, other in zip(whole[:4], load_tasks('climate-fever')[:4], strict=True))
 
 
 def test_of_a_file_the_rows_that_train_nothing(tmp_path):
@@ -253,7 +239,7 @@ def cells_of(plan, cells) -> dict: return by_cell(cells(plan, execute(plan)))
 
 def test_tables_5_and_7_of_judges_that_are_known(models):
     for exhibit in ('oasis/table5', 'oasis/table7'):
-        cells = cells_of(setting_plan(exhibit, models=['knower', 'yes'], runs=2, limit=20, loaded=models), setting_cells)
+        cells = cells_of(setting_plan(exhibit, models=['knower', 'yes'], runs=2, limit=20, loaded=models), table_cells)
         for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'):
             knower, yes = (cells[model, f'{setting} (%)'] for model in ('knower', 'yes'))
             assert (knower['measured'], yes['measured'], yes['n']) == (100, 50, 20)
@@ -268,14 +254,8 @@ def test_tables_5_and_7_of_judges_that_are_known(models):
 
 def test_deviations_where_the_runs_can_differ(models):
     plan = setting_plan(models=['yes'], runs=2, limit=4, temperature=.7, loaded=models)
-    cells = cells_of(plan, setting_cells)
+    cells = cells_of(plan, table_cells)
     assert all(cells['yes', f'±{setting} (%)']['measured'] == 0 for setting in ('ZS', 'ZS+EX', 'FS', 'FS+EX'))
-
-
-def test_published_deviations_stand_as_cells():
-    cells = with_deviations('oasis/table5')
-    printed = published_values('oasis/table5').drop_nulls('plus_minus')
-    assert cells.filter(kind='plus_minus')['published'].to_list() == printed['plus_minus'].to_list()
 
 
 class Parts:
@@ -327,7 +307,7 @@ def test_judges_with_evidence_and_the_pipeline(models):
     passages = load_tasks('sample').passages
     assert set(found['evidence'].explode()) <= set(passages['text']) and set(found['passages'].explode()) <= set(passages['id'])
     assert called_unfactual(plan, done)['called'].to_list() == [0, 0, 0]
-    cells = by_cell(retrieval_cells(plan, done))
+    cells = by_cell(table_cells(plan, done))
     assert cells['Pipeline', 'RAG (%)']['measured'] == cells['Pipeline, reference claims', 'RAG (%)']['measured'] == 50
     assert cells['knower', 'RAG (%)']['measured'] == cells['knower', 'ZS (%)']['measured'] == 100
     rag = [request for request in models['knower'].asked if 'Evidence:' in request.messages[-1].content]
@@ -411,53 +391,13 @@ def test_an_estimate_is_what_is_then_sent(models):
         assert len(server.calls) - before == expected > 2
 
 
-# ---- figures ----------------------------------------------------------------------------------------------------------------------
-
-def test_figure_3_is_mcnemar_of_all_pairs():
-    rng = np.random.default_rng(3)
-    three = pl.concat([answers((rng.random(50) < share).tolist(), system=name) for name, share in (('a', .5), ('b', .6), ('c', .9))])
-    cells, tests = pair_cells(three)
-    right = {name: (part['predicted'] == part['factual']).to_numpy() for (name,), part in three.group_by('system')}
-    for (a, b), test in zip(itertools.combinations('abc', 2), tests.iter_rows(named=True), strict=True):
-        p = mcnemar([(right[a] & ~right[b]).sum()], [(~right[a] & right[b]).sum()], 'mid-p')[0]
-        assert (
-            (test['first'], test['second']) == (a, b)
-            and test['p'] == pytest.approx(p)
-            and by_cell(cells)[a, f'p against {b}']['measured'] == pytest.approx(p)
-        )
-
-
-def test_figure_4_counts_every_answer():
-    part = answers([True, True, None, False, False, True])
-    cells, bars = prediction_cells(part)
-    found = {column: cell['measured'] for (_, column), cell in by_cell(cells).items()}
-    assert found == {'Factual, correct': 1, 'Factual, wrong': 2, 'Not Factual, correct': 1, 'Not Factual, wrong': 1}
-    assert by_cell(cells)['a', 'Factual, wrong']['unparsed'] == 1 and bars['share'].sum() == pytest.approx(5/6)
-
-
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
-
-def test_a_dry_run_counts_and_asks_nothing(models):
-    counted = estimate(setting_plan(models=['yes'], runs=5, limit=6, loaded=models))
-    calls = dict(counted.select('label', 'calls').iter_rows())
-    orders = len({format_examples(TEXT_EXAMPLES, seed=seed) for seed in range(5)})
-    assert orders > 1 and calls['oasis/text_zs'] == 6 and calls['oasis/text_fs'] == calls['oasis/text_fs_ex'] == 6*orders
-    assert not models['yes'].asked
-
 
 def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
     load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
     plan = setting_plan(models=['yes'], data=str(tmp_path/'three.parquet'), runs=1, limit=4, loaded=models)
     done = execute(plan)
-    result = write_plan(plan, done, setting_cells(plan, done), out=tmp_path, rows_are='texts')
+    result = write_plan(plan, done, table_cells(plan, done), out=tmp_path, rows_are='texts')
     written = json.loads((tmp_path/'oasis'/'table5.three.json').read_text())
     assert written['data']['texts']['rows'] == 4 and written['parameters']['runs'] == 1 and written['notes'] == ['asked about: test']
     assert 'oasis/text_fs@1' in result.manifest['prompts'] and str(tmp_path) not in json.dumps(written)
-
-
-def test_answers_that_never_came_are_counted(models):
-    down = ScriptedModel('down', lambda request: Response(finish_reason='error', error='down'), revision='2')
-    plan = setting_plan(models=['down'], runs=1, limit=4, loaded={'down': down})
-    done = execute(plan)
-    cells = by_cell(setting_cells(plan, done))
-    assert not [key for key in cells if key[0] == 'down' and key[1] == 'ZS (%)'] and manifest(plan, done)['failed'] == 16

@@ -15,9 +15,9 @@ from factlab.core.core import DataError, UsageError
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
 from factlab.runs.plan import estimate, execute, manifest
-from factlab.studies.oasis.study import comparison_plan, retrieval_plan, setting_plan, verifier_plan
-from factlab.studies.oasis.submissions import check_submission, checked_submission, gold_rows, make_submission, submission_plan, verdicts
-from factlab.studies.oasis.tables import retrieval_cells, score_answers, setting_cells, verifier_cells
+from factlab.studies.oasis.study import answers_of, comparison_plan, retrieval_plan, setting_plan, verifier_plan
+from factlab.studies.oasis.submissions import gold_rows, make_submission, submission_plan
+from factlab.studies.oasis.tables import score_answers, table_cells, verifier_cells
 
 TEXTS = {'a': 'Owls hunt at night.', 'b': 'Owls swim at night.', 'c': 'Otters eat fish.', 'd': 'Otters swim in soup.'}
 PASSAGES = pl.DataFrame({'id': ['p', 'q'], 'page': ['owls', 'otters'], 'text': ['Owls hunt at night.', 'Otters eat fish.']})
@@ -72,7 +72,7 @@ def test_tables_show_what_systems_say_and_no_score(gold):
     parts = dict(data='oasis-e2e', extractor='whole', verifier='fixed', retriever='tiny', k=2, corpus=str(gold/'passages.parquet'))
     plans = (setting_plan(models=list(models), runs=2, data='oasis-e2e', loaded=loaded),
              retrieval_plan(models=list(models), runs=1, loaded=loaded, **parts))
-    for plan, cells_of in zip(plans, (setting_cells, retrieval_cells), strict=True):
+    for plan, cells_of in zip(plans, (table_cells, table_cells), strict=True):
         cells = cells_of(plan, execute(plan))
         found = cells.filter(pl.col('measured').is_not_null())
         assert set(found['metric']) == {'called factual (%)', 'same verdict (%)'} and set(found['status']) == {'measured'}
@@ -87,7 +87,7 @@ def test_tables_show_what_systems_say_and_no_score(gold):
 
     claims = dict(data='oasis-verification', loaded=loaded)
     plans = setting_plan('oasis/table7', models=['one'], runs=1, **claims), verifier_plan(verifiers=['fixed'], **claims)
-    for plan, cells_of in zip(plans, (setting_cells, verifier_cells), strict=True):
+    for plan, cells_of in zip(plans, (table_cells, verifier_cells), strict=True):
         assert set(cells_of(plan, execute(plan)).filter(pl.col('measured').is_not_null())['metric']) == {'called factual (%)'}
     with pytest.raises(DataError, match='no texts to judge, only claims'): setting_plan(models=['one'], **claims)
 
@@ -95,9 +95,9 @@ def test_tables_show_what_systems_say_and_no_score(gold):
 def test_without_passages_the_pipeline_says_what_it_needs(gold):
     with pytest.raises(DataError, match='no passages to look for evidence in'): submission_plan('oasis-e2e')
     plan = submission_plan('oasis-e2e', model='m', loaded={'m': ScriptedModel('m', says, '1')})
-    answers = verdicts(plan, execute(plan))
+    answers = answers_of(plan.entries[0], execute(plan))
     with pytest.raises(DataError, match='nothing can be scored'):
-        score_answers(answers.with_columns(predicted=True, group='id', run=0, system=pl.lit('m'), factual=pl.lit(None, pl.Boolean)))
+        score_answers(answers)
 
 
 # ---- the file ------------------------------------------------------------------------------------------------------------------------
@@ -168,17 +168,3 @@ def test_what_the_command_refuses(gold, arguments, said):
 def test_texts_that_cannot_be_judged_are_refused(tmp_path, columns, said):
     pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).write_parquet(tmp_path/'gold.parquet')
     with pytest.raises(DataError, match=said): gold_rows(tmp_path/'gold.parquet')
-
-
-@pytest.mark.parametrize('text, said', [
-    ('{"id": "a", "factual": true}\n', 'has 1 lines'),
-    ('{"id": "a", "factual": true}\n{"id": "a", "factual": true}\n', '2 lines with 1 ids'),
-    ('{"id": "a", "factual": "true"}\n', 'line 1'), ('{"id": 1, "factual": true}\n', 'line 1'), ('nonsense\n', 'not JSON'),
-    ('{"id": "a", "factual": true, "more": 1}\n', 'line 1')])
-def test_a_file_of_another_form_is_refused(text, said):
-    with pytest.raises(DataError, match=said): check_submission(text, ['a', 'b'])
-
-
-def test_the_order_of_the_file_is_that_of_the_gold_set():
-    found = pl.DataFrame({'id': ['b', 'a'], 'factual': [True, None], 'forced': [False, False]})
-    assert checked_submission(found, ['b', 'a'], unread=False) == '{"id": "b", "factual": true}\n{"id": "a", "factual": false}\n'
