@@ -26,7 +26,7 @@ from factlab.mixed_context.hybrid import (
     word_rivals,
 )
 from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention, known_names
-from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES
+from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE
 from factlab.runs.identity import method_spec
 from factlab.text.sentences import sentence_chunks
 from factlab.verification.named_verifiers import AlignedVerifier
@@ -110,7 +110,7 @@ def test_every_entry_of_an_ambiguous_name_is_read_and_the_best_counts():
     verifier = Words()
     scorer = KnowledgeScorer(BASE, verifier)
     readings, _ = scorer.read(rows)
-    assert {(each.row, each.rank) for each in readings} == {(0, 1), (0, 2), (1, 1), (1, 2)} and len(verifier.batches) == 1
+    assert [each.row for each in readings] == [0, 0, 1, 1] and len({each.evidence for each in readings}) == 2 and len(verifier.batches) == 1
     queen = KNOWLEDGE.frame([{'entity': 'Victoria', 'aliases': [], 'description': 'a queen of Britain', 'text': None}])
     share = SupportedShareScorer(queen, Words())
     assert share.scores(rows).tolist() == [1, 0, NO_EVIDENCE]
@@ -163,13 +163,11 @@ def test_a_faithful_summary_asks_nothing_of_the_world():
     assert 'no evidence' in found['reason'][1] and MIXED_PREDICTIONS.check(found).height == 3
 
 
-def test_a_hybrid_is_fitted_traced_and_recorded():
+def test_a_hybrid_is_fitted_and_recorded():
     rows = rows_of('Nobody was hurt.', 'The Danube, a river of Europe, burnt.', 'The Danube, a tram of Perth, burnt.',
                    labels=[NONE, FACTUAL, NON_FACTUAL])
     hybrid = fit_hybrid(Hybrid(OverlapScorer(), SupportedShareScorer(BASE, Words())), rows)
-    predictions, trace = hybrid.trace(rows)
-    assert predictions['label'].to_list() == rows['label'].to_list()
-    assert TRACES.check(trace)['id'].to_list() == ['r1', 'r2'] and trace['relation'].to_list() == ['support', None]
+    assert hybrid.predict(rows)['label'].to_list() == rows['label'].to_list()
     again = Hybrid(OverlapScorer(), SupportedShareScorer(BASE.head(1), Words()), hybrid.thresholds)
     assert method_spec(hybrid) != method_spec(again)  # another knowledge base is another method
     assert hybrid.predict(rows.clear()).is_empty()

@@ -22,13 +22,13 @@ from ...core.core import DataError, UsageError, digest
 from ...data.datasets import load
 from ...mixed_context.entity_features import CHOSEN, ENTFA, read_entity_features
 from ...mixed_context.files import read_mixed
-from ...mixed_context.fitted import Baseline, ChosenSilence, EntityValues, FittedEntities, FittedHybrid, KnownNames, Scored
+from ...mixed_context.fitted import ChosenSilence, EntityValues, FittedEntities, FittedHybrid, KnownNames, Scored
 from ...mixed_context.hybrid import Hybrid, Scorer, default_hybrids, word_rivals
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import read_knowledge
 from ...mixed_context.labels import check_mixed
 from ...mixed_context.retrieval_judges import RetrievalJudge, verifier_judge
-from ...mixed_context.scores import BASELINES
+from ...mixed_context.scores import BASELINES, Baseline
 from ...models.encoder import Encoder
 from ...reports.published import published_values
 from ...runs.plan import Entry, Plan, Rows, Step
