@@ -8,8 +8,8 @@ __all__ = ['MIN_COPIED_WORDS', 'SENTENCE_FEATURES', 'StaysOpen', 'FIRST_FEATURES
            'statements', 'copied_sentences', 'to_be_read', 'SentenceReading', 'Similarities', 'similarities',
            'read_sentences', 'FirstRound', 'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision',
            'held_out_scores', 'labelled_sentences', 'fit_reader', 'fit_first_round', 'fit_grounding_decision',
-           'SentenceJudge', 'offline_encoder', 'VerifierJudge', 'QuickJudge', 'load_verifier_judge',
-           'LabelledSentences', 'Nearness', 'sentence_numbers', 'fitted_answers', 'sentence_rivals', 'response_rivals']
+           'SentenceJudge', 'offline_encoder', 'VerifierJudge', 'QuickJudge', 'LabelledSentences', 'Nearness',
+           'sentence_numbers', 'fitted_answers', 'sentence_rivals', 'response_rivals']
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #0fd64f5d
 import json
@@ -35,7 +35,6 @@ from ..retrieval.evidence_sentences import with_predecessors
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
-from ..verification.named_verifiers import load_verifier
 from ..verification.verifier import Verifier
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65d0223f
@@ -443,13 +442,6 @@ class QuickJudge(VerifierJudge):
 
     def read(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading:
         return read_sentences(pairs, self.verifier, self.encoder, store, self.decision.stays_open)
-
-def load_verifier_judge(
-    by: Literal['responses', 'sentences'] = 'responses',
-    quick: bool = False,  # in two rounds
-) -> VerifierJudge:
-    "The judge of this chapter. Raises `ModelError` when its parts are missing."
-    return (QuickJudge if quick else VerifierJudge)(read_grounding_decision(), by, load_verifier('tiny?evidence=whole'), offline_encoder())
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #nearcode
 CALLED = Schema('labelled sentences', {'id': pl.String, 'grounded': pl.Boolean})

@@ -18,8 +18,8 @@ from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import LabelledSentences, Nearness, SentenceJudge, VerifierJudge, read_grounding_decision
 from factlab.grounding.judge_quality import BestTemplate
 from factlab.grounding.judges import TEMPLATES, GroundingJudge, Template
+from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import Responder
-from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
@@ -61,9 +61,9 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
-            'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_words_judge(),
+            'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_grounding_judge('words'),
             'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
-            'LabelledSentences': lambda: LabelledSentences(load_words_judge()), 'Nearness': lambda: Nearness(Known('a')),
+            'LabelledSentences': lambda: LabelledSentences(load_grounding_judge('words')), 'Nearness': lambda: Nearness(Known('a')),
             'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
             'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()),
@@ -87,7 +87,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
 OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
           ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
-          ('LabelledSentences', 'judge'): load_words_judge('sentences'),
+          ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
           ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',

@@ -19,7 +19,7 @@ from ...grounding.embedded_judge import Nearness, offline_encoder, response_riva
 from ...grounding.judge_quality import choose_templates, compare_judges, self_preference
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES
 from ...grounding.parsing import ISSUES
-from ...grounding.responses import AllResponses, labelled_responses
+from ...grounding.responses import ALL_RESPONSES, labelled_responses
 from ...grounding.scores import EVERY_JUDGE, judgements_of
 from ...measures.baselines import class_counts, compare_with_baselines, majority_class
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
@@ -245,7 +245,7 @@ def preference_plan(
     requests, test = request_rows(part), labelled_rows(whole)
     own = answering(replace(part, max_tokens=JUDGED_TOKENS), asked, requests)
     given = {'responses0': Rows(data, labelled_responses(load_rows(part)), 'test'), 'responses1': own}
-    rows = Step(AllResponses(), requests, inputs=given)
+    rows = Step(ALL_RESPONSES, requests, inputs=given)
     def judge(name: str, rows: Rows|Step, label: str = '') -> Entry:
         return Entry('response', name, judging(whole, name, 'response', rows), label=label, about={'responses': rows})
     return Plan(exhibit, parameters, (*[judge(name, rows) for name in (asked, *GROUNDING_JUDGES)],

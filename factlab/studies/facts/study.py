@@ -21,7 +21,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import READERS, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
-from ...grounding.judge_quality import BestTemplate, CountingJudge, corrected_scores, counted_rates
+from ...grounding.judge_quality import COUNTING, BestTemplate, corrected_scores, counted_rates
 from factlab.grounding.judges import (
     ELIGIBILITY_PROMPTS,
     TEMPLATES,
@@ -33,9 +33,9 @@ from factlab.grounding.judges import (
 )
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from factlab.grounding.responses import (
-    AllResponses,
+    ALL_RESPONSES,
+    TRIVIAL_RESPONDERS,
     Responder,
-    TrivialResponders,
     labelled_beside,
     labelled_responses,
     read_responses,
@@ -190,8 +190,8 @@ def all_responses(
     if settings.responses: requests, given = _of_file(settings, requests)
     elif settings.responders: given = [answering(settings, name, requests) for name in settings.responders]
     else: given = [Rows(settings.data, labelled_responses(load_rows(settings)), settings.split or '')]
-    if settings.baselines: given = [*given, Step(TrivialResponders(), requests)]
-    return Step(AllResponses(), requests, inputs={f'responses{at:03}': each for at, each in enumerate(given)})
+    if settings.baselines: given = [*given, Step(TRIVIAL_RESPONDERS, requests)]
+    return Step(ALL_RESPONSES, requests, inputs={f'responses{at:03}': each for at, each in enumerate(given)})
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #b819a46c
 def _of_file(settings: Settings, requests: Rows) -> tuple[Rows, list[Rows|Step]]:
@@ -277,7 +277,7 @@ def leaderboard_entries(settings: Settings) -> tuple[Entry, ...]:
     if settings.responders or settings.responses: return tuple(entries)
     labels = Rows(settings.data, load_rows(settings), settings.split or '')
     entries = [replace(entry, about=entry.about | {'labels': labels}) for entry in entries]
-    return (*entries, Entry('counting', '', Step(CountingJudge(), rows, inputs={'dev': development_rows(settings)}), baseline=True))
+    return (*entries, Entry('counting', '', Step(COUNTING, rows, inputs={'dev': development_rows(settings)}), baseline=True))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #a84d6b87
 def leaderboard_plan(

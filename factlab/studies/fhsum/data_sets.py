@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['FHSUM_PAPER', 'ENTRIES', 'KINDS', 'FHSUM_SAMPLE', 'ANNOTATED', 'STEPS', 'ENTITY_LABELS', 'PRIORITY',
            'load_fhsum_sample', 'load_fhsum_knowledge', 'annotated_summaries', 'Derived', 'keep_steps', 'derive_mxsum',
-           'derive_mxsum_majority', 'load_mxsum', 'load_mxsum_majority', 'derive_xent', 'load_xent', 'load_fhsumbench']
+           'derive_mxsum_majority', 'load_mxsum', 'load_mxsum_majority', 'derive_xent', 'load_xent']
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #72a05b4c
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -18,9 +18,8 @@ from ...core.core import DataError, Schema, assets_dir
 from ...data.datasets import READERS
 from ...data.registry import Entry
 from ...data.summaries import load_entfa, load_xsumfaith
-from ...mixed_context.files import read_mixed
 from ...mixed_context.knowledge import KNOWLEDGE, read_knowledge
-from ...mixed_context.labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE, check_mixed
+from ...mixed_context.labels import FACTUAL, MIXED, NON_FACTUAL, NONE, check_mixed
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #ecc8b3ec
 FHSUM_PAPER = ('Qi, Cao, He, Yuan: Evaluating LLMs’ Assessment of Mixed-Context Hallucination Through the Lens of Summarization, '
@@ -198,15 +197,3 @@ def load_xent(
 ) -> pl.DataFrame:  # MIXED, and reference, entities (start, end, text, type, label as EntFA has them); splits train, test
     "XEnt with labels of summaries. Raises `DataError` when a file is missing or differs."
     return derive_xent(load_entfa(download)).rows
-
-# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #93e14077
-def load_fhsumbench(
-    path: Path|str,  # of the file
-    labels: Mapping[Any, str]|None = None,  # the file's labels -> LABELS, where they are numbers or in spellings of its own
-) -> pl.DataFrame:  # MIXED
-    """FHSumBench's own file, or one that `factlab build fhsum` wrote. Raises `DataError` naming what cannot be read, also when no row has a
-    label."""
-    rows = read_mixed(path, labels)
-    if rows['label'].null_count() == rows.height:
-        raise DataError(f'{path} has no labels: expected a column label with {", ".join(LABELS)} (or FH, NFH, NoH)')
-    return rows

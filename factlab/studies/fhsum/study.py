@@ -7,12 +7,12 @@ __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'SETS', 'FITTED_ON', 'UNDECIDED', 'FAM
            'Settings', 'load_mixed', 'load_labelled', 'divide', 'scored_rows', 'development_rows', 'fitting_rows',
            'load_knowledge', 'direct_entries', 'offline_entries', 'retrieval_entries', 'ablation_entries',
            'hybrid_entry', 'hybrid_entries', 'entity_entries', 'baseline_entries', 'family_entries', 'coverage_entry',
-           'judges', 'retrieval', 'accuracies', 'sizes', 'answers', 'listed', 'settings_of', 'table_plan',
-           'transfer_plan']
+           'judges', 'retrieval', 'answers', 'listed', 'settings_of', 'table_plan', 'transfer_plan']
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #7f3a32c8
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +39,8 @@ DIRECT: dict[str, Literal['vanilla', 'icl', 'cot']] = {'Vanilla Judge': 'vanilla
 Kind = Literal['knowledge', 'concurrent', 'reflection']
 RETRIEVAL: dict[str, Kind] = {'Knowledge Retrieval': 'knowledge', 'Concurrent Retrieval': 'concurrent',
                               'Reflection Retrieval': 'reflection'}  # § 4.2
-SETS = {'sample': 'Sample', 'fhsum-sample': 'Sample', 'xent': 'XEnt', 'mxsum': 'M-XSum'}  # data set: its name in a table
+SETS = {'sample': 'Sample', 'fhsum-sample': 'Sample', 'xent': 'XEnt', 'mxsum': 'M-XSum',
+        'mxsum-majority': 'M-XSum by majority'}  # data set: its name in a table
 
 def title_of(
     data: str,  # a name, or a file
@@ -244,7 +245,7 @@ FAMILIES: dict[str, Callable[[Settings, list[str], list[str]], list[Entry]]] = {
 def family_entries(
     settings: Settings,
     families: Sequence[str],  # names of FAMILIES
-    models: Sequence[str] = (),
+    models: Sequence[str] = ('tiny',),
     retrieving: Sequence[str] = (),  # models that also judge with retrieval
 ) -> list[Entry]:
     "The methods of some families. Raises `UsageError` for one that there is not."
@@ -264,12 +265,6 @@ def judges(settings: Settings, models: Sequence[str] = ('tiny',), direct: Sequen
 def retrieval(settings: Settings, models: Sequence[str] = ()) -> list[Entry]:
     return [*hybrid_entries(settings), *retrieval_entries(settings, models), coverage_entry(settings)]
 
-def accuracies(settings: Settings, models: Sequence[str] = ('tiny',), retrieving: Sequence[str] = ()) -> list[Entry]:
-    return family_entries(settings, list(FAMILIES), models, retrieving)
-
-def sizes(settings: Settings, models: Sequence[str] = ('tiny',), retrieving: Sequence[str] = ()) -> list[Entry]:
-    return family_entries(settings, ['judges', 'retrieval'], models, retrieving)
-
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #d2d5b19b
 def answers(settings: Settings, printed: str, model: str = 'tiny', families: Sequence[str] = ('judges',),
             retrieval: bool = False) -> list[Entry]:
@@ -278,7 +273,9 @@ def answers(settings: Settings, printed: str, model: str = 'tiny', families: Seq
     return family_entries(settings, families, [model], [model]*retrieval)
 
 TABLES: dict[str, Callable[..., list[Entry]]] = {
-    'fhsum/table1': judges, 'fhsum/table2': retrieval, 'fhsum/table3': ablation_entries, 'fhsum/table6': accuracies, 'fhsum/table7': sizes,
+    'fhsum/table1': judges, 'fhsum/table2': retrieval, 'fhsum/table3': ablation_entries,
+    'fhsum/table6': partial(family_entries, families=tuple(FAMILIES)),
+    'fhsum/table7': partial(family_entries, families=('judges', 'retrieval')),
     **{f'fhsum/fig{number}': answers for number in (4, 6, 7, 8)}}
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #4db8ddde
@@ -323,6 +320,6 @@ def transfer_plan(
         chosen = Settings(data=name, loaded=loaded, **settings)
         try: scored_rows(chosen)
         except DataError as error: absent.append(f'{name}: {str(error)[:120]}'); continue
-        entries += [*accuracies(chosen, parameters['models'], parameters['models']), *baseline_entries(chosen)]
+        entries += [*family_entries(chosen, list(FAMILIES), parameters['models'], parameters['models']), *baseline_entries(chosen)]
     if not entries: raise UsageError(f'no set is at hand: {"; ".join(absent) or "name at least one"}')
     return Plan(exhibit, parameters, tuple(entries), tuple(absent))
