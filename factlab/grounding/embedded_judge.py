@@ -375,7 +375,6 @@ class SentenceJudge:
     "Judges grounding sentence by sentence, by features of each beside its document. What is seen of a sentence, a subclass says."
     decision: GroundingDecision
     by: Literal['responses', 'sentences'] = 'responses'  # whose threshold decides a verdict
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = GROUNDING
     title: ClassVar[str] = ''
 
@@ -451,7 +450,6 @@ NEARNESS = Schema('nearness', {'id': pl.String, 'cosine': pl.Float64, 'overlap':
 class LabelledSentences:
     "Which labelled sentences a judge calls grounded."
     judge: SentenceJudge
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = CALLED
 
     @property
@@ -468,7 +466,6 @@ class Nearness:
     "How near sentences are to their documents."
     encoder: Encoder
     labelled: bool = False  # those that have labels; else those that a response is split into
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = NEARNESS
 
     @property

@@ -186,7 +186,6 @@ class EntityFeatures:
     thresholds: tuple[float, float]
     fitted_on: Mapping = field(default_factory=dict)
     name: str = 'entity features'
-    max_tokens: int = 1
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,

@@ -228,8 +228,6 @@ class Hybrid:
     faithfulness: Scorer
     factuality: Scorer
     thresholds: tuple[float, float] = (.5, .5)  # of faithfulness, of factuality
-    prompts: tuple = ()
-    max_tokens: int = 1
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
     _name: str|None = field(default=None, repr=False)
 

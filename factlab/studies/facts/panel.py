@@ -29,7 +29,7 @@ from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
-from .measured import eligibility_rivals, in_percent
+from .measured import eligibility_rivals, in_percent, rank_cells
 from .self_preference import preference_cells
 from factlab.studies.facts.study import (
     ALL_SPLITS,
@@ -217,14 +217,7 @@ def measured_ranking(plan: Plan, done: Done) -> list[dict]:
             column = AVERAGE if average else row['judge']
             cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
             cells.append(base | {'column': f'{column} ±', 'kind': 'plus_minus', 'measured': 100*row['plus_minus']})
-    for row in board.iter_rows(named=True):
-        base = {'row': row['responder'], 'model': row['responder'], 'n': row['n'], 'status': row['status']}
-        cells.append(base | {'column': 'Fused rank', 'measured': row['rank'], 'low': row['rank_low'], 'high': row['rank_high']})
-        if row['difference'] is not None:
-            cells.append(base | {'column': f'{AVERAGE} (%)', 'method': AVERAGE, 'metric': 'Score (%)', 'kind': 'difference',
-                                 'against': BEST_BASELINE, 'n': row['common'],
-                                 **in_percent(row, 'difference', 'difference_low', 'difference_high')})
-    return cells
+    return cells + rank_cells(board, {'column': f'{AVERAGE} (%)', 'method': AVERAGE, 'metric': 'Score (%)'})
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p12
 def preference_plan(

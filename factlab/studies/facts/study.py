@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from ...core.core import DataError, UsageError
-from ...data.datasets import READERS, load
+from ...data.datasets import READERS
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.judge_quality import COUNTING, BestTemplate, corrected_scores, counted_rates
@@ -55,6 +55,7 @@ from ...models.prompts import Prompt
 from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
+from .illustrations import load_data
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #8ac1e9ca
 _PROMPTS = ('ours', 'paper')
@@ -118,7 +119,7 @@ def load_rows(
     return settings.hold(('rows', settings.data, settings.split, settings.limit), lambda: _load_rows(settings))
 
 def _load_rows(settings: Settings) -> pl.DataFrame:
-    rows = _request_file(settings.data) if _is_request_file(settings.data) else _named(settings.data)
+    rows = _request_file(settings.data) if _is_request_file(settings.data) else load_data(settings.data)
     splits = rows['split'].unique(maintain_order=True).to_list() if 'split' in rows.columns else []
     if settings.split and settings.split not in (*splits, *[ALL_SPLITS]*bool(splits)):
         raise UsageError(f'{settings.data} has no split {settings.split!r}: it has {", ".join(splits) or "none"}')
@@ -127,8 +128,6 @@ def _load_rows(settings: Settings) -> pl.DataFrame:
     return rows.filter(pl.col(_id_of(rows)).is_in(requests_of(rows)['id'].head(settings.limit or rows.height).implode()))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4500f46
-def _named(data: str) -> pl.DataFrame: return load('facts-sample' if data == 'sample' else data)
-
 def _id_of(rows: pl.DataFrame) -> str: return 'document_id' if 'document_id' in rows.columns else 'id'
 
 def _is_request_file(data: str) -> bool: return Path(data).suffix.lower() in ('.jsonl', '.ndjson', '.json', '.csv', '.parquet')
@@ -167,7 +166,7 @@ def development_rows(
     settings: Settings,
 ) -> Rows:  # as of `labelled_rows`
     "Where templates are chosen: the development split of the same data if it is labelled there, else of the shipped sample."
-    rows = None if _is_request_file(settings.data) else _named(settings.data)
+    rows = None if _is_request_file(settings.data) else load_data(settings.data)
     labelled = rows is not None and {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
     return labelled_rows(replace(settings, data=settings.data if labelled else 'facts-sample', split='dev'))
 
