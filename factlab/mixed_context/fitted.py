@@ -64,8 +64,6 @@ class FittedHybrid:
         "Both thresholds, and the macro F1 that they reach."
         return best_thresholds(dev['label'].to_list(), dev_faithfulness['score'].to_numpy(), dev_factuality['score'].to_numpy())
 
-    def reached(self, **given: pl.DataFrame) -> float: return self.fit(**given)[1]
-
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, faithfulness: pl.DataFrame,
                 factuality: pl.DataFrame, seed: int = 0, repeat: int = 0, **dev: pl.DataFrame) -> pl.DataFrame:
         "Labels of rows; the reason tells both scores."
@@ -78,17 +76,15 @@ class ChosenSilence:
     name: str
     schema: ClassVar[Schema] = TRACED
 
-    def choose(self, dev: pl.DataFrame, dev_traced: pl.DataFrame, **given) -> tuple[str|None, float]:
+    def fit(self, dev: pl.DataFrame, dev_traced: pl.DataFrame, **given) -> tuple[str|None, float]:
         "The label, and the macro F1 that it reaches."
         scores = silence_scores(dev, dev_traced)
         return max(scores.items(), key=lambda each: each[1])
 
-    def reached(self, **given: pl.DataFrame) -> float: return self.choose(**given)[1]
-
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, traced: pl.DataFrame, seed: int = 0,
                 repeat: int = 0, **dev: pl.DataFrame) -> pl.DataFrame:
         "Schema TRACED, of rows that the judge has judged without such a label."
-        return with_silence(traced, self.choose(**dev)[0])
+        return with_silence(traced, self.fit(**dev)[0])
 
 # %% ../../nbs/11_mixed_context/09_fitted.ipynb #f13
 ENTITY_VALUES = Schema('features of entities', {**ENTITIES.columns, 'values': pl.List(pl.Float64)})
@@ -135,8 +131,6 @@ class FittedEntities:
         "The method, and the macro F1 of its thresholds on out-of-fold scores."
         return fitted_classifiers(check_annotated(dev), dev_values, _array(dev_values, self.features), self.features, self.kind, self.k,
                                   self.seed)
-
-    def reached(self, **given: pl.DataFrame) -> float: return self.fit(**given)[1]
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, values: pl.DataFrame, seed: int = 0,
                 repeat: int = 0, **dev: pl.DataFrame) -> pl.DataFrame:

@@ -21,9 +21,8 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError, digest
 from ..measures import baselines
 from ..measures.baselines import best_cut, class_counts, compare_with_baselines, length_scores, resampled_scores
-from ..measures.comparison import holm
 from ..measures.metrics import harmonic
-from ..measures.stats import bootstrap_p, check_level, cluster_numbers, proportion_bounds
+from ..measures.stats import cluster_numbers, proportion_bounds
 from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED, check_mixed
 from ..text.words import content_overlap
 
@@ -150,15 +149,13 @@ def label_scores(
     predictions: Mapping[str, pl.DataFrame],  # MIXED_PREDICTIONS on these rows, by method
     *,
     resamples: int = 10_000,
-    level: float = .95,
     seed: int = 0,
 ) -> pl.DataFrame:  # LABEL_SCORES, methods in the order given
     """All scores of all methods on the same rows, over exactly the labels that the rows have, with bootstrap intervals.
 
     Unparsed answers, the fourth combination and labels that no row has are errors of the class that was right. `paper …` are the
     averages as FHSumBench prints them (Tables 1 and 2). Raises `DataError` on rows without labels, unknown labels, and
-    predictions that are not one for each row; `UsageError` on parameters out of range."""
-    check_level(level)
+    predictions that are not one for each row."""
     cells = _all_cells(rows, predictions)
     stacked, groups = np.stack(list(cells.values())), cluster_numbers_of(rows)
     labels = np.array([name in set(rows['label']) for name in LABELS])
@@ -167,7 +164,7 @@ def label_scores(
     def every(totals: np.ndarray) -> np.ndarray:  # [..., methods, 15]
         return np.stack([all_scores(totals[..., at, :], labels, size) for at, size in enumerate(sizes)], -2)
     values, drawn = resampled_scores(stacked, every, groups, resamples, seed)
-    low, high = np.quantile(drawn, [(1 - level)/2, (1 + level)/2], axis=0)
+    low, high = np.quantile(drawn, [.025, .975], axis=0)
     return LABEL_SCORES.frame([row for at, name in enumerate(cells) for row in _score_rows(
         name, cells[name], labels, classes[at], values[at], low[at], high[at], int(groups.max()) + 1)])
 
@@ -193,7 +190,7 @@ def _score_rows(name: str, cells: np.ndarray, labels: np.ndarray, classes: Seque
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #935c448e
 LABEL_CONTRASTS = Schema('label contrasts', {'first': pl.String, 'second': pl.String,
     'difference': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,  # first minus second
-    'p': pl.Float64, 'p_holm': pl.Float64, 'n': pl.Int64, 'clusters': pl.Int64})
+    'n': pl.Int64})
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #392c17af
 def macro_f1_draws(
@@ -215,24 +212,20 @@ def label_contrasts(
     pairs: Sequence[tuple[str, str]],  # names of two methods
     *,
     resamples: int = 10_000,
-    level: float = .95,
     seed: int = 0,
 ) -> pl.DataFrame:  # LABEL_CONTRASTS
-    "Paired differences in macro F1 with intervals and p, Holm-adjusted. Raises as `label_scores`; `UsageError` on unknown names."
-    check_level(level)
+    "Paired differences in macro F1 with intervals. Raises as `label_scores`; `UsageError` on unknown names."
     names = list(predictions)
     if unknown := sorted({name for pair in pairs for name in pair} - set(names)):
         raise UsageError(f'no predictions of {unknown}: there are {names}')
     values, drawn = macro_f1_draws(rows, predictions, resamples, seed)
     found: list[dict[str, Any]] = []
-    clusters = int(cluster_numbers_of(rows).max()) + 1
     for first, second in pairs:
         one, other = names.index(first), names.index(second)
         apart = drawn[:, one] - drawn[:, other]
-        low, high = np.quantile(apart, [(1 - level)/2, (1 + level)/2])
+        low, high = np.quantile(apart, [.025, .975])
         found.append({'first': first, 'second': second, 'difference': float(values[one] - values[other]),
-                      'low': float(low), 'high': float(high), 'p': bootstrap_p(apart, clusters), 'n': rows.height, 'clusters': clusters})
-    for row, adjusted in zip(found, holm([row['p'] for row in found]) if found else [], strict=True): row['p_holm'] = float(adjusted)
+                      'low': float(low), 'high': float(high), 'n': rows.height})
     return LABEL_CONTRASTS.frame(found)
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #daada745
@@ -242,14 +235,13 @@ def over_baselines(
     baselines: Sequence[str],  # which of them are baselines
     *,
     resamples: int = 10_000,
-    level: float = .95,
     seed: int = 0,
 ) -> pl.DataFrame:  # measures.baselines.COMPARED
     "Macro F1 of each method over the labels that the rows have, and its paired difference from the best baseline."
     answered = {name: joined_answers(rows, each, name) for name, each in predictions.items()}
     there = [label for label in LABELS if label in set(rows['label'])]
     counts = {name: class_counts(each['label'], each['answer'], there) for name, each in answered.items()}
-    return compare_with_baselines(counts, baselines, 'macro f1', clusters=cluster_numbers_of(rows), resamples=resamples, level=level,
+    return compare_with_baselines(counts, baselines, 'macro f1', clusters=cluster_numbers_of(rows), resamples=resamples,
                                   seed=seed)
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #92f3bc49
@@ -260,12 +252,11 @@ LABEL_SHARES = Schema('label shares', {'method': pl.String, 'label': pl.String, 
 def label_shares(
     rows: pl.DataFrame,  # MIXED, with labels
     predictions: Mapping[str, pl.DataFrame],
-    level: float = .95,
 ) -> pl.DataFrame:  # LABEL_SHARES: five answers for each method and label
     "How often each answer was given to the rows of each label, with Wilson intervals. A label that no row has has no share."
     cells = np.stack([each.sum(0).reshape(len(LABELS), -1) for each in _all_cells(rows, predictions).values()])
     of = np.broadcast_to(cells.sum(-1, keepdims=True), cells.shape).ravel()
-    low, high = proportion_bounds(cells.ravel(), of, level)
+    low, high = proportion_bounds(cells.ravel(), of, .95)
     names = [(method, label, answer) for method in predictions for label in LABELS for answer in ANSWERS]
     columns = dict(zip(('method', 'label', 'answer'), zip(*names, strict=True), strict=True))
     found = pl.DataFrame({**{name: list(each) for name, each in columns.items()}, 'n': cells.ravel().astype(int), 'of': of.astype(int),

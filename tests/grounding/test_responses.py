@@ -87,14 +87,6 @@ def test_a_document_that_is_too_long_is_refused_unless_it_may_be_cut():
     with pytest.raises(UsageError, match='an answer of 60 tokens'): Responder(max_tokens=60).predict(REQUESTS, model, store=False)
 
 
-def test_a_document_of_40k_tokens_for_a_model_of_8k():
-    class Eight(ScriptedModel): context = 8192
-    model = Eight('m', lambda request: 'Yes.', '1')
-    rows = pl.DataFrame({'id': ['long'], 'request': ['What is it?'], 'document': ['word '*40_000]})
-    assert Responder().predict(rows, model, store=False)['status'].to_list() == ['too_long'] and not model.asked
-    assert Responder(truncate=True).predict(rows, model, store=False)['prompt_tokens'].item() <= 8192 - 1024
-
-
 def test_empty_responses_copies_and_other_languages_are_named():
     texts = iter([' \n', REQUESTS['document'][1] + ' ', 'Ja.'])
     rows = REQUESTS.with_columns(request=pl.Series([

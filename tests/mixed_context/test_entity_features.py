@@ -64,12 +64,6 @@ def test_likelihoods_are_differences_of_the_texts_before_and_through():
     assert text_cuts('Perth burnt', [(0, 5)]) == ('Perth',)
 
 
-def test_a_summary_that_needs_no_model_asks_none():
-    model = Letters()
-    values = likelihood_features(entities((0, 10, 13, 'Ulm', 'GPE', None, None)), rows_of('A mill in Ulm.'), model, Flat(), store=False)
-    assert values.tolist() == [[0, 0, 0]] and not model.requests
-
-
 def test_surface_features():
     found = surface_features(entities((0, 0, 3, 'ulm', 'GPE', None, None), (0, 0, 9, 'Ulm Perth', 'PERSON', None, None),
                                       (0, 0, 8, '12 March', 'DATE', None, None)), [FIRE])

@@ -69,4 +69,4 @@ def test_entities(folder):
     fitted, reached = fitted_classifiers(dev.frame, named, entity_features(named, dev.frame, CHOSEN))
     given = {name: execute(each, store=False, folder=folder)[each] if isinstance(each, Step) else each.frame
              for name, each in step.inputs.items()}
-    assert found(step, folder).equals(fitted.predict(TEST.frame, store=False)) and step.method.reached(**given) == reached
+    assert found(step, folder).equals(fitted.predict(TEST.frame, store=False)) and step.method.fit(**given)[1] == reached

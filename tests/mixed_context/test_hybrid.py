@@ -17,7 +17,6 @@ from factlab.mixed_context.hybrid import (
     DocumentScorer,
     Hybrid,
     KnowledgeScorer,
-    KnownWordsScorer,
     OverlapScorer,
     SupportedShareScorer,
     best_thresholds,
@@ -29,7 +28,6 @@ from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention, 
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE
 from factlab.runs.identity import method_spec
 from factlab.text.sentences import sentence_chunks
-from factlab.verification.named_verifiers import AlignedVerifier
 
 FIRE = 'The old mill on the Danube burnt down on Monday. Nobody was hurt. Police in Ulm are looking for witnesses.'
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': ['Donau'], 'description': 'a river of Europe', 'text': None},
@@ -90,13 +88,6 @@ def test_aligned_is_the_mean_of_the_best_chunks():
     assert AlignedScorer(Words()).scores(rows_of('')).tolist() == [NO_EVIDENCE]
 
 
-def test_aligned_reads_as_the_verifier_of_that_name():
-    rows = rows_of('Nobody was hurt. The tower fell.', 'Police in Ulm. Nobody.', '')
-    whole = AlignedScorer(Words(), words=8, chunks=None).scores(rows)
-    other = AlignedVerifier(Words(), 8).probabilities(rows.head(2).select('document', 'summary').rows(), False)[:, 0]
-    assert np.allclose(whole[:2], other) and whole[2] == NO_EVIDENCE
-
-
 def test_the_least_supported_claim_speaks_for_the_document():
     verifier = Words()
     class Flat:
@@ -134,11 +125,6 @@ def test_rivals_that_compare_words_tell_three_labels_apart_and_see_no_sense():
     assert len(set(fitted['words of the document'].predict(rows, store=False)['label'][1:])) == 1  # it has no word on the world
     unlike = rows.with_columns(pl.lit('Danube, burnt on a river, the mill.').alias('summary'))  # the words are there, the sense is not
     assert set(fitted['words and knowledge'].predict(unlike, store=False)['label']) == {FACTUAL}
-
-
-def test_words_that_only_knowledge_has():
-    found = KnownWordsScorer(BASE).scores(rows_of('The Danube, a river, burnt.', 'The Danube, a tram, burnt.', 'Nobody fled.'))
-    assert found.tolist() == [1, 0, NO_EVIDENCE]
 
 
 @settings(max_examples=40, deadline=None)

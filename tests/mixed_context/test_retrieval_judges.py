@@ -161,10 +161,6 @@ def test_summaries_without_words_are_traced_and_not_asked_about():
         assert traces['reason'].to_list() == predicted['reason'].to_list()
 
 
-def test_no_rows():
-    for kind in ('knowledge', 'concurrent', 'reflection'): assert run(kind, rows=ROWS.clear())[0].is_empty()
-
-
 # --- settings ---------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('wrong', [{'kind': 'reflexion'}, {'queries': 'none'}, {'silence': 'false'}, {'top_k': 0}, {'max_steps': 0},

@@ -4,10 +4,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.metrics import harmonic
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED
 from factlab.mixed_context.scores import (
     ANSWERS,
@@ -84,13 +83,6 @@ def test_order_of_rows_and_names_of_methods_change_nothing(drawn, random):
     assert (inside['low'] <= inside['high']).all()
 
 
-def test_balanced_accuracy_without_unread_answers():
-    truth = [FACTUAL]*5 + [NON_FACTUAL]*3 + [NONE]*2
-    answers = [FACTUAL, NONE, FACTUAL, NON_FACTUAL, NONE, NON_FACTUAL, NONE, NONE, NONE, FACTUAL]
-    scores = label_scores(rows_of(truth), {'m': said(answers)}, **FEW)
-    assert np.isclose(value(scores, 'balanced accuracy'), balanced_accuracy_score(truth, answers))
-
-
 def test_what_cannot_be_read_is_an_error_of_its_class():
     truth = [FACTUAL, FACTUAL, NON_FACTUAL, NONE]
     for lost in (UNPARSED, UNNAMED):
@@ -100,12 +92,6 @@ def test_what_cannot_be_read_is_an_error_of_its_class():
         assert scores['n_unnamed'].unique().to_list() == [int(lost == UNNAMED)]
     failed = label_scores(rows_of(truth), {'m': said([FACTUAL, UNPARSED, NON_FACTUAL, NONE], status='failed')}, **FEW)
     assert failed['n_unparsed'].unique().to_list() == [1]
-
-
-@pytest.mark.parametrize(('precision', 'recall', 'printed'), [(.3185, .3184, .3185), (.3295, .3119, .3205), (.3652, .2977, .3280),
-                                                              (.5135, .4891, .5010), (.3870, .3366, .3601)])
-def test_the_papers_f_is_of_its_macro_averages(precision, recall, printed):
-    assert abs(harmonic(precision, recall) - printed) < 1e-4  # Tables 1 and 2
 
 
 def test_resampling_keeps_documents_together():
@@ -125,7 +111,7 @@ def test_contrasts_and_differences_from_baselines_agree():
     predictions = {'m': said(answers), 'majority': said([NONE]*150)}
     contrast = label_contrasts(rows_of(truth), predictions, [('m', 'majority')], resamples=4000).row(0, named=True)
     compared = over_baselines(rows_of(truth), predictions, ['majority'], resamples=4000).row(0, named=True)
-    assert np.isclose(contrast['difference'], compared['difference']) and contrast['low'] > 0 and contrast['p'] < .01
+    assert np.isclose(contrast['difference'], compared['difference']) and contrast['low'] > 0
     assert abs(contrast['low'] - compared['difference_low']) < .02 and abs(contrast['high'] - compared['difference_high']) < .02
     mirrored = label_contrasts(rows_of(truth), predictions, [('majority', 'm')], resamples=4000).row(0, named=True)
     assert np.isclose(mirrored['difference'], -contrast['difference']) and np.isclose(mirrored['low'], -contrast['high'])

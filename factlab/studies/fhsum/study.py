@@ -23,7 +23,7 @@ from ...data.datasets import load
 from ...mixed_context.entity_features import CHOSEN, ENTFA, read_entity_features
 from ...mixed_context.files import read_mixed
 from ...mixed_context.fitted import ChosenSilence, EntityValues, FittedEntities, FittedHybrid, KnownNames, Scored
-from ...mixed_context.hybrid import Hybrid, Scorer, default_hybrids, word_rivals
+from ...mixed_context.hybrid import Hybrid, default_hybrids, word_rivals
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import read_knowledge
 from ...mixed_context.labels import check_mixed
@@ -126,10 +126,8 @@ def direct_entries(
     "The judges of § 4.1, each with every model. Raises `UsageError` for a way of asking that there is not."
     if unknown := [way for way in ways if way not in DIRECT]:
         raise UsageError(f'no way of asking is called {unknown[0]!r}: there are {", ".join(DIRECT)}')
-    def judged(name: str, way: str) -> Step:
-        method = DirectJudge(DIRECT[way], retry_unparsed=settings.retry_unparsed)
-        return Step(method, scored_rows(settings), settings.model(name), seed=settings.seed)
-    return [Entry(way, name, judged(name, way)) for name in models for way in DIRECT if way in ways]
+    return [Entry(way, name, Step(DirectJudge(DIRECT[way], retry_unparsed=settings.retry_unparsed), scored_rows(settings),
+                                  settings.model(name), seed=settings.seed)) for name in models for way in DIRECT if way in ways]
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #6bde41b1
 UNDECIDED = ', silence undecided'  # behind a row's name: the same judge without that label
@@ -192,10 +190,9 @@ def hybrid_entry(
     baseline: bool = False,
 ) -> Entry:
     "A hybrid of two scorers. Hybrids with the same scorer share its step."
-    def scores(scorer: Scorer, rows: Rows) -> Step: return Step(Scored(scorer), rows)
     rows, scorers = scored_rows(settings), {'faithfulness': hybrid.faithfulness, 'factuality': hybrid.factuality}
-    inputs: dict[str, Step|Rows] = {name: scores(scorer, rows) for name, scorer in scorers.items()}
-    inputs |= {f'dev_{name}': scores(scorer, dev) for name, scorer in scorers.items()}
+    inputs: dict[str, Step|Rows] = {name: Step(Scored(scorer), rows) for name, scorer in scorers.items()}
+    inputs |= {f'dev_{name}': Step(Scored(scorer), dev) for name, scorer in scorers.items()}
     return Entry(title, '', Step(FittedHybrid(hybrid.name), rows, inputs=inputs | {'dev': dev}), baseline)
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #303d0ca4

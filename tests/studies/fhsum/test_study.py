@@ -160,7 +160,7 @@ def test_entities_are_classified_as_development_rows_allow(mine):
     settings.held[('rows', 'own', None, None)] = Rows('own', annotated.head(half), 'test'), Rows('own', annotated.tail(half), 'development')
     (entry,) = family_entries(settings, ['entities'])
     done = execute(entry.step, store=False)
-    reached = entry.step.method.reached(**{name: done[each] for name, each in entry.step.inputs.items()})
+    reached = entry.step.method.fit(**{name: done[each] for name, each in entry.step.inputs.items()})[1]
     assert done[entry.step].height == half and 0 < reached <= 1
 
 
