@@ -43,7 +43,8 @@ from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON, SHARES
 from ...runs.plan import Done, Entry, Plan, Step
 from .categories import category_cells
-from .study import UNDECIDED, title_of
+from .data_sets import title_of
+from .study import UNDECIDED
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d3ec3a15
 ONE_FOOTING = '{} over its three labels'  # a metric: the printed mean, over as many classes as the data have

@@ -17,8 +17,8 @@ from ...mixed_context.labels import LABELS
 from ...reports.exhibits import make_cells
 from ...reports.plots import SHARES
 from ...reports.tables import found_number
+from .data_sets import SETS, load_mixed, title_of
 from .labels import OTHER, SHARE, SHARES_OF
-from .study import SETS, load_mixed, title_of
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #5cfbac37
 DATA = {'M-XSum by majority': 'M-XSum'}  # row of a table: the data set, where its name says more

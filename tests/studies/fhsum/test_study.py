@@ -13,6 +13,7 @@ from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import catalog
 from factlab.reports.tables import CELLS
 from factlab.runs.plan import Plan, Rows, estimate, execute, manifest
+from factlab.studies.fhsum.data_sets import title_of
 from factlab.studies.fhsum.measured import answers_of, choices, row_of, table2_cells
 from factlab.studies.fhsum.study import (
     UNDECIDED,
@@ -26,7 +27,6 @@ from factlab.studies.fhsum.study import (
     offline_entries,
     scored_rows,
     table_plan,
-    title_of,
     transfer_plan,
 )
 
