@@ -14,16 +14,13 @@ from .judges import paper_templates as paper_templates
 from .judges import read_paper_prompts as read_paper_prompts
 from .responses import REQUESTS as REQUESTS
 from .responses import RESPONSES as RESPONSES
-from .responses import AllResponses as AllResponses
 from .responses import Responder as Responder
-from .responses import TrivialResponders as TrivialResponders
 from .responses import baseline_responses as baseline_responses
 from .responses import check_responses as check_responses
 from .responses import labelled_responses as labelled_responses
 from .responses import quoting_responses as quoting_responses
 from .responses import read_responses as read_responses
 from .responses import requests_of as requests_of
-from .responses import respond as respond
 from .embedded_judge import VerifierJudge as VerifierJudge
 from .embedded_judge import needs_no_support as needs_no_support
 from .scores import ELIGIBILITIES as ELIGIBILITIES
@@ -36,7 +33,6 @@ from .scores import judgements_of as judgements_of
 from .scores import leaderboard as leaderboard
 from .scores import score_responses as score_responses
 from .judge_quality import BestTemplate as BestTemplate
-from .judge_quality import CountingJudge as CountingJudge
 from .judge_quality import choose_templates as choose_templates
 from .judge_quality import compare_judges as compare_judges
 from .judge_quality import corrected_scores as corrected_scores

@@ -182,7 +182,6 @@ class AnsweringJudge:
     "Calls a response ineligible that does not do what was asked. It asks no model."
     decision: EligibilityDecision
     encoder: Encoder|None = None  # None: by words
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = ELIGIBILITY
 
     @property

@@ -8,8 +8,8 @@ __all__ = ['MIN_COPIED_WORDS', 'SENTENCE_FEATURES', 'StaysOpen', 'FIRST_FEATURES
            'statements', 'copied_sentences', 'to_be_read', 'SentenceReading', 'Similarities', 'similarities',
            'read_sentences', 'FirstRound', 'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision',
            'held_out_scores', 'labelled_sentences', 'fit_reader', 'fit_first_round', 'fit_grounding_decision',
-           'SentenceJudge', 'offline_encoder', 'VerifierJudge', 'QuickJudge', 'load_verifier_judge',
-           'LabelledSentences', 'Nearness', 'sentence_numbers', 'fitted_answers', 'sentence_rivals', 'response_rivals']
+           'SentenceJudge', 'offline_encoder', 'VerifierJudge', 'QuickJudge', 'LabelledSentences', 'Nearness',
+           'sentence_numbers', 'fitted_answers', 'sentence_rivals', 'response_rivals']
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #0fd64f5d
 import json
@@ -35,7 +35,6 @@ from ..retrieval.evidence_sentences import with_predecessors
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
-from ..verification.named_verifiers import load_verifier
 from ..verification.verifier import Verifier
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65d0223f
@@ -376,7 +375,6 @@ class SentenceJudge:
     "Judges grounding sentence by sentence, by features of each beside its document. What is seen of a sentence, a subclass says."
     decision: GroundingDecision
     by: Literal['responses', 'sentences'] = 'responses'  # whose threshold decides a verdict
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = GROUNDING
     title: ClassVar[str] = ''
 
@@ -444,13 +442,6 @@ class QuickJudge(VerifierJudge):
     def read(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> SentenceReading:
         return read_sentences(pairs, self.verifier, self.encoder, store, self.decision.stays_open)
 
-def load_verifier_judge(
-    by: Literal['responses', 'sentences'] = 'responses',
-    quick: bool = False,  # in two rounds
-) -> VerifierJudge:
-    "The judge of this chapter. Raises `ModelError` when its parts are missing."
-    return (QuickJudge if quick else VerifierJudge)(read_grounding_decision(), by, load_verifier('tiny?evidence=whole'), offline_encoder())
-
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #nearcode
 CALLED = Schema('labelled sentences', {'id': pl.String, 'grounded': pl.Boolean})
 NEARNESS = Schema('nearness', {'id': pl.String, 'cosine': pl.Float64, 'overlap': pl.Float64})
@@ -459,7 +450,6 @@ NEARNESS = Schema('nearness', {'id': pl.String, 'cosine': pl.Float64, 'overlap':
 class LabelledSentences:
     "Which labelled sentences a judge calls grounded."
     judge: SentenceJudge
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = CALLED
 
     @property
@@ -476,7 +466,6 @@ class Nearness:
     "How near sentences are to their documents."
     encoder: Encoder
     labelled: bool = False  # those that have labels; else those that a response is split into
-    max_tokens: ClassVar[int] = 1
     schema: ClassVar[Schema] = NEARNESS
 
     @property

@@ -9,10 +9,11 @@ __all__ = ['GROUNDING_JUDGES', 'OFFLINE_JUDGES', 'DECIDED_BY', 'load_grounding_j
 from collections.abc import Mapping
 from typing import Literal
 
-from ..core.core import UsageError
+from ..core.core import UsageError, assets_dir
 from ..core.registry import load_named, read_options
-from .embedded_judge import SentenceJudge, load_verifier_judge
-from .words_judge import load_words_judge
+from .embedded_judge import QuickJudge, SentenceJudge, VerifierJudge, offline_encoder, read_grounding_decision
+from .words_judge import WORD_FEATURES, WORDS_FILE, WordsJudge
+from ..verification.named_verifiers import load_verifier
 
 # %% ../../nbs/10_grounding/08_offline_judges.ipynb #o803
 GROUNDING_JUDGES = ('embedded', 'words')  # whom exhibits compare
@@ -31,7 +32,9 @@ def load_reading_judge(name: str, target: str, options: Mapping[str, str], templ
     "The offline judge of sentences that a registered name stands for."
     if template not in DECIDED_BY: raise UsageError(f'{name} has no template {template!r}: choose one of {", ".join(DECIDED_BY)}')
     by, _ = DECIDED_BY[template], read_options(name, options, {})
-    return load_words_judge(by) if name == 'words' else load_verifier_judge(by, quick=name == 'quick')
+    if name == 'words': return WordsJudge(read_grounding_decision(assets_dir('grounding')/WORDS_FILE, WORD_FEATURES), by)
+    judge = QuickJudge if name == 'quick' else VerifierJudge
+    return judge(read_grounding_decision(), by, load_verifier('tiny?evidence=whole'), offline_encoder())
 
 def load_asked_judge(name: str, *_):
     "Raises `UsageError`: a language model is asked elsewhere."

@@ -1,5 +1,4 @@
 from .entity_features import EntityFeatures as EntityFeatures
-from .entity_features import fit_entity_features as fit_entity_features
 from .entity_features import read_entity_features as read_entity_features
 from .entity_features import write_entity_features as write_entity_features
 from .evidence import AppositionExtractor as AppositionExtractor
@@ -45,15 +44,13 @@ from .labels import check_mixed as check_mixed
 from .labels import label_of as label_of
 from .labels import label_of_claims as label_of_claims
 from .retrieval_judges import RetrievalJudge as RetrievalJudge
-from .retrieval_judges import fit_silence as fit_silence
 from .retrieval_judges import verifier_judge as verifier_judge
 from .scores import ANSWERS as ANSWERS
 from .scores import BASELINES as BASELINES
-from .scores import EXPECTED as EXPECTED
+from .scores import Baseline as Baseline
 from .scores import LABEL_CONTRASTS as LABEL_CONTRASTS
 from .scores import LABEL_SCORES as LABEL_SCORES
 from .scores import LABEL_SHARES as LABEL_SHARES
-from .scores import fit_baselines as fit_baselines
 from .scores import label_contrasts as label_contrasts
 from .scores import label_predictions as label_predictions
 from .scores import label_rates as label_rates

@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['QUANTITIES', 'ENTITY_TYPES', 'FAITHFUL_LABELS', 'UNTRUE_LABELS', 'ENTITIES', 'PRIOR', 'POSTERIOR', 'SURFACE',
-           'CHOSEN', 'LIKELIHOODS', 'ENTFA', 'ENTITY_FILE', 'entities_of', 'surface_features', 'text_cuts',
-           'likelihood_features', 'EntityClassifier', 'Logistic', 'Neighbours', 'fit_classifier', 'summary_scores',
-           'EntityFeatures', 'entity_features', 'OutOfFold', 'out_of_fold', 'fitted_classifiers', 'fit_entity_features',
-           'check_annotated', 'write_entity_features', 'read_entity_features']
+           'CHOSEN', 'LIKELIHOODS', 'ENTFA', 'EntityClassifier', 'ENTITY_FILE', 'entities_of', 'surface_features',
+           'text_cuts', 'likelihood_features', 'Logistic', 'Neighbours', 'fit_classifier', 'summary_scores',
+           'EntityFeatures', 'entity_features', 'out_of_fold', 'fitted_classifiers', 'check_annotated',
+           'write_entity_features', 'read_entity_features']
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #72573a84
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -116,10 +116,6 @@ def likelihood_features(
     return found
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a0dc5f95
-class EntityClassifier(Protocol):
-    "Probability of a class from features."
-    def probabilities(self, features: np.ndarray) -> np.ndarray: ...  # [n]
-
 class Logistic(NamedTuple):
     "A logistic regression on standardized features."
     mean: tuple[float, ...]
@@ -146,6 +142,8 @@ class Neighbours(NamedTuple):
         search = NearestNeighbors(n_neighbors=min(self.k, len(self.truth))).fit(self.features)
         near = self.truth[search.kneighbors((features - self.mean)/self.scale, return_distance=False)]
         return (near.sum(1) + 1)/(near.shape[1] + 2)
+
+EntityClassifier = Logistic|Neighbours
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #877745e5
 def fit_classifier(
@@ -181,25 +179,20 @@ def summary_scores(
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #9664b4fb
 @dataclass(frozen=True, eq=False)
 class EntityFeatures:
-    "Labels of summaries by their entities. With features of LIKELIHOODS it asks the model for log-probabilities, and for nothing else."
+    "Labels of summaries by their entities."
     features: tuple[str, ...]  # of SURFACE and LIKELIHOODS
     faithful: EntityClassifier
     factual: EntityClassifier
     thresholds: tuple[float, float]
     fitted_on: Mapping = field(default_factory=dict)
-    encoder: Encoder|None = None  # None: the embedded one
     name: str = 'entity features'
-    max_tokens: int = 1
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]: return (PRIOR, POSTERIOR) if {*self.features} & {*LIKELIHOODS} else ()
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
         repeat: int = 0) -> pl.DataFrame:
-        "Labels of rows (MIXED_PREDICTIONS). Raises `UsageError` where likelihoods are needed and no model is given."
+        "Labels of rows (MIXED_PREDICTIONS). Raises `UsageError` for features of LIKELIHOODS: what a model says, `labels` is given."
         entities = entities_of(check_mixed(rows).drop('entities', strict=False))
-        return self.labels(rows, entities, entity_features(entities, rows, self.features, model, self.encoder, store))
+        return self.labels(rows, entities, entity_features(entities, rows, self.features))
 
     def labels(self,
         rows: pl.DataFrame,
@@ -230,11 +223,6 @@ def entity_features(
     return columns[:, [(*SURFACE, *LIKELIHOODS).index(name) for name in features]]
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #51787b18
-class OutOfFold(NamedTuple):
-    "Scores of rows by classifiers that have not seen them."
-    faithfulness: np.ndarray
-    factuality: np.ndarray
-
 def _pair(values: np.ndarray, entities: pl.DataFrame, chosen: np.ndarray, kind: str, k: int) -> tuple[EntityClassifier, EntityClassifier]:
     "Both classifiers from the chosen entities with labels."
     known = chosen & entities['faithful'].is_not_null().to_numpy()
@@ -251,7 +239,7 @@ def out_of_fold(
     k: int = 20,
     folds: int = 5,
     seed: int = 0,
-) -> OutOfFold:
+) -> tuple[np.ndarray, np.ndarray]:  # [n] each: faithfulness, factuality
     "Scores of each fold's rows by classifiers of the others."
     fold = (np.random.default_rng(seed).permutation(n) % folds)[entities['row'].to_numpy()]
     faithful, factual = np.zeros(len(values)), np.zeros(len(values))
@@ -259,7 +247,7 @@ def out_of_fold(
         out = fold == each
         first, second = _pair(values, entities, ~out, kind, k)
         faithful[out], factual[out] = first.probabilities(values[out]), second.probabilities(values[out])
-    return OutOfFold(*summary_scores(entities, faithful, factual, n))
+    return summary_scores(entities, faithful, factual, n)
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #51787b19
 def fitted_classifiers(
@@ -277,23 +265,6 @@ def fitted_classifiers(
              'kind': kind}
     return EntityFeatures(tuple(features), *_pair(values, entities, np.ones(len(values), bool), kind, k), cuts, about,
                           name='entity features' if kind == 'logistic' else 'entity neighbours'), reached
-
-# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #16b245ce
-def fit_entity_features(
-    rows: pl.DataFrame,  # MIXED with labels, and `entities` (start, end, label) as annotated: a training split
-    model: Model|None = None,
-    store: StoreChoice = None,
-    *,
-    features: Sequence[str] = CHOSEN,
-    encoder: Encoder|None = None,
-    **how,  # kind, k, seed: as of `fitted_classifiers`
-) -> tuple[EntityFeatures, float]:  # and the macro F1 of the thresholds on out-of-fold scores
-    "Fit on annotated entities; nothing else is looked at. Raises `DataError` without annotations, and as `entity_features`."
-    entities = entities_of(check_annotated(rows))
-    values = entity_features(entities, rows, features, model, encoder, store)
-    found, reached = fitted_classifiers(rows, entities, values, features, **how)
-    asked = {'model': model.identity if model is not None and found.prompts else None}
-    return replace(found, encoder=encoder, fitted_on={**found.fitted_on, **asked}), reached
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #0ad54da7
 def check_annotated(

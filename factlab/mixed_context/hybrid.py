@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['NO_EVIDENCE', 'Scorer', 'ConstantScorer', 'OverlapScorer', 'Reading', 'probabilities_of', 'best_of_claims',
            'DocumentScorer', 'AlignedScorer', 'KnownWordsScorer', 'KnowledgeScorer', 'SupportedShareScorer',
-           'hybrid_predictions', 'Hybrid', 'traced', 'candidate_cuts', 'best_thresholds', 'fit_hybrid',
-           'default_hybrids', 'word_rivals']
+           'hybrid_predictions', 'Hybrid', 'candidate_cuts', 'best_thresholds', 'fit_hybrid', 'default_hybrids',
+           'word_rivals']
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #78f46612
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from ..core.core import DataError, Schema, UsageError
 from ..measures.baselines import macro_f1
 from .evidence import knowledge_pieces, summary_claims
 from .knowledge import KnowledgeIndex, known_names
-from .labels import LABELS, MIXED_PREDICTIONS, TRACES, check_mixed, label_of
+from .labels import LABELS, MIXED_PREDICTIONS, check_mixed, label_of
 from ..models.encoder import Encoder
 from ..retrieval.evidence_sentences import nearest_sentences
 from ..store.answers import StoreChoice
@@ -32,7 +32,7 @@ from ..verification.verifier import Verifier
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #d3040beb
 class Scorer(Protocol):
-    "Scores rows from 0 (not faithful, not factual) to 1. May have `read(rows, store)` for the evidence that it saw."
+    "Scores rows from 0 (not faithful, not factual) to 1."
     @property
     def name(self) -> str: ...
     def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray: ...  # float64 [n]
@@ -64,10 +64,6 @@ class Reading(NamedTuple):
     number: int       # of the claim in its summary, from 1
     claim: str
     described: bool
-    query: str        # what was looked for: the claim, or an entity
-    source: str       # 'document' or 'knowledge'
-    entity: str|None
-    rank: int
     evidence: str
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #5e559b79
@@ -106,7 +102,7 @@ class DocumentScorer:
                   for number, claim in enumerate(found, 1)]
         documents = rows['document'].to_list()
         near = nearest_sentences([(documents[at], claim.text) for at, _, claim in claims], self.encoder, self.sentences, store)
-        readings = [Reading(at, number, claim.text, claim.described, claim.text, 'document', None, 1, one.text)
+        readings = [Reading(at, number, claim.text, claim.described, one.text)
                     for (at, number, claim), one in zip(claims, near, strict=True)]
         return readings, probabilities_of(readings, self.verifier, store)
 
@@ -132,8 +128,7 @@ class AlignedScorer:
         for at, (document, summary) in enumerate(rows.select('document', 'summary').iter_rows()):
             for number, sentence in enumerate(split_sentences(summary), 1):
                 nearest = sorted(parts[document], key=partial(content_overlap, sentence), reverse=True)[:self.chunks]
-                readings += [Reading(at, number, sentence, False, sentence, 'document', None, rank, chunk)
-                             for rank, chunk in enumerate(nearest, 1)]
+                readings += [Reading(at, number, sentence, False, chunk) for chunk in nearest]
         return readings, probabilities_of(readings, self.verifier, store)
 
     def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray:
@@ -182,8 +177,7 @@ class KnowledgeScorer:
             for number, claim in enumerate(claims, 1):
                 names = dict.fromkeys((*claim.entities, *known_names(claim.text, self._index)))
                 entries = dict.fromkeys((name, *found) for name in names for found in self._index.evidence(name))
-                readings += [Reading(at, number, claim.text, claim.described, name, 'knowledge', entity, rank, text)
-                             for rank, (name, entity, text) in enumerate(entries, 1)]
+                readings += [Reading(at, number, claim.text, claim.described, text) for *_, text in entries]
         some = {each.row for each in readings if each.described}
         readings = [each for each in readings if each.described or each.row not in some]
         return readings, probabilities_of(readings, self.verifier, store)
@@ -234,8 +228,6 @@ class Hybrid:
     faithfulness: Scorer
     factuality: Scorer
     thresholds: tuple[float, float] = (.5, .5)  # of faithfulness, of factuality
-    prompts: tuple = ()
-    max_tokens: int = 1
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
     _name: str|None = field(default=None, repr=False)
 
@@ -246,28 +238,6 @@ class Hybrid:
         "Labels of rows (MIXED_PREDICTIONS); the reason tells both scores. Raises `DataError` as `check_mixed`."
         check_mixed(rows)
         return hybrid_predictions(rows, self.faithfulness.scores(rows, store), self.factuality.scores(rows, store), self.thresholds)
-
-    def trace(self, rows: pl.DataFrame, model=None, store: StoreChoice = None, *, seed: int = 0,
-        repeat: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:  # MIXED_PREDICTIONS, TRACES
-        "Predictions, and every piece of evidence that the scorers read. Claims have no labels of their own: a hybrid labels summaries."
-        parts = [traced(rows, scorer, store) for scorer in (self.faithfulness, self.factuality) if hasattr(scorer, 'read')]
-        return self.predict(rows, model, store), pl.concat([TRACES.frame(), *parts]).sort('id', 'source', 'claim_number', 'rank',
-                                                                                          maintain_order=True)
-
-# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #4ffa8652
-def traced(
-    rows: pl.DataFrame,
-    scorer,  # with `read`
-    store: StoreChoice = None,
-) -> pl.DataFrame:  # TRACES
-    "What a scorer read. The score is P(ENT)."
-    readings, said = scorer.read(rows, store)
-    ids, strongest = rows['id'].to_list(), said.argmax(1) if len(said) else np.zeros(0, int)
-    return TRACES.frame([{'id': ids[each.row], 'claim_number': each.number, 'claim': each.claim, 'step': 1, 'query': each.query,
-                          'source': each.source, 'entity': each.entity, 'rank': each.rank, 'score': float(values[0]),
-                          'evidence': each.evidence, 'relevant': bool(top != 1), 'relation': (None if top == 1 else
-                          'support' if top == 0 else 'contradict'), 'reason': scorer.name, 'claim_label': None}
-                         for each, values, top in zip(readings, said, strongest, strict=True)])
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #f03281a9
 def candidate_cuts(
@@ -315,20 +285,17 @@ def fit_hybrid(
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #df3de725
 def default_hybrids(
     knowledge: pl.DataFrame,    # KNOWLEDGE; may be empty
-    development: pl.DataFrame|None = None,  # MIXED with labels, for thresholds; None: one half
-    store: StoreChoice = None,
     *,
     verifier: str|Verifier = 'tiny',
-) -> dict[str, Hybrid]:  # by name
-    "The four hybrids of what ships (in the place of FS/FT × WC/AS, Table 2). Raises as `fit_hybrid`, `load_verifier` and `KnowledgeIndex`."
+) -> dict[str, Hybrid]:  # by name, without thresholds
+    "The four hybrids of what ships (in the place of FS/FT × WC/AS, Table 2). Raises as `load_verifier` and `KnowledgeIndex`."
     reader = load_verifier(verifier)
     whole = getattr(reader, 'verifier', reader)
     encoder = getattr(reader, 'encoder', None) or Encoder('tiny')
     worlds, texts = ((KnowledgeScorer(knowledge, reader), SupportedShareScorer(knowledge, reader)),
                      (DocumentScorer(reader, encoder), AlignedScorer(whole)))
     pairs = [Hybrid(faithfulness, factuality) for factuality in worlds for faithfulness in texts]
-    hybrids = {each.name: each for each in pairs}
-    return hybrids if development is None else {name: fit_hybrid(each, development, store) for name, each in hybrids.items()}
+    return {each.name: each for each in pairs}
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #bb00cf20
 def word_rivals(

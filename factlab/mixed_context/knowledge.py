@@ -249,13 +249,6 @@ class KnowledgeIndex:
         "What is known under the name, of every entity that bears it. A row without a word about its entity gives nothing."
         return [self._evidence[at] for at in self.rows_of(name) if self._evidence[at][1]]
 
-    def coverage(self,
-        names: Iterable[str],  # as mentioned; a name that comes twice counts twice
-    ) -> float:  # not a number when there are no names
-        "The share of the names that have a row (App. C.3)."
-        hits = [bool(self._rows.get(name_key(name))) for name in names]
-        return sum(hits)/len(hits) if hits else float('nan')
-
     def require(self,
         purpose: str,  # what the knowledge base is wanted for, as 'to build a benchmark'
     ) -> 'KnowledgeIndex':

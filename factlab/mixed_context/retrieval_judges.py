@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['CLAIMS_PROMPT', 'QUERY_PROMPT', 'REFLECTION_PROMPT', 'RetrievalKind', 'parse_summary_claims', 'parse_query', 'Search',
            'ClaimCase', 'ClaimSteps', 'open_query', 'RetrievalSteps', 'RetrievalSettings', 'RetrievalJudge',
-           'verifier_judge', 'with_silence', 'silence_scores', 'fit_silence']
+           'verifier_judge', 'with_silence', 'silence_scores']
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #4b2e9195
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -446,14 +446,3 @@ def silence_scores(
     if 'label' not in rows.columns or rows['label'].null_count() or rows.is_empty():
         raise UsageError('the label of silence is chosen on labelled rows: give some, and leave out those without a label')
     return {silence: macro_f1(rows, with_silence(traced, silence)) for silence in (None, *LABELS)}
-
-# %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #2acf9403
-def fit_silence(
-    judge: RetrievalJudge,      # without a label of silence
-    development: pl.DataFrame,  # MIXED with labels; never the rows that are scored
-    model: Model|None = None,
-    store: StoreChoice = None,
-) -> RetrievalJudge:
-    "The judge with the label of silence that scores best on development rows; none, where none is better. Raises as `silence_scores`."
-    scores = silence_scores(development, judge.predict(development, model, store))
-    return replace(judge, silence=max(scores, key=lambda label: scores[label]))

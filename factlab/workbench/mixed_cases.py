@@ -8,6 +8,7 @@ __all__ = ['OUTCOMES', 'CASES', 'ANSWERS', 'RELATIONS', 'MAX_ENTRIES', 'UNCLEAR'
            'gold_of_mixed']
 
 # %% ../../nbs/20_workbench/15_mixed_cases.ipynb #6b335625
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ..core.core import DataError, Schema
+from ..core.core import DataError, Schema, assets_dir
 from ..error_analysis.annotations import ITEM_LABELS, ITEMS, Label, LabelScheme
 from ..mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, UNNAMED, check_mixed
 from .marks import Mark, cut, find_quoted
@@ -179,90 +180,13 @@ def mixed_cases(
                       tuple(predictions), tuple(traces),
                       tuple(notes), run)
 
-# %% ../../nbs/20_workbench/15_mixed_cases.ipynb #4f7a981d
-_TOWER = ('The Eiffel Tower stayed shut on Tuesday after its staff walked out. Visitors were turned away all morning. '
-          'The union said that talks would go on over the weekend.')
-_NOTEBOOKS = 'The notebooks of Marie Curie go on show in Warsaw. The exhibition opens in May. Admission is free for children.'
-_FERRY = 'The ferry to Gozo was called off because of high waves. Two more sailings are planned for the evening.'
-_ENTRIES = [('Eiffel Tower', ['La Tour Eiffel'], 'wrought-iron tower in Paris, France', 'It was opened in 1889.'),
-            ('Marie Curie', ['Maria Skłodowska-Curie'], 'Polish-French physicist and chemist',
-             'She received two Nobel Prizes.'),
-            ('Warsaw', [], 'capital of Poland', None), ('Warsaw', [], 'city in Indiana, United States', None),
-            ('Gozo', ['Għawdex'], 'island of Malta in the Mediterranean Sea', None)]
-
-# %% ../../nbs/20_workbench/15_mixed_cases.ipynb #4f7a981d-1
-def _step(id: str, number: int, claim: str, label: str|None, query: str, evidence: str|None = None,
-          relation: str|None = None,
-          entity: str|None = None, step: int = 1, reason: str = '', rank: int = 1, score: float = .9) -> dict:
-    "A row of a trace."
-    found = evidence is not None
-    return {'id': id, 'claim_number': number, 'claim': claim, 'step': step, 'query': query, 'entity': entity,
-            'evidence': evidence,
-            'source': 'knowledge' if entity else 'document', 'score': score if found else None,
-            'rank': rank if found else None,
-            'relevant': relation is not None if found else None, 'relation': relation, 'reason': reason,
-            'claim_label': label}
-
-# %% ../../nbs/20_workbench/15_mixed_cases.ipynb #4f7a981d-2
-def _looked_up(document: bool) -> pl.DataFrame:
-    "The trace of a method with the knowledge source, and with the document where that is asked."
-    iron, shut, seen = 'The Eiffel Tower is a wrought-iron tower in Paris.', 'The Eiffel Tower was shut by a strike.', 'Who is Marie Curie?'
-    tower = 'Eiffel Tower: wrought-iron tower in Paris, France'
-    curie, player = 'Marie Curie: Polish-French physicist and chemist', 'Marie Curie is a Brazilian footballer.'
-    shown, waves = 'The notebooks of Marie Curie are shown in Warsaw.', 'High waves stopped the ferry to Gozo.'
-    world = [_step('tower', 1, iron, FACTUAL, 'What is the Eiffel Tower?', tower, 'support', 'Eiffel Tower',
-                   reason='The entry says the same.'),
-             _step('curie', 1, player, NON_FACTUAL, seen, curie, 'contradict', 'Marie Curie',
-                   reason='A physicist, not a footballer.'),
-             _step('ferry', 1, waves, None, 'What stopped the ferry to Gozo?',
-                   'Gozo: island of Malta in the Mediterranean Sea',
-                   None, 'Gozo', reason='The entry does not speak of a ferry.')]
-    if not document: return TRACES.frame(world)
-    first, second = _TOWER.split('. ')[:2]
-    text = [_step('tower', 1, iron, FACTUAL, 'What is the Eiffel Tower?', f'{first}.', None, score=.61,
-                  reason='Nothing on what it is made of.'),
-            _step('tower', 2, shut, NONE, 'Why was the Eiffel Tower shut?', f'{first}.', 'support',
-                  reason='The staff walked out.'),
-            _step('tower', 2, shut, NONE, 'Why was the Eiffel Tower shut?', f'{second}.', None, rank=2, score=.4,
-                  reason='It gives no cause.'),
-            _step('curie', 1, player, NON_FACTUAL, 'Is Marie Curie a Brazilian footballer?', step=2,
-                  reason='The document does not say who she is.'),
-            _step('curie', 2, shown, NONE, 'Where are the notebooks shown?', f'{_NOTEBOOKS.split(". ")[0]}.',
-                  'support'),
-            _step('ferry', 1, waves, NONE, 'What stopped the ferry to Gozo?', f'{_FERRY.split(". ")[0]}.', 'support',
-                  reason='High waves did.'),
-            _step('ferry', 2, 'The ferry runs at night.', None, 'When does the ferry run?',
-                  reason='Nothing was found.')]
-    return TRACES.frame(text + world[:2])
-
 # %% ../../nbs/20_workbench/15_mixed_cases.ipynb #abbe99a3
 def example_cases() -> MixedCases:
     "Three summaries with the answers of three methods and the traces of two, written by hand. For trying the view without a model."
-    injected = {'tower': ', a wrought-iron tower in Paris,', 'curie': ', a Brazilian footballer,', 'ferry': ''}
-    summaries = {'tower': f'The Eiffel Tower{injected["tower"]} was shut by a strike.',
-                 'curie': f'The notebooks of Marie Curie{injected["curie"]} are shown in Warsaw.',
-                 'ferry': 'High waves stopped the ferry to Gozo.'}
-    rows = pl.DataFrame({'id': list(summaries), 'split': 'test', 'document': [_TOWER, _NOTEBOOKS, _FERRY],
-                         'summary': summaries.values(),
-                         'label': [FACTUAL, NON_FACTUAL, NONE],
-                         'start': [summaries[id].find(part) if part else None for id, part in injected.items()]})
-    rows = rows.with_columns(end=pl.col('start') + pl.Series([len(part) for part in injected.values()]))
-    def said(id: str, label: str|None, faithful: bool|None = None, factual: bool|None = None, reason: str = '',
-             answer: str = '') -> dict:
-        return {'id': id, 'status': 'ok' if label else 'unparsed', 'reason': reason, 'label': label,
-                'faithful': faithful,
-                'factual': factual, 'calls': 1, 'prompt_tokens': 90, 'completion_tokens': 12, 'answer': answer}
-    vanilla = [said('tower', NON_FACTUAL, False, False, answer='{"faithful": false, "factual": false}'),
-               said('curie', None, reason='no JSON object in the answer',
-                    answer='The summary seems <b>mostly</b> fine to me.')]
-    knowing = [said('tower', FACTUAL, False, True), said('curie', NON_FACTUAL, False, False),
-               said('ferry', UNNAMED, True, False)]
-    both = [said('tower', FACTUAL, False, True), said('curie', NON_FACTUAL, False, False),
-            said('ferry', NONE, True, True)]
-    predictions = {'vanilla': vanilla, 'knowledge': knowing, 'reflection': both}
-    return mixed_cases(rows, {name: MIXED_PREDICTIONS.frame(each) for name, each in predictions.items()},
-                       {'knowledge': _looked_up(False), 'reflection': _looked_up(True)},
-                       pl.DataFrame(_ENTRIES, list(_KNOWN.columns.items()), orient='row'))
+    told = json.loads((assets_dir('workbench')/'example_cases.json').read_text(encoding='utf-8'))
+    predictions, traces = ({name: schema.frame(rows) for name, rows in told[what].items()}
+                           for what, schema in (('predictions', MIXED_PREDICTIONS), ('traces', TRACES)))
+    return mixed_cases(pl.DataFrame(told['rows']), predictions, traces, pl.DataFrame(told['knowledge'], _KNOWN.columns))
 
 # %% ../../nbs/20_workbench/15_mixed_cases.ipynb #1d075762
 RELATIONS = {'support': '✓ supports', 'contradict': '✗ contradicts', 'irrelevant': '○ not relevant',

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHORT', 'LABEL_LOOKS', 'RELATION_LOOKS', 'MAX_CLAIMS', 'MAX_METHODS', 'UNKNOWN', 'SHOW_MIXED', 'SORT_MIXED',
            'legend_html', 'answers_html', 'case_heading', 'claim_card', 'trace_html', 'knowledge_html', 'summary_html',
-           'case_drawing', 'method_counts', 'totals_html', 'case_listing', 'case_configuration', 'browse_cases']
+           'case_drawing', 'method_counts', 'totals_html', 'case_listing', 'browse_cases']
 
 # %% ../../nbs/20_workbench/16_mixed_context.ipynb #4bf0ca73
 from collections.abc import Mapping, Sequence
@@ -280,13 +280,6 @@ def case_listing(cases: MixedCases) -> Listing:
                    f'Summaries: {cases.run}',
                    totals_html(cases), cases.notes, cases.answers, SHOW_MIXED, choices, SORT_MIXED)
 
-# %% ../../nbs/20_workbench/16_mixed_context.ipynb #gl5
-def case_configuration(cases: MixedCases) -> Configuration:
-    "Summaries of mixed contexts, each of which is labelled."
-    return Configuration(case_listing(cases), case_drawing(cases), summary_items(cases), [MIXED_SCHEME], 'summary',
-                         {'a claim has no evidence': lambda claim: not claim.found},
-                         lambda labels: gold_of_mixed(labels, cases))
-
 # %% ../../nbs/20_workbench/16_mixed_context.ipynb #gl5-1
 def browse_cases(
     rows: pl.DataFrame|MixedCases,  # schema MIXED: id, document, summary; where known split, label, start, end
@@ -297,6 +290,8 @@ def browse_cases(
 ) -> Browser:
     "Summaries of mixed contexts, through every method. Raises `DataError` when the frames do not fit together."
     cases = rows if isinstance(rows, MixedCases) else mixed_cases(rows, predictions, traces, knowledge)
-    browser = Browser(case_configuration(cases), encoder=None, **options)
+    configuration = Configuration(case_listing(cases), case_drawing(cases), summary_items(cases), [MIXED_SCHEME], 'summary',
+                                  {'a claim has no evidence': lambda claim: not claim.found}, lambda labels: gold_of_mixed(labels, cases))
+    browser = Browser(configuration, encoder=None, **options)
     browser.cases = cases
     return browser

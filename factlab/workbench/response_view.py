@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['SHOW_RESPONSES', 'SORT_RESPONSES', 'KIND_LOOKS', 'MAX_SENTENCES', 'MAX_NAMED', 'OPENS', 'response_totals',
            'response_listing', 'said_by', 'sentence_card', 'verdict_text', 'verdict_oddities', 'verdicts_html',
-           'heading_html', 'passages_html', 'quoted_passages', 'response_drawing', 'response_configuration',
-           'judged_plan', 'browse_responses']
+           'heading_html', 'passages_html', 'quoted_passages', 'response_drawing', 'judged_plan', 'browse_responses']
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #b1f925e2
 from collections.abc import Callable, Mapping, Sequence
@@ -230,12 +229,6 @@ _DISPUTED = _of_kind('disputed')
 OPENS: Mapping[str, Callable[[Any], bool]] = {'judges disagree': _DISPUTED, 'a sentence is disputed': _DISPUTED,
                                               'judged inaccurate': _of_kind('ungrounded')}  # as of `errors`
 
-def response_configuration(judged: JudgedResponses) -> Configuration:
-    "Judged responses, whose sentences are labelled."
-    return Configuration(response_listing(judged), response_drawing(judged), sentence_items(judged), [SENTENCE_SCHEME],
-                         opens=OPENS,
-                         gold=lambda labels: (gold_of_labels(labels, judged), ''))
-
 # %% ../../nbs/20_workbench/14_response_view.ipynb #306b813e-1
 def judged_plan(
     plan: Plan,  # of `leaderboard_plan`
@@ -259,6 +252,8 @@ def browse_responses(
 ) -> Browser:
     "Judged responses to look at and to label. Raises `DataError` when the frames do not fit together."
     judged = responses if isinstance(responses, JudgedResponses) else judged_responses(responses, judgements, gold, run)
-    browser = Browser(response_configuration(judged), **options)
+    configuration = Configuration(response_listing(judged), response_drawing(judged), sentence_items(judged), [SENTENCE_SCHEME],
+                                  opens=OPENS, gold=lambda labels: (gold_of_labels(labels, judged), ''))
+    browser = Browser(configuration, **options)
     browser.judged = judged
     return browser

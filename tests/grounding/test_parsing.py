@@ -141,6 +141,8 @@ def test_a_judge_that_repeats_the_published_instructions_says_nothing():
 
 PIECES = ['Accurate', 'Inaccurate', 'not ', 'in', '/', ' or ', 'Final Answer:', 'Sentence 1 label:', 'Sentence 1:', '\n', ' ', '**',
           '```json', '```', '{', '}', '"label"', ':', '"supported"', '"contradictory"', '"no_rad"', '"sentence"', ',', '[', ']', '"', "'",
+          'Final Answer: Inaccurate', 'The response is therefore NOT ACCURATE.', 'Verdict: Accurate, or Verdict: Inaccurate',
+          '{"sentence": "a", "label": "contradictory", "excerpt": null}', '[{"sentence": "a", "label": "UNSUPPORTED",}]', 'B: INCORRECT',
           '"Instruction Following"', '"No Issues"', '"Major Issue(s)"', 'YES', 'NO', 'A', 'B', 'C', 'null', '\\', '\u2028', '\x00', '🙂',
           'the response is ', 'mostly ', 'x' * 200, '(choose 1)']
 

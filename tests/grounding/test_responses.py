@@ -13,13 +13,13 @@ from factlab.core.core import DataError, FactlabError, UsageError
 from factlab.grounding.responses import (
     RESPONSE_STATUSES,
     RESPONSES,
+    Responder,
     baseline_responses,
     beginning,
     check_requests,
     quoted_sentences,
     quoting_responses,
     read_responses,
-    respond,
     with_other_response,
 )
 from factlab.models.interface import Request, Response, ScriptedModel, load_model
@@ -42,7 +42,7 @@ def row(request: str = 'a', responder: str = 'mine', response: str|None = 'In 19
 
 def test_the_document_opens_the_users_message_and_the_request_ends_it():
     model = ScriptedModel('m', lambda request: 'Yes.', '1')
-    respond(REQUESTS, model, store=False)
+    Responder().predict(REQUESTS, model, store=False)
     first, second = model.asked[0].messages, model.asked[1].messages
     assert [message.role for message in first] == ['system', 'user'] and [message.role for message in second] == ['user']
     assert first[1].content == 'The mill opened in 1901.\n\nWhen did it open?'
@@ -55,20 +55,20 @@ def test_an_interrupted_round_goes_on_from_the_store(tmp_path):
         if len(asked) == 2: raise KeyboardInterrupt
         return 'Yes.'
     with Store(tmp_path/'store') as store:
-        with pytest.raises(KeyboardInterrupt): respond(REQUESTS, ScriptedModel('m', answers, '1'), store)
-        found = respond(REQUESTS, ScriptedModel('m', answers, '1'), store)
+        with pytest.raises(KeyboardInterrupt): Responder().predict(REQUESTS, ScriptedModel('m', answers, '1'), store)
+        found = Responder().predict(REQUESTS, ScriptedModel('m', answers, '1'), store)
     assert len(asked) == 4 and (found['status'] == 'ok').all()  # the first is not asked again
 
 
 def test_a_failing_row_costs_that_row():
     def answers(request): return Response.failed('no luck') if 'Who' in request.messages[-1].content else 'Yes.'
-    found = respond(REQUESTS, ScriptedModel('m', answers, '1'), store=False)
+    found = Responder().predict(REQUESTS, ScriptedModel('m', answers, '1'), store=False)
     assert found['status'].to_list() == ['ok', 'failed', 'ok'] and found['reason'][1] == 'no luck' and found['response'][1] == ''
 
 
 def test_a_server_that_fails_on_one_document_costs_that_row():
     with MisbehavingServer(lambda call: status(400) if 'Anna' in call.prompt else answer('In 1901.')) as server:
-        found = respond(REQUESTS, load_model(f'openai:any?base_url={server.url}'), store=False, responder='served')
+        found = Responder(responder='served').predict(REQUESTS, load_model(f'openai:any?base_url={server.url}'), store=False)
     assert found['status'].to_list() == ['ok', 'failed', 'ok'] and found['responder'].unique().to_list() == ['served']
 
 
@@ -78,28 +78,20 @@ class Short(ScriptedModel):
 
 def test_a_document_that_is_too_long_is_refused_unless_it_may_be_cut():
     model = Short('m', lambda request: 'Yes.', '1')
-    found = respond(REQUESTS, model, store=False, max_tokens=20)
+    found = Responder(max_tokens=20).predict(REQUESTS, model, store=False)
     assert found['status'].to_list() == ['ok', 'too_long', 'ok'] and len(model.asked) == 2
     assert '121' not in found['reason'][0] and 'tokens' in found['reason'][1]
-    cut = respond(REQUESTS, model, store=False, max_tokens=20, truncate=True)
+    cut = Responder(max_tokens=20, truncate=True).predict(REQUESTS, model, store=False)
     assert (cut['status'] == 'ok').all() and 'of 120 words' in cut['reason'][1] and cut['prompt_tokens'].max() <= 40
     assert cut['document'][1] == REQUESTS['document'][1]  # judges see the whole document
-    with pytest.raises(UsageError, match='an answer of 60 tokens'): respond(REQUESTS, model, store=False, max_tokens=60)
-
-
-def test_a_document_of_40k_tokens_for_a_model_of_8k():
-    class Eight(ScriptedModel): context = 8192
-    model = Eight('m', lambda request: 'Yes.', '1')
-    rows = pl.DataFrame({'id': ['long'], 'request': ['What is it?'], 'document': ['word '*40_000]})
-    assert respond(rows, model, store=False)['status'].to_list() == ['too_long'] and not model.asked
-    assert respond(rows, model, store=False, truncate=True)['prompt_tokens'].item() <= 8192 - 1024
+    with pytest.raises(UsageError, match='an answer of 60 tokens'): Responder(max_tokens=60).predict(REQUESTS, model, store=False)
 
 
 def test_empty_responses_copies_and_other_languages_are_named():
     texts = iter([' \n', REQUESTS['document'][1] + ' ', 'Ja.'])
     rows = REQUESTS.with_columns(request=pl.Series([
         'Wann?', 'Wer?', 'Warum wurde die Mühle an der Brücke über den Fluss so früh gebaut und von wem?']))
-    found = respond(rows, ScriptedModel('m', lambda request: next(texts), '1'), store=False)
+    found = Responder().predict(rows, ScriptedModel('m', lambda request: next(texts), '1'), store=False)
     assert found['status'].to_list() == ['empty', 'copy', 'ok'] and 'German' in found['reason'][2]
 
 

@@ -145,19 +145,6 @@ def test_what_cannot_be_judged_is_never_accurate_and_asks_nobody():
     assert row['value'] == pytest.approx(1/3) == row['highest'] and row['unanswered'] == 2
 
 
-@pytest.mark.parametrize('said', ['The document is long and the response is short.', '', 'Verdict: Accurate, or Verdict: Inaccurate',
-                                  'Is the response Accurate or Inaccurate? Reason step by step.', '{"label": "good"}'])
-def test_judges_that_answer_in_prose_or_repeat_the_instructions_are_not_read(said):
-    rows = responses(('The mill.', 'It is one.'))
-    for template in TEMPLATES:
-        found = judged(rows, ScriptedModel('j', lambda request: said, said), template)
-        assert found['status'].to_list() == ['unparsed'] and found['accurate'].to_list() == [None], template
-    row = of(score_responses(found, resamples=10), 'x')
-    assert (row['value'], row['lowest'], row['highest'], row['unread']) == (None, 0, 1, 1)
-    board = leaderboard(found, resamples=10)
-    assert board['rank'].to_list() == [None] and board['final'].to_list() == [None]
-
-
 def test_a_judge_that_fails_is_counted():
     rows = responses(('The mill.', 'It is one.'), ('Tea.', 'No.'))
     judge = ScriptedModel('j', lambda request: Response.failed('down') if 'Tea' in request.messages[-1].content else 'Verdict: Accurate',

@@ -13,10 +13,11 @@ from factlab.mixed_context.entity_features import (
     ENTITIES,
     LIKELIHOODS,
     SURFACE,
+    check_annotated,
     entities_of,
     entity_features,
     fit_classifier,
-    fit_entity_features,
+    fitted_classifiers,
     likelihood_features,
     read_entity_features,
     summary_scores,
@@ -63,12 +64,6 @@ def test_likelihoods_are_differences_of_the_texts_before_and_through():
     assert text_cuts('Perth burnt', [(0, 5)]) == ('Perth',)
 
 
-def test_a_summary_that_needs_no_model_asks_none():
-    model = Letters()
-    values = likelihood_features(entities((0, 10, 13, 'Ulm', 'GPE', None, None)), rows_of('A mill in Ulm.'), model, Flat(), store=False)
-    assert values.tolist() == [[0, 0, 0]] and not model.requests
-
-
 def test_surface_features():
     found = surface_features(entities((0, 0, 3, 'ulm', 'GPE', None, None), (0, 0, 9, 'Ulm Perth', 'PERSON', None, None),
                                       (0, 0, 8, '12 March', 'DATE', None, None)), [FIRE])
@@ -113,40 +108,43 @@ def annotated():
                          for copy in range(12) for at, (summary, span, label) in enumerate(kinds)])
 
 
+def fit_entities(rows, **how):
+    named = entities_of(check_annotated(rows))
+    return fitted_classifiers(rows, named, entity_features(named, rows, CHOSEN), **how)
+
+
 def test_fitted_predicted_stored(annotated, tmp_path):
-    fitted, reached = fit_entity_features(annotated)
-    assert reached == 1 and fitted.features == CHOSEN and fitted.prompts == ()
+    fitted, reached = fit_entities(annotated)
+    assert reached == 1 and fitted.features == CHOSEN
     predicted = fitted.predict(annotated)
     assert predicted['label'].to_list() == annotated['label'].to_list()
     again = read_entity_features(write_entity_features(fitted, tmp_path/'fitted.json'))
     assert again.predict(annotated).equals(predicted) and 'Germany' not in (tmp_path/'fitted.json').read_text()
     none = fitted.predict(rows_of('it burnt.'))
     assert none['label'].to_list() == [NONE] and none['reason'].to_list() == ['no entity']
-    near, _ = fit_entity_features(annotated, kind='neighbours', k=5)
+    near, _ = fit_entities(annotated, kind='neighbours', k=5)
     assert near.predict(annotated)['label'].to_list() == annotated['label'].to_list()
     with pytest.raises(UsageError, match='hold the entities'): write_entity_features(near, tmp_path/'near.json')
 
 
 def test_labels_of_the_rows_are_not_read(annotated):
-    fitted, _ = fit_entity_features(annotated)
+    fitted, _ = fit_entities(annotated)
     assert fitted.predict(annotated.drop('label', 'entities')).equals(fitted.predict(annotated))
 
 
 def test_likelihoods_need_a_model(annotated):
-    fitted, _ = fit_entity_features(annotated, Letters(), False, features=(*CHOSEN, *LIKELIHOODS), encoder=Flat())
-    assert len(fitted.prompts) == 2 and fitted.fitted_on['model'] == {'backend': 'letters'}
-    with pytest.raises(UsageError, match='need a model'): fitted.predict(annotated)
+    with pytest.raises(UsageError, match='need a model'): entity_features(entities(), annotated, LIKELIHOODS)
     with pytest.raises(UsageError, match='no features are called'): entity_features(entities(), annotated, ['length'])
 
 
 def test_bad_files_and_data_are_named(annotated, tmp_path):
-    fitted, _ = fit_entity_features(annotated)
+    fitted, _ = fit_entities(annotated)
     good = json.loads(write_entity_features(fitted, tmp_path/'good.json').read_text())
     for name, damaged in {'empty': {}, 'short': good | {'features': ['missing']}, 'strange': good | {'features': ['a', 'b', 'c']},
                           'infinite': good | {'thresholds': [float('nan'), 1]}}.items():
         (tmp_path/f'{name}.json').write_text(json.dumps(damaged))
         with pytest.raises(ModelError, match='entity features|fit them anew'): read_entity_features(tmp_path/f'{name}.json')
     with pytest.raises(ModelError, match='holds no entity features'): read_entity_features(tmp_path/'absent.json')
-    with pytest.raises(DataError, match='take XEnt'): fit_entity_features(annotated.drop('entities'))
+    with pytest.raises(DataError, match='take XEnt'): fit_entities(annotated.drop('entities'))
     with pytest.raises(DataError, match='all of one class'): fit_classifier(np.zeros((3, 1)), np.ones(3, bool))
     with pytest.raises(UsageError, match='no classifier'): fit_classifier(np.zeros((2, 1)), np.array([True, False]), 'forest')

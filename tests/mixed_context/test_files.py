@@ -53,10 +53,6 @@ def test_a_label_that_says_two_things_is_refused(value):
     with pytest.raises(DataError, match='the label is'): read_label(value)
 
 
-@pytest.mark.parametrize('value', [None, '', '  '])
-def test_no_label_is_null(value): assert read_label(value) is None
-
-
 def test_numbers_are_read_with_a_map_alone():
     labels = {0: NONE, '1': FACTUAL, 2: NON_FACTUAL, 'Factual': FACTUAL}
     assert [read_label(value, labels) for value in ('0', 1, 2, 'factual', 'NoH')] == [NONE, FACTUAL, NON_FACTUAL, FACTUAL, NONE]

@@ -7,12 +7,11 @@ import pytest
 from letters import Letters
 
 from factlab.data.datasets import load
-from factlab.mixed_context.entity_features import CHOSEN, fit_entity_features
-from factlab.mixed_context.fitted import Baseline, ChosenSilence, EntityValues, FittedEntities, FittedHybrid, Scored
+from factlab.mixed_context.entity_features import CHOSEN, entities_of, entity_features, fitted_classifiers
+from factlab.mixed_context.fitted import ChosenSilence, EntityValues, FittedEntities, FittedHybrid, Scored
 from factlab.mixed_context.hybrid import fit_hybrid, word_rivals
 from factlab.mixed_context.labels import LABELS
-from factlab.mixed_context.retrieval_judges import fit_silence, verifier_judge, with_silence
-from factlab.mixed_context.scores import BASELINES, fit_baselines
+from factlab.mixed_context.retrieval_judges import silence_scores, verifier_judge, with_silence
 from factlab.runs.plan import Rows, Step, execute
 
 SUMMARIES = load('fhsum-sample')
@@ -25,12 +24,6 @@ def folder(tmp_path_factory): return tmp_path_factory.mktemp('runs')
 
 
 def found(step, folder): return execute(step, store=False, folder=folder)[step]
-
-
-@pytest.mark.parametrize('name', BASELINES)
-def test_baselines(name, folder):
-    step = Step(Baseline(name), TEST, inputs={'dev': DEV}, seed=3)
-    assert found(step, folder).equals(fit_baselines(DEV.frame)[name].predict(TEST.frame, seed=3))
 
 
 @pytest.mark.parametrize('name', ['words of the document', 'words and knowledge'])
@@ -54,8 +47,9 @@ class Half:
 def test_silence(kind, folder):
     judge = verifier_judge(kind, KNOWLEDGE, Half(), encoder=Letters())
     step = Step(ChosenSilence('half'), TEST, inputs={'traced': Step(judge, TEST), 'dev': DEV, 'dev_traced': Step(judge, DEV)})
-    fitted = fit_silence(judge, DEV.frame, store=False)
-    assert fitted.silence and found(step, folder).equals(fitted.predict(TEST.frame, store=False))
+    scores = silence_scores(DEV.frame, judge.predict(DEV.frame, store=False))
+    best = max(scores, key=scores.get)
+    assert best and found(step, folder).equals(replace(judge, silence=best).predict(TEST.frame, store=False))
 
 
 @pytest.mark.parametrize('silence', [None, *LABELS])
@@ -71,7 +65,8 @@ def test_entities(folder):
              for summary, label in DEV.frame.select('summary', 'label').iter_rows()]
     dev = Rows('sample', DEV.frame.with_columns(entities=pl.Series(spans)), 'dev')
     step = Step(FittedEntities(), TEST, inputs={'values': Step(EntityValues(), TEST), 'dev_values': Step(EntityValues(), dev), 'dev': dev})
-    fitted, reached = fit_entity_features(dev.frame, store=False, features=CHOSEN)
+    named = entities_of(dev.frame)
+    fitted, reached = fitted_classifiers(dev.frame, named, entity_features(named, dev.frame, CHOSEN))
     given = {name: execute(each, store=False, folder=folder)[each] if isinstance(each, Step) else each.frame
              for name, each in step.inputs.items()}
-    assert found(step, folder).equals(fitted.predict(TEST.frame, store=False)) and step.method.reached(**given) == reached
+    assert found(step, folder).equals(fitted.predict(TEST.frame, store=False)) and step.method.fit(**given)[1] == reached

@@ -17,7 +17,6 @@ from factlab.mixed_context.hybrid import (
     DocumentScorer,
     Hybrid,
     KnowledgeScorer,
-    KnownWordsScorer,
     OverlapScorer,
     SupportedShareScorer,
     best_thresholds,
@@ -26,10 +25,9 @@ from factlab.mixed_context.hybrid import (
     word_rivals,
 )
 from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention, known_names
-from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES
+from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE
 from factlab.runs.identity import method_spec
 from factlab.text.sentences import sentence_chunks
-from factlab.verification.named_verifiers import AlignedVerifier
 
 FIRE = 'The old mill on the Danube burnt down on Monday. Nobody was hurt. Police in Ulm are looking for witnesses.'
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': ['Donau'], 'description': 'a river of Europe', 'text': None},
@@ -90,13 +88,6 @@ def test_aligned_is_the_mean_of_the_best_chunks():
     assert AlignedScorer(Words()).scores(rows_of('')).tolist() == [NO_EVIDENCE]
 
 
-def test_aligned_reads_as_the_verifier_of_that_name():
-    rows = rows_of('Nobody was hurt. The tower fell.', 'Police in Ulm. Nobody.', '')
-    whole = AlignedScorer(Words(), words=8, chunks=None).scores(rows)
-    other = AlignedVerifier(Words(), 8).probabilities(rows.head(2).select('document', 'summary').rows(), False)[:, 0]
-    assert np.allclose(whole[:2], other) and whole[2] == NO_EVIDENCE
-
-
 def test_the_least_supported_claim_speaks_for_the_document():
     verifier = Words()
     class Flat:
@@ -110,7 +101,7 @@ def test_every_entry_of_an_ambiguous_name_is_read_and_the_best_counts():
     verifier = Words()
     scorer = KnowledgeScorer(BASE, verifier)
     readings, _ = scorer.read(rows)
-    assert {(each.row, each.rank) for each in readings} == {(0, 1), (0, 2), (1, 1), (1, 2)} and len(verifier.batches) == 1
+    assert [each.row for each in readings] == [0, 0, 1, 1] and len({each.evidence for each in readings}) == 2 and len(verifier.batches) == 1
     queen = KNOWLEDGE.frame([{'entity': 'Victoria', 'aliases': [], 'description': 'a queen of Britain', 'text': None}])
     share = SupportedShareScorer(queen, Words())
     assert share.scores(rows).tolist() == [1, 0, NO_EVIDENCE]
@@ -136,11 +127,6 @@ def test_rivals_that_compare_words_tell_three_labels_apart_and_see_no_sense():
     assert set(fitted['words and knowledge'].predict(unlike, store=False)['label']) == {FACTUAL}
 
 
-def test_words_that_only_knowledge_has():
-    found = KnownWordsScorer(BASE).scores(rows_of('The Danube, a river, burnt.', 'The Danube, a tram, burnt.', 'Nobody fled.'))
-    assert found.tolist() == [1, 0, NO_EVIDENCE]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=15))
 def test_thresholds_are_the_best_of_a_full_search(drawn):
@@ -163,13 +149,11 @@ def test_a_faithful_summary_asks_nothing_of_the_world():
     assert 'no evidence' in found['reason'][1] and MIXED_PREDICTIONS.check(found).height == 3
 
 
-def test_a_hybrid_is_fitted_traced_and_recorded():
+def test_a_hybrid_is_fitted_and_recorded():
     rows = rows_of('Nobody was hurt.', 'The Danube, a river of Europe, burnt.', 'The Danube, a tram of Perth, burnt.',
                    labels=[NONE, FACTUAL, NON_FACTUAL])
     hybrid = fit_hybrid(Hybrid(OverlapScorer(), SupportedShareScorer(BASE, Words())), rows)
-    predictions, trace = hybrid.trace(rows)
-    assert predictions['label'].to_list() == rows['label'].to_list()
-    assert TRACES.check(trace)['id'].to_list() == ['r1', 'r2'] and trace['relation'].to_list() == ['support', None]
+    assert hybrid.predict(rows)['label'].to_list() == rows['label'].to_list()
     again = Hybrid(OverlapScorer(), SupportedShareScorer(BASE.head(1), Words()), hybrid.thresholds)
     assert method_spec(hybrid) != method_spec(again)  # another knowledge base is another method
     assert hybrid.predict(rows.clear()).is_empty()

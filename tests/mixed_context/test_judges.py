@@ -145,10 +145,6 @@ def test_summaries_without_words_are_not_asked_about():
     assert found['calls'].sum() == 0 and (found['status'] == 'unparsed').all()
 
 
-def test_no_rows_give_no_predictions():
-    assert predict('x', ROWS.clear()).is_empty()
-
-
 @pytest.mark.parametrize('rows', [ROWS.drop('document'), ROWS.with_columns(document=pl.lit(None, pl.String)),
                                   ROWS.with_columns(id=pl.lit('a')), ROWS.with_columns(summary=pl.lit(3))])
 def test_rows_that_no_method_can_read(rows):

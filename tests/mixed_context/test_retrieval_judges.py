@@ -16,9 +16,9 @@ from factlab.mixed_context.retrieval_judges import (
     QUERY_PROMPT,
     REFLECTION_PROMPT,
     RetrievalJudge,
-    fit_silence,
     parse_query,
     parse_summary_claims,
+    silence_scores,
     verifier_judge,
 )
 from factlab.models.dry_run import DryRun, estimate_of
@@ -161,10 +161,6 @@ def test_summaries_without_words_are_traced_and_not_asked_about():
         assert traces['reason'].to_list() == predicted['reason'].to_list()
 
 
-def test_no_rows():
-    for kind in ('knowledge', 'concurrent', 'reflection'): assert run(kind, rows=ROWS.clear())[0].is_empty()
-
-
 # --- settings ---------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('wrong', [{'kind': 'reflexion'}, {'queries': 'none'}, {'silence': 'false'}, {'top_k': 0}, {'max_steps': 0},
@@ -266,9 +262,11 @@ def test_the_loop_asks_for_what_is_still_open():
 
 def test_silence_is_what_scores_best_on_development_rows():
     labelled = MILLS.with_columns(label=pl.Series([FACTUAL, NON_FACTUAL, NONE]))
-    assert fit_silence(open_judge(), labelled).silence == NON_FACTUAL
-    assert fit_silence(open_judge(), labelled.filter(id='same')).silence is None  # no claim is open
-    with pytest.raises(UsageError, match='labelled rows'): fit_silence(open_judge(), MILLS)
+    said = open_judge().predict(labelled)
+    scores = silence_scores(labelled, said)
+    assert max(scores, key=scores.get) == NON_FACTUAL
+    assert len(set(silence_scores(labelled.filter(id='same'), said.filter(id='same')).values())) == 1  # no claim is open
+    with pytest.raises(UsageError, match='labelled rows'): silence_scores(MILLS, said)
 
 
 TEXTS = ('A mill burnt down.', 'The Danube is a river of Europe.', 'The Danube is a river of Japan.', 'Lund burnt.')

@@ -4,19 +4,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.metrics import harmonic
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED
 from factlab.mixed_context.scores import (
     ANSWERS,
     BASELINES,
-    EXPECTED,
-    FITTED,
     UNPARSED,
-    fit_baselines,
-    fit_label,
+    Baseline,
+    fitted_labels,
     inserted_words,
     label_contrasts,
     label_scores,
@@ -86,13 +83,6 @@ def test_order_of_rows_and_names_of_methods_change_nothing(drawn, random):
     assert (inside['low'] <= inside['high']).all()
 
 
-def test_balanced_accuracy_without_unread_answers():
-    truth = [FACTUAL]*5 + [NON_FACTUAL]*3 + [NONE]*2
-    answers = [FACTUAL, NONE, FACTUAL, NON_FACTUAL, NONE, NON_FACTUAL, NONE, NONE, NONE, FACTUAL]
-    scores = label_scores(rows_of(truth), {'m': said(answers)}, **FEW)
-    assert np.isclose(value(scores, 'balanced accuracy'), balanced_accuracy_score(truth, answers))
-
-
 def test_what_cannot_be_read_is_an_error_of_its_class():
     truth = [FACTUAL, FACTUAL, NON_FACTUAL, NONE]
     for lost in (UNPARSED, UNNAMED):
@@ -102,12 +92,6 @@ def test_what_cannot_be_read_is_an_error_of_its_class():
         assert scores['n_unnamed'].unique().to_list() == [int(lost == UNNAMED)]
     failed = label_scores(rows_of(truth), {'m': said([FACTUAL, UNPARSED, NON_FACTUAL, NONE], status='failed')}, **FEW)
     assert failed['n_unparsed'].unique().to_list() == [1]
-
-
-@pytest.mark.parametrize(('precision', 'recall', 'printed'), [(.3185, .3184, .3185), (.3295, .3119, .3205), (.3652, .2977, .3280),
-                                                              (.5135, .4891, .5010), (.3870, .3366, .3601)])
-def test_the_papers_f_is_of_its_macro_averages(precision, recall, printed):
-    assert abs(harmonic(precision, recall) - printed) < 1e-4  # Tables 1 and 2
 
 
 def test_resampling_keeps_documents_together():
@@ -127,21 +111,10 @@ def test_contrasts_and_differences_from_baselines_agree():
     predictions = {'m': said(answers), 'majority': said([NONE]*150)}
     contrast = label_contrasts(rows_of(truth), predictions, [('m', 'majority')], resamples=4000).row(0, named=True)
     compared = over_baselines(rows_of(truth), predictions, ['majority'], resamples=4000).row(0, named=True)
-    assert np.isclose(contrast['difference'], compared['difference']) and contrast['low'] > 0 and contrast['p'] < .01
+    assert np.isclose(contrast['difference'], compared['difference']) and contrast['low'] > 0
     assert abs(contrast['low'] - compared['difference_low']) < .02 and abs(contrast['high'] - compared['difference_high']) < .02
     mirrored = label_contrasts(rows_of(truth), predictions, [('majority', 'm')], resamples=4000).row(0, named=True)
     assert np.isclose(mirrored['difference'], -contrast['difference']) and np.isclose(mirrored['low'], -contrast['high'])
-
-
-def test_expected_random_scores_are_those_of_many_coins():
-    truth = [FACTUAL]*20 + [NON_FACTUAL]*60 + [NONE]*120
-    rates = {FACTUAL: .2, NON_FACTUAL: .5, NONE: .3}
-    expected = label_scores(rows_of(truth), {'m': said(truth)}, rates=rates, **FEW)
-    generator = np.random.default_rng(1)
-    coins = [accuracy_score(truth, generator.choice(list(rates), 200, p=list(rates.values()))) for _ in range(800)]
-    assert abs(value(expected, 'accuracy', method=EXPECTED) - np.mean(coins)) < .01
-    assert np.isclose(value(expected, 'macro recall', method=EXPECTED), 1/3)
-    assert np.isclose(value(expected, 'accuracy of label', NON_FACTUAL, EXPECTED), .5)
 
 
 def test_shares_add_up():
@@ -166,14 +139,13 @@ def test_baselines_are_fitted_on_what_they_are_given():
     texts = [f'Ann, a judge of Ulm, number {at}, spoke at length.' if label == FACTUAL else f'A speech {at} of some length was held.'
              if label == NON_FACTUAL else f'Talk {at}.' for at, label in enumerate(labels)]
     rows = rows_of(labels).with_columns(summary=pl.Series(texts))
-    fitted = fit_baselines(rows)
-    assert fitted['majority'].label == NONE and np.allclose(fitted['random'].rates, [10/55, 20/55, 25/55])
-    predicted = {name: method.predict(rows) for name, method in fitted.items()}
+    predicted = {name: Baseline(name).predict(rows, dev=rows) for name in BASELINES}
+    assert predicted['majority']['label'].unique().to_list() == [NONE]
     assert predicted['length']['label'].to_list() == [NON_FACTUAL]*30 + [NONE]*25  # all longer ones get the more frequent hallucination
     assert predicted['punctuation'].filter(rows['label'] == FACTUAL)['label'].unique().to_list() == [FACTUAL]
     assert all(MIXED_PREDICTIONS.check(each).height == 55 for each in predicted.values())
-    only = fit_baselines(rows.filter(pl.col('label') != NONE))  # M-XSum has no summary without hallucination
-    assert set(only['length'].predict(rows)['label']) == {NON_FACTUAL}
+    only = rows.filter(pl.col('label') != NONE)  # M-XSum has no summary without hallucination
+    assert set(Baseline('length').predict(rows, dev=only)['label']) == {NON_FACTUAL}
 
 
 def test_bad_input_is_named():
@@ -183,23 +155,19 @@ def test_bad_input_is_named():
     with pytest.raises(DataError, match='two predictions'): label_scores(rows, {'m': pl.concat([said([NONE]*2)]*2)})
     with pytest.raises(DataError, match="answers 'true'"): label_scores(rows, {'m': said(['true', NONE])})
     with pytest.raises(DataError, match='no rows'): label_scores(rows.clear(), {'m': said([])})
-    with pytest.raises(UsageError, match='rates are shares'): label_scores(rows, {'m': said([NONE]*2)}, rates={NONE: .5})
-    with pytest.raises(UsageError, match='no metric'): label_contrasts(rows, {'m': said([NONE]*2)}, metric='f2')
     with pytest.raises(UsageError, match='no predictions of'): label_contrasts(rows, {'m': said([NONE]*2)}, [('m', 'other')])
-    with pytest.raises(DataError, match='no row has a label'): fit_baselines(rows.with_columns(label=pl.lit(None, pl.String)))
+    with pytest.raises(DataError, match='no row has a label'): Baseline('random').predict(rows, dev=rows.with_columns(label=None))
 
 
 def test_two_baselines_are_fitted_and_one_of_them_reads_no_document():
     labels = [FACTUAL, NON_FACTUAL, NONE]*12
     topics = dict(zip(LABELS, ('A judge of Ulm spoke.', 'The mill burnt down.', 'Trains were late again.'), strict=True))
     rows = rows_of(labels).with_columns(summary=pl.Series([topics[label] for label in labels]))
-    fitted = fit_baselines(rows)
     other = rows.with_columns(document=pl.lit('Another document altogether.'))
-    assert set(FITTED) <= set(fitted) and list(fitted) == list(BASELINES)
-    assert fitted['words of the summary'].predict(other)['label'].to_list() == labels
-    assert fitted['words of the summary'].predict(rows.head(0)).height == 0
-    assert fit_label('words of the summary', rows.with_columns(summary=pl.lit('…'))).predict(rows)['label'].n_unique() == 1
-    with pytest.raises(UsageError, match='no fitted baseline'): fit_label('topics', rows)
+    assert fitted_labels('words of the summary', rows, other) == labels
+    assert fitted_labels('words of the summary', rows, rows.head(0)) == []
+    assert len(set(fitted_labels('words of the summary', rows.with_columns(summary=pl.lit('…')), rows))) == 1
+    with pytest.raises(UsageError, match='no fitted baseline'): fitted_labels('topics', rows, rows)
 
 
 def test_counts_tell_what_the_document_lacks():
@@ -207,7 +175,6 @@ def test_counts_tell_what_the_document_lacks():
     rows = rows.with_columns(summary=pl.when(pl.col('label') == NONE).then(pl.lit('Ann spoke of 12 mills.')).otherwise(
         pl.lit('Bo spoke of 13 mills.')))
     assert surface_counts(rows)[:2, 2:].tolist() == [[0, 1, 0, 1], [1, 0, 1, 0]]
-    counts = fit_label('counts', rows)
-    assert counts.predict(rows)['label'].to_list() == rows['label'].to_list()
+    assert fitted_labels('counts', rows, rows) == rows['label'].to_list()
     both = rows.with_columns(document=pl.lit('Bo spoke of 13 mills.'))
-    assert not counts.predict(both)['label'].equals(counts.predict(rows)['label'])  # unlike the words of the summary
+    assert fitted_labels('counts', rows, both) != rows['label'].to_list()  # unlike the words of the summary

@@ -18,19 +18,19 @@ from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import LabelledSentences, Nearness, SentenceJudge, VerifierJudge, read_grounding_decision
 from factlab.grounding.judge_quality import BestTemplate
 from factlab.grounding.judges import TEMPLATES, GroundingJudge, Template
+from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import Responder
-from factlab.grounding.words_judge import load_words_judge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
-from factlab.mixed_context.fitted import Baseline, ChosenSilence, FittedHybrid, KnownNames, Scored
+from factlab.mixed_context.fitted import ChosenSilence, FittedHybrid, KnownNames, Scored
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
-from factlab.mixed_context.labels import FACTUAL, NONE
+from factlab.mixed_context.labels import NONE
 from factlab.mixed_context.retrieval_judges import RetrievalJudge
-from factlab.mixed_context.scores import FittedLabel, MajorityLabel, RandomLabel, SurfaceLabel
+from factlab.mixed_context.scores import Baseline
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import Message, ScriptedModel
 from factlab.models.prompts import Parsed, Prompt, parse_bullets, parse_lettered
@@ -61,13 +61,12 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
-            'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_words_judge(),
+            'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_grounding_judge('words'),
             'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
-            'LabelledSentences': lambda: LabelledSentences(load_words_judge()), 'Nearness': lambda: Nearness(Known('a')),
+            'LabelledSentences': lambda: LabelledSentences(load_grounding_judge('words')), 'Nearness': lambda: Nearness(Known('a')),
             'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
-            'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()), 'MajorityLabel': lambda: MajorityLabel(NONE),
-            'RandomLabel': lambda: RandomLabel((.2, .3, .5)), 'SurfaceLabel': lambda: SurfaceLabel('length', 9., FACTUAL, NONE),
+            'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()),
             'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a')),
             'Matching': lambda: Matching(Known('a')), 'Supports': lambda: Supports(Known('a')),
             'Chosen': lambda: Chosen('mine', tuple(Localizer(f'mine{at}', prompt) for at, prompt in enumerate(ZERO_SHOT, 1))),
@@ -88,7 +87,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
 OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
           ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
-          ('LabelledSentences', 'judge'): load_words_judge('sentences'),
+          ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
           ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
@@ -99,9 +98,9 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('DirectJudge', 'variant'): 'icl', ('DirectJudge', 'prompt'): ZERO_SHOT[1],
           ('EntityFeatures', 'features'): ('quantity',), ('EntityFeatures', 'faithful'): WEIGHTS._replace(bias=1.),
           ('EntityFeatures', 'factual'): WEIGHTS._replace(bias=1.), ('EntityFeatures', 'thresholds'): (.5, .6),
-          ('EntityFeatures', 'fitted_on'): {'rows': 3}, ('EntityFeatures', 'encoder'): Known('a'),
+          ('EntityFeatures', 'fitted_on'): {'rows': 3},
           ('Hybrid', 'faithfulness'): ConstantScorer(.1), ('Hybrid', 'factuality'): ConstantScorer(.1), ('Hybrid', 'thresholds'): (.5, .6),
-          ('Hybrid', '_name'): 'mine', ('RandomLabel', 'rates'): (.3, .2, .5),
+          ('Hybrid', '_name'): 'mine',
           ('RetrievalJudge', 'kind'): 'concurrent', ('RetrievalJudge', 'claims'): 'split', ('RetrievalJudge', 'queries'): 'claim',
           ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
           ('RetrievalJudge', 'knowledge'): OSLO, ('KnownNames', 'knowledge'): OSLO, ('Scored', 'scorer'): ConstantScorer(.1),
@@ -122,7 +121,7 @@ def shipped_methods() -> dict[str, type]:
             module = '.'.join(['factlab', *path.relative_to(root).with_suffix('').parts])
             method = getattr(importlib.import_module(module), node.name)
             method_like = hasattr(method, 'prompts') or hasattr(method, 'schema')  # its own, or inherited
-            if method_like and node.name not in ('FittedLabel', 'Majority'): found[node.name] = method
+            if method_like and node.name != 'Majority': found[node.name] = method
     return found
 
 
@@ -158,11 +157,6 @@ def test_no_field_of_a_method_can_be_changed_without_another_run(name):
         ids[each.name] = id_of(replace(method, **{each.name: changed}))
     assert len({found[-10:] for found in ids.values()}) == len(ids) > 1, ids
     assert id_of(EXAMPLES.get(name, shipped_methods()[name])()) == ids['']
-
-
-def test_a_baseline_that_was_fitted_here_cannot_be_recorded_as_a_run():
-    "It holds a classifier of scikit-learn, so no id could tell it from another one."
-    with pytest.raises(UsageError, match='cannot be recorded with a run'): id_of(FittedLabel('counts', object()))
 
 
 def test_a_field_that_changes_no_prediction_says_so():

@@ -13,7 +13,7 @@ from in_browser import CHROMIUM, NEEDED, Opened, trapped
 
 from factlab.error_analysis.annotations import LabelFile, read_labels
 from factlab.mixed_context.labels import FACTUAL, NON_FACTUAL
-from factlab.studies.fhsum.study import load_mixed
+from factlab.studies.fhsum.data_sets import load_mixed
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 

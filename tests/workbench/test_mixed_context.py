@@ -115,12 +115,6 @@ def test_frames_that_do_not_fit_are_refused_by_name():
     with pytest.raises(UsageError, match='no filter'): select_rows(case_listing(mixed_cases(rows)), 'nothing')
 
 
-@pytest.mark.parametrize(('number', 'said_so'), [(0, '0 summaries, 0 methods'), (1, '1 summary, 1 method'), (2, '2 summaries, 2 methods')])
-def test_one_is_said_as_one(number, said_so):
-    cases = mixed_cases(rows_of([NONE]*number), {f'M{n}': MIXED_PREDICTIONS.frame() for n in range(number)})
-    assert all(words in totals_html(cases) for words in said_so.split(', '))
-
-
 def test_gaps_are_shown_and_counted():
     rows = rows_of([FACTUAL, None, NONE], document=['The mill opened.', None, ''])
     failed = said('0', None, status='failed', reason='the server said 500')

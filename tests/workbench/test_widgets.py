@@ -35,7 +35,7 @@ from factlab.workbench.examples import (
     sample_examples,
     sample_rows,
 )
-from factlab.workbench.marks import Mark, best_sentences, cut, escaped, folded_html, marked_html, pieces, word_scores
+from factlab.workbench.marks import Mark, best_sentences, escaped, folded_html, pieces, word_scores
 from factlab.workbench.page import browse, described_errors, run_errors
 from factlab.workbench.probes import ProbedError, ProbePanel, counterfactual_probe, p_true_probe, result_html
 from factlab.workbench.scratch import ScratchPad, VerificationPad
@@ -493,12 +493,6 @@ def test_comparison_counts_every_error_once_and_says_what_is_left_out():
     bare, notes = compare_examples(*[examples._replace(frame=examples.frame.with_columns(matched=pl.lit(None, pl.List(pl.Int64))))
                                      for examples in (first, first)])
     assert bare['unit'].unique().to_list() == ['summary'] and 'said to have an error' in notes[0]
-
-
-def test_marks_and_short_forms():
-    assert marked_html('a<b', [Mark(0, 3, 1)], 1) == '<mark class="c0 on">a&lt;b<sup>1</sup></mark>' and cut('a'*50, 10) == 'a'*9 + '…'
-    assert cut(None, 5) == ''
-    assert cut('x' + ' '*1000 + 'y', 10) == 'x…'
 
 
 def test_wrong_matches_are_called_wrong_where_the_right_one_is_known():

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Answers', 'JUDGE_ROWS', 'NAMES', 'CLASSES', 'LONG', 'in_percent', 'padded_documents', 'judges_plan',
-           'called_eligible', 'eligibility_rivals', 'judge_cells', 'board_cells', 'compares_planted', 'board_marks']
+           'called_eligible', 'eligibility_rivals', 'judge_cells', 'board_cells', 'rank_cells', 'compares_planted',
+           'board_marks']
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #3e7e2e86
 from collections.abc import Mapping, Sequence
@@ -259,14 +260,22 @@ def board_cells(
     for row in scores.iter_rows(named=True):
         cells.append({'row': row['responder'], 'column': _score_name(row['score']), 'model': row['responder'], 'n': row['n'],
                       'status': row['status'], 'unparsed': row['unread'] or None, **in_percent(row, 'value', 'low', 'high')})
+    score = _score_name('final' if board['ineligible'].is_not_null().any() else 'unadjusted')
+    return make_cells(plan.exhibit, cells + rank_cells(board, {'column': score}) + _order_cells(plan, done))
+
+def rank_cells(
+    board: pl.DataFrame,  # LEADERBOARD
+    score: Mapping[str, str],  # what cells of the score that ranks say
+) -> list[dict]:
+    "Fused ranks, and how far each responder is ahead of the best baseline."
+    cells = []
     for row in board.iter_rows(named=True):
         base = {'row': row['responder'], 'model': row['responder'], 'n': row['n'], 'status': row['status']}
         cells.append(base | {'column': 'Fused rank', 'measured': row['rank'], 'low': row['rank_low'], 'high': row['rank_high']})
         if row['difference'] is None: continue
-        cells.append(base | {'column': _score_name('final' if row['ineligible'] is not None else 'unadjusted'), 'kind': 'difference',
-                             'against': BEST_BASELINE, 'n': row['common'], **in_percent(row, 'difference', 'difference_low',
-                                                                                        'difference_high')})
-    return make_cells(plan.exhibit, cells + _order_cells(plan, done))
+        cells.append(base | score | {'kind': 'difference', 'against': BEST_BASELINE, 'n': row['common'],
+                                     **in_percent(row, 'difference', 'difference_low', 'difference_high')})
+    return cells
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #countingx
 def _score_name(score: str) -> str: return f'{score.capitalize()} score (%)'

@@ -19,7 +19,7 @@ from ...grounding.embedded_judge import Nearness, offline_encoder, response_riva
 from ...grounding.judge_quality import choose_templates, compare_judges, self_preference
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES
 from ...grounding.parsing import ISSUES
-from ...grounding.responses import AllResponses, labelled_responses
+from ...grounding.responses import ALL_RESPONSES, labelled_responses
 from ...grounding.scores import EVERY_JUDGE, judgements_of
 from ...measures.baselines import class_counts, compare_with_baselines, majority_class
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
@@ -29,7 +29,7 @@ from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
-from .measured import eligibility_rivals, in_percent
+from .measured import eligibility_rivals, in_percent, rank_cells
 from .self_preference import preference_cells
 from factlab.studies.facts.study import (
     ALL_SPLITS,
@@ -219,14 +219,7 @@ def measured_ranking(plan: Plan, done: Done) -> list[dict]:
             column = AVERAGE if average else row['judge']
             cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
             cells.append(base | {'column': f'{column} ±', 'kind': 'plus_minus', 'measured': 100*row['plus_minus']})
-    for row in board.iter_rows(named=True):
-        base = {'row': row['responder'], 'model': row['responder'], 'n': row['n'], 'status': row['status']}
-        cells.append(base | {'column': 'Fused rank', 'measured': row['rank'], 'low': row['rank_low'], 'high': row['rank_high']})
-        if row['difference'] is not None:
-            cells.append(base | {'column': f'{AVERAGE} (%)', 'method': AVERAGE, 'metric': 'Score (%)', 'kind': 'difference',
-                                 'against': BEST_BASELINE, 'n': row['common'],
-                                 **in_percent(row, 'difference', 'difference_low', 'difference_high')})
-    return cells
+    return cells + rank_cells(board, {'column': f'{AVERAGE} (%)', 'method': AVERAGE, 'metric': 'Score (%)'})
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p12
 def preference_plan(
@@ -248,7 +241,7 @@ def preference_plan(
     requests, test = request_rows(part), labelled_rows(whole)
     own = answering(replace(part, max_tokens=JUDGED_TOKENS), asked, requests)
     given = {'responses0': Rows(data, labelled_responses(load_rows(part)), 'test'), 'responses1': own}
-    rows = Step(AllResponses(), requests, inputs=given)
+    rows = Step(ALL_RESPONSES, requests, inputs=given)
     def judge(name: str, rows: Rows|Step, label: str = '') -> Entry:
         return Entry('response', name, judging(whole, name, 'response', rows), label=label, about={'responses': rows})
     return Plan(exhibit, parameters, (*[judge(name, rows) for name in (asked, *GROUNDING_JUDGES)],

@@ -17,7 +17,7 @@ import polars as pl
 
 from ...core.core import DataError
 from ...measures.baselines import compare_with_baselines
-from ...mixed_context.fitted import FirstDifference
+from ...mixed_context.fitted import FIRST_DIFFERENCE
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE
 from ...mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, traces_of
@@ -197,7 +197,7 @@ def example_plan(
     knowledge, verifier = load_knowledge(settings), settings.load_verifier(settings.verifier)
     offline = {f'{name} (verifier)': verifier_judge(kind, knowledge, verifier) for name, kind in RETRIEVAL.items() if kind != 'knowledge'}
     everything = Rows(data, rows, split or '')
-    case = Step(FirstDifference(), everything, inputs={name: Step(judge, everything) for name, judge in offline.items()})
+    case = Step(FIRST_DIFFERENCE, everything, inputs={name: Step(judge, everything) for name, judge in offline.items()})
     asked = {name: DirectJudge(variant) for name, variant in DIRECT.items()}
     asked |= {name: RetrievalJudge(kind, knowledge) for name, kind in RETRIEVAL.items()}
     entries = [Entry(name, names[0], Step(method, case, settings.model(names[0]))) for name, method in asked.items()]

@@ -6,30 +6,22 @@
 __all__ = ['ORDER', 'EXHIBITS', 'check_data']
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #c2
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import partial
 
 from ...reports.exhibits import Exhibit
-
-if TYPE_CHECKING:
-    from factlab.runs.plan import Plan
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #565f042e
 ORDER = 3  # of the paper in the gallery, in the audit and in `factlab reproduce`
 
-@cache
-def _plans() -> dict[str, Callable[..., 'Plan']]:
+def _plan(id: str, **parameters):
+    "The plan of an exhibit, for its notebook's parameters."
     from factlab.studies.fhsum.cases import case_plan, example_plan
     from factlab.studies.fhsum.construction import construction_plan
     from factlab.studies.fhsum.noticing import noticing_plan
     from factlab.studies.fhsum.study import TABLES, table_plan, transfer_plan
-    return {**dict.fromkeys(TABLES, table_plan), 'fhsum/table8': example_plan, 'fhsum/casestudy': case_plan,
-            'fhsum/construction': construction_plan, 'fhsum/noticing': noticing_plan, 'fhsum/transfer': transfer_plan}
-
-def _plan(exhibit: str) -> Callable[..., 'Plan']:
-    "Gives the plan of an exhibit for the parameters of its notebook."
-    return lambda **parameters: _plans()[exhibit](exhibit, **parameters)
+    plans = {**dict.fromkeys(TABLES, table_plan), 'fhsum/table8': example_plan, 'fhsum/casestudy': case_plan,
+             'fhsum/construction': construction_plan, 'fhsum/noticing': noticing_plan, 'fhsum/transfer': transfer_plan}
+    return plans[id](id, **parameters)
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #1cd8696f
 EXHIBITS = (
@@ -38,35 +30,35 @@ EXHIBITS = (
     Exhibit('fhsum/table4', 'Sizes and lengths of FHSumBench', 'exact', {'row': 'Data size', 'column': 'overall'}),
     Exhibit('fhsum/table5', 'Sizes of the test sets', 'exact', {'row': 'FHSumBench', 'metric': 'Test set size'}),
     Exhibit('fhsum/construction', 'Descriptions put behind names, and what commas give away', 'measured',
-            {'row': 'Knowledge base', 'metric': 'Entities found'}, tour={}, plan=_plan('fhsum/construction')),
+            {'row': 'Knowledge base', 'metric': 'Entities found'}, tour={}, plan=partial(_plan, 'fhsum/construction')),
     Exhibit('fhsum/table1', 'Judges without retrieval', 'measured', {'row': 'Entity features', 'metric': 'F1'}, digits=2,
-            tour={'models': []}, plan=_plan('fhsum/table1')),
+            tour={'models': []}, plan=partial(_plan, 'fhsum/table1')),
     Exhibit('fhsum/table2', 'Hybrid scores and judges with retrieval', 'measured',
             {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'},
-            tour={'limit': 12}, plan=_plan('fhsum/table2')),
+            tour={'limit': 12}, plan=partial(_plan, 'fhsum/table2')),
     Exhibit('fhsum/table3', 'Ablation of reflection retrieval', 'measured', {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'},
-            tour={'limit': 12}, plan=_plan('fhsum/table3')),
+            tour={'limit': 12}, plan=partial(_plan, 'fhsum/table3')),
     Exhibit('fhsum/table6', 'Accuracy per category', 'measured', {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'},
-            tour={'models': [], 'limit': 12}, plan=_plan('fhsum/table6')),
+            tour={'models': [], 'limit': 12}, plan=partial(_plan, 'fhsum/table6')),
     Exhibit('fhsum/table7', 'Accuracy per category and model size', 'measured', {'row': 'tiny + Vanilla Judge', 'metric': 'F1'},
-            plan=_plan('fhsum/table7')),
+            plan=partial(_plan, 'fhsum/table7')),
     Exhibit('fhsum/fig4', 'Answers to each category: judges (in print: GPT-4o)', 'measured',
-            {'row': 'tiny + Vanilla Judge', 'metric': 'F1'}, chart=True, plan=_plan('fhsum/fig4')),
+            {'row': 'tiny + Vanilla Judge', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig4')),
     Exhibit('fhsum/fig5', 'F1 against model size', 'exact', {'metric': 'F1'}, chart=True),
     Exhibit('fhsum/fig6', 'Answers to each category: retrieval (in print: Llama3-8B)', 'measured',
-            {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'}, chart=True, plan=_plan('fhsum/fig6')),
+            {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig6')),
     Exhibit('fhsum/fig7', 'Answers to each category: hybrids (in print: Qwen2.5-14B)', 'measured',
-            {'metric': 'F1'}, chart=True, plan=_plan('fhsum/fig7')),
+            {'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig7')),
     Exhibit('fhsum/fig8', 'Answers to each category: entities (in print: Qwen2.5-32B)', 'measured',
-            {'row': 'Entity features', 'metric': 'F1'}, chart=True, plan=_plan('fhsum/fig8')),
-    Exhibit('fhsum/table8', 'One summary through every method', 'illustrated', {'metric': 'Right'}, plan=_plan('fhsum/table8')),
+            {'row': 'Entity features', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig8')),
+    Exhibit('fhsum/table8', 'One summary through every method', 'illustrated', {'metric': 'Right'}, plan=partial(_plan, 'fhsum/table8')),
     Exhibit('fhsum/casestudy', 'Errors of a judge, and what retrieval corrects', 'measured',
             {'method': 'Reflection Retrieval', 'metric': 'Corrected of those judged no hallucination'},
-            plan=_plan('fhsum/casestudy')),
+            plan=partial(_plan, 'fhsum/casestudy')),
     Exhibit('fhsum/transfer', 'Does a ranking carry over to real hallucinations?', 'measured',
-            {'metric': "Kendall's tau of the methods"}, chart=True, plan=_plan('fhsum/transfer')),
+            {'metric': "Kendall's tau of the methods"}, chart=True, plan=partial(_plan, 'fhsum/transfer')),
     Exhibit('fhsum/noticing', 'Does a judge overlook what it believes?', 'measured',
-            {'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is missed'}, plan=_plan('fhsum/noticing')),
+            {'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is missed'}, plan=partial(_plan, 'fhsum/noticing')),
 )
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #k1

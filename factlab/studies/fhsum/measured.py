@@ -43,7 +43,8 @@ from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON, SHARES
 from ...runs.plan import Done, Entry, Plan, Step
 from .categories import category_cells
-from .study import UNDECIDED, title_of
+from .data_sets import title_of
+from .study import UNDECIDED
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d3ec3a15
 ONE_FOOTING = '{} over its three labels'  # a metric: the printed mean, over as many classes as the data have
@@ -87,7 +88,7 @@ def given_to(step: Step, done: Done) -> dict[str, pl.DataFrame]:
 def _is_same(entry: Entry, done: Done) -> bool:
     "Is this a judge with silence undecided, where no label of silence was better?"
     decided = entry.about.get('decided')
-    return decided is not None and decided.method.choose(**given_to(decided, done))[0] is None
+    return decided is not None and decided.method.fit(**given_to(decided, done))[0] is None
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #efe2a06a
 def answers_of(
@@ -222,19 +223,19 @@ def development_f1(plan: Plan, done: Done) -> dict[str, float]:  # by row
     for entry in plan.entries:
         if entry.baseline: continue
         if dev := entry.about.get('dev'): found[row_of(entry)] = macro_f1(done[dev.rows], done[dev])
-        elif _was_tried(entry.step): found[row_of(entry)] = entry.step.method.reached(**given_to(entry.step, done))
+        elif _was_tried(entry.step): found[row_of(entry)] = entry.step.method.fit(**given_to(entry.step, done))[1]
     return {row: round(score, 6) for row, score in found.items()}
 
 def _was_tried(step: Step) -> bool:
     "Was this very method fitted on development rows? A changed judge takes its label of silence from the plain one."
-    if not isinstance(step.method, ChosenSilence): return hasattr(step.method, 'reached')
+    if not isinstance(step.method, ChosenSilence): return hasattr(step.method, 'fit')
     return step.inputs['traced'].method is step.inputs['dev_traced'].method
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #e42f80aa
 def silences(plan: Plan, done: Done) -> dict[str, str]:  # by kind of retrieval
     "Which label silence has, as chosen on the development rows."
     steps = [entry.step for entry in plan.entries if isinstance(entry.step.method, ChosenSilence)]
-    return {step.inputs['dev_traced'].method.kind: step.method.choose(**given_to(step, done))[0] or 'none' for step in steps}
+    return {step.inputs['dev_traced'].method.kind: step.method.fit(**given_to(step, done))[0] or 'none' for step in steps}
 
 def choices(
     plan: Plan,

@@ -7,7 +7,6 @@ from misbehaving_server import MisbehavingServer, answer, status
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
-from factlab.core.core import DataError
 from factlab.data.datasets import load
 from factlab.runs.plan import execute
 from factlab.studies.facts.study import leaderboard_plan
@@ -127,28 +126,6 @@ def test_a_responder_that_judges_itself_is_named(tmp_path, capsys):
         given = ['--data', tmp_path/'requests.jsonl', '--responders', name, '--judges', name, 'words', '--eligibility', 'none']
         assert run_command(parser(), ['facts', *map(str, given)]) == 0
     assert f'{name} judged own answers: compare `self_preference`' in capsys.readouterr().out
-
-
-@pytest.mark.parametrize('rows, message', [
-    ([row(), row()], "the response 'a/mine' is there already, in .*line 1"),
-    ([row(id='x'), row('b', id='x')], "the response 'x' is there already, in .*line 1"),
-    ([row(mark=5)], "unknown columns .*mark"),
-    ([row() | {'response': 7}], 'response'),
-    ([{'request_id': 'a', 'response': GOOD}], 'responder'),
-    ([row(document=' ')], 'no document or no request')])
-def test_a_file_that_does_not_fit_is_refused_by_name(facts, rows, message):
-    with pytest.raises(DataError, match=message): facts(rows)
-
-
-def test_half_a_line_and_request_ids_that_are_there_twice(tmp_path):
-    whole = json.dumps(row())
-    (tmp_path/'half.jsonl').write_text(f'{whole}\n{whole[:40]}', encoding='utf-8')
-    with pytest.raises(DataError, match='line 2 is not whole JSON'):
-        run_command(parser(), ['facts', '--responses', str(tmp_path/'half.jsonl')])
-    request = json.dumps({'id': 'a', 'request': REQUEST, 'document': DOCUMENT})
-    (tmp_path/'twice.jsonl').write_text(f'{request}\n{request}', encoding='utf-8')
-    with pytest.raises(DataError, match="the request 'a' is there twice"):
-        run_command(parser(), ['facts', '--data', str(tmp_path/'twice.jsonl'), '--responders', 'tiny', '--judges', 'words'])
 
 
 def test_missing_rows_are_counted_for_who_left_them_out(tmp_path, capsys):

@@ -40,14 +40,6 @@ def test_a_file_of_ones_own(tmp_path, capsys):
     assert pl.read_csv(tmp_path/'board.csv').filter(pl.col('responder') == 'mine')['final'].item() == .5
 
 
-def test_answers_to_the_sample_are_joined_and_missing_rows_named(tmp_path, capsys):
-    from factlab.data.datasets import load
-    first = load('facts-sample', split='test')['document_id'][0]
-    (tmp_path/'mine.jsonl').write_text(json.dumps({'request_id': first, 'model': 'm', 'response': 'It is so.'}), encoding='utf-8')
-    assert run('--responses', tmp_path/'mine.jsonl', '--limit', 3, '--no-baselines') == 0
-    assert '2 responses cannot be judged (missing)' in capsys.readouterr().out
-
-
 def test_a_dry_run_counts_what_is_then_sent(capsys):
     "Three responders, two judges, and the judges' errors counted on the sample."
     def served(call):

@@ -5,7 +5,6 @@ import pytest
 
 from factlab.audit.recomputed import recomputed_cells
 from factlab.core.core import DataError, UsageError
-from factlab.reports.plots import rank_chart
 from factlab.reports.published import cell, published_values
 from factlab.studies.facts.leaderboard import SCORE_COLUMNS, leaderboard, leaderboard_cells, rank_grid
 from factlab.studies.facts.relations import LEADERBOARDS
@@ -55,8 +54,3 @@ def test_a_leaderboard_without_a_score_says_which():
     frame = published_values(paper='facts').filter(~lost)
     with pytest.raises(DataError, match='GPT-4o, Open Claude 3.5 Sonnet'): leaderboard('facts/table5', frame)
     with pytest.raises(UsageError): recomputed_cells('nobody/table1')
-
-
-def test_the_chart_shows_every_rank(made):
-    (data,) = rank_chart(rank_grid(made['facts/table5']), 't').to_dict()['datasets'].values()
-    assert len(data) == 81 and sum(row['marked'] for row in data) == 9

@@ -16,15 +16,15 @@ from factlab.reports.exhibits import find_exhibits, headline, make_cells
 from factlab.reports.tables import show_table
 from factlab.runs.plan import execute
 from factlab.studies.facts import measured, panel
-from factlab.studies.facts.illustrations import composition, composition_cells, example_requests, load_rows
+from factlab.studies.facts.illustrations import composition, composition_cells, example_requests
 from factlab.studies.facts.judge_rates import RATE_SCORES, rate_cells, rate_grid, rates_of
-from factlab.studies.facts.study import counting_verdicts, leaderboard_plan
+from factlab.studies.facts.study import counting_verdicts, leaderboard_plan, load_data
 from factlab.text.sentences import split_sentences
 from factlab.verification import tiny_verifier
 
 
 def test_domains_and_tasks_are_counted_by_request():
-    rows = load_rows()
+    rows = load_data('sample')
     composed = composition(rows)
     requests = rows.unique('document_id')
     for kind in ('Domain', 'Task'):
@@ -72,7 +72,7 @@ def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer():
 
 
 def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch):
-    rows, limit = load_rows(), 2
+    rows, limit = load_data('sample'), 2
     def refuse(*given): raise AssertionError('a dry run computes nothing')
     monkeypatch.setattr(tiny_verifier, 'pair_probabilities', refuse)
     with pytest.raises(AssertionError, match='computes nothing'): load_grounding_judge('quick').verifier.probabilities([('a', 'b')], False)
@@ -111,7 +111,7 @@ def test_planted_differences_stand_beside_those_that_counting_finds():
     plan = leaderboard_plan(judges=['words'])
     done = execute(plan)
     cells = make_cells('facts/leaderboard', measured._order_cells(plan, done))
-    rows, known = load_rows().filter(split='test'), load_rows().filter(split='dev')
+    rows, known = load_data('sample').filter(split='test'), load_data('sample').filter(split='dev')
     lengths = known['response'].str.count_matches(r'\S+')
     cuts = {cut: (((lengths >= cut) == known['eligible']) & known['eligible']).sum()/known['eligible'].sum()
             + (((lengths >= cut) == known['eligible']) & ~known['eligible']).sum()/(~known['eligible']).sum() for cut in lengths.unique()}

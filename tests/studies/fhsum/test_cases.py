@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError, UsageError
-from factlab.mixed_context.fitted import FirstDifference, KnownNames
+from factlab.mixed_context.fitted import KnownNames, first_difference
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, UNNAMED
 from factlab.models.interface import ScriptedModel
@@ -131,7 +131,7 @@ def test_a_correction_counts_over_the_best_rival_on_the_same_rows():
 def test_the_example_is_the_first_on_which_methods_differ_whoever_is_right():
     rows = frame([FACTUAL, NONE, NONE]).with_columns(document=pl.lit('d'), summary=pl.lit('s'))
     one = frame([NONE, NONE, NONE])
-    def shown(other, rows=rows): return FirstDifference().predict(rows.reverse(), one=one, other=frame(other))['id'].item()
+    def shown(other, rows=rows): return first_difference(rows.reverse(), one=one, other=frame(other))['id'].item()
     assert shown([NONE, None, FACTUAL]) == 'r1' and shown([NONE, NONE, FACTUAL]) == 'r2' and shown([NONE]*3) == 'r0'
     assert shown([NONE, None, FACTUAL], rows.with_columns(label=pl.lit(NON_FACTUAL))) == 'r1'
 

@@ -1,5 +1,4 @@
 """FHSumBench's data sets: the sample is what it says of itself, the real sets follow from their annotations by the stated rules."""
-import json
 import os
 import re
 from collections import Counter
@@ -15,6 +14,7 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from factlab.core.core import DataError
 from factlab.data.datasets import load
 from factlab.data.summaries import ENTFA, XSUM_FACTUALITY, XSUM_SPANS, load_entfa, load_xsumfaith
+from factlab.mixed_context.files import read_mixed
 from factlab.mixed_context.knowledge import KnowledgeIndex, name_key
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE
 from factlab.studies.fhsum.data_sets import (
@@ -24,7 +24,6 @@ from factlab.studies.fhsum.data_sets import (
     derive_xent,
     keep_steps,
     load_fhsum_sample,
-    load_fhsumbench,
 )
 
 STOP = set('a an the of in on at by for to from with and or his her its that who whose which was were is are be been has have had as it '
@@ -82,7 +81,7 @@ def test_the_knowledge_base_is_what_the_sample_needs(hallucinated, knowledge):
     names = knowledge.select(pl.concat_list('entity', 'aliases')).to_series().to_list()
     keys = Counter(key for each in names for key in {name_key(name) for name in each})
     assert sum(count > 1 for count in keys.values()) >= 20
-    assert .9 < index.coverage(row['entity'] for row in hallucinated) < 1
+    assert .9 < np.mean([bool(index.rows_of(row['entity'])) for row in hallucinated]) < 1
     for entity, description, text in knowledge.select('entity', 'description', 'text').iter_rows():
         assert description not in text and not description.endswith('.') and name_key(description) != name_key(entity)
         assert len(set(words(description)) - STOP - set(words(text))) > 0, entity  # evidence is no copy of what is injected
@@ -162,18 +161,10 @@ def test_an_unknown_entity_label_is_refused():
     with pytest.raises(DataError, match="has the label 'Perhaps'"): derive_xent(entfa('Perhaps', RIGHT))
 
 
-def test_fhsumbench_s_file_needs_labels(tmp_path):
-    path = tmp_path/'bench.jsonl'
-    path.write_text(json.dumps({'source': 'It rained.', 'summary': 'It rained.'}) + '\n')
-    with pytest.raises(DataError, match='has no labels'): load_fhsumbench(path)
-    path.write_text(json.dumps({'source': 'It rained.', 'summary': 'It rained.', 'label': 'NoH'}) + '\n')
-    assert load_fhsumbench(path)['label'].to_list() == [NONE]
-
-
 def test_what_is_built_is_read_again(tmp_path, sample):
     path = tmp_path/'built.jsonl'
     sample.write_ndjson(path)
-    found = load_fhsumbench(path)
+    found = read_mixed(path)
     assert found.equals(sample.select(found.columns)) and list(found.columns[:5]) == list(MIXED.columns)
 
 

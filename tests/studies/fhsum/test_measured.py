@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 from sklearn.metrics import precision_recall_fscore_support
 
 from factlab.mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE
-from factlab.mixed_context.scores import ANSWERS, UNPARSED, MajorityLabel, label_predictions
+from factlab.mixed_context.scores import ANSWERS, UNPARSED, label_predictions
 from factlab.reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from factlab.reports.published import published_values
 from factlab.studies.fhsum.measured import (
@@ -48,8 +48,11 @@ def methods(rows):
     return {name: drawn(rows, at, share) for at, (name, share) in enumerate(wrong.items())}
 
 
+def constant(rows): return {'majority': label_predictions(rows, [NONE]*rows.height)}
+
+
 @pytest.fixture(scope='module')
-def majority(rows): return {'majority': MajorityLabel(NONE).predict(rows)}
+def majority(rows): return constant(rows)
 
 
 def cell(cells, row, column, against=None):
@@ -98,7 +101,7 @@ def test_shares_of_a_label_add_up(rows, methods):
     for label in (FACTUAL, NON_FACTUAL, NONE):
         of = cells.filter(pl.col('metric').is_in([f'{label} predicted {answer} share' for answer in ANSWERS]), row='bad')
         assert of['measured'].sum() == pytest.approx(1) and of['n'].unique().to_list() == [28]
-    both = share_cells('fhsum/fig4', Answers('Sample', rows, methods, {'majority': MajorityLabel(NONE).predict(rows)}))
+    both = share_cells('fhsum/fig4', Answers('Sample', rows, methods, constant(rows)))
     assert cell(both, f'{BASELINE_ROW}majority', f'Sample {NONE} predicted {NONE} share')['status'] == 'baseline'
     assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['measured'] == pytest.approx(1/6)
     marks = share_marks(Answers('Sample', rows, methods))
@@ -145,7 +148,7 @@ def test_transfer_compares_the_order_of_methods(rows, methods, majority):
     twice = {**methods, f'good{UNDECIDED}': methods['good']}  # a method counts once in an order
     more = {**again, f'good{UNDECIDED}': again['good']}
     cells = several_cells('fhsum/transfer', [Answers('Sample', rows, twice, majority),
-                                             Answers('other', other, more, {'majority': MajorityLabel(NONE).predict(other)})])
+                                             Answers('other', other, more, constant(other))])
     scores = [[cell(cells, name, f'{title} F1')['measured'] for name in methods] for title in ('Sample', 'other')]
     tau = cell(cells, 'Sample and other', TAU)
     assert tau['measured'] == pytest.approx(kendalltau(*scores).statistic) == -1 and tau['n'] == rows.height + other.height

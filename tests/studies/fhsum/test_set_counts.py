@@ -22,7 +22,7 @@ def test_names_of_sets():
     assert set_names('sample,xent , sample') == set_names(['sample', 'xent']) == ['sample', 'xent']
     for nothing in ('', ' , ', []):
         with pytest.raises(UsageError, match='name one of'): set_names(nothing)
-    with pytest.raises(UsageError, match='cannot read nonesuch'): load_sets('nonesuch')
+    with pytest.raises(UsageError, match='nonesuch'): load_sets('nonesuch')
     with pytest.raises(DataError, match='no file'): load_sets('nonesuch.jsonl')
 
 
@@ -82,4 +82,5 @@ def test_shares_are_drawn_in_the_order_of_the_labels():
     cells = make_cells('fhsum/fig2', [{'row': 'A', 'column': 'Samples', 'measured': 10.},
                                       {'row': 'A', 'column': f'{NONE} share', 'measured': .5},
         {'row': 'A', 'column': f'{FACTUAL} share', 'measured': .5}, {'row': 'A', 'column': f'{NON_FACTUAL} share', 'measured': 0.}])
+    assert share_rows(label_cells()).group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1, 1])
     assert share_rows(cells).rows() == [('A (10)', FACTUAL, .5), ('A (10)', NONE, .5)]

@@ -13,6 +13,7 @@ from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import catalog
 from factlab.reports.tables import CELLS
 from factlab.runs.plan import Plan, Rows, estimate, execute, manifest
+from factlab.studies.fhsum.data_sets import title_of
 from factlab.studies.fhsum.measured import answers_of, choices, row_of, table2_cells
 from factlab.studies.fhsum.study import (
     UNDECIDED,
@@ -26,7 +27,6 @@ from factlab.studies.fhsum.study import (
     offline_entries,
     scored_rows,
     table_plan,
-    title_of,
     transfer_plan,
 )
 
@@ -160,7 +160,7 @@ def test_entities_are_classified_as_development_rows_allow(mine):
     settings.held[('rows', 'own', None, None)] = Rows('own', annotated.head(half), 'test'), Rows('own', annotated.tail(half), 'development')
     (entry,) = family_entries(settings, ['entities'])
     done = execute(entry.step, store=False)
-    reached = entry.step.method.reached(**{name: done[each] for name, each in entry.step.inputs.items()})
+    reached = entry.step.method.fit(**{name: done[each] for name, each in entry.step.inputs.items()})[1]
     assert done[entry.step].height == half and 0 < reached <= 1
 
 
