@@ -247,7 +247,9 @@ def plan_of(
     "The plan of an exhibit's numbers, its notebook's own values where none is given. Raises what is wrong with a parameter."
     if exhibit.plan is None: return None
     known = parameters_of(exhibit)
-    given = {name: ast.literal_eval(default) for name, default in known.items()} | fitted(parameters, known)
+    try: chosen = fitted(parameters, known)
+    except UsageError as error: raise UsageError(f'{exhibit.id}: {error}') from None
+    given = {name: ast.literal_eval(default) for name, default in known.items()} | chosen
     return exhibit.plan(**{name: value for name, value in given.items() if name != 'keep'})  # a file that is written, as `out`
 
 def carry_out(
