@@ -158,7 +158,9 @@ def default_prompt(self: Encoder) -> str:
 
 # %% ../../nbs/04_models/11_encoder.ipynb #b4e90acb
 @patch(as_prop=True)
-def english_only(self: Encoder) -> bool: return self.target == 'tiny'  # a model of the hub may know other languages
+def english_only(self: Encoder) -> bool:
+    "Does it know English alone? A model of the hub may know other languages."
+    return self.target == 'tiny'
 
 @patch(as_prop=True)
 def model(self: Encoder):

@@ -126,6 +126,7 @@ _places = _Places()
 
 @patch(as_prop=True)
 def context(self: VllmModel) -> int|None:
+    "Tokens of prompt and answer at the most; None where nobody says."
     if self._llm is not None and self.options['max_model_len'] == -1: return self._llm.llm_engine.model_config.max_model_len
     return vllm_context(self.source, self.options)
 
@@ -153,11 +154,14 @@ def generate(self: VllmModel, requests: Sequence[Request], deliver: Deliver) -> 
         finally: batch.engine = None  # a traceback that is kept does not keep the memory
 
 @patch(as_prop=True)
-def has_workers(self: VllmModel) -> bool: return self.options['tensor_parallel_size']*self.options['pipeline_parallel_size'] > 1
+def has_workers(self: VllmModel) -> bool:
+    "Does it run in processes of its own, over several GPUs?"
+    return self.options['tensor_parallel_size']*self.options['pipeline_parallel_size'] > 1
 
 # %% ../../nbs/04_models/17_vllm_backend.ipynb #2f5ff936
 @patch
 def close(self: VllmModel) -> None:
+    "Give the engine and its memory back; the next question loads it again."
     with self._lock:
         llm, self._llm = self._llm, None
         _places.leave(self)

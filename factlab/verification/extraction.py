@@ -192,6 +192,7 @@ def load_prompted(name: str, target: str, *_) -> ModelExtractor:
     return ModelExtractor(name, load_model(target or name), BY_PASSAGE, english_only=(target or name).startswith('tiny'))
 
 def load_trained(name: str, target: str, *_) -> ModelExtractor:
+    "A model that was trained to extract claims sentence by sentence."
     return ModelExtractor(name, load_model(target), BY_SENTENCE, english_only=target.startswith('tiny'))
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #bfa0618d

@@ -98,11 +98,18 @@ def load_asked(
         raise UsageError(f'there is no form {form!r} in {name!r}: {suggest(form, CHECKER_FORMS)}, or a file that ends in .json')
     return AskedVerifier(model, form=CHECKER_FORMS[form] if form in CHECKER_FORMS else read_form(form))
 
-def load_nli(name: str, *_) -> NLI: return NLI(name)
-def load_cosine(name: str, *_) -> CosineVerifier: return CosineVerifier(name)
+def load_nli(name: str, *_) -> NLI:
+    "A classifier of pairs by its registered name."
+    return NLI(name)
+
+def load_cosine(name: str, *_) -> CosineVerifier:
+    "Likeness by an encoder, by its registered name."
+    return CosineVerifier(name)
 
 # %% ../../nbs/08_verification/07_named_verifiers.ipynb #5963f806
-def load_prompted(name: str, target: str, _) -> AskedVerifier: return AskedVerifier(target)
+def load_prompted(name: str, target: str, _) -> AskedVerifier:
+    "A language model that is asked, by its registered name."
+    return AskedVerifier(target)
 
 def load_verifier(
     name: str|Verifier = 'tiny',  # as `factlab list verifiers` shows, or the name of a language model; a verifier is given back

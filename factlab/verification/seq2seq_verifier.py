@@ -146,4 +146,6 @@ def _first_token(verifier: Seq2SeqVerifier, texts: Sequence[str]) -> np.ndarray:
     return found
 
 # %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #48c6a09b
-def load_seq2seq(name: str, *_) -> Seq2SeqVerifier: return Seq2SeqVerifier(name)
+def load_seq2seq(name: str, *_) -> Seq2SeqVerifier:
+    "An encoder-decoder by its registered name."
+    return Seq2SeqVerifier(name)

@@ -397,7 +397,9 @@ def _controls(self: Annotator, annotator: str|None, blind: bool) -> widgets.HBox
                    self.who, self.blind, self.again)
 
 @patch
-def who_labels(self: Annotator) -> str: return self.who.value.strip()
+def who_labels(self: Annotator) -> str:
+    "The annotator's name, as it is written in the field."
+    return self.who.value.strip()
 
 # %% ../../nbs/20_workbench/02_annotator.ipynb #c25b-1
 @patch(as_prop=True)

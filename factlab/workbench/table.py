@@ -85,6 +85,7 @@ def said(value: str|int|None, length: int = 160) -> str:
     return '–' if value is None else cut(value, length) if isinstance(value, str) else f'{value:,}'
 
 def notes_html(notes: Sequence[str]) -> str:
+    "Notes below a table, escaped."
     return ''.join(f'<p class="quiet">Note: {escaped(cut(note, 400))}</p>' for note in notes)
 
 # %% ../../nbs/20_workbench/03_table.ipynb #t9-1

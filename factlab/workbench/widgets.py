@@ -242,7 +242,9 @@ class PagedTable(widgets.VBox):
 
 # %% ../../nbs/20_workbench/01_widgets.ipynb #c17b
 @patch(as_prop=True)
-def pages(self: PagedTable) -> int: return max(1, -(-len(self.places)//self.size))
+def pages(self: PagedTable) -> int:
+    "How many pages there are, at least one."
+    return max(1, -(-len(self.places)//self.size))
 
 @patch
 def position(self: PagedTable) -> int|None:

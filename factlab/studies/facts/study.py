@@ -315,7 +315,9 @@ def _notes(settings: Settings) -> tuple[str, ...]:
     return (*[one]*bool(several), *[each]*bool(spans))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #donecode
-def judge_entries(plan: Plan) -> list[Entry]: return [entry for entry in plan.entries if entry.model]
+def judge_entries(plan: Plan) -> list[Entry]:
+    "The entries of a plan that judge."
+    return [entry for entry in plan.entries if entry.model]
 
 def template_of(entry: Entry, done: Done) -> str:
     "How a judge was asked about the responses."
@@ -385,7 +387,9 @@ PLANTED = (('grounded', 'one_error'), ('grounded', 'several_errors'), ('one_erro
 EVADING = ('evasive', 'refusal')  # grounded as well: worse by the final score alone
 Told = tuple[pl.DataFrame, pl.DataFrame|None]  # JUDGEMENTS and ELIGIBILITIES; None where eligibility is not judged
 
-def verdicts(plan: Plan, done: Done) -> Told: return judgements(plan, done), eligibilities(plan, done)
+def verdicts(plan: Plan, done: Done) -> Told:
+    "What the judges say of grounding and of eligibility."
+    return judgements(plan, done), eligibilities(plan, done)
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #131d73bb
 def planted_order(

@@ -90,8 +90,13 @@ def _divided(settings: Settings) -> tuple[Rows, Rows]:
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #8d7df5ac
 FITTED_ON = 120  # development rows at the most where a verifier reads them; ten for each of `limit`
 
-def scored_rows(settings: Settings) -> Rows: return _divided(settings)[0]
-def development_rows(settings: Settings) -> Rows: return _divided(settings)[1]
+def scored_rows(settings: Settings) -> Rows:
+    "The labelled rows that are scored."
+    return _divided(settings)[0]
+
+def development_rows(settings: Settings) -> Rows:
+    "The rows on which thresholds and choices are fitted."
+    return _divided(settings)[1]
 
 def fitting_rows(settings: Settings) -> Rows:
     "The development rows on which hybrids and silence are fitted."
@@ -243,14 +248,17 @@ def coverage_entry(settings: Settings) -> Entry:
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #4db8dddd
 def judges(settings: Settings, models: Sequence[str] = ('tiny',), direct: Sequence[str] = tuple(DIRECT),
            probabilities: str|None = None) -> list[Entry]:
+    "The rows of Table 1."
     return [*entity_entries(settings, probabilities), *direct_entries(settings, models, direct)]
 
 def retrieval(settings: Settings, models: Sequence[str] = ()) -> list[Entry]:
+    "The rows of Table 2."
     return [*hybrid_entries(settings), *retrieval_entries(settings, models), coverage_entry(settings)]
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #d2d5b19b
 def answers(settings: Settings, printed: str, model: str = 'tiny', families: Sequence[str] = ('judges',),
             retrieval: bool = False) -> list[Entry]:
+    "The rows that stand beside what the paper prints of a model's answers."
     known = pl.concat(published_values(f'fhsum/table{number}')['model'] for number in (6, 7)).drop_nulls().unique().sort()
     if printed not in known: raise UsageError(f'the paper prints nothing of {printed!r}: choose one of {", ".join(known)}')
     return family_entries(settings, families, [model], [model]*retrieval)

@@ -112,6 +112,7 @@ def sorting_step(
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c6
 def sorted_by_people(step: Step, done: Done) -> SortedErrors:  # step: of `labels_step`
+    "Errors with the categories that annotators gave them."
     people = done[step.rows]['annotator'].n_unique()
     return SortedErrors(done[step], f'labels of {people} annotator{"s"*(people > 1)}', 'measured', {})
 
