@@ -186,6 +186,47 @@ register(Entry('factscore', 'claim extraction: atomic facts of biographies, each
         LICENSE 1066 07b16ca6c2cc83fadcf8335b3b9461b1212f27f926cf0d79c0aa03ced53187c0''', 'third_party/factscore/'),
     topic='claims'))
 
+# %% ../../nbs/02_data/00_registry.ipynb #fm2r
+register(Entry('fm2', 'verification of short claims that players wrote to fool each other (Fool Me Twice); dev trains, test measures',
+    '2,549 claims (dev 1,169, test 1,380), each with its gold sentences of Wikipedia and ten retrieved ones',
+    'Apache-2.0; the evidence is text of Wikipedia (CC BY-SA)',
+    'Eisenschlos, Dhingra, Bulian, Börschinger, Boyd-Graber: Fool Me Twice: Entailment from Wikipedia Gamification, NAACL 2021',
+    'https://github.com/google-research/fool-me-twice', 'eebcb7a3ea6c486542dc292fb783ee6a0dad4b08',
+    github('google-research/fool-me-twice', 'eebcb7a3ea6c486542dc292fb783ee6a0dad4b08', '''
+        dev.jsonl 3165385 eeb36a4757fb86412f1d7ad5197ffd6ffa837c1cf7fb3c0067d82d0b65257229
+        test.jsonl 3767443 4a45aa8edd45ea8ff54eb66be06e8c6113873c22496b209925dd5b529ce00721''', 'dataset/'),
+    topic='claims'))
+
+# %% ../../nbs/02_data/00_registry.ipynb #snlir
+_snli_files = github('OanaMariaCamburu/e-SNLI', 'c39b05bcceff28b1ea0a7fcb2fec8bea086f7e94', '''
+    s1.dev 743182 28a398b5478b10b4b851d4bb5b2e5767171519add6586015ed50b9436df11d00
+    s1.test 738834 62cb8107dc3c56a4376e5e521842be24e0d61c92c346b94917da2bbf2a47d8be
+    s2.dev 400948 a8c59709630b64ba103f7784c0cb7104a6baf23234562487264d9634714f5d2b''', 'dataset/')
+_snli_files += github('OanaMariaCamburu/e-SNLI', '38f9d62ad6da930d0575e97bafa26023822130a5', '''
+    s2.test 398274 1174f3ad30a3c30fc0f9eeffc1b3b6a79e0514026c5a658968a8e2a324b311a1
+    labels.dev 108391 d164d72435c3289fe53cb01e983f7c06e104bf192c0cae9caf2e99bf2e15f974
+    labels.test 108118 e25c363e5cc70d5494d6e6555d8053eced22dca836e0f03067530eaad3d4f5f5''', 'dataset/eSNLI/')
+register(Entry('snli', 'inference between captions of pictures, three classes labelled by people: training',
+    '19,666 pairs (dev 9,842, test 9,824), tokenised', 'SNLI CC BY-SA 4.0; the repository MIT',
+    'Bowman, Angeli, Potts, Manning: A large annotated corpus for learning natural language inference, EMNLP 2015',
+    'https://github.com/OanaMariaCamburu/e-SNLI', '7b585a3f077fdea899780eb0473940522ae44a2e', _snli_files, topic='claims'))
+
+# %% ../../nbs/02_data/00_registry.ipynb #sumer
+register(Entry('summedits', 'documents of 100 to 1,500 words with summaries of several sentences, edited to be consistent or not',
+    '4,681 summaries of 162 documents in 8 domains', 'Apache-2.0; the documents have the terms of their sources',
+    'Laban, Kryściński, Agarwal, Fabbri, Xiong, Joty, Wu: SummEdits: Measuring LLM Ability at Factual Reasoning Through The Lens of '
+    'Summarization, EMNLP 2023', 'https://github.com/salesforce/factualNLG', '0da1dfa62c783218d26208c1796d3a2605bec745',
+    github('salesforce/factualNLG', '0da1dfa62c783218d26208c1796d3a2605bec745', '''
+        summedits_ectsum.json 1120792 dc255beb81ff1194b9069dfe03c1f888e0c5357c117e304bb44baaaa381a718b
+        summedits_news.json 3113669 aa06a1998cf7bfe6e40f8a79e0c10a1f77528165d8659056202c0ed679191c8e
+        summedits_podcast.json 3210062 3d6c777190ff1cad633fed48b52856774e078d8a8b78ae00189df7abb506f8dc
+        summedits_qmsumm.json 1652678 011e2b70ba291d1a75d14526fcacb156f70cb6ed66b375143768389b6db67bff
+        summedits_sales_call.json 1726863 81381ad89c8e3dd8450ee6355f847e8b76cbb134e126d5568a79a33334bb1fef
+        summedits_sales_email.json 2138337 8267fffdd318e513bde0f7efbd9226f908f1a5a2944f783902fdd0d6b0b8ccef
+        summedits_samsum.json 788647 1d65ca667e646c7cc1cde9e6b35bdf43531eeea9191c692a9ac9ec0aa84eb5b5
+        summedits_scitldr.json 780134 b4d359277bafa11587505f0332797266b69c316c713db17376f0d99413e4b350''', 'data/summedits/'),
+    topic='claims'))
+
 # %% ../../nbs/02_data/00_registry.ipynb #ebd5ee14
 register(Entry('xquad', 'passages of Wikipedia: a corpus for retrieval, raw texts for building',
     '240 passages of 48 articles (with 1,190 questions, which are not read)', 'CC BY-SA 4.0',

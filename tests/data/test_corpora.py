@@ -62,6 +62,41 @@ def test_dialfact():
     assert data.load('dialfact', split='test', limit=3).equals(pairs.head(3))
 
 
+def test_fm2():
+    real_data('fm2')
+    pairs = data.load('fm2')
+    assert Counter(pairs['split']) == {'dev': 1169, 'test': 1380} and pairs['id'].is_unique().all()
+    published = [row for split in ('dev', 'test') for row in lines_of('fm2', f'{split}.jsonl')]
+    assert pairs.select('claim', 'evidence', 'label_original', 'group').rows() == [
+        (row['text'], ' '.join(one['text'] for one in row['gold_evidence']), row['label'], row['wikipedia_page']) for row in published]
+    assert pairs['retrieved'].list.len().sum() == sum(len(row['retrieved_evidence']) for row in published)
+    pages = pairs.group_by('split').agg('group')['group'].to_list()
+    assert not set(pages[0]) & set(pages[1])  # no page trains and measures
+
+
+def test_snli():
+    real_data('snli')
+    pairs = data.load('snli')
+    assert Counter(pairs['split']) == {'dev': 9842, 'test': 9824} and pairs['id'].is_unique().all()
+    dev = pairs.filter(split='dev')
+    for column, file in (('evidence', 's1'), ('claim', 's2'), ('label_original', 'labels')):
+        assert dev[column].to_list() == [line.strip() for line in files.get('snli', f'{file}.dev').read_text(encoding='utf-8').splitlines()]
+    assert dict(pairs.select('label_original', 'label').unique().rows()) == corpora.SNLI_LABELS
+    assert pairs.group_by('evidence').agg(pl.col('group').n_unique())['group'].max() == 1
+
+
+def test_summedits():
+    real_data('summedits')
+    pairs = data.load('summedits')
+    assert pairs.height == 4681 and pairs['id'].is_unique().all() and pairs['group'].n_unique() == 162
+    news = json.loads(files.get('summedits', 'summedits_news.json').read_text(encoding='utf-8'))
+    assert pairs.filter(domain='news').select('evidence', 'claim', pl.col('supported').cast(pl.Int64)).rows() == [
+        (row['doc'], row['summary'], row['label']) for row in news]
+    assert pairs.group_by('group').agg(pl.col('split').n_unique())['split'].max() == 1  # a document is in one part
+    documents = Counter(pairs.unique('group')['split'])
+    assert documents == {'train': 97, 'test': 65}
+
+
 def test_factscore():
     real_data('factscore')
     facts = data.load('factscore')
