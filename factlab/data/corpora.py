@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['PASSAGES', 'CLAIM_EVIDENCE_PAIRS', 'LABELLED', 'RELEVANCE', 'OASIS', 'TEXTS', 'TRAINING_SPLIT', 'CLIMATE_LABELS',
-           'WICE_LABELS', 'FM2_LABELS', 'SNLI_LABELS', 'SUMMEDITS_DOMAINS', 'FACTSCORE', 'FACTSCORE_SYSTEMS',
-           'QUESTIONS', 'CLAIMS', 'OASIS_NEEDED', 'OASIS_SPLITS', 'OASIS_KINDS', 'OASIS_FILES', 'SENTENCE_END',
-           'SAMPLE_NAME', 'OASIS_SETS', 'RETRIEVAL_TASKS', 'split_by', 'held_out', 'load_climate_fever', 'load_wice',
-           'load_dialfact', 'load_fm2', 'load_snli', 'load_summedits', 'load_factscore', 'load_xquad',
-           'load_xquad_questions', 'RetrievalTask', 'oasis_fault', 'oasis_frame', 'load_oasis_file', 'end_to_end_texts',
-           'verification_pairs', 'oasis_retrieval', 'load_oasis_sample', 'load_oasis_data', 'retrieval_task']
+           'WICE_LABELS', 'FACTSCORE', 'FACTSCORE_SYSTEMS', 'QUESTIONS', 'CLAIMS', 'OASIS_NEEDED', 'OASIS_SPLITS',
+           'OASIS_KINDS', 'OASIS_FILES', 'SENTENCE_END', 'SAMPLE_NAME', 'OASIS_SETS', 'RETRIEVAL_TASKS', 'split_by',
+           'held_out', 'labelled_pairs', 'load_climate_fever', 'load_wice', 'load_dialfact', 'load_factscore',
+           'load_xquad', 'load_xquad_questions', 'RetrievalTask', 'oasis_fault', 'oasis_frame', 'load_oasis_file',
+           'end_to_end_texts', 'verification_pairs', 'oasis_retrieval', 'load_oasis_sample', 'load_oasis_data',
+           'retrieval_task']
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c2
 import json
@@ -80,7 +80,7 @@ def _climate_sentences(download: bool) -> pl.DataFrame:
     rows = claims.with_columns(number=number).explode('evidences', 'number').unnest('evidences')
     return rows.with_columns(label=pl.col('evidence_label').replace_strict(CLIMATE_LABELS, return_dtype=pl.String))
 
-def _labelled(frame: pl.DataFrame, source: str, *others: str) -> pl.DataFrame:
+def labelled_pairs(frame: pl.DataFrame, source: str, *others: str) -> pl.DataFrame:
     "The columns of LABELLED, `supported` read off a three-way label, then the others."
     supported = {} if 'supported' in frame.columns else {'supported': pl.col('label') == 'ENT'}
     frame = frame.with_columns(pl.lit(source).alias('source'), **supported)
@@ -91,8 +91,8 @@ def load_climate_fever(
 ) -> pl.DataFrame:  # schema LABELLED with `claim_label`; one split, test
     "Climate-FEVER: 7,675 pairs of a claim and a sentence of Wikipedia, labelled ENT, NEUT or CONTR; five of a claim are one group."
     rows = _climate_sentences(download).rename({'evidence_label': 'label_original'})
-    return _labelled(rows.with_columns(id=pl.format('climate-fever-{}-{}', 'claim_id', 'number'), split=pl.lit('test'), group='claim_id'),
-                     'climate-fever', 'claim_label')
+    rows = rows.with_columns(id=pl.format('climate-fever-{}-{}', 'claim_id', 'number'), split=pl.lit('test'), group='claim_id')
+    return labelled_pairs(rows, 'climate-fever', 'claim_label')
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c19
 WICE_LABELS = {'supported': 'ENT', 'partially_supported': 'NEUT', 'not_supported': 'NEUT'}
@@ -110,7 +110,7 @@ def load_wice(
     rows = _wice('oracle_chunks_claim', download).rename({'label': 'label_original'})
     number = pl.int_range(1, pl.len() + 1).over('claim_id')
     label = pl.col('label_original').replace_strict(WICE_LABELS, return_dtype=pl.String)
-    return _labelled(rows.with_columns(id=pl.format('wice-{}-{}', 'claim_id', number), group='claim_id', label=label,
+    return labelled_pairs(rows.with_columns(id=pl.format('wice-{}-{}', 'claim_id', number), group='claim_id', label=label,
                                        evidence=pl.col('evidence').list.join(' ')), 'wice')
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c22
@@ -122,60 +122,10 @@ def load_dialfact(
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(4)
     words = pl.col('grounding').str.to_lowercase().str.extract_all(r'\w+').list.sort().list.join(' ')
     supported = pl.col('label') == '1'
-    return _labelled(rows.select(id=pl.format('dialfact-{}', number), split=pl.lit('test'), claim='generated_text', evidence='grounding',
+    return labelled_pairs(rows.select(
+        id=pl.format('dialfact-{}', number), split=pl.lit('test'), claim='generated_text', evidence='grounding',
         label=pl.when(supported).then(pl.lit('ENT')), label_original='label', supported=supported,
         group=pl.format('dialfact-g{}', words.rank('dense').cast(pl.Int64))), 'dialfact')
-
-# %% ../../nbs/02_data/04_corpora.ipynb #n3a
-FM2_LABELS = {'SUPPORTS': 'ENT', 'REFUTES': 'CONTR'}
-
-def load_fm2(
-    download: bool = True,  # False: only from a local folder
-) -> pl.DataFrame:  # schema LABELLED with `retrieved`, ten sentences of the same page; splits dev, test
-    "Fool Me Twice: 2,549 claims with their gold sentences as evidence, labelled ENT or CONTR; claims about one page are a group."
-    texts = lambda name: pl.col(name).list.eval(pl.element().struct.field('text'))
-    files = [pl.read_ndjson(get('fm2', f'{split}.jsonl', download=download), infer_schema_length=None).with_columns(split=pl.lit(split))
-             for split in ('dev', 'test')]
-    rows = pl.concat(files, how='diagonal_relaxed')
-    return _labelled(rows.select('split', id=pl.format('fm2-{}', 'id'), claim='text', evidence=texts('gold_evidence').list.join(' '),
-        label=pl.col('label').replace_strict(FM2_LABELS), label_original='label', group='wikipedia_page',
-        retrieved=texts('retrieved_evidence')), 'fm2', 'retrieved')
-
-# %% ../../nbs/02_data/04_corpora.ipynb #n3b
-SNLI_LABELS = {'entailment': 'ENT', 'neutral': 'NEUT', 'contradiction': 'CONTR'}
-
-def load_snli(
-    download: bool = True,  # False: only from a local folder
-) -> pl.DataFrame:  # schema LABELLED; splits dev, test
-    "SNLI's development and test pairs, 19,666, tokenised as published; the hypotheses of one caption are a group."
-    def part(split: str) -> pl.DataFrame:
-        columns = {name: get('snli', f'{file}.{split}', download=download).read_text(encoding='utf-8').splitlines()
-                   for name, file in (('evidence', 's1'), ('claim', 's2'), ('label_original', 'labels'))}
-        return pl.DataFrame(columns).with_row_index('number', 1).with_columns(split=pl.lit(split))
-    rows = pl.concat(map(part, ('dev', 'test')))
-    number = pl.col('number').cast(pl.String).str.zfill(4)
-    return _labelled(rows.select('split', pl.col('claim', 'evidence').str.strip_chars(), 'label_original',
-        id=pl.format('snli-{}-{}', 'split', number), label=pl.col('label_original').replace_strict(SNLI_LABELS),
-        group=pl.format('snli-{}', pl.col('evidence').rank('dense').cast(pl.Int64))), 'snli')
-
-# %% ../../nbs/02_data/04_corpora.ipynb #n3c
-SUMMEDITS_DOMAINS = ('ectsum', 'news', 'podcast', 'qmsumm', 'sales_call', 'sales_email', 'samsum', 'scitldr')
-
-def load_summedits(
-    download: bool = True,  # False: only from a local folder
-) -> pl.DataFrame:  # schema LABELLED with `domain` and `edits`; splits train and test, cut by document
-    "SummEdits: 4,681 summaries of 162 documents; `label` is ENT or null, `supported` says yes or no; those of a document are one group."
-    def domain(name: str) -> pl.DataFrame:
-        rows = json.loads(get('summedits', f'summedits_{name}.json', download=download).read_text(encoding='utf-8'))
-        return pl.DataFrame({'id': [f'summedits-{name}-{row["id"]}' for row in rows], 'domain': name,
-            'evidence': [row['doc'] for row in rows], 'claim': [row['summary'] for row in rows],
-            'supported': [bool(row['label']) for row in rows],
-            'edits': [', '.join(row['edit_types'] or ()) for row in rows]})
-    rows = pl.concat(map(domain, SUMMEDITS_DOMAINS))
-    group = pl.format('summedits-{}', pl.col('evidence').map_elements(lambda text: digest(text)[:12], pl.String))
-    return _labelled(rows.with_columns(group=group, split=split_by(rows['evidence'], {'train': .6, 'test': .4}),
-        label=pl.when('supported').then(pl.lit('ENT')), label_original=pl.col('supported').cast(pl.Int64).cast(pl.String)), 'summedits',
-        'domain', 'edits')
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c25
 FACTSCORE = Schema('factscore', {'id': pl.String, 'split': pl.String, 'topic': pl.String, 'system': pl.String, 'sentence': pl.String,
@@ -364,7 +314,7 @@ def verification_pairs(
     kinds = OASIS.check(oasis).select('split', group='id', evidence='factual', claim=pl.concat_list(claim, 'falsified'),
                                       label=pl.lit(['ENT', 'CONTR']))
     rows = kinds.explode('claim', 'label').with_columns(id=pl.format('{}-{}', 'group', 'label'), label_original=pl.col('label'))
-    return _labelled(rows, 'oasis')
+    return labelled_pairs(rows, 'oasis')
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c51
 def oasis_retrieval(

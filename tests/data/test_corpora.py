@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factlab.core import registry
 from factlab.core.core import DataError, UsageError
-from factlab.data import corpora, files
+from factlab.data import claim_sets, corpora, files
 from factlab.data import datasets as data
 from factlab.data.datasets import Rows
 
@@ -81,7 +81,7 @@ def test_snli():
     dev = pairs.filter(split='dev')
     for column, file in (('evidence', 's1'), ('claim', 's2'), ('label_original', 'labels')):
         assert dev[column].to_list() == [line.strip() for line in files.get('snli', f'{file}.dev').read_text(encoding='utf-8').splitlines()]
-    assert dict(pairs.select('label_original', 'label').unique().rows()) == corpora.SNLI_LABELS
+    assert dict(pairs.select('label_original', 'label').unique().rows()) == claim_sets.SNLI_LABELS
     assert pairs.group_by('evidence').agg(pl.col('group').n_unique())['group'].max() == 1
 
 
