@@ -20,6 +20,7 @@ from factlab.models.adapters import check_card
 from factlab.models.encoder import Encoder
 from factlab.models.interface import Message, Request
 from factlab.retrieval.corpus import Prefixes, TextEncoder
+from factlab.training import cross_encoder
 from factlab.training.cross_encoder import CrossEncoderInTraining, cross_encoder_card, held_out_metrics, pair_inputs, train_cross_encoder
 from factlab.training.extractor import ExtractionExample, own_examples
 from factlab.training.loop import CHECKPOINT
@@ -87,23 +88,54 @@ def stopped_and_whole(train, folder: Path):
                                         ('bert', False), ('qwen2', False)])
 def test_a_cross_encoder_of_any_architecture_learns_and_is_an_nli_model_by_name(bases, tmp_path, kind, full, monkeypatch):
     seen = []  # the model in memory when it is saved
-    monkeypatch.setattr('factlab.training.cross_encoder.merged', lambda *given: seen.append(given) or real(*given))
+    monkeypatch.setattr('factlab.training.cross_encoder.merged', lambda *given: seen.append(given[0]) or real(*given))
+    monkeypatch.setattr('factlab.training.cross_encoder.save_adapted', lambda *given: (kept(*given), seen.append(given[0].model))[0])
     settings = plan(bases[kind], full, steps=24, batch=18, learning_rate=2e-2)
     made = stopped_and_whole(lambda folder, **how: train_cross_encoder(folder, PAIRS, settings, **how), tmp_path)
     assert np.mean(made.losses[-4:]) < made.losses[0] - .02
-    assert (tmp_path/'whole'/'config.json').is_file() and not (tmp_path/'whole'/'adapter_config.json').exists()
+    files = {path.name for path in (tmp_path/'whole').iterdir()}
+    assert ({'config.json'} if full else {'adapter_config.json', 'head.safetensors'}) <= files
+    assert ('adapter_config.json' not in files) if full else ('config.json' not in files)
     verifier = load_verifier(made.name)
     assert verifier.outputs.labels == ('ENT', 'NEUT', 'CONTR') and not verifier.outputs.note
     found = verifier.probabilities(ASKED, False)
-    model, learner = seen[0]
     inputs = pair_inputs(verifier.tokenizer, ASKED, settings.max_tokens)
-    with torch.inference_mode(): expected = model.eval()(**inputs).logits.softmax(1).numpy()
-    assert np.allclose(found, expected, atol=1e-5) and np.ptp(found[:, 0]) > 1e-4
+    with torch.inference_mode(): expected = seen[0].eval()(**inputs).logits.softmax(1).numpy()
+    assert np.allclose(found, expected, atol=1e-5 if full else 2e-3) and np.ptp(found[:, 0]) > 1e-4
 
 
-def real(model, learner):
-    from factlab.training.named_bases import merged
-    return merged(model, learner)
+real, kept = cross_encoder.merged, cross_encoder.save_adapted
+
+
+def test_the_loss_is_that_of_labels_of_yes_or_no_and_of_a_teacher():
+    logits = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = ['ENT', 'CONTR', 'NEUT', 'ENT', 'NEUT', 'CONTR', 'ENT']
+    said = [(label, None, None) for label in labels]
+    places = torch.tensor([('ENT', 'NEUT', 'CONTR').index(label) for label in labels])
+    plain = torch.nn.functional.cross_entropy(logits, places)
+    assert torch.isclose(cross_encoder.pair_loss(logits, said), plain)
+    odds = logits[:, 0] - logits[:, 1:].logsumexp(1)
+    yes = torch.tensor([1., 0, 0, 1, 0, 0, 1], dtype=torch.float64)
+    binary = torch.nn.functional.binary_cross_entropy_with_logits
+    assert torch.isclose(cross_encoder.pair_loss(logits, [(None, label == 'ENT', None) for label in labels]), binary(odds, yes))
+    teacher = torch.linspace(-3, 3, 7, dtype=torch.float64)
+    taught = cross_encoder.pair_loss(logits, [(None, None, float(each)) for each in teacher])
+    assert torch.isclose(taught, binary(odds, teacher.sigmoid()), atol=1e-6)
+    both = cross_encoder.pair_loss(logits, [(label, None, float(each)) for label, each in zip(labels, teacher, strict=True)])
+    assert torch.isclose(both, (plain + taught)/2)
+    mixed = cross_encoder.pair_loss(logits, [('ENT', None, None), *[(None, None, float(each)) for each in teacher[1:]]])
+    expected = (torch.nn.functional.cross_entropy(logits[:1], places[:1]) + 6*binary(odds[1:], teacher[1:].sigmoid()))/7
+    assert torch.isclose(mixed, expected, atol=1e-6)
+    with pytest.raises(DataError, match='1 of 18 training pairs have no label'):
+        cross_encoder.target_rows(PAIRS.with_columns(label=pl.when(pl.col('id') != '3').then('label')))
+
+
+def test_an_adapter_of_another_base_is_refused(bases, tmp_path):
+    made = train_cross_encoder(tmp_path/'made', PAIRS, plan(bases['bert'], False, steps=1))
+    with pytest.raises(ModelError, match='head.safetensors does not fit'):
+        load_verifier(made.name.replace(bases['bert'], bases['roberta'])).probabilities(ASKED, False)
+    (tmp_path/'made'/'head.safetensors').unlink()
+    with pytest.raises(ModelError, match='there is no .*head.safetensors'): load_verifier(made.name).probabilities(ASKED, False)
 
 
 def test_the_outputs_while_training_are_those_of_the_saved_model(bases, tmp_path):
@@ -112,18 +144,15 @@ def test_the_outputs_while_training_are_those_of_the_saved_model(bases, tmp_path
         def __init__(self, *given):
             super().__init__(*given)
             before['model'] = self
-    from factlab.training import cross_encoder
     plain, cross_encoder.CrossEncoderInTraining = cross_encoder.CrossEncoderInTraining, Watched
     outputs = []
     def look(step, loss):
         if step == settings.steps:
             model = before['model']
-            model.model.eval()
             with torch.inference_mode(): outputs.append(model.logits(ASKED).softmax(1).numpy())
-            model.model.train()
     try: made = train_cross_encoder(tmp_path/'made', PAIRS, settings, on_step=look)
     finally: cross_encoder.CrossEncoderInTraining = plain
-    assert np.allclose(load_verifier(made.name).probabilities(ASKED, False), outputs[0], atol=1e-5)
+    assert np.allclose(load_verifier(made.name).probabilities(ASKED, False), outputs[0], atol=2e-3)
 
 
 def test_a_published_nli_model_keeps_its_order_of_labels(tmp_path, bases):
