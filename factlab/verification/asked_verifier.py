@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.core import DataError, ModelError, UsageError
 from ..models.encoder import Encoder
-from ..models.interface import Model, Request, ask, load_model
+from ..models.interface import Message, Model, Request, ask, load_model
 from ..models.prompts import Prompt
 from ..models.transformers_backend import TINY_SOURCE
 from ..store.answers import StoreChoice
@@ -39,6 +39,7 @@ class CheckerForm:
     prompt: Prompt             # with the fields evidence and claim; and options, where the prompt lists the answers
     choices: tuple[str, ...]
     labels: tuple[str, ...]    # what each choice means: one of NLI_LABELS, ENT among them
+    fence: str = ''            # the marks that the prompt puts around the texts
 
     def __post_init__(self):
         if len(self.choices) != len(self.labels) or not {*self.labels} <= {*NLI_LABELS} or 'ENT' not in self.labels:
@@ -49,6 +50,11 @@ class CheckerForm:
 
     @property
     def listed(self) -> bool: return 'options' in self.prompt.fields
+
+    def messages(self, evidence: str, claim: str, **listed: str) -> tuple[Message, ...]:
+        "The question. A fence within a text is written with other quotation marks, so that no text can end its own."
+        inside = lambda text: text.replace(self.fence, '”'*len(self.fence)) if self.fence else text
+        return self.prompt.render(evidence=inside(evidence), claim=inside(claim), **listed)
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #7ade44d0
 OASIS_FORM = CheckerForm('oasis', ASK_VERIFIER, VERIFIER_ANSWERS, NLI_LABELS)
@@ -96,8 +102,7 @@ class AskedVerifier:
 
     def _request(self, evidence: str, claim: str, order: Sequence[str] = ()) -> Request:
         listed = {'options': ' / '.join(order or self.form.choices)} if self.form.listed else {}
-        return Request(messages=self.form.prompt.render(evidence=evidence, claim=claim, **listed), choices=self.form.choices,
-                       label=self.form.prompt.name)
+        return Request(messages=self.form.messages(evidence, claim, **listed), choices=self.form.choices, label=self.form.prompt.name)
 
     def _parts(self, evidence: str, claim: str) -> list[str]:
         "The evidence, in parts where the context is too short for it."
@@ -112,9 +117,9 @@ class AskedVerifier:
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #f7b000e5
 _LABELS = ('ENT', 'CONTR')  # what the evidence leaves open counts as not supported
 
-def _checker(name: str, user: str, choices: tuple[str, str], system: str = '', stored_as: str = '') -> CheckerForm:
-    return CheckerForm(name, Prompt(name=stored_as or f'checker/{name}', version=1, user=user, system=system, fields=('evidence', 'claim'),
-                                    example_answer=choices[0]), choices, _LABELS)
+def _checker(name: str, user: str, choices: tuple[str, str], system: str = '', fence: str = '') -> CheckerForm:
+    return CheckerForm(name, Prompt(name=f'checker/{name}', version=1, user=user, system=system, fields=('evidence', 'claim'),
+                                    example_answer=choices[0]), choices, _LABELS, fence)
 
 CHECKER_FORMS = {form.name: form for form in (
     OASIS_FORM,
@@ -122,6 +127,8 @@ CHECKER_FORMS = {form.name: form for form in (
     _checker('true-false', 'Text:\n{evidence}\n\nStatement: {claim}\n\nIs the statement True or False?', ('True', 'False'),
              'You judge statements by a text. A statement is True when the text says so. It is False when the text says otherwise, or '
              'does not say it. Answer with one word.'),
+    _checker('quoted', 'Document:\n"""\n{evidence}\n"""\n\nClaim: """{claim}"""\n\n'
+             'Is the claim fully supported by the document? Answer Yes or No.', ('Yes', 'No'), fence='"""'),
     _checker('bespoke-minicheck', 'Document: {evidence}\nClaim: {claim}', ('Yes', 'No')))}
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #a3
