@@ -88,24 +88,37 @@ class Easiness:
 
 # %% ../../nbs/08_verification/11_methods.ipynb #b9064b46
 @dataclass(frozen=True)
+class _Given:
+    "In an extractor's place: claims that a step has found, or why there are none."
+    claims: dict[str, Parsed[list[str]]]  # by text
+    name: str = 'given'
+
+    @property
+    def identity(self) -> dict: return {'extractor': self.name}
+
+    def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
+        return [self.claims[text] for text in texts]
+
+@dataclass(frozen=True)
 class TextVerdicts:
     "Which texts have no refuted claim, as far as the passages know (LLM-OASIS § 5)."
     verifier: Verifier
     corpus: NamedCorpus
     k: int = 30
     schema: ClassVar[Schema] = TEXT_VERDICTS
+    version: ClassVar[int] = 2  # it says why there are no claims
 
     @property
     def name(self) -> str: return f'texts by {self.verifier.name}'
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, claims: pl.DataFrame,
                 **sampling) -> pl.DataFrame:
-        "Schema TEXT_VERDICTS, in the order of the rows; `claims` has the columns id and claims."
-        known = rows.select('id', 'text').join(claims.select('id', 'claims'), on='id', how='left', maintain_order='left')
-        given = dict(known.select('text', 'claims').iter_rows())
+        "Schema TEXT_VERDICTS, in the order of the rows; `claims` has the columns id and claims, and perhaps status and reason."
+        known = rows.select('id', 'text').join(claims, on='id', how='left', maintain_order='left')
+        given = {row['text']: Parsed(row['claims'], row.get('status') or 'ok', row.get('reason') or '') for row in known.to_dicts()}
         return verify_texts(rows.select('id', 'text'), self.corpus, verifier=self.verifier, k=self.k, store=store,
                             stop_at_text_verdict=True, evidence=False,
-                            extractor=RuleExtractor('given', lambda text: given[text] or [])).texts
+                            extractor=_Given(given)).texts
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm15
 PROBABILITIES = Schema('probabilities', {'id': pl.String, 'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})
