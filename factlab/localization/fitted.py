@@ -39,7 +39,7 @@ class Matching:
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, predictions: pl.DataFrame,
                 **sampling) -> pl.DataFrame:
-        "Schema MATCHES, in the order of the rows. The model is the judge's own, where it asks one."
+        "Schema MATCHES, in the order of the rows."
         return match_predictions(rows, predictions, self.judge, store)
 
 # %% ../../nbs/09_localization/06_fitted.ipynb #f6

@@ -61,7 +61,10 @@ def stated_claims(
     answers = iter(ask([Request(messages=part, max_tokens=form.max_tokens, stop=STOP, label=form.prompt.name, **sampling)
                         for found in parts for part in found], model, store))
     asked = [[next(answers) for _ in found] for found in parts]
-    return [_stated(responses, form) for responses in asked], asked
+    unknown = [any(response.meta.get('placeholder') for response in responses) for responses in asked]  # in a dry run
+    stated = [('ok', '', short_sentences(summary)) if open_ else _stated(responses, form)
+              for summary, responses, open_ in zip(summaries, asked, unknown, strict=True)]
+    return stated, asked
 
 # %% ../../nbs/09_localization/04_rejected_claims.ipynb #da08e33e
 def _stated(responses: Sequence[Response], form: Form) -> tuple:

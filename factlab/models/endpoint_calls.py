@@ -253,10 +253,11 @@ async def ask_once(session: Session,
 
 # %% ../../nbs/04_models/13_endpoint_calls.ipynb #99840d28
 async def respond(session: Session, answer: Callable, request: Request) -> Response:
-    "What `answer(session, request)` gives; an error when the request fails for good. Raises `ModelError` as `post` does."
+    """What `answer(session, request)` gives; an error when the request fails for good, marked in `meta` where the server refused it.
+    Raises `ModelError` as `post` does."""
     try: response = await answer(session, request)
     except (Refused, Again) as error:
         note_failure(session, why := session.endpoint.clean(str(error)), isinstance(error, Refused))
-        return Response.failed(why)
+        return Response.failed(why, **({'refused': True} if isinstance(error, Refused) else {}))
     session.failures = 0
     return response

@@ -5,17 +5,17 @@
 # %% auto #0
 __all__ = ['FEW', 'Exhibit', 'catalog', 'find_exhibits', 'make_cells', 'published_cells', 'figures_dir', 'notebook_of', 'data_of',
            'result_stem', 'manifests_of', 'Result', 'recomputed', 'headline', 'summary_of', 'processor_family',
-           'computed_here', 'write_exhibit', 'write_gallery']
+           'computed_here', 'folder_names', 'write_exhibit', 'write_gallery']
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #c2
 import json
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from ..core.core import DataError, RunError, UsageError, project_dir, write_if_c
 from ..core.papers import contributed, paper_folders
 from .published import published_values
 from .tables import BEST_BASELINE, CELLS, KINDS, PLACE, found_number
+from .theme import renamed
 
 if TYPE_CHECKING:
     import altair as alt
@@ -334,6 +335,24 @@ def computed_here(
     return 'dtype' in entry or any(computed_here(part) for name, part in entry.items() if name != 'fitted_on')
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #h3
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str): yield value
+    elif isinstance(value, Mapping): yield from (text for pair in value.items() for each in pair for text in _texts(each))
+    elif isinstance(value, list|tuple): yield from (text for each in value for text in _texts(each))
+
+def folder_names(
+    about: Mapping,  # what an exhibit rests on
+) -> dict[str, str]:  # by path, longest first
+    "What is written in the place of paths, by which models are named: a folder's last name; more of it where two have the same."
+    found = {place for text in _texts(about) for place in re.findall(r'(?:^|[:=])((?:~|\.\.?)?/[^?&=:]+)', text)
+             if Path(place).expanduser().exists()}
+    names: dict[str, str] = {}
+    for place in sorted(found, key=lambda each: (-len(each), each)):
+        parts = Path(place).parts
+        tails = ['/'.join(parts[-size:]) for size in range(1, len(parts) + 1)]
+        names[place] = next((tail for tail in tails if tail not in names.values()), tails[-1])
+    return names
+
 def write_exhibit(
     id: str,
     cells: pl.DataFrame,  # schema CELLS
@@ -342,8 +361,9 @@ def write_exhibit(
     chart: 'alt.TopLevelMixin|None' = None,
     out: str|Path|None = None,
 ) -> Result:
-    "Write an exhibit's table, chart and manifest, as far as they changed, each in one step, and bring the gallery up to date."
-    exhibit, = find_exhibits([id])
+    """Write an exhibit's table, chart and manifest, as far as they changed, each in one step, and bring the gallery up to date. Where a
+    model is named by a folder's path, its last name is written; what is returned has the path."""
+    (exhibit,), names = find_exhibits([id]), folder_names(about or {})
     numbers = pl.col('published', 'recomputed', 'measured', 'low', 'high')
     cells = CELLS.check(cells.with_columns(numbers.cast(pl.Float64).round(6)), id)
     manifest = {'exhibit': id, 'title': exhibit.title, 'status': _status(exhibit, cells), 'headline': headline(exhibit, cells),
@@ -351,12 +371,13 @@ def write_exhibit(
     if computed_here(about or {}): manifest['processor'] = processor_family()
     stem = result_stem(figures_dir(out), exhibit, data_of(manifest))
     files = [stem.with_name(f'{stem.name}.csv')]
-    write_if_changed(files[0], cells.write_csv().encode())
+    shown = cells.with_columns(pl.col(pl.String).str.replace_many(names)) if names else cells
+    write_if_changed(files[0], shown.write_csv().encode())
     if chart is not None:
         from factlab.reports.theme import save_chart
-        files += save_chart(chart, stem)
+        files += save_chart(chart, stem, names=names)
     files.append(stem.with_name(f'{stem.name}.json'))
-    write_if_changed(files[-1], (json.dumps(manifest, indent=1, ensure_ascii=False) + '\n').encode())
+    write_if_changed(files[-1], (json.dumps(renamed(manifest, names), indent=1, ensure_ascii=False) + '\n').encode())
     files[-1].touch()  # so that a runner finds what was written last
     write_gallery(figures_dir(out))
     return Result(exhibit, cells, tuple(files), manifest)

@@ -51,7 +51,7 @@ def check_name(
 # %% ../../nbs/16_reports/08_options.ipynb #p7
 PARAMETERS = {
     'models': ('model', 'models', 'asked', 'retrieving', 'responders', 'assistant'), 'verifiers': ('verifier', 'verifiers'),
-    'extractors': ('extractor', 'extractors'), 'retrievers': ('retriever', 'encoders'), 'encoders': ('encoder',),
+    'extractors': ('extractor', 'extractors'), 'retrievers': ('encoders',), 'encoders': ('encoder', 'retriever'),
     'matching_judges': ('judge',), 'grounding_judges': ('judges',), 'classifiers': ('classifier',), 'data': ('sets', 'knowledge')}
 FILES = ('annotations', 'corpus', 'labels', 'questions', 'responses')
 

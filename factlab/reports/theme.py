@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['PALETTE', 'INK', 'QUIET', 'FAINT', 'FONT', 'WIDTH', 'WIDER', 'theme', 'load_altair', 'drawable', 'text_width', 'wrap',
-           'subtitle_of', 'title_of', 'label_extent', 'packed', 'save_chart']
+           'subtitle_of', 'title_of', 'label_extent', 'packed', 'renamed', 'save_chart']
 
 # %% ../../nbs/16_reports/02_theme.ipynb #c2
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.core import DataError, write_if_changed
 
@@ -205,15 +205,27 @@ def packed(
     )
 
 # %% ../../nbs/16_reports/02_theme.ipynb #c23
+def renamed(
+    value: Any,  # JSON
+    names: Mapping[str, str],
+) -> Any:
+    "The value with other texts in the place of some, wherever they stand in it."
+    if isinstance(value, str):
+        for text, name in names.items(): value = value.replace(text, name)
+        return value
+    if isinstance(value, Mapping): return {renamed(key, names): renamed(item, names) for key, item in value.items()}
+    return [renamed(item, names) for item in value] if isinstance(value, list|tuple) else value
+
 def save_chart(
     chart: 'altair.TopLevelMixin',  # any altair chart
     stem: Path|str,  # the files' path without suffix: figures/final/fig8
     scale: float = 2,  # pixels of the PNG for each pixel of the chart
+    names: Mapping[str, str] = {},  # noqa: B006  written in place of other texts, as folders' names for paths
 ) -> tuple[Path, Path]:  # the SVG and the PNG
     """Write `stem.svg` and `stem.png`, each whole or not at all, and nothing when this very chart lies there. Raises `DataError` when the
     chart cannot be drawn or the disk refuses."""
     stem = Path(stem)
-    with load_altair().theme.enable('factlab'): spec = chart.to_dict()
+    with load_altair().theme.enable('factlab'): spec = renamed(chart.to_dict(), names)
     paths = stem.with_name(f'{stem.name}.svg'), stem.with_name(f'{stem.name}.png')
     try:
         svg = _render(spec)

@@ -24,7 +24,7 @@ from ..data.datasets import fingerprint
 from ..models.asking import RETRY_NOTE
 from ..models.dry_run import DryRun, estimate_of, open_dry_run
 from ..models.interface import Model, Request, Response, ask, asking_through, is_dry_run
-from .identity import method_spec
+from .identity import asked_models, method_spec
 from .runs import Method, Run, complete_run, kept_run, run_id, runs_dir, spec_digest
 from ..store.answers import StoreChoice
 
@@ -50,7 +50,7 @@ class Step:
     "What a method makes of rows, with a model where it asks one: a value, equal to every step with the same digest."
     method: Method
     rows: 'Rows|Step'
-    model: Model|None = None  # that is asked; None for a method that asks none
+    model: Model|None = None  # that the method is given; None where it asks none, or only models of its own
     inputs: Mapping[str, 'Rows|Step'] = field(default_factory=dict)  # what the method is given beside its rows, by the name that it knows
     seed: int = 0
     repeat: int = 0  # which of several runs of the same questions this is
@@ -59,7 +59,7 @@ class Step:
     def spec(self) -> dict:
         "All that decides its rows, as JSON."
         rows = self.rows.spec if isinstance(self.rows, Rows) else {'name': self.rows.id, 'fingerprint': self.rows.digest, 'rows': None}
-        model = self.model
+        model = self.models[0] if self.models else None
         return {'dataset': rows, 'method': method_spec(self.method, getattr(model, 'answer_limit', None)),
                 'model': {'name': model.name, 'identity': model.identity} if model is not None else {'name': '', 'identity': None},
                 'seed': self.seed, 'repeat': self.repeat,
@@ -71,6 +71,12 @@ class Step:
     @cached_property
     def id(self) -> str: return run_id(self.spec)
 
+    @cached_property
+    def models(self) -> tuple[Model, ...]:
+        "All that are asked: the one that the method is given, then those that parts of it ask by themselves."
+        given = [self.model] if self.model is not None else []
+        return tuple({id(model): model for model in (*given, *asked_models(self.method))}.values())
+
     @property
     def before(self) -> tuple['Step', ...]:
         "The steps that it waits for."
@@ -79,7 +85,7 @@ class Step:
     @cached_property
     def scope(self) -> str:
         "In a dry run: what its questions are made from, as far as that is not known before others are answered."
-        known = not any(each.model is not None or each.scope for each in self.before)
+        known = not any(each.models or each.scope for each in self.before)
         return '' if known else digest([each.digest for each in self.before])
 
     def __repr__(self) -> str: return f'Step({self.id})'
@@ -136,7 +142,7 @@ class Plan:
         return in_order(step for entry in self.entries for step in entry.steps)
 
     def __repr__(self) -> str:
-        asked = list(dict.fromkeys(step.model.name for step in self.steps if step.model is not None))
+        asked = list(dict.fromkeys(model.name for step in self.steps for model in step.models))
         return f'Plan({self.exhibit}: {len(self.entries)} rows, {len(self.steps)} steps; asks {", ".join(asked) or "no model"})'
 
     @cached_property
@@ -186,9 +192,9 @@ class _Together:
             calls, done, self.calls, self.done = self.calls, self.done, [], []
         return calls, done
 
-    def carry_out(self, step: Step, work: Callable[[list[Response]], Run]) -> None:  # given what failed of its questions
+    def carry_out(self, step: Step, work: Callable[[list[tuple[Model, Response]]], Run]) -> None:  # given its answers
         "Do a step's work in this thread. What it asks waits to be put to its model together with what others ask."
-        failed: list[Response] = []
+        asked: list[tuple[Model, Response]] = []
         def through(requests: Sequence[Request], model: Model, store: StoreChoice) -> list[Response]:
             call = _Call(step, requests, model, store)
             with self.changed: self.calls.append(call)
@@ -196,10 +202,10 @@ class _Together:
             self.turn.release()
             try: answers = call.future.result()
             finally: self.turn.acquire()
-            failed.extend(answer for answer in answers if not answer.ok)
+            asked.extend((model, answer) for answer in answers)
             return answers
         try:
-            with self.turn, asking_through(through): result: Run|BaseException = work(failed)
+            with self.turn, asking_through(through): result: Run|BaseException = work(asked)
         except BaseException as error: result = error  # noqa: BLE001  raised again by `execute`
         with self.changed: self.done.append((step, result))
         self.count(-1)
@@ -238,7 +244,8 @@ class Done:
         return step.frame if isinstance(step, Rows) else self.runs[step].predictions
 
 # %% ../../nbs/06_runs/02_plan.ipynb #c815f79d
-def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None, failed: Sequence[Response]) -> Run:
+def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None,
+              asked: Sequence[tuple[Model, Response]]) -> Run:
     "A step's run: read back, or made of what other steps gave. In a dry run it is kept nowhere, and only what asks no model is read back."
     if isinstance(step.rows, Rows) and step.rows.frame.is_empty():
         raise RunError(f'the data set {step.rows.name!r} has no rows for {step.method.name}: choose another split, or a larger limit')
@@ -246,10 +253,10 @@ def _run_step(step: Step, done: Done, store: StoreChoice, folder: Path|None, fai
         inputs = {name: done[each] for name, each in step.inputs.items()}
         return step.method.predict(done[step.rows], step.model, store, seed=step.seed, repeat=step.repeat, **inputs)
     if is_dry_run():
-        known = complete_run((folder or runs_dir())/step.id) if step.model is None else None
+        known = complete_run((folder or runs_dir())/step.id) if not step.models else None
         return known or Run(step.spec | {'id': step.id, 'counts': {}}, None, make())
     made_from = {each.id: done.runs[each].manifest['sha256'] for each in step.before}
-    return kept_run(step.spec, step.method, step.model, make, folder, made_from, failed)
+    return kept_run(step.spec, step.method, make, folder, made_from, asked)
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p17
 AT_ONCE = 64  # steps that may wait for answers together
@@ -323,6 +330,13 @@ def _by_name(named: Iterable[tuple[str, dict]]) -> dict[str, dict]:
         while found.setdefault(key, value) != value: key, number = f'{name} {number + 1}', number + 1
     return found
 
+def _asked(runs: Sequence[Run]) -> dict[str, dict[str, int]]:  # by model: calls, prompt_tokens, completion_tokens
+    "What was asked for some runs. A question of two of them counts twice, though the second time the store answers."
+    sums: dict[str, dict[str, int]] = {}
+    for name, taken in (each for run in runs for each in run.manifest.get('asked', {}).items()):
+        sums[name] = {key: count + sums.get(name, {}).get(key, 0) for key, count in taken.items()}
+    return sums
+
 def _data_of(plan: Plan) -> dict[str, dict]:  # rows, fingerprint
     "The rows that a plan begins with by split, and by data set where there are several."
     rows = [each for step in plan.steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
@@ -343,16 +357,17 @@ def manifest(
     frames = [done[step] for step in steps]
     second: dict[str, dict[str, int]] = {}
     for step, frame in zip(steps, frames, strict=True):
-        if step.model is None or 'reason' not in frame.columns: continue
+        if not step.models or 'reason' not in frame.columns: continue
         if count := int(frame['reason'].str.contains(RETRY_NOTE, literal=True).sum()):
             split = step.rows.split if isinstance(step.rows, Rows) else ''
-            label, of_model = f'{split}/{step.method.name}', second.setdefault(step.model.name, {})
+            label, of_model = f'{split}/{step.method.name}', second.setdefault(step.models[0].name, {})
             if step.repeat: label += f' of run {step.repeat + 1}'
             of_model[label] = of_model.get(label, 0) + count
     return {'plan': plan.digest, 'parameters': dict(plan.parameters),
             'data': _data_of(plan),
-            'models': {step.model.name: step.model.identity for step in steps if step.model is not None},
+            'models': {model.name: model.identity for step in steps for model in step.models},
+            **({'asked': asked} if (asked := _asked([done.runs[step] for step in steps])) else {}),
             'methods': dict(sorted(_by_name((spec['name'], {'version': spec['version'], **spec['fields']}) for spec in specs).items())),
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
-            'failed': sum(done.runs[step].manifest['counts'].get('failed', 0) for step in steps if step.model is not None)}
+            'failed': sum(done.runs[step].manifest['counts'].get('failed', 0) for step in steps if step.models)}

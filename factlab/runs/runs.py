@@ -27,7 +27,7 @@ from typing import Protocol
 import polars as pl
 
 from ..core.core import DataError, FactlabError, RunError, Schema, UsageError, digest, home_dir, replacing, write_text
-from ..models.interface import Model
+from ..models.interface import Model, Response
 from .identity import in_progress
 from ..store.answers import StoreChoice
 
@@ -139,15 +139,24 @@ def _check_schema(method: Method, frame: pl.DataFrame) -> str:
     method.schema.check(frame, f'what {method.name} predicted')
     return method.schema.name
 
-def _sums(frame: pl.DataFrame, model: Model|None) -> dict:
-    "How many rows came out how, and what they took."
-    if 'status' not in frame.columns:
-        return {'counts': {'ok': frame.height}, 'calls': 0, 'tokens': {'prompt': 0, 'completion': 0}, 'cost': None}
-    taken = {name: int(frame[name].sum()) if name in frame.columns else 0 for name in ('calls', 'prompt_tokens', 'completion_tokens')}
-    tokens, price = {name: taken[f'{name}_tokens'] for name in ('prompt', 'completion')}, getattr(model, 'price', None)
-    return {'counts': {row['status']: row['count'] for row in frame['status'].value_counts(sort=True).iter_rows(named=True)},
-            'calls': taken['calls'], 'tokens': tokens,
-            'cost': (tokens['prompt']*price[0] + tokens['completion']*price[1])/1e6 if price else None}
+# %% ../../nbs/06_runs/01_runs.ipynb #c17a
+def _taken(answers: Sequence[Response]) -> dict[str, int]:
+    return {'calls': len(answers), 'prompt_tokens': sum(answer.prompt_tokens for answer in answers),
+            'completion_tokens': sum(answer.completion_tokens for answer in answers)}
+
+def _cost(taken: Mapping[str, int], price: tuple[float, float]|None) -> float|None:
+    return price and (taken['prompt_tokens']*price[0] + taken['completion_tokens']*price[1])/1e6
+
+def _sums(frame: pl.DataFrame, asked: Sequence[tuple[Model, Response]]) -> dict:
+    "How many rows came out how, and what was asked for them: of all models, and of each."
+    counts = dict(frame['status'].value_counts(sort=True).iter_rows()) if 'status' in frame.columns else {'ok': frame.height}
+    if not counts.get('failed') and (failed := sum(not answer.ok for _, answer in asked)): counts['failed'] = failed
+    models = {model.name: model for model, _ in asked}
+    of_each = {name: _taken([answer for model, answer in asked if model.name == name]) for name in models}
+    costs = [each for name, taken in of_each.items() if (each := _cost(taken, models[name].price)) is not None]
+    total = _taken([answer for _, answer in asked])
+    return {'counts': counts, 'calls': total['calls'], 'cost': sum(costs) if costs else None,
+            'tokens': {name: total[f'{name}_tokens'] for name in ('prompt', 'completion')}, **({'asked': of_each} if asked else {})}
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c20
 def complete_run(target: Path) -> Run|None:
@@ -185,11 +194,10 @@ def _take_away(target: Path) -> None:
 def kept_run(
     spec: dict,  # all that determines its rows, see above
     method: Method,
-    model: Model|None,
     make: Callable[[], pl.DataFrame],
     folder: Path|None = None,  # of all runs; `runs_dir()` when None
     made_from: Mapping[str, str] = {},  # noqa: B006  checksums of the rows of other runs, by id
-    unanswered: Sequence = (),  # questions of `make` that had no answer, once it is done
+    asked: Sequence[tuple[Model, Response]] = (),  # by `make`, once it is done
 ) -> Run:
     "The run of this spec: read back when it is complete, else made (or gone on with)."
     target = (folder or runs_dir())/run_id(spec)
@@ -205,8 +213,7 @@ def kept_run(
     except FactlabError as error:
         if not begun and not getattr(error, 'kept', 0): _take_away(target)
         raise
-    manifest |= {'seconds': round(time.monotonic() - clock, 2), 'schema': _check_schema(method, frame), **_sums(frame, model)}
-    if unanswered and not manifest['counts'].get('failed'): manifest['counts']['failed'] = len(unanswered)
+    manifest |= {'seconds': round(time.monotonic() - clock, 2), 'schema': _check_schema(method, frame), **_sums(frame, asked)}
     return _save(target, frame, manifest)
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c25

@@ -282,6 +282,7 @@ def _whole(text: str|None) -> str|None:
 def _reason(text: str, found: Parsed[list[str]]) -> str|None:
     "Why a text has no verdict."
     if not text.strip(): return 'the text is empty'
+    if found.status == 'failed': return f'no claims came: {found.reason}'
     if not found.ok: return f'no claims could be read: {found.reason}'
     return None if found.value else 'no claim was found in the text'
 

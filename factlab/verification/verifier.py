@@ -25,7 +25,8 @@ Pair = tuple[str, str]  # evidence (premise), claim (hypothesis)
 
 @runtime_checkable
 class Verifier(Protocol):
-    "What every claim verifier offers. One that knows English alone has `english_only = True`, too."
+    """What every claim verifier offers. One that knows English alone has `english_only = True`, too; one that asks a language model has
+    it as `model`, one that stands on another verifier has that as `verifier`."""
     name: str       # as the user wrote it
     identity: dict  # JSON-able: everything that changes a probability
 

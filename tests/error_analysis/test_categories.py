@@ -1,6 +1,7 @@
 """Kinds of errors: what is seen of a case, the trees, proposals, labels of several people, distributions; against brute force and
 libraries, and on bad input."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -352,6 +353,20 @@ def test_the_samples_errors_have_the_samples_categories():
         said = final_errors.sorting_step(Settings(data=name), Step(FoundErrors('m', side, 10), Rows('errors', missed)))
         assert (said and type(said.method)) == step  # false alarms are a detector's own: nobody sorted them
     assert final_errors.gold_categories('final') is None
+
+
+def test_a_plan_knows_the_categories_that_it_compares_with(monkeypatch):
+    "Another category of one error is another plan, so that what was made with the old one is stale."
+    plans = {name: partial(final_errors.category_plan, name) for name in final_errors.CATEGORY_FIGURES}
+    plans['final/table5'] = partial(final_errors.examples_plan, 'final/table5')
+    before, rows = {name: plan().digest for name, plan in plans.items()}, data.load_sample().to_dicts()
+    assert before == {name: plan().digest for name, plan in plans.items()}
+    error = next(row for row in rows if row['split'] == 'test' and row['inconsistencies'])['inconsistencies'][0]
+    error['category'] = next(each for each in gold_of_sample().values() if each != error['category'])
+    changed = pl.DataFrame(rows, schema=data.load_sample().schema)
+    monkeypatch.setattr(final_errors, 'load_sample', lambda: changed)
+    after = {name: plan().digest for name, plan in plans.items()}
+    assert {name for name in plans if after[name] != before[name]} == {'final/fig5', 'final/table5'}  # 7 has no missed errors
 
 
 def test_proposals_are_counted_and_never_measured_or_shares(monkeypatch, tmp_path):

@@ -3,14 +3,16 @@ from pathlib import Path
 
 import pytest
 import transformers
-from misbehaving_server import MisbehavingServer
+from misbehaving_server import MisbehavingServer, answer
 
 from factlab.cli.main import main
 from factlab.core.core import home_dir
 from factlab.reports.exhibits import catalog, find_exhibits
 from factlab.reports.options import PARAMETERS
 from factlab.reports.reproduce import carry_out, estimate, parameters_of, plan_of
-from factlab.runs.plan import execute
+from factlab.runs.plan import estimate as estimate_plan
+from factlab.runs.plan import execute, manifest
+from factlab.runs.runs import list_runs
 
 ASKED = {**dict.fromkeys(PARAMETERS['models'], '{}'), 'judge': '{}', 'judges': '{}', 'verifier': 'prompt:{}', 'verifiers': 'prompt:{}',
          'extractor': 'prompt:{}', 'extractors': 'prompt:{}'}
@@ -79,3 +81,26 @@ def test_plans_of_several_exhibits_ask_together_and_what_fails_is_left_to_its_no
         plan = plan_of(find_exhibits(['final/table4'])[0], given)
         done = execute(plan)
         assert asked and len(server.calls) == asked and all(done[entry.step].height for entry in plan.entries)
+
+
+@pytest.mark.parametrize('id, given, exact', [
+    ('final/table4', {'models': ['{}'], 'methods': ['classifier_cot'], 'judge': 'offline', 'retry_unparsed': False}, True),
+    ('final/table4', {'models': ['{}'], 'methods': ['rejected_claims'], 'judge': 'offline', 'retry_unparsed': False}, False),
+    ('fhsum/table2', {}, False)], ids=str)
+def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(monkeypatch, tmp_path, id, given, exact):
+    "Exact where the pairs are known beforehand; where claims or passages have to be found first, at least what is sent here."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    def says(call): return answer('A. The date is wrong.' if 'logprobs' not in call.body else 'Yes', top={'Yes': -.3, 'No': -1.5})
+    with MisbehavingServer(says) as asked, MisbehavingServer(says) as other:
+        name = f'openai:any?base_url={asked.url}'
+        given = {key: [f'openai:other?base_url={other.url}'] if value == ['{}'] else value for key, value in given.items()}
+        plan = plan_of(find_exhibits([id])[0], given | {'verifier': f'asked:yes-no:{name}', 'limit': 2})
+        told = estimate_plan(plan).filter(model=name)['calls'].sum()
+        assert told and not asked.calls and not other.calls
+        about = manifest(plan, execute(plan))
+        sent = len(asked.calls)
+        assert sent == told if exact else 0 < sent <= told
+    assert about['models'][name] and set(about['asked']) >= {name, *given.get('models', [])}
+    assert about['asked'][name]['calls'] >= sent and about['asked'][name]['prompt_tokens'] > sent
+    runs = list_runs()
+    assert runs['calls'].sum() == sum(taken['calls'] for taken in about['asked'].values()) and name in runs['model']

@@ -8,6 +8,7 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.reports.exhibits import catalog, find_exhibits
 from factlab.reports.options import FILES, PARAMETERS, check_name, check_options
 from factlab.reports.reproduce import parameters_of, plan_of
+from factlab.studies.oasis.study import retrieval_plan
 
 VENDOR_KEY = 'https://api.openai.com/v1 needs a key'
 
@@ -21,7 +22,8 @@ def no_key(monkeypatch): monkeypatch.delenv('OPENAI_API_KEY', raising=False)
     (('final/table4', '--model', 'tiny', 'openai/gpt-4o'), 1, VENDOR_KEY),
     (('final/table4', '--verifier', 'asked:yes-no:openai:gpt-4o'), 1, VENDOR_KEY),
     (('facts/leaderboard', '--judge', 'embeded'), 2, "did you mean 'embedded'?"),
-    (('oasis/table6', '-p', 'retriever=bm52'), 2, "did you mean 'bm25'?"),
+    (('oasis/tablec1', '-p', 'encoders=[tiny, bm52]'), 2, "did you mean 'bm25'?"),
+    (('oasis/table6', '-p', 'retriever=bm25'), 2, "there is no encoder 'bm25': Known: tiny, retriever"),
     (('oasis/table4', '-p', 'extractors=[tiny, sentenses]'), 2, "did you mean 'sentences'?"),
     (('final/table4', '--classifier', 't5:a/b?batch=0'), 2, 'a number above 0'),
     (('oasis/table8', '--verifier', 'tiny?evidnce=whole'), 2, 'did you mean evidence?'),
@@ -43,6 +45,14 @@ def test_a_file_that_does_not_fit_is_found_before_anything_runs(tmp_path):
     with pytest.raises(UsageError, match='take sample, oasis'): check_options(find_exhibits(['oasis/table6']), {'data': 'final'})
     for exhibit in ('final/table4', 'facts/leaderboard', 'fhsum/table2', 'oasis/table6'):
         check_options(find_exhibits([exhibit]), {'data': 'sample'})
+
+
+@pytest.mark.parametrize('name', ['bm25', 'fusion:tiny', 'retreiver'])
+def test_the_check_of_a_retriever_says_what_the_plan_would_say(name):
+    kind, = [kind for kind, names in PARAMETERS.items() if 'retriever' in names]
+    with pytest.raises(UsageError) as early: check_name(kind, name)
+    with pytest.raises(UsageError) as late: retrieval_plan(retriever=name, limit=2)
+    assert str(early.value) == str(late.value)
 
 
 def test_a_dry_run_needs_no_key():

@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError, digest
 from factlab.data.corpora import retrieval_task
+from factlab.models.encoder import Encoder
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
 from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
+from factlab.retrieval.methods import NamedCorpus, first_passages
 from factlab.store.answers import Store
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier
+from factlab.verification.methods import CLAIMS_OF_TEXTS, TextVerdicts
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
     EVIDENCE,
@@ -368,6 +371,18 @@ def test_an_extractor_that_cannot_be_read_gives_no_verdict():
                          **(BY_WORDS | dict(extractor=Mute())))
     assert found.texts['verdict'].to_list() == [None, True]
     assert 'the answer is empty' in found.texts['reason'][0] and found.texts['warning'].to_list() == [None, 'cut off']
+
+
+def test_a_step_says_why_a_text_has_no_claims(monkeypatch):
+    texts = pl.DataFrame({'id': list('abcd'), 'text': ['One.', 'Two.', 'Three.', 'Four.']})
+    claims = CLAIMS_OF_TEXTS.frame({'id': list('abcd'), 'status': ['ok', 'ok', 'unparsed', 'failed'], 'reason': ['', '', 'no list', 'down'],
+                                    'claims': [['One.'], [], None, None]})
+    world = NamedCorpus(WORLD, Encoder())
+    monkeypatch.setattr(NamedCorpus, 'search', lambda self, texts, k, store=None: first_passages(WORLD.height, len(texts), k))
+    found = TextVerdicts(ByRule(), world).predict(texts, None, False, claims=claims)
+    assert found['reason'].to_list() == [None, 'no claim was found in the text', 'no claims could be read: no list', 'no claims came: down']
+    known = TextVerdicts(ByRule(), world).predict(texts, None, False, claims=claims.select('id', 'claims'))
+    assert known['verdict'].equals(found['verdict'])
 
 
 def test_a_claim_of_several_texts_is_verified_once():

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['CATEGORY_FIGURES', 'AT_RANDOM', 'CATEGORY_TABLES', 'AS_LABELLED', 'PAPERS_COMMONEST', 'SAMPLE_LABELS',
-           'SAMPLE_READINGS', 'errors_entry', 'SortedErrors', 'gold_categories', 'labels_step', 'sorting_step',
-           'sorted_by_people', 'sorted_by_data', 'sorted_by_proposals', 'sorted_errors', 'read_p_true', 'every_error',
-           'category_plan', 'error_cells', 'categorised', 'category_cells', 'sample_entry', 'sample_proposals',
-           'proposal_counts', 'proposal_note', 'sample_examples', 'category_chart', 'examples_plan',
+           'SAMPLE_READINGS', 'errors_entry', 'SortedErrors', 'gold_categories', 'gold_rows', 'labels_step',
+           'sorting_step', 'sorted_by_people', 'sorted_by_data', 'sorted_by_proposals', 'sorted_errors', 'read_p_true',
+           'every_error', 'category_plan', 'error_cells', 'categorised', 'category_cells', 'sample_entry',
+           'sample_proposals', 'proposal_counts', 'proposal_note', 'sample_examples', 'category_chart', 'examples_plan',
            'category_examples', 'show_examples', 'read_annotations', 'agreement_cells']
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c2
@@ -82,6 +82,10 @@ def gold_categories(
     each = load_sample().with_columns(at=pl.int_ranges(pl.col('inconsistencies').list.len()))
     each = each.explode('inconsistencies', 'at', empty_as_null=False)
     return each.select('id', pl.format('gold:{}', 'at').alias('unit'), pl.col('inconsistencies').struct.field('category'))
+
+def gold_rows(settings: Settings) -> Rows:
+    "The same in a plan, so that its digest knows them."
+    return Rows(settings.data, gold_categories(settings.data), 'categories')
 
 def labels_step(
     labels: Path|str,  # a file
@@ -211,7 +215,7 @@ def category_plan(
     for model in models:
         entry = errors_entry(settings, method, model, side, errors)
         step = sorting_step(settings, entry.about['errors'], labels, assistant, p_true)
-        entries.append(replace(entry, about={**entry.about, 'categories': step} if step else entry.about))
+        entries.append(replace(entry, about=entry.about | ({'categories': step} if step else {'gold': gold_rows(settings)})))
     files = {name: str(path) if path else None for name, path in (('labels', labels), *[('known', known)]*(side == 'missed'))}
     parameters = {'models': models, **settings.parameters(), 'method': method, 'errors': errors, **files, 'assistant': assistant}
     return Plan(exhibit, parameters, (*entries, sample_entry(side)))
@@ -310,18 +314,18 @@ def sample_entry(
     encoder: Encoder|None = None,  # chooses the sentence that is shown as evidence
 ) -> Entry:
     "What the decision questions propose for the labelled errors of the sample's test split."
-    known = Rows('errors of the sample', sample_examples(side).drop('category'))
-    return Entry(DECISION_QUESTIONS, '', Step(DecisionQuestions(encoder), known))
+    known = sample_examples(side)
+    step = Step(DecisionQuestions(encoder), Rows('errors of the sample', known.drop('category')))
+    return Entry(DECISION_QUESTIONS, '', step, about={'gold': Rows('errors of the sample', known, 'categories')})
 
 def sample_proposals(
     plan: Plan,  # with an entry of `sample_entry`
     done: Done,
 ) -> pl.DataFrame:  # ERRORS, category, proposal, reason, evidence
     "What is proposed for the sample's errors beside what they are."
-    made = next(done[entry.step] for entry in plan.entries if entry.method == DECISION_QUESTIONS)
-    known = sample_examples(made['side'][0])
-    return known.join(made.select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence'), on=ERROR_ADDRESS,
-                      maintain_order='left')
+    entry = next(entry for entry in plan.entries if entry.method == DECISION_QUESTIONS)
+    made = done[entry.step].select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence')
+    return done[entry.about['gold']].join(made, on=ERROR_ADDRESS, maintain_order='left')
 
 def proposal_counts(
     both: pl.DataFrame,  # of `sample_proposals`

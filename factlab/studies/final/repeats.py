@@ -29,7 +29,7 @@ from ...reports.exhibits import make_cells, published_cells
 from ...reports.published import published_values, rounding_interval
 from ...reports.significance import mark_cells
 from ...reports.tables import CELLS, PLACE
-from ...runs.plan import Done, Entry, Plan
+from ...runs.plan import Done, Entry, Plan, Rows
 from ..base import check_models, check_whole_number
 from .localization import localization_counts, over_baseline_cells, unread_as_missed
 from .study import BASELINES, METHODS, Settings, baselines_beside, check_methods, entry_of, localization_plan, row_of
@@ -287,7 +287,10 @@ def noise_plan(
         if rate is not None and not 0 <= rate <= 1: raise UsageError(f'{name} must be a number from 0 to 1, or None, not {rate!r}')
     plan = localization_plan(exhibit, **chosen)
     rates = {'sensitivity': sensitivity, 'specificity': specificity, 'draws': draws}
-    return replace(plan, parameters={name: value for name, value in plan.parameters.items() if name != 'few'} | rates)
+    plan = replace(plan, parameters={name: value for name, value in plan.parameters.items() if name != 'few'} | rates)
+    counted = Rows(plan.parameters['data'], pl.DataFrame([rates_of(plan)._asdict()]), 'error rates of the judge')
+    first, *others = plan.entries
+    return replace(plan, entries=(replace(first, about=first.about | {'rates': counted}), *others))
 
 # %% ../../../nbs/19_studies/01_final/06_repeats.ipynb #32767e85
 def rates_of(plan: Plan) -> NoiseRates:

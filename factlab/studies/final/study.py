@@ -158,9 +158,7 @@ def matching(
     rows: Rows|Step|None = None,
 ) -> Step:  # schema MATCHES
     "The judge's matching of predictions with the gold descriptions."
-    judge = settings.matcher
-    model = judge.model if isinstance(judge, ModelJudge) else None
-    return Step(Matching(judge), rows or settings.rows(), model, {'predictions': predicted})
+    return Step(Matching(settings.matcher), rows or settings.rows(), inputs={'predictions': predicted})
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c17b
 def choices(

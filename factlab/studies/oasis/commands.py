@@ -149,7 +149,7 @@ def add_oasis(commands) -> None:
     add('--verifier', metavar='V', help='of the pipeline (default: tiny)')
     add('--k', type=int, metavar='K', help='passages of a claim (default: 30)')
     add('--seed', type=int, default=0, metavar='S')
-    add('--unread', choices=('factual', 'unfactual'), help='what texts without a verdict are called (default: they are an error)')
+    add('--unread', choices=('factual', 'unfactual'), help='what texts are called without a verdict that is read (default: an error)')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')

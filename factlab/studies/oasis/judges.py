@@ -150,6 +150,12 @@ def _compare(prompt: Prompt, items: list[tuple[dict, str]], model: Model, store:
                         choices=FACTUALITY_LABELS,
                         repeat=repeat, label=LABEL_RETRY.name) for value, answer in items], model, store)
 
+def _compared(unread: tuple, response: Response) -> tuple:  # status, reason, is the label *Not Factual*?
+    "The state of an answer that could not be read, once its labels were compared. A server that refuses that would refuse it again."
+    if response.ok: return 'ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]
+    if response.meta.get('refused'): return 'unparsed', f'{unread[1]}; labels not compared: {response.error}', None
+    return 'failed', response.error, None
+
 def _passage_lists(rows: pl.DataFrame) -> list[list[str]]:
     "The column `evidence` as lists of passages, also where it holds one passage for each row."
     evidence = rows['evidence'] if rows.schema['evidence'] == pl.List(pl.String) else rows.select(pl.concat_list('evidence')).to_series()
@@ -194,8 +200,7 @@ class FactualityJudge:
         compared = _compare(self.prompt, [(values[i], asked[i][0].text) for i in unread], model, store, repeat)
         for i, response in zip(unread, compared, strict=True):
             asked[i].append(response)
-            states[i] = ('ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]) if response.ok else ('failed',
-                response.error, None)
+            states[i] = _compared(states[i], response)
         return _verdicts(rows, states, asked)
 
     def _values(self, rows: pl.DataFrame, model: Model, seed: int) -> list[dict[str, str]]:

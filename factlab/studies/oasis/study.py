@@ -44,7 +44,6 @@ from factlab.verification.methods import (
     Probabilities,
     RuleExtractor,
     TextVerdicts,
-    asked_model,
     missing_words,
     text_lengths,
     word_overlap,
@@ -198,7 +197,7 @@ def check_labelled(settings: Settings) -> None:
 def claims_step(settings: Settings) -> Step:
     "The claims of the texts, by the extractor of the settings."
     extractor = settings.load_extractor(settings.extractor)
-    return Step(Claims(extractor), settings.rows('text'), asked_model(extractor))
+    return Step(Claims(extractor), settings.rows('text'))
 
 def evidence_step(settings: Settings) -> Step:
     "The passages that the claims of the texts find."
@@ -233,7 +232,7 @@ def pipeline_step(
     "Extractor, retriever and verifier under Algorithm 1 (§ 5): a text is factual when no claim of it is refuted."
     verifier, claims = settings.load_verifier(settings.verifier), references_of(settings) if reference else claims_step(settings)
     method = TextVerdicts(verifier, settings.open_corpus(), settings.k)
-    return Step(method, settings.rows('text'), asked_model(verifier), {'claims': claims})
+    return Step(method, settings.rows('text'), inputs={'claims': claims})
 
 def pipeline_entry(settings: Settings, reference: bool = False, **about: Step) -> Entry:
     "The pipeline's row."
@@ -247,7 +246,7 @@ def verifier_step(
 ) -> Step:  # schema PROBABILITIES
     "A verifier alone on task 2 (§ 7.2)."
     found = settings.load_verifier(verifier)
-    return Step(Probabilities(found, evidence), settings.rows('claim'), asked_model(found))
+    return Step(Probabilities(found, evidence), settings.rows('claim'))
 
 def verifier_entry(settings: Settings, verifier: str) -> Entry:
     "A verifier's row."
@@ -492,7 +491,7 @@ def extraction_plan(
     chosen, names = Settings(data, limit, seed, loaded=loaded), base.check_models(extractors, 'extractors')
     texts, split = extraction_texts(data, limit)
     rows, parts = Rows(data, texts, 'texts'), {name: SPLITTERS.get(name) or chosen.load_extractor(name) for name in [*names, *SPLITTERS]}
-    claims = {name: Step(Claims(extractor), rows, asked_model(extractor)) for name, extractor in parts.items()}
+    claims = {name: Step(Claims(extractor), rows) for name, extractor in parts.items()}
     ways = {'ROUGE-1': Easiness()} | ({'BERTScore': Easiness(BertScore(encoder))} if encoder else {})
     entries = [Entry(name, '', Step(way, rows, inputs={'claims': step}), name in SPLITTERS, similarity)
                for similarity, way in ways.items() for name, step in claims.items()]

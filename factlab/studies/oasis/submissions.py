@@ -11,11 +11,11 @@ from typing import Literal
 
 import polars as pl
 
-from ...core.core import DataError, UsageError
+from ...core.core import DataError, RunError, UsageError
 from ...data.corpora import LABELLED, TEXTS
 from ...data.datasets import read_frame
 from ...error_analysis.human_evaluation import submission
-from ...runs.plan import Done, Entry, Plan
+from ...runs.plan import Done, Entry, Plan, in_order
 from .judges import SETTINGS
 from .study import WITHHELD, Settings, answers_of, judge_entry, pipeline_entry, verifier_entry, withheld_tasks
 
@@ -80,16 +80,28 @@ def _row(settings: Settings, model: str|None, setting: str, evidence: bool) -> E
     if model is not None: return judge_entry(settings, setting, 'rag' if evidence else task, model, **SETTINGS[setting])
     return verifier_entry(settings, settings.verifier) if task == 'claim' else pipeline_entry(settings)
 
+# %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #f41led00
+def _failed(plan: Plan, done: Done) -> dict[str, str]:  # by id of a text: why
+    "Texts of which a request failed, for a verdict or for the claims behind it."
+    frames = [done[step] for step in in_order(plan.entries[0].steps)]
+    parts = [frame.filter(status='failed').select('id', 'reason') for frame in frames if {'id', 'status', 'reason'} <= {*frame.columns}]
+    return dict(row for part in parts for row in part.iter_rows())
+
 # %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #5e787827
 def make_submission(
     plan: Plan,
     done: Done,
-    unread: bool|None = None,  # what texts without a verdict are called; None: they are an error
+    unread: bool|None = None,  # what texts are called whose answers or claims could not be read; None: they are an error
 ) -> tuple[str, dict[str, int]]:  # the file, as JSON lines; counts of texts, of forced and of missing verdicts
-    "What the authors accept. Raises `DataError` for texts without a verdict, unless it is said what they are called."
+    """What the authors accept. Raises `RunError` for texts whose requests failed, and `DataError` for others without a verdict unless it is
+    said what they are called."""
     found = answers_of(plan.entries[0], done).select('id', 'forced', factual='predicted')
     counts = {'texts': found.height, 'forced': int(found['forced'].sum()), 'without a verdict': found['factual'].null_count()}
     missing = found.filter(pl.col('factual').is_null())['id'].to_list()
+    failed = {id: why for id, why in _failed(plan, done).items() if id in missing}
+    if failed:
+        raise RunError(f'of {len(failed)} of {found.height} texts a request failed, as {[*failed][:3]} ({next(iter(failed.values()))}): '
+                       'nothing is written. Run the same command again: it asks only these')
     if missing and unread is None:
         raise DataError(f'{len(missing)} of {found.height} texts have no verdict, as {missing[:3]}: the file needs one for each. Say '
                         'what they are to be called (--unread factual or --unread unfactual), or use another system')

@@ -2,6 +2,7 @@
 import json
 from dataclasses import dataclass, replace
 
+import altair as alt
 import pytest
 
 from factlab.core.core import UsageError
@@ -55,6 +56,28 @@ class Consistency(Settings):
 
     @property
     def rows(self) -> Rows: return Rows(self.data, load(self.data).head(self.limit))
+
+
+def test_a_model_that_a_path_names_is_written_by_its_folders_name(tmp_path):
+    "On the user's screen its name is whole; what is written has no path, and tells two folders of one name apart."
+    names = []
+    for folder in ('mine/my model', 'yours/my model'):
+        (tmp_path/folder).mkdir(parents=True)
+        names.append(f'hf:{tmp_path/folder}?dtype=float32')
+    models = {name: ScriptedModel(name, lambda request: 'yes', revision=name[-30:]) for name in names}
+    rows = Consistency(limit=2).rows
+    plan = Plan('final/table4', {'models': names, 'judge': f'{names[0]}&x={tmp_path}'},
+                tuple(Entry('Binary', name, Step(Binary(), rows, models[name])) for name in names))
+    done = execute(plan, store=False, folder=tmp_path/'runs')
+    cells = make_cells('final/table4', [{'row': 'Binary', 'column': f'{name} F1', 'model': name, 'measured': 1., 'status': 'measured'}
+                                        for name in names])
+    chart = alt.Chart(cells.select('model', 'measured')).mark_bar().encode(x='measured:Q', y='model:N').properties(title=names[0])
+    result = write_plan(plan, done, cells, chart=chart, out=tmp_path/'out')
+    assert result.cells['model'].to_list() == names and plan.parameters['models'] == names
+    written = [path for path in (tmp_path/'out').rglob('*') if path.suffix in ('.csv', '.json', '.svg', '.md')]
+    assert len(written) == 4 and not [path for path in written if str(tmp_path) in path.read_text()]
+    about = json.loads((tmp_path/'out'/'final'/'table4.json').read_text())
+    assert {*about['models']} == {*about['parameters']['models']} == {'hf:my model?dtype=float32', 'hf:mine/my model?dtype=float32'}
 
 
 def test_the_manifest_names_all_that_was_used_and_no_path(monkeypatch, tmp_path):

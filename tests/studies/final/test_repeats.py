@@ -18,6 +18,7 @@ from factlab.data.datasets import load
 from factlab.localization import matching
 from factlab.localization.matching import ModelJudge, load_judge
 from factlab.measures.metrics import matching_scores
+from factlab.measures.noise import Rate
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered, letters
 from factlab.reports.published import published_values
@@ -51,7 +52,7 @@ from factlab.studies.final.repeats import (
     repeats_plan,
     run_cells,
 )
-from factlab.studies.final.study import Settings, check_methods
+from factlab.studies.final.study import Settings, check_methods, localization_plan
 
 # ---- scripted models: each run of a model answers otherwise -----------------------------------------------------------------------
 
@@ -326,6 +327,15 @@ def test_table_10_stands_on_the_rows_of_table_4(models):
     cells = noisy_cells(plan, execute(plan)).filter(model='moody')
     assert rates_of(plan)[:2] == (.9, .9) and noise_plan(**plan.parameters).digest == plan.digest
     assert {entry.method for entry in plan.entries} == set(cells.filter(metric=JUDGED, kind='value')['method'])
+
+
+def test_a_plan_knows_the_error_rates_that_were_counted(monkeypatch):
+    "Rates that were counted anew make Table 10 stale, and no other table."
+    def digests(): return noise_plan(models=['tiny'], limit=2).digest, localization_plan(models=['tiny'], limit=2).digest
+    before, rates = digests(), load_judge().error_rates('sample')
+    monkeypatch.setattr(type(load_judge()), 'error_rates', lambda self, data: rates._replace(sensitivity=Rate(1, 2)))
+    after = digests()
+    assert before[0] != after[0] and before[1] == after[1]
 
 
 def test_error_rates_are_those_of_the_judge_on_such_data():

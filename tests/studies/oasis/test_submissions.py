@@ -7,14 +7,15 @@ import time
 
 import polars as pl
 import pytest
-from misbehaving_server import MisbehavingServer, answer, wait_until
+from misbehaving_server import MisbehavingServer, answer, raw, status, wait_until
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
-from factlab.core.core import DataError, UsageError
+from factlab.core.core import DataError, RunError, UsageError
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
 from factlab.runs.plan import estimate, execute, manifest
+from factlab.runs.runs import list_runs
 from factlab.studies.oasis.study import answers_of, comparison_plan, retrieval_plan, setting_plan, verifier_plan
 from factlab.studies.oasis.submissions import gold_rows, make_submission, submission_plan
 from factlab.studies.oasis.tables import score_answers, table_cells, verifier_cells
@@ -152,6 +153,34 @@ def test_the_command_asks_a_server_once_and_goes_on_after_a_kill(gold, capsys):
         assert len(server.calls) - asked < 4  # what had been answered and kept is not asked again
         again = len(server.calls)
         assert run(*arguments) == 0 and len(server.calls) == again
+
+
+def test_a_failed_request_is_no_unreadable_answer(gold, capsys):
+    "A text whose answer cannot be read is called as one likes; a text that was not answered is asked again."
+    def replies(call):
+        if 'Otters eat' in call.prompt and down: return status(400, 'content policy')
+        if call.body.get('logprobs'): return raw('{"choices": [{"message": {"content": "x"}}]}')  # nothing to compare the labels by
+        return answer('Who knows?' if 'swim in soup' in call.prompt else 'Factual')
+    with MisbehavingServer(replies) as server:
+        down, out = True, gold/'submission.jsonl'
+        arguments = ['oasis', 'submission', '--model', f'openai:m?base_url={server.url}', '--data', 'oasis-e2e', '--out', str(out)]
+        for more in ([], ['--unread', 'unfactual']):
+            with pytest.raises(RunError, match='of 1 of 4 texts a request failed, as .*content policy.*only these'): run(*arguments, *more)
+        assert not out.exists() and list_runs()['failed'].to_list() == [1]
+        down, asked = False, len(server.calls)
+        with pytest.raises(DataError, match='1 of 4 texts have no verdict'): run(*arguments)
+        assert not any('Owls' in call.prompt for call in server.calls[asked:])
+        assert run(*arguments, '--unread', 'unfactual') == 0
+        assert lines(out.read_text()) == [{'id': id, 'factual': id != 'd'} for id in TEXTS]
+        assert '1 without a verdict' in capsys.readouterr().err
+
+
+def test_texts_whose_claims_never_came_are_asked_again(gold):
+    class Down(Whole):
+        def extract(self, texts, store=None): return [Parsed(None, 'failed' if 'soup' in text else 'unparsed', 'so') for text in texts]
+    piped = submission_plan('oasis-e2e', extractor='down', verifier='fixed', retriever='tiny', k=2, corpus=str(gold/'passages.parquet'),
+                            loaded={'down': Down(), 'fixed': Fixed()})
+    with pytest.raises(RunError, match='of 1 of 4 texts'): made(piped, unread=True)
 
 
 @pytest.mark.parametrize('arguments, said', [
