@@ -76,8 +76,8 @@ class Weights:
 
     @property
     def cached(self) -> Path:
-        "The folder in factlab's cache, whether it is there or not."
-        return cache_dir()/'weights'/f'{self.name}-{self.sha256[:12]}'
+        "The folder in factlab's cache, whether it is there or not. So the cache of one user can be the `$FACTLAB_WEIGHTS` of another."
+        return cache_dir()/'weights'/self.name
 
 # %% ../../nbs/04_models/01_weights.ipynb #w06
 def _read_table() -> dict[str, Weights]:

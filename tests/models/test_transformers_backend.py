@@ -239,6 +239,7 @@ def test_missing_weights_say_what_to_run(monkeypatch, tmp_path):
     from factlab.models import transformers_backend as local
     from factlab.models import weights
     monkeypatch.setattr(weights, '_installed', lambda _: None)
+    monkeypatch.delenv('FACTLAB_WEIGHTS', raising=False)
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     with pytest.raises(ModelError, match=r'98 MB.*run `factlab models get tiny`'): local.tiny_folder()
 
