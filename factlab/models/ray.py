@@ -38,7 +38,7 @@ from factlab.models.transformers_backend import (
     fault_of,
     find_source,
     pick_dtype,
-    tiny_folder,
+    place_of,
 )
 from factlab.models.vllm_requests import (
     NOT_VLLM,
@@ -50,6 +50,7 @@ from factlab.models.vllm_requests import (
     vllm_identity,
     vllm_response,
 )
+from .weights import WEIGHTS
 
 # %% ../../nbs/04_models/21_ray.ipynb #r4
 def _engine(text: str) -> str: return {name: name for name in ('vllm', 'transformers')}[text]
@@ -285,8 +286,8 @@ def _processor(model: 'RayModel'):
 
 def everywhere(source: Source) -> str:
     "Where other processes find weights: the name of the hub, or the folder's full path."
-    if source == TINY_SOURCE: return str(tiny_folder())
-    return source.path if source.revision else str(Path(source.path).absolute())
+    place = place_of(source)
+    return place if source.revision else str(Path(place).absolute())
 
 # %% ../../nbs/04_models/21_ray.ipynb #r22
 class RayModel(SourcedModel):
@@ -344,14 +345,14 @@ def load_ray(name: str, target: str, options: Mapping[str, str]) -> RayModel:
     "A model on a Ray cluster: `ray:org/name?address=auto&replicas=4`, `ray:./folder`, `ray:tiny?engine=transformers`."
     if not target: raise UsageError(f'{name!r} names no model: write ray:org/name, ray:./folder or ray:tiny')
     values = ray_options(name, options)
-    return RayModel(name, lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision']), values)
+    return RayModel(name, lambda: find_source(name, target, values['revision']), values)
 
 # %% ../../nbs/04_models/21_ray.ipynb #r27
 def _copy_name(model: RayModel) -> str:
     "The model as a copy loads it: nothing of its name is left for the node to decide."
     options = {name: value for name in ('adapter', 'batch_tokens') if (value := model.options[name])}
     options |= {'dtype': model.dtype, 'device': model.device}
-    if model.source == TINY_SOURCE: return f'tiny?{urlencode(options)}'
+    if model.source.path in WEIGHTS: return f'{model.source.path}?{urlencode(options)}'
     if model.source.revision: options['revision'] = model.source.revision
     return f'hf:{everywhere(model.source)}?{urlencode(options)}'
 

@@ -24,7 +24,7 @@ from .endpoint_requests import ENDPOINT_OPTIONS, Dialect
 from .interface import Deliver, Request
 from .openai_backend import Endpoint, client_of
 from .server_process import ServerProcess, code_within, find_vllm, is_healthy, log_tail, wait_until_healthy
-from .transformers_backend import TINY_SOURCE, Source, SourcedModel, above_zero, find_source, tiny_folder
+from .transformers_backend import Source, SourcedModel, above_zero, find_source, place_of
 from .vllm_backend import lora_rank
 from factlab.models.vllm_requests import (
     NOT_VLLM,
@@ -160,7 +160,7 @@ def load_serve(name: str, target: str, options: Mapping[str, str]) -> ServeModel
     "A model behind a server that factlab starts: `serve:org/name?data_parallel_size=4`, `serve:./folder`, `serve:tiny`."
     if not target: raise UsageError(f'{name!r} names no model: write serve:org/name, serve:./folder or serve:tiny')
     values = read_options(name, options, SERVE_OPTIONS)
-    find = lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision'])
+    find = lambda: find_source(name, target, values['revision'])
     return ServeModel(name, find, values, find_adapter(values['adapter']) if values['adapter'] else None)
 
 # %% ../../nbs/04_models/20_serve_backend.ipynb #c14a
@@ -170,7 +170,7 @@ _PLAIN = "{% for message in messages %}{{ message['content'] + '\\n\\n' }}{% end
 def make_server(model: ServeModel) -> ServerProcess:
     "The server of a model, not yet started, and its GPUs."
     options, vllm = model.options, find_vllm()
-    path = str(tiny_folder()) if model.source == TINY_SOURCE else model.source.path
+    path = place_of(model.source)
     arguments = server_arguments(options, model.dtype, model.source.revision)
     environment = {'VLLM_NO_USAGE_STATS': '1'}
     if rank := rank_of(model):  # vLLM loads adapters at run time where one process takes the requests

@@ -24,7 +24,7 @@ from ..core.core import ModelError, UsageError
 from ..core.registry import read_options
 from .adapters import Adapter, find_adapter, read_config
 from .interface import Deliver, Request, Response
-from .transformers_backend import TINY_SOURCE, Source, SourcedModel, fault_of, find_source, tiny_folder
+from .transformers_backend import Source, SourcedModel, fault_of, find_source, place_of
 from factlab.models.vllm_requests import (
     NOT_VLLM,
     VLLM_OPTIONS,
@@ -54,14 +54,13 @@ def _vllm():
 def _start(model: 'VllmModel'):
     "vLLM's `LLM` with the weights of a model."
     vllm = _vllm()
-    path = str(tiny_folder()) if model.source == TINY_SOURCE else model.source.path
     own = ('dtype', 'revision', 'adapter', 'data_parallel_size', *NOT_VLLM)
     options = {name: value for name, value in model.options.items() if value is not None and name not in own}
     options |= structured_outputs(model.options)
     if options.get('max_model_len', -1) > 0: options['max_model_len'] = model.context
     if model.adapter: options |= {'enable_lora': True, 'max_lora_rank': lora_rank(model.adapter)}
     try:
-        return vllm.LLM(model=path, revision=model.source.revision, dtype=model.dtype, trust_remote_code=False, seed=0,
+        return vllm.LLM(model=place_of(model.source), revision=model.source.revision, dtype=model.dtype, trust_remote_code=False, seed=0,
                         enable_prefix_caching=True, load_format='safetensors', use_tqdm_on_load=False, **options)
     except Exception as error:  # the kinds differ between versions, and each means the same
         raise ModelError(f'{model.name} cannot be loaded by vLLM: {str(error).strip() or type(error).__name__}') from error
@@ -174,7 +173,7 @@ def load_vllm(name: str, target: str, options: Mapping[str, str]) -> VllmModel:
     if values['data_parallel_size'] > 1:
         raise UsageError(f'{name!r}: an engine inside this process is one engine. Write '
                          f'serve:{target}?data_parallel_size={values["data_parallel_size"]} for several')
-    find = lambda: TINY_SOURCE if target == 'tiny' else find_source(name, target, values['revision'])
+    find = lambda: find_source(name, target, values['revision'])
     return VllmModel(name, find, values, find_adapter(values['adapter']) if values['adapter'] else None)
 
 # %% ../../nbs/04_models/17_vllm_backend.ipynb #c14

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from ..core.core import ModelError, UsageError
 from ..core.registry import split_options
 from ..models.adapters import attach_lora
-from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, quiet
+from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, place_of, quiet
 from .loop import Learner, put_files
 
 # %% ../../nbs/18_training/10_named_bases.ipynb #00e35328
@@ -38,7 +38,7 @@ def training_dtype(
 
 # %% ../../nbs/18_training/10_named_bases.ipynb #350dd518
 def base_source(
-    name: str,  # hub id or folder, as `google-t5/t5-base?revision=…`
+    name: str,  # name of weights, hub id or folder: `mpnet`, `google-t5/t5-base?revision=…`
 ) -> Source:
     "A base without loading it. Raises `UsageError` on a name that cannot be one, `ModelError` where there is no such model."
     target, options = split_options(name.removeprefix('hf:'))
@@ -187,7 +187,7 @@ def open_base(
                    dtype=getattr(torch, settings.used_dtype), **config)
     torch.manual_seed(settings.seed)  # of a new head
     with quiet():
-        try: model, report = getattr(transformers, CLASSES[kind]).from_pretrained(source.path, **options)
+        try: model, report = getattr(transformers, CLASSES[kind]).from_pretrained(place_of(source), **options)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'{settings.base} cannot be opened as a {kind} model: {str(error).strip() or type(error).__name__}') from error
     body = f'{model.base_model_prefix}.'

@@ -26,6 +26,7 @@ from ..data.files import get
 from ..measures.stats import bootstrap_counts, difference_interval, ratio
 from ..models.adapters import CONFIG, attach_lora, put_part, save_adapter
 from ..models.encoder import Encoder
+from ..models.transformers_backend import place_of
 from ..retrieval.corpus import Prefixes, TextEncoder, cached_corpus, measure, part_of, recall_at_k
 from ..retrieval.index import ExactIndex
 from .loop import Learner, Run, data_licence, put_files, put_whole, recorded_settings, train
@@ -214,7 +215,7 @@ class RetrieverInTraining:
         from sentence_transformers import SentenceTransformer
         encoder, device = Encoder(settings.base), 'cuda' if torch.cuda.is_available() else 'cpu'
         self.settings, self.base_weights = settings, encoder.source.weights
-        self.model = SentenceTransformer(encoder.source.path, device=device, revision=encoder.source.revision, trust_remote_code=False,
+        self.model = SentenceTransformer(place_of(encoder.source), device=device, revision=encoder.source.revision, trust_remote_code=False,
                                          model_kwargs={'dtype': torch.float32, 'use_safetensors': True})
         self.longest = self.model.max_seq_length
         self.model.max_seq_length = min(settings.max_tokens, self.model.max_seq_length or settings.max_tokens)

@@ -30,6 +30,7 @@ from factlab.models.transformers_backend import (
     find_source,
     pick_device,
     pick_dtype,
+    place_of,
     quiet,
 )
 from ..text.sentences import short_sentences, split_sentences
@@ -127,7 +128,7 @@ def _loaded(name: str, source: Source, dtype: str, device: str):
     from transformers import AutoModelForSeq2SeqLM
     options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, output_loading_info=True)
     with quiet():
-        try: model, report = AutoModelForSeq2SeqLM.from_pretrained(source.path, dtype=getattr(torch, dtype), **options)
+        try: model, report = AutoModelForSeq2SeqLM.from_pretrained(place_of(source), dtype=getattr(torch, dtype), **options)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
     if missing := sorted(report['missing_keys']): raise ModelError(f'{name} has no weights for {missing[:3]}: it is no encoder-decoder')

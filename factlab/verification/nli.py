@@ -29,6 +29,7 @@ from factlab.models.transformers_backend import (
     load_tokenizer,
     pick_device,
     pick_dtype,
+    place_of,
     quiet,
 )
 from ..store.answers import StoreChoice
@@ -148,7 +149,7 @@ def load_pretrained(
     options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True,
                    dtype=getattr(torch, dtype), output_loading_info=True)
     with quiet():
-        try: model, report = getattr(transformers, task).from_pretrained(source.path, **options)
+        try: model, report = getattr(transformers, task).from_pretrained(place_of(source), **options)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
     if missing := sorted(report['missing_keys']):

@@ -58,7 +58,7 @@ def test_import_factlab_loads_nothing_heavy():
 
 @pytest.mark.parametrize('commands, heavy', [
     ([['--help'], ['--version'], ['reproduce', '--help'], ['store', 'prune', '--help'], ['reproduce', '--jobs', 'x'], ['data']], HEAVY),
-    ([['list', 'data'], ['runs', 'list'], ['store', 'stats']],
+    ([['list', 'data'], ['list', 'models'], ['models', 'where', 'small'], ['runs', 'list'], ['store', 'stats']],
      ('torch', 'transformers', 'sentence_transformers', 'altair', 'openai', 'sklearn'))])
 def test_what_says_how_to_ask_and_what_lists_load_nothing_heavy(tmp_path, commands, heavy):
     code = (f'import os\nos.environ["FACTLAB_HOME"] = {str(tmp_path)!r}\nfrom factlab.cli.main import main\n'
@@ -97,6 +97,23 @@ def test_data_path_and_get_of_what_is_there(capsys, home, final_data):
     for action in ('path', 'get'):
         code, output, _ = say(capsys, 'data', action, 'final')
         assert code == 0 and (Path(output.strip())/'data.jsonl').is_file()
+
+
+def test_models(capsys, home, monkeypatch, tmp_path):
+    monkeypatch.setattr('huggingface_hub.constants.HF_HUB_CACHE', str(tmp_path))
+    monkeypatch.delenv('FACTLAB_WEIGHTS', raising=False)
+    code, output, _ = say(capsys, 'list', 'models')
+    row = next(line for line in output.splitlines() if line.startswith('small '))
+    assert code == 0 and all(part in row for part in ('1.1 GB', 'Apache-2.0', 'factlab models get small')) and 'openai:MODEL' in output
+    code, output, _ = say(capsys, 'list', 'models', '--json')
+    assert {row['name']: row['where'] for row in json.loads(output)}['tiny'] == 'installed'
+    for action in ('where', 'get'):
+        code, output, _ = say(capsys, 'models', action, 'tiny')
+        assert code == 0 and output.endswith('.gguf\n')
+        code, output, errors = say(capsys, 'models', action, 'tinny')
+        assert (code, output) == (2, '') and "did you mean 'tiny'" in errors
+    code, output, errors = say(capsys, 'models', 'where', 'small')
+    assert (code, output) == (1, '') and 'run `factlab models get small`' in errors
 
 
 def test_runs(capsys, run):

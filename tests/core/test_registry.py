@@ -159,7 +159,7 @@ def test_another_packages_model_is_reached_from_the_command_line(installed):
 
 def test_another_packages_names_are_listed_and_proposed(installed):
     told = said(installed, 'list', 'models')
-    assert 'from parrotlab 1.0' in told and told.count('tiny ') == 1 and 'SmolLM2' in told
+    assert 'from parrotlab 1.0' in told and told.count('\ntiny ') == 1 and 'SmolLM2' in told
     program = 'from factlab.models.interface import load_model\nfor name in ("parrot", "parrot/x", "tiny", "broken", "parot"):\n' \
               '    try: print(load_model(name).name)\n    except Exception as error: print(type(error).__name__, error)'
     ran = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, env=installed, check=True).stdout.splitlines()

