@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['CLAIMS_OF_TEXTS', 'PROBABILITIES', 'CALLED', 'FOLDS', 'asked_model', 'Claims', 'RuleExtractor', 'Easiness',
-           'TextVerdicts', 'Probabilities', 'Majority', 'ByThreshold', 'beside', 'answers_by_words', 'ByWords',
-           'text_lengths', 'word_overlap', 'missing_words']
+           'GivenClaims', 'TextVerdicts', 'Probabilities', 'Majority', 'ByThreshold', 'beside', 'answers_by_words',
+           'ByWords', 'text_lengths', 'word_overlap', 'missing_words']
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm2
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -97,6 +97,18 @@ class Easiness:
 
 # %% ../../nbs/08_verification/11_methods.ipynb #b9064b46
 @dataclass(frozen=True)
+class GivenClaims:
+    "In an extractor's place: claims that are known."
+    claims: Mapping[str, Parsed[list[str]]]  # of each text
+    name: ClassVar[str] = 'given'
+
+    @property
+    def identity(self) -> dict: return {'extractor': self.name, 'version': 1}
+
+    def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
+        return [self.claims[text] for text in texts]
+
+@dataclass(frozen=True)
 class TextVerdicts:
     "Which texts have no refuted claim, as far as the passages know (LLM-OASIS § 5)."
     verifier: Verifier
@@ -109,12 +121,12 @@ class TextVerdicts:
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, claims: pl.DataFrame,
                 **sampling) -> pl.DataFrame:
-        "Schema TEXT_VERDICTS, in the order of the rows; `claims` has the columns id and claims."
-        known = rows.select('id', 'text').join(claims.select('id', 'claims'), on='id', how='left', maintain_order='left')
-        given = dict(known.select('text', 'claims').iter_rows())
+        "Schema TEXT_VERDICTS, in the order of the rows; `claims` has the columns id and claims, perhaps status and reason."
+        known = rows.select('id', 'text').join(claims, on='id', how='left', maintain_order='left').to_dicts()
+        given = {row['text']: Parsed(row['claims'] or [], row.get('status') or 'ok', row.get('reason') or '') for row in known}
         return verify_texts(rows.select('id', 'text'), self.corpus, verifier=self.verifier, k=self.k, store=store,
-                            stop_at_text_verdict=True, evidence=False,
-                            extractor=RuleExtractor('given', lambda text: given[text] or [])).texts
+                            stop_at_text_verdict=True, evidence=False, extractor=GivenClaims(given)).texts
+
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm15
 PROBABILITIES = Schema('probabilities', {'id': pl.String, 'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})

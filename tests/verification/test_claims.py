@@ -2,7 +2,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.models.interface import Response
@@ -33,6 +33,7 @@ def test_labels_are_cut_off_only_where_the_lines_are_a_list(read):
     for written, claims in LISTS.items(): assert read(written).value == claims, written
 
 
+@settings(deadline=None)
 @given(st.sampled_from('ABCDEFGHIJKLMNOPQRSTUVWXYZ'), st.sampled_from('.:'), st.sampled_from('coli Smith Jones elegans Müller'.split()))
 def test_a_lone_letter_is_part_of_a_name(letter, mark, name):
     for read in READERS: assert read(f'{letter}{mark} {name} was here.').value == [f'{letter}{mark} {name} was here.']
@@ -70,6 +71,7 @@ def test_what_only_looks_like_no_claim_is_one(read, claim):
     assert read(f'The mill is old.\n{claim}').value == ['The mill is old.', claim]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text('abc "\'{}[]é:,').filter(lambda text: sum(map(str.isalpha, text)) > 2), min_size=1, max_size=4),
     st.sampled_from(range(6)))
 def test_a_json_list_is_read_as_claims(claims, form):
@@ -86,6 +88,7 @@ def test_json_that_cannot_be_read_is_no_claim(answer):
     for read in READERS: assert not read(answer).value or read(answer).value == ['A'], answer
 
 
+@settings(deadline=None)
 @given(st.sampled_from(['<think>{}</think>', '<thinking>{}</thinking>', '[THINK]{}[/THINK]', '<reasoning>{}</reasoning>',
     '[think]{}[/think]', '<Thought>{}</Thought>',
                         '{}</think>', '{}[/THINK]', '<analysis>{}</analysis>']), st.text('ab -\n.1[', max_size=20))
@@ -115,6 +118,7 @@ def test_what_a_claim_adds_to_its_text(claim, added):
     assert found == added and kept == ('A sentence.' if added else claim)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_a_text_adds_nothing_to_itself(text, more):
     for claim in (text, more, text.upper() if text.isascii() else text, *split_sentences(text)): assert guarded(f'{text} {more}', 's',
