@@ -17,20 +17,21 @@ from .words import MONTHS
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf4
 _ENDING = re.compile(r'(?<=\w{3})(?:at(?:ions?|ors?|ed|es?|ing)|t?ions?|ments?|ings?|ers?|ors?|est|als?|ly|ed|es|s|e)$')
+_DOUBLED = re.compile(r'([bgkmnprt])\1(?=(?:ed|ings?|ers?|est)$)')
 _ALIKE = (
-    'begin began begun; bear bore born birth; break broke broken; bring brought; build built; buy bought; catch caught; '
+    'life lives live lived living; begin began begun; bear bore born birth; break broke broken; bring brought; build built; buy bought; '
+    'catch caught; '
     'choose chose chosen choice; die died dies dying dead death; draw drew drawn; drive drove driven; eat ate eaten; fall fell fallen; '
     'feel felt; fight fought; find found finds finding; fly flew flown flight; foot feet; forbid forbade forbidden; get got gotten; '
     'give gave given gift; go went gone goes; grow grew grown growth; hear heard; hide hid hidden; keep kept; know knew; lay laid; '
-    'lead led; leave left; lend lent; lie lay lain lying; life lives live; lose lost loss; man men; mean meant; meet met; pay paid; '
+    'lead led; leave left; lend lent; lie lay lain lying; lose lost loss; man men; mean meant; meet met; pay paid; '
     'ride rode ridden; ring rang rung; rise rose risen; run ran running; say said; see saw seen; seek sought; sell sold sale; send sent; '
     'serve service; shake shook shaken; shoot shot; sing sang sung song; sink sank sunk; sit sat; sleep slept; speak spoke spoken speech; '
     'spend spent; stand stood; steal stole stolen; strike struck; swim swam swum; teach taught; tell told; think thought; '
     'throw threw thrown; wear wore worn; weigh weight; win won; woman women; write wrote written; child children; wife wives; '
-    'not never no none nor neither nothing nobody; person people; percent percentage; km kilometre kilometer; cm centimetre centimeter; '
+    'not never no none nor neither nothing nobody; percent percentage; km kilometre kilometer; cm centimetre centimeter; '
     'kg kilogram kilogramme; mile mi')
 _FIRST_FORM = {form: group.split()[0] for group in _ALIKE.split(';') for form in group.split()}
-_FIRST_FORM |= {month[:3].lower(): month.lower() for month in MONTHS}
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf5
 def word_stem(
@@ -38,9 +39,9 @@ def word_stem(
 ) -> str:
     "A word without its endings; an irregular form has the stem of its verb."
     word = _FIRST_FORM.get(word) or _FIRST_FORM.get(word.removesuffix('s'), word)
-    word = re.sub(r'(?<=\w{2})ie[sd]$', 'y', word)
+    word = _DOUBLED.sub(r'\1', re.sub(r'(?<=\w{2})ie[sd]$', 'y', word))
     while (bare := _ENDING.sub('', word)) != word: word = bare
-    return re.sub(r'([bdfgklmnprtz])\1$', r'\1', bare)
+    return bare
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf8
 _SIGNS = str.maketrans({'%': ' percent ', '$': ' dollars ', '£': ' pounds ', '€': ' euros ', '&': ' and ', '’': "'"})
@@ -74,7 +75,7 @@ def number_readings(
 _HOLDING = frozenset(
     'a an the and or but if so as than that this these those there here then also too very some because '
     'i me my mine we us our ours you your yours he him his she her hers it its they them their theirs who whom whose which what when where '
-    'while why how himself herself itself themselves one ones someone something '
+    'while why how himself herself itself themselves one ones someone something person people '
     'am is are was were be been being has have had having do does did doing done can could may might will would shall should must '
     'of in on at to by for from with within into onto upon about over under through during before after between among against until since '
     'per via s t d ll re ve m th st nd rd '
@@ -89,9 +90,11 @@ def _nationalities() -> list[tuple[str, frozenset[str]]]:
             if entry.kind == 'nationality' and entry.belongs]
 
 def _related(words: set[str]) -> set[str]:
-    "Countries of the nationalities among these words, and the other way round."
+    "Countries of the nationalities among these words, months that they shorten, and the other way round."
+    months = {month.lower() for month in MONTHS if month[:3].lower() in words}
+    months |= {month[:3].lower() for month in MONTHS if month.lower() in words}
     countries = {word for name, country in _nationalities() if name in words for word in country}
-    return countries | {name for name, country in _nationalities() if country <= words}
+    return months | countries | {name for name, country in _nationalities() if country <= words}
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf13
 @dataclass(frozen=True)
