@@ -23,7 +23,7 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
 from ..text.sentences import short_sentences
-from ..verification.extraction import BY_SENTENCE, STOP, Form, joined_parts, read_part
+from ..verification.extraction import BY_SENTENCE, STOP, Form, claims_of
 from ..verification.nli import most_decided
 from ..verification.verifier import NLI_LABELS, Verifier
 
@@ -62,14 +62,14 @@ def stated_claims(
                         for found in parts for part in found], model, store))
     asked = [[next(answers) for _ in found] for found in parts]
     unknown = [any(response.meta.get('placeholder') for response in responses) for responses in asked]  # in a dry run
-    stated = [('ok', '', short_sentences(summary)) if open_ else _stated(responses, form)
+    stated = [('ok', '', short_sentences(summary)) if open_ else _stated(summary, responses, form)
               for summary, responses, open_ in zip(summaries, asked, unknown, strict=True)]
     return stated, asked
 
 # %% ../../nbs/09_localization/04_rejected_claims.ipynb #da08e33e
-def _stated(responses: Sequence[Response], form: Form) -> tuple:
+def _stated(summary: str, responses: Sequence[Response], form: Form) -> tuple:
     if lost := [response for response in responses if not response.ok]: return 'failed', lost[0].error, None
-    parsed = joined_parts([read_part(response, form) for response in responses])
+    parsed = claims_of(summary, responses, form)
     return parsed.status, parsed.reason, parsed.value
 
 # %% ../../nbs/09_localization/04_rejected_claims.ipynb #c12

@@ -71,21 +71,24 @@ def read_payload(
     return payload
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #7be06d84
-_THOUGHT = re.compile(r'\s*<(think|thinking)>(.*?)(</\1>|\Z)', re.DOTALL | re.IGNORECASE)
+_THOUGHTS = 'think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection'
+_THOUGHT = re.compile(rf'\s*(?:<(?P<angle>{_THOUGHTS})>|\[(?P<square>{_THOUGHTS})\])(?P<thought>.*?)'
+                      r'(?P<end>(?(angle)</(?P=angle)>|\[/(?P=square)\])|\Z)', re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = re.compile(rf'</(?P<angle>{_THOUGHTS})>|\[/(?P<square>{_THOUGHTS})\]', re.IGNORECASE)
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #3eeec0fa
 def split_thinking(
     text: str,
 ) -> tuple[str, str, bool]:  # the answer, the thinking, and whether the text ends within the thinking
-    "Take the thinking out of an answer."
+    "Take the thinking out of an answer: what stands first, in a tag such as `<think>`, `<reasoning>` or `[THINK]`."
     thoughts, rest = [], text
     while found := _THOUGHT.match(rest):
-        thoughts.append(found[2])
+        thoughts.append(found['thought'])
         rest = rest[found.end():]
-        if not found[3]: return '', ''.join(thoughts), True
-    if not thoughts:
-        head, mark, tail = rest.partition('</think>')
-        if mark and '<think>' not in head: thoughts, rest = [head], tail
+        if not found['end']: return '', ''.join(thoughts), True
+    if not thoughts and (end := _THOUGHT_END.search(rest)):  # the prompt opened the tag
+        opening = end[0].replace('/', '').lower()
+        if opening not in rest[:end.start()].lower(): thoughts, rest = [rest[:end.start()]], rest[end.end():]
     return (rest.lstrip() if thoughts else text), ''.join(thoughts), False
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #fb2d27fa

@@ -51,7 +51,8 @@ class Dice:
 
 
 def claims_of(summary: str) -> list[str]:
-    return [f'{summary[:12].strip()} claim {number}.' for number in range(zlib.crc32(summary.encode()) % 4)]
+    "Up to three claims that add nothing to the summary."
+    return [f'{" ".join(summary.split()).rstrip(".")} was{" there"*number}.' for number in range(zlib.crc32(summary.encode()) % 4)]
 
 def extractor(otherwise=None) -> ScriptedModel:
     "Writes the claims of `claims_of`, in the passage form."

@@ -213,7 +213,7 @@ def test_the_seq2seq_loss_is_the_models_own_and_what_it_learns_it_writes(bases, 
     from factlab.models.transformers_backend import ChatFormat
     from factlab.training.named_extractor import seq2seq_tokens
     said = {'the otter eats fish at dawn .': ('the otter eats', 'fish at dawn'),
-            'the owl rests by rivers .': ('the owl rests', 'rivers never')}
+            'the owl rests by rivers .': ('the owl rests', 'it rests by rivers')}
     examples = [ExtractionExample('own', text, PASSAGE.render(text=text), claims) for text, claims in said.items()]
     opened = open_base('seq2seq', plan(bases['t5'], True))
     chat = ChatFormat(opened.tokenizer)

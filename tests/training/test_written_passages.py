@@ -4,13 +4,22 @@ import re
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
 from factlab.data.corpora import load_oasis_sample
 from factlab.training.edited_pairs import content_words
-from factlab.training.written_passages import ELSEWHERE, WRITTEN, load_written, with_changes, written_pairs
+from factlab.training.written_passages import (
+    ELSEWHERE,
+    FORMS,
+    WRITTEN,
+    known_passages,
+    known_texts,
+    load_written,
+    with_changes,
+    written_pairs,
+)
 
 MILL = {'topic': 'Tidal mill', 'style': 'encyclopedia',
         'sentences': ['The tidal mill at Horn was built by monks.', 'It ground barley until a storm broke its wheel.',
@@ -120,3 +129,17 @@ def test_changes_touch_nothing_else(tokens, data):
     if sentence.count(tokens[at]) > 1:
         with pytest.raises(DataError, match='times'): with_changes([sentence], [fact])
     else: assert with_changes([sentence, sentence], [fact]) == [' '.join([*tokens[:at], 'ZZ', *tokens[at + 1:]]), sentence]
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 50))
+def test_texts_of_known_truth_differ_from_their_twin_in_one_fact_alone(seed):
+    texts, at = known_texts(frame(MILL), seed), {}
+    assert texts['id'].n_unique() == 4 and texts['group'].unique().to_list() == ['Tidal mill']
+    for form in FORMS:
+        true, false = (texts.filter(form=form, factual=factual)['text'].item() for factual in (True, False))
+        told, changed = ('claim', 'altered') if form == 'reworded' else ('old', 'new')
+        at[form], = (number for number, fact in enumerate(MILL['facts']) if true.replace(fact[told], fact[changed]) == false != true)
+        assert known_passages(frame(MILL), form)['text'].item() == texts.filter(pl.col('form') != form, factual=True)['text'].item()
+    assert at[FORMS[0]] == at[FORMS[1]] and known_texts(frame(MILL), seed).equals(texts)
+    with pytest.raises(UsageError, match='own words'): known_passages(frame(MILL), 'claims')

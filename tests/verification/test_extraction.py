@@ -77,7 +77,7 @@ def test_a_part_that_cannot_be_read_makes_the_text_unread():
 
 def test_an_answer_that_was_cut_off_loses_its_last_claim_and_says_so():
     model = ScriptedModel('long', lambda request: Response(text='A is old.\nB is ne', finish_reason='length', completion_tokens=5))
-    [parsed] = ModelExtractor('long', model, BY_SENTENCE).extract(['Some sentence is here.'], False)
+    [parsed] = ModelExtractor('long', model, BY_SENTENCE).extract(['A is old, and so is B.'], False)
     assert parsed.value == ['A is old.'] and 'cut off after 5 tokens' in parsed.reason
     assert joined_parts([parsed, parsed]).reason == '2 of 2 parts: cut off after 5 tokens'
 

@@ -21,7 +21,8 @@ from factlab.store.answers import Store
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier
-from factlab.verification.methods import CLAIMS_OF_TEXTS, TextVerdicts
+from factlab.verification.extraction import BY_SENTENCE, ModelExtractor
+from factlab.verification.methods import CLAIMS_OF_TEXTS, Claims, TextVerdicts
 from factlab.verification.pipeline import (
     CLAIM_VERDICTS,
     EVIDENCE,
@@ -519,3 +520,20 @@ def test_a_language_model_as_verifier():
         return VERIFIER_ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
     found = one('Owls hunt at night. Owls swim.', verifier=AskedVerifier(ScriptedModel('scripted', stand)))
     assert found.claims['verdict'].to_list() == [True, False] and found.settings['verifier'] == 'prompt:scripted'
+
+
+def test_a_claim_that_adds_to_its_text_is_told_wherever_claims_are_read():
+    invents = ModelExtractor('invents', ScriptedModel('invents', lambda request: 'Eddie Marlow owned the mill.'
+                             if 'Marlow' in request.messages[-1].content else "I'm sorry, but I can't help with that."), BY_SENTENCE)
+    rows = pl.DataFrame({'id': ['a', 'b'], 'text': ['Edith Marlow owned the mill.', 'It burned.']})
+    known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': ['Edith Marlow owned the mill.']})
+    found = verify_texts(rows, known, invents, 'bm25', ByRule(), store=False)
+    note = '1 claim added "Eddie": its sentence stands in its place'
+    assert found.claims['claim'].to_list() == ['Edith Marlow owned the mill.'] and found.texts['verdict'].to_list() == [True, None]
+    assert found.texts['warning'].to_list() == [note, None] and 'the model refused' in found.texts['reason'][1]
+    assert f'Note: {note}' in verdict_report(found) and verdict_json(found)['texts'][0]['warning'] == note
+    claims = Claims(invents).predict(rows, None, False)
+    assert claims['reason'][0] == note and claims['status'].to_list() == ['ok', 'unparsed']
+    verdicts = TextVerdicts(ByRule(), known, 1).predict(rows, None, False, claims=claims)
+    assert verdicts['warning'].to_list() == [note, None] and 'the model refused' in verdicts['reason'][1]
+    assert TextVerdicts(ByRule(), known, 1).predict(rows, None, False, claims=claims.select('id', 'claims'))['warning'][0] is None

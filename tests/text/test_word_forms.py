@@ -1,0 +1,62 @@
+"What a claim adds to its text: forms of words, numbers in words and digits, parts of names, and nothing that a text says itself."
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.text.units import number_value
+from factlab.text.word_forms import added_words, number_readings, word_stem, written_words
+from factlab.text.words import COUNT_WORDS, TENS
+
+
+@pytest.mark.parametrize('forms', [
+    'founded founding founder foundation', 'write wrote written writer writing',
+    'produce produced production', 'carry carried carries',
+    'stop stopped stopping', 'live lived living lives', 'refuse refused refusal', 'cover covers covered covering',
+    'not never', 'km kilometres'])
+def test_forms_of_a_word_are_one_word(forms):
+    assert len({word_stem(form) for form in forms.split()}) == 1
+
+
+@pytest.mark.parametrize('one, other', [('edith', 'eddie'), ('mill', 'mile'), ('king', 'kind'), ('found', 'founded'),
+                                        ('port', 'portrait'), ('owl', 'owner')])
+def test_other_words_are_other_words(one, other):
+    assert word_stem(one) != word_stem(other)
+
+
+@settings(deadline=None)
+@given(st.sampled_from([*COUNT_WORDS, *TENS]), st.sampled_from(['', *COUNT_WORDS[1:10]]))
+def test_a_number_in_words_is_the_number_in_digits(tens, ones):
+    if ones and tens not in TENS: return
+    words = f'{tens}-{ones}'.rstrip('-')
+    value = f'{number_value(words):.0f}'
+    one, other = f'It has {words} rooms.', f'It has {value} rooms.'
+    assert added_words(one, other) == added_words(other, one) == []
+    assert added_words(f'It has {words} rooms.', f'It has {value}7 rooms.') == [f'{value}7']
+
+
+@pytest.mark.parametrize('text, claim, added', [
+    ('It cost 3.5 million.', 'It cost 3,500,000.', []), ('It cost 3,500,000.', 'It cost 3.5 million.', []),
+    ('It cost 3 million.', 'It cost 3 billion.', ['billion']),
+    ('A Swedish town.', 'The town lies in Sweden.', []), ('A town in the Netherlands.', 'A Dutch town.', []),
+    ('A Swedish town.', 'A Danish town.', ['Danish']),
+    ('It lost 12%.', 'It lost 12 percent.', []), ('On 3 Dec 1931.', 'In December 1931.', []),
+    ('The U.S. won.', 'The US won.', []),
+    ("It didn't burn.", 'It never burned.', []), ('It burned.', 'It did not burn.', ['not']),
+    ('Only mills burned.', 'All mills burned.', ['All']),
+    ('Edith Marlow ran it.', 'Marlow’s mill.', ['mill']), ('Marlow ran it.', 'Edith Marlow ran it.', ['Edith']),
+    ('京都は古い。', '京都は古い', []),
+    ('ﬁve mills', 'five mills', []), ('A founder.', 'It was founded.', []), ('', 'It is there.', [])])
+def test_what_is_added(text, claim, added):
+    assert added_words(text, claim) == added
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=20))
+def test_more_text_adds_nothing_and_what_is_added_stands_in_the_claim(text, claim, more):
+    added = added_words(text, claim)
+    assert set(added_words(f'{text} {more}', claim)) <= {*added, *written_words(claim)} and set(added) <= {*written_words(claim)}
+    assert added_words(f'{text} {claim}', claim) == [] and len({*added}) == len(added)
+
+
+def test_numbers_have_every_reading():
+    assert number_readings(['twenty', 'five', 'million']) == {0: {20.: 1, 25.: 2}, 1: {5.: 1, 5e6: 2}}
