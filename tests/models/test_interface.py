@@ -323,7 +323,7 @@ def test_a_model_is_loaded_once_even_by_many_threads(backend):
 
 
 def test_bad_names_are_answered_with_what_there_is(backend, monkeypatch):
-    with pytest.raises(UsageError, match="did you mean 'openai:gpt-4o'.*tiny, hf:ORG/NAME, .*demo"): load_model('gpt-4o')
+    with pytest.raises(UsageError, match="did you mean 'openai:gpt-4o'.*tiny, small, hf:ORG/NAME, .*demo"): load_model('gpt-4o')
     with pytest.raises(UsageError, match='size .how large.'): load_model('demo:x?sise=2')
     with pytest.raises(UsageError, match='size'): load_model('demo:x?size=two')
     monkeypatch.setitem(registry._entries['models'], 'gone', Entry('gone', 'factlab_no_such_module:load'))
