@@ -83,12 +83,12 @@ def test_plans_of_several_exhibits_ask_together_and_what_fails_is_left_to_its_no
         assert asked and len(server.calls) == asked and all(done[entry.step].height for entry in plan.entries)
 
 
-@pytest.mark.parametrize('id, given, exact', [
-    ('final/table4', {'models': ['{}'], 'methods': ['classifier_cot'], 'judge': 'offline', 'retry_unparsed': False}, True),
-    ('final/table4', {'models': ['{}'], 'methods': ['rejected_claims'], 'judge': 'offline', 'retry_unparsed': False}, False),
-    ('fhsum/table2', {}, False)], ids=str)
-def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(monkeypatch, tmp_path, id, given, exact):
-    "Exact where the pairs are known beforehand; where claims or passages have to be found first, at least what is sent here."
+@pytest.mark.parametrize('id, given', [
+    ('final/table4', {'models': ['{}'], 'methods': ['classifier_cot'], 'judge': 'offline', 'retry_unparsed': False}),
+    ('final/table4', {'models': ['{}'], 'methods': ['rejected_claims'], 'judge': 'offline', 'retry_unparsed': False}),
+    ('fhsum/table2', {})], ids=str)
+def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(monkeypatch, tmp_path, id, given):
+    "Claims and passages have to be found first, so the estimate is at least what is sent."
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     def says(call): return answer('A. The date is wrong.' if 'logprobs' not in call.body else 'Yes', top={'Yes': -.3, 'No': -1.5})
     with MisbehavingServer(says) as asked, MisbehavingServer(says) as other:
@@ -99,7 +99,7 @@ def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(mon
         assert told and not asked.calls and not other.calls
         about = manifest(plan, execute(plan))
         sent = len(asked.calls)
-        assert sent == told if exact else 0 < sent <= told
+        assert 0 < sent <= told, (sent, told)
     assert about['models'][name] and set(about['asked']) >= {name, *given.get('models', [])}
     assert about['asked'][name]['calls'] >= sent and about['asked'][name]['prompt_tokens'] > sent
     runs = list_runs()
