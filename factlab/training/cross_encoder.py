@@ -20,6 +20,7 @@ from ..building.training_views import TrainingData, check_labels
 from ..core.core import DataError, ModelError, cache_dir, digest, replacing
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
 from ..models.adapters import save_adapter
+from ..retrieval.evidence_sentences import shortened
 from .extractor import length_batches
 from .loop import put_whole, train
 from .named_bases import BaseSettings, OpenedBase, base_source, learner_of, merged, open_base, save_whole, trainable
@@ -27,7 +28,7 @@ from .named_extractor import named_command, trained_weights
 from .verifier import HELD_OUT, HOW, SYNTHETIC, card_data, dev_metrics, dev_sample
 from .verifier_evaluation import EVALUATION
 from ..verification.asked_verifier import CosineVerifier
-from ..verification.nli import HEAD, NLI
+from ..verification.nli import HEAD, NLI, WORDS_PER_TOKEN
 from ..verification.verifier import NLI_LABELS, read_outputs
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class TrainedCrossEncoder(NamedTuple):
 def trained_name(folder: Path|str, settings: BaseSettings) -> str:
     "The verifier's name, as `load_verifier` takes it."
     place = f'nli:{folder}?' if settings.full else f'nli:{settings.base}{"&" if "?" in settings.base else "?"}adapter={folder}&'
-    return f'{place}window={settings.max_tokens}'
+    return f'{place}window={settings.max_tokens}&long=sentences'
 
 def save_adapted(
     model: CrossEncoderInTraining,
@@ -171,8 +172,11 @@ def train_cross_encoder(
     rows = target_rows(CLAIM_EVIDENCE_PAIRS.check(pairs).filter(pl.col('split') != 'dev'))
     if rows.is_empty(): raise DataError('there are no training pairs: all have the split dev')
     model = CrossEncoderInTraining(settings)
+    read = shortened(rows.select('evidence', 'claim').rows(), round(WORDS_PER_TOKEN*settings.max_tokens))
+    rows = rows.with_columns(evidence=pl.Series(read, dtype=pl.String))
     characters = rows.select(pl.col('evidence').str.len_chars() + pl.col('claim').str.len_chars()).to_series()
-    order = length_batches((characters.clip(upper_bound=8*settings.max_tokens)//4).to_list(), settings.batch, settings.seed)
+    lengths = (characters//4).clip(1, settings.max_tokens).to_list()
+    order = length_batches(lengths, settings.batch, settings.seed, 8*settings.max_tokens)
     identity = {'part': 'verifier', 'settings': settings.recorded() | {'base': None}, 'data': digest(rows.rows()),
                 'base': model.opened.source.weights}
     run = train(out, model.learner, lambda batch: model.loss(rows[batch].rows()), order, settings.steps, identity, settings.rate_at,
@@ -222,8 +226,8 @@ def cross_encoder_card(
             'steps': settings.steps, 'command': named_command('verifier', settings, own), 'use': trained.name,
             'summary': 'Does the evidence support the claim? Probabilities of ENT, NEUT and CONTR. ' + trained_weights(settings),
             'how': HOW.partition(' Pairs')[0], 'settings': settings.recorded(), 'data': data, 'metrics': rounded,
-            'limits': [*CROSS_ENCODER_LIMITS, f'It reads {settings.max_tokens} tokens at once; training read the first window alone.',
-                       *(own.limits if own else ()), *notes]}
+            'limits': [*CROSS_ENCODER_LIMITS, f'It reads {settings.max_tokens} tokens at once; of longer evidence the sentences '
+                       'that share most words with the claim.', *(own.limits if own else ()), *notes]}
 
 # %% ../../nbs/18_training/12_cross_encoder.ipynb #3dcdfffd
 def train_named_verifier(

@@ -159,13 +159,18 @@ def length_batches(
     lengths: Sequence[int],
     size: int,
     seed: int,
+    most: int|None = None,  # of a batch's longest length times its size; None: any
 ) -> Iterator[list[int]]:  # row numbers, without end
     "Batches of similar length: every row once in each pass, in an order that depends on the seed and the pass alone."
     if not len(lengths): raise DataError('there is nothing to train on: no example fits')
     generator = random.Random(seed)
     while True:
         order = sorted(range(len(lengths)), key=lambda row: (lengths[row]//8, generator.random()))
-        batches = [order[at:at + size] for at in range(0, len(order), size)]
+        batches: list[list[int]] = []
+        for row in order:  # the longest so far
+            full = not batches or len(batches[-1]) == size or (most is not None and (len(batches[-1]) + 1)*lengths[row] > most)
+            if full: batches.append([row])
+            else: batches[-1].append(row)
         generator.shuffle(batches)
         yield from batches
 
