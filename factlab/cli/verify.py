@@ -97,7 +97,7 @@ def add_verify(commands) -> None:
         f'A model that is asked, here and in --verifier: {name_forms("models")}')
     add('--retriever', default='retriever', metavar='R',
         help='retriever (trained), tiny, another encoder, bm25 or fusion:ENCODER (default: retriever)')
-    add('--verifier', default='tiny', metavar='V', 
+    add('--verifier', default='mpnet', metavar='V', 
         help='tiny (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: tiny)')
     add('--method', default='algorithm1', metavar='M',
         help='algorithm1, max-entailment, net or mean-entailment, with options as in max-entailment?threshold=0.7 (default: algorithm1)')
