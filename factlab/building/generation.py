@@ -15,6 +15,7 @@ __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_ST
 import datetime
 import io
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -29,12 +30,14 @@ from .rules import GENERATION_RULES, ITEM, Fault, changed_share, check_items, pl
 from ..core.core import DataError, RunError, Schema, UsageError, canonical_json, digest, progress, replacing, write_text
 from ..data.corpora import OASIS, oasis_fault, split_by
 from ..data.datasets import fingerprint, read_frame
+from ..data.folders import left_out_note, read_folder
 from ..models.dry_run import DryRun, estimate_of
 from ..models.interface import Model, Request, Response, ScriptedModel, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..retrieval.passages import window_starts
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
+from ..text.words import normal_text
 from ..verification.extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed
 
 # %% ../../nbs/12_building/01_generation.ipynb #c4
@@ -104,7 +107,7 @@ def step_schema(
 # %% ../../nbs/12_building/01_generation.ipynb #c9
 def _plain(value: object) -> str|None:
     "A text with single spaces, or None for what is no text or an empty one."
-    return ' '.join(value.encode('utf-8', 'replace').decode().split()) or None if isinstance(value, str) else None
+    return ' '.join(normal_text(value).split()) or None if isinstance(value, str) else None
 
 def _texts(value: object, min_items: int, max_items: int) -> list[str]|None:
     found = [_plain(item) for item in value] if isinstance(value, list) else []
@@ -258,12 +261,9 @@ def read_pages(
 
 # %% ../../nbs/12_building/01_generation.ipynb #9178260c
 def _read_folder(folder: Path) -> pl.DataFrame:
-    files = sorted(path for path in folder.rglob('*') if path.suffix.lower() in ('.txt', '.md') and path.is_file())
-    if not files: raise DataError(f'{folder} holds no .txt or .md files: expected one page a file')
-    try: return pl.DataFrame({'page': [str(file.relative_to(folder).with_suffix('')) for file in files],
-                              'text': [file.read_text(encoding='utf-8') for file in files]})
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f'cannot read the files of {folder} ({error}): each must be UTF-8 text') from None
+    texts, left_out = read_folder(folder)
+    if left_out: print(left_out_note(left_out), file=sys.stderr)
+    return pl.DataFrame({'page': [str(Path(name).with_suffix('')) for name in texts], 'text': list(texts.values())})
 
 # %% ../../nbs/12_building/01_generation.ipynb #c23
 def draw_passage(

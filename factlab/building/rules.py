@@ -20,7 +20,7 @@ import polars as pl
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
 from ..text.sentences import split_sentences
-from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS, content_overlap
+from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS, content_overlap, plain_text
 from ..verification.extraction import MAX_WORDS, distinct_claims
 
 # %% ../../nbs/12_building/00_rules.ipynb #c4
@@ -199,7 +199,7 @@ COPIED = 0.5   # of the factual text's sequences of four words may stand in the 
 CHANGED = 0.4  # of the words of both texts may differ
 TOUCHED = 2    # sentences may differ
 
-def _words(text: str) -> list[str]: return re.findall(r"[^\W_]+", text.casefold())
+def _words(text: str) -> list[str]: return re.findall(r"[^\W_]+", plain_text(text).casefold())
 
 # %% ../../nbs/12_building/00_rules.ipynb #487949f1
 def copied_share(

@@ -21,15 +21,14 @@ from ..core.registry import name_forms
 # %% ../../nbs/21_cli/06_verify.ipynb #c4
 def read_file(
     path: str,  # '-': standard input
+    encoding: str|None = None,  # UTF-8 when None, or UTF-16 by its mark
 ) -> str:
-    "A text from a file. Raises `DataError` when it cannot be read or is not UTF-8."
+    "A text from a file. Raises `DataError` when it cannot be read or decoded."
+    from factlab.data.folders import page_text
     try: content = sys.stdin.buffer.read() if path == '-' else Path(path).expanduser().read_bytes()
     except OSError as error:
         raise DataError(f'cannot read the text {path} ({error.strerror}): give a file, or - for standard input') from None
-    try: return content.decode('utf-8-sig')
-    except UnicodeDecodeError as error:
-        raise DataError(f'{"standard input" if path == "-" else path} is not UTF-8 text (byte {error.start}): convert it first, '
-                        'as with iconv') from None
+    return page_text(content, 'standard input' if path == '-' else path, encoding)
 
 # %% ../../nbs/21_cli/06_verify.ipynb #3372749d
 def _utf8_argument(text: str, at: int) -> str:
@@ -42,20 +41,21 @@ def _utf8_argument(text: str, at: int) -> str:
 def given_texts(
     texts: list[str],  # as arguments; '-' stands for standard input
     files: list[str],
+    encoding: str|None = None,  # of the files
 ) -> dict[str, str]:  # by a name of its own
     "The texts to verify. Raises `UsageError` when there are none, or standard input is asked for twice."
     if not texts and not files:
         raise UsageError('there is no text to verify: give one as an argument, with --file, or - for standard input')
     if (texts + files).count('-') > 1: raise UsageError('standard input (-) can be read once')
-    named = [(f'text {at}', read_file('-') if text == '-' else _utf8_argument(text, at)) for at, text in enumerate(texts, 1)]
-    named += [(path, read_file(path)) for path in files]
+    named = [(f'text {at}', read_file('-', encoding) if text == '-' else _utf8_argument(text, at)) for at, text in enumerate(texts, 1)]
+    named += [(path, read_file(path, encoding)) for path in files]
     if repeated := sorted({name for name, _ in named if [other for other, _ in named].count(name) > 1}):
         raise UsageError(f'{repeated[0]} was given twice')
     return dict(named)
 
 # %% ../../nbs/21_cli/06_verify.ipynb #c7
 def _verify(arguments: argparse.Namespace) -> str:
-    texts = given_texts(arguments.texts, arguments.file)
+    texts = given_texts(arguments.texts, arguments.file, arguments.encoding)
     if arguments.corpus != 'sample' and not Path(arguments.corpus).expanduser().exists():
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
@@ -66,7 +66,7 @@ def _verify(arguments: argparse.Namespace) -> str:
     from factlab.verification.reporting import verdict_json, verdict_report
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     verify = partial(verify_texts, frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
-                     method=arguments.method, stop_at_text_verdict=arguments.stop_at_text_verdict)
+                     method=arguments.method, encoding=arguments.encoding, stop_at_text_verdict=arguments.stop_at_text_verdict)
     if arguments.dry_run: return _counted(verify)
     found = verify()
     if arguments.json: return json.dumps(verdict_json(found), indent=1) + '\n'
@@ -92,6 +92,7 @@ def add_verify(commands) -> None:
     add('--corpus', required=True, metavar='PATH',
         help='folder of .txt or .md files; .parquet, .jsonl or .csv with a column text; an encoded corpus; or sample. Encoded once, into '
              'the cache')
+    add('--encoding', metavar='NAME', help='encoding of files that are neither UTF-8 nor marked as UTF-16, as latin-1')
     add('--k', type=int, default=30, metavar='N', help='passages for a claim at the most (default: 30)')
     add('--extractor', default='tiny', metavar='E', help='tiny (trained), sentences, prompt:MODEL or a model (default: tiny). '
         f'A model that is asked, here and in --verifier: {name_forms("models")}')

@@ -6,13 +6,13 @@
 __all__ = ['FM2_LABELS', 'SNLI_LABELS', 'SUMMEDITS_DOMAINS', 'load_fm2', 'load_snli', 'load_summedits']
 
 # %% ../../nbs/02_data/06_claim_sets.ipynb #cs2
-import json
-
 import polars as pl
 
 from ..core.core import digest
 from .corpora import labelled_pairs, split_by
+from .datasets import read_frame, read_rows, read_text
 from .files import get
+from ..text.words import normal_text
 
 # %% ../../nbs/02_data/06_claim_sets.ipynb #n3a
 FM2_LABELS = {'SUPPORTS': 'ENT', 'REFUTES': 'CONTR'}
@@ -22,7 +22,7 @@ def load_fm2(
 ) -> pl.DataFrame:  # schema LABELLED with `retrieved`, ten sentences of the same page; splits dev, test
     "Fool Me Twice: 2,549 claims with their gold sentences as evidence, labelled ENT or CONTR; claims about one page are a group."
     texts = lambda name: pl.col(name).list.eval(pl.element().struct.field('text'))
-    files = [pl.read_ndjson(get('fm2', f'{split}.jsonl', download=download), infer_schema_length=None).with_columns(split=pl.lit(split))
+    files = [read_frame(get('fm2', f'{split}.jsonl', download=download)).with_columns(split=pl.lit(split))
              for split in ('dev', 'test')]
     rows = pl.concat(files, how='diagonal_relaxed')
     return labelled_pairs(rows.select('split', id=pl.format('fm2-{}', 'id'), claim='text', evidence=texts('gold_evidence').list.join(' '),
@@ -37,7 +37,7 @@ def load_snli(
 ) -> pl.DataFrame:  # schema LABELLED; splits dev, test
     "SNLI's development and test pairs, 19,666, tokenised as published; the hypotheses of one caption are a group."
     def part(split: str) -> pl.DataFrame:
-        columns = {name: get('snli', f'{file}.{split}', download=download).read_text(encoding='utf-8').splitlines()
+        columns = {name: normal_text(read_text(get('snli', f'{file}.{split}', download=download))).splitlines()
                    for name, file in (('evidence', 's1'), ('claim', 's2'), ('label_original', 'labels'))}
         return pl.DataFrame(columns).with_row_index('number', 1).with_columns(split=pl.lit(split))
     rows = pl.concat(map(part, ('dev', 'test')))
@@ -54,7 +54,7 @@ def load_summedits(
 ) -> pl.DataFrame:  # schema LABELLED with `domain` and `edits`; splits train and test, cut by document
     "SummEdits: 4,681 summaries of 162 documents; `label` is ENT or null, `supported` says yes or no; those of a document are one group."
     def domain(name: str) -> pl.DataFrame:
-        rows = json.loads(get('summedits', f'summedits_{name}.json', download=download).read_text(encoding='utf-8'))
+        rows = read_rows(get('summedits', f'summedits_{name}.json', download=download)).rows
         return pl.DataFrame({'id': [f'summedits-{name}-{row["id"]}' for row in rows], 'domain': name,
             'evidence': [row['doc'] for row in rows], 'claim': [row['summary'] for row in rows],
             'supported': [bool(row['label']) for row in rows],

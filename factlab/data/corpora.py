@@ -12,7 +12,6 @@ __all__ = ['PASSAGES', 'CLAIM_EVIDENCE_PAIRS', 'LABELLED', 'RELEVANCE', 'OASIS',
            'retrieval_task']
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c2
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest
-from .datasets import READERS, Rows, load
+from .datasets import READERS, SEPARATORS, Rows, cleaned, identifier, load, parse_json, read_frame, read_rows, read_text
 from .files import get
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c6
@@ -75,7 +74,7 @@ CLIMATE_LABELS = {'SUPPORTS': 'ENT', 'REFUTES': 'CONTR', 'NOT_ENOUGH_INFO': 'NEU
 
 def _climate_sentences(download: bool) -> pl.DataFrame:
     "A row for each claim and sentence, in file order, numbered from 1 within the claim."
-    claims = pl.read_ndjson(get('climate-fever', 'climate-fever.jsonl', download=download), infer_schema_length=None)
+    claims = read_frame(get('climate-fever', 'climate-fever.jsonl', download=download))
     number = pl.int_ranges(1, pl.col('evidences').list.len() + 1)
     rows = claims.with_columns(number=number).explode('evidences', 'number').unnest('evidences')
     return rows.with_columns(label=pl.col('evidence_label').replace_strict(CLIMATE_LABELS, return_dtype=pl.String))
@@ -99,7 +98,7 @@ WICE_LABELS = {'supported': 'ENT', 'partially_supported': 'NEUT', 'not_supported
 
 def _wice(file: str, download: bool) -> pl.DataFrame:
     "The lines of dev and test of one of WiCE's files, in that order, with `split` and what stands in `meta`."
-    frames = [pl.read_ndjson(get('wice', f'{file}_{split}.jsonl', download=download), infer_schema_length=None)
+    frames = [read_frame(get('wice', f'{file}_{split}.jsonl', download=download))
               .with_columns(split=pl.lit(split)) for split in ('dev', 'test')]
     return pl.concat(frames).unnest('meta').rename({'id': 'claim_id'})
 
@@ -118,7 +117,7 @@ def load_dialfact(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema LABELLED; one split, test
     "DialFact as in TRUE: 8,689 pairs of a reply and its grounding; `label` is ENT or null, `supported` says yes or no."
-    rows = pl.read_csv(get('dialfact', 'dialfact.csv', download=download), infer_schema=False)
+    rows = read_frame(get('dialfact', 'dialfact.csv', download=download))
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(4)
     words = pl.col('grounding').str.to_lowercase().str.extract_all(r'\w+').list.sort().list.join(' ')
     supported = pl.col('label') == '1'
@@ -134,7 +133,7 @@ FACTSCORE = Schema('factscore', {'id': pl.String, 'split': pl.String, 'topic': p
 FACTSCORE_SYSTEMS = ('ChatGPT', 'InstructGPT', 'PerplexityAI')
 
 def _biographies(system: str, download: bool) -> pl.DataFrame:
-    frame = pl.read_ndjson(get('factscore', f'labeled_{system}.jsonl', download=download), infer_schema_length=None)
+    frame = read_frame(get('factscore', f'labeled_{system}.jsonl', download=download))
     return frame.with_row_index('biography', 1).filter(pl.col('annotations').is_not_null()).with_columns(
         system=pl.lit(system), number=pl.int_ranges(1, pl.col('annotations').list.len() + 1))
 
@@ -152,11 +151,15 @@ def load_factscore(
     return FACTSCORE.check(rows.with_columns(split=split_by(rows['topic'], {'train': .8, 'test': .2})), 'factscore')
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c28
+def _articles(download: bool) -> list[dict]:
+    file = get('xquad', 'xquad.en.json', download=download)
+    return parse_json(read_text(file), str(file))['data']
+
 def load_xquad(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema PASSAGES
     "XQuAD's 240 English passages of 48 articles; `page` is the article's title."
-    articles = json.loads(get('xquad', 'xquad.en.json', download=download).read_text(encoding='utf-8'))['data']
+    articles = _articles(download)
     return PASSAGES.frame(dict(id=f'xquad-{a:02d}-{p}', page=article['title'].replace('_', ' '), text=paragraph['context'])
         for a, article in enumerate(articles, 1) for p, paragraph in enumerate(article['paragraphs'], 1))
 
@@ -168,7 +171,7 @@ def load_xquad_questions(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema QUESTIONS
     "XQuAD's 1,190 English questions with the first answer that was marked."
-    articles = json.loads(get('xquad', 'xquad.en.json', download=download).read_text(encoding='utf-8'))['data']
+    articles = _articles(download)
     return QUESTIONS.frame([dict(id=asked['id'], page=article['title'].replace('_', ' '), passage=paragraph['context'],
                                  question=asked['question'].strip(),
                                  answer=asked['answers'][0]['text'], start=asked['answers'][0]['answer_start'])
@@ -229,12 +232,6 @@ def _same(one: str, other: str) -> bool: return one.casefold().split() == other.
 
 def _blank(value: object) -> bool: return not isinstance(value, str) or not value.strip()
 
-def _whole(text: str) -> bool:
-    "No half of a surrogate pair, which no file can hold."
-    try: text.encode()
-    except UnicodeEncodeError: return False
-    return True
-
 def oasis_fault(row: Mapping) -> str|None:
     "What is wrong with a row of OASIS' shape, if anything."
     for name in ('page', 'passage', 'falsified', 'factual', 'unfactual'):
@@ -247,15 +244,13 @@ def oasis_fault(row: Mapping) -> str|None:
         return f'altered is {altered!r:.40}, expected the place of a claim, 0 to {len(claims) - 1}'
     if _same(row['falsified'], claims[altered]): return f'the falsified claim is the same as claim {altered}'
     if _same(row['factual'], row['unfactual']): return 'the unfactual text is the same as the factual one'
-    texts = [*(row[name] for name in OASIS_NEEDED if name not in ('claims', 'altered')), *claims, *(row.get('page_passages') or [])]
-    if not all(map(_whole, texts)): return 'a text holds half a character (a lone surrogate)'
     return None
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c43
 OASIS_SPLITS = ('train', 'validation', 'test')
 
 def _oasis_ids(read: Rows, name: str) -> list[str]:
-    ids = [str(row.get('id') or f'{name}-{number:04d}') for number, row in enumerate(read.rows, 1)]
+    ids = [str(identifier(row.get('id')) or f'{name}-{number:04d}') for number, row in enumerate(read.rows, 1)]
     first: dict[str, int] = {}
     read.refuse([(i, f'id {one!r} is already that of {read.places[first[one]]}')
                  for i, one in enumerate(ids) if first.setdefault(one, i) != i])
@@ -277,12 +272,13 @@ def oasis_frame(
     "Rows as the schema OASIS. Raises `DataError` naming row and fault; a row may lack `id`, `split` and `page_passages`."
     if not read.rows: raise DataError(f'{read.source} has no rows: expected {", ".join(OASIS_NEEDED)}')
     read.refuse([(i, fault) for i, row in enumerate(read.rows) if (fault := oasis_fault(row))])
-    known = [{column: row[column] for column in OASIS_NEEDED} | {'page_passages': row.get('page_passages') or []} for row in read.rows]
+    known = [{column: row[column] for column in OASIS_NEEDED} | {'page_passages': row.get('page_passages') or []}
+             for row in cleaned(list(read.rows))]
     ids, splits = _oasis_ids(read, name), _oasis_splits(read, shares or {'train': .8, 'validation': .2})
     return OASIS.frame([row | {'id': one, 'split': split} for row, one, split in zip(known, ids, splits, strict=True)])
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c46
-OASIS_KINDS = [suffix for suffix in READERS if suffix != '.csv']
+OASIS_KINDS = [suffix for suffix in READERS if suffix not in SEPARATORS]
 OASIS_FILES = f"a file of OASIS' shape that ends in {', '.join(OASIS_KINDS)}, or a folder that `factlab build oasis` wrote"
 
 def load_oasis_file(
@@ -294,7 +290,7 @@ def load_oasis_file(
     if path.is_dir(): path /= 'oasis.parquet'
     if path.suffix.lower() not in OASIS_KINDS: raise UsageError(f'cannot load {path}: expected {OASIS_FILES}, or by name sample or oasis')
     if not path.is_file(): raise DataError(f'there is no file {path}: expected {OASIS_FILES}')
-    return oasis_frame(READERS[path.suffix.lower()](path), path.stem)
+    return oasis_frame(read_rows(path), path.stem)
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c48
 def end_to_end_texts(
@@ -341,7 +337,7 @@ def load_oasis_sample(
     folder = Path(folder) if folder else assets_dir('data')/'sample'
     if not (files := sorted(folder.glob('oasis_*.jsonl'))):
         raise DataError(f'there is no oasis_*.jsonl in {folder}: expected the sample of the package. Install factlab again')
-    reads = [(file, READERS['.jsonl'](file)) for file in files]
+    reads = [(file, read_rows(file)) for file in files]
     rows = [{**row, 'id': f'{file.stem}-{number:02d}'} for file, one in reads for number, row in enumerate(one.rows, 1)]
     read = Rows(str(folder/'oasis_*.jsonl'), rows, [f'{file.name}, {place}' for file, one in reads for place in one.places])
     frame = oasis_frame(read, shares={'train': .8, 'validation': .1, 'test': .1})

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema
-from .datasets import READERS, parse_json, read_text
+from .datasets import parse_json, read_frame, read_rows, read_text
 from .files import get, path
 from .registry import ARTICLES
 
@@ -31,7 +31,7 @@ def load_defacto(
 ) -> pl.DataFrame:  # schema DEFACTO; splits train, val, test
     "DeFacto: summaries with human verdicts, explanations, evidence, instructions and corrected summaries."
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(4)
-    frames = [pl.read_ndjson(get('defacto', f'{split}.jsonl', download=download), infer_schema_length=None)
+    frames = [read_frame(get('defacto', f'{split}.jsonl', download=download))
         .with_columns(split=pl.lit(split), id=pl.format('defacto-{}-{}', pl.lit(split), number)) for split in ('train', 'val', 'test')]
     feedback = pl.col('feedback').struct
     filled = lambda column: pl.when(column.str.strip_chars() != '').then(column)
@@ -81,7 +81,7 @@ def locate(
 # %% ../../nbs/02_data/03_summaries.ipynb #c12
 def _xsum_table(file: str, kind: str, download: bool) -> pl.DataFrame:
     unescaped = lambda column: pl.col(column).str.replace_all("\\'", "'", literal=True)
-    frame = pl.read_csv(get('xsumfaith', file, download=download), infer_schema=False, null_values=['NULL'])
+    frame = read_frame(get('xsumfaith', file, download=download)).with_columns(pl.col(pl.String).replace({'NULL': None}))
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(5)
     return frame.with_columns(unescaped('summary'), id=pl.format('xsumfaith-{}-{}', pl.lit(kind), number)).rename({'worker_id': 'worker'})
 
@@ -151,5 +151,5 @@ def load_entfa(
     rows = [dict(id=f'entfa-{split}-{number:04d}', split=split, text=row['source'], summary=row['prediction'], reference=row['reference'],
                  entities=[_entity(entity) for entity in row['entities']])
             for split in ('train', 'test')
-            for number, row in enumerate(READERS['.json'](get('entfa', f'{split}.json', download=download)).rows, 1)]
+            for number, row in enumerate(read_rows(get('entfa', f'{split}.json', download=download)).rows, 1)]
     return ENTFA.frame(rows)

@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, replacing
-from .categories import CATEGORIES, ERROR_LABELS, PROPOSALS, check_labels, guarded_cells, plain_cells
+from ..data.datasets import read_text
+from .categories import CATEGORIES, ERROR_LABELS, PROPOSALS, check_labels, guarded_cells, read_table
+from ..text.words import normal_text, whole_text
 
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #c4
 RESERVED = {'n': 'next row', 'p': 'previous row', 'j': 'next row', 'k': 'previous row',
@@ -92,8 +94,7 @@ def with_proposer(labels: pl.DataFrame) -> pl.DataFrame:
 
 def labels_frame(records: Iterable[Mapping]) -> pl.DataFrame:  # schema ITEM_LABELS
     "Labels as a frame, sorted by address, scheme and annotator, so that equal labels are equal files."
-    def whole(text: str) -> str: return text.encode('utf-8', 'replace').decode()  # a frame holds no half of a surrogate pair
-    rows = [{column: whole(record.get(column, '') if column == 'proposed_by' else record[column]) for column in ITEM_LABELS.columns}
+    rows = [{column: whole_text(record.get(column, '') if column == 'proposed_by' else record[column]) for column in ITEM_LABELS.columns}
             for record in records]
     return ITEM_LABELS.frame(rows).sort(*ITEM_ADDRESS, 'scheme', 'annotator')
 
@@ -281,14 +282,7 @@ def read_labels(
     path: Path|str,
 ) -> pl.DataFrame:  # schema ITEM_LABELS
     "Read what `write_labels` wrote, also before there were proposals. Raises `DataError` when the file has other columns."
-    path, types = Path(path), dict(ITEM_LABELS.columns)
-    readers = {'.jsonl': lambda: pl.read_ndjson(path, schema=types), '.csv': lambda: plain_cells(pl.read_csv(path, infer_schema=False)),
-               '.tsv': lambda: plain_cells(pl.read_csv(path, infer_schema=False, separator='\t', truncate_ragged_lines=False)),
-               '.parquet': lambda: pl.read_parquet(path)}
-    if path.suffix not in readers: raise UsageError(f'labels cannot be read from {path.name}: its name must end in {", ".join(readers)}')
-    try: frame = readers[path.suffix]()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(f'{path} cannot be read as labels: {str(error).splitlines()[0]:.200}') from None
+    frame = read_table(path)
     return ITEM_LABELS.check(with_proposer(frame), str(path)).with_columns(pl.col('text').fill_null(''))
 
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #c34
@@ -335,10 +329,7 @@ def read_final(
     path: Path|str,  # a .csv of `write_final`, or of anyone: run, id, unit, side, description, category, annotator
 ) -> pl.DataFrame:  # schema ITEM_LABELS
     "The labels of such a table. Raises `DataError` naming the file when it is none."
-    path = Path(path)
-    try: frame = plain_cells(pl.read_csv(path, infer_schema=False))
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DataError(f'{path} cannot be read as error labels: {(str(error).splitlines() or [type(error).__name__])[0]:.200}') from None
+    frame = read_table(path)
     checked, key = check_labels(frame, str(path)), ['run', 'id', 'unit', 'annotator']
     proposed = with_proposer(frame).select(*key, 'proposed_by') if set(key) <= set(frame.columns) else None
     if proposed is not None: checked = checked.join(proposed, on=key, how='left', maintain_order='left')
@@ -504,7 +495,5 @@ def read_oasis_file(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     "Items and labels of a form, as `read_oasis` gives them. Raises `DataError` naming the file when it cannot be read as one."
     path = Path(path).expanduser()
-    try: content = path.read_bytes().decode('utf-8-sig')
-    except OSError as error: raise DataError(f'{path} cannot be read ({error.strerror}): give a form of tab-separated values') from None
-    except UnicodeDecodeError as error: raise DataError(f'{path} is not UTF-8 (byte {error.start}): save it as UTF-8') from None
+    content = normal_text(read_text(path))
     return read_oasis(content, task or task_of(path, content), path.name, annotator or path.resolve().parent.name or 'imported')

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, ModelError, Schema, UsageError, digest
+from ..data.datasets import SEPARATORS, read_frame
 from factlab.error_analysis.categoriser import (
     ERROR_CASES,
     MAX_CHARACTERS,
@@ -343,15 +344,8 @@ def read_table(
     path: Path|str,  # .jsonl, .csv, .tsv or .parquet
 ) -> pl.DataFrame:
     "A table as it was exported. Raises `DataError` when it cannot be read."
-    path = Path(path).expanduser()
-    readers = {'.jsonl': lambda: pl.read_ndjson(path, infer_schema_length=None),
-               '.csv': lambda: plain_cells(pl.read_csv(path, infer_schema=False)),
-               '.tsv': lambda: plain_cells(pl.read_csv(path, infer_schema=False, separator='\t')),
-               '.parquet': lambda: pl.read_parquet(path)}
-    if path.suffix not in readers: raise UsageError(f'{path.name} cannot be read: its name must end in {", ".join(readers)}')
-    try: return readers[path.suffix]()
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise DataError(f'{path.name} cannot be read: {(str(error).splitlines() or ["it is empty"])[0]:.200}') from None
+    frame = read_frame(path)
+    return plain_cells(frame) if Path(path).suffix.lower() in SEPARATORS else frame
 
 def read_labels(
     path: Path|str,  # as for `read_table`

@@ -13,7 +13,6 @@ __all__ = ['MAX_CHARACTERS', 'ERROR_CASES', 'FEATURES', 'FEATURE_FRAME', 'MIN_P_
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c2
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
@@ -32,6 +31,7 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
 from ..store.answers import StoreChoice
 from ..text.sentences import plain_sentences
+from ..text.words import plain_text
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c4
 @cache
@@ -56,7 +56,7 @@ def content_stems(
     text: str,
 ) -> list[str]:  # stems in order, repeated ones included; numbers begin with #
     "The words of a text that carry its content, cut to their stems."
-    words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', unicodedata.normalize('NFKC', text[:MAX_CHARACTERS]).lower())
+    words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', plain_text(text[:MAX_CHARACTERS]).lower())
     def digits(word: str) -> str|None: return word.replace(',', '') if word[0].isdigit() else _NUMBERS.get(word)
     stems = ((word, '#' + number if (number := digits(word)) else None) for word in words)
     small = word_list('small_words')

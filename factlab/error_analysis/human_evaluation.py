@@ -21,10 +21,12 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest, write_text
 from ..data.corpora import OASIS
+from ..data.datasets import read_text
 from .annotations import ITEM_LABELS, ITEMS, LabelScheme, write_oasis
 from .annotations import OASIS_FORMS as FORMS
 from ..measures.agreement import fleiss_kappa
 from ..measures.stats import Interval, share_interval
+from ..text.words import normal_text
 
 # %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c4
 EVALUATION_TASKS = {  # ours → the rows of Table 3
@@ -254,10 +256,7 @@ def read_human_evaluation(
     for path in sorted(folder.glob('*/*.tsv')):
         if path.stem not in EVALUATION_TASKS:
             raise DataError(f'{path} is a form of no task: its name must be one of {", ".join(f"{task}.tsv" for task in EVALUATION_TASKS)}')
-        try: content = path.read_bytes().decode('utf-8-sig')
-        except UnicodeDecodeError as error: raise DataError(f'{path} is not UTF-8 (byte {error.start}): save it as UTF-8') from None
-        except OSError as error: raise DataError(f'{path} cannot be read ({error.strerror})') from None
-        frames.append(read_form(content, path.stem, path.parent.name, '/'.join(path.parts[-2:]), partial))
+        frames.append(read_form(normal_text(read_text(path)), path.stem, path.parent.name, '/'.join(path.parts[-2:]), partial))
     if not frames: raise DataError(f'{folder} holds no forms: {expected}')
     return pl.concat(frames)
 

@@ -30,7 +30,7 @@ from ..models.encoder import Encoder
 from ..models.interface import Model
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
-from ..text.words import content_words
+from ..text.words import content_words, plain_text
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e704
 Embed = Callable[[Sequence[Sequence[str]]], list[np.ndarray]]  # texts of each row → [texts, dimension] of each row, rows of length 1
@@ -68,7 +68,7 @@ def request_clauses(request: str) -> list[str]:
     pieces = [piece for sentence in split_sentences(request) for piece in re.split(r'[,;:]| and | or ', sentence)]
     return [piece for piece in pieces if len(content_words(piece)) >= 2] or [request]
 
-def _plain(text: str) -> str: return re.sub(r'\s+', ' ', text).strip().lower()
+def _plain(text: str) -> str: return re.sub(r'\s+', ' ', plain_text(text)).strip().lower()
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #8f08dd77
 def _parts(rows: Sequence[dict]) -> list[list[list[str]]]:

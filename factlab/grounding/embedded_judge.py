@@ -34,7 +34,7 @@ from ..models.transformers_backend import pick_device, pick_dtype
 from ..retrieval.evidence_sentences import with_predecessors
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
-from ..text.words import content_overlaps
+from ..text.words import content_overlaps, plain_text
 from ..verification.verifier import Verifier
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #65d0223f
@@ -58,12 +58,11 @@ def needs_no_support(
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #copycode1
 MIN_COPIED_WORDS = 4
-_STRAIGHT = str.maketrans('‘’‚‛“”„‟', '\'\'\'\'""""')
 _PARAGRAPHS = re.compile(r'\n\s*\n')
 _STATED = re.compile(r'[.!]["\')\]]*$')  # ends as a statement does
 _ITEM = re.compile(r'(?:[-*•‣–·]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{2,4})[.)])\s')
 
-def _plain(sentence: str) -> str: return ' '.join(sentence.split()).translate(_STRAIGHT)
+def _plain(sentence: str) -> str: return ' '.join(plain_text(sentence).split())
 
 def _leans(sentence: str) -> bool: return bool(_ITEM.match(sentence)) or len(with_predecessors(('', sentence), (1,))) > 1
 

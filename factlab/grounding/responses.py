@@ -19,7 +19,7 @@ from typing import ClassVar
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
-from ..data.datasets import READERS, Rows
+from ..data.datasets import Rows, identifier, read_rows
 from ..models.interface import Message, Model, Request, Response, ask
 from ..retrieval.budget import fit_evidence, token_counter
 from ..runs.plan import Derived
@@ -206,13 +206,14 @@ def _read_rows(read: Rows, responder: str|None) -> pl.DataFrame:
     named = ['request_id', 'responder', 'response', 'system', 'request', 'document']
     source = dict(zip(named, [request, model, *named[2:]], strict=True))
     rows = [{ours: row.get(theirs) if theirs else None for ours, theirs in source.items()} for row in read.rows]
-    for row in rows: row['responder'] = row['responder'] if model else responder
+    for row in rows: row |= {'request_id': identifier(row['request_id']), 'responder': row['responder'] if model else responder}
     read.refuse([(at, f'{name} is {type(row[name]).__name__}, expected text') for at, row in enumerate(rows)
                  for name in named if row[name] is not None and not isinstance(row[name], str)])
     read.refuse([(at, f'{name} is missing or blank') for at, row in enumerate(rows) for name in named[:2] if not (row[name] or '').strip()])
     own = 'id' if request == 'request_id' and any(each.get('id') is not None for each in read.rows) else None
-    read.refuse([(at, 'id is missing or no text') for at, each in enumerate(read.rows) if own and not isinstance(each.get('id'), str)])
-    ids = [each['id'] if own else f'{row["request_id"]}/{row["responder"]}' for each, row in zip(read.rows, rows, strict=True)]
+    ids = [identifier(each.get('id')) if own else f'{row["request_id"]}/{row["responder"]}'
+           for each, row in zip(read.rows, rows, strict=True)]
+    read.refuse([(at, 'id is missing or no text') for at, id in enumerate(ids) if not isinstance(id, str)])
     first: dict[str, int] = {}
     read.refuse([(at, f'the response {id!r} is there already, in {read.places[first[id]]}') for at, id in enumerate(ids)
                  if first.setdefault(id, at) != at])
@@ -259,10 +260,7 @@ def read_responses(
     Raises `DataError` that names lines and columns: half a line, an unknown column, an id that is there twice, a request that the data
     set does not have. `UsageError` on another kind of file."""
     path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
-    if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
-    if not path.stat().st_size: raise DataError(f'{path} is empty: expected a response in each row')
-    read = READERS[path.suffix.lower()](path)
+    read = read_rows(path)
     if not read.rows: raise DataError(f'{path} has no rows: expected a response in each')
     if requests is not None: requests = requests_of(requests)
     rows = _joined(_read_rows(read, responder), requests, read.source)

@@ -22,7 +22,7 @@ from ..core.core import ModelError, assets_dir, digest
 from ..measures.noise import Rate
 from ..models.encoder import Encoder
 from ..store.answers import StoreChoice
-from ..text.words import NUMBER_WORDS
+from ..text.words import NUMBER_WORDS, plain_text
 
 # %% ../../nbs/09_localization/01_offline_judge.ipynb #oj4
 _WORD = re.compile(r"[^\W_]+(?:['’.,][^\W_]+)*|[£$€%]")
@@ -49,8 +49,8 @@ def _pointless() -> tuple[frozenset[str], frozenset[str]]:
 def stems(
     text: str,
 ) -> list[str]:
-    "The stem of each word of a text."
-    return [stem(word) for word in _WORD.findall(text)]
+    "The stem of each word of a text, in one spelling (`plain_text`)."
+    return [stem(word) for word in _WORD.findall(plain_text(text))]
 
 # %% ../../nbs/09_localization/01_offline_judge.ipynb #16f17af7
 def pointing_words(

@@ -15,8 +15,9 @@ from typing import Any
 import polars as pl
 
 from ..core.core import DataError, UsageError
-from ..data.datasets import READERS, Rows
+from ..data.datasets import Rows, cleaned, identifier, read_rows
 from .labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE, check_mixed
+from ..text.words import normal_offset, whole_text
 
 # %% ../../nbs/11_mixed_context/01_files.ipynb #3e00795f
 DOCUMENT_COLUMNS = ('document', 'source', 'article', 'source_document', 'source_text', 'doc', 'context', 'input')
@@ -76,6 +77,11 @@ def _labels(read: Rows, column: str|None, labels: Mapping[Any, str]|None) -> lis
     return found
 
 # %% ../../nbs/11_mixed_context/01_files.ipynb #f51711cb
+def _normal(row: Mapping, summary: str) -> dict:
+    "A row in the normal form; `start` and `end` are places in its summary, which may have become shorter."
+    text, places = row.get(summary), {name: int(row[name]) for name in ('start', 'end') if str(row.get(name)).isdecimal()}
+    return cleaned(dict(row)) | ({name: normal_offset(text, at) for name, at in places.items()} if isinstance(text, str) else {})
+
 def _others(read: Rows, taken: set[str]) -> pl.DataFrame:
     "The file's other columns."
     names = [name for name in dict.fromkeys(name for row in read.rows for name in row) if name not in taken | set(MIXED.columns)]
@@ -92,12 +98,11 @@ def read_mixed(
     """Labelled summaries from a file. Raises `DataError` naming row and column of what cannot be read, `UsageError` for another kind of
     file."""
     path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
-    if not path.is_file(): raise DataError(f'there is no file {path}: give the path of the benchmark that you have, or make one')
-    read = READERS[path.suffix.lower()](path)
+    read = read_rows(path, whole_text)
     if not read.rows: raise DataError(f'{path} has no rows: expected a document, a summary and a label in each')
     columns = find_columns(list(dict.fromkeys(name for row in read.rows for name in row)), str(path))
-    ids = [f'{path.stem}-{number:04d}' if row.get('id') is None else str(row['id']) for number, row in enumerate(read.rows, 1)]
+    read = read._replace(rows=[_normal(row, columns['summary']) for row in read.rows])
+    ids = [f'{path.stem}-{number:04d}' if row.get('id') is None else str(identifier(row['id'])) for number, row in enumerate(read.rows, 1)]
     frame = MIXED.frame({'id': ids, 'split': [str(row.get('split') or 'test') for row in read.rows],
         'document': _needed(read, columns['document'], 'document'), 'summary': _needed(read, columns['summary'], 'summary'),
         'label': _labels(read, columns['label'], labels)})

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest, write_text
-from ..data.datasets import Rows, read_text
+from ..data.datasets import Rows, cleaned, read_text
 from ..store.answers import Row, Store, StoreChoice
 from ..store.cached import from_store
 from ..text.parsing import PIPELINES
@@ -77,7 +77,7 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #46487a5f
 def _read_line(line: str, language: str) -> dict[str, Any]|None:
-    try: row = json.loads(line.strip().rstrip(','))
+    try: row = cleaned(json.loads(line.strip().rstrip(',')))
     except (ValueError, RecursionError) as error: raise DataError(f'no JSON ({str(error)[:60]})') from None
     if not isinstance(row, dict): raise DataError(f'{type(row).__name__} instead of an object')
     return wikidata_row(row, language) if 'labels' in row else _plain_row(row)

@@ -22,6 +22,7 @@ from .interface import is_dry_run
 from .transformers_backend import DEVICE, DTYPE, Source, find_source, pick_device, pick_dtype, place_of, quiet
 from ..store.answers import StoreChoice
 from ..store.cached import vectors_from_store
+from ..text.words import normal_text
 
 # %% ../../nbs/04_models/11_encoder.ipynb #c4
 ENCODER_OPTIONS = {'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
@@ -182,9 +183,8 @@ def _scaled(self: Encoder, vectors: np.ndarray) -> np.ndarray:
 # %% ../../nbs/04_models/11_encoder.ipynb #3b1402f5
 @patch
 def _batch(self: Encoder, texts: Sequence[str]) -> np.ndarray:
-    readable = [text.encode('utf-8', 'replace').decode() for text in texts]  # half a surrogate pair has no word pieces
     own = {'prompt': ''} if self.bare and self.default_prompt else {}
-    return self.model.encode(readable, batch_size=32, show_progress_bar=False, convert_to_numpy=True, **own)
+    return self.model.encode([normal_text(text) for text in texts], batch_size=32, show_progress_bar=False, convert_to_numpy=True, **own)
 
 # %% ../../nbs/04_models/11_encoder.ipynb #c10r
 def load_encoder(name: str, *_) -> Encoder:

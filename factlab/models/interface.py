@@ -21,18 +21,21 @@ from ..core.core import ModelError, StoreError, canonical_json, digest, progress
 from ..core.registry import load_named, read_name
 from ..store.answers import Row, Store, StoreChoice
 from ..store.cached import from_store
+from ..text.words import whole_text
 
 # %% ../../nbs/04_models/03_interface.ipynb #c5
-def _sendable(text: object) -> object:
-    if not isinstance(text, str) or text.isascii(): return text
-    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
+def _whole(value: object) -> object:
+    "The value with `�` for each half of a surrogate pair in its texts, also those inside lists and dictionaries."
+    if isinstance(value, str): return whole_text(value)
+    if isinstance(value, Mapping): return {_whole(key): _whole(each) for key, each in value.items()}
+    return type(value)(map(_whole, value)) if type(value) in (list, tuple) else value
 
 class Message(BaseModel):
     "One turn of a conversation."
     model_config = ConfigDict(frozen=True, extra='forbid')
     role: Literal['system', 'user', 'assistant']
     content: str
-    _whole = field_validator('content', mode='before')(_sendable)
+    _is_whole = field_validator('content', mode='before')(_whole)
 
 # %% ../../nbs/04_models/03_interface.ipynb #c8
 def _canonical(schema: object) -> str|None:
@@ -114,6 +117,7 @@ class TokenLogprob(BaseModel):
     token: str
     logprob: Logprob
     top: tuple[tuple[str, Logprob], ...] = ()
+    _is_whole = field_validator('token', 'top', mode='before')(_whole)
 
 # %% ../../nbs/04_models/03_interface.ipynb #2480bc23
 class Response(BaseModel):
@@ -128,6 +132,7 @@ class Response(BaseModel):
     json_mode: Literal['native', 'grammar', 'lenient', 'ignored']|None = None  # how a JSON schema was kept to
     meta: dict[str, Any] = {}                     # what else the backend tells, as `system_fingerprint`
     error: str|None = None                        # why there is no answer
+    _is_whole = field_validator('text', 'meta', 'error', mode='before')(_whole)  # also of an answer that a store holds from before
 
     @property
     def ok(self) -> bool: return self.error is None

@@ -24,7 +24,8 @@ import polars as pl
 from ..core.core import DataError, UsageError, cache_dir, canonical_json, digest, progress, replacing, write_text
 from ..core.registry import load_named
 from ..data.corpora import PASSAGES, SAMPLE_NAME, RetrievalTask, retrieval_task
-from ..data.datasets import TABLES, read_frame
+from ..data.datasets import READERS, read_frame
+from ..data.folders import read_folder
 from ..models.encoder import Encoder
 from .index import BM25, Fused, Hits, TextSearch, check_k, kept_index, load_index
 from .passages import PAGES, windows
@@ -108,7 +109,7 @@ def prepare(
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # schema PASSAGES; how many were empty, repeated, split, cut
     "Passages that an encoder can read, and what was done to them. Raises `DataError` for missing or double ids, before or after splitting."
     if long not in ('split', 'cut'): raise UsageError(f'long passages are `split` or `cut`, not {long!r}')
-    passages = PASSAGES.check(passages, 'the passages').with_columns(pl.col('text').fill_null(''))
+    passages = PASSAGES.check(passages, 'the passages').with_columns(pl.col('text').fill_null('').str.normalize('NFC'))
     _check_ids(passages['id'])
     empty = passages['text'].str.strip_chars().str.len_chars() == 0
     over = passages['text'].str.len_chars() > longest
@@ -342,20 +343,17 @@ Corpus.create, Corpus.open = staticmethod(create_corpus), staticmethod(open_enco
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c37
 def read_passages(
     path: Path|str,  # folder of .txt and .md files; .parquet, .jsonl or .csv with a column `text`, perhaps `id` and `page`; or `sample`
+    encoding: str|None = None,  # of texts that are not UTF-8 and have no mark, as latin-1
 ) -> pl.DataFrame:  # schema PASSAGES
-    "Passages from files. Raises `DataError` when there are none, or no column `text`."
+    "Passages from files; `data.folders` says what is read of a folder. Raises `DataError` when there are none, or no column `text`."
     if path == SAMPLE_NAME: return retrieval_task(SAMPLE_NAME).passages
     path = Path(path).expanduser()
     if path.is_dir():
-        files = sorted(file for file in path.rglob('*') if file.suffix.lower() in ('.txt', '.md') and file.is_file())
-        if not files:
-            raise DataError(f'{path} holds no .txt or .md files: give a folder of texts, a .parquet or .jsonl file of passages, or an '
-                            f'encoded corpus')
-        return windows(PAGES.frame([{'page': str(file.relative_to(path)), 'text': file.read_text(encoding='utf-8', errors='replace')}
-                                    for file in files]))
-    if path.suffix.lower() not in TABLES or not path.is_file():
-        raise DataError(f'{path} is no corpus: expected a folder of texts, an encoded corpus, or a file that ends in {", ".join(TABLES)}')
-    frame = read_frame(path)
+        texts = read_folder(path, encoding).texts
+        return windows(PAGES.frame([{'page': page, 'text': text} for page, text in texts.items()]))
+    if path.suffix.lower() not in READERS or not path.is_file():
+        raise DataError(f'{path} is no corpus: expected a folder of texts, an encoded corpus, or a file that ends in {", ".join(READERS)}')
+    frame = read_frame(path, encoding)
     if 'text' not in frame.columns: raise DataError(f'{path} has the columns {frame.columns}: expected `text`, and perhaps `id` and `page`')
     nested = [name for name in ('id', 'page', 'text') if name in frame.columns and frame.schema[name].is_nested()]
     if nested: raise DataError(f'the columns {nested} of {path} hold lists or objects: expected one text in each row')
@@ -369,12 +367,13 @@ def open_corpus(
     path: Path|str,
     encoder: 'str|Encoder|TextEncoder' = 'retriever',
     *,
+    encoding: str|None = None,  # of texts, as for `read_passages`
     index: str = 'exact',  # as for `retrieval.index.load_index`
 ) -> Corpus:
     "A corpus from a folder of texts, a file of passages, an encoded folder, or the shipped `sample`; encoded in the cache where need be."
     folder = Path(path).expanduser()
     if path != SAMPLE_NAME and ((folder/MANIFEST).is_file() or (folder/UNFINISHED).is_file()): return open_encoded(folder, encoder, index)
-    return cached_corpus(read_passages(path), encoder, index=index)
+    return cached_corpus(read_passages(path, encoding), encoder, index=index)
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #1909681f
 def cached_corpus(
@@ -418,7 +417,7 @@ def cached_bm25(
     "A BM25 index over passages, from the cache where there are many."
     if len(passages) < KEPT_FROM: return BM25(passages['text'])
     import bm25s
-    about = {'index': 'bm25', 'texts': content_digest(PASSAGES.check(passages)), 'bm25s': bm25s.__version__, 'version': 1}
+    about = {'index': 'bm25', 'texts': content_digest(PASSAGES.check(passages)), 'bm25s': bm25s.__version__, 'version': 2}
     return kept_index(cache_dir()/'bm25'/digest(about)[:32], about, lambda: BM25(passages['text']), BM25.save, BM25.load)
 
 def load_bm25(name: str, target: str, options: dict, passages: pl.DataFrame) -> BM25:

@@ -26,6 +26,7 @@ import polars as pl
 from ..core.core import DataError, UsageError, canonical_json, digest, progress, replacing, write_text
 from ..core.registry import split_options
 from ..store.answers import StoreChoice
+from ..text.words import plain_text
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c4
 class Hits(NamedTuple):
@@ -515,7 +516,7 @@ def _bm25s() -> tuple[Any, Callable]:
     except ImportError: raise UsageError('BM25 needs two packages: run `pip install bm25s PyStemmer`') from None
     stemmer = Stemmer.Stemmer('english')
     options = dict(stopwords='en', stemmer=stemmer, show_progress=False, return_ids=False)
-    return bm25s, lambda texts: bm25s.tokenize(list(texts), **options)
+    return bm25s, lambda texts: bm25s.tokenize(list(map(plain_text, texts)), **options)
 
 def _word_ids(split: Callable, texts: Sequence[str]|pl.Series, block: int = 20_000) -> tuple[list[list[int]], dict[str, int]]:
     "The words of texts as numbers, a block of texts at a time, and the number of each word."

@@ -7,13 +7,12 @@ __all__ = ['word_stem', 'written_words', 'number_readings', 'Wording', 'added_wo
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #c2
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from .units import lexicon, number_value
-from .words import MONTHS
+from .words import MONTHS, plain_text
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf4
 _ENDING = re.compile(r'(?<=\w{3})(?:at(?:ions?|ors?|ed|es?|ing)|t?ions?|ments?|ings?|ers?|ors?|est|als?|ly|ed|es|s|e)$')
@@ -44,11 +43,11 @@ def word_stem(
     return bare
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf8
-_SIGNS = str.maketrans({'%': ' percent ', '$': ' dollars ', '£': ' pounds ', '€': ' euros ', '&': ' and ', '’': "'"})
+_SIGNS = str.maketrans({'%': ' percent ', '$': ' dollars ', '£': ' pounds ', '€': ' euros ', '&': ' and '})
 
 def written_words(text: str) -> list[str]:
     "The words and numbers of a text as they are written. What follows an apostrophe is a word of its own."
-    plain = unicodedata.normalize('NFKC', text).translate(_SIGNS)
+    plain = plain_text(text).translate(_SIGNS)
     plain = re.sub(r'\b(?:[A-Za-z]\.){2,}', lambda found: found[0].replace('.', '') + ' ', plain)
     found = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', re.sub(r"n't\b", ' not', plain))
     def cased(word: str) -> bool: return word[0].isdigit() or word.lower() != word.upper()

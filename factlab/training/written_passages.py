@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ..core.core import DataError, Schema, UsageError, assets_dir
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, PASSAGES
-from ..data.datasets import READERS, Rows
+from ..data.datasets import read_rows
 from .edited_pairs import Draft, balanced, pairs_frame, seeded
 
 # %% ../../nbs/18_training/03_written_passages.ipynb #c4
@@ -48,7 +48,7 @@ def load_written(
 ) -> pl.DataFrame:  # schema WRITTEN
     "The written passages. Raises `DataError` on a line that does not fit, naming it."
     file = Path(file) if file else assets_dir('training')/'passages.jsonl'
-    read: Rows = READERS['.jsonl'](file)
+    read = read_rows(file)
     faults = [(at, fault) for at, row in enumerate(read.rows) if (fault := _fault(row))]
     read.refuse(faults)
     return WRITTEN.frame([{'id': f'written-{at:04d}', **row} for at, row in enumerate(read.rows, 1)])

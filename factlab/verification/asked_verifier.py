@@ -21,7 +21,7 @@ from ..models.prompts import Prompt
 from ..models.transformers_backend import TINY_SOURCE
 from ..store.answers import StoreChoice
 from .nli import halves, most_decided
-from .verifier import NLI_LABELS, Pair, check_pairs
+from .verifier import NLI_LABELS, Pair, check_pairs, plain_pairs
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #f519353d
 VERIFIER_ANSWERS = ('Supported', 'Not enough information', 'Refuted')  # in the order of NLI_LABELS
@@ -84,7 +84,8 @@ class AskedVerifier:
 
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         "As `Verifier`; `ask` keeps the answers. Raises `ModelError` when one is missing, `DataError` for a claim that no context holds."
-        parts = [self._parts(*pair) for pair in check_pairs(pairs)]
+        pairs = check_pairs(pairs)
+        parts = [self._parts(*pair) for pair in pairs]
         orders = [self.form.choices, self.form.choices[::-1]] if self.both_orders else [self.form.choices]
         requests = [self._request(evidence, claim, order) for order in orders
                     for (_, claim), found in zip(pairs, parts, strict=True) for evidence in found]
@@ -168,7 +169,8 @@ class CosineVerifier:
 
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         "As `Verifier`. What the store keeps is the vectors."
-        parts = [halves(evidence, lambda text: len(text) <= self.characters) for evidence, _ in check_pairs(pairs)]
+        pairs = plain_pairs(pairs)
+        parts = [halves(evidence, lambda text: len(text) <= self.characters) for evidence, _ in pairs]
         if not parts: return np.zeros((0, 3), np.float32)
         texts = list(dict.fromkeys([claim for _, claim in pairs] + [text for found in parts for text in found]))
         vector = dict(zip(texts, self.encoder.encode(texts, store), strict=True))

@@ -27,7 +27,7 @@ from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import short_sentences, split_sentences
 from ..text.word_forms import added_words
-from ..text.words import content_overlap
+from ..text.words import content_overlap, plain_text
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c4
 MAX_WORDS = 15   # of a claim (LLM-OASIS, Table 1)
@@ -58,10 +58,10 @@ def format_claims(
 def distinct_claims(
     claims: Iterable[str],
 ) -> list[str]:
-    "Claims in their order, each once; case, spaces and the mark at the end make no difference."
+    "Claims in their order, each once; case, spelling (`plain_text`), spaces and the mark at the end make no difference."
     first: dict[str, str] = {}
     for claim in claims:
-        if plain := ' '.join(re.sub(r'(?<![\s.!…])[\s.!…]+$', '', claim).casefold().split()): first.setdefault(plain, claim)
+        if plain := ' '.join(re.sub(r'(?<![\s.!…])[\s.!…]+$', '', plain_text(claim)).casefold().split()): first.setdefault(plain, claim)
     return list(first.values())
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a1

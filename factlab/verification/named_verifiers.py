@@ -30,7 +30,8 @@ def aligned_probabilities(
     max_words: int = CHUNK_WORDS,  # of a chunk of the evidence
 ) -> np.ndarray:  # float32 [pairs, 3]
     "For each sentence of the claim the row of the chunk that supports it most; the mean over sentences (Zha et al. 2023, § 3.3)."
-    sentences = {claim: split_sentences(claim) or [claim] for _, claim in check_pairs(pairs)}
+    pairs = check_pairs(pairs)
+    sentences = {claim: split_sentences(claim) or [claim] for _, claim in pairs}
     asked = list(dict.fromkeys((evidence, sentence) for evidence, claim in pairs for sentence in sentences[claim]))
     if not asked: return np.zeros((0, len(NLI_LABELS)), np.float32)
     row = dict(zip(asked, in_chunks(asked, max_words, compute), strict=True))

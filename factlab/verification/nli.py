@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NLI_OPTIONS', 'WORDS_PER_TOKEN', 'HEAD', 'most_decided', 'in_chunks', 'halves', 'token_pieces', 'weakest_part',
            'in_pieces', 'refuse_own_code', 'load_pretrained', 'adapted_outputs', 'load_adapted', 'token_batches',
-           'readable', 'fast_tokenizer', 'longest_input', 'fitting_texts', 'NLI']
+           'fast_tokenizer', 'longest_input', 'fitting_texts', 'NLI']
 
 # %% ../../nbs/08_verification/03_nli.ipynb #b47c7b90
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -213,10 +213,6 @@ def token_batches(
         start += size
 
 # %% ../../nbs/08_verification/03_nli.ipynb #d0863ef8
-def readable(text: str) -> str:
-    "The text with a question mark for each half of a surrogate pair, which has no tokens."
-    return text.encode('utf-8', 'replace').decode()
-
 def _runs(rows: np.ndarray, owner: Sequence[int], n: int) -> list[np.ndarray]:
     "Rows by their owner, 0 to n - 1; owners are in order."
     return np.split(rows, np.searchsorted(owner, np.arange(1, n)))
@@ -325,7 +321,7 @@ class NLI:
         return cached_probabilities(pairs, self.name, self.identity, self._compute, store)
 
     def _compute(self, pairs: Sequence[Pair]) -> np.ndarray:
-        return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, readable(claim), self.window//2),
+        return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, claim, self.window//2),
                          lambda short: in_chunks(short, self.options['chunk'], self._short))
 
     def _short(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -334,7 +330,7 @@ class NLI:
             kept = shortened(pairs, round(WORDS_PER_TOKEN*self.window))
             pairs = [(evidence, claim) for evidence, (_, claim) in zip(kept, pairs, strict=True)]
         read = _joined if self.options['form'] == 'joined' else _windows
-        windows, pair_of = read(self.tokenizer, [(readable(evidence), claim) for evidence, claim in pairs], self.window)
+        windows, pair_of = read(self.tokenizer, pairs, self.window)
         return np.stack([most_decided(part) for part in _runs(self._scores(windows), pair_of, len(pairs))])
 
 # %% ../../nbs/08_verification/03_nli.ipynb #scores1

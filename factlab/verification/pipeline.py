@@ -18,12 +18,14 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, progress, replacing
 from ..data.corpora import SAMPLE_NAME
+from ..data.folders import left_out_of
 from ..models.prompts import Parsed
 from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_text_search, open_corpus, prepare, read_passages
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
 from ..text.language import language_warning
+from ..text.words import normal_text
 from .extraction import Extractor, load_extractor
 from .named_verifiers import load_verifier
 from .verdict_rules import MISSING, NEUT, Rule, algorithm1, best_place, labels_of, read_method
@@ -202,12 +204,13 @@ class Verdicts:
     texts: pl.DataFrame     # TEXT_VERDICTS, in the order of the texts
     claims: pl.DataFrame    # CLAIM_VERDICTS
     evidence: pl.DataFrame  # EVIDENCE
-    settings: dict          # extractor, retriever, verifier, method, k, pairs, evaluated
+    settings: dict          # extractor, retriever, verifier, method, k, pairs, evaluated, left_out (files of a folder, and why)
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #c24
 def open_search(
     corpus: Corpus|pl.DataFrame|Path|str,  # encoded; schema PASSAGES; or a folder, a file or `sample` as for `retrieval.open_corpus`
     retriever: str = 'retriever',          # an encoder, 'bm25' or 'fusion:ENCODER'; an encoded corpus has its own
+    encoding: str|None = None,             # of the corpus' texts, as for `retrieval.read_passages`
 ) -> tuple[pl.DataFrame, TextSearch]:  # passages (schema PASSAGES), and what finds rows of them
     "Passages and how to search them. Raises `DataError` when there are none, or when they were encoded by another encoder."
     by_words = retriever.partition(':')[0] in ('bm25', 'fusion')
@@ -215,12 +218,12 @@ def open_search(
         if isinstance(corpus, pl.DataFrame): passages = corpus
         elif isinstance(corpus, Corpus): passages = corpus.passages
         elif corpus != SAMPLE_NAME and (Path(corpus).expanduser()/MANIFEST).is_file(): passages = open_corpus(corpus, None).passages
-        else: passages = read_passages(corpus)
+        else: passages = read_passages(corpus, encoding)
         passages = prepare(passages)[0]
         if passages.is_empty(): raise DataError('there is nothing to search: all passages are empty')
         return passages, load_text_search(retriever, passages)
     if isinstance(corpus, pl.DataFrame): corpus = cached_corpus(corpus, retriever)
-    elif isinstance(corpus, str|Path): corpus = open_corpus(corpus, retriever)
+    elif isinstance(corpus, str|Path): corpus = open_corpus(corpus, retriever, encoding=encoding)
     return corpus.passages, corpus
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #274c1e7b
@@ -274,9 +277,7 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
     return TEXT_VERDICTS.check(joined.with_columns(pl.col('n_claims', 'n_verified').fill_null(0), verdict=pl.col('score') >= limit - 1e-9,
                                                    score=pl.when('settled').then('score')).select(*TEXT_VERDICTS.columns))
 
-def _whole(text: str|None) -> str|None:
-    "The text with `?` for each half of a surrogate pair, which no frame can hold."
-    return None if text is None else text.encode('utf-8', 'replace').decode()
+def _normal(text: str|None) -> str|None: return None if text is None else normal_text(text)
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #04824c39
 def _reason(text: str, found: Parsed[list[str]]) -> str|None:
@@ -295,12 +296,12 @@ def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|Non
 # %% ../../nbs/08_verification/09_pipeline.ipynb #p9part
 def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], english_only: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     "The claims of texts (text_id, claim, number), and what is to be said of each text (id, reason, warning)."
-    claims = pl.Series([[*map(_whole, found.value or [])] for found in parsed], dtype=pl.List(pl.String))
+    claims = pl.Series([[*map(normal_text, found.value or [])] for found in parsed], dtype=pl.List(pl.String))
     stated = pl.DataFrame({'text_id': texts['id'], 'claim': claims})
     stated = stated.with_columns(number=pl.int_ranges(1, pl.col('claim').list.len() + 1)).explode('claim', 'number').drop_nulls('claim')
     read = list(zip(texts['text'], parsed, strict=True))
-    return stated, texts.select('id', reason=pl.Series([_whole(_reason(*each)) for each in read], dtype=pl.String),
-                                warning=pl.Series([_whole(_warning(*each, english_only)) for each in read], dtype=pl.String))
+    return stated, texts.select('id', reason=pl.Series([_normal(_reason(*each)) for each in read], dtype=pl.String),
+                                warning=pl.Series([_normal(_warning(*each, english_only)) for each in read], dtype=pl.String))
 
 def _text_claims(stated: pl.DataFrame, claims: pl.Series, rule: Rule) -> ClaimsInParts|None:
     "Which texts make which claims; None where the rule takes means, which need all claims."
@@ -366,6 +367,7 @@ def verify_texts(
     store: StoreChoice = None,
     stop_at_text_verdict: bool = False,    # leave out claims that cannot change their text's verdict: the same verdicts, sooner
     evidence: bool|Path = True,            # keep the passages' rows; or a folder, which gets them as Parquet, a file for 5,000 claims
+    encoding: str|None = None,             # of the corpus' texts, where they are not UTF-8 and have no mark
 ) -> Verdicts:
     """Are these texts true, as far as the corpus knows? Claims, evidence and verdicts (LLM-OASIS § 5).
 
@@ -374,12 +376,12 @@ def verify_texts(
     for parts that do not exist. What was computed before an interruption is in the store, so running it again resumes."""
     rule, k, verifier = read_method(method), check_k(k), load_verifier(verifier)
     extractor = load_extractor(extractor) if isinstance(extractor, str) else extractor
-    texts = TEXTS.check(texts, 'the texts').select('id', pl.col('text').fill_null(''))
+    texts = TEXTS.check(texts, 'the texts').select('id', pl.col('text').fill_null('').str.normalize('NFC'))
     if bad := texts['id'].null_count() + int(texts['id'].is_duplicated().sum()):
         raise DataError(f'{bad} ids of texts are missing or come twice: give each text its own')
     if not isinstance(evidence, bool): (evidence := Path(evidence).expanduser()).mkdir(parents=True, exist_ok=True)
     blank = (texts['text'].str.strip_chars() == '').all()  # then the corpus need not be encoded
-    passages, search = (PASSAGES.frame([]), None) if blank else open_search(corpus, retriever)
+    passages, search = (PASSAGES.frame([]), None) if blank else open_search(corpus, retriever, encoding)
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
     with open_store(store) as store:
         english = any(getattr(part, 'english_only', False) for part in (extractor, search, verifier))
@@ -389,7 +391,8 @@ def verify_texts(
         _in_parts(kept, claims, search, k, verifier, rule, store, needed)
     rows, shown = kept.frames()
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,
-                    passages=len(passages), pairs=kept.pairs, evaluated=kept.evaluated)
+                    passages=len(passages), pairs=kept.pairs, evaluated=kept.evaluated,
+                    left_out={} if blank else left_out_of(corpus, encoding))
     return Verdicts(_text_verdicts(about, rows, rule), rows, shown, settings)
 
 # %% ../../nbs/08_verification/09_pipeline.ipynb #c32
@@ -399,5 +402,5 @@ def verify_text(
     **options,  # as for `verify_texts`
 ) -> Verdicts:  # of one text, its id is 'text'
     "Is this text true, as far as the corpus knows? `print(verdict_report(verify_text(…)))` shows it."
-    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [_whole(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus,
+    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [normal_text(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus,
                         **options)

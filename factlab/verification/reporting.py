@@ -12,6 +12,7 @@ import unicodedata
 
 import polars as pl
 
+from ..data.folders import left_out_note
 from .pipeline import Verdicts
 
 # %% ../../nbs/08_verification/10_reporting.ipynb #c4
@@ -78,7 +79,9 @@ def verdict_report(
     summary = (f'{settings["method"]}, {settings["evaluated"]} of {settings["pairs"]} pairs evaluated '
                f'(k = {settings["k"]}, {settings["passages"]:,} passages)')
     named = ', '.join(f'{part} {printable(settings[part])}' for part in ('extractor', 'retriever', 'verifier'))
-    return '\n'.join([*lines, '', _wrapped(f'{summary}; {named}', width, '')]).lstrip('\n')
+    note = left_out_note(settings.get('left_out') or {})
+    left_out = [_wrapped(f'Note on the corpus: {printable(note)}', width, '')] if note else []
+    return '\n'.join([*lines, '', *left_out, _wrapped(f'{summary}; {named}', width, '')]).lstrip('\n')
 
 # %% ../../nbs/08_verification/10_reporting.ipynb #c12
 def verdict_json(

@@ -23,7 +23,6 @@ from factlab.verification.nli import (
     in_chunks,
     in_pieces,
     load_pretrained,
-    readable,
     refuse_own_code,
     token_batches,
     token_pieces,
@@ -103,7 +102,7 @@ class Seq2SeqVerifier:
         return cached_probabilities(pairs, self.name, self.identity, self._compute, store)
 
     def _compute(self, pairs: Sequence[Pair]) -> np.ndarray:
-        return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, readable(claim), self.options['window']//2),
+        return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, claim, self.options['window']//2),
                          lambda short: in_chunks(short, self.chunk, self._short))
 
     def _short(self, pairs: Sequence[Pair]) -> np.ndarray: return _best_parts(self, pairs)
@@ -113,7 +112,7 @@ def _best_parts(verifier: Seq2SeqVerifier, pairs: Sequence[Pair]) -> np.ndarray:
     "Probabilities of pairs whose claims leave room for evidence: of a document in several parts, the one that supports most."
     tokenizer, form = verifier.tokenizer, verifier.form
     end = {'end': tokenizer.eos_token or tokenizer.sep_token} if 'end' in form.prompt.fields else {}
-    plain = lambda text: ' '.join(_split_at(readable(text), tokenizer.all_special_tokens))
+    plain = lambda text: ' '.join(_split_at(text, tokenizer.all_special_tokens))
     write = lambda evidence, claim: form.prompt.render(evidence=evidence, claim=claim, **end)[0].content
     count = lambda texts: [len(tokens) for tokens in tokenizer(texts, verbose=False)['input_ids']]
     texts, owner = fitting_texts([(plain(evidence), plain(claim)) for evidence, claim in pairs], write, count, verifier.options['window'])

@@ -9,7 +9,6 @@ __all__ = ['EDGES', 'OPEN_START', 'OPEN_AROUND', 'MAX_SHOWN', 'MAX_QUOTED', 'esc
 # %% ../../nbs/20_workbench/00_marks.ipynb #m2
 import html
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
@@ -21,6 +20,7 @@ from ..core.core import FactlabError
 from ..models.encoder import Encoder
 from ..reports.theme import PALETTE, drawable
 from ..text.sentences import split_sentences
+from ..text.words import plain_text
 
 # %% ../../nbs/20_workbench/00_marks.ipynb #c29
 def escaped(text: object) -> str:
@@ -143,7 +143,7 @@ def find_quoted(
 
 # %% ../../nbs/20_workbench/00_marks.ipynb #c38
 def _words(text: str) -> set[str]:
-    return {word for word in re.findall(r'\w+', unicodedata.normalize('NFKC', text[:20_000]).lower()) if len(word) > 2}
+    return {word for word in re.findall(r'\w+', plain_text(text[:20_000]).lower()) if len(word) > 2}
 
 # %% ../../nbs/20_workbench/00_marks.ipynb #c38-1
 def word_scores(

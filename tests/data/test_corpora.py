@@ -15,6 +15,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.data import claim_sets, corpora, files
 from factlab.data import datasets as data
 from factlab.data.datasets import Rows
+from factlab.text.words import normal_text
 
 ROW = dict(page='Bamboo', passage='Bamboo is a grass. It grows fast.', claims=['Bamboo is a grass.', 'Bamboo grows fast.'], altered=0,
            falsified='Bamboo is a tree.', factual='Bamboo belongs to the grasses.', unfactual='Bamboo belongs to the trees.')
@@ -48,8 +49,8 @@ def test_wice():
     assert (pairs.height, pairs['group'].n_unique()) == (2113, 707) and pairs['id'].is_unique().all()
     assert Counter(pairs['split']) == {'dev': 1043, 'test': 1070}
     published = [row for split in ('dev', 'test') for row in lines_of('wice', f'oracle_chunks_claim_{split}.jsonl')]
-    assert pairs.select('claim', 'evidence', 'label_original').rows() == [(row['claim'], ' '.join(row['evidence']), row['label'])
-                                                                          for row in published]
+    assert pairs.select('claim', 'evidence', 'label_original').rows() == [
+        (row['claim'], normal_text(' '.join(row['evidence'])), row['label']) for row in published]  # a few are not composed as published
     assert dict(pairs.select('label_original', 'label').unique().rows()) == corpora.WICE_LABELS
 
 
@@ -138,6 +139,7 @@ def test_retrieval_of_wice():
     real_data('wice')
     task = corpora.retrieval_task('wice')
     claims = [row for split in ('dev', 'test') for row in lines_of('wice', f'entailment_retrieval_claim_{split}.jsonl')]
+    for row in claims: row['evidence'] = [*map(normal_text, row['evidence'])]
     assert len(claims) == 707 and sum(len(row['evidence']) for row in claims) == 86853
     assert set(task.passages['text']) == {text for row in claims for text in row['evidence'] if text.strip()}
     texts = task.passages['text'].to_list()
@@ -200,12 +202,16 @@ def test_what_trains_is_not_reported_on():
     ({'page': ''}, "page is ''"), ({'passage': None}, 'passage is None'), ({'falsified': ' BAMBOO  is a grass.'}, 'same as claim 0'),
     ({'unfactual': 'Bamboo  belongs to the grasses.'}, 'unfactual text is the same'),
                                               ({'page_passages': 'One.'}, "page_passages is 'One.'"),
-    ({'page_passages': ['\n']}, 'page_passages is'), ({'factual': 'half \ud800'}, 'half a character'),
-                                              ({'claims': ['Bamboo is a grass.', '\udfff']}, 'half a character'),
+    ({'page_passages': ['\n']}, 'page_passages is'),
     ({'split': 'dev'}, "split is 'dev', expected train, validation, test"),
                                               ({'id': 'oasis-0001'}, "id 'oasis-0001' is already that of line 1")])
 def test_a_wrong_row_is_named(wrong, words):
     with pytest.raises(DataError, match='line 2: .*' + words.replace('.', r'\.')): corpora.oasis_frame(read(ROW, ROW | wrong))
+
+
+def test_half_a_character_becomes_a_mark():
+    frame = corpora.oasis_frame(read(ROW, ROW | {'page': 'Reed', 'factual': 'half \ud800', 'claims': ['Bamboo is a grass.', '\udfff']}))
+    assert frame['factual'][1] == 'half �' and frame['claims'][1].to_list() == ['Bamboo is a grass.', '�']
 
 
 def test_missing_columns_and_no_rows():

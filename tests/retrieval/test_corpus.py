@@ -384,7 +384,7 @@ def test_corpora_from_files(tmp_path):
     (tmp_path/'c.jsonl').write_text('{"claim": "x"}\n')
     with pytest.raises(DataError, match='text'): open_corpus(tmp_path/'c.jsonl', Letters())
     (tmp_path/'d.jsonl').write_text('{"text": \n')
-    with pytest.raises(DataError, match='cannot be read'): open_corpus(tmp_path/'d.jsonl', Letters())
+    with pytest.raises(DataError, match='line 1 is not whole JSON'): open_corpus(tmp_path/'d.jsonl', Letters())
     (tmp_path/'empty').mkdir()
     with pytest.raises(DataError, match='no .txt'): open_corpus(tmp_path/'empty', Letters())
     (tmp_path/'e.jsonl').write_text(json.dumps({'text': ''}) + '\n')

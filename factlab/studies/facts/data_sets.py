@@ -8,13 +8,12 @@ __all__ = ['FACTS_REPOSITORY', 'FACTS_REVISION', 'FACTS_EXAMPLES', 'TRANSCRIBED'
            'load_facts_examples']
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c2
-import json
 from pathlib import Path
 
 import polars as pl
 
 from ...core.core import DataError, Schema, assets_dir, cache_dir
-from ...data.datasets import READERS
+from ...data.datasets import read_rows
 from ...data.files import announce, data_dir, get
 from ...data.registry import Entry, File, entry_of
 
@@ -63,7 +62,7 @@ def load_facts_sample(
     folder = folder or assets_dir('data')/'sample_facts'
     files = sorted(folder.glob('*.json'))
     if not files: raise DataError(f'there is no *.json in {folder}: expected the sample of the package. Install factlab again')
-    stored = _STORED.frame(row for file in files for row in json.loads(file.read_text(encoding='utf-8')))
+    stored = _STORED.frame(row for file in files for row in read_rows(file).rows)
     rows = stored.rename({'id': 'document_id'}).explode('responses').unnest('responses')
     wrong = pl.element().struct.field('label').is_in(['unsupported', 'contradictory'])
     number = pl.int_range(1, pl.len() + 1).over('document_id', 'kind')
@@ -94,7 +93,7 @@ def load_facts(
     download: bool = True,  # False: only what is at hand
 ) -> pl.DataFrame:  # schema FACTS
     "The public examples of FACTS Grounding in their file's order. Raises `DataError` when they cannot be had or lack a column."
-    read = READERS['.csv'](_examples_file(download))
+    read = read_rows(_examples_file(download))
     missing = [theirs for theirs in FACTS_COLUMNS.values() if theirs not in read.rows[0]] if read.rows else list(FACTS_COLUMNS.values())
     if missing: raise DataError(f'{read.source} has no column {" and no column ".join(missing)}: it is not the file of {FACTS_REVISION}')
     return FACTS.frame({'id': f'facts-{number:03}', **{ours: row[theirs] for ours, theirs in FACTS_COLUMNS.items()}}
@@ -105,6 +104,6 @@ def load_facts_examples(
     download: bool = True,  # there is no download
 ) -> pl.DataFrame:  # schema FACTS; `id` is the example's number as transcribed
     "The eleven public examples that were transcribed. Raises `DataError` when the file is not at hand."
-    rows = json.loads(get('facts', TRANSCRIBED, download=download).read_text(encoding='utf-8'))
+    rows = read_rows(get('facts', TRANSCRIBED, download=download)).rows
     columns = {'system': 'system_instruction', 'request': 'user_request', 'document': 'context'}
     return FACTS.frame({'id': str(row['id']), **{ours: row[theirs] for ours, theirs in columns.items()}} for row in rows)

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from ...core.core import DataError, UsageError
-from ...data.datasets import READERS, load
+from ...data.datasets import READERS, identifier, load, read_rows
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.judge_quality import COUNTING, BestTemplate, corrected_scores, counted_rates
@@ -135,13 +135,13 @@ def load_data(
 
 def _id_of(rows: pl.DataFrame) -> str: return 'document_id' if 'document_id' in rows.columns else 'id'
 
-def _is_request_file(data: str) -> bool: return Path(data).suffix.lower() in ('.jsonl', '.ndjson', '.json', '.csv', '.parquet')
+def _is_request_file(data: str) -> bool: return Path(data).suffix.lower() in READERS
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #0226a34f
 def _request_file(path: str) -> pl.DataFrame:
     "Requests from a file of the user's own. Raises `DataError` when it has other columns."
-    if not Path(path).expanduser().is_file(): raise DataError(f'there is no file {path}: check its name')
-    read = READERS[Path(path).suffix.lower()](Path(path).expanduser())
+    read = read_rows(path)
+    read = read._replace(rows=[{**row, 'id': identifier(row.get('id'))} for row in read.rows])
     names = ('id', 'system', 'request', 'document', *['split']*any('split' in row for row in read.rows))
     faults = [(at, f'{name} is {type(row.get(name)).__name__}, expected text') for at, row in enumerate(read.rows) for name in names
               if not isinstance(row.get(name), str) and not (name == 'system' and row.get(name) is None)]

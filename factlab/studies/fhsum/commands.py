@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #c8cb28bc
 def _located(row: dict) -> list[dict]:
-    "The wrong spans of a row as characters; a span that says its text is looked for in all conventions of counting."
+    """The wrong spans of a row as characters of its summary in the normal form.
+
+    A span that says its text is looked for in all conventions of counting."""
     from factlab.building.injection import locate_span
+    from factlab.text.words import normal_offset
     spans = row.get('wrong_spans') or []
     numbers = isinstance(spans, list) and all(isinstance(span, dict) and {type(span.get('start')), type(span.get('end'))} == {int}
                                               for span in spans)
     if not numbers: raise DataError('wrong_spans are no list of objects with start and end')
     pairs = [locate_span(row['summary'], span['start'], span['end'], span['text']) if span.get('text') else (span['start'], span['end'])
              for span in spans]
-    return [{'start': start, 'end': end} for start, end in pairs]
+    return [{'start': normal_offset(row['summary'], start), 'end': normal_offset(row['summary'], end)} for start, end in pairs]
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #472f65db
 def read_summaries(
@@ -38,10 +41,10 @@ def read_summaries(
     Raises `DataError` for a file that cannot be read, and for rows without a text or with wrong spans, by their number."""
     import polars as pl
 
-    from factlab.data.datasets import READERS
+    from factlab.data.datasets import identifier, read_rows
+    from factlab.text.words import normal_text, whole_text
     path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS: raise DataError(f'{path} ends in {path.suffix!r}: expected one of {", ".join(READERS)}')
-    read = READERS[path.suffix.lower()](path)
+    read = read_rows(path, whole_text)
     rows, faults = [], []
     for at, row in enumerate(read.rows):
         row = {**row, 'document': row.get('document', row.get('text'))}
@@ -50,8 +53,8 @@ def read_summaries(
             continue
         try: spans = _located(row) if row.get('summary') else []
         except DataError as error: faults.append((at, str(error)))
-        else: rows.append({'id': str(row.get('id', f'{path.stem}-{at + 1:04d}')), 'split': str(row.get('split') or 'test'),
-                           'document': row['document'], 'summary': row.get('summary'), 'wrong_spans': spans})
+        else: rows.append({'id': str(identifier(row.get('id', f'{path.stem}-{at + 1:04d}'))), 'split': str(row.get('split') or 'test'),
+                           'wrong_spans': spans} | {name: row.get(name) and normal_text(row[name]) for name in ('document', 'summary')})
     read.refuse(faults)
     schema = dict.fromkeys(('id', 'split', 'document', 'summary'), pl.String)
     return pl.DataFrame(rows, schema={**schema, 'wrong_spans': pl.List(pl.Struct({'start': pl.Int64, 'end': pl.Int64}))})

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ...core.core import DataError, Schema, assets_dir
-from ...data.datasets import READERS, load
+from ...data.datasets import load, read_rows
 from ...data.registry import Entry
 from ...data.summaries import load_entfa, load_xsumfaith
 from ...mixed_context.files import read_mixed
@@ -56,7 +56,7 @@ def load_fhsum_sample(
     "The shipped sample. Raises `DataError` when it is missing."
     file = _sample_folder(folder)/'summaries.jsonl'
     if not file.is_file(): raise DataError(f'there is no {file}: expected the sample of the package. Install factlab again')
-    rows = _STORED.frame(READERS['.jsonl'](file).rows).explode('summaries').unnest('summaries')
+    rows = _STORED.frame(read_rows(file).rows).explode('summaries').unnest('summaries')
     number = pl.int_range(1, pl.len() + 1).over('document_id')
     return FHSUM_SAMPLE.check(check_mixed(rows.with_columns(id=pl.format('{}/{}', 'document_id', number))), 'the sample')
 

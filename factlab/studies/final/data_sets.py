@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from ...data.datasets import READERS, localization_frame
+from ...data.datasets import localization_frame, read_rows
 from ...data.files import get
 from ...data.registry import Entry, File, github
 
@@ -54,4 +54,4 @@ def load_final(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema LOCALIZATION_DATA
     "FINAL (§ 3): 1,405 pairs; `gold` is its human descriptions, `origin_label` DeFacto's verdict (not FINAL's: use `gold`)."
-    return localization_frame(READERS['.jsonl'](get('final', 'data.jsonl', download=download)), 'final')
+    return localization_frame(read_rows(get('final', 'data.jsonl', download=download)), 'final')
