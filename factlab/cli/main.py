@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from .build import add_build, paper_commands
 from .data import add_data, add_list, add_models
 from .lab import add_lab
-from .output import command_parser, run_command
+from .output import command_parser, run_given
 from .published import add_audit, add_published
 from .reproduce import add_reproduce
 from .runs import add_runs
@@ -42,20 +42,25 @@ def main(
     "Run a command. Errors that factlab raises on purpose are printed as one message, without a traceback."
     # polars puts its own there
     if threading.current_thread() is threading.main_thread(): signal.signal(signal.SIGINT, signal.default_int_handler)
+    given = argparse.Namespace()
     try:
-        try: return run_command(parser(), arguments)
+        try:
+            parser().parse_args(arguments, given)
+            return run_given(given)
         finally: sys.stdout.flush()  # here, where a reader that went away can be met
     except UsageError as error: return _fail(error, 2)
-    except FactlabError as error: return _fail(error, 1)
+    except FactlabError as error: return _fail(error, _unfinished(given))
     except KeyboardInterrupt: return _fail('interrupted: what was answered is in the store, so running it again goes on from here', 130)
     except BrokenPipeError:  # as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _unfinished(given)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail(f'cannot write the output: {error.strerror}', 1)
+        return _fail(f'cannot write the output: {error.strerror}', _unfinished(given))
 
 # %% ../../nbs/21_cli/10_main.ipynb #75561de4
 def _fail(message: object, code: int) -> int:
     print(f'factlab: {message}', file=sys.stderr)
     return code
+
+def _unfinished(given: argparse.Namespace) -> int: return getattr(given, 'not_finished', 1)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from .output import add_command
+from .output import add_command, add_fail_on, give_text, verdict_code
 from ..core.core import DataError, UsageError
 from ..core.registry import name_forms
 
@@ -54,14 +54,14 @@ def given_texts(
     return dict(named)
 
 # %% ../../nbs/21_cli/06_verify.ipynb #c7
-def _verify(arguments: argparse.Namespace) -> str:
+def _verify(arguments: argparse.Namespace) -> int|str:
     texts = given_texts(arguments.texts, arguments.file, arguments.encoding)
     if arguments.corpus != 'sample' and not Path(arguments.corpus).expanduser().exists():
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
 
     from factlab.reports.options import check_name
-    from factlab.verification.pipeline import verify_texts
+    from factlab.verification.pipeline import NO_CLAIMS_CAME, verify_texts
     for kind in ('extractor', 'retriever', 'verifier'): check_name(f'{kind}s', getattr(arguments, kind), not arguments.dry_run)
     from factlab.verification.reporting import verdict_json, verdict_report
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
@@ -69,9 +69,10 @@ def _verify(arguments: argparse.Namespace) -> str:
                      method=arguments.method, encoding=arguments.encoding, stop_at_text_verdict=arguments.stop_at_text_verdict)
     if arguments.dry_run: return _counted(verify)
     found = verify()
-    if arguments.json: return json.dumps(verdict_json(found), indent=1) + '\n'
     width = min(120, max(60, shutil.get_terminal_size((100, 24)).columns))
-    return verdict_report(found, passages=arguments.passages, width=width) + '\n'
+    text = json.dumps(verdict_json(found), indent=1) if arguments.json else verdict_report(found, arguments.passages, width)
+    give_text(text + '\n', arguments.out)
+    return verdict_code(arguments, found.texts['verdict'], not found.texts['reason'].fill_null('').str.starts_with(NO_CLAIMS_CAME).any())
 
 # %% ../../nbs/21_cli/06_verify.ipynb #55b48ab8
 def _counted(verify: Callable[[], object]) -> str:
@@ -85,8 +86,11 @@ def _counted(verify: Callable[[], object]) -> str:
 # %% ../../nbs/21_cli/06_verify.ipynb #06dadbff
 def add_verify(commands) -> None:
     "The command `verify`."
-    add = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
-        '. A verdict is given by a corpus: it says what these passages support, not what is known elsewhere.').add_argument
+    parser = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
+        '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are supported, NOT FACTUAL '
+        'where one is contradicted, and UNDECIDED otherwise. A verdict is given by a corpus: it says what these passages support, not what '
+        'is known elsewhere.')
+    add = parser.add_argument
     add('texts', nargs='*', metavar='TEXT', help='texts; - for standard input')
     add('--file', action='append', default=[], metavar='FILE', help='a text from a file; may be given several times')
     add('--corpus', required=True, metavar='PATH',
@@ -100,11 +104,13 @@ def add_verify(commands) -> None:
         help='retriever (trained), tiny, another encoder, bm25 or fusion:ENCODER (default: retriever)')
     add('--verifier', default='mpnet', metavar='V', 
         help='tiny (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: tiny)')
-    add('--method', default='algorithm1', metavar='M',
-        help='algorithm1, max-entailment, net or mean-entailment, with options as in max-entailment?threshold=0.7 (default: algorithm1)')
+    add('--method', default='three-way', metavar='M',
+        help="three-way; algorithm1, the paper's, which counts what nothing decides as verified; max-entailment or net, perhaps with a "
+             'threshold as in max-entailment?threshold=0.7 (default: three-way)')
     add('--texts-only', dest='stop_at_text_verdict', action='store_true',
         help='stop where the verdict on a text is known, though not that on all of its claims: sooner done')
     add('--passages', type=int, default=1, metavar='N', help='passages to show for a claim (default: 1)')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--json', action='store_true', help='everything, as JSON')
     add('--out', metavar='FILE', help='write to a file')
+    add_fail_on(parser)

@@ -101,12 +101,12 @@ class GivenClaims:
 
 @dataclass(frozen=True)
 class TextVerdicts:
-    "Which texts have no refuted claim, as far as the passages know (LLM-OASIS § 5)."
+    "Which texts have no refuted claim, as far as the passages know: the paper's rule (LLM-OASIS § 5), in the column `algorithm1`."
     verifier: Verifier
     corpus: NamedCorpus
     k: int = 30
     schema: ClassVar[Schema] = TEXT_VERDICTS
-    version: ClassVar[int] = 2  # it says why there are no claims
+    version: ClassVar[int] = 3  # its frame has the claims' outcomes
 
     @property
     def name(self) -> str: return f'texts by {self.verifier.name}'
@@ -116,9 +116,8 @@ class TextVerdicts:
         "Schema TEXT_VERDICTS, in the order of the rows; `claims` has the columns id and claims, perhaps status and reason."
         known = rows.select('id', 'text').join(claims, on='id', how='left', maintain_order='left').to_dicts()
         given = {row['text']: Parsed(row['claims'], row.get('status') or 'ok', row.get('reason') or '') for row in known}
-        return verify_texts(rows.select('id', 'text'), self.corpus, verifier=self.verifier, k=self.k, store=store,
+        return verify_texts(rows.select('id', 'text'), self.corpus, verifier=self.verifier, k=self.k, method='algorithm1', store=store,
                             stop_at_text_verdict=True, evidence=False, extractor=GivenClaims(given)).texts
-
 
 # %% ../../nbs/08_verification/11_methods.ipynb #vm15
 PROBABILITIES = Schema('probabilities', {'id': pl.String, 'p_ent': pl.Float64, 'p_neut': pl.Float64, 'p_contr': pl.Float64})

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from verification.test_nli import save_model
 
-from factlab.cli.main import parser
+from factlab.cli.main import main, parser
 from factlab.cli.output import run_command
 from factlab.cli.verify import given_texts
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.encoder import Encoder
+from factlab.models.interface import ScriptedModel
+from factlab.models.prompts import Parsed
 from factlab.retrieval.corpus import Corpus, read_passages
+from factlab.verification.extraction import ModelExtractor
 
 EMBEDDED = ('--extractor', 'sentences', '--retriever', 'bm25', '--verifier', 'cosine', '--method', 'max-entailment')
 WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}
@@ -36,7 +39,8 @@ def corpus(tmp_path) -> Path:
 def test_verify_prints_a_verdict_with_claims_and_evidence(corpus, capsys):
     assert run('verify', 'Owls hunt at night. Trams cross bridges.', '--corpus', corpus, *EMBEDDED) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith('NOT FACTUAL: 1 of 2') and 'Owls hunt at night. They rest' in shown and 'no evidence' in shown
+    assert shown.startswith('UNDECIDED: 2 claims, 1 supported, 0 contradicted, 1 not in the evidence.')
+    assert 'Owls hunt at night. They rest' in shown and 'no passage was found' in shown
     assert 'owls.txt' in shown
 
 
@@ -46,14 +50,14 @@ def test_texts_from_arguments_files_and_a_pipe(corpus, capsys, monkeypatch, tmp_
     assert run('verify', '-', 'Trams cross bridges.', '--file', tmp_path/'one.txt', '--corpus', corpus, '--json', *EMBEDDED) == 0
     found = json.loads(capsys.readouterr().out)
     assert [text['id'] for text in found['texts']] == ['text 1', 'text 2', str(tmp_path/'one.txt')]
-    assert [text['verdict'] for text in found['texts']] == [True, False, True]
+    assert [text['verdict'] for text in found['texts']] == ['factual', 'undecided', 'factual']
     assert found['texts'][2]['claims'][0]['claim'] == 'Otters live by rivers and eat fish.' and found['settings']['verifier'] == 'cosine'
     assert found['texts'][0]['claims'][0]['evidence'][0]['page'] == 'owls.txt'
 
 
-def test_a_text_without_claims_has_no_verdict(corpus, capsys):
+def test_a_text_without_claims_is_undecided(corpus, capsys):
     assert run('verify', ' ', '--corpus', corpus, *EMBEDDED) == 0
-    assert capsys.readouterr().out.startswith('NO VERDICT: the text is empty.')
+    assert capsys.readouterr().out.startswith('UNDECIDED: the text is empty.')
 
 
 def test_hostile_text_in_the_terminal(corpus, capsys):
@@ -65,7 +69,7 @@ def test_hostile_text_in_the_terminal(corpus, capsys):
 
 def test_out_writes_a_file(corpus, capsys, tmp_path):
     run('verify', 'Owls hunt at night.', '--corpus', corpus, '--json', '--out', tmp_path/'found.json', *EMBEDDED)
-    assert json.loads((tmp_path/'found.json').read_text())['texts'][0]['verdict'] is True
+    assert json.loads((tmp_path/'found.json').read_text())['texts'][0]['verdict'] == 'factual'
     assert str(tmp_path/'found.json') in capsys.readouterr().out
 
 
@@ -95,8 +99,8 @@ def test_a_text_that_is_not_utf_8_is_said():
 
 # ---- bad input ---------------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('text, said', [('', 'NO VERDICT: the text is empty.'), (' \n\t', 'NO VERDICT: the text is empty.'),
-                                        ('… !? — 😀', 'NO VERDICT: no claim was found'),
+@pytest.mark.parametrize('text, said', [('', 'UNDECIDED: the text is empty.'), (' \n\t', 'UNDECIDED: the text is empty.'),
+                                        ('… !? — 😀', 'UNDECIDED: no claim was found'),
                                         ('Die Eulen jagen in der Nacht und sie schlafen den ganzen Tag in einer Höhle, die nicht weit von '
                                          'dem Fluss ist.', 'looks like German'),
                                         ('Совы охотятся ночью, а днём спят в дупле.', 'Cyrillic')])
@@ -111,7 +115,7 @@ def test_a_text_of_a_hundred_thousand_words(corpus, capsys, tmp_path):
     (tmp_path/'long.txt').write_text(' '.join(f'Owls {" ".join(words[(at + step) % 8] for step in range(18))} {at % 500}.'
                                               for at in range(5_000)))
     assert run('verify', '--file', tmp_path/'long.txt', '--corpus', corpus, '--texts-only', *EMBEDDED[:4], '--verifier', 'cosine') == 0
-    assert 'of 1000 claims' in capsys.readouterr().out
+    assert '1000 claims, ' in capsys.readouterr().out
 
 
 def test_passages_that_are_empty_or_equal_and_k_beyond_them(corpus, capsys):
@@ -144,7 +148,7 @@ def test_a_passage_of_fifty_megabytes(corpus, tmp_path):
                           env=os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'FACTLAB_PROGRESS': '0'})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found['texts'][0]['verdict'] is True and found['settings']['passages'] > 40_000 and int(done.stderr.split()[-1]) < 1_600
+    assert found['texts'][0]['verdict'] == 'factual' and found['settings']['passages'] > 40_000 and int(done.stderr.split()[-1]) < 1_600
 
 
 def test_a_corpus_of_another_encoder_or_revision(corpus, tmp_path):
@@ -182,5 +186,53 @@ def test_an_empty_text_is_said_to_be_empty_before_anything_is_encoded(corpus, ca
     monkeypatch.setattr('factlab.verification.pipeline.open_search', encoded)
     monkeypatch.setattr('factlab.verification.nli.load_adapted', encoded)
     assert run('verify', '', ' \n', '--corpus', corpus) == 0
-    assert capsys.readouterr().out.count('NO VERDICT: the text is empty.') == 2
+    assert capsys.readouterr().out.count('UNDECIDED: the text is empty.') == 2
     with pytest.raises(AssertionError, match='opened'): run('verify', '', 'Owls hunt.', '--corpus', corpus, *EMBEDDED)
+
+
+# ---- how it ends -------------------------------------------------------------------------------------------------------------------
+
+TRUE, UNKNOWN = 'Owls hunt at night.', 'Trams cross bridges.'
+
+@pytest.mark.parametrize('texts, fail_on, code', [
+    ((TRUE,), (), 0), ((UNKNOWN,), (), 0), (('',), (), 0), ((TRUE,), ('not-factual',), 0), ((TRUE,), ('factual',), 1),
+    ((UNKNOWN,), ('not-factual',), 0), ((UNKNOWN,), ('not-factual,undecided',), 1), ((UNKNOWN,), ('Not Factual', 'UNDECIDED'), 1),
+    (('',), ('undecided',), 1), ((TRUE, UNKNOWN), ('undecided',), 1), ((TRUE, UNKNOWN), ('not_factual',), 0)])
+def test_fail_on(corpus, capsys, texts, fail_on, code):
+    asked = [part for verdict in fail_on for part in ('--fail-on', verdict)]
+    for form in ((), ('--json',)): assert run('verify', *texts, '--corpus', corpus, *asked, *form, *EMBEDDED) == code
+    assert capsys.readouterr().out
+
+
+def test_codes_of_what_cannot_be(corpus, capsys, tmp_path):
+    (tmp_path/'empty').mkdir()
+    for arguments, code in ((('a', '--fail-on', 'wrong'), 2), (('a', '--k', '0'), 2), (('a', '--method', 'vote'), 2),
+                            (('--file', 'nowhere.txt'), 3), (('a', '--out', str(tmp_path/'no'/'such'/'folder')), 0)):
+        try: ended = main(['verify', *arguments, '--corpus', str(corpus), *EMBEDDED[:6]])
+        except SystemExit as end: ended = end.code
+        said = capsys.readouterr()
+        assert ended in (code, 3*(code == 0)), (arguments, said.err)
+    for path in ('nowhere', 'empty'): assert main(['verify', 'a', '--corpus', str(tmp_path/path), *EMBEDDED]) == 3
+    assert 'FACTUAL' not in capsys.readouterr().out
+    assert main(['verify', 'a', '--corpus', str(corpus), '--fail-on', 'undecided', '--dry-run', *EMBEDDED]) == 0
+
+
+def test_a_model_that_does_not_answer_is_not_finished(corpus, capsys, monkeypatch):
+    class Down:
+        name, identity = 'down', {}
+        def extract(self, texts, store=None): return [Parsed(None, 'failed', 'the server is down') for _ in texts]
+    monkeypatch.setattr('factlab.verification.pipeline.load_extractor', lambda name: Down())
+    asked = ['verify', TRUE, '--corpus', str(corpus), *EMBEDDED]
+    assert main(asked) == 3 and 'UNDECIDED: no claims came: the server is down.' in capsys.readouterr().out
+    assert main([*asked, '--fail-on', 'undecided']) == 1
+
+
+@pytest.mark.parametrize('answer, why', [("I'm sorry, but I can't help with that.", 'refused'), ('None', 'no claim'), ('', 'empty'),
+                                         ('There are no claims in this text.', 'no claim')])
+def test_a_refusal_or_no_claim_is_undecided_with_its_reason(corpus, capsys, monkeypatch, answer, why):
+    extractor = ModelExtractor('scripted', ScriptedModel('scripted', lambda request: answer))
+    monkeypatch.setattr('factlab.verification.pipeline.load_extractor', lambda name: extractor)
+    for method in ('three-way', 'algorithm1'):
+        assert main(['verify', TRUE, '--corpus', str(corpus), *EMBEDDED[:-1], method, '--fail-on', 'factual,not-factual']) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith('UNDECIDED: ') and why in shown.splitlines()[0]

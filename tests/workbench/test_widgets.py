@@ -603,7 +603,7 @@ def test_a_text_is_verified_in_steps_and_stopped_between_them(monkeypatch):
     verifier.may = threading.Semaphore(1_000)
     pad.start.click()
     pad.wait()
-    assert pad.verdicts.claims.height == 3 and max(verifier.asked) == 2 and pad.result.value.count('○ nothing decides') == 3
+    assert pad.verdicts.claims.height == 3 and max(verifier.asked) == 2 and pad.result.value.count('○ not in the evidence') == 3
     assert Reader(pad.result.value).tags <= {'p', 'b', 'br', 'bdi', 'div', 'span', 'mark', 'details', 'summary'}
     pad.verifier.value, pad.corpus.value = 'x', 'no/such/corpus'
     pad.start.click()

@@ -315,7 +315,7 @@ SYSTEM_ANSWERS = Schema('answers', {
 _forced = pl.col('inconsistent').is_not_null() & pl.col('reason').str.contains(RETRY_NOTE, literal=True)
 SAID = {  # by the schema of a step: what it says
     'verdicts': {'predicted': ~pl.col('inconsistent'), 'forced': _forced},
-    'text verdicts': {'predicted': pl.col('verdict')},  # none of a text without a claim
+    'text verdicts': {'predicted': pl.col('algorithm1')},  # none of a text without a claim
     'probabilities': {'predicted': pl.max_horizontal('p_ent', 'p_neut', 'p_contr') == pl.col('p_ent')},  # the likeliest label
     'called': {'predicted': pl.col('factual')}}
 
