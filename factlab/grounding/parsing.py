@@ -118,7 +118,10 @@ def parse_entailed(
 ) -> Parsed[bool]:  # True: the excerpt entails the sentence
     "The answer of the double check: it must begin with yes or no, or end in it."
     first, last = parse_yes_no(text, ''), parse_yes_no(text)
-    if first.ok and last.ok and first.value != last.value and last.reason: return unparsed('it begins and ends with different answers')
+    announced = last.ok and not last.reason
+    ending = last if last.ok else parse_yes_no((text.strip().splitlines() or [''])[-1], '')
+    if not announced and first.ok and ending.ok and first.value != ending.value:
+        return unparsed('it begins and ends with different answers')
     return last if last.ok else first
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n20x20
