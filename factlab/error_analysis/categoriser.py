@@ -29,6 +29,7 @@ from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
+from ..models.verdicts import own_text
 from ..store.answers import StoreChoice
 from ..text.sentences import plain_sentences
 from ..text.words import plain_text
@@ -471,12 +472,15 @@ def parse_choice(
     by_letter = dict(zip(letters(len(categories)), categories, strict=True))
     names = {category.name.replace('_', ' ').lower(): category.name for category in categories}
     wanted = '|'.join([*(re.escape(name).replace(r'\ ', r'[\s_-]') for name in sorted(names, key=len, reverse=True)), *by_letter])
-    said = list(re.finditer(rf'\bcategory\b\W{{0,12}}({wanted})(?![\w\'’])', text[-4000:], re.IGNORECASE))
+    own = own_text(text, rf'category|{wanted}')[-4000:]
+    more = rf'(?P<more>[^\w\n]{{0,6}}(?:or|and|and/or)?[^\w\n]{{1,6}}(?:{wanted})(?![\w\'’]))?'
+    said = list(re.finditer(rf'\bcategory\b\W{{0,12}}({wanted})(?![\w\'’]|\W{{0,3}}\?){more}', own, re.IGNORECASE))
     if not said: return unparsed('no letter or name of a category after "Category:"' if text.strip() else 'the answer is empty')
+    if double := next((found for found in said if found['more']), None): return unparsed(f'more than one category: {double[0][:60]!r}')
     chosen = {by_letter[found[1].upper()].name if found[1].upper() in by_letter else names[re.sub(r'[\s_-]', ' ', found[1].lower())]
               for found in said}
     if len(chosen) > 1: return unparsed(f'{len(chosen)} categories: {", ".join(sorted(chosen))}')
-    reason = re.sub(r'^\W*reason\W*', '', text[-4000:][:said[0].start()].strip(), flags=re.IGNORECASE)
+    reason = re.sub(r'^\W*reason\W*', '', own[:said[0].start()].strip(), flags=re.IGNORECASE)
     return Parsed(Choice(chosen.pop(), ' '.join(reason.split())[:500]))
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c40

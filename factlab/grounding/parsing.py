@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..models.prompts import Parsed, json_objects, parse_yes_no, unparsed
+from ..models.prompts import Parsed, json_objects, unparsed
+from ..models.verdicts import FORMS, NO_VERDICT, clean_answer, parse_stated, parse_yes_no, stated_label, without_quoted_objects
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n4x4
 Label = Literal['supported', 'unsupported', 'contradictory', 'no_rad']
@@ -41,76 +42,47 @@ def accurate_by_labels(
     if any(label in UNGROUNDED for label in labels): return False
     return None if not labels or None in labels else True
 
-# %% ../../nbs/10_grounding/00_parsing.ipynb #n7x7
-_WRAP = r'[\s*_`"\'“”‘’(\[:.]{0,12}'
-_WORD = r'(?P<not>\b(?:not|isn.t|in)[\s-]{1,3})?(?P<word>\b(?:in)?accurate)\b'
-_QUOTED = r'''['"“”‘’*`<>\[\]]{0,4}\b(?:in)?accurate\b['"“”‘’*`<>\[\]]{0,4}'''
-_AGAIN = r'(?:(?:final\s)?(?:verdict|answer|label)\s?:\s?)?'  # announced a second time, as our own prompts do
-_ECHO = re.compile(rf'{_AGAIN}{_QUOTED}\s{{0,3}}(?:/|\||,?\s?or)\s{{0,3}}{_AGAIN}{_QUOTED}', re.IGNORECASE)
-_HEDGE = (r'(?:(?:not\s(?:entirely|fully|completely|wholly|necessarily)|partially|partly|mostly|largely|somewhat|nearly|almost|possibly|'
-          r'probably|generally)\s)')
-_HEDGED = re.compile(rf'\b{_HEDGE}(?:in)?accurate\b', re.IGNORECASE)
-_ANNOUNCED = re.compile(
-    rf'(?:\b(?:final\s)?(?:answer|verdict|label|judge?ment|decision|conclusion|classification)\b{_WRAP}(?:is\b|[:=\-–—]){_WRAP}'
-    rf'(?:(?:the\s)?(?:response|span)(?:\s\d{{1,4}})?\sis\s)?'
-    rf'|\b(?:the|this)\s(?:\w{{1,12}}\s)?(?:response|span(?:\s\d{{1,4}})?)\s'
-    rf'(?:is|as|should\sbe\s(?:labell?ed|classified|considered)(?:\sas)?)\s(?:(?:therefore|thus|hence)\s)?)'
-    rf'{_WRAP}{_WORD}', re.IGNORECASE)
-
-# %% ../../nbs/10_grounding/00_parsing.ipynb #386ca168
-_CONDITION = re.compile(r'\b(?:if|whether|when|unless)\s(?:(?:\w{1,12}\s){1,2}(?:\d{1,4}\s)?|[^.\n]{1,80}\bthen\sthe\s\w{1,12}\s)'
-                        r'is\s(?:in|not\s)?accurate\b(?:\sor\sinaccurate\b)?', re.IGNORECASE)
-_ALONE = re.compile(rf'[\W_]*{_WORD}[\W_]*', re.IGNORECASE)
-_NAMED = re.compile(_WORD, re.IGNORECASE)
-
-def _says_accurate(match: re.Match) -> bool:
-    return (match['word'].lower() == 'accurate') != bool(match['not'])
-
 # %% ../../nbs/10_grounding/00_parsing.ipynb #ee4fcca4
 def parse_accurate(
     text: str,  # a judge's answer
 ) -> Parsed[bool]:  # True for accurate
-    "The verdict that a judge's answer ends in, for the templates on a response and on a span."
-    if not text.strip(): return unparsed('the answer is empty')
-    plain = _HEDGED.sub(' … ', _CONDITION.sub(' … ', _ECHO.sub(' … ', text)))
-    said = [_says_accurate(match) for match in _ANNOUNCED.finditer(plain)]
-    if said: return Parsed(said[-1], reason=f'{len(said)} verdicts that differ, the last was taken'*(len(set(said)) > 1))
-    last = [line for line in plain.splitlines() if line.strip()]
-    if last and (match := _ALONE.fullmatch(last[-1])): return Parsed(_says_accurate(match))
-    named = {_says_accurate(match) for match in _NAMED.finditer(plain)}
-    if len(named) == 1: return Parsed(named.pop(), reason='named, not announced')
-    return unparsed('the answer names both verdicts, and none as the final one' if named else 'the answer names no verdict')
+    "The verdict that a judge's answer states as its own, for the templates on a response and on a span."
+    return parse_stated(text, FORMS['accurate'])
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n11x11
-_SENTENCE = re.compile(r'^[\s*_>#-]{0,8}sentence\s{1,3}(\d{1,4})[\s*_]{0,4}:[\s*_]{0,4}(.{0,4000})$', re.IGNORECASE | re.MULTILINE)
-_LABEL = re.compile(rf'^[\s*_>#-]{{0,8}}sentence\s{{1,3}}(?P<at>\d{{1,4}})\s{{1,3}}label[\s*_]{{0,4}}:{_WRAP}(?P<said>.{{0,200}})$',
-                    re.IGNORECASE | re.MULTILINE)
-_FINAL = re.compile(rf'final\s{{1,3}}(?:answer|verdict|label){_WRAP}[:=]?{_WRAP}(?P<said>.{{0,200}})', re.IGNORECASE)
-
+_HEAD = re.compile(r'[\s*>#•-]{0,8}sentence (?P<at>\d{1,4}) *(?P<label>label)?[ *]{0,4}: *(?P<said>.*)', re.IGNORECASE)
 _AS_LABEL = {True: 'supported', False: 'unsupported', None: None}
 
-def _one_verdict(said: str) -> bool|None:
-    "The verdict at the beginning of a piece; None for a repeated choice, a hedge, or something else."
-    if _ECHO.match(said) or _HEDGED.match(said): return None
-    match = _NAMED.match(said)
-    return _says_accurate(match) if match else None
+def _taken_apart(text: str) -> tuple[dict[int, str], dict[int, list[str|None]], str]:
+    "Sentences and labels by number, and the rest. Every line between a sentence and its label belongs to the sentence."
+    lines, rest, inside = text.splitlines(), [], 0
+    sentences: dict[int, str] = {}
+    labels: dict[int, list[str|None]] = {}
+    heads = [_HEAD.match(clean_answer(line).replace('_', ' ')) for line in lines]
+    labelled = [int(head['at']) if head and head['label'] else 0 for head in heads]
+    for at, (line, head) in enumerate(zip(lines, heads, strict=True)):
+        if inside and labelled[at] != inside: continue
+        if not head: rest.append(line)
+        elif head['label']: labels.setdefault(labelled[at], []).append(_AS_LABEL[stated_label(head['said'], FORMS['accurate'])])
+        else: sentences.setdefault(int(head['at']), line.partition(':')[2].strip(' *_'))
+        inside = int(head['at']) if head and not head['label'] and int(head['at']) in labelled[at:] else 0
+    return sentences, labels, '\n'.join(rest)
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #06a3e559
 def parse_labelled_lines(
     text: str,  # a judge's answer
 ) -> Parsed[Grounding]:
     "The sentences' labels (accurate: supported, inaccurate: unsupported) and the final answer of the implicit span template."
-    sentences = {int(at): said.strip() for at, said in _SENTENCE.findall(text)}
-    labels = {int(match['at']): _AS_LABEL[_one_verdict(match['said'])] for match in _LABEL.finditer(text)}
-    labelled = tuple(LabelledSentence(sentences.get(at, ''), label) for at, label in sorted(labels.items()))
-    finals = [said for match in _FINAL.finditer(text) if (said := _one_verdict(match['said'])) is not None]
-    by_labels = accurate_by_labels([each.label for each in labelled])
-    if finals:
-        notes = ['the final answer contradicts the labels']*(by_labels is not None and by_labels != finals[-1])
-        notes += [f'{len(finals)} final answers that differ, the last was taken']*(len(set(finals)) > 1)
-        return Parsed(Grounding(finals[-1], labelled), reason='; '.join(notes))
-    if by_labels is not None: return Parsed(Grounding(by_labels, labelled), reason='no final answer: by the labels')
-    return unparsed('no final answer, and no labels that decide')
+    sentences, labels, rest = _taken_apart(text)
+    labelled = tuple(LabelledSentence(sentences.get(at, ''), said[0] if len({*said}) == 1 else None)
+                     for at, said in sorted(labels.items()))
+    final, by_labels = parse_accurate(rest), accurate_by_labels([each.label for each in labelled])
+    if final.value is not None:
+        notes = ['the final answer contradicts the labels']*(by_labels is not None and by_labels != final.value)
+        return Parsed(Grounding(final.value, labelled), reason='; '.join([*notes, *[final.reason]*('differ' in final.reason)]))
+    if by_labels is None or (by_labels and rest.strip() and final.reason != NO_VERDICT):
+        return unparsed(f'no final answer ({final.reason}), and no labels that decide')
+    return Parsed(Grounding(by_labels, labelled), reason='no final answer: by the labels')
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n14x14
 _SPELLINGS = {'supported': 'supported', 'unsupported': 'unsupported', 'notsupported': 'unsupported', 'contradictory': 'contradictory',
@@ -120,14 +92,14 @@ def parse_label(
     value: object,  # what stands in the field
 ) -> str|None:  # one of LABELS
     "A label in any spelling; None for anything else."
-    return _SPELLINGS.get(re.sub(r'[\W_]', '', value).lower()) if isinstance(value, str) else None
+    return _SPELLINGS.get(re.sub(r'[\W_]', '', clean_answer(value)).lower()) if isinstance(value, str) else None
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #3a5061d7
 def parse_json_labels(
     text: str,  # a judge's answer
 ) -> Parsed[Grounding]:
     "The labelled sentences of an answer in JSON, and the verdict by the binary rule. Unparsed when no label decides."
-    objects, fault = json_objects(text)
+    objects, fault = json_objects(without_quoted_objects(text))
     found = [each for each in objects if 'label' in each]
     if not found: return unparsed(fault or 'no JSON object with a label')
     sentences = tuple(LabelledSentence(_text(each.get('sentence')), parse_label(each['label']), _text(each.get('excerpt')))
@@ -145,8 +117,12 @@ def parse_entailed(
     text: str,  # a judge's answer
 ) -> Parsed[bool]:  # True: the excerpt entails the sentence
     "The answer of the double check: it must begin with yes or no, or end in it."
-    first = parse_yes_no(text, '')
-    return first if first.ok else parse_yes_no(text)
+    first, last = parse_yes_no(text, ''), parse_yes_no(text)
+    announced = last.ok and not last.reason
+    ending = last if last.ok else parse_yes_no((text.strip().splitlines() or [''])[-1], '')
+    if not announced and first.ok and ending.ok and first.value != ending.value:
+        return unparsed('it begins and ends with different answers')
+    return last if last.ok else first
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n20x20
 GRADES = {'A': 'CORRECT', 'B': 'INCORRECT', 'C': 'NOT_ATTEMPTED'}
@@ -159,7 +135,7 @@ def parse_grade(
     text: str,  # a judge's answer
 ) -> Parsed[str]:  # a value of GRADES
     "The grade of a SimpleQA-like answer: the answer itself, or its last line, as letter or word."
-    lines = [line.strip(' \t*_.`"\'()[]:') for line in text.splitlines() if line.strip()]
+    lines = [line.strip(' *_.`"\'()[]:') for line in clean_answer(text).splitlines() if line.strip()]
     if not lines: return unparsed('the answer is empty')
     match = _GRADE.fullmatch(lines[-1])
     if not match: return unparsed('the last line is no grade: expected A, B or C')
@@ -181,7 +157,7 @@ def parse_issues(
     text: str,  # a judge's answer
 ) -> Parsed[str]:  # one of ISSUES
     "How far the response follows the instructions."
-    objects, fault = json_objects(text)
+    objects, fault = json_objects(without_quoted_objects(text))
     said = [value for each in objects for key, value in each.items() if re.sub(r'[\W_]', '', str(key)).lower() == _KEY]
     if not said: return unparsed(fault or 'no JSON object with "Instruction Following"')
     read = [_issue(value) for value in said]

@@ -31,16 +31,8 @@ from factlab.models.asking import (
     read_response,
 )
 from ..models.interface import Message, Model, Request, Response, ask
-from factlab.models.prompts import (
-    Parsed,
-    Prompt,
-    format_lettered,
-    paper_prompt,
-    parse_bullets,
-    parse_final_output,
-    parse_lettered,
-    parse_yes_no,
-)
+from ..models.prompts import Parsed, Prompt, format_lettered, paper_prompt, parse_bullets, parse_final_output, parse_lettered
+from ..models.verdicts import parse_yes_no
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4

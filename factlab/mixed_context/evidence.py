@@ -22,6 +22,7 @@ from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
+from ..models.verdicts import own_text
 from ..store.answers import StoreChoice
 from ..text.sentences import split_sentences
 from ..text.units import load_tagger
@@ -288,9 +289,11 @@ class Finding(NamedTuple):
     reason: str = ''        # the rationale, or why nothing can be read
     status: str = 'ok'      # 'ok', 'unparsed' or 'failed'
 
+_FIELDS = (r'(?:is )?relevan(?:t|ce)|relation(?:ship)?|rationale|yes|no|true|false|not relevant|irrelevant|none|neutral|neither|null|'
+           r'(?:support|entail|contradict|refut)\w{0,4}')  # what may stand in quotation marks
 _OPEN = r'(?:^|[.,;!?{|]|\b(?:yes|no|true|false))[ \t>*_#"\'`•–-]{0,8}'
 _COLON = r'["\'*_`]{0,4}[ \t]{0,3}[:=][ \t"\'*_`\[(]{0,8}'
-_ECHO = r'[ \t"\'*_`\])]{0,4}(?:/|\||,?[ \t]or\b)'
+_ECHO = r'[ \t"\'*_`\])]{0,4}(?:/|\||\?|,?[ \t]or\b)'
 _RELEVANT = re.compile(rf'{_OPEN}(?:relevant|relevance|is[ _]relevant){_COLON}'
                        rf'(?P<said>yes|no|true|false|not relevant|irrelevant|relevant)\b(?!{_ECHO})', re.IGNORECASE | re.MULTILINE)
 _RELATION = re.compile(rf'{_OPEN}relation(?:ship)?{_COLON}(?P<said>(?:support|entail|contradict|refut)\w{{0,4}}|none|neutral|neither|null|'
@@ -309,7 +312,8 @@ def parse_relation(
 ) -> Parsed[Finding]:
     "Relevance and relation of an answer. Unparsed when they are missing, or neither of the words that were asked for."
     if not text.strip(): return unparsed('the answer is empty')
-    relevances, relations = list(_RELEVANT.finditer(text)), list(_RELATION.finditer(text))
+    own = own_text(text, _FIELDS)
+    relevances, relations = list(_RELEVANT.finditer(own)), list(_RELATION.finditer(own))
     rationale = _RATIONALE.search(text)
     why = re.split(r'["\s*]*\b(?:Relevant|Relation)["*]*\s*:', rationale[1])[0].strip(' \t\n",*') if rationale else ''
     relevant = relevances[0]['said'].lower() in ('yes', 'true', 'relevant') if relevances else None

@@ -19,6 +19,7 @@ from .labels import MIXED_PREDICTIONS, check_mixed, label_of
 from ..models.asking import RETRY_NOTE, answer_schema, answers_frame, ask_prompt, read_response
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
+from ..models.verdicts import without_quoted_objects
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/11_mixed_context/04_judges.ipynb #ada8f0f1
@@ -102,7 +103,7 @@ def parse_verdicts(
     text: str,  # a judge's answer
 ) -> Parsed[Verdicts]:
     "The two verdicts of the last JSON object of an answer. Unparsed unless both are there, each once and readable."
-    found = parse_json_object(text)
+    found = parse_json_object(without_quoted_objects(text))
     if not found.ok: return unparsed(found.reason)
     said: dict[str, bool] = {}
     for name, value in _named(found.value):

@@ -106,12 +106,26 @@ def logprobs_of(choice: Mapping) -> tuple[TokenLogprob, ...]:
                  for token in tokens)
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #38faac5e
-def _within(logprobs: Sequence[TokenLogprob], start: int, end: int) -> tuple[TokenLogprob, ...]:
-    "The tokens that lie between two places of the text that they make."
-    kept, place = [], 0
-    for each in logprobs:
-        if place >= start and place < end: kept.append(each)
-        place += len(each.token)
+def _token_bytes(token: Mapping) -> bytes:
+    "A token as bytes: one token may hold a part of a character alone."
+    return bytes(token['bytes']) if token.get('bytes') else token['token'].encode('utf-8', 'surrogatepass')
+
+def _within(
+    logprobs: Sequence[TokenLogprob],
+    choice: Mapping,  # that they come from
+    written: str,
+    start: int,       # place in what is written
+    end: int,
+) -> tuple[TokenLogprob, ...]:
+    "The tokens between two places of what is written, by bytes. None where the tokens do not make it: thinking may stand before it."
+    made = [_token_bytes(token) for token in choice['logprobs']['content']] if logprobs else []
+    place = -b''.join(made).rfind(whole := written.encode('utf-8', 'surrogatepass'))
+    if place > 0 or not whole: return ()
+    low, high = (len(written[:at].encode('utf-8', 'surrogatepass')) for at in (start, end))
+    kept = []
+    for each, size in zip(logprobs, map(len, made), strict=True):
+        if low <= place < high: kept.append(each)
+        place += size
     return tuple(kept)
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #036ac020
@@ -166,6 +180,9 @@ def _thought(message: Mapping, written: str, thinking: str, counts: Mapping[str,
     return {'reasoning_tokens': round(counts['completion_tokens']*min(1.0, share)), 'reasoning': 'estimated'}
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #f21fac21
+_WHOLE = frozenset('stop end_turn stop_sequence eos eos_token complete completed'.split())  # what servers call the end of an answer
+_CUT = frozenset('length max_tokens max_output_tokens model_length'.split())
+
 def read_answer(
     payload: Mapping,   # from `read_payload`
     request: Request,
@@ -180,12 +197,15 @@ def read_answer(
     if ended == 'content_filter':
         return Response(finish_reason='error', error='the server withheld the answer (content_filter)', **paid)
     if written is None and isinstance(refusal, str): written = refusal
-    if written is None and (ended == 'length' or _thought(message, '', '', counts)): written = ''
+    if written is None and (str(ended).lower() in _CUT or _thought(message, '', '', counts)): written = ''
     if written is None: raise Again(f'the answer has no content (finish_reason {ended!r})')
     text, thinking, open_ = split_thinking(written)
     thought, end = _thought(message, written, thinking, counts), _ending(text, request, dialect)
-    if thinking or end < len(text): logprobs = _within(logprobs, at := len(written) - len(text), at + end)
-    cut = (ended == 'length' or open_) and end == len(text)
+    at, beside = len(written) - len(text), isinstance(message.get('reasoning_content') or message.get('reasoning'), str)
+    if thinking or beside or end < len(text): logprobs = _within(logprobs, choice, written, at, at + end)
+    if ended is not None and str(ended).lower() not in _WHOLE | _CUT:
+        return Response(text=text, finish_reason='error', error=f'the server broke the answer off (finish_reason {str(ended)!r})', **paid)
+    cut = (str(ended).lower() in _CUT or open_) and end == len(text)
     reason = f'all {paid["completion_tokens"]} tokens went into thinking: raise thinking_tokens' if cut and not text and thought else None
     meta = {'system_fingerprint': payload.get('system_fingerprint'), 'served_model': payload.get('model'), 'refusal': bool(refusal),
             'system': 'folded' if dialect.fold and any(each.role == 'system' for each in request.messages) else None,

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['T', 'EXAMPLE_ANSWERS', 'MAX_DEPTH', 'Prompt', 'read_template', 'paper_prompt', 'Parsed', 'unparsed', 'letters',
-           'format_lettered', 'parse_lettered', 'parse_bullets', 'parse_final_output', 'parse_yes_no',
+           'format_lettered', 'parse_lettered', 'parse_bullets', 'parse_final_output', 'object_texts',
            'parse_json_object', 'json_objects', 'Matching', 'parse_matching']
 
 # %% ../../nbs/04_models/04_prompts.ipynb #c2
@@ -384,36 +384,12 @@ def parse_final_output(
     ends = [match.end() for match in inside.finditer(text)]
     return _under(text[ends[-1]:], [], marker, f'"{marker}" stands inside a line') if ends else unparsed(f'no line begins with "{marker}"')
 
-# %% ../../nbs/04_models/04_prompts.ipynb #c45
-_YES_NO = (r'(?P<word>yes|no)\b(?P<echo>[\s*_"”’\'`]{0,4}(?:or|/|\|)[\s*_"“‘\'`]{0,4}(?:yes|no)\b)?'
-           r'(?![*_"”’\'`]{0,3}[ \t]{1,3}\w)')  # 'no inconsistencies' is not the answer no
-_VERDICT = re.compile(rf'\W{{0,8}}(?:(?:final|my|the|so|therefore|thus|hence)\W{{1,3}}){{0,3}}'
-                      rf'(?:answer\W{{0,6}}(?:is\W{{1,6}})?)?{_YES_NO}\W{{0,12}}$', re.IGNORECASE)
-
-def parse_yes_no(
-    text: str,
-    marker: str = 'final answer',  # what announces the answer; '' when the text must begin with it
-) -> Parsed[bool]:  # True for yes
-    "The yes or no that an answer ends in (or, with an empty marker, begins with). Anything else is unparsed."
-    if not text.strip(): return unparsed('the answer is empty')
-    if not marker:
-        match = re.match(rf'\W{{0,12}}{_YES_NO}', text.lstrip(), re.IGNORECASE)
-        return _ok(match['word'].lower() == 'yes') if match and not match['echo'] else unparsed('the answer begins with neither yes nor no')
-    words = r'[\s_-]{1,3}'.join(re.escape(word) for word in marker.split())
-    announced = re.compile(rf'{words}\W{{0,12}}(?:yes\W{{1,3}}(?:or\W)?no(?:\sonly)?\W{{0,3}}:\W{{0,6}})?'  # as in '(yes or no): no'
-                           rf'(?:is\b\W{{0,12}})?(?:\\?(?:boxed|text)\W{{1,6}}){{0,2}}{_YES_NO}', re.IGNORECASE)
-    said = [match['word'].lower() for match in announced.finditer(text) if not match['echo']]
-    if said: return _ok(said[-1] == 'yes', [f'{len(said)} final answers that differ, the last was taken'] * (len(set(said)) > 1))
-    match = _VERDICT.match(text.strip().splitlines()[-1].strip())
-    if match and not match['echo']: return _ok(match['word'].lower() == 'yes', [f'without "{marker}"'])
-    return unparsed(f'no yes or no after "{marker}", nor as the last line')
-
 # %% ../../nbs/04_models/04_prompts.ipynb #c48
 _TOKEN = re.compile(r'''(?P<escape>\\.)|(?P<open>\{(?=\s*["'}]))|(?P<close>\})|(?P<double>")'''
                     r'''|(?P<last>'(?=\s*(?:[,:}\]]|$)))|(?P<single>')|[^\s\\"'{}]+|\{''', re.DOTALL)
 MAX_DEPTH = 64  # objects inside objects; a judge needs one or two
 
-def _objects(text: str) -> tuple[list[str], str]:
+def object_texts(text: str) -> tuple[list[str], str]:
     "Every outermost `{…}`, and why the search stopped early ('' when it did not)."
     found, starts, quote, before = [], [], '', ''
     for match in _TOKEN.finditer(text):
@@ -479,7 +455,7 @@ def parse_json_object(
     """The last non-empty object: JSON, or a Python literal (None, True, single quotes, trailing commas).
 
     Unparsed: no object, or one that is cut off, nested more than 64 deep, holds NaN or an expression, or gives a key two values."""
-    found, fault = _objects(text)
+    found, fault = object_texts(text)
     if fault: return unparsed(fault)
     if not found: return unparsed('no JSON object found')
     chosen = _read_object(next((source for source in reversed(found) if source[1:-1].strip()), found[-1]))
@@ -489,7 +465,7 @@ def json_objects(
     text: str,  # an answer with JSON objects somewhere in it
 ) -> tuple[list[dict], str]:  # those that can be read, in order; what is wrong with the others, '' when nothing
     "Every outermost object of an answer, read as `parse_json_object` reads one."
-    sources, fault = _objects(text)
+    sources, fault = object_texts(text)
     read = [_read_object(source) for source in sources]
     return [each.value for each in read if each.ok], '; '.join([fault]*bool(fault) + [each.reason for each in read if not each.ok])
 

@@ -20,9 +20,9 @@ from factlab.models.prompts import (
     parse_json_object,
     parse_lettered,
     parse_matching,
-    parse_yes_no,
     read_template,
 )
+from factlab.models.verdicts import parse_yes_no
 
 settings.register_profile('quick', max_examples=150, deadline=None, derandomize=True, database=None)
 settings.load_profile('quick')

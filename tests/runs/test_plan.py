@@ -15,7 +15,8 @@ from misbehaving_server import MisbehavingServer, answer
 from factlab.core.core import ModelError, RunError, Schema
 from factlab.models.asking import VERDICTS, answers_frame, ask_prompt, read_response
 from factlab.models.interface import Request, Response, ScriptedModel, load_model
-from factlab.models.prompts import Prompt, parse_yes_no
+from factlab.models.prompts import Prompt
+from factlab.models.verdicts import parse_yes_no
 from factlab.runs.plan import Derived, Done, Entry, Plan, Rows, Step, estimate, execute, in_order, manifest
 from factlab.runs.runs import Run, list_runs
 from factlab.store.answers import Store

@@ -7,7 +7,6 @@ __all__ = ['TEXT_EXAMPLES', 'CLAIM_EXAMPLES', 'LABEL_RETRY', 'FACTUALITY_LABELS'
            'judge_prompt', 'format_examples', 'FactualityJudge']
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c2
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -18,38 +17,17 @@ import polars as pl
 from ...core.core import DataError, Schema, UsageError
 from ...models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 from ...models.interface import Message, Model, Request, Response, ask
-from ...models.prompts import Parsed, Prompt, unparsed
+from ...models.prompts import Parsed, Prompt
+from ...models.verdicts import FORMS, parse_stated
 from ...retrieval.budget import fit_evidence, token_counter
 from ...store.answers import StoreChoice
-
-# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c4
-_YES = r'factual(?:ly[ ]+(?:accurate|correct))?'
-_NO = rf'(?:not[\s-]+|non[\s-]?|un){_YES}|factually[ ]+in(?:accurate|correct)'
-_LABEL = re.compile(rf'\b({_NO}|{_YES})\b', re.IGNORECASE)
-_EITHER = re.compile(r'\bfactual\W+or\W+(not\W+|non\W?|un)factual\b', re.IGNORECASE)  # the question given back
-_LINE = re.compile(r'^\W*label\W*[:=]\W*(.*)$', re.IGNORECASE | re.MULTILINE)
-_HEDGED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)[\s,]+(?:(?!factual)[\w%'’-]+[\s,]+){1,3}factual"  # not an entirely factual text
-                     r'|(?:\b(?:never|neither|no|cannot|hardly|barely|scarcely|partly|partially|mostly|largely|mainly|nearly|almost)'
-                     r"|n['’]t)\s+factual"
-                     r'|\bnot\s+(?:un|non[\s-]?)factual', re.IGNORECASE)
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #0e769eaf
 def parse_factual(
     text: str,  # an answer, perhaps with an explanation
 ) -> Parsed[bool]:  # True: factual
-    "The label of an answer: of its last line `LABEL:`, of its beginning, or the only one that it names."
-    text = _EITHER.sub('', re.sub(r'[*"“”]', ' ', text))
-    lines = [line for line in _LINE.findall(text) if _LABEL.search(line)]
-    said = (lines[-1] if lines else text).strip(" \n\t'.:")
-    if start := _LABEL.match(said): return Parsed(_is_factual(start[1]))
-    if _HEDGED.search(said): return unparsed(f'the label is denied or hedged: expected Factual or Not Factual, found {said[:60]!r}')
-    named = {_is_factual(label) for label in _LABEL.findall(said)[:1 if lines else None]}
-    if len(named) == 1: return Parsed(named.pop())
-    found = 'both labels' if named else 'neither label'
-    return unparsed(f'the answer names {found}: expected Factual or Not Factual, found {said[:60]!r}')
-
-# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #912de214
-def _is_factual(label: str) -> bool: return re.fullmatch(_YES, label, re.IGNORECASE) is not None
+    "The label that an answer states as its own: of its last line `LABEL:`, alone, or in a plain sentence on the text."
+    return parse_stated(text, FORMS['factual'])
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c8
 @dataclass(frozen=True)
