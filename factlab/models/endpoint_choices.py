@@ -61,7 +61,8 @@ def _scored_by_first_token(choices: Sequence[str], top: Sequence[tuple[str, floa
                       'or ask for a text')
     scores, bounds, mass = _first_token_scores(choices, top)
     if mass < LEAST_MASS:
-        raise Refused(f'the choices {list(choices)} have {mass:.1%} of the first token, too little to be read: the likeliest is {top[0][0]!r}')
+        raise Refused(f'the choices {list(choices)} have {mass:.1%} of the first token, too little to be read: the likeliest is '
+                      f'{top[0][0]!r}')
     meta = {'scored': 'first token', 'choice_mass': round(mass, 6)} | ({'bounds': bounds} if bounds else {})
     return Response(finish_reason='choices', choice_logprobs=scores, meta=meta, **usage)
 
