@@ -25,23 +25,25 @@ def _spelling(token: str) -> str:
     "A token or a choice without space, emphasis, quotation marks and case."
     return token.strip(' \t\n\u2581\u0120*_"\'`“”([').casefold()
 
-def _masses(
+def _spelled(
     choices: Sequence[str],
     top: Sequence[tuple[str, float]],  # the reported alternatives for the first token
-) -> dict[str, float]:  # of each choice, 0 where no spelling of it is reported
-    "Probability of each choice over its spellings; in their own case where choices differ by case alone."
+) -> dict[str, float|None]:  # a log-probability of each choice, None where no spelling of it is reported
+    "Each choice over all its spellings; in their own case where choices differ by case alone."
     folded = len({_spelling(choice) for choice in choices}) == len(choices)
     spelled = _spelling if folded else str.strip
     tokens = dict(reversed(top))
-    return {choice: sum(math.exp(logprob) for token, logprob in tokens.items() if spelled(token) == spelled(choice)) for choice in choices}
+    found = {choice: [logprob for token, logprob in tokens.items() if spelled(token) == spelled(choice)] for choice in choices}
+    return {choice: max(each) + math.log(sum(math.exp(one - max(each)) for one in each)) if each else None
+            for choice, each in found.items()}
 
 def _first_token_scores(
     choices: Sequence[str],
     top: Sequence[tuple[str, float]],  # the reported alternatives for the first token
 ) -> tuple[tuple[float, ...], list[str], float]:  # a log-probability each; those of which it is only an upper bound; the mass of all
     "Score choices of one token each. Raises `Refused` when the reported tokens do not decide between them."
-    masses = _masses(choices, top)
-    scores = {choice: math.log(mass) if mass else None for choice, mass in masses.items()}
+    scores = _spelled(choices, top)
+    mass = sum(math.exp(known) for known in scores.values() if known is not None)
     bounds = [choice for choice, known in scores.items() if known is None]
     best = max((known for known in scores.values() if known is not None), default=None)
     least = min(logprob for _, logprob in top)
@@ -52,7 +54,7 @@ def _first_token_scores(
         raise Refused(f'the likeliest first tokens ({", ".join(repr(token) for token, _ in top[:5])}, …) do not decide '
                       f'between the choices {list(choices)}: ask for single letters, or use vllm:, hf: or a vLLM server, '
                       'which score whole answers')
-    return tuple(scores.values()), bounds, min(1.0, sum(masses.values()))
+    return tuple(scores.values()), bounds, min(1.0, mass)
 
 # %% ../../nbs/04_models/14_endpoint_choices.ipynb #1d0cc151
 def _scored_by_first_token(choices: Sequence[str], top: Sequence[tuple[str, float]], usage: Mapping[str, int]) -> Response:
@@ -61,8 +63,8 @@ def _scored_by_first_token(choices: Sequence[str], top: Sequence[tuple[str, floa
                       'or ask for a text')
     scores, bounds, mass = _first_token_scores(choices, top)
     if mass < LEAST_MASS:
-        raise Refused(f'the choices {list(choices)} have {mass:.1%} of the first token, too little to be read: the likeliest is '
-                      f'{top[0][0]!r}')
+        raise Refused(f'the choices {list(choices)} have {mass:.1%} of the first token, too little to be read: '
+                      f'the likeliest is {top[0][0]!r}')
     meta = {'scored': 'first token', 'choice_mass': round(mass, 6)} | ({'bounds': bounds} if bounds else {})
     return Response(finish_reason='choices', choice_logprobs=scores, meta=meta, **usage)
 
