@@ -31,7 +31,7 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
 from ..store.answers import StoreChoice
 from ..text.sentences import plain_sentences
-from ..text.words import plain_text
+from ..text.words import apart, plain_text
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c4
 @cache
@@ -56,7 +56,7 @@ def content_stems(
     text: str,
 ) -> list[str]:  # stems in order, repeated ones included; numbers begin with #
     "The words of a text that carry its content, cut to their stems."
-    words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', plain_text(text[:MAX_CHARACTERS]).lower())
+    words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', apart(plain_text(text[:MAX_CHARACTERS])).lower())
     def digits(word: str) -> str|None: return word.replace(',', '') if word[0].isdigit() else _NUMBERS.get(word)
     stems = ((word, '#' + number if (number := digits(word)) else None) for word in words)
     small = word_list('small_words')
@@ -471,10 +471,12 @@ def parse_choice(
     by_letter = dict(zip(letters(len(categories)), categories, strict=True))
     names = {category.name.replace('_', ' ').lower(): category.name for category in categories}
     wanted = '|'.join([*(re.escape(name).replace(r'\ ', r'[\s_-]') for name in sorted(names, key=len, reverse=True)), *by_letter])
-    said = list(re.finditer(rf'\bcategory\b\W{{0,12}}({wanted})(?![\w\'’])', text[-4000:], re.IGNORECASE))
+    other = '|'.join([wanted.removesuffix('|' + '|'.join(by_letter)), rf'(?-i:{"|".join(by_letter)})'])  # a small a is an article
+    listed = rf'((?:\W{{0,6}}(?:\bor\b|\band\b|[/&])\W{{0,6}}(?:{other})(?![\w\'’]))*)'  # Category: A or B
+    said = list(re.finditer(rf'\bcategory\b\W{{0,12}}({wanted})(?![\w\'’]){listed}', text[-4000:], re.IGNORECASE))
     if not said: return unparsed('no letter or name of a category after "Category:"' if text.strip() else 'the answer is empty')
-    chosen = {by_letter[found[1].upper()].name if found[1].upper() in by_letter else names[re.sub(r'[\s_-]', ' ', found[1].lower())]
-              for found in said}
+    parts = [part for found in said for part in (found[1], *re.findall(rf'(?<!\w)(?:{other})(?![\w\'’])', found[2], re.IGNORECASE))]
+    chosen = {by_letter[part.upper()].name if part.upper() in by_letter else names[re.sub(r'[\s_-]', ' ', part.lower())] for part in parts}
     if len(chosen) > 1: return unparsed(f'{len(chosen)} categories: {", ".join(sorted(chosen))}')
     reason = re.sub(r'^\W*reason\W*', '', text[-4000:][:said[0].start()].strip(), flags=re.IGNORECASE)
     return Parsed(Choice(chosen.pop(), ' '.join(reason.split())[:500]))
