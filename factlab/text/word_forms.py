@@ -62,7 +62,9 @@ def number_readings(
     for at, word in enumerate(words):
         if (value := number_value(word)) is None: continue
         found[at] = {value: 1}
-        if at + 1 < len(words) and (both := number_value(f'{word} {words[at + 1]}')) is not None: found[at][both] = 2
+        following = words[at + 1] if at + 1 < len(words) else ''
+        if following and (following == '000' or not word[0].isdigit()) and (both := number_value(f'{word} {following}')) is not None:
+            found[at][both] = 2
         for length, other in enumerate(words[at + 1:at + 4], 2):
             if (scale := SCALES.get(other.lower())) is None: break
             found[at][value := value*scale] = length
