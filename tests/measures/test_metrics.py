@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
@@ -194,6 +194,7 @@ def test_labels_that_never_meet_are_refused(gold, predicted, words):
     with pytest.raises(DataError, match=words): counted(gold, predicted)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=9),
        st.sampled_from([str, int, lambda value: str(value).upper()]))
 def test_the_type_of_a_label_changes_no_count(pairs, write):

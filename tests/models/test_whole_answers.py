@@ -1,6 +1,6 @@
 """Half a character in an answer ends no batch and poisons no store."""
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.models.interface import Message, Request, Response, ScriptedModel, TokenLogprob, ask
@@ -29,6 +29,7 @@ def test_a_stored_half_is_cleaned_when_it_is_read(tmp_path):
             assert response.logprobs[0].token == '�' and response.logprobs[0].top == (('�', -1.0),)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=8), st.dictionaries(st.text(max_size=3), st.recursive(st.text(max_size=5), st.lists, max_leaves=4), max_size=3))
 def test_every_text_of_an_answer_can_be_written(text, meta):
     response = Response(text=text + '\ud83d', meta=meta | {'more': ['\udc00']}, error='half \ud800',

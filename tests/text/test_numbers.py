@@ -1,6 +1,6 @@
 """Numbers as people write them: where they are found, what they stand for, and what is no number."""
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.text.units import Source, number_units, number_value
@@ -20,11 +20,13 @@ def test_numbers_as_people_write_them(text, found):
     assert values(text) == found
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='0123456789.,- −½¾()F\u202fa million', max_size=24))
 def test_offsets_slice_the_own_text(text):
     for unit in number_units(text): assert text[unit.start:unit.end] == unit.text
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**9))
 def test_groups_of_thousands_are_one_number(number):
     for mark in (',', '\u202f', '\u00a0', '\u2009'):
@@ -33,6 +35,7 @@ def test_groups_of_thousands_are_one_number(number):
     assert number_value(f'−{number}') == -number and Source.of(f'It has {number:,} trams.').has(f'{number:,}'.replace(',', '\u202f'))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(100, 999))
 def test_arguments_are_no_thousands(first, second):
     assert values(f'F({first},{second})') == sorted([first, second]) and not Source.of(f'F({first},{second})').has(f'{first}{second}')
