@@ -20,7 +20,7 @@ import polars as pl
 from ..core.core import Schema, digest, progress
 from ..text.parsing import load_pipeline
 from ..text.sentences import split_sentences
-from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS, content_overlap, plain_text
+from ..text.words import MONTHS, NUMBER_WORDS, ORDINALS, WEEKDAYS, apart, content_overlap, plain_text
 from ..verification.extraction import MAX_WORDS, distinct_claims
 
 # %% ../../nbs/12_building/00_rules.ipynb #c4
@@ -116,7 +116,7 @@ def quantities(
 ) -> tuple[set[str], set[str]]:  # dates, numbers
     "What a text says in dates and in numbers, each in one spelling."
     dates, numbers = set(), set()
-    for word in _QUANTITY.findall(text):
+    for word in _QUANTITY.findall(apart(plain_text(text))):
         if word in _DATE_WORDS: dates.add(word)
         elif word[0].isdigit():
             plain = re.sub(r'(st|nd|rd)$', 'th', word.replace(',', ''))

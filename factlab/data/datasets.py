@@ -114,7 +114,7 @@ def _objects(read: 'Rows') -> 'Rows':
     read.refuse([(i, fault) for i, fault in enumerate(faults) if fault])
     return read
 
-def identifier(value: object) -> object:
+def identifier(value: Any) -> Any:
     "A number as an id is its digits, 7 and 7.0 alike; anything else is as it was."
     if isinstance(value, float) and value.is_integer(): value = int(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value

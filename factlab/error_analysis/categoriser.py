@@ -32,7 +32,7 @@ from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
 from ..models.verdicts import own_text
 from ..store.answers import StoreChoice
 from ..text.sentences import plain_sentences
-from ..text.words import plain_text
+from ..text.words import apart, plain_text
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c4
 @cache
@@ -57,7 +57,7 @@ def content_stems(
     text: str,
 ) -> list[str]:  # stems in order, repeated ones included; numbers begin with #
     "The words of a text that carry its content, cut to their stems."
-    words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', plain_text(text[:MAX_CHARACTERS]).lower())
+    words = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', apart(plain_text(text[:MAX_CHARACTERS])).lower())
     def digits(word: str) -> str|None: return word.replace(',', '') if word[0].isdigit() else _NUMBERS.get(word)
     stems = ((word, '#' + number if (number := digits(word)) else None) for word in words)
     small = word_list('small_words')

@@ -74,7 +74,7 @@ def _plain(text: str) -> str: return re.sub(r'\s+', ' ', plain_text(text)).strip
 def _parts(rows: Sequence[dict]) -> list[list[list[str]]]:
     "Of each row the sentences of document, response and other response, clauses of the request, and the three short texts whole."
     texts = dict.fromkeys(row[name] for row in rows for name in ('document', 'response', 'baseline'))
-    sentences = {text: split_sentences(text) or [text] for text in texts}
+    sentences = {text: split_sentences(text, blocks=True) or [text] for text in texts}
     clauses = {request: request_clauses(request) for request in dict.fromkeys(row['request'] for row in rows)}
     return [[sentences[row['document']], sentences[row['response']], sentences[row['baseline']], clauses[row['request']],
              [row['request'], row['response'], row['baseline']]] for row in rows]

@@ -85,10 +85,10 @@ class Statements(NamedTuple):
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #copycode5
 def statements(document: str) -> Statements:
     "Take a document apart. One that is split otherwise as a whole than by paragraphs has none."
-    parts = [split_sentences(paragraph) for paragraph in _PARAGRAPHS.split(document)]
+    parts = [split_sentences(paragraph, blocks=True) for paragraph in _PARAGRAPHS.split(document)]
     sentences = [sentence for part in parts for sentence in part]
     found = Statements(sentences, ' '.join(map(_plain, sentences)), {}, {})
-    if sentences != split_sentences(document): return found
+    if sentences != split_sentences(document, blocks=True): return found
     at, number, listed = 0, 0, False  # listed: a lead-in holds for this paragraph
     for part in parts:
         depends, quoted = listed, False
@@ -152,7 +152,8 @@ def similarities(
 ) -> Similarities:
     "What of a document is near to a sentence, and how near."
     if not pairs: return Similarities([], np.zeros(0), np.zeros(0))
-    documents = {document: split_sentences(document) or [document] for document in dict.fromkeys(document for document, _ in pairs)}
+    documents = {document: split_sentences(document, blocks=True) or [document]
+                 for document in dict.fromkeys(document for document, _ in pairs)}
     texts = list(dict.fromkeys([claim for _, claim in pairs] + [each for found in documents.values() for each in found]))
     vectors, at = encoder.encode(texts, store), {text: row for row, text in enumerate(texts)}
     matrices = {document: vectors[[at[each] for each in found]] for document, found in documents.items()}

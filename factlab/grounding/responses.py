@@ -295,7 +295,7 @@ def beginning(
 ) -> str:
     "The first sentences of a document that together have so many words or more."
     taken: list[str] = []
-    for sentence in split_sentences(document):
+    for sentence in split_sentences(document, blocks=True):
         taken.append(re.sub(r'\s+', ' ', sentence))
         if sum(len(each.split()) for each in taken) >= words: break
     return ' '.join(taken)
@@ -325,7 +325,7 @@ def quoted_sentences(
     words: int = BEGINNING_WORDS,  # at least; whole sentences
 ) -> str:
     "The sentences of a document that share most words with a request, for their length, in the document's order."
-    sentences, wanted, said = split_sentences(document), content_words(request), 0
+    sentences, wanted, said = split_sentences(document, blocks=True), content_words(request), 0
     shared = [len((words_of := content_words(sentence)) & wanted)/max(1, len(words_of))**.5 for sentence in sentences]
     taken: list[int] = []
     for at in sorted(range(len(sentences)), key=lambda at: -shared[at]):

@@ -34,7 +34,7 @@ class _Indexed(NamedTuple):
 
 # %% ../../nbs/10_grounding/06_words_judge.ipynb #e0bbc3fd
 def _indexed(document: str) -> _Indexed:
-    sentences = split_sentences(document) or [document]
+    sentences = split_sentences(document, blocks=True) or [document]
     words = [content_words(each) for each in sentences]
     around = [set().union(*words[max(0, at - 1):at + 2]) for at in range(len(words))]
     return _Indexed(sentences, words, around, content_words(document), Source.of(document))

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, UsageError
+from ..text.words import plain_text
 
 # %% ../../nbs/05_measures/00_metrics.ipynb #c4
 def matching_counts(
@@ -86,6 +87,27 @@ def binary_counts(
                                  n_predicted=said.fill_null(~true).cast(pl.Int64), n_gold=true.cast(pl.Int64))
 
 # %% ../../nbs/05_measures/00_metrics.ipynb #c19
+_BOOLEANS = {'true': 'true', '1': 'true', 'false': 'false', '0': 'false'}
+
+def _beside_booleans(labels: pl.Series, name: str) -> pl.Series:
+    "Labels that are compared with Booleans: *True*, *true* and 1 are true."
+    plain = labels.str.strip_chars().str.to_lowercase()
+    if strange := sorted(set(labels.filter(~plain.is_in(list(_BOOLEANS))).drop_nulls())):
+        raise DataError(f'the other column is Boolean and {name!r} has {strange[:5]}, which can never be equal: write true and false in '
+                        'both, or the same names')
+    return plain.replace_strict(_BOOLEANS, return_dtype=pl.String)
+
+def _check_spellings(labels: pl.DataFrame, kinds: set) -> None:
+    "Raise `DataError` for answers that differ from the true classes in spelling or type alone."
+    gold, said = set(labels['gold']), set(labels['predicted'].drop_nulls())
+    folded = {plain_text(label).strip().casefold(): label for label in gold}
+    if alike := [label for label in sorted(said - gold) if plain_text(label).strip().casefold() in folded]:
+        raise DataError(f'{alike[0]!r} and {folded[plain_text(alike[0]).strip().casefold()]!r} differ in spelling alone: write them alike')
+    if len(kinds) > 1 and gold and said and not gold & said:
+        raise DataError(f'the columns are of {" and ".join(sorted(map(str, kinds)))} and share no label: {sorted(gold)[:3]} and '
+                        f'{sorted(said)[:3]}. Write both with the same labels')
+
+# %% ../../nbs/05_measures/00_metrics.ipynb #c19lab
 def _labels(frame: pl.DataFrame, gold: str, predicted: str) -> pl.DataFrame:
     "Columns gold and predicted as text, checked."
     def readable(kind: pl.DataType|None) -> bool:
@@ -93,7 +115,13 @@ def _labels(frame: pl.DataFrame, gold: str, predicted: str) -> pl.DataFrame:
     wrong = [f'{c!r} is {frame.schema.get(c, "missing")}' for c in (gold, predicted) if not readable(frame.schema.get(c))]
     if wrong: raise DataError(f'classes are columns of text, Booleans, integers or categories: {"; ".join(wrong)}')
     if nulls := frame[gold].null_count(): raise DataError(f'{nulls} rows have no {gold!r}: a score needs labelled data')
-    return frame.select(gold=pl.col(gold).cast(pl.String), predicted=pl.col(predicted).cast(pl.String))
+    kinds = {frame.schema[gold], frame.schema[predicted]} - {pl.Null}
+    labels = frame.select(gold=pl.col(gold).cast(pl.String), predicted=pl.col(predicted).cast(pl.String))
+    if pl.Boolean in kinds and len(kinds) > 1:
+        return labels.select(_beside_booleans(labels['gold'], gold),
+                             _beside_booleans(labels['predicted'], predicted))
+    _check_spellings(labels, kinds)
+    return labels
 
 # %% ../../nbs/05_measures/00_metrics.ipynb #c20
 def _class_list(labels: pl.DataFrame, classes: Sequence|None) -> list[str]:

@@ -210,7 +210,9 @@ def proportion_interval(
     n: int,
     level: float = .95,
 ) -> Interval:  # without estimate or bounds when n is 0
-    "A share with Wilson's interval. Raises `UsageError` when successes lie outside 0 … n."
+    "A share with Wilson's interval. Raises `UsageError` when successes are a share, or lie outside 0 … n."
+    if isinstance(successes, float) and (successes % 1 or successes == 1 < n):
+        raise UsageError(f'{successes} of {n} looks like a share: give the number of successes, as proportion_interval(5, 10) for a half')
     low, high = proportion_bounds([successes], [n], level)
     if not n: return Interval(None, None, None, 0, level, method='wilson')
     return Interval(successes/n, float(low[0]), float(high[0]), n, level, method='wilson')

@@ -138,7 +138,7 @@ class AppositionExtractor:
 
     def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
         "The claims of each text, in the order of the texts."
-        sentences = [[whole_characters(each) for each in split_sentences(text)] for text in texts]
+        sentences = [[whole_characters(each) for each in split_sentences(text, blocks=True)] for text in texts]
         different = list(dict.fromkeys(each for found in sentences for each in found))
         appositions = parsed_texts('appositions 1', different, _appositions, store)
         claims = {text: _claims_of(text, found, self.index) for text, found in zip(different, appositions, strict=True)}
@@ -158,7 +158,7 @@ def document_pieces(
 ) -> list[Piece]:
     "The chunks of a document (eq. 1), each once. Raises `UsageError` when a chunk is to have no sentence."
     if sentences < 1: raise UsageError(f'a chunk of {sentences} sentences: expected 1 or more')
-    split = split_sentences(document)
+    split = split_sentences(document, blocks=True)
     chunks = [' '.join(split[at:at + sentences]) for at in range(0, len(split), sentences)]
     return [Piece('document', chunk) for chunk in dict.fromkeys(chunks)]
 

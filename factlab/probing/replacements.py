@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from .added_facts import TAGGED_CHARACTERS, TaggedFact
 from ..text.units import MONTH, Entry, Unit, group_members, lexicon, listed_units, names_like, number_units, number_value, surnames
-from ..text.words import NUMBER_WORDS, ORDINALS, plain_words
+from ..text.words import NUMBER_WORDS, ORDINALS, SCALES, plain_words
 
 # %% ../../nbs/13_probing/03_replacements.ipynb #c4
 def _written(value: float, like: str) -> str:
@@ -58,8 +58,12 @@ def number_proposals(
         high, low = (int(part) for part in unit.text.split('-'))
         return [f'{a}-{b}' for a, b in ((high + 1, low), (high, low + 1), (high + 1, low + 1), (high + 2, low), (high - 1, low))
                 if a >= 0 <= b and (a > b) - (a < b) == (high > low) - (high < low)]
+    sign, head, tail = re.fullmatch(rf'([-−]?)(.*?)((?:[ \u00a0-](?:{"|".join(SCALES)}))?)', unit.text, re.IGNORECASE).groups()
+    if sign or tail:
+        bare = unit._replace(text=head)
+        return [f'{sign}{other}{tail}' for other in number_proposals(bare, before, tail + after)]
     value = number_value(unit.text)
-    if value is None: return []
+    if value is None or re.search(r'[^\w.,-]|[¼-¾⅐-⅞]', unit.text): return []
     if unit.kind == 'year': values = [value + step for step in (-2, 2, -3, 3, -1, 1, -4)]
     elif unit.kind == 'ordinal': values = [value + step for step in (1, 2, -1, 3)]
     elif _is_day(before, after, value): values = [(value + step - 1) % 28 + 1 for step in (3, 5, 9, 12)]

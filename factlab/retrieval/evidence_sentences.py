@@ -40,7 +40,8 @@ def shortened(
 ) -> list[str]:  # of each pair the evidence, or its sentences that share most words with the claim
     "Evidence that is short enough to be read at once, sentences whole; a first one that is too long stays."
     count = lambda text: len(text.split())
-    long = {evidence: split_sentences(evidence) for evidence in dict.fromkeys(each for each, _ in pairs) if count(evidence) > max_words//2}
+    long = {evidence: split_sentences(evidence, blocks=True) for evidence in dict.fromkeys(each for each, _ in pairs)
+            if count(evidence) > max_words//2}
     words = {text: content_words(text) for text in dict.fromkeys([*(each for found in long.values() for each in found),
                                                                   *(claim for evidence, claim in pairs if evidence in long)])}
     found = []
@@ -72,7 +73,8 @@ def nearest_sentences(
 ) -> list[NearestSentences]:  # one for each pair
     "For each pair the sentences of its evidence nearest to its claim. Raises `UsageError` when k is below 1."
     if k < 1: raise UsageError(f'the nearest {k} sentences are asked for: 1 or more')
-    sentences = {evidence: split_sentences(evidence) or [evidence] for evidence in dict.fromkeys(evidence for evidence, _ in pairs)}
+    sentences = {evidence: split_sentences(evidence, blocks=True) or [evidence]
+                 for evidence in dict.fromkeys(evidence for evidence, _ in pairs)}
     texts = list(dict.fromkeys([claim for _, claim in pairs] + [sentence for found in sentences.values() for sentence in found]))
     if not texts: return []
     vectors, at = encoder.encode(texts, store), {text: row for row, text in enumerate(texts)}

@@ -38,7 +38,7 @@ def windows(
     pages = PAGES.check(pages, 'the pages').select('page', 'text')
     if bad := pages['page'].null_count() + int(pages['page'].is_duplicated().sum()):
         raise DataError(f'{bad} pages have no name or one that comes twice: give each page its own')
-    split = [split_sentences(text or '') for text in progress(pages['text'], label='sentences', unit='page')]
+    split = [split_sentences(text or '', blocks=True) for text in progress(pages['text'], label='sentences', unit='page')]
     starts = [window_starts(len(found), size, stride) for found in split]
     cut = pages.select('page', sentences=pl.Series(split, dtype=pl.List(pl.String)), start=pl.Series(starts, dtype=pl.List(pl.Int64)),
                        number=pl.int_ranges(pl.Series([len(s) for s in starts], dtype=pl.Int64)))

@@ -19,17 +19,22 @@ _STARTERS = frozenset('a an the this that these those he she it they we i you hi
                       'while since although '
                       'though but and however there as by for from with if so then what who where why how both some many most no not one '
                       'two three'.split())
+_UNSEEN = '\u200b-\u200f\u2060\ufeff'  # invisible characters that may stand between sentences
 _ENDING = re.compile(
     r'(?P<wide>[。！？｡]+[”’」』）)"\']*)'                                       # no space follows
-    r'|(?<![.!?…؟۔।॥])(?P<stop>[.!?…؟۔।॥]+)(?:\[\d{1,3}\])*[”’»"\')\]]*(?=\s|$)'
+    rf'|(?<![.!?…؟۔।॥])(?P<stop>[.!?…؟۔।॥]+)(?:\[\d{{1,3}}\])*[”’»"\')\]]*(?=[\s{_UNSEEN}]|$)'
     r'|(?<![ \t])(?P<gap>[ \t]*\n\s*\n\s*)'
     r'|(?<![ \t])(?P<line>[ \t]*\n)')
 
 # %% ../../nbs/01_text/01_sentences.ipynb #c5
 def _next_word(text: str, at: int) -> str:
     "The word after a place, with what opens it."
-    match = re.compile(r'\s*[“‘«"\'(\[]*([^\s]*)').match(text, at)
+    match = re.compile(rf'[\s{_UNSEEN}]*[“‘«"\'(\[]*([^\s]*)').match(text, at)
     return match[1] if match else ''
+
+def _is_small(word: str) -> bool:
+    "Does a word begin with a small letter, and is it no name such as *iPad*, *eBay*, *mRNA*?"
+    return word[:1].islower() and not re.match(r'[^\W\d_]{1,3}[A-Z]', word)
 
 def _before(text: str, start: int, at: int) -> str:
     "The last character before a place that is no space; '' where the sentence that began at `start` has none."
@@ -49,15 +54,15 @@ def _stop_ends(text: str, start: int, stop: str, at: int, after: int, lower: boo
     following = _next_word(text, after)
     if not following: return True
     if following[0] in '.,;:': return False
-    if following[0].islower() and not _small_may_follow(text, start, stop, at, lower): return False
+    if (small := _is_small(following)) and not _small_may_follow(text, start, stop, at, lower): return False
     if stop != '.': return True
-    word = re.search(r'[^\s“‘«"\'(\[]*$', text[max(start, at - 30):at].rstrip(' ' if following[0].islower() else ''))[0]
+    word = re.search(r'[^\s“‘«"\'(\[]*$', text[max(start, at - 30):at].rstrip(' ' if small else ''))[0]
     bare, first = word.casefold(), re.sub(r'\W+$', '', following).casefold()
     if re.fullmatch(r'\d{1,3}|[A-Za-z]', word) and _before(text, start, at - len(word)) in ('', *':,;'):
         return False  # 1. or A. before an item of a list
     if bare in _BEFORE_NUMBERS: return not following[0].isdigit() and not (len(bare) == 1 and word.isupper())
-    if bare in _LEANING: return bare == 'st' and first in _STARTERS and not following[0].islower()
-    if following[0].islower() and (bare in _MAY_END or re.fullmatch(r'[a-z]|(?:[a-z]\.)+[a-z]', bare)): return False
+    if bare in _LEANING: return bare == 'st' and first in _STARTERS and not small
+    if small and (bare in _MAY_END or re.fullmatch(r'[a-z]|(?:[a-z]\.)+[a-z]', bare)): return False
     if bare in _MAY_END or re.fullmatch(r'[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]', word): return first in _STARTERS or bare == 'etc'
     return True
 
@@ -66,14 +71,11 @@ def _line_ends(text: str, start: int, at: int, after: int) -> bool:
     "Does a single line break end a sentence? Not in text that was wrapped at a width."
     following = _next_word(text, after)
     wrapped = at - max(text.rfind('\n', 0, at), 0) >= 50 and not re.match(r'\s*(?:[-*•‣–]|\d{1,3}[.)])\s', text[after:after + 8])
-    return not wrapped and not following[:1].islower()
+    return not wrapped and not _is_small(following)
 
 # %% ../../nbs/01_text/01_sentences.ipynb #c6
-def split_sentences(
-    text: str,
-) -> list[str]:  # in order, with single spaces; empty for a text without words
-    "Split a text into sentences by rule, in time proportional to its length."
-    found, start, lower = [], 0, not any(map(str.isupper, text))
+def _split(text: str, lower: bool) -> list[str]:
+    found, start = [], 0
     for match in _ENDING.finditer(text):
         kind = match.lastgroup
         if kind == 'stop' and not _stop_ends(text, start, match['stop'], match.start(), match.end(), lower): continue
@@ -81,7 +83,49 @@ def split_sentences(
         found.append(text[start:match.end()])
         start = match.end()
     found.append(text[start:])
-    return [' '.join(sentence.split()) for sentence in found if any(map(str.isalnum, sentence))]
+    found = [' '.join(sentence.split()).strip(' \u200b\u200c\u200d\u200e\u200f\u2060\ufeff') for sentence in found]
+    return [sentence for sentence in found if any(map(str.isalnum, sentence))]
+
+# %% ../../nbs/01_text/01_sentences.ipynb #c6blocks
+_FENCE = re.compile(r' {0,3}(`{3,}|~{3,})([^`\n]*)$')
+_ROW = re.compile(r'\s*\|(?:[^|]*\|){2,}\s*$')
+_RULE = re.compile(r'\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*$')
+
+def _fenced(lines: list[str]) -> set[int]:
+    "The lines of closed code fences."
+    found, mark, first = set[int](), '', 0
+    for at, line in enumerate(lines):
+        if not (fence := _FENCE.match(line)): continue
+        if not mark: mark, first = fence[1], at
+        elif fence[1].startswith(mark) and not fence[2].strip():
+            found.update(range(first, at + 1))
+            mark = ''
+    return found
+
+def _table_rows(lines: list[str]) -> set[int]:
+    "The lines of tables: between bars, or beside a rule of dashes and bars."
+    found = {at for at, line in enumerate(lines) if _ROW.match(line)}
+    for rule in (at for at, line in enumerate(lines) if '|' in line and _RULE.match(line)):
+        found |= {rule} | ({rule - 1} if rule and '|' in lines[rule - 1] else set())
+        for at in range(rule + 1, len(lines)):
+            if '|' not in lines[at] or at in found: break
+            found.add(at)
+    return found
+
+# %% ../../nbs/01_text/01_sentences.ipynb #c6split
+def split_sentences(
+    text: str,
+    blocks: bool = False,  # keep what is no prose: the lines of code fences and of tables, as evidence may need them
+) -> list[str]:  # in order, with single spaces; empty for a text without words
+    "Split a text into sentences by rule, in time proportional to its length. Code fences and rows of tables are no sentences."
+    lower = not any(map(str.isupper, text))
+    if blocks or not any(mark in text for mark in ('```', '~~~', '|')): return _split(text, lower)
+    lines = text.split('\n')
+    aside, parts = _fenced(lines) | _table_rows(lines), [list[str]()]
+    for at, line in enumerate(lines):
+        if at in aside: parts.append([])
+        else: parts[-1].append(line)
+    return [sentence for part in parts for sentence in _split('\n'.join(part), lower)]
 
 # %% ../../nbs/01_text/01_sentences.ipynb #c9
 _PIECE = (100, 800)  # words and characters of a sentence that is asked about as a whole

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..core.core import assets_dir
 from .parsing import PIPELINES, load_pipeline
-from .words import COUNT_WORDS, MONTHS, NUMBER_WORDS, ORDINALS, TENS, WEEKDAYS, plain_words
+from .words import ARGUMENTS, COUNT_WORDS, MONTHS, NUMBER_WORDS, ORDINALS, SCALES, TENS, WEEKDAYS, plain_text, plain_words
 
 # %% ../../nbs/01_text/04_units.ipynb #c4
 @cache
@@ -120,12 +120,16 @@ _AMBIGUOUS = frozenset('reading bath may march us chad jordan turkey bury hull d
                        'apple amazon hearts championship lock prop centre forward spring washington angus newport trent dee avon polish '
                        'hamilton '
                        'lincoln ayr'.split())
+_PARTS = '¼-¾⅐-⅞'
+_SPACED = r'\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?:(?: \d{3})* 000|(?: \d{3}){2,})(?!\d)'  # 1 000; not *10 100 metre races*
+_SCALED = rf'(?:[ \u00a0-](?:{"|".join(SCALES)})(?!\w))?'  # 3.5 million
 _PATTERNS = (
     ('score', r'(?<![\w-])\d{1,2}-\d{1,2}(?![\w-]|\.\d)'),
     ('year', r'(?<![\w,.£$€-])(?:1[5-9]|20)\d\d(?![\w,%-]|\.\d)'),
     ('ordinal', r'(?<![\w-])\d{1,3}(?:st|nd|rd|th)\b'),
-    ('number', r'(?<![\w.,:#-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d:]|[-,.]\d|,\s\d{3}\b)'),
-    ('number', rf'(?<![\w-])(?:(?:{"|".join(TENS)})[- ](?:{"|".join(COUNT_WORDS[1:10])})|{"|".join(NUMBER_WORDS)})(?!\w)'),
+    ('number', rf'(?<![\w.,:#-])[-−]?(?:(?:\d+ ?)?[{_PARTS}]|(?:\d{{1,3}}(?:,\d{{3}})+|{_SPACED}|\d+)(?:\.\d+)?)'
+               rf'(?![\d:]|[-,.]\d|,\s\d{{3}}\b){_SCALED}'),
+    ('number', rf'(?<![\w-])(?:(?:{"|".join(TENS)})[- ](?:{"|".join(COUNT_WORDS[1:10])})|{"|".join(NUMBER_WORDS)})(?!\w){_SCALED}'),
     ('ordinal', r'(?<![\w-])(?:' + '|'.join(ORDINALS) + r')(?!\w)'))
 
 # %% ../../nbs/01_text/04_units.ipynb #eb8ee4d7
@@ -133,6 +137,11 @@ def number_units(text: str) -> list[Unit]:
     "Everything that is a number, from patterns; not what is part of a name, as in *Six Nations*, *World War Two*, *Formula 1*."
     found = [Unit(match.start(), match.end(), match[0], kind)
              for kind, pattern in _PATTERNS for match in re.finditer(pattern, text, re.IGNORECASE)]
+    for listed in ARGUMENTS.finditer(text):  # F(1,210): each argument is a number
+        start, end = listed.span()
+        found = [unit for unit in found if unit.end <= start or unit.start >= end]
+        found += [Unit(start + each.start(), start + each.end(), each[0], 'number')
+                  for each in re.finditer(r'(?<![\w.])\d+(?:\.\d+)?', listed[0])]
     return [unit for unit in found if not _in_name(unit, text) and not _fraction(unit, text)]
 
 def _fraction(unit: Unit, text: str) -> bool:
@@ -242,11 +251,16 @@ class Source:
 def number_value(
     text: str,
 ) -> float|None:
-    "The number that digits, a number word or an ordinal stand for."
-    bare = text.casefold().strip()
+    "The number that digits, a fraction, a number word or an ordinal stand for; also with a scale, as in *3.5 million*."
+    bare = plain_text(text).casefold().strip()
     tens, _, ones = bare.replace('-', ' ').partition(' ')
     if tens in NUMBER_WORDS and (not ones or (tens in TENS and 0 < NUMBER_WORDS.get(ones, 0) < 10)):
         return float(NUMBER_WORDS[tens] + NUMBER_WORDS.get(ones, 0))
     if bare in ORDINALS: return float(ORDINALS.index(bare) + 1)
-    found = re.fullmatch(r'(\d{1,15}(?:,\d{3})*(?:\.\d{1,9})?)(?:st|nd|rd|th)?', bare)
-    return float(found[1].replace(',', '')) if found else None
+    if found := re.fullmatch(rf'(.+?)[ -]({"|".join(SCALES)})', bare):
+        return None if (value := number_value(found[1])) is None else value*SCALES[found[2]]
+    if found := re.fullmatch(r'(-?)(?:(\d{1,15}) )?(\d{1,9})/(\d{1,9})', bare):
+        sign, whole, upper, lower = found.groups()
+        return None if not int(lower) else (-1 if sign else 1)*(int(whole or 0) + int(upper)/int(lower))
+    found = re.fullmatch(r'(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,9})?)(?:st|nd|rd|th)?', bare)
+    return float(re.sub('[, ]', '', found[1])) if found else None

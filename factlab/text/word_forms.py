@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from .units import lexicon, number_value
-from .words import MONTHS, plain_text
+from .words import MONTHS, SCALES, apart, plain_text
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf4
 _ENDING = re.compile(r'(?<=\w{3})(?:at(?:ions?|ors?|ed|es?|ing)|t?ions?|ments?|ings?|ers?|ors?|est|als?|ly|ed|es|s|e)$')
@@ -47,15 +47,13 @@ _SIGNS = str.maketrans({'%': ' percent ', '$': ' dollars ', 'Â£': ' pounds ', 'â
 
 def written_words(text: str) -> list[str]:
     "The words and numbers of a text as they are written. What follows an apostrophe is a word of its own."
-    plain = plain_text(text).translate(_SIGNS)
+    plain = apart(plain_text(text)).translate(_SIGNS)
     plain = re.sub(r'\b(?:[A-Za-z]\.){2,}', lambda found: found[0].replace('.', '') + ' ', plain)
     found = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', re.sub(r"n't\b", ' not', plain))
     def cased(word: str) -> bool: return word[0].isdigit() or word.lower() != word.upper()
     return [part for word in found for part in ([word] if cased(word) else word)]
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf9
-_SCALES = {'hundred': 1e2, 'thousand': 1e3, 'million': 1e6, 'billion': 1e9, 'trillion': 1e12}
-
 def number_readings(
     words: Sequence[str],  # of `written_words`
 ) -> dict[int, dict[float, int]]:  # by place: what a number there may be, and how many words that takes
@@ -64,9 +62,11 @@ def number_readings(
     for at, word in enumerate(words):
         if (value := number_value(word)) is None: continue
         found[at] = {value: 1}
-        if at + 1 < len(words) and (both := number_value(f'{word} {words[at + 1]}')) is not None: found[at][both] = 2
+        following = words[at + 1] if at + 1 < len(words) else ''
+        if following and (following == '000' or not word[0].isdigit()) and (both := number_value(f'{word} {following}')) is not None:
+            found[at][both] = 2
         for length, other in enumerate(words[at + 1:at + 4], 2):
-            if (scale := _SCALES.get(other.lower())) is None: break
+            if (scale := SCALES.get(other.lower())) is None: break
             found[at][value := value*scale] = length
     return found
 

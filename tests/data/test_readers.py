@@ -4,7 +4,7 @@ import unicodedata
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
@@ -38,6 +38,7 @@ def as_csv(rows):
     return [','.join(rows[0]), *(','.join(quoted(row[name]) for name in rows[0]) for row in rows)]
 
 
+@settings(deadline=None)
 @given(ROWS, FILE, st.booleans())
 def test_json_lines_read_alike(tmp_path_factory, rows, file, escaped):
     encoding, end, blanks, form = file
@@ -47,6 +48,7 @@ def test_json_lines_read_alike(tmp_path_factory, rows, file, escaped):
     assert list(read_rows(path).rows) == normal(rows) == read_frame(path).to_dicts()
 
 
+@settings(deadline=None)
 @given(ROWS, FILE)
 def test_tables_read_alike(tmp_path_factory, rows, file):
     encoding, end, blanks, form = file
@@ -56,6 +58,7 @@ def test_tables_read_alike(tmp_path_factory, rows, file):
     assert list(read_rows(path).rows) == normal(rows) == read_frame(path).to_dicts()
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_parquet_and_a_list_of_objects_read_alike(tmp_path_factory, rows):
     folder = tmp_path_factory.getbasetemp()

@@ -166,6 +166,12 @@ def test_proportion_edges():
     with pytest.raises(UsageError): proportion_interval(1, 2, level=1.5)
 
 
+@pytest.mark.parametrize(('share', 'n'), [(.5, 10), (1.0, 10), (np.float64(.914), 100), (2.5, 10)])
+def test_a_share_is_no_number_of_successes(share, n):
+    with pytest.raises(UsageError, match='looks like a share: give the number of successes'): proportion_interval(share, n)
+    assert proportion_interval(5.0, 10) == proportion_interval(5, 10) and proportion_interval(0.0, 10).estimate == 0
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.sampled_from([.8, .95]))
 def test_runs_agree_with_scipy(values, level):

@@ -124,3 +124,48 @@ def test_lower_cased_and_tokenized_text_is_split():
 def test_plain_english_is_split_as_before(text):
     "A small letter after a stop that touches its word begins no sentence where the text has capitals."
     assert all(not sentence[0].islower() for sentence in split_sentences(text)[1:])
+
+
+@pytest.mark.parametrize('split', [
+    ['iPhone sales rose.', 'iPad sales fell.', 'eBay closed.'], ['It is acid.', 'pH is low.', 'mRNA was found.'],
+    ['The mill closed.', 'iOS came, i.e. iPhone software.']])
+def test_names_that_begin_small_begin_sentences(split):
+    assert split_sentences(' '.join(split)) == split
+
+
+@given(st.lists(st.sampled_from(['The mill closed.', 'It burned!', 'iPad sales fell.', 'Was it late?']), min_size=1, max_size=6),
+       st.sampled_from(['\u200b', '\u200b ', ' \u200b', '\ufeff', '\u2060 ', '\u200e\n']))
+def test_invisible_characters_after_a_stop_are_a_gap(sentences, gap):
+    assert split_sentences(gap.join(sentences)) == sentences
+
+
+FENCES = ['```\nThe code. It runs.\n```', '~~~ python\nprint("Done.")\n~~~', '````\n```\nThe inner.\n````']
+TABLES = ['| Year | Mill |\n|---|---|\n| 1931 | It closed. |', 'Year | Mill\n--- | ---\n1931 | It closed.', '|a|b|\n| c. | D |']
+
+@given(st.lists(st.sampled_from([*FENCES, *TABLES, 'The mill closed.', 'It burned.']), max_size=6), st.sampled_from(['\n', '\n\n']))
+def test_fences_and_tables_are_no_sentences(parts, end):
+    assert split_sentences('\n\n'.join(parts).replace('\n\n', '\n' + end)) == [part for part in parts if part not in FENCES + TABLES]
+
+
+@pytest.mark.parametrize('text', ['Bars | are used. So it is.', '|x| is positive. So is |y|.', '```\nNever closed. It goes on.',
+                                  'One `a|b` here.'])
+def test_what_is_no_fence_and_no_table_stays(text):
+    assert re.findall(r'\w', ''.join(split_sentences(text))) == re.findall(r'\w', text)
+
+
+def test_evidence_keeps_its_tables():
+    assert split_sentences(TABLES[0], blocks=True) and split_sentences(FENCES[0], blocks=True)
+    assert not split_sentences(TABLES[0] + '\n' + FENCES[0])
+
+
+@pytest.mark.parametrize('line', ['```a\n', '~~~\n```\n', '|', '| a | b |\n', '|---|---|\n', '--- | ---\n', '|-', ' | ', '`'])
+def test_blocks_take_linear_time(line):
+    def seconds(n):
+        spent = []
+        for _ in range(3):
+            start = time.process_time()
+            split_sentences('Text | here\n' + line*(n//len(line)) + '\nThe end.')
+            spent.append(time.process_time() - start)
+        return min(spent)
+    few, many = seconds(6_000), seconds(48_000)
+    assert many < 30*few + .02

@@ -3,7 +3,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.text.word_forms import added_words, written_words
@@ -23,6 +23,7 @@ WORDS = ['the ', 'Mills ', 'mill ', 'burning', 'burned. ', 'goes ', 's ', 'ed, '
 TEXT = st.lists(st.sampled_from(WORDS) | st.text(max_size=6), max_size=12).map(''.join)
 
 
+@settings(deadline=None)
 @given(TEXT)
 def test_content_words_are_those_of_a_plain_rule(text):
     words = [word for word in re.findall(r'\w+', plain_text(text).lower()) if word not in _FUNCTION_WORDS]
@@ -30,6 +31,7 @@ def test_content_words_are_those_of_a_plain_rule(text):
     assert content_words(text) == set(cut)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=5))
 def test_many_overlaps_are_the_overlaps_of_each(pairs):
     assert content_overlaps(iter(pairs)) == [content_overlap(*pair) for pair in pairs]
@@ -45,6 +47,7 @@ INVISIBLE = ['\u200b', '\u200d', '\u2060', '\ufeff', '\u00ad', '\ufe0f', '\u202e
 HARD = st.text(alphabet=st.characters(exclude_categories=['Cs']) | st.sampled_from('éÅ가½²ﬁ\u0301\u0323‑–’“1 3 aA.'), max_size=30)
 
 
+@settings(deadline=None)
 @given(HARD, st.sampled_from(['NFC', 'NFD']))
 def test_composed_and_decomposed_texts_are_alike(text, form):
     other = unicodedata.normalize(form, text)
@@ -53,11 +56,13 @@ def test_composed_and_decomposed_texts_are_alike(text, form):
     assert normal_text(other) == normal_text(text) == unicodedata.normalize('NFC', text)
 
 
+@settings(deadline=None)
 @given(HARD)
 def test_full_width_is_no_other_word(text):
     assert plain_words(text.translate(WIDE)) == plain_words(text)
 
 
+@settings(deadline=None)
 @given(HARD, st.sampled_from(INVISIBLE), st.integers(0, 30))
 def test_what_cannot_be_seen_makes_no_difference(text, mark, at):
     text = unicodedata.normalize('NFC', text)
@@ -76,6 +81,7 @@ def test_powers_and_fractions_are_no_other_numbers():
     assert plain_text('10² and 3½ and 10⁻³') == '10^2 and 3 1/2 and 10^-3' and plain_words('10²') != plain_words('102')
 
 
+@settings(deadline=None)
 @given(st.text(max_size=20))
 def test_half_a_character_is_marked_and_whole_ones_stay(text):
     assert whole_text(text) == text if text.isascii() else True
@@ -84,6 +90,7 @@ def test_half_a_character_is_marked_and_whole_ones_stay(text):
     assert plain_text(plain_text(text)) == plain_text(text) or not text.isascii()
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(['Zoë', 'Malmö', 'mill', '가다', 'naïve', 'ệ']), min_size=1, max_size=8))
 def test_a_place_stays_where_it_was(words):
     composed, decomposed = ' '.join(words), unicodedata.normalize('NFD', ' '.join(words))
