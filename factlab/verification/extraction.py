@@ -68,8 +68,8 @@ def distinct_claims(
 _WRAPPING = ' \t*_"\'`.#>!-–—•()[]“”‘’'
 _TEXT = r'(?:text|sentence|passage|paragraph|input|statement|article|document|answer|summary)'
 _NO_CLAIM = re.compile(
-    r'(?:none|n/?a|nil|null|nothing|not applicable'
-    r'|(?:there (?:are|is|were)|i (?:can|could|did|do) ?not (?:see|find|identify)|i (?:see|find|found)'
+    r'(?:none|n/?a|nil|null|(?:there (?:is|was) )?nothing(?: (?:here )?to (?:extract|list|report|check|verify))?|not applicable'
+    r'|(?:there (?:aren[’\']t|isn[’\']t|are|is|were)|i (?:can|could|did|do) ?not (?:see|find|identify)|i (?:see|find|found)'
     rf'|(?:the|this) (?:given |provided )?{_TEXT} '
     r"(?:contains?|makes?|has|states?|includes?|(?:does not|doesn[’']t|do not) (?:contain|make|have|state|include)))? ?"
     r'(?:no|any) (?:(?:factual|verifiable|specific|explicit|clear|atomic|checkable|other|further|more|additional|such) )*'
@@ -79,9 +79,11 @@ _NO_CLAIM = re.compile(
     r'(?:made|found|present|stated|given|here|identified|listed?|extract(?:ed)?|verif(?:y|ied)|check(?:ed)?)))*)', re.IGNORECASE)
 _ABOUT_IT = re.compile(rf'\W*(?:explanation|reason|note|because|since|it|this|that|the (?:given |provided )?{_TEXT})\b', re.IGNORECASE)
 
+_HEADING = re.compile(r'\W*(?:(?:extracted|factual|atomic|list of) )*(?:claims|facts|answer|output)\W*:\W*', re.IGNORECASE)
+
 def says_no_claim(line: str) -> bool:
-    "Does a line say that there is no claim, or no further one, and nothing else?"
-    return len(line) < 200 and _NO_CLAIM.fullmatch(line.strip(_WRAPPING)) is not None
+    "Does a line say that there is no claim, or no further one, and nothing else? `Claims: None` does."
+    return len(line) < 200 and _NO_CLAIM.fullmatch(_HEADING.sub('', line, count=1).strip(_WRAPPING)) is not None
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a2
 _CANNOT = (r"(?:can(?: ?not|[’']t)|could ?n[o’']t|will not|won[’']t|must decline|decline"
@@ -184,8 +186,9 @@ def list_labels(
     return bullets | {at: mark['rest'] for at, mark in (numbers | letters).items()}
 
 def answer_lines(text: str) -> list[str]:
-    "The lines of an answer with words; code fences are left out."
-    return [line.strip() for line in text.splitlines() if any(map(str.isalnum, line)) and not line.lstrip().startswith(('```', '~~~'))]
+    "The lines of an answer with words; code fences and a heading like `Claims:` are left out."
+    lines = (line.strip() for line in text.splitlines() if any(map(str.isalnum, line)))
+    return [line for line in lines if not line.startswith(('```', '~~~')) and not _HEADING.fullmatch(line)]
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a8
 def _lines_as_claims(lines: Sequence[str]) -> Parsed[list[str]]:

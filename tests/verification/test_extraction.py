@@ -116,3 +116,12 @@ def test_the_prompt_shows_what_training_will_see():
     assert [m[-1].content for m in messages] == ['Before: -\nSentence: A is old.', 'Before: A is old.\nSentence: B is new.',
                                                  'Before: A is old. B is new.\nSentence: C is red.']
     assert EXTRACTOR_PROMPT.system and all(m[0].role == 'system' for m in messages)
+
+
+@pytest.mark.parametrize('answer, claims', [
+    ('There is nothing to extract.', []), ('Nothing to report', []), ("There aren't any claims.", []), ('Claims: None', []),
+    ('Claims:\nNone', []), ('**Claims:**\n- The mill closed.', ['The mill closed.']),
+    ('Extracted facts:\nThe mill closed.', ['The mill closed.']),
+    ('Nothing is known of the mill.', ['Nothing is known of the mill.']), ('Claims: three were paid.', ['Claims: three were paid.'])])
+def test_headings_and_other_words_for_no_claim(answer, claims):
+    for parse in (parse_claims, parse_listed): assert parse(answer).value == claims
