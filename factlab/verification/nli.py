@@ -9,7 +9,7 @@ __all__ = ['NLI_OPTIONS', 'WORDS_PER_TOKEN', 'HEAD', 'most_decided', 'in_chunks'
 
 # %% ../../nbs/08_verification/03_nli.ipynb #b47c7b90
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from fastcore.basics import patch
 from ..core.core import DataError, ModelError
 from ..core.registry import Option, read_name, read_options
 from ..models.adapters import Adapter, find_adapter, merge_adapter, read_tensors
+from ..models.interface import is_dry_run
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
@@ -34,7 +35,7 @@ from factlab.models.transformers_backend import (
 from ..retrieval.evidence_sentences import shortened
 from ..store.answers import StoreChoice
 from ..text.sentences import sentence_chunks
-from .verifier import NLI_LABELS, Outputs, Pair, cached_probabilities, read_outputs
+from .verifier import NLI_LABELS, Outputs, Pair, Verifier, cached_probabilities, check_pairs, read_outputs
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c19
 def most_decided(
@@ -69,13 +70,15 @@ def halves(
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c22
 def token_pieces(
-    tokenizer,  # a fast one of transformers
+    tokenizer,  # a fast one of transformers, or a Tokenizer of tokenizers
     claim: str,
     max_tokens: int,  # of a piece
 ) -> list[str]:
     "The claim, or pieces of it of at most so many tokens."
     if len(claim.encode()) <= max_tokens: return [claim]  # a token has a byte at least
-    places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
+    from tokenizers import Tokenizer
+    if isinstance(tokenizer, Tokenizer): places = tokenizer.encode(claim, add_special_tokens=False).offsets
+    else: places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
     cuts = [(places[start][0], places[min(start + max_tokens, len(places)) - 1][1]) for start in range(0, len(places), max_tokens)]
     return [piece for start, end in cuts if (piece := claim[start:end].strip())] or [claim]
 
@@ -185,7 +188,7 @@ def load_adapted(
     options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, num_labels=len(NLI_LABELS),
                    ignore_mismatched_sizes=True, dtype=getattr(torch, dtype), output_loading_info=True)
     with quiet():
-        try: model, report = transformers.AutoModelForSequenceClassification.from_pretrained(place_of(source), **options)
+        try: model, report = transformers.AutoModelForSequenceClassification.from_pretrained(source.path, **options)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
     head, own = read_tensors(Path(adapter.folder)/HEAD), dict(model.named_parameters())
@@ -243,6 +246,31 @@ def _joined(tokenizer, rows: Sequence[Pair], size: int) -> tuple[list[dict], lis
     texts, row_of = fitting_texts(rows, lambda evidence, claim: f'{evidence}{end}{claim}',
                                   lambda texts: [len(tokens) for tokens in tokenizer(texts, verbose=False)['input_ids']], size)
     return _each_row(tokenizer(texts)), row_of
+
+# %% ../../nbs/08_verification/03_nli.ipynb #p2
+class InPieces:
+    "A verifier that is given long claims in pieces."
+    def __init__(self,
+        verifier: Verifier,
+        tokenizer: Callable,  # called once, when the first long claim comes
+        max_tokens: int,      # of a piece
+    ):
+        self.verifier, self._tokenizer, self._max_tokens = verifier, cache(tokenizer), max_tokens
+
+    @property
+    def name(self) -> str: return self.verifier.name
+    @property
+    def identity(self) -> dict: return self.verifier.identity
+    @property
+    def english_only(self) -> bool: return getattr(self.verifier, 'english_only', False)
+
+    def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
+        return in_pieces(check_pairs(pairs), self._divide, lambda short: self.verifier.probabilities(short, store))
+
+    def _divide(self, claim: str) -> list[str]:
+        claim = readable(claim)
+        if is_dry_run(): return [claim]  # nothing is read, so no tokenizer is loaded
+        return [claim] if len(claim.encode()) <= self._max_tokens else token_pieces(self._tokenizer(), claim, self._max_tokens)
 
 # %% ../../nbs/08_verification/03_nli.ipynb #ee076304
 def longest_input(
@@ -303,9 +331,7 @@ class NLI:
     def window(self) -> int:
         "Tokens that are read at once: as asked, and no more than the model holds."
         asked, holds = self.options['window'], longest_input(self.source)
-        if not holds: return asked
-        if self.adapter: return min(asked, holds)  # as its training read; no tokenizer is loaded for it
-        return min(asked, self.tokenizer.model_max_length, holds)
+        return min(asked, self.tokenizer.model_max_length, holds) if holds else asked
 
     @cached_property
     def tokenizer(self): return fast_tokenizer(self.name, self.source)

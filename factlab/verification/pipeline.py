@@ -393,7 +393,7 @@ def verify_texts(
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`
     extractor: str|Extractor = 'tiny',     # as for `claims.load_extractor`
     retriever: str = 'retriever',          # as for `open_search`
-    verifier: str|Verifier = 'mpnet',      # as for `load_verifier`
+    verifier: str|Verifier = 'tiny',       # as for `load_verifier`
     k: int = 30,                           # passages for a claim at the most
     method: str|Rule = 'three-way',        # as for `read_method`
     store: StoreChoice = None,
