@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NLI_OPTIONS', 'WORDS_PER_TOKEN', 'HEAD', 'most_decided', 'in_chunks', 'halves', 'token_pieces', 'weakest_part',
            'in_pieces', 'refuse_own_code', 'load_pretrained', 'adapted_outputs', 'load_adapted', 'token_batches',
-           'fast_tokenizer', 'longest_input', 'fitting_texts', 'NLI']
+           'fast_tokenizer', 'InPieces', 'longest_input', 'fitting_texts', 'NLI']
 
 # %% ../../nbs/08_verification/03_nli.ipynb #b47c7b90
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ from factlab.models.transformers_backend import (
 from ..retrieval.evidence_sentences import shortened
 from ..store.answers import StoreChoice
 from ..text.sentences import sentence_chunks
+from ..text.words import whole_text
 from .verifier import NLI_LABELS, Outputs, Pair, Verifier, cached_probabilities, check_pairs, read_outputs
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c19
@@ -188,7 +189,7 @@ def load_adapted(
     options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, num_labels=len(NLI_LABELS),
                    ignore_mismatched_sizes=True, dtype=getattr(torch, dtype), output_loading_info=True)
     with quiet():
-        try: model, report = transformers.AutoModelForSequenceClassification.from_pretrained(source.path, **options)
+        try: model, report = transformers.AutoModelForSequenceClassification.from_pretrained(place_of(source), **options)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
     head, own = read_tensors(Path(adapter.folder)/HEAD), dict(model.named_parameters())
@@ -268,7 +269,7 @@ class InPieces:
         return in_pieces(check_pairs(pairs), self._divide, lambda short: self.verifier.probabilities(short, store))
 
     def _divide(self, claim: str) -> list[str]:
-        claim = readable(claim)
+        claim = whole_text(claim)
         if is_dry_run(): return [claim]  # nothing is read, so no tokenizer is loaded
         return [claim] if len(claim.encode()) <= self._max_tokens else token_pieces(self._tokenizer(), claim, self._max_tokens)
 
@@ -331,7 +332,9 @@ class NLI:
     def window(self) -> int:
         "Tokens that are read at once: as asked, and no more than the model holds."
         asked, holds = self.options['window'], longest_input(self.source)
-        return min(asked, self.tokenizer.model_max_length, holds) if holds else asked
+        if not holds: return asked
+        if self.adapter: return min(asked, holds)  # as its training read; no tokenizer is loaded for it
+        return min(asked, self.tokenizer.model_max_length, holds)
 
     @cached_property
     def tokenizer(self): return fast_tokenizer(self.name, self.source)

@@ -28,7 +28,7 @@ from ..retrieval.evidence_sentences import nearest_sentences
 from ..store.answers import StoreChoice
 from ..store.cached import vectors_from_store
 from ..text.sentences import split_sentences
-from ..text.words import content_overlaps
+from ..text.words import content_overlaps, plain_text
 from .verifier import NLI_LABELS, equally_likely
 
 if TYPE_CHECKING:
@@ -226,10 +226,10 @@ def pair_probabilities(
 
 # %% ../../nbs/08_verification/06_tiny_verifier.ipynb #c20
 def checked_pair(at: int, pair: object) -> tuple[str, str]:
-    "The pair as a tuple. Raises `DataError` when it is not two texts."
+    "The pair in plain text, so that spellings are read alike. Raises `DataError` when it is not two texts."
     if not isinstance(pair, tuple|list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
         raise DataError(f'pair {at} is {pair!r:.80}: expected two texts, evidence and claim')
-    return tuple(pair)
+    return plain_text(pair[0]), plain_text(pair[1])
 
 # %% ../../nbs/08_verification/06_tiny_verifier.ipynb #c22
 class TinyVerifier:

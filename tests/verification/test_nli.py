@@ -11,9 +11,10 @@ from tolerance import same_probabilities
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
 from factlab.store.answers import Store
+from factlab.text.words import whole_text
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier, CosineVerifier
 from factlab.verification.named_verifiers import load_verifier
-from factlab.verification.nli import NLI, InPieces, halves, most_decided, readable, token_batches, token_pieces, weakest_part
+from factlab.verification.nli import NLI, InPieces, halves, most_decided, token_batches, token_pieces, weakest_part
 from factlab.verification.verifier import NLI_LABELS, Verifier, read_outputs
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never'.split()
@@ -148,7 +149,7 @@ def test_the_bare_tokenizer_divides_claims_as_that_of_transformers_does():
 
     from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer, tiny_tokenizer
     slow = load_tokenizer('tiny', TINY_SOURCE)
-    long = [readable(text) for text in [*hostile(), '世界 '*400, 'x'*3_000, sentence(np.random.default_rng(4), 300)]]
+    long = [whole_text(text) for text in [*hostile(), '世界 '*400, 'x'*3_000, sentence(np.random.default_rng(4), 300)]]
     assert max(len(text) for text in long) > 1_000
     for text in long: assert token_pieces(tiny_tokenizer(), text, 20) == token_pieces(slow, text, 20), text[:80]
 
