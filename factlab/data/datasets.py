@@ -188,10 +188,10 @@ def read_frame(
     path: Path|str,  # ends in one of READERS, in any case
     encoding: str|None = None,  # as for `decoded`
 ) -> pl.DataFrame:  # with the file's own columns
-    "A table from a file. Raises `DataError` when there is no such file, or it ends in something else, is empty or damaged."
+    "A table from a file. Raises `UsageError` for another kind of file, `DataError` for one that is missing, empty or damaged."
     path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS or not path.is_file():
-        raise DataError(f'there is no table {path}: expected a file that ends in {", ".join(READERS)}')
+    if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
+    if not path.is_file(): raise DataError(f'there is no table {path}: check its name')
     if path.suffix.lower() not in ('.parquet', *SEPARATORS): return _frame_of(read_rows(path, encoding=encoding))
     return normal_frame(_table(path, encoding))
 

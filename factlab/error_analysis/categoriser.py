@@ -473,7 +473,7 @@ def parse_choice(
     names = {category.name.replace('_', ' ').lower(): category.name for category in categories}
     wanted = '|'.join([*(re.escape(name).replace(r'\ ', r'[\s_-]') for name in sorted(names, key=len, reverse=True)), *by_letter])
     own = own_text(text, rf'category|{wanted}')[-4000:]
-    more = rf'(?P<more>[^\w\n]{{0,6}}(?:or|and|and/or)?[^\w\n]{{1,6}}(?:{wanted})(?![\w\'’]))?'
+    more = rf'(?P<more>[^\w\n]{{0,6}}(?:\bor\b|\band\b|[/&,])[^\w\n]{{0,6}}(?:{wanted})(?![\w\'’]))?'
     said = list(re.finditer(rf'\bcategory\b\W{{0,12}}({wanted})(?![\w\'’]|\W{{0,3}}\?){more}', own, re.IGNORECASE))
     if not said: return unparsed('no letter or name of a category after "Category:"' if text.strip() else 'the answer is empty')
     if double := next((found for found in said if found['more']), None): return unparsed(f'more than one category: {double[0][:60]!r}')

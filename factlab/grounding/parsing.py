@@ -153,14 +153,18 @@ def _issue(value: object) -> str|None:
     return _ISSUE[match[1].lower()] if match else None
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #84dd9bb2
+def _issues_said(objects: Sequence[dict]) -> list:
+    return [value for each in objects for key, value in each.items() if re.sub(r'[\W_]', '', str(key)).lower() == _KEY]
+
 def parse_issues(
     text: str,  # a judge's answer
 ) -> Parsed[str]:  # one of ISSUES
     "How far the response follows the instructions."
+    if [_issue(value) for value in _issues_said(json_objects(text)[0])][-3:] == list(ISSUES):
+        return unparsed("the answer ends in the rubric's three choices")
     objects, fault = json_objects(without_quoted_objects(text))
-    said = [value for each in objects for key, value in each.items() if re.sub(r'[\W_]', '', str(key)).lower() == _KEY]
+    said = _issues_said(objects)
     if not said: return unparsed(fault or 'no JSON object with "Instruction Following"')
     read = [_issue(value) for value in said]
-    if read[-3:] == list(ISSUES): return unparsed("the answer ends in the rubric's three choices")
     if read[-1] is None: return unparsed(f'not one of the three verdicts: {str(said[-1])[:60]!r}')
     return Parsed(read[-1], reason=f'{len(set(read))} verdicts, the last was taken'*(len(set(read)) > 1))

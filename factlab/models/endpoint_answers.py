@@ -116,11 +116,13 @@ def _within(
     written: str,
     start: int,       # place in what is written
     end: int,
+    beside: bool,     # reasoning may stand before it
 ) -> tuple[TokenLogprob, ...]:
     "The tokens between two places of what is written, by bytes. None where the tokens do not make it: thinking may stand before it."
     made = [_token_bytes(token) for token in choice['logprobs']['content']] if logprobs else []
     place = -b''.join(made).rfind(whole := written.encode('utf-8', 'surrogatepass'))
-    if place > 0 or not whole: return ()
+    if not whole or (place > 0 and (start or beside)): return ()
+    place = min(place, 0)  # tokens that do not make the text to the letter, and nothing stands before it
     low, high = (len(written[:at].encode('utf-8', 'surrogatepass')) for at in (start, end))
     kept = []
     for each, size in zip(logprobs, map(len, made), strict=True):
@@ -202,7 +204,7 @@ def read_answer(
     text, thinking, open_ = split_thinking(written)
     thought, end = _thought(message, written, thinking, counts), _ending(text, request, dialect)
     at, beside = len(written) - len(text), isinstance(message.get('reasoning_content') or message.get('reasoning'), str)
-    if thinking or beside or end < len(text): logprobs = _within(logprobs, choice, written, at, at + end)
+    if thinking or beside or end < len(text): logprobs = _within(logprobs, choice, written, at, at + end, beside)
     if ended is not None and str(ended).lower() not in _WHOLE | _CUT:
         return Response(text=text, finish_reason='error', error=f'the server broke the answer off (finish_reason {str(ended)!r})', **paid)
     cut = (str(ended).lower() in _CUT or open_) and end == len(text)

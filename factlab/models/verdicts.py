@@ -441,6 +441,6 @@ def _begins(text: str) -> Parsed[bool]:
     "The yes or no that an answer begins with."
     words = _CHOICE.sub(CHOICE, own_words(text, FORMS['yes or no']).lstrip())
     found = re.match(rf'[^\w{YES}{NO}{QUOTED_YES}{QUOTED_NO}{GONE}{CHOICE}]{{0,12}}({_ANY_MARK})', words)
-    first = words[found.end():].split('\n')[0] if found else ''
+    first = words[found.end():].split('\n')[0].rstrip(' :') if found else ''  # No: and a list
     if found and _stands(_VALUE[found[1]], re.sub(f'[{YES}{NO}]', '', first)): return Parsed(_VALUE[found[1]])
     return unparsed('the answer begins with neither yes nor no')

@@ -436,5 +436,5 @@ def verify_text(
     **options,  # as for `verify_texts`
 ) -> Verdicts:  # of one text, its id is 'text'
     "Is this text true, as far as the corpus knows? `print(verdict_report(verify_text(…)))` shows it."
-    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [normal_text(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus,
+    return verify_texts(pl.DataFrame({'id': ['text'], 'text': [_normal(text)]}, schema={'id': pl.String, 'text': pl.String}), corpus,
                         **options)

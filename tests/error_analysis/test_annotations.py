@@ -175,7 +175,7 @@ def test_every_format_brings_hostile_labels_back(tmp_path, ending):
 def test_tables_with_other_columns_are_refused(tmp_path):
     (tmp_path/'labels.csv').write_text('a,b\n1,2\n')
     with pytest.raises(DataError, match='schema'): read_labels(tmp_path/'labels.csv')
-    with pytest.raises(DataError, match='cannot be read'): read_labels(tmp_path/'none.parquet')
+    with pytest.raises(DataError, match='there is no'): read_labels(tmp_path/'none.parquet')
     with pytest.raises(UsageError, match='end'): read_labels(tmp_path/'labels.xlsx')
 
 
@@ -222,7 +222,7 @@ def test_the_file_is_ascii_lines_of_json(tmp_path):
     file = LabelFile(tmp_path/'labels.jsonl')
     file.put(item(0, text='half a pair \ud83d, 🌍'), REVIEW_SCHEME, 'right', 'Ann')
     assert json.loads(file.path.read_bytes().decode('ascii'))['text'] == 'half a pair \ud83d, 🌍'
-    assert file.labels()['text'].to_list() == ['half a pair ?, 🌍']
+    assert file.labels()['text'].to_list() == ['half a pair �, 🌍']
 
 
 ANY = st.text(st.characters(exclude_categories=('Cs',)), max_size=25)
@@ -254,7 +254,7 @@ def test_whatever_a_form_says_comes_back_from_its_file(task, instances, heading)
 
 @pytest.mark.parametrize('task, content, words', [
     ('claims', b'original.text\tA text.\t\nclaim 1\tOne.\tyes\n', 'line 2'), ('claims', b'claim 1\tOne.\tv\n', 'instance 1'),
-    ('claims', b'original.text\tA text.\t\n', 'no claims'), ('claims', b'', 'no instances'), ('claims', b'\xff\xfe', 'UTF-8'),
+    ('claims', b'original.text\tA text.\t\n', 'no claims'), ('claims', b'', 'is empty'), ('claims', b'\xff\xfe', 'is empty'), ('claims', b'claim \xe9', 'UTF-8'),
     ('falsification', b'one\ttwo\tv\tx\n', '4 columns'), ('falsification', b'one\n', 'line 1'),
     ('falsification', b'one\t' + b'w'*200_000 + b'\tv\n', 'line 1'),
     ('unfactual_text', b'unfactual.text\tA text.\tv\nclaim 1\tOne.\tv\n', 'only d')])

@@ -363,7 +363,7 @@ def test_export_and_import(tmp_path):
     assert '2 labels taken in' in ben.status.value and ben.file.labels().equals(ann.file.labels())
     ben.exchange.target.value = str(tmp_path/'nothing')
     ben.exchange.read()
-    assert 'cannot be read' in ben.status.value and 'bad' in ben.status.value
+    assert 'there is no' in ben.status.value and 'bad' in ben.status.value
 
 
 def test_an_annotator_follows_the_filter_of_the_table(tmp_path):
