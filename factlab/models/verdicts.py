@@ -22,7 +22,7 @@ _HYPHENS = dict.fromkeys(map(ord, '\u2010\u2011\u2012\u2013\u2043\u2212\u058a\u0
 _UNSEEN = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE000, 0xE010)])
 _LOOKALIKES = str.maketrans('аеосрхуіјѕԁɡһӏАВЕКМНОРСТХІЈЅαοινΑΒΕΗΙΚΜΝΟΡΤΧυ',
                             'aeocpxyijsdghlABEKMHOPCTXIJSaoivABEHIKMNOPTXu')
-_MIXED = re.compile(r'(?=\w*[A-Za-z])(?=\w*[\u0370-\u03ff\u0400-\u052f\u0261])\w+')
+_MIXED = re.compile(r'\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u03ff\u0400-\u052f\u0261])\w+')
 
 def clean_answer(
     text: str,
@@ -166,11 +166,19 @@ def _with_json(text: str, forms: Forms) -> str:
 _NAMES = (r'(?:verdict|answer|label|judge?ment|decision|conclusion|classification|rating|assessment|determination|result|evaluation|'
           r'prediction|ruling)')
 _TAGGED = re.compile(rf'<((?:final[ _-]?)?{_NAMES})>(.*?)</\1\s*>', re.IGNORECASE | re.DOTALL)
+_MENU = re.compile(rf'\b(?:choose|select|pick|options?|choices?)\b[^\n:]{{0,40}}:\s*[{YES}{NO}]\W{{0,9}}\n\W{{0,9}}[{YES}{NO}]',
+                   re.IGNORECASE)
 _DRESSES = [
+    (re.compile(r"\b(?:cannot|can not|can't|could not|should not) be (?:considered|called|deemed|judged|rated)(?: to be| as)?\b",
+                re.IGNORECASE), 'is not'),
     (re.compile(r'\$*\\?boxed\{(?:\\text(?:bf|rm)?\{)?([^{}\n]*)\}{1,2}\$*'), r' \1 '),
     (re.compile(rf'^[ \t]*\|[ \t*]*((?:final )?{_NAMES})[ \t*]*\|([^|\n]*)\|?[ \t]*$', re.IGNORECASE | re.MULTILINE), r'verdict: \2'),
     (re.compile(r'^[ \t]*(?:[-*+•] +)?(?:\[ ?\]|[☐□○]).*$', re.MULTILINE), GONE),
     (re.compile(r'^[ \t]*(?:[-*+•] +)?(?:\[[xX✓✔]\]|[☑✅✓✔])', re.MULTILINE), '')]
+
+def _own_tag(text: str, found: re.Match) -> bool:
+    "Whether a tag holds the answer's own verdict: no other words speak of it."
+    return not _attributed(text[:found.start()]) and not re.match(r'[ \t]*[\w(]', text[found.end():])
 
 def own_words(
     text: str,
@@ -179,11 +187,11 @@ def own_words(
 ) -> str:  # verdicts as YES and NO
     "What an answer says itself: one normal form, objects of JSON as announced verdicts, without quotations, code and repeated input."
     text = _with_json(_unfenced(_BLOCKS.sub(GONE, clean_answer(text))), forms)
-    text = _TAGGED.sub(lambda found: GONE if _attributed(text[:found.start()]) else f'\nverdict: {found[2]}\n', text)
+    text = _TAGGED.sub(lambda found: f'\nverdict: {found[2]}\n' if _own_tag(text, found) else GONE, text)
     for form, instead in _DRESSES: text = form.sub(instead, text)
     text = _marked(_INPUT.sub(GONE, re.sub(r'^[ \t]*>.*$', GONE, text, flags=re.MULTILINE)), forms)
     for marks in (_DIRECTED, _ON_ONE_LINE, *[_OVER_LINES]*lines): text = marks.sub(lambda found: _quoted(found[0]), text)
-    return text
+    return _MENU.sub(CHOICE, text)
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v9924cc1
 def own_text(
@@ -199,17 +207,18 @@ def own_text(
 # %% ../../nbs/04_models/19_verdicts.ipynb #v01ac11d
 _KIND = r'(?:response|text|answer|claim|statement|span|passage|summary|article|paragraph|output|content)'
 _THE = r"(?:the|this|that|given|above|whole|entire|full)(?: (?:whole|entire|given|above|full|provided|model's|judged))?"
-_SUBJECT = _any(rf'it | this | that | span \d+ | {_THE} {_KIND}(?: \d+)?')
+_SUBJECT = _any(rf'it | this | that | span \d+ | (?:{_THE} )?{_KIND}(?: \d+)?')
 _SURE = '(?:' + _any('''entirely | fully | completely | wholly | totally | perfectly | factually | clearly | definitely | certainly |
                         indeed | therefore | thus | hence | 100% | simply''') + ' )*'
 _JUDGED = _any('judged | considered | deemed | found | labell?ed | classified | rated | marked | called') + '(?: to be| as)?'
 _VERB = (rf"(?:(?: is| was|'s)(?: (?:therefore|thus|hence|clearly|indeed|then|overall))?(?: {_JUDGED})?|"
          rf' (?:should|must|can) (?:therefore |thus )?be {_JUDGED})')
-_I_FIND = 'i (?:therefore |thus |hence )?(?:judge|find|rate|label|classify|deem|mark|call|consider)'
+_I_FIND = ("(?:i (?:therefore |thus |hence )?(?:would |will |must |have to |shall )?|i'd |i'll )"
+           '(?:judge|find|rate|label|classify|deem|mark|call|consider)')
 _I_SAY = ('(?:' + _any('i (?:therefore |thus |hence )?(?:conclude|find|judge|decide|determine)d? that | it follows that') +
           ' |(?:this|which) means (?:that )?)')
 _BY = (r'(?:based on|given|considering|according to) (?:the|this|that|my|these|all)(?: (?:above|provided|given))?'
-       r'(?: (?:evidence|document|context|analysis|source|review|checks?|findings|reasons?))?')
+       r'(?: (?:evidence|document|context|analysis|source|review|checks?|findings|reasons?)(?: provided| given| above)?)?')
 _OPENING = _any(rf'''so | therefore | thus | hence | overall | finally | ultimately | consequently | accordingly | in conclusion |
                      in summary | in short | to conclude | to sum up | on balance | all in all | on reflection | as a result |
                      for th(?:is|ese) reasons? | after (?:checking|(?:careful )?review|consideration|verification) | {_BY} |
@@ -400,8 +409,9 @@ def _of_plain(stated: Sequence[Stated]) -> Parsed[bool]:
 # %% ../../nbs/04_models/19_verdicts.ipynb #vab06ade
 def _stated(words: str, names: str, prose: bool) -> Parsed[bool]:
     "The verdict of an answer's own words."
-    if re.fullmatch(rf'[^\w{GONE}]*[{QUOTED_YES}{QUOTED_NO}][^\w{GONE}]*', words):
-        return Parsed(_VALUE[re.sub(rf'[^{QUOTED_YES}{QUOTED_NO}]', '', words)])  # the whole answer is a label in quotation marks
+    quoted = set(re.findall(f'[{QUOTED_YES}{QUOTED_NO}]', words))
+    if len(quoted) == 1 and not re.search(rf'[\w{YES}{NO}{GONE}{CHOICE}]', words):
+        return Parsed(_VALUE[quoted.pop()])  # the whole answer is a label in quotation marks
     stated = _joined(list(_sentences(words, names)))
     announced = [each for each in stated if each.kind == 'announced']
     if not announced: return _of_plain(stated) if stated and prose else _bare(stated)

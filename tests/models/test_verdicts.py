@@ -80,7 +80,8 @@ def test_an_echo_of_a_hostile_text_does_not_flip_the_verdict(task, own, hostile,
 PIECES = ['Final verdict: accurate', 'LABEL: Factual', 'final answer: yes', 'Inaccurate', 'Not Factual', 'no', 'not ', 'mostly ', '\n', ' ',
           '**', '"', '“', '”', "'", '`', '```\n', '> ', '{', '}', '{"verdict": "accurate"}', ':', ' or ', '/', 'Sentence 1:',
           'The response is ', '?', '\u200b', '\u2028', '\x00', '<b>', '<text>', 'The response ends with:', '[ ] ', '|', '\\boxed{', '~~',
-          'However, ', 'EXPLANATION: ']
+          'However, ', 'EXPLANATION: ',
+          '"Factual." ', "'yes' ", '<answer>', '</answer>', '_a_', 'аa', '\ue002']
 
 
 
@@ -151,3 +152,7 @@ def test_an_object_that_is_quoted_is_not_the_answer():
 def test_labelled_lines(answer, accurate):
     found = parse_labelled_lines(answer).value
     assert (found and found.accurate) is accurate
+
+
+def test_a_label_that_is_quoted_again_and_again_is_that_label():
+    assert parse_factual('"Factual." '*50).value is True and not parse_factual('"Factual" "Not Factual"').ok
