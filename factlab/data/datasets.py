@@ -162,6 +162,10 @@ def _read_table(path: Path, form: Form, encoding: str|None) -> Rows:
 READERS: dict[str, Callable[[Path, Form, str|None], Rows]] = {'.jsonl': _read_json_lines, '.ndjson': _read_json_lines, '.json': _read_json,
     '.csv': _read_table, '.tsv': _read_table, '.parquet': _read_table}
 
+def _check_readable(path: Path) -> None:
+    if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
+    if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
+
 def read_rows(
     path: Path|str,  # ends in one of READERS, in any case
     form: Form = normal_text,  # of all its texts; `whole_text` where the file has offsets into them
@@ -169,8 +173,7 @@ def read_rows(
 ) -> Rows:
     "The rows of a file. Raises `UsageError` for another kind of file, `DataError` for one that is missing, damaged or empty."
     path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
-    if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
+    _check_readable(path)
     return READERS[path.suffix.lower()](path, form, encoding)
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c13
@@ -190,8 +193,7 @@ def read_frame(
 ) -> pl.DataFrame:  # with the file's own columns
     "A table from a file. Raises `UsageError` for another kind of file, `DataError` for one that is missing, empty or damaged."
     path = Path(path).expanduser()
-    if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
-    if not path.is_file(): raise DataError(f'there is no table {path}: check its name')
+    _check_readable(path)
     if path.suffix.lower() not in ('.parquet', *SEPARATORS): return _frame_of(read_rows(path, encoding=encoding))
     return normal_frame(_table(path, encoding))
 

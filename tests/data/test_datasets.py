@@ -347,6 +347,7 @@ def test_parquet_of_another_shape(tmp_path):
 def test_paths_that_are_no_files(tmp_path):
     with pytest.raises(DataError, match='there is no file'): data.load(tmp_path/'own.jsonl')
     with pytest.raises(DataError, match='there is no file'): data.load('own.csv')
+    (tmp_path/'own.xlsx').write_bytes(b'PK')
     with pytest.raises(UsageError, match='ends in'): data.load(tmp_path/'own.xlsx')
     (tmp_path/'folder.parquet').mkdir()
     with pytest.raises(DataError, match='there is no file'): data.load(tmp_path/'folder.parquet')

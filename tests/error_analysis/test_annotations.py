@@ -176,6 +176,7 @@ def test_tables_with_other_columns_are_refused(tmp_path):
     (tmp_path/'labels.csv').write_text('a,b\n1,2\n')
     with pytest.raises(DataError, match='schema'): read_labels(tmp_path/'labels.csv')
     with pytest.raises(DataError, match='there is no'): read_labels(tmp_path/'none.parquet')
+    (tmp_path/'labels.xlsx').write_text('a')
     with pytest.raises(UsageError, match='end'): read_labels(tmp_path/'labels.xlsx')
 
 

@@ -281,6 +281,7 @@ def test_broken_label_files_are_said(tmp_path, content):
         (tmp_path/f'labels{ending}').write_text(content)
         with pytest.raises(DataError): errors.read_labels(tmp_path/f'labels{ending}')
         with pytest.raises(DataError): final_errors.read_annotations([tmp_path/f'labels{ending}'])
+    (tmp_path/'labels.xlsx').write_text(content)
     with pytest.raises(UsageError): errors.read_labels(tmp_path/'labels.xlsx')
 
 

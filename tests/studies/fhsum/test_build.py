@@ -91,6 +91,7 @@ def test_wrong_spans_are_removed_and_bad_rows_named(tmp_path):
     path.write_text('{"text": 4, "summary": "x"}\n{"text": "d", "summary": "x", "wrong_spans": [{"start": 0, "end": 1, "text": "y"}]}')
     with pytest.raises(DataError, match='line 1: document is int.*line 2: the span'):
         read_summaries(path)
+    (tmp_path/'own.doc').write_text('a')
     with pytest.raises(UsageError, match='expected a file that ends in'):
         read_summaries(tmp_path / 'own.doc')
 
