@@ -16,10 +16,11 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from .prompts import Parsed, json_objects, object_texts, unparsed
+from ..text.words import visible_text
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vb0778fb
 _HYPHENS = dict.fromkeys(map(ord, '\u2010\u2011\u2012\u2013\u2043\u2212\u058a\u05be\u2e3a\u2e3b'), '-') | {0x2014: ' - ', 0x2015: ' - '}
-_UNSEEN = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE000, 0xE010)])
+_OURS = dict.fromkeys(range(0xE000, 0xE010))  # the signs below, which an answer may not bring along
 _LOOKALIKES = str.maketrans('аеосрхуіјѕԁɡһӏАВЕКМНОРСТХІЈЅαοινΑΒΕΗΙΚΜΝΟΡΤΧυ',
                             'aeocpxyijsdghlABEKMHOPCTXIJSaoivABEHIKMNOPTXu')
 _MIXED = re.compile(r'\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u03ff\u0400-\u052f\u0261])\w+')
@@ -28,8 +29,7 @@ def clean_answer(
     text: str,
 ) -> str:
     "An answer in one normal form, for reading only: what looks alike is alike, what is not seen is gone."
-    text = unicodedata.normalize('NFKC', text.translate(_UNSEEN).replace('\u00b4', "'"))
-    text = ''.join(c for c in text if unicodedata.category(c) != 'Cf').translate(_HYPHENS)
+    text = unicodedata.normalize('NFKC', visible_text(text.translate(_OURS)).replace('\u00b4', "'")).translate(_HYPHENS)
     text = _MIXED.sub(lambda word: word[0].translate(_LOOKALIKES), text)
     text = re.sub(r"(?<=\w)[’ʼ′](?=\w)", "'", text).replace('。', '. ')
     return '\n'.join(re.sub(r'\s+', ' ', line) for line in text.splitlines())

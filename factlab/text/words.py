@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MONTHS', 'WEEKDAYS', 'COUNT_WORDS', 'TENS', 'NUMBER_WORDS', 'ORDINALS', 'SCALES', 'ARGUMENTS', 'whole_text',
-           'normal_text', 'normal_offset', 'plain_text', 'plain_words', 'content_words', 'content_overlap',
-           'content_overlaps', 'apart']
+           'normal_text', 'normal_offset', 'visible_text', 'plain_text', 'plain_words', 'content_words',
+           'content_overlap', 'content_overlaps', 'apart']
 
 # %% ../../nbs/01_text/00_words.ipynb #c2
 import re
@@ -37,11 +37,15 @@ _ALIKE = {**dict.fromkeys('‐‑‒–—―−⁃﹘', '-'), **dict.fromkeys('
 _ONE_SIGN = str.maketrans(_ALIKE)
 _RAISED, _FRACTION = re.compile(r'(?<=\d)(?=[²³¹⁰⁴-⁹⁺⁻])'), re.compile(r'(?<=\d)(?=[¼-¾⅐-⅟↉₀-₉])')
 
+def visible_text(text: str) -> str:
+    "The text without characters that are not seen: marks of width nothing, directions, fillers, variation selectors."
+    return _INVISIBLE.sub('', text)
+
 def plain_text(text: str) -> str:
     """The text as texts are compared: one form for each width, ligature, hyphen, dash and quote, nothing invisible; case stays.
     10² is 10^2 and 3½ is 3 1/2, not other numbers."""
     if text.isascii(): return text
-    text = _FRACTION.sub(' ', _RAISED.sub('^', _INVISIBLE.sub('', whole_text(text))))
+    text = _FRACTION.sub(' ', _RAISED.sub('^', visible_text(whole_text(text))))
     return unicodedata.normalize('NFKC', text).translate(_ONE_SIGN)
 
 # %% ../../nbs/01_text/00_words.ipynb #c4
