@@ -169,8 +169,6 @@ _TAGGED = re.compile(rf'<((?:final[ _-]?)?{_NAMES})>(.*?)</\1\s*>', re.IGNORECAS
 _MENU = re.compile(rf'\b(?:choose|select|pick|options?|choices?)\b[^\n:]{{0,40}}:\s*[{YES}{NO}]\W{{0,9}}\n\W{{0,9}}[{YES}{NO}]',
                    re.IGNORECASE)
 _DRESSES = [
-    (re.compile(r"\b(?:cannot|can not|can't|could not|should not) be (?:considered|called|deemed|judged|rated)(?: to be| as)?\b",
-                re.IGNORECASE), 'is not'),
     (re.compile(r'\$*\\?boxed\{(?:\\text(?:bf|rm)?\{)?([^{}\n]*)\}{1,2}\$*'), r' \1 '),
     (re.compile(rf'^[ \t]*\|[ \t*]*((?:final )?{_NAMES})[ \t*]*\|([^|\n]*)\|?[ \t]*$', re.IGNORECASE | re.MULTILINE), r'verdict: \2'),
     (re.compile(r'^[ \t]*(?:[-*+•] +)?(?:\[ ?\]|[☐□○]).*$', re.MULTILINE), GONE),

@@ -21,10 +21,11 @@ from factlab.mixed_context import (
     write_knowledge,
 )
 from factlab.store.answers import Store
+from factlab.text.words import normal_text
 
 knowledge = importlib.import_module('factlab.mixed_context.knowledge')
 
-NAMES = st.text(st.characters(codec='utf-8', exclude_categories=['Cc', 'Cs']), min_size=1, max_size=12).filter(lambda text: text.strip())
+NAMES = st.text(st.characters(codec='utf-8', exclude_categories=['Cc', 'Cs']), min_size=1, max_size=12).map(normal_text).filter(str.strip)
 
 
 @given(st.lists(st.tuples(NAMES, NAMES, st.lists(NAMES, max_size=3), st.none() | NAMES), max_size=6))
