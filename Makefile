@@ -9,7 +9,7 @@ NAMED :=
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install dev reproduce test test-vllm test-ray bench docs readme clean
+.PHONY: install dev reproduce test test-vllm test-ray campaign bench docs readme clean
 
 install: $(VENV)/installed
 dev: $(VENV)/installed-dev
@@ -40,6 +40,10 @@ test-vllm: dev
 # Ray in an environment of its own: two copies of a model, one killed in the middle; large frames in parts.
 test-ray: dev
 	$(BIN)/python tests/ray_check.py
+
+# What must hold in the long run, tried at random: PART names a part (tests/campaign), SEED repeats a run. Figures in figures/campaign.md.
+campaign: dev
+	PART='$(PART)' SEED='$(SEED)' KIND='$(KIND)' $(BIN)/python tests/campaign/run.py
 
 bench: dev
 	cd nbs/bench && for notebook in *.ipynb; do ../../$(BIN)/jupyter nbconvert --to notebook --inplace --execute $$notebook; done

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from factlab.core.core import cache_dir
 from factlab.reports.reproduce import spare_grammar
@@ -19,6 +20,12 @@ SLOW = (  # files that take longest: first, so that no worker has one left when 
     'test_server_process.py', 'test_commands.py', 'test_baselines.py', 'test_repeats.py',
     'test_counterfactual.py', 'test_contributing.py', 'test_main.py',
 )
+
+
+def pytest_configure(config):
+    "Property tests draw the same examples each time, so that the suite fails for what was changed; `--hypothesis-seed` draws others."
+    settings.register_profile('suite', derandomize=True, database=None)
+    if config.getoption('hypothesis_seed', None) is None: settings.load_profile('suite')
 
 
 def pytest_collection_modifyitems(items):
