@@ -43,7 +43,7 @@ test-ray: dev
 
 # What must hold in the long run, tried at random: PART names a part (tests/campaign), SEED repeats a run. Figures in figures/campaign.md.
 campaign: dev
-	PART='$(PART)' SEED='$(SEED)' KIND='$(KIND)' $(BIN)/python tests/campaign/run.py
+	PART='$(PART)' SEED='$(SEED)' KIND='$(KIND)' $(BIN)/python tests/campaign/trials.py
 
 bench: dev
 	cd nbs/bench && for notebook in *.ipynb; do ../../$(BIN)/jupyter nbconvert --to notebook --inplace --execute $$notebook; done

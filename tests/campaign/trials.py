@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT/'figures'/'campaign.md'
-PARTS = sorted(path.stem for path in Path(__file__).parent.glob('*.py') if path.stem != 'run')
+PARTS = sorted(path.stem for path in Path(__file__).parent.glob('*.py') if path.stem != 'trials')
 COLUMNS = ('part', 'kind', 'seed', 'trials', 'wrong', 'seconds', 'note')
 Trials = Iterator[str]  # for each trial '' where all is right, else what is wrong
 Kinds = dict[str, Callable[[random.Random], Trials]]
@@ -83,5 +83,5 @@ def main(parts: list[str], seed: int, only: str) -> int:
 
 
 if __name__ == '__main__':
-    sys.path[:0] = [str(ROOT), str(ROOT/'tests')]
+    sys.path += [str(ROOT), str(ROOT/'tests')]
     raise SystemExit(main(os.environ.get('PART', '').split() or PARTS, int(os.environ.get('SEED') or 1), os.environ.get('KIND', '')))
