@@ -87,7 +87,7 @@ def _counted(verify: Callable[[], object]) -> str:
 def add_verify(commands) -> None:
     "The command `verify`."
     parser = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
-        '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are supported, NOT FACTUAL '
+        '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are surely supported, NOT FACTUAL '
         'where one is contradicted, and UNDECIDED otherwise. A verdict is given by a corpus: it says what these passages support, not what '
         'is known elsewhere.')
     add = parser.add_argument
@@ -105,8 +105,9 @@ def add_verify(commands) -> None:
     add('--verifier', default='tiny', metavar='V', 
         help='tiny (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: tiny)')
     add('--method', default='three-way', metavar='M',
-        help="three-way; algorithm1, the paper's, which counts what nothing decides as verified; max-entailment or net, perhaps with a "
-             'threshold as in max-entailment?threshold=0.7 (default: three-way)')
+        help="three-way; algorithm1, the paper's, which counts what nothing decides as verified; max-entailment or net; perhaps with "
+             'an option, as in three-way?sure=0.5 (FACTUAL needs this probability of support for each claim; 0.9 where none is given) '
+             'or max-entailment?threshold=0.7 (default: three-way)')
     add('--texts-only', dest='stop_at_text_verdict', action='store_true',
         help='stop where the verdict on a text is known, though not that on all of its claims: sooner done')
     add('--passages', type=int, default=1, metavar='N', help='passages to show for a claim (default: 1)')

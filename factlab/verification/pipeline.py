@@ -291,7 +291,7 @@ def _count(outcome: str|None) -> pl.Expr:
 
 def _verdict(rule: Rule) -> pl.Expr:
     "The verdict on a text from its counts; undecided where it has no claims."
-    factual = pl.col('algorithm1') if rule.lenient else pl.col('n_supported') == pl.col('n_claims')
+    factual = pl.col('algorithm1') if rule.lenient else (pl.col('n_supported') == pl.col('n_claims')) & (pl.col('unsure') == 0)
     against = ~pl.col('algorithm1') if rule.lenient else pl.col('n_contradicted') > 0
     return pl.when(against).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
 
@@ -300,9 +300,12 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
     supported, against, missing = (OUTCOMES[NLI_LABELS[label]] for label in (ENT, CONTR, NEUT))
     sums = rows.group_by('text_id').agg(
         n_claims=pl.len().cast(pl.Int64), n_supported=_count(supported), n_contradicted=_count(against), n_missing=_count(missing),
-        open=_count(None), algorithm1=pl.col('algorithm1').all(ignore_nulls=False))
+        open=_count(None),
+        unsure=((pl.col('outcome') == supported) & (pl.col('p_ent') < (rule.sure or 0))).sum().cast(pl.Int64),
+        algorithm1=pl.col('algorithm1').all(ignore_nulls=False))
     said = texts.join(sums, left_on='id', right_on='text_id', how='left', maintain_order='left').with_columns(verdict=_verdict(rule))
-    why = pl.format('{} of {} are {}', 'n_missing', 'n_claims', pl.lit(f'{missing}'))
+    why = pl.when(pl.col('n_missing') > 0).then(pl.format('{} of {} are {}', 'n_missing', 'n_claims', pl.lit(missing))).otherwise(
+        pl.format('supported with a probability below {}: {} of {}', pl.lit(f'{rule.sure or 0:g}'), 'unsure', 'n_claims'))
     return TEXT_VERDICTS.check(said.with_columns(
         pl.col('n_claims', 'n_supported', 'n_contradicted', 'n_missing').fill_null(0),
         score=pl.when(open=0).then(pl.col('n_supported')/pl.col('n_claims')),

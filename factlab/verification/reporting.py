@@ -38,7 +38,8 @@ def verdict_line(
     open_ = text['n_claims'] - sum(count for count, _ in counts)
     said = ', '.join(f'{count} {outcome}' for count, outcome in [*counts, *[(open_, 'not looked at')]*(open_ > 0)])
     by = ' by Algorithm 1, which counts what nothing decides as verified'*method.startswith('algorithm1')
-    return f'{text["verdict"].upper()}{by}: {text["n_claims"]} claim{"s"*(text["n_claims"] != 1)}, {said}.'
+    why = f' ({printable(text["reason"])})' if text['reason'] and not text['n_missing'] else ''
+    return f'{text["verdict"].upper()}{by}: {text["n_claims"]} claim{"s"*(text["n_claims"] != 1)}, {said}{why}.'
 
 def chances(
     row: dict,  # of CLAIM_VERDICTS or EVIDENCE, with probabilities

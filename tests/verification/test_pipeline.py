@@ -37,7 +37,7 @@ from factlab.verification.pipeline import (
     verify_texts,
 )
 from factlab.verification.reporting import printable, verdict_json, verdict_report
-from factlab.verification.verdict_rules import MISSING, OUTCOMES, VERDICT_RULES, VERDICTS, algorithm1, decide, labels_of, read_method
+from factlab.verification.verdict_rules import MISSING, OUTCOMES, SURE, VERDICT_RULES, VERDICTS, algorithm1, decide, labels_of, read_method
 from factlab.verification.verifier import NLI_LABELS, cached_probabilities
 
 ENT, NEUT, CONTR = range(3)
@@ -59,7 +59,7 @@ class ByRule:
     def probabilities(self, pairs, store=None):
         def row(evidence, claim):
             known = {*re.findall(r'\w{4,}', claim.lower())} <= {*re.findall(r'\w+', evidence.lower())}
-            return [.1, .1, .8] if known and 'never' in evidence else [.8, .1, .1] if known else [.1, .8, .1]
+            return [.04, .04, .92] if known and 'never' in evidence else [.92, .04, .04] if known else [.1, .8, .1]
         return np.array([row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
 
 
@@ -419,15 +419,26 @@ def test_a_low_search_score_is_warned_of():
     assert 'German' in told and (told.count('; ') == 1 + ('may not be about it' in told))
 
 
-@given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)))
+def test_a_claim_that_is_supported_unsurely_is_told():
+    found = verify_text('Owls hunt.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=Says((.6, .3, .1)))))
+    assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
+    assert verdict_report(found, width=200).startswith(
+        'UNDECIDED: 1 claim, 1 supported, 0 contradicted, 0 not in the evidence (supported with a probability below 0.9: 1 of 1).')
+    assert one('Owls hunt at night.', method='three-way?sure=0.95').texts['verdict'].item() == 'undecided'
+    assert one('Owls hunt at night.', method='three-way?sure=0.5').texts['verdict'].item() == 'factual'
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
+       st.sampled_from([.5, .88, .92]))
 @settings(deadline=None, max_examples=60)
-def test_the_verdict_is_what_the_outcomes_are(labels, method):
-    "Any labels of the passages: factual needs support for every claim, except by the paper's rule."
+def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
+    "Any labels of the passages: factual needs sure support for every claim, except by the paper's rule."
     class Labelled:
         name, identity = 'labelled', {}
         def extract(self, texts, store=None): return [Parsed([f'claim {at}' for at in range(len(labels))])]
         def probabilities(self, pairs, store=None):
-            return np.array([np.roll([.8, .1, .1], int(evidence.split()[-1])) for evidence, _ in pairs], np.float32).reshape(-1, 3)
+            row = [chance, (1 - chance)/2, (1 - chance)/2]
+            return np.array([np.roll(row, int(evidence.split()[-1])) for evidence, _ in pairs], np.float32).reshape(-1, 3)
     passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {at} says {label}') for at, found in enumerate(labels)
                              for rank, label in enumerate(found)] or [dict(id='x', page='p', text='nothing 1')])
     parts = Labelled()
@@ -435,7 +446,10 @@ def test_the_verdict_is_what_the_outcomes_are(labels, method):
     outcomes, verdict = found.claims['outcome'].to_list(), found.texts['verdict'].item()
     assert verdict in VERDICTS and len(outcomes) == len(labels)
     if method == 'algorithm1': assert verdict == ('factual' if found.texts['algorithm1'].item() else 'not factual')
-    else: assert verdict == ('not factual' if 'contradicted' in outcomes else 'factual' if {*outcomes} == {'supported'} else 'undecided')
+    else:
+        sure = {*outcomes} == {'supported'} and (chance > SURE or method != 'three-way')
+        assert verdict == ('not factual' if 'contradicted' in outcomes else 'factual' if sure else 'undecided')
+        assert (found.texts['reason'].item() is None) == (verdict != 'undecided')
     counts = found.texts.row(0, named=True)
     assert [counts['n_supported'], counts['n_contradicted'], counts['n_missing']] == [outcomes.count(each) for each in (
         'supported', 'contradicted', 'not in the evidence')]
