@@ -87,9 +87,9 @@ def _counted(verify: Callable[[], object]) -> str:
 def add_verify(commands) -> None:
     "The command `verify`."
     parser = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
-        '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are surely supported, NOT FACTUAL '
-        'where one is contradicted, and UNDECIDED otherwise. A verdict is given by a corpus: it says what these passages support, not what '
-        'is known elsewhere.')
+        '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are surely supported, '
+        'NOT FACTUAL where one is contradicted, and UNDECIDED otherwise. A verdict is given by a corpus: it says what these passages '
+        'support, not what is known elsewhere.')
     add = parser.add_argument
     add('texts', nargs='*', metavar='TEXT', help='texts; - for standard input')
     add('--file', action='append', default=[], metavar='FILE', help='a text from a file; may be given several times')

@@ -25,6 +25,7 @@ from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
 from ..text.language import language_warning
+from ..text.word_forms import added_words
 from ..text.words import normal_text
 from .extraction import Extractor, load_extractor
 from .named_verifiers import load_verifier
@@ -291,12 +292,13 @@ def _count(outcome: str|None) -> pl.Expr:
 
 def _verdict(rule: Rule) -> pl.Expr:
     "The verdict on a text from its counts; undecided where it has no claims."
-    factual = pl.col('algorithm1') if rule.lenient else (pl.col('n_supported') == pl.col('n_claims')) & (pl.col('unsure') == 0)
+    sure = (pl.col('n_supported') == pl.col('n_claims')) & (pl.col('unsure') == 0) & pl.col('unsaid').is_null()
+    factual = pl.col('algorithm1') if rule.lenient else sure
     against = ~pl.col('algorithm1') if rule.lenient else pl.col('n_contradicted') > 0
     return pl.when(against).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
 
 def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
-    "Verdicts on texts (id, reason, warning) from the outcomes of their claims (CLAIM_VERDICTS)."
+    "Verdicts on texts (id, reason, warning, unsaid) from the outcomes of their claims (CLAIM_VERDICTS)."
     supported, against, missing = (OUTCOMES[NLI_LABELS[label]] for label in (ENT, CONTR, NEUT))
     sums = rows.group_by('text_id').agg(
         n_claims=pl.len().cast(pl.Int64), n_supported=_count(supported), n_contradicted=_count(against), n_missing=_count(missing),
@@ -304,8 +306,9 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
         unsure=((pl.col('outcome') == supported) & (pl.col('p_ent') < (rule.sure or 0))).sum().cast(pl.Int64),
         algorithm1=pl.col('algorithm1').all(ignore_nulls=False))
     said = texts.join(sums, left_on='id', right_on='text_id', how='left', maintain_order='left').with_columns(verdict=_verdict(rule))
-    why = pl.when(pl.col('n_missing') > 0).then(pl.format('{} of {} are {}', 'n_missing', 'n_claims', pl.lit(missing))).otherwise(
-        pl.format('supported with a probability below {}: {} of {}', pl.lit(f'{rule.sure or 0:g}'), 'unsure', 'n_claims'))
+    below = pl.format('supported with a probability below {}: {} of {}', pl.lit(f'{rule.sure or 0:g}'), 'unsure', 'n_claims')
+    why = pl.when(pl.col('n_missing') > 0).then(pl.format('{} of {} are {}', 'n_missing', 'n_claims', pl.lit(missing))).when(
+        pl.col('unsure') > 0).then(below).otherwise('unsaid')
     return TEXT_VERDICTS.check(said.with_columns(
         pl.col('n_claims', 'n_supported', 'n_contradicted', 'n_missing').fill_null(0),
         score=pl.when(open=0).then(pl.col('n_supported')/pl.col('n_claims')),
@@ -329,6 +332,12 @@ def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|Non
     if language and noted.startswith(language): language = ''  # the extractor said it already
     return '; '.join(part for part in (language, noted) if part) or None
 
+def _unsaid(text: str, found: Parsed[list[str]], most: int = 5) -> str|None:
+    "The words of a text that none of its claims has, so that a verdict on the claims is none on the text."
+    words = added_words('\n'.join(found.value), text) if found.value else []
+    shown = ', '.join(f'"{word}"' for word in words[:most]) + f' and {len(words) - most} more'*(len(words) > most)
+    return f'no claim has the text\'s {shown}' if words else None
+
 # %% ../../nbs/08_verification/10_pipeline.ipynb #p9part
 def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], english_only: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     "The claims of texts (text_id, claim, number), and what is to be said of each text (id, reason, warning)."
@@ -337,7 +346,8 @@ def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], english_on
     stated = stated.with_columns(number=pl.int_ranges(1, pl.col('claim').list.len() + 1)).explode('claim', 'number').drop_nulls('claim')
     read = list(zip(texts['text'], parsed, strict=True))
     return stated, texts.select('id', reason=pl.Series([_normal(_reason(*each)) for each in read], dtype=pl.String),
-                                warning=pl.Series([_normal(_warning(*each, english_only)) for each in read], dtype=pl.String))
+                                warning=pl.Series([_normal(_warning(*each, english_only)) for each in read], dtype=pl.String),
+                                unsaid=pl.Series([_normal(_unsaid(*each)) for each in read], dtype=pl.String))
 
 def _text_claims(stated: pl.DataFrame, claims: pl.Series) -> ClaimsInParts:
     "Which texts make which claims."

@@ -428,6 +428,23 @@ def test_a_claim_that_is_supported_unsurely_is_told():
     assert one('Owls hunt at night.', method='three-way?sure=0.5').texts['verdict'].item() == 'factual'
 
 
+@pytest.mark.parametrize('text, words', [
+    ('It is false that owls hunt at night.', '"false"'), ('Only on Mars, owls hunt at night.', '"Only", "Mars"'),
+    ('Although penguins sing, owls hunt at night.', '"Although", "penguins", "sing"'),
+    ('Owls hunt at night.\n\n| bird | song |\n|---|---|\n| Penguins | opera |\n', '"bird", "song", "Penguins", "opera"'),
+    ('Owls hunt at night.\n```\nPenguins sing.\n```\n', '"Penguins", "sing"'), ('Owls never hunt at night.', '"never"')])
+def test_a_text_is_not_factual_where_a_word_is_in_no_claim(text, words):
+    "An extractor may overlook what turns a sentence round."
+    class Overlooks:
+        name, identity = 'overlooks', {}
+        def extract(self, texts, store=None): return [Parsed(['Owls hunt at night.']) for _ in texts]
+    found = one(text, extractor=Overlooks())
+    assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
+    assert found.texts['reason'].item() == f"no claim has the text's {words}" and f'{words})' in verdict_report(found)
+    assert one('At night the owl hunts.', extractor=Overlooks()).texts['verdict'].item() == 'factual'
+    assert one(text, extractor=Overlooks(), method='algorithm1').texts['verdict'].item() == 'factual'
+
+
 @given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
        st.sampled_from([.5, .88, .92]))
 @settings(deadline=None, max_examples=60)
@@ -442,7 +459,7 @@ def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
     passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {at} says {label}') for at, found in enumerate(labels)
                              for rank, label in enumerate(found)] or [dict(id='x', page='p', text='nothing 1')])
     parts = Labelled()
-    found = verify_texts(pl.DataFrame({'id': ['t'], 'text': ['x']}), passages, parts, 'bm25', parts, method=method, store=False)
+    found = verify_texts(pl.DataFrame({'id': ['t'], 'text': ['claim']}), passages, parts, 'bm25', parts, method=method, store=False)
     outcomes, verdict = found.claims['outcome'].to_list(), found.texts['verdict'].item()
     assert verdict in VERDICTS and len(outcomes) == len(labels)
     if method == 'algorithm1': assert verdict == ('factual' if found.texts['algorithm1'].item() else 'not factual')

@@ -1,0 +1,54 @@
+"""Texts that say what their corpus does not, around claims that it bears out: none may be FACTUAL. The parts are those of the command's default."""
+import random
+import re
+from collections.abc import Callable
+from functools import partial
+
+import polars as pl
+from trials import Kinds, Trials
+
+from factlab.data.corpora import load_oasis_sample
+from factlab.verification.pipeline import verify_texts
+
+SUBJECTS = ('Penguins', 'Napoleon', 'The moons of Jupiter', 'Two Finnish plumbers', 'Most umbrellas', 'My aunt', 'The Aztecs')
+DEEDS = ('invented the telephone', 'sleep under the Kremlin', 'won the war of 1977', 'eat granite', 'were sold for 12 dollars', 'sing in Latin')
+Form = Callable[[str, str], str]  # of a claim that is borne out, and of one that nothing says, both without their full stop
+
+def inner(claim: str) -> str:
+    "A sentence as it stands within another."
+    return claim if re.match(r'\w*[A-Z]\w*[A-Z]|[A-Z]\b', claim) else claim[0].lower() + claim[1:]
+
+ADDED: dict[str, Form] = {
+    'behind': lambda claim, other: f'{claim}. {other}.', 'before': lambda claim, other: f'{other}. {claim}.',
+    'bracketed': lambda claim, other: f'{claim} ({inner(other)}).', 'joined': lambda claim, other: f'{claim}, and {inner(other)}.',
+    'conceded': lambda claim, other: f'Although {inner(other)}, {inner(claim)}.', 'semicolon': lambda claim, other: f'{claim}; {inner(other)}.',
+    'as a reason': lambda claim, other: f'{claim} because {inner(other)}.', 'asked': lambda claim, other: f'{claim}. Did you know that {inner(other)}?',
+    'quoted': lambda claim, other: f'{claim}. "{other}," said Anna.', 'shouted': lambda claim, other: f'{claim}. {other.upper()}!!!',
+    'listed': lambda claim, other: f'- {claim}.\n- {other}.\n', 'heading': lambda claim, other: f'# {other}\n\n{claim}.',
+    'tabled': lambda claim, other: f'{claim}.\n\n| who | what |\n|---|---|\n| {other.split()[0]} | {" ".join(other.split()[1:])} |\n',
+    'code': lambda claim, other: f'{claim}.\n```\n{other}.\n```\n', 'marked up': lambda claim, other: f'{claim}. <b>{other}.</b>',
+    'last line': lambda claim, other: f'{claim}.\n{other}', 'hidden': lambda claim, other: f'{claim}.\u200b{other}.',
+    'footnote': lambda claim, other: f'{claim}.[1]\n\n[1] {other}.', 'reported': lambda claim, other: f'{claim}, as {inner(other)} proved.'}
+TURNED: dict[str, Form] = {
+    'false that': lambda claim, _: f'It is false that {inner(claim)}.', 'nobody': lambda claim, _: f'Nobody believes that {inner(claim)}.',
+    'until': lambda claim, _: f'{claim} until 1990, when this ended.', 'elsewhere': lambda claim, _: f'Only on Mars, {inner(claim)}.',
+    'never': lambda claim, _: f'{claim}, but never on Earth.', 'myth': lambda claim, _: f'It is a myth that {inner(claim)}.',
+    'denied': lambda claim, _: f'{claim}? No.', 'disproved': lambda claim, _: f'The idea that {inner(claim)} has been disproved.'}
+
+
+def borne_out() -> list[str]:
+    "True claims of the sample that are FACTUAL alone, without their full stop."
+    claims = load_oasis_sample().select(id='id', text=pl.col('claims').list.get(pl.col('altered')))
+    found = verify_texts(claims, 'sample')
+    return claims.join(found.texts.filter(verdict='factual'), on='id')['text'].str.strip_chars_end('.').to_list()
+
+
+def texts(forms: dict[str, Form], draws: random.Random) -> Trials:
+    claims = borne_out()
+    drawn = [(name, form(claim, f'{draws.choice(SUBJECTS)} {draws.choice(DEEDS)}')) for name, form in forms.items() for claim in claims]
+    rows = pl.DataFrame({'id': [f'{name}/{at}' for at, (name, _) in enumerate(drawn)], 'text': [text for _, text in drawn]})
+    for row in verify_texts(rows, 'sample').texts.join(rows, on='id').iter_rows(named=True):
+        yield f'{row["id"]}: {row["text"]!r}' if row['verdict'] == 'factual' else ''
+
+
+KINDS: Kinds = {'something added': partial(texts, ADDED), 'turned round': partial(texts, TURNED)}
