@@ -1,4 +1,7 @@
-"""Texts that say what their corpus does not, around claims that it bears out: none may be FACTUAL. The parts are those of the command's default."""
+"""Texts that say what their corpus does not, around claims that it bears out: none may be FACTUAL.
+
+The parts are those of the command's default.
+"""
 import random
 import re
 from collections.abc import Callable
@@ -11,7 +14,8 @@ from factlab.data.corpora import load_oasis_sample
 from factlab.verification.pipeline import verify_texts
 
 SUBJECTS = ('Penguins', 'Napoleon', 'The moons of Jupiter', 'Two Finnish plumbers', 'Most umbrellas', 'My aunt', 'The Aztecs')
-DEEDS = ('invented the telephone', 'sleep under the Kremlin', 'won the war of 1977', 'eat granite', 'were sold for 12 dollars', 'sing in Latin')
+DEEDS = ('invented the telephone', 'sleep under the Kremlin', 'won the war of 1977', 'eat granite', 'were sold for 12 dollars',
+         'sing in Latin')
 Form = Callable[[str, str], str]  # of a claim that is borne out, and of one that nothing says, both without their full stop
 
 def inner(claim: str) -> str:
@@ -21,8 +25,10 @@ def inner(claim: str) -> str:
 ADDED: dict[str, Form] = {
     'behind': lambda claim, other: f'{claim}. {other}.', 'before': lambda claim, other: f'{other}. {claim}.',
     'bracketed': lambda claim, other: f'{claim} ({inner(other)}).', 'joined': lambda claim, other: f'{claim}, and {inner(other)}.',
-    'conceded': lambda claim, other: f'Although {inner(other)}, {inner(claim)}.', 'semicolon': lambda claim, other: f'{claim}; {inner(other)}.',
-    'as a reason': lambda claim, other: f'{claim} because {inner(other)}.', 'asked': lambda claim, other: f'{claim}. Did you know that {inner(other)}?',
+    'conceded': lambda claim, other: f'Although {inner(other)}, {inner(claim)}.',
+    'semicolon': lambda claim, other: f'{claim}; {inner(other)}.',
+    'as a reason': lambda claim, other: f'{claim} because {inner(other)}.',
+    'asked': lambda claim, other: f'{claim}. Did you know that {inner(other)}?',
     'quoted': lambda claim, other: f'{claim}. "{other}," said Anna.', 'shouted': lambda claim, other: f'{claim}. {other.upper()}!!!',
     'listed': lambda claim, other: f'- {claim}.\n- {other}.\n', 'heading': lambda claim, other: f'# {other}\n\n{claim}.',
     'tabled': lambda claim, other: f'{claim}.\n\n| who | what |\n|---|---|\n| {other.split()[0]} | {" ".join(other.split()[1:])} |\n',
