@@ -71,6 +71,7 @@ class AskedVerifier:
     ):
         if both_orders and not form.listed: raise UsageError(f'the form {form.name} lists no answers: it has no other order')
         self.model, self.both_orders, self.form = load_model(model), both_orders, form
+        self.two_way = 'NEUT' not in form.labels
         self.name = f'prompt:{self.model.name}' if form == OASIS_FORM else f'asked:{form.name}:{self.model.name}'
 
     @property

@@ -47,7 +47,7 @@ class AlignedVerifier:
         max_words: int = CHUNK_WORDS,  # of a chunk of the evidence
     ):
         self.verifier, self.max_words = load_verifier(verifier), max_words
-        self.english_only = getattr(self.verifier, 'english_only', False)
+        self.english_only, self.two_way = (getattr(self.verifier, flag, False) for flag in ('english_only', 'two_way'))
         self.name = f'align:{self.verifier.name}' if max_words == CHUNK_WORDS else f'align:{max_words}:{self.verifier.name}'
 
     @cached_property

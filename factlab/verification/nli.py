@@ -319,6 +319,7 @@ class NLI:
         refuse_own_code(name, self.source.config)
         self.adapter = find_adapter(self.options['adapter']) if self.options['adapter'] else None
         self.outputs = (adapted_outputs if self.adapter else read_outputs)(self.source.config, name, self.options['labels'])
+        self.two_way = 'NEUT' not in self.outputs.labels
 
     @cached_property
     def identity(self) -> dict:

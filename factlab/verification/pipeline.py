@@ -176,6 +176,15 @@ class ClaimVerdicts(NamedTuple):
     settled: np.ndarray
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #d172b252
+@dataclass(frozen=True)
+class _SupportAlone:
+    "A two-way verifier, whose *not supported* may be silence as well as contradiction: it is read as not in the evidence."
+    verifier: Verifier
+
+    def probabilities(self, pairs: Sequence[tuple[str, str]], store: StoreChoice = None) -> np.ndarray:
+        found = self.verifier.probabilities(pairs, store)
+        return np.stack([found[:, ENT], found[:, NEUT] + found[:, CONTR], np.zeros_like(found[:, ENT])], 1)
+
 def verify_claims(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first; empty where there are none
@@ -186,6 +195,7 @@ def verify_claims(
 ) -> ClaimVerdicts:
     "Verify claims against their passages: in waves where the rule decides early, else all pairs. Raises `DataError` when lists do not fit."
     rule, verifier = read_method(method), load_verifier(verifier)
+    if getattr(verifier, 'two_way', False) and not rule.lenient: verifier = _SupportAlone(verifier)
     found = evaluate_incrementally(claims, evidence, verifier, store,
                                    text_claims=text_claims) if rule.short_circuits else evaluate_all(claims, evidence, verifier, store)
     verified, decided = algorithm1(labels_of(found.probabilities))

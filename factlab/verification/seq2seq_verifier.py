@@ -62,6 +62,8 @@ class Seq2SeqVerifier:
 
     Options: those of `SEQ2SEQ_OPTIONS`. Weights load when first needed. Raises `ModelError` for no such model, `UsageError` for a form or
     option that does not exist."""
+    two_way = True
+
     def __init__(self, name: str):
         self.name, _, self.target, options = read_name('verifiers', name)
         self.divided = 0

@@ -428,6 +428,20 @@ def test_a_claim_that_is_supported_unsurely_is_told():
     assert one('Owls hunt at night.', method='three-way?sure=0.5').texts['verdict'].item() == 'factual'
 
 
+@pytest.mark.parametrize('method', list(VERDICT_RULES))
+def test_what_a_two_way_verifier_does_not_support_is_not_contradicted(method):
+    class TwoWay(Says): two_way = True
+    supports, denies = (one('Owls hunt at night.', verifier=TwoWay(row), method=method) for row in ((.95, 0, .05), (.05, 0, .95)))
+    assert supports.claims['outcome'].to_list() == ['supported'] and supports.texts['verdict'].item() == 'factual'
+    paper = method == 'algorithm1'
+    assert denies.claims['outcome'].to_list() == ['contradicted' if paper else 'not in the evidence']
+    assert denies.texts['verdict'].item() == ('not factual' if paper else 'undecided')
+    if method == 'three-way':  # the second passage supports it
+        second = TwoWay((.95, 0, .05), 'Ode', (.05, 0, .95))
+        found = verify_text('It opened.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=second)))
+        assert found.claims['outcome'].to_list() == ['supported'] and found.settings['evaluated'] <= 2
+
+
 @pytest.mark.parametrize('text, words', [
     ('It is false that owls hunt at night.', '"false"'), ('Only on Mars, owls hunt at night.', '"Only", "Mars"'),
     ('Although penguins sing, owls hunt at night.', '"Although", "penguins", "sing"'),
