@@ -42,6 +42,42 @@ TURNED: dict[str, Form] = {
     'denied': lambda claim, _: f'{claim}? No.', 'disproved': lambda claim, _: f'The idea that {inner(claim)} has been disproved.'}
 
 
+OPPOSITES = dict((pair, turn) for both in (
+    'first last', 'before after', 'largest smallest', 'most few', 'higher lower', 'hot cold', 'north south', 'east west', 'above below',
+    'rich poor', 'wet dry', 'always never', 'only also', 'all none', 'public private', 'left right', 'outside inside', 'old new',
+    'more less', 'demanded forbade', 'red blue', 'gold tin', 'liquid solid', 'day night', 'evaporation rain', 'arms head', 'new full')
+    for pair, turn in (both.split(), both.split()[::-1]))
+NAMES = ('Napoleon', 'Bolivia', 'Cromwell', 'Saturn', 'Lisbon', 'Edison')
+
+
+def negated(claim: str, _: random.Random) -> str:
+    return re.sub(r'\b(is|are|was|were|has|have|had|can|could|may|must)\b(?! not)', r'\1 not', claim, count=1)
+
+def another_number(claim: str, draws: random.Random) -> str:
+    return re.sub(r'\d+', lambda found: str(int(found[0]) + draws.randint(1, 40)), claim, count=1)
+
+def another_name(claim: str, draws: random.Random) -> str:
+    return re.sub(r'(?<=[a-z,] )[A-Z][a-z]+', draws.choice(NAMES), claim, count=1)
+
+def opposite(claim: str, _: random.Random) -> str:
+    return re.sub(r'\b(' + '|'.join(OPPOSITES) + r')\b', lambda found: OPPOSITES[found[0]], claim, count=1)
+
+def exchanged(claim: str, _: random.Random) -> str:
+    "Two names in each other's place."
+    names = list(dict.fromkeys(re.findall(r'\b[A-Z][a-z]+', claim)))
+    if len(names) < 2: return claim
+    return re.sub(rf'\b({names[0]}|{names[-1]})\b', lambda found: names[0] if found[0] == names[-1] else names[-1], claim)
+
+
+def altered(change: Callable[[str, random.Random], str], draws: random.Random) -> Trials:
+    "True claims of the sample with one thing changed, each alone."
+    claims = [claim for own in load_oasis_sample()['claims'] for claim in own]
+    changed = [text for claim in claims if (text := change(claim, draws)) != claim]
+    rows = pl.DataFrame({'id': [str(at) for at in range(len(changed))], 'text': changed})
+    for row in verify_texts(rows, 'sample').texts.join(rows, on='id').iter_rows(named=True):
+        yield row['text'] if row['verdict'] == 'factual' else ''
+
+
 def borne_out() -> list[str]:
     "True claims of the sample that are FACTUAL alone, without their full stop."
     claims = load_oasis_sample().select(id='id', text=pl.col('claims').list.get(pl.col('altered')))
@@ -57,4 +93,5 @@ def texts(forms: dict[str, Form], draws: random.Random) -> Trials:
         yield f'{row["id"]}: {row["text"]!r}' if row['verdict'] == 'factual' else ''
 
 
-KINDS: Kinds = {'something added': partial(texts, ADDED), 'turned round': partial(texts, TURNED)}
+KINDS: Kinds = {'something added': partial(texts, ADDED), 'turned round': partial(texts, TURNED)} | {
+    change.__name__.replace('_', ' '): partial(altered, change) for change in (negated, another_number, another_name, opposite, exchanged)}
