@@ -25,7 +25,7 @@ import polars as pl
 import tenacity
 
 from .injection import DROPS
-from ..core.core import DataError, Schema, UsageError, progress, write_text
+from ..core.core import DataError, Schema, UsageError, cannot, progress, write_text
 from ..mixed_context.knowledge import KNOWLEDGE, knowledge_row, name_key
 from ..models.asking import read_response
 from ..models.encoder import Encoder
@@ -196,7 +196,7 @@ def _keep(place: Path|None, name: str, rows: list[dict], language: str) -> list[
     if place:
         try:
             with place.open('a', encoding='utf-8') as file: file.write(_line(name, rows, language))
-        except OSError as error: raise DataError(f'cannot write {place} ({error.strerror}): free space or choose another file') from None
+        except OSError as error: raise cannot('write', place, error) from None
     return rows
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #d09a5b02

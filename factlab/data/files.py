@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, progress, project_dir, replacing
+from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, cannot, progress, project_dir, replacing
 from ..core.registry import entries as names
 from ..core.registry import loader
 from .registry import Entry, File, Hub, entries, entry_of, file_of
@@ -51,7 +51,7 @@ def checksum(
         key = (str(path), state.st_size, state.st_mtime_ns)
         if key not in _checksums:
             with path.open('rb') as file: _checksums[key] = hashlib.file_digest(file, 'sha256').hexdigest()
-    except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): check that it is a file that you may read') from None
+    except OSError as error: raise cannot('read', path, error) from None
     return _checksums[key]
 
 # %% ../../nbs/02_data/01_files.ipynb #b4b4747c
