@@ -26,6 +26,7 @@ import tenacity
 
 from .injection import DROPS
 from ..core.core import DataError, Schema, UsageError, cannot, progress, write_text
+from ..core.network import network_fault
 from ..mixed_context.knowledge import KNOWLEDGE, knowledge_row, name_key
 from ..models.asking import read_response
 from ..models.encoder import Encoder
@@ -73,7 +74,8 @@ def _call(url: str, timeout: float) -> dict[str, Any]:
         if error.code in (408, 429) or error.code >= 500:
             raise _Again(f'HTTP {error.code} ({error.reason})', _retry_after(error.headers.get('Retry-After'))) from None
         raise DataError(f'{url} answered HTTP {error.code} ({error.reason})') from None
-    except (OSError, http.client.HTTPException) as error: raise _Again(str(error) or type(error).__name__) from None
+    except (OSError, http.client.HTTPException) as error: 
+        raise _Again(str(network_fault(error, url) or error) or type(error).__name__) from None
     return _read_answer(content, url)
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #b8874ac2

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, cannot, progress, project_dir, replacing
+from ..core.network import network_fault, proxy_of
 from ..core.registry import entries as names
 from ..core.registry import loader
 from .registry import Entry, File, Hub, entries, entry_of, file_of
@@ -86,7 +87,10 @@ def _open_url(url: str, timeout: float, advice: str) -> Any:
     except urllib.error.HTTPError as error:
         error.close()
         raise DataError(f'{url} answered HTTP {error.code} ({error.reason}), expected the file. {advice}') from None
-    except urllib.error.URLError as error: raise _Unreachable(f'cannot reach {url} ({error.reason}). No network? {advice}') from None
+    except urllib.error.URLError as error:
+        fault = network_fault(error, url)
+        why = (fault if fault.lasting or proxy_of(url) else fault.why) if fault else f'{error.reason}: no network?'
+        raise _Unreachable(f'cannot reach {url} ({why}). {advice}') from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _Unreachable(f'cannot reach {url} ({error or type(error).__name__}). No network? {advice}') from None
 

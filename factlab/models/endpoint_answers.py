@@ -28,9 +28,10 @@ class Again(Exception):
         after: float|None = None,  # seconds that the server asks to wait
         told: bool = False,        # to wait, with all other requests to this host
         away: bool = False,        # no connection was made
+        advice: str = '',          # what helps
     ):
         super().__init__(why)
-        self.after, self.told, self.away = after, told, away
+        self.after, self.told, self.away, self.advice = after, told, away, advice
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #0929fddf
 class Refused(Exception):

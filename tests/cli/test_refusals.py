@@ -125,7 +125,8 @@ from factlab.core.core import FactlabError, write_text
 from factlab.data.datasets import read_rows
 from factlab.text.words import whole_text
 folder = Path({str(locked)!r})
-for act in (lambda: read_rows(folder/'secret.jsonl'), lambda: write_text(folder/'own'/'a.txt', 'x'), lambda: write_text(folder/'own.txt', 'x')):
+for act in (lambda: read_rows(folder/'secret.jsonl', whole_text), lambda: write_text(folder/'own'/'a.txt', 'x'),
+            lambda: write_text(folder/'own.txt', 'x')):
     try: act()
     except FactlabError as error: print(error)
 ''')

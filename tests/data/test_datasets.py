@@ -138,7 +138,7 @@ def test_one_missing_file_does_not_stop_the_others(toy, server):
 def test_no_network_is_said_once(toy, server):
     server.shutdown()
     server.server_close()
-    with pytest.raises(DataError, match='No network') as caught: files.get('toy')
+    with pytest.raises(DataError, match='nothing listens') as caught: files.get('toy')
     assert 'a.jsonl' in str(caught.value) and 'b.jsonl' not in str(caught.value)
 
 
