@@ -59,6 +59,9 @@ def main(
         _leave_output()
         return _unfinished(given)
     except OSError as error: return _fail(_refusal(error), _unfinished(given))
+    except RuntimeError as error:
+        if 'home directory' not in str(error): raise
+        return _fail('there is no user of that name: write the path of a folder in place of ~NAME', 2)
 
 # %% ../../nbs/21_cli/10_main.ipynb #75561de4
 def _fail(message: object, code: int) -> int:

@@ -164,7 +164,10 @@ READERS: dict[str, Callable[[Path, Form, str|None], Rows]] = {'.jsonl': _read_js
     '.csv': _read_table, '.tsv': _read_table, '.parquet': _read_table}
 
 def _check_readable(path: Path) -> None:
-    if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
+    try: path.stat()
+    except FileNotFoundError: raise DataError(f'there is no file {path}: check its name') from None
+    except OSError as error: raise cannot('read', path, error) from None
+    if path.is_dir(): raise DataError(f'{path} is a folder, expected a file that ends in {", ".join(READERS)}')
     if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
 
 def read_rows(

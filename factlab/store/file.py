@@ -57,6 +57,7 @@ def _explained(error: sqlite3.Error, path: Path) -> StoreError:
 @contextmanager
 def _as_store_errors(path: Path, patience: float) -> Iterator[None]:
     "Make sure of the folder; whatever SQLite, the lock or the disk raises comes out as a `StoreError`."
+    if os.path.exists(path) and not os.path.isfile(path): raise StoreError(f'the store {path} is no file: name a file, or a new one')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield

@@ -55,6 +55,36 @@ def test_an_output_that_cannot_be_written(tmp_path, capsys, make, words):
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != 'home') == ['file'] and (tmp_path/'file').read_text() == 'a'
 
 
+@pytest.mark.parametrize('option', ['--summaries', '--knowledge'])
+def test_a_folder_for_a_file_is_called_a_folder(tmp_path, capsys, option):
+    (tmp_path/'folder.csv').mkdir()
+    code, _, errors = say(capsys, 'build', 'fhsum', option, tmp_path/'folder.csv', '--out', tmp_path/'a.jsonl')
+    assert code == 1 and 'folder.csv is a folder' in errors
+
+
+@pytest.mark.parametrize('action', ['stats', 'verify', 'prune', 'export'])
+def test_a_store_that_is_not_there_is_not_made(tmp_path, capsys, action):
+    path = [tmp_path/'a.jsonl'] if action == 'export' else []
+    code, output, errors = say(capsys, 'store', action, *path, '--store', tmp_path/'nothing.sqlite')
+    assert (code, output) == (1, '') and f'there is no store {tmp_path/"nothing.sqlite"}' in errors
+    assert not (tmp_path/'nothing.sqlite').exists()
+
+
+@pytest.mark.parametrize('action', ['stats', 'verify', 'prune'])
+def test_a_store_that_is_no_file_is_left_alone(tmp_path, capsys, action):
+    os.mkfifo(pipe := tmp_path/'pipe')
+    for path in (tmp_path, pipe):
+        more = ['--model', 'tiny'] if action == 'prune' else []
+        code, output, errors = say(capsys, 'store', action, *more, '--store', path)
+        assert (code, output.strip()) in ((1, ''), (1, str(path))) and f'the store {path} is no file' in errors
+    assert pipe.is_fifo() and sorted(path.name for path in tmp_path.iterdir() if path.name != 'home') == ['pipe']
+
+
+def test_a_user_who_is_not_here(capsys):
+    code, _, errors = say(capsys, 'verify', '--file', '~nobody-of-that-name/a.txt', '--corpus', 'sample')
+    assert code == 2 and '~NAME' in errors
+
+
 def test_a_device_is_written_to_and_not_replaced(tmp_path, capsys):
     os.mkfifo(pipe := tmp_path/'pipe')
     with subprocess.Popen(['cat', pipe], stdout=subprocess.PIPE, text=True) as reader:

@@ -350,7 +350,7 @@ def test_paths_that_are_no_files(tmp_path):
     (tmp_path/'own.xlsx').write_bytes(b'PK')
     with pytest.raises(UsageError, match='ends in'): data.load(tmp_path/'own.xlsx')
     (tmp_path/'folder.parquet').mkdir()
-    with pytest.raises(DataError, match='there is no file'): data.load(tmp_path/'folder.parquet')
+    with pytest.raises(DataError, match='is a folder'): data.load(tmp_path/'folder.parquet')
 
 
 def test_limits_are_prefixes(tmp_path):

@@ -189,6 +189,7 @@ def construct(
     rows, failed = read_summaries(summaries) if summaries else sample_sources(), {}
     if knowledge is None: base = load('fhsum-knowledge')
     elif Path(knowledge).expanduser().is_file(): base = read_knowledge(knowledge)
+    elif Path(knowledge).expanduser().is_dir(): raise DataError(f'{knowledge} is a folder: give a file, wikidata, or a model')
     elif knowledge.endswith(('.jsonl', '.json')): raise DataError(f'there is no file {knowledge}: give one, wikidata, or a model')
     else:
         if not (names := wanted_names(rows)): raise DataError('no summary has a name behind which a description can stand')
