@@ -131,7 +131,7 @@ def _kept(path: Path|None, language: str|None = None) -> dict[str, list[dict]]:
     "What a file of lookups holds, by name; a last line that was cut is left out."
     if path is None or not path.is_file(): return {}
     kept: dict[str, list[dict]] = {}
-    lines = path.read_text(encoding='utf-8').split('\n')
+    lines = path.read_text(encoding='utf-8-sig').split('\n')
     for number, line in enumerate(lines, 1):
         if not line.strip(): continue
         try: record = json.loads(line); kept[record['name']] = [dict(row) for row in record['rows']]

@@ -110,12 +110,16 @@ _REMEDIES = {
     errno.EEXIST: 'a file stands where a folder is needed: choose another place', errno.ENAMETOOLONG: 'choose a shorter name',
     errno.EMFILE: 'raise the limit of open files (ulimit -n)', errno.ENFILE: 'end other programs'}
 
+_NUMBERS = {PermissionError: errno.EACCES, FileNotFoundError: errno.ENOENT, IsADirectoryError: errno.EISDIR}  # of errors of other libraries
+
+def _number(error: OSError) -> int: return error.errno or _NUMBERS.get(type(error), 0)
+
 def remedy(
     error: OSError,
     what: str = 'use it',  # 'read it', 'write there'
 ) -> str:
     "What to do about what the system refused, by its number."
-    return _REMEDIES.get(error.errno or 0, 'see to it that the place can be used, or choose another').format(what)
+    return _REMEDIES.get(_number(error), 'see to it that the place can be used, or choose another').format(what)
 
 def cannot(
     what: str,        # 'read' or 'write'
@@ -124,7 +128,8 @@ def cannot(
 ) -> DataError:
     "The error for a file that the system refuses: which, why, and what to do."
     done = 'write there' if what == 'write' else f'{what} it'
-    return DataError(f'cannot {what} {path} ({error.strerror or error}): {remedy(error, done)}')
+    said = error.strerror or (os.strerror(_number(error)) if _number(error) else error)
+    return DataError(f'cannot {what} {path} ({said}): {remedy(error, done)}')
 
 # %% ../../nbs/00_core/00_core.ipynb #c16
 def _is_device(path: Path) -> bool:

@@ -223,7 +223,7 @@ def _read_prices(path: Path) -> list[dict]:
     "Entries of a file of prices. Raises `DataError` when it cannot be read."
     expected = 'expected {"prices": [{"host": …, "model": …, "from": "2026-01-01", "prompt": 0.15, "completion": 0.60}]}'
     try:
-        entries = json.loads(path.read_text(encoding='utf-8'))['prices']
+        entries = json.loads(path.read_text(encoding='utf-8-sig'))['prices']
         return [{'host': str(each['host']).rstrip('/'), 'model': str(each['model']), 'from': date.fromisoformat(each['from']),
                  'price': (float(each['prompt']), float(each['completion'])),
                  'batch': (float(each['batch_prompt']), float(each['batch_completion'])) if 'batch_prompt' in each else None}

@@ -142,7 +142,8 @@ def locked(tmp_path_factory):
     (folder/'theirs').chmod(0o777)
     (folder/'secret.jsonl').write_text('{"text": "a"}')
     (folder/'own').mkdir()
-    for path in (folder/'secret.jsonl', folder/'own'): path.chmod(0)
+    shutil.copy(folder/'secret.jsonl', folder/'secret.parquet')
+    for path in (folder/'secret.jsonl', folder/'secret.parquet', folder/'own'): path.chmod(0)
     if 'can' not in as_nobody(folder, 'import factlab.core.core; print("can")'): pytest.skip('another user cannot run this Python')
     yield folder
     (folder/'own').chmod(0o755)
@@ -156,10 +157,26 @@ from factlab.data.datasets import read_rows
 from factlab.text.words import whole_text
 folder = Path({str(locked)!r})
 for act in (lambda: read_rows(folder/'secret.jsonl', whole_text), lambda: write_text(folder/'own'/'a.txt', 'x'),
-            lambda: write_text(folder/'own.txt', 'x')):
+            lambda: write_text(folder/'own.txt', 'x'), lambda: read_rows(folder/'secret.parquet')):
     try: act()
     except FactlabError as error: print(error)
 ''')
     lines = said.splitlines()
-    assert len(lines) == 3 and all('Permission denied' in line and 'the right to' in line for line in lines), said
+    assert len(lines) == 4 and all('Permission denied' in line and 'the right to' in line for line in lines), said
     assert 'cannot read' in lines[0] and 'cannot write' in lines[1] and 'cannot write' in lines[2]
+
+
+def test_a_closed_folder_of_a_corpus_is_counted(locked):
+    (locked/'texts').mkdir()
+    (locked/'texts'/'a.txt').write_text('The mill closed.')
+    (locked/'texts'/'closed').mkdir(mode=0)
+    said = as_nobody(locked, f'''
+from factlab.core.core import FactlabError
+from factlab.data.folders import read_folder
+found = read_folder({str(locked/'texts')!r})
+print(list(found.texts), found.left_out)
+try: read_folder({str(locked/'own')!r})
+except FactlabError as error: print(error)
+''')
+    assert "['a.txt'] {'closed': 'cannot be read (Permission denied)'}" in said and 'holds no .txt' in said, said
+    assert said.count('Permission') == 2
