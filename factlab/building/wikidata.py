@@ -25,7 +25,8 @@ import polars as pl
 import tenacity
 
 from .injection import DROPS
-from ..core.core import DataError, Schema, UsageError, progress, write_text
+from ..core.core import DataError, Schema, UsageError, cannot, progress, write_text
+from ..core.network import network_fault
 from ..mixed_context.knowledge import KNOWLEDGE, knowledge_row, name_key
 from ..models.asking import read_response
 from ..models.encoder import Encoder
@@ -73,7 +74,8 @@ def _call(url: str, timeout: float) -> dict[str, Any]:
         if error.code in (408, 429) or error.code >= 500:
             raise _Again(f'HTTP {error.code} ({error.reason})', _retry_after(error.headers.get('Retry-After'))) from None
         raise DataError(f'{url} answered HTTP {error.code} ({error.reason})') from None
-    except (OSError, http.client.HTTPException) as error: raise _Again(str(error) or type(error).__name__) from None
+    except (OSError, http.client.HTTPException) as error: 
+        raise _Again(str(network_fault(error, url) or error) or type(error).__name__) from None
     return _read_answer(content, url)
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #b8874ac2
@@ -129,7 +131,7 @@ def _kept(path: Path|None, language: str|None = None) -> dict[str, list[dict]]:
     "What a file of lookups holds, by name; a last line that was cut is left out."
     if path is None or not path.is_file(): return {}
     kept: dict[str, list[dict]] = {}
-    lines = path.read_text(encoding='utf-8').split('\n')
+    lines = path.read_text(encoding='utf-8-sig').split('\n')
     for number, line in enumerate(lines, 1):
         if not line.strip(): continue
         try: record = json.loads(line); kept[record['name']] = [dict(row) for row in record['rows']]
@@ -196,7 +198,7 @@ def _keep(place: Path|None, name: str, rows: list[dict], language: str) -> list[
     if place:
         try:
             with place.open('a', encoding='utf-8') as file: file.write(_line(name, rows, language))
-        except OSError as error: raise DataError(f'cannot write {place} ({error.strerror}): free space or choose another file') from None
+        except OSError as error: raise cannot('write', place, error) from None
     return rows
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #d09a5b02

@@ -10,15 +10,17 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -87,6 +89,19 @@ def free_port(wanted: int|None = None) -> int:
             raise UsageError(f'port {wanted} cannot be used: another program listens there, or it is none; leave --port out') from None
         return trial.getsockname()[1]
 
+# %% ../../nbs/21_cli/09_lab.ipynb #lab1
+def _end(process: subprocess.Popen, seconds: float = 8) -> None:
+    "End a program with all that it has started; whoever has not ended by then is killed, and at once where the user is impatient."
+    import psutil
+    alive = []
+    with suppress(psutil.Error): alive = [root := psutil.Process(process.pid), *root.children(recursive=True)]
+    process.terminate()
+    try: psutil.wait_procs(alive, seconds)
+    finally:
+        for each in alive:
+            with suppress(psutil.Error): each.kill()
+        process.wait()
+
 # %% ../../nbs/21_cli/09_lab.ipynb #ec8bf311
 @contextmanager
 def running_lab(
@@ -112,9 +127,7 @@ def running_lab(
                     raise FactlabError(f'JupyterLab did not start; {log} ends in: {log.read_text()[-600:].strip()}') from None
                 time.sleep(.2)
         yield lab
-    finally:
-        process.terminate()
-        process.wait(30)
+    finally: _end(process)
 
 # %% ../../nbs/21_cli/09_lab.ipynb #c9
 def run_ahead(lab: Lab, path: Path) -> None:
@@ -150,16 +163,28 @@ def _until_ready(client, seconds: float = 120) -> None:
             time.sleep(.3)
 
 # %% ../../nbs/21_cli/09_lab.ipynb #c11
+@contextmanager
+def _interrupted_by_all() -> Iterator[None]:
+    "Within it SIGTERM and SIGHUP raise `KeyboardInterrupt`, as SIGINT does; what is ignored, as under nohup, stays so."
+    ours = [number for name in ('SIGTERM', 'SIGHUP') if (number := getattr(signal, name, None)) is not None]
+    before = {number: signal.getsignal(number) for number in ours} if threading.current_thread() is threading.main_thread() else {}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before: signal.signal(number, signal.default_int_handler)
+    try: yield
+    finally:
+        for number, handler in before.items(): signal.signal(number, handler)
+
 def _lab(arguments: argparse.Namespace) -> int:
     path = write_notebook(arguments.run_id)
     print(f'starting JupyterLab on {path} …', flush=True)
-    with running_lab(path.parent, arguments.port) as lab:
+    with _interrupted_by_all(), running_lab(path.parent, arguments.port) as lab:
         run_ahead(lab, path)
         address = f'{lab.address}/lab/tree/{quote(path.name)}?token={lab.token}'
         print(f'the workbench is ready: {address}\nCtrl+C ends JupyterLab; labels are kept', flush=True)
         if not arguments.no_browser: webbrowser.open(address)
         try: lab.process.wait()
-        except KeyboardInterrupt: print('JupyterLab has ended')
+        except KeyboardInterrupt:
+            with suppress(OSError): print('JupyterLab ends', flush=True)  # there may be no terminal any more
     return 0
 
 # %% ../../nbs/21_cli/09_lab.ipynb #abe680c6

@@ -7,11 +7,13 @@ __all__ = ['parser', 'main']
 
 # %% ../../nbs/21_cli/10_main.ipynb #c2
 import argparse
+import errno
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 from .build import add_build, paper_commands
 from .data import add_data, add_list, add_models
@@ -23,7 +25,7 @@ from .runs import add_runs
 from .store import add_store
 from .train import add_train
 from .verify import add_verify
-from ..core.core import FactlabError, UsageError
+from ..core.core import FactlabError, UsageError, cannot, remedy
 
 # %% ../../nbs/21_cli/10_main.ipynb #c3
 def parser() -> argparse.ArgumentParser:
@@ -39,10 +41,12 @@ def parser() -> argparse.ArgumentParser:
 def main(
     arguments: Sequence[str]|None = None,  # those of the process when None
 ) -> int:  # exit code
-    "Run a command. Errors that factlab raises on purpose are printed as one message, without a traceback."
+    "Run a command. Errors that factlab raises on purpose, and what the system refuses, are printed as one message, without a traceback."
     # polars puts its own there
     if threading.current_thread() is threading.main_thread(): signal.signal(signal.SIGINT, signal.default_int_handler)
     given = argparse.Namespace()
+    if sys.stdout is None: return _fail('cannot write the output: standard output is closed', 1)
+    if hasattr(sys.stdout, 'reconfigure'): sys.stdout.reconfigure(errors='backslashreplace')  # names of files may be any bytes
     try:
         try:
             parser().parse_args(arguments, given)
@@ -52,15 +56,29 @@ def main(
     except FactlabError as error: return _fail(error, _unfinished(given))
     except KeyboardInterrupt: return _fail('interrupted: what was answered is in the store, so running it again goes on from here', 130)
     except BrokenPipeError:  # as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_output()
         return _unfinished(given)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail(f'cannot write the output: {error.strerror}', _unfinished(given))
+    except OSError as error: return _fail(_refusal(error), _unfinished(given))
+    except RuntimeError as error:
+        if 'home directory' not in str(error): raise
+        return _fail('there is no user of that name: write the path of a folder in place of ~NAME', 2)
 
 # %% ../../nbs/21_cli/10_main.ipynb #75561de4
 def _fail(message: object, code: int) -> int:
     print(f'factlab: {message}', file=sys.stderr)
     return code
+
+def _leave_output() -> None:
+    "What is still to be written goes nowhere: not again to where it cannot go."
+    with suppress(OSError, ValueError): os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL)
+
+def _refusal(error: OSError) -> str:
+    "What the system refused: a file by its name, the output where there is none, else the system's words."
+    if error.filename is not None: return str(cannot('use', str(error.filename), error))
+    if error.errno not in _OF_OUTPUT: return f'the system refuses ({type(error).__name__}: {error}): {remedy(error)}'
+    _leave_output()
+    return f'cannot write the output ({error.strerror}): {remedy(error, "write there")}'
 
 def _unfinished(given: argparse.Namespace) -> int: return getattr(given, 'not_finished', 1)

@@ -59,10 +59,10 @@ def command_parser(
 # %% ../../nbs/21_cli/00_output.ipynb #1b6cc40d
 def give_text(
     text: str,
-    out: str|None = None,  # a file; None: standard output
+    out: str|None = None,  # a file; None or '-': standard output
 ) -> int:  # exit code
     "Print a text, or write it in one step and say where."
-    if out is not None: print(write_text(os.path.expanduser(out), text))
+    if out not in (None, '-'): print(write_text(os.path.expanduser(out), text))
     elif hasattr(sys.stdout, 'buffer'):
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode('utf-8', 'replace'))

@@ -7,7 +7,9 @@ __all__ = ['add_reproduce']
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c2
 import argparse
+import math
 import os
+import re
 import sys
 
 from .output import add_command
@@ -15,21 +17,41 @@ from ..core.core import UsageError
 from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c4
-def _parameter(text: str) -> tuple[str, object]:
-    "Name and value of a parameter written as NAME=VALUE."
+_WORDS = {'true': True, 'True': True, 'TRUE': True, 'false': False, 'False': False, 'FALSE': False,
+          'null': None, 'Null': None, 'NULL': None, '~': None, 'None': None}
+_WHOLE, _NUMBER = re.compile(r'[-+]?[0-9]+|[-+]?[0-9]{1,3}(_[0-9]{3})+'), re.compile(r'[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?')
+
+def _scalar(text: str) -> object:
+    "A value that stands without quotes: a word of YAML 1.2, a number, or the text itself."
+    number = text.replace('\u2212', '-')
+    if text in _WORDS: return _WORDS[text]
+    if _WHOLE.fullmatch(number): return int(number)
+    return float(number) if _NUMBER.fullmatch(number) and math.isfinite(float(number)) else text
+
+# %% ../../nbs/21_cli/04_reproduce.ipynb #prm1
+def _value(name: str, written: str) -> object:
+    "The value of a parameter. Only lists and quoted texts are read as YAML."
     import yaml
-    name, sign, written = text.partition('=')
-    if not sign or not name.isidentifier():
-        raise UsageError(f'a parameter is NAME=VALUE, as runs=3 or models=[tiny, hf:NAME], found {text!r}')
-    if name == 'out': raise UsageError('the folder of results is given with --out')
-    try: value = None if written == 'None' else yaml.safe_load(written)
+    if not written.startswith(('[', '{', '"', "'")): return _scalar(written)
+    try: node = yaml.compose(written, yaml.SafeLoader)
     except yaml.YAMLError as error:
         problem = getattr(error, 'problem', error)
         raise UsageError(f'the value of {name} cannot be read as YAML ({problem}): put texts with other signs in quotes') from None
-    strange = [each for each in (value if isinstance(value, list) else [value]) if not isinstance(each, str|int|float|None)]
-    if strange:
-        raise UsageError(f'the value of {name} is read as {strange[0]!r}: give a number, a text or a list of these; quotes make it a text')
-    return name, value
+    parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    if not all(isinstance(part, yaml.ScalarNode) for part in parts):
+        raise UsageError(f'the value of {name} is {written}: give a number, a text or a list of these; quotes make it a text')
+    values = [part.value if part.style else _scalar(part.value) for part in parts]
+    return values if isinstance(node, yaml.SequenceNode) else values[0]
+
+# %% ../../nbs/21_cli/04_reproduce.ipynb #prm2
+def _parameter(text: str) -> tuple[str, object]:
+    "Name and value of a parameter written as NAME=VALUE."
+    name, sign, written = (part.strip() for part in text.partition('='))
+    if not sign or not name.isidentifier():
+        raise UsageError(f'a parameter is NAME=VALUE, as runs=3 or models=[tiny, hf:NAME], found {text!r}')
+    if name == 'out': raise UsageError('the folder of results is given with --out')
+    if not written: raise UsageError(f'{name} has no value: give one after the sign =, {name}=None for none')
+    return name, _value(name, written)
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c8
 def _absolute_path(value):

@@ -7,13 +7,17 @@ __all__ = ['add_store']
 
 # %% ../../nbs/21_cli/02_store.ipynb #c2
 import argparse
+import os
 
 from .output import add_group
+from ..core.core import DataError
 
 # %% ../../nbs/21_cli/02_store.ipynb #c4
 def _store(arguments: argparse.Namespace) -> int:
     from factlab.reports.reproduce import plain_table
     from factlab.store.answers import Store
+    if arguments.store is not None and not os.path.exists(os.path.expanduser(arguments.store)):
+        raise DataError(f'there is no store {arguments.store}: correct --store, or leave it out for the user\'s own')
     with Store(arguments.store) as store:
         if arguments.action == 'stats':
             print(f'{store.path}\n')

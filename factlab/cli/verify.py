@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from .output import add_command, add_fail_on, give_text, verdict_code
-from ..core.core import DataError, UsageError
+from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/06_verify.ipynb #c4
@@ -25,9 +25,9 @@ def read_file(
 ) -> str:
     "A text from a file. Raises `DataError` when it cannot be read or decoded."
     from factlab.data.folders import page_text
+    if path == '-' and sys.stdin is None: raise DataError('standard input is closed: give a text as an argument or with --file')
     try: content = sys.stdin.buffer.read() if path == '-' else Path(path).expanduser().read_bytes()
-    except OSError as error:
-        raise DataError(f'cannot read the text {path} ({error.strerror}): give a file, or - for standard input') from None
+    except OSError as error: raise cannot('read', 'standard input' if path == '-' else path, error) from None
     return page_text(content, 'standard input' if path == '-' else path, encoding)
 
 # %% ../../nbs/21_cli/06_verify.ipynb #3372749d

@@ -4,13 +4,15 @@
 
 # %% auto #0
 __all__ = ['FactlabError', 'UsageError', 'DataError', 'StoreError', 'ModelError', 'RunError', 'home_dir', 'cache_dir',
-           'project_dir', 'package_dir', 'assets_dir', 'canonical_json', 'digest', 'replacing', 'write_text',
-           'write_if_changed', 'Schema', 'progress']
+           'project_dir', 'package_dir', 'assets_dir', 'canonical_json', 'digest', 'remedy', 'cannot', 'replacing',
+           'write_text', 'write_if_changed', 'Schema', 'progress']
 
 # %% ../../nbs/00_core/00_core.ipynb #c2
+import errno
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -99,25 +101,71 @@ def digest(
     if not isinstance(value, bytes|str): value = canonical_json(value)
     return hashlib.sha256(value if isinstance(value, bytes) else value.encode('utf-8', 'surrogatepass')).hexdigest()
 
+# %% ../../nbs/00_core/00_core.ipynb #os2
+_FULL, _DENIED = 'free space, or choose another place', 'ask for the right to {}, or choose another place'
+_REMEDIES = {
+    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL, errno.EROFS: 'choose a place that can be written',
+    errno.EACCES: _DENIED, errno.EPERM: _DENIED, errno.ENOENT: 'correct the path', errno.ELOOP: 'correct the link',
+    errno.EISDIR: 'it is a folder: name a file', errno.ENOTDIR: 'a part of that path is a file: correct the path',
+    errno.EEXIST: 'a file stands where a folder is needed: choose another place', errno.ENAMETOOLONG: 'choose a shorter name',
+    errno.EMFILE: 'raise the limit of open files (ulimit -n)', errno.ENFILE: 'end other programs'}
+
+_NUMBERS = {PermissionError: errno.EACCES, FileNotFoundError: errno.ENOENT, IsADirectoryError: errno.EISDIR}  # of errors of other libraries
+
+def _number(error: OSError) -> int: return error.errno or _NUMBERS.get(type(error), 0)
+
+def remedy(
+    error: OSError,
+    what: str = 'use it',  # 'read it', 'write there'
+) -> str:
+    "What to do about what the system refused, by its number."
+    return _REMEDIES.get(_number(error), 'see to it that the place can be used, or choose another').format(what)
+
+def cannot(
+    what: str,        # 'read' or 'write'
+    path: Path|str,
+    error: OSError,
+) -> DataError:
+    "The error for a file that the system refuses: which, why, and what to do."
+    done = 'write there' if what == 'write' else f'{what} it'
+    said = error.strerror or (os.strerror(_number(error)) if _number(error) else error)
+    return DataError(f'cannot {what} {path} ({said}): {remedy(error, done)}')
+
 # %% ../../nbs/00_core/00_core.ipynb #c16
+def _is_device(path: Path) -> bool:
+    there = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    return there or Path(os.path.abspath(path)).is_relative_to('/dev')
+
+@contextmanager
+def _written_through(path: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield (beside := Path(folder)/'whole')
+        try:
+            with beside.open('rb') as whole, path.open('wb') as device: shutil.copyfileobj(whole, device)
+        except OSError as error: raise cannot('write', path, error) from error
+
+# %% ../../nbs/00_core/00_core.ipynb #c16b
 @contextmanager
 def replacing(
     path: Path|str,  # the file that is to appear, or to be replaced, at once and whole
 ) -> Iterator[Path]:  # a path beside it to write to
     "Write beside, then rename: when the block ends well the file takes its place; when it raises, nothing has changed."
     path = Path(path)
+    if _is_device(path):
+        with _written_through(path) as beside: yield beside
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.', suffix=path.suffix)
         os.close(handle)
-    except OSError as error: raise DataError(f'cannot write {path} ({error.strerror}): free space or choose another folder') from error
+    except OSError as error: raise cannot('write', path, error) from error
     beside = Path(name)
     try:
         yield beside
         with beside.open('rb') as file: os.fsync(file.fileno())
         beside.chmod(0o644)
         beside.replace(path)
-    except OSError as error: raise DataError(f'cannot write {path} ({error.strerror}): free space or choose another folder') from error
+    except OSError as error: raise cannot('write', path, error) from error
     finally: beside.unlink(missing_ok=True)
 
 # %% ../../nbs/00_core/00_core.ipynb #d72a20fa

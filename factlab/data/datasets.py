@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from ..core.core import DataError, Schema, UsageError, assets_dir, digest
+from ..core.core import DataError, Schema, UsageError, assets_dir, cannot, digest
 from ..core.registry import loader, read_name, suggest
 from .registry import entries
 from ..text.words import normal_text
@@ -73,7 +73,7 @@ def read_text(
 ) -> str:
     "The text of a file, as it stands. Raises `DataError` for one that cannot be read or decoded, or is empty."
     try: raw = path.read_bytes()
-    except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): expected a file that you may read') from None
+    except OSError as error: raise cannot('read', path, error) from None
     text = decoded(raw, str(path), encoding)
     if not text.strip(): raise DataError(f'{path} is empty: expected rows')
     return text
@@ -150,7 +150,8 @@ def _table(path: Path, encoding: str|None = None) -> pl.DataFrame:
         twice = [head for head in heads if heads.count(head) > 1]
         if twice: raise DataError(f'{path} has the column {twice[0]!r} twice: keep one')
         return pl.read_csv(io.BytesIO(text.encode()), infer_schema=False, separator=separator)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, csv.Error) as error:
+    except OSError as error: raise cannot('read', path, error) from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, csv.Error) as error:
         reason = (str(error).splitlines() or ['it is empty'])[0]
         raise DataError(f'{path} cannot be read as {path.suffix[1:]} ({reason:.200}). Write it again: it may be damaged or cut') from None
 
@@ -163,7 +164,10 @@ READERS: dict[str, Callable[[Path, Form, str|None], Rows]] = {'.jsonl': _read_js
     '.csv': _read_table, '.tsv': _read_table, '.parquet': _read_table}
 
 def _check_readable(path: Path) -> None:
-    if not path.is_file(): raise DataError(f'there is no file {path}: check its name')
+    try: path.stat()
+    except FileNotFoundError: raise DataError(f'there is no file {path}: check its name') from None
+    except OSError as error: raise cannot('read', path, error) from None
+    if path.is_dir(): raise DataError(f'{path} is a folder, expected a file that ends in {", ".join(READERS)}')
     if path.suffix.lower() not in READERS: raise UsageError(f'cannot read {path}: expected a file that ends in {", ".join(READERS)}')
 
 def read_rows(

@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 import polars as pl
 
-from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, progress, project_dir, replacing
+from ..core.core import DataError, Schema, UsageError, assets_dir, cache_dir, cannot, progress, project_dir, replacing
+from ..core.network import network_fault, proxy_of
 from ..core.registry import entries as names
 from ..core.registry import loader
 from .registry import Entry, File, Hub, entries, entry_of, file_of
@@ -51,7 +52,7 @@ def checksum(
         key = (str(path), state.st_size, state.st_mtime_ns)
         if key not in _checksums:
             with path.open('rb') as file: _checksums[key] = hashlib.file_digest(file, 'sha256').hexdigest()
-    except OSError as error: raise DataError(f'cannot read {path} ({error.strerror}): check that it is a file that you may read') from None
+    except OSError as error: raise cannot('read', path, error) from None
     return _checksums[key]
 
 # %% ../../nbs/02_data/01_files.ipynb #b4b4747c
@@ -86,7 +87,10 @@ def _open_url(url: str, timeout: float, advice: str) -> Any:
     except urllib.error.HTTPError as error:
         error.close()
         raise DataError(f'{url} answered HTTP {error.code} ({error.reason}), expected the file. {advice}') from None
-    except urllib.error.URLError as error: raise _Unreachable(f'cannot reach {url} ({error.reason}). No network? {advice}') from None
+    except urllib.error.URLError as error:
+        fault = network_fault(error, url)
+        why = (fault if fault.lasting or proxy_of(url) else fault.why) if fault else f'{error.reason}: no network?'
+        raise _Unreachable(f'cannot reach {url} ({why}). {advice}') from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _Unreachable(f'cannot reach {url} ({error or type(error).__name__}). No network? {advice}') from None
 

@@ -6,6 +6,7 @@
 __all__ = ['TEXT_KINDS', 'page_text', 'Pages', 'read_folder', 'left_out_note', 'left_out_of']
 
 # %% ../../nbs/02_data/07_folders.ipynb #fo2
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -45,7 +46,9 @@ def read_folder(
 ) -> Pages:
     "The .txt and .md files of a folder and its folders, in the order of their names. Raises `DataError` where none can be read."
     folder, texts, left_out = Path(folder).expanduser(), {}, {}
-    for file in sorted(file for file in folder.rglob('*') if file.is_file()):
+    def closed(error: OSError) -> None: left_out[Path(error.filename).relative_to(folder).as_posix()] = f'cannot be read ({error.strerror})'
+    inside = [Path(place)/name for place, _, names in os.walk(folder, onerror=closed) for name in names]
+    for file in sorted(file for file in inside if file.is_file()):
         name = file.relative_to(folder).as_posix()
         if why := _not_read(file, folder): left_out[name] = why; continue
         try: texts[name] = page_text(file.read_bytes(), name, encoding)

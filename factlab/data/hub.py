@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from ..core.core import DataError, cache_dir, write_text
+from ..core.network import environment_fault, network_fault
 from .files import announce, checksum, hub_place
 from .registry import Entry, Hub
 
@@ -43,7 +44,9 @@ def _fetch_set(entry: Entry, hub: Hub) -> None:
         for name in files: hf_hub_download(hub.repository, name, repo_type='dataset', revision=info.sha, local_dir=target)
     except (OSError, ValueError, errors.HTTPError, errors.RevisionNotFoundError) as error:
         hidden = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else None  # it says only that the file is not here
-        raise DataError(f'{hub.repository} at {hub.revision} cannot be had ({_first_line(hidden or error)}). {advice}') from None
+        why = network_fault(error, HfApi().endpoint) or _first_line(hidden or error)
+        raise DataError(f'{hub.repository} at {hub.revision} cannot be had ({why}). {advice}') from None
+    except ImportError as error: raise DataError(f'{hub.repository} cannot be had: {environment_fault(error)}') from None
     if not files: raise DataError(f'{hub.repository} at {info.sha} holds no Parquet files in data/, expected one for each split. {advice}')
     _confirm(target, files, hub, info.sha)
 

@@ -28,9 +28,10 @@ class Again(Exception):
         after: float|None = None,  # seconds that the server asks to wait
         told: bool = False,        # to wait, with all other requests to this host
         away: bool = False,        # no connection was made
+        advice: str = '',          # what helps
     ):
         super().__init__(why)
-        self.after, self.told, self.away = after, told, away
+        self.after, self.told, self.away, self.advice = after, told, away, advice
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #0929fddf
 class Refused(Exception):
@@ -222,7 +223,7 @@ def _read_prices(path: Path) -> list[dict]:
     "Entries of a file of prices. Raises `DataError` when it cannot be read."
     expected = 'expected {"prices": [{"host": …, "model": …, "from": "2026-01-01", "prompt": 0.15, "completion": 0.60}]}'
     try:
-        entries = json.loads(path.read_text(encoding='utf-8'))['prices']
+        entries = json.loads(path.read_text(encoding='utf-8-sig'))['prices']
         return [{'host': str(each['host']).rstrip('/'), 'model': str(each['model']), 'from': date.fromisoformat(each['from']),
                  'price': (float(each['prompt']), float(each['completion'])),
                  'batch': (float(each['batch_prompt']), float(each['batch_completion'])) if 'batch_prompt' in each else None}

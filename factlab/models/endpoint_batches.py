@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.core import ModelError, StoreError, canonical_json, home_dir, progress
+from ..core.network import network_fault
 from .endpoint_answers import Again, Refused, read_payload
 from .endpoint_calls import backoff
 from .endpoint_choices import read_single, single_body
@@ -172,7 +173,7 @@ def _reported(endpoint, what: str) -> Iterator[None]:
     except openai.NotFoundError: raise
     except (openai.OpenAIError, ValueError, AttributeError) as error:
         status = f'status {error.status_code}: {error.message}' if isinstance(error, openai.APIStatusError) else \
-            f'{type(error).__name__}: {error.__cause__ or error}'
+            str(network_fault(error, endpoint.base_url) or f'{type(error).__name__}: {error.__cause__ or error}')
         raise ModelError(f'{endpoint.base_url}: {what} failed ({endpoint.clean(status)}). {later}') from None
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #b6271b13

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FIRST_WAIT', 'LONGEST_WAIT', 'GIVE_UP', 'RateLimiter', 'permit', 'give_back', 'backoff', 'pause', 'passed',
-           'limiter_of', 'RetryPolicy', 'Session', 'is_down', 'note_failure', 'post', 'ask_once', 'respond']
+           'limiter_of', 'RetryPolicy', 'Session', 'is_down', 'note_failure', 'broken', 'post', 'ask_once', 'respond']
 
 # %% ../../nbs/04_models/13_endpoint_calls.ipynb #fab3a99f
 import asyncio
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.core import ModelError
+from ..core.network import network_fault, proxy_of
 from .endpoint_answers import Again, Refused, read_payload, seconds_to_wait
 from .endpoint_requests import host_of, key_variable, learn, request_body
 from .interface import Request, Response
@@ -126,10 +127,10 @@ class Session:
     def __post_init__(self) -> None: self.limiter = limiter_of(self.endpoint.base_url)
 
 # %% ../../nbs/04_models/13_endpoint_calls.ipynb #a50b3e52
-def is_down(session: Session, why: str) -> ModelError:
+def is_down(session: Session, why: str, advice: str = 'start the server, or correct the address') -> ModelError:
     "The error that names an endpoint which does not answer."
-    return ModelError(f'{session.endpoint.base_url} cannot be reached or does not answer ({why}): start the server, or '
-                      'correct base_url, then run again')
+    return ModelError(f'{session.endpoint.base_url} cannot be reached or does not answer ({why}): '
+                      f'{advice}, then run again. Its address is base_url in the name of the model')
 
 def note_failure(session: Session, why: str, refused: bool) -> None:
     "A request has failed for good. Raises `ModelError` when too many in a row have."
@@ -148,6 +149,11 @@ def _key_advice(endpoint) -> str:
     return ('OPENAI_API_KEY goes to its own vendor alone, so no key was sent; name the variable that holds one, '
             'as env=MY_API_KEY in the model name')
 
+def _through(endpoint) -> str:
+    "A word on the proxy of the environment that a call went through: an error may be its own."
+    proxy = proxy_of(endpoint.base_url)
+    return f', through the proxy {proxy.url} of {proxy.variable}' if proxy and endpoint.own_key is None else ''
+
 async def _models_there(session: Session) -> str:
     "A word on the models that the server has."
     import openai
@@ -164,6 +170,9 @@ async def _verdict(session: Session, error) -> Exception:
     where, clean = session.endpoint.base_url, session.endpoint.clean
     detail = error.body if isinstance(error.body, dict) else {}
     said = clean(str(detail.get('message') or detail.get('detail') or detail or error.response.text))
+    if status == 407:
+        return ModelError(f'{where} is not reached{_through(session.endpoint)}, which asks for a user and a password ({said}): write them '
+                          'into its address, as http://USER:PASSWORD@HOST:PORT')
     if 300 <= status < 400:
         target = clean(str(headers.get('location')))
         return ModelError(f'{where} points to another address ({status}: {target}): give that as base_url if you trust it')
@@ -176,16 +185,18 @@ async def _verdict(session: Session, error) -> Exception:
         return ModelError(f'{where} has no model {session.endpoint.model!r} ({status}: {said}): {there}')
     told = status == 429 and not re.search(r'too large', said, re.IGNORECASE)
     if told or status in (408, 409) or status >= 500 and status != 501:
-        return Again(f'status {status}: {said}', seconds_to_wait(headers), told)
+        return Again(f'status {status}: {said}{_through(session.endpoint)}', seconds_to_wait(headers), told)
     return Refused(f'status {status}: {said}', param=detail.get('param') if isinstance(detail.get('param'), str) else None)
 
 # %% ../../nbs/04_models/13_endpoint_calls.ipynb #1501947c
-def _broken(session: Session, error: Exception) -> Again:
-    "What a connection error stands for."
+def broken(session: Session, error: Exception) -> Exception:
+    "What a connection error stands for: `ModelError` where waiting does not help."
     import httpx2
-    cause = error.__cause__ or error
-    why, away = session.endpoint.clean(f'{type(cause).__name__}: {cause}'), isinstance(cause, httpx2.ConnectError)
+    cause, fault = error.__cause__ or error, network_fault(error, session.endpoint.base_url, session.endpoint.own_key is not None)
+    why, away = session.endpoint.clean(f'{type(cause).__name__}: {cause}'), isinstance(cause, httpx2.ConnectError|httpx2.ProxyError)
     session.heard |= not away
+    if fault and fault.lasting: return is_down(session, fault.why, fault.remedy)
+    if fault: return Again(fault.why, away=away, advice=fault.remedy)
     return Again(f'no connection ({why})' if away else f'the connection broke ({why})', away=away)
 
 # %% ../../nbs/04_models/13_endpoint_calls.ipynb #bb9c46e9
@@ -200,7 +211,7 @@ async def _call(session: Session, body: dict, left: float) -> Any:
             response = await session.client.post(path, cast_to=httpx2.Response, body=body, options={'follow_redirects': False})
     except openai.APIStatusError as error: verdict = await _verdict(session, error)
     except (openai.APITimeoutError, TimeoutError): raise Again(f'no answer within {seconds:.3g} s') from None
-    except openai.APIConnectionError as error: raise _broken(session, error) from None
+    except openai.APIConnectionError as error: raise broken(session, error) from None
     session.heard = True
     if isinstance(verdict, Again) and verdict.told: pause(session.limiter, left, verdict.after)
     else: passed(session.limiter, verdict is None)
@@ -228,7 +239,7 @@ async def post(session: Session,
     try: return await again(_once, session, body, read)
     except Again as error:
         why = session.endpoint.clean(str(error))
-        if error.away or not session.heard: raise is_down(session, why) from None
+        if error.away or not session.heard: raise is_down(session, why, *[error.advice]*bool(error.advice)) from None
         after = 'being told to wait by a host that answered nobody, or others' if error.told else f'{policy.failed} failed calls'
         raise Again(f'gave up after {after}: {why}') from None
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .endpoint_answers import Again, Refused, logprobs_of, read_answer, usage_of
-from .endpoint_calls import Session, ask_once, post
+from .endpoint_calls import Session, ask_once, broken, post
 from .endpoint_requests import Dialect, request_body
 from .interface import Request, Response
 from .vllm_requests import ChoiceTree
@@ -135,7 +135,7 @@ async def _tokens_of(session: Session, text: str) -> tuple[int, ...]:
         try:
             answer = await session.client.post(address, cast_to=httpx2.Response, body=body, options=options)
             known[text] = tuple(int(token) for token in answer.json()['tokens'])
-        except openai.APIConnectionError as error: raise Again(f'no connection ({error})') from None
+        except openai.APIConnectionError as error: raise broken(session, error) from None
         except (openai.OpenAIError, ValueError, KeyError, TypeError) as error:
             raise Refused(f'no tokens of a text: {error}') from None
     if not known[text]: raise Refused('a choice has no tokens: it cannot be scored')

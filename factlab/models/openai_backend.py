@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..core.core import FactlabError, ModelError, UsageError, canonical_json, digest, home_dir, write_text
+from ..core.network import environment_fault
 from ..core.registry import read_options
 from .endpoint_answers import listed_price, read_answer
 from .endpoint_batches import ask_in_batches
@@ -157,7 +158,9 @@ def client_of(endpoint: Endpoint,
     make: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
     http: Any = openai.DefaultAsyncHttpxClient if asynchronous else openai.DefaultHttpxClient
     # redirects are not followed, and no proxy stands between this process and its own servers
-    carrier = http(timeout=timeout, follow_redirects=False, trust_env=endpoint.own_key is None)
+    try: carrier = http(timeout=timeout, follow_redirects=False, trust_env=endpoint.own_key is None)
+    except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+        raise ModelError(f'{endpoint.base_url} cannot be called: {environment_fault(error)}') from None
     client = make(api_key=key, base_url=endpoint.base_url, max_retries=retries, timeout=timeout, http_client=carrier)
     if key_variable(endpoint.base_url, None) is None:
         client.organization = client.project = None

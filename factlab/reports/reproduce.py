@@ -223,20 +223,40 @@ def name_there(
     return next((each for each in (name, f'{name}s', name.removesuffix('s')) if each in known), None)
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #36c28a77
+_TRUE_OR_FALSE = {word: word in ('true', 'yes', 'y', 'on', '1') for word in 'true yes y on 1 false no n off 0'.split()}
+_NUMBERS = ('few', 'limit', 'sensitivity', 'specificity')  # where a notebook's own value may be None; others are texts there
+
+def _of_type(name: str, value: object, own: object) -> object:
+    "A value as the notebook's own has it: truth values, numbers, texts. Raises `UsageError` for one that is none."
+    if value is None: return value
+    number, taken, what = isinstance(value, int|float) and not isinstance(value, bool), value, 'a text'
+    if isinstance(own, bool): what, taken = 'true or false', _TRUE_OR_FALSE.get(str(value).casefold())
+    elif isinstance(own, float): what, taken = 'a number', float(value) if number else None
+    elif isinstance(own, int): what, taken = 'a whole number', int(value) if number and float(value).is_integer() else None
+    elif own is None and name in _NUMBERS: what, taken = 'a number or None', value if number else None
+    elif isinstance(value, int|float): taken = None
+    if taken is not None: return taken
+    quoted = f', in quotes where {value!r} is meant, as {name}="\'{value}\'"'*(what == 'a text')
+    raise UsageError(f'{name} is {what}{f", as {own!r}"*(own is not None)}; found {value!r}: give {what}{quoted}')
+
+# %% ../../nbs/16_reports/07_reproduce.ipynb #fit1
 def fitted(
     parameters: Mapping,
     known: Mapping,  # as `parameters_of` gives them
 ) -> dict:
-    """The parameters as a notebook takes them: under its own names, one value as a list of one where its default is a list, and the other
-    way round. What it does not have is left out. Raises `UsageError` for several values where it takes one."""
+    """The parameters as a notebook takes them: under its own names, of the types of its own values, one value as a list of one where its
+    own is a list, and the other way round. What it does not have is left out. Raises `UsageError` for several values where it takes one,
+    and for a value of another type."""
     given = {}
     for name, value in parameters.items():
         if (there := name_there(name, known)) is None: continue
-        if known[there].startswith('['): value = value if isinstance(value, list) or value is None else [value]
+        own = ast.literal_eval(known[there])
+        if isinstance(own, list): value = value if isinstance(value, list) or value is None else [value]
         elif isinstance(value, list):
             if len(value) != 1: raise UsageError(f'{there} is one value, found {len(value)}: {value}; give one')
             value, = value
-        given[there] = value
+        first = next(iter(own), None) if isinstance(own, list) else own
+        given[there] = [_of_type(there, each, first) for each in value] if isinstance(value, list) else _of_type(there, value, first)
     return given
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #plans2

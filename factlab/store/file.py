@@ -18,7 +18,7 @@ from typing import Any
 
 import filelock
 
-from ..core.core import StoreError, home_dir
+from ..core.core import StoreError, home_dir, remedy
 
 # %% ../../nbs/03_store/00_file.ipynb #f5
 class DamagedStoreError(StoreError):
@@ -57,6 +57,7 @@ def _explained(error: sqlite3.Error, path: Path) -> StoreError:
 @contextmanager
 def _as_store_errors(path: Path, patience: float) -> Iterator[None]:
     "Make sure of the folder; whatever SQLite, the lock or the disk raises comes out as a `StoreError`."
+    if os.path.exists(path) and not os.path.isfile(path): raise StoreError(f'the store {path} is no file: name a file, or a new one')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -65,8 +66,7 @@ def _as_store_errors(path: Path, patience: float) -> Iterator[None]:
         raise StoreError(f'the store {path}: another program has been writing for {patience:g} s; what is stored is '
                          'safe. Wait for it or end it, then try again') from None
     except OSError as error:
-        raise StoreError(f'the store {path}: {error.strerror}: free space, or set FACTLAB_HOME to a folder that can be '
-                         'written') from error
+        raise StoreError(f'the store {path}: {error.strerror}: {remedy(error, "write there")}, as by FACTLAB_HOME') from error
 
 # %% ../../nbs/03_store/00_file.ipynb #f11
 APPLICATION, FORMAT = 0x666C6162, 4  # "flab"; the version of the format

@@ -23,13 +23,13 @@ _UNSEEN = '\u200b-\u200f\u2060\ufeff'  # invisible characters that may stand bet
 _ENDING = re.compile(
     r'(?P<wide>[。！？｡]+[”’」』）)"\']*)'                                       # no space follows
     rf'|(?<![.!?…؟۔।॥])(?P<stop>[.!?…؟۔।॥]+)(?:\[\d{{1,3}}\])*[”’»"\')\]]*(?=[\s{_UNSEEN}]|$)'
-    r'|(?<![ \t])(?P<gap>[ \t]*\n\s*\n\s*)'
+    rf'|(?<![ \t])(?P<gap>[ \t]*\n[\s{_UNSEEN}]*\n[\s{_UNSEEN}]*)'
     r'|(?<![ \t])(?P<line>[ \t]*\n)')
 
 # %% ../../nbs/01_text/01_sentences.ipynb #c5
 def _next_word(text: str, at: int) -> str:
-    "The word after a place, with what opens it."
-    match = re.compile(rf'[\s{_UNSEEN}]*[“‘«"\'(\[]*([^\s]*)').match(text, at)
+    "The word after a place without what opens it, its first characters where it is long."
+    match = re.compile(rf'[\s{_UNSEEN}]*[“‘«"\'(\[]*([^\s]{{0,80}})').match(text, at)
     return match[1] if match else ''
 
 def _is_small(word: str) -> bool:
@@ -89,7 +89,7 @@ def _split(text: str, lower: bool) -> list[str]:
 # %% ../../nbs/01_text/01_sentences.ipynb #c6blocks
 _FENCE = re.compile(r' {0,3}(`{3,}|~{3,})([^`\n]*)$')
 _ROW = re.compile(r'\s*\|(?:[^|]*\|){2,}\s*$')
-_RULE = re.compile(r'\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*$')
+_RULE = re.compile(r'\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?$')
 
 def _fenced(lines: list[str]) -> set[int]:
     "The lines of closed code fences."
@@ -105,7 +105,7 @@ def _fenced(lines: list[str]) -> set[int]:
 def _table_rows(lines: list[str]) -> set[int]:
     "The lines of tables: between bars, or beside a rule of dashes and bars."
     found = {at for at, line in enumerate(lines) if _ROW.match(line)}
-    for rule in (at for at, line in enumerate(lines) if '|' in line and _RULE.match(line)):
+    for rule in (at for at, line in enumerate(lines) if '|' in line and _RULE.match(line.strip())):
         found |= {rule} | ({rule - 1} if rule and '|' in lines[rule - 1] else set())
         for at in range(rule + 1, len(lines)):
             if '|' not in lines[at] or at in found: break

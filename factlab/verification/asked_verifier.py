@@ -139,7 +139,7 @@ def read_form(
 ) -> CheckerForm:  # named like the file
     "A form from a file. Raises `DataError` when it cannot be read, and when it is no form."
     path = Path(path).expanduser()
-    try: found = json.loads(path.read_text(encoding='utf-8'))
+    try: found = json.loads(path.read_text(encoding='utf-8-sig'))
     except (OSError, ValueError) as error: raise DataError(f'cannot read the form {path} ({error})') from None
     wanted = 'expected {"user": "… {evidence} … {claim} …", "answers": {"Yes": "ENT", "No": "CONTR"}}, and perhaps "system"'
     if not isinstance(found, Mapping) or not {'user', 'answers'} <= {*found} <= {'system', 'user', 'answers'}:

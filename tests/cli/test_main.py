@@ -201,7 +201,12 @@ def started(home, monkeypatch) -> list:
     (['oasis/table5', '--model', 'a', '-p', 'models=b'], ('model: given more than once',)),
     (['oasis/table5', '-p', 'runs=1', '-p', 'runs=2'], ('given more than once',)),
     (['oasis/table5', '-p', 'runs'], ('NAME=VALUE', "'runs'")), (['oasis/table5', '-p', '=1'], ('NAME=VALUE',)),
-    (['oasis/table5', '-p', 'runs=[1'], ('runs', 'YAML')), (['oasis/table5', '-p', 'runs={a: 1}'], ('runs', "{'a': 1}")),
+    (['oasis/table5', '-p', 'runs=[1'], ('runs', 'YAML')), (['oasis/table5', '-p', 'runs={a: 1}'], ('runs', '{a: 1}')),
+    (['oasis/table5', '-p', 'runs='], ('runs has no value',)),
+    (['oasis/table5', '-p', 'runs=no'], ('oasis/table5', 'whole number', "'no'")),
+    (['oasis/table5', '-p', 'runs=1:30'], ('whole number', "'1:30'")), (['oasis/table5', '-p', 'temperature=low'], ('a number', "'low'")),
+    (['oasis/table5', '-p', 'retry_unparsed=maybe'], ('true or false', "'maybe'")),
+    (['oasis/table5', '-p', 'models=[010]'], ('text', '10')),
     (['--paper', 'facts', '--model', 'tiny'], ("'model'", 'none of these')), (['-p', 'modles=tiny'], ("'modles'", 'none of these'))])
 def test_an_option_that_does_not_fit_is_refused_before_anything_runs(capsys, started, tmp_path, arguments, words):
     code, _, errors = say(capsys, 'reproduce', *arguments, '--out', str(tmp_path/'out'))
@@ -224,6 +229,18 @@ def test_parameters_of_a_paper_go_to_those_that_have_them(capsys, started, tmp_p
     assert given == {'model': ['tiny', 'hf:a/b'], 'limit': 2, 'retry_unparsed': False, 'retriever': 'tiny', 'lengths': [250, 500],
                      'temperature': .5, 'data': str(tmp_path/'mine.jsonl'), 'labels': [str(tmp_path/'there.csv')], 'annotations': None,
                      'keep': str(tmp_path/'known.parquet')}
+
+
+@pytest.mark.parametrize('written, value', [
+    ('3', 3), ('010', 10), ('+7', 7), ('-2', -2), ('−2', -2), ('1_000', 1000), ('1__0', '1__0'), ('1,000', '1,000'),
+    ('1e-3', .001), ('1E3', 1000.0),
+    ('.5', .5), ('1.', 1.0), ('1e999', '1e999'), ('.nan', '.nan'), ('0x1F', '0x1F'), ('1:30', '1:30'), ('2024-01-01', '2024-01-01'),
+    ('no', 'no'), ('on', 'on'), ('y', 'y'), ('yes', 'yes'), ('true', True), ('FALSE', False), ('~', None), ('None', None), ("'3'", '3'),
+    ('"no"', 'no'), ('my #1.csv', 'my #1.csv'), ('*a', '*a'), ('=', '='),
+    ('[a, 010, no, "1", 1e1]', ['a', 10, 'no', '1', 10.0]), ('[]', [])])
+def test_values_are_read_as_people_write_them(written, value):
+    from factlab.cli.reproduce import _parameter
+    assert repr(_parameter(f'name={written}')) == repr(('name', value))
 
 
 # ---- the ends of a pipe ------------------------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_one_missing_file_does_not_stop_the_others(toy, server):
 def test_no_network_is_said_once(toy, server):
     server.shutdown()
     server.server_close()
-    with pytest.raises(DataError, match='No network') as caught: files.get('toy')
+    with pytest.raises(DataError, match='nothing listens') as caught: files.get('toy')
     assert 'a.jsonl' in str(caught.value) and 'b.jsonl' not in str(caught.value)
 
 
@@ -350,7 +350,7 @@ def test_paths_that_are_no_files(tmp_path):
     (tmp_path/'own.xlsx').write_bytes(b'PK')
     with pytest.raises(UsageError, match='ends in'): data.load(tmp_path/'own.xlsx')
     (tmp_path/'folder.parquet').mkdir()
-    with pytest.raises(DataError, match='there is no file'): data.load(tmp_path/'folder.parquet')
+    with pytest.raises(DataError, match='is a folder'): data.load(tmp_path/'folder.parquet')
 
 
 def test_limits_are_prefixes(tmp_path):

@@ -26,6 +26,7 @@ from misbehaving_server import MisbehavingServer, answer, free_port, never, stat
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.cli.reproduce import _exit_code
+from factlab.core.core import UsageError
 from factlab.data.datasets import load
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import BINARY, COT, DECOMPOSE, DETECT, FEW_SHOT, LIST_RETRY, MERGE, VERDICT_RETRY, ZERO_SHOT, cot_prompt
@@ -587,8 +588,22 @@ def test_every_parameter_of_a_notebook_can_be_given(id):
     assert {name: ast.literal_eval(default) for name, default in parameters_of(EXHIBITS[id]).items()} == values
     assert values.keys() | {'out'} == papermill.inspect_notebook(str(notebook_of(EXHIBITS[id]))).keys()
     for name, default in values.items():
-        taken = fitted({name: 'one'}, parameters_of(EXHIBITS[id]))
-        assert taken == fitted({name: ['one']}, parameters_of(EXHIBITS[id])) == {name: ['one'] if isinstance(default, list) else 'one'}
+        first = next(iter(default or ['one'])) if isinstance(default, list) else default
+        one = 1 if name in ('few', 'limit', 'sensitivity', 'specificity') and default is None else 'one' if first is None else first
+        taken = fitted({name: one}, parameters_of(EXHIBITS[id]))
+        assert taken == fitted({name: [one]}, parameters_of(EXHIBITS[id])) == {name: [one] if isinstance(default, list) else one}
+        with pytest.raises(UsageError, match=name): fitted({name: 1 if isinstance(one, str) else 'one'}, parameters_of(EXHIBITS[id]))
+
+
+@pytest.mark.parametrize('own, given, taken', [
+    ('True', 'no', False), ('False', 'On', True), ('True', 'Y', True), ('True', 0, False), ('True', False, False), ('True', 'nein', None),
+    ('True', 2, None), ('2', 1e3, 1000), ('2', 2.5, None), ('2', 'no', None), ('2', True, None), ('2', '1:30', None), ('0.5', 1, 1.0),
+    ('0.5', 'low', None), ("'a'", 10, None), ("'a'", True, None), ("'a'", 'no', 'no'), ('[1, 5]', [2, 'x'], None), ('[1, 5]', '1,5', None),
+    ('[1, 5]', 3, [3]), ("['a']", 'on', ['on']), ("['a']", [1], None), ('None', 3, None), ('None', 'a', 'a')])
+def test_values_are_of_the_type_of_the_notebooks_own(own, given, taken):
+    if taken is not None: assert repr(fitted({'value': given}, {'value': own})) == repr({'value': taken})
+    else:
+        with pytest.raises(UsageError, match='value is .*found'): fitted({'value': given}, {'value': own})
 
 
 @pytest.mark.parametrize('id, given, taken', [
@@ -678,7 +693,7 @@ def rows_in(path: Path, *rows: dict) -> str:
 
 ROW = {'text': 'The bridge opened on Friday.', 'summary': 'The bridge opened on Monday.'}
 GOLD = ROW | {'gold': ['The day is wrong.']}
-CLEAR = re.compile(r'In \[\d\] of final/\w+: (Usage|Data|Model|Run)Error: .{20}', re.DOTALL)
+CLEAR = re.compile(r'(In \[\d\] of )?final/\w+: (Usage|Data|Model|Run)Error: .{20}', re.DOTALL)
 
 WRONG = {
     'unknown backend': ('table8', {'models': ['nonsense:x']}, 'nonsense'), 'no models': ('table8', {'models': []}, 'models is empty'),

@@ -448,7 +448,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path):
         before = path.read_bytes()
         with pytest.raises(StoreError, match='another program|not an SQLite'): Store(path).put_many([row('k')])
         assert path.read_bytes() == before
-    with pytest.raises(StoreError, match='cannot be opened'): Store(tmp_path/'folder.sqlite').stats()
+    with pytest.raises(StoreError, match='is no file'): Store(tmp_path/'folder.sqlite').stats()
     (tmp_path/'empty.sqlite').touch()
     with Store(tmp_path/'empty.sqlite') as store: assert store.put_many([row('k')])
 

@@ -64,7 +64,7 @@ def test_a_hundred_thousand_words_give_every_sentence():
 
 
 @pytest.mark.parametrize('piece', ['.', '!?', '…', '।', ' ', '\t', ' .', '\n ', '\r\n', '\n\x0b', '\u00a0', '."', '[1]', '.[1]', ')', '。"',
-                                   'A. ', 'a. ', 'J.K. ', '1. ', '\n- ', 'x'])
+                                   'A. ', 'a. ', 'J.K. ', '1. ', '\n- ', 'x', '.\u200b', '.\u200b(', '\u200b\n', '\n|'])
 @pytest.mark.parametrize('frame', ['Introduction{}3', 'Introduction.{}3. Next', 'One\n{}three'])
 def test_no_run_of_anything_takes_more_than_linear_time(piece, frame):
     def seconds(n):
@@ -76,6 +76,11 @@ def test_no_run_of_anything_takes_more_than_linear_time(piece, frame):
         return min(spent)
     few, many = (seconds(n//len(piece)) for n in (6_000, 48_000))
     assert many < 30*few + .02, 'eight times the length; a quadratic search takes 64 times as long'
+
+
+def test_a_line_of_invisible_characters_is_blank():
+    assert split_sentences('a title\n\u200b\nand a text in small letters') == ['a title', 'and a text in small letters']
+    assert split_sentences(' '*20_000 + 'x|') == ['x|']
 
 
 def test_tables_of_contents_and_long_gaps():

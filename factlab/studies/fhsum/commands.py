@@ -120,6 +120,30 @@ def drop_counts(
     what = pl.when(pl.col('entity').is_null()).then(pl.lit('summary')).otherwise(pl.lit('entity'))
     return drops.group_by(what.alias('left out'), 'reason').len('count').sort('left out', 'count', 'reason', descending=[True, True, False])
 
+# %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #fh9a1
+_REMEDIES = {  # by why a summary, or an entity of it, was left out
+    'no description': 'give --knowledge that describes these entities: a file, wikidata, or a model',
+    'no entity': 'give summaries that name people, places or organizations',
+    'no description of another meaning': 'give --knowledge with more entities, or a higher --max-cosine',
+    'left over': 'three labels need three summaries that can be used; --paired makes three rows of each'}
+
+def _no_rows(
+    summaries: 'pl.DataFrame',  # as `read_summaries` gives them
+    drops: 'pl.DataFrame',      # DROPS
+) -> DataError:
+    "The error for a benchmark without a row: how many summaries each reason took, an example, and what to do."
+    import polars as pl
+
+    from factlab.reports.reproduce import plain_table
+    counts = drop_counts(drops)
+    id, _, reason = drops.filter(pl.col('entity').is_null()).row(0)
+    text = summaries.filter(id=id)['summary'].item() or ''
+    named = ', '.join(f'{name}: {why}' for _, name, why in drops.filter(pl.col('entity').is_not_null(), id=id).iter_rows())
+    remedies = [remedy for why, remedy in _REMEDIES.items() if any(each.split(':')[0] == why for each in counts['reason'])]
+    return DataError(f'none of {summaries.height} summaries can be used, so no benchmark was written\n\n{plain_table(counts)}\n\n'
+                     f'For example {id} ({text[:80]!r}): {reason}{f" ({named})" if named else ""}. To do: '
+                     f'{"; ".join(remedies) or "give other summaries"}')
+
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #26d1fa6a
 class Construction(NamedTuple):
     "A benchmark that was built, or, of a dry run, what it would cost."
@@ -152,7 +176,7 @@ def construct(
     **how,                       # size, paired, max_cosine, types: as `build_mixed` takes them
 ) -> Construction:
     """Build a benchmark and write it (FHSumBench, § 3). Raises `UsageError` for another file name, `DataError` for files that cannot be
-    read, and what lookups and models raise."""
+    read and for a benchmark without a row, and what lookups and models raise."""
     import polars as pl
 
     from factlab.building.injection import Injection
@@ -165,6 +189,7 @@ def construct(
     rows, failed = read_summaries(summaries) if summaries else sample_sources(), {}
     if knowledge is None: base = load('fhsum-knowledge')
     elif Path(knowledge).expanduser().is_file(): base = read_knowledge(knowledge)
+    elif Path(knowledge).expanduser().is_dir(): raise DataError(f'{knowledge} is a folder: give a file, wikidata, or a model')
     elif knowledge.endswith(('.jsonl', '.json')): raise DataError(f'there is no file {knowledge}: give one, wikidata, or a model')
     else:
         if not (names := wanted_names(rows)): raise DataError('no summary has a name behind which a description can stand')
@@ -182,6 +207,7 @@ def construct(
     drops = done[left].with_columns(reason=pl.Series([
         f'no description: {failed[name_key(entity)]}' if reason == 'no description' and name_key(entity) in failed else reason
         for entity, reason in done[left].select('entity', 'reason').iter_rows()], dtype=pl.String))
+    if done[made].is_empty(): raise _no_rows(rows, drops)
     write_text(out.with_name(f'{out.stem}.drops.jsonl'), drops.write_ndjson())
     write_text(out, done[made].write_ndjson())
     return Construction(done[made], drops, None)
@@ -193,7 +219,7 @@ def _build(arguments: argparse.Namespace) -> int:
     made = construct(arguments.out, **{name: getattr(arguments, name) for name in names})
     if made.estimate is not None: print(plain_table(made.estimate) if made.estimate.height else 'nothing to look up or ask')
     else:
-        print(', '.join(f'{count:,} {label}' for label, count in made.rows['label'].value_counts().sort('label').iter_rows()) or 'no rows')
+        print(', '.join(f'{count:,} {label}' for label, count in made.rows['label'].value_counts().sort('label').iter_rows()))
         if made.drops.height: print('\n' + plain_table(drop_counts(made.drops)))
         out = Path(arguments.out)
         print(f'\n{out}; what was left out: {out.with_name(f"{out.stem}.drops.jsonl")}')

@@ -61,6 +61,21 @@ def test_the_command_writes_rows_and_drops(files, capsys):
     assert main([*map(str, arguments)]) == 0 and (files / 'out' / 'bench.jsonl').read_bytes() == before
 
 
+@pytest.mark.parametrize('summaries, known, words', [
+    ([], 'Belfast', ('mine.jsonl is empty',)),
+    (['It rained.', 'It snowed.'], 'Belfast', ('none of 2', 'no entity', '2', "'It rained.'", 'that name people')),
+    (['Marie Curie spoke.'], 'Porto', ('none of 1', 'Marie Curie: no description', '--knowledge')),
+    (['Belfast is old.'], 'Belfast', ('none of 1', 'no description of another meaning', '--max-cosine'))])
+def test_a_build_without_a_row_says_why_and_writes_nothing(tmp_path, capsys, summaries, known, words):
+    (tmp_path / 'mine.jsonl').write_text('\n'.join(json.dumps({'document': 'A note.', 'summary': text}) for text in summaries))
+    (tmp_path / 'known.jsonl').write_text(json.dumps({'entity': known, 'description': 'a harbour'}))
+    arguments = ['--summaries', tmp_path / 'mine.jsonl', '--knowledge', tmp_path / 'known.jsonl', '--out', tmp_path / 'made.jsonl']
+    assert main(['build', 'fhsum', *map(str, arguments)]) == 1
+    errors = capsys.readouterr().err
+    assert all(word in errors for word in words), errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['known.jsonl', 'mine.jsonl']
+
+
 def test_a_dry_run_counts_and_writes_nothing(files, capsys):
     for knowledge, said in (('tiny', 'fhsum/describe_entity'), ('wikidata', 'wikidata.org')):
         assert (
@@ -186,6 +201,7 @@ def test_a_model_describes_what_a_dry_run_counted(files, capsys):
             path = files / 'plain.jsonl'
             path.write_text(json.dumps({'document': 'A note.', 'summary': 'It rained.'}))
             construct(files / 'b.jsonl', path, model)
-        built = construct(files / 'b.jsonl', files / 'summaries.jsonl', model, paired=True)
+        with pytest.raises(DataError, match='no description of another meaning'):  # all are described in the same words
+            construct(files / 'b.jsonl', files / 'summaries.jsonl', model, paired=True)
         assert told['calls'].sum() == len(server.calls) == 6  # three names, each twice
-    assert (files / 'b.knowledge.jsonl').is_file() and built.rows.is_empty()  # no other description is wrong for any of them
+    assert (files / 'b.knowledge.jsonl').is_file() and not (files / 'b.jsonl').exists()

@@ -1,0 +1,81 @@
+"""`factlab lab` is ended by signals, with its JupyterLab and all kernels: real processes."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+FACTLAB = Path(sys.executable).parent/'factlab'
+
+
+def ask(address: str, token: str, path: str, method: str = 'GET') -> object:
+    request = urllib.request.Request(f'{address}/api/{path}', b'{}' if method == 'POST' else None, method=method,
+                                     headers={'Authorization': f'token {token}', 'Content-Type': 'application/json'})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer: return json.load(answer)
+
+
+def lines_until(stream, word: str) -> str:
+    "What a process has said when a line with this word has come."
+    said = ''
+    while word not in said:
+        line = stream.readline()
+        assert line, said
+        said += line
+    return said
+
+
+@pytest.fixture
+def lab(tmp_path):
+    "A running `factlab lab`, in a session of its own."
+    log = (tmp_path/'errors').open('w')
+    process = subprocess.Popen([FACTLAB, 'lab', '--no-browser'], stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+                               env=os.environ | {'FACTLAB_HOME': str(tmp_path/'home')})
+    yield process
+    for each in [process, *psutil.Process(process.pid).children(recursive=True)] if process.poll() is None else []: each.kill()
+    process.stdout.close()
+    log.close()
+
+
+def gone(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    "Those that are still there after so many seconds."
+    return psutil.wait_procs(processes, seconds)[1]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_lab_and_its_kernels(lab, number, tmp_path):
+    address, token = re.search(r'(http://\S+?)/lab/tree/\S*token=(\w+)', lines_until(lab.stdout, 'is ready')).groups()
+    ask(address, token, 'kernels', 'POST')  # beside that of the notebook
+    while len(ask(address, token, 'kernels')) < 2: time.sleep(.1)
+    started = psutil.Process(lab.pid).children(recursive=True)
+    assert sum('ipykernel' in ' '.join(each.cmdline()) for each in started) == 2
+    lab.send_signal(number)
+    assert lab.wait(20) == 0, (tmp_path/'errors').read_text()
+    assert gone(started, 2) == [] and 'Traceback' not in (tmp_path/'errors').read_text()
+
+
+@pytest.mark.timeout(120)
+def test_a_signal_while_it_starts(lab):
+    lines_until(lab.stdout, 'starting')
+    while not (started := psutil.Process(lab.pid).children(recursive=True)): time.sleep(.02)
+    lab.send_signal(signal.SIGTERM)
+    assert lab.wait(20) == 130 and gone(started, 2) == []
+
+
+def test_what_does_not_end_is_killed():
+    from factlab.cli.lab import _end
+    stubborn = 'import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN); '
+    child = f'subprocess.Popen([sys.executable, "-c", {stubborn + "time.sleep(60)"!r}], start_new_session=True); '
+    process = subprocess.Popen([sys.executable, '-c', stubborn + child + 'print(1, flush=True); time.sleep(60)'], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    started = psutil.Process(process.pid).children(recursive=True)
+    _end(process, .5)
+    assert process.poll() is not None and len(started) == 1 and gone(started, 2) == []
+    process.stdout.close()
