@@ -23,7 +23,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ..core.core import DataError, UsageError, digest
 from .interface import Message
-from ..text.fences import marks_of, neutral_values
+from ..text.fences import marks_of, neutral_values, unfenced
 
 T = TypeVar('T')
 
@@ -196,7 +196,7 @@ _DESCRIPTION = re.compile(r'(?:\*{1,3}|_{1,2})?description(?:\*{1,3}|_{1,2})?\s{
 def _lines(text: str) -> list[_Line]:
     "The lines of an answer; code fences and rules count as empty lines."
     lines = []
-    for raw in text.splitlines():
+    for raw in unfenced(text).splitlines():
         bare = raw.strip()
         if bare.startswith(('```', '~~~')) or (len(bare) > 2 and not bare.strip('-*_=')): bare = ''
         lines.append(_Line(bare, len(raw) - len(raw.lstrip())))

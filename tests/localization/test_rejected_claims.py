@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from asking import fenced_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
@@ -58,7 +59,7 @@ def extractor(otherwise=None) -> ScriptedModel:
     "Writes the claims of `claims_of`, in the passage form."
     def answer(request):
         if request.label == MATCH.name: return '{"A": "A"}'
-        text = request.messages[-1].content.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n')
+        text = fenced_in(request.messages[-1].content, 'text')
         return otherwise if otherwise is not None else '\n'.join(f'- {claim}' for claim in claims_of(text)) or 'None'
     return ScriptedModel('extractor', answer, revision='1')
 

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from asking import fenced_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -629,7 +630,7 @@ def test_the_report_shows_what_decided():
 
 def test_a_language_model_as_verifier():
     def stand(request):
-        evidence, claim = request.messages[-1].content.partition('Evidence: ')[2].split('\n\nClaim: ')
+        evidence, claim = (fenced_in(request.messages[-1].content, name) for name in ('evidence', 'claim'))
         return VERIFIER_ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
     found = one('Owls hunt at night. Owls swim.', verifier=AskedVerifier(ScriptedModel('scripted', stand)))
     assert found.claims['outcome'].to_list() == ['supported', 'contradicted'] and found.settings['verifier'] == 'prompt:scripted'

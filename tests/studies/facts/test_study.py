@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from asking import fenced_in
 from misbehaving_server import MisbehavingServer, answer
 
 from factlab.core.core import FactlabError, UsageError
@@ -30,7 +31,7 @@ def knowing(name: str, share: float = 1.0) -> ScriptedModel:
     def answer(request: Request) -> str:
         text = request.messages[-1].content
         if 'Response:\n' not in text: return 'It is in the document.'
-        shown = text.split('Response:\n', 1)[1].split('\n\n', 1)[0]
+        shown = fenced_in(text, 'response')
         accurate, eligible = known.get(shown, (False, False))
         if 'Instruction Following' in text: return json.dumps({'Instruction Following': 'No Issues' if eligible else 'Major Issue(s)'})
         right = sum(map(ord, shown)) % 100 < 100*share
