@@ -12,10 +12,6 @@ def model_at(url: str, name: str = 'any', **options):
 
 def question(text: str = '?', **fields) -> Request: return Request(messages=[dict(role='user', content=text)], **fields)
 
-def fenced_in(text: str, tag: str) -> str:
-    "What stands in the last fence of that name."
-    return text.rpartition(f'<{tag}>\n')[2].partition(f'\n</{tag}>')[0]
-
 def questions(count: int, **fields) -> list[Request]: return [question(f'question {i}', **fields) for i in range(count)]
 
 def one(server, text: str = 'hello', request: Request|None = None, **options):

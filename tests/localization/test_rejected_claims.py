@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from asking import fenced_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from localization.test_methods import NASTY, frame
@@ -31,6 +30,7 @@ from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.plan import estimate, execute, make_run, manifest
 from factlab.studies import base
 from factlab.studies.final.study import METHODS, Settings, choices, claims_step, localization_plan, verdict_step
+from factlab.text.fences import fenced_in
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import AskedVerifier
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT

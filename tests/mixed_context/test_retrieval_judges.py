@@ -4,7 +4,6 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
-from asking import fenced_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from letters import Letters
@@ -25,6 +24,7 @@ from factlab.mixed_context.retrieval_judges import (
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.plan import make_run
+from factlab.text.fences import fenced_in
 from factlab.verification.extraction import SentenceExtractor
 
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': None},

@@ -1,7 +1,6 @@
 """Passages and the three extractors, on awkward input and against what others wrote."""
 
 import pytest
-from asking import fenced_in
 from hypothesis import given
 from hypothesis import strategies as st
 from misbehaving_server import MisbehavingServer, answer, status
@@ -9,6 +8,7 @@ from misbehaving_server import MisbehavingServer, answer, status
 from factlab.core.core import UsageError
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.models.prompts import Parsed
+from factlab.text.fences import fenced_in
 from factlab.text.sentences import short_sentences, split_sentences
 from factlab.verification.extraction import (
     BY_PASSAGE,

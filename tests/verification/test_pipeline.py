@@ -6,7 +6,6 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from asking import fenced_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
 from factlab.retrieval.methods import NamedCorpus, first_passages
 from factlab.store.answers import Store
+from factlab.text.fences import fenced_in
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier

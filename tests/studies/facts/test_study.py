@@ -7,7 +7,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from asking import fenced_in
 from misbehaving_server import MisbehavingServer, answer
 
 from factlab.core.core import FactlabError, UsageError
@@ -22,6 +21,7 @@ from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
 from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
+from factlab.text.fences import fenced_in
 
 
 def knowing(name: str, share: float = 1.0) -> ScriptedModel:

@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
-from asking import fenced_in
 from hostile_texts import hostile
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
@@ -46,6 +45,7 @@ from factlab.studies.final.probes import (
     with_chart,
 )
 from factlab.studies.final.study import Settings
+from factlab.text.fences import fenced_in
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from asking import fenced_in
 from conftest import with_cache
 from sklearn.metrics import balanced_accuracy_score
 
@@ -39,6 +38,7 @@ from factlab.studies.oasis.study import (
     system_answers,
 )
 from factlab.studies.oasis.tables import PARTS, described_baselines, length_cells, pair_cells, prediction_cells, score_answers, table_cells
+from factlab.text.fences import fenced_in
 from factlab.verification.methods import answers_by_words, missing_words, word_overlap
 
 

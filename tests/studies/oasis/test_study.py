@@ -4,7 +4,6 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from asking import fenced_in
 from conftest import real_data, with_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +46,7 @@ from factlab.studies.oasis.tables import (
     verifier_aurocs,
     verifier_cells,
 )
+from factlab.text.fences import fenced_in
 
 
 def by_cell(cells: pl.DataFrame) -> dict:
