@@ -36,6 +36,7 @@ from ..models.interface import Model, Request, Response, ScriptedModel, ask, loa
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..retrieval.passages import window_starts
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 from ..text.sentences import split_sentences
 from ..text.words import normal_text
 from ..verification.extraction import CLAIM_RULES, EXTRACT, MAX_WORDS, STOP, parse_listed
@@ -52,7 +53,7 @@ _UNFACTUAL_RULES = ('Write that text once more with the new claim in place of th
                     'Nothing marks the place.')
 
 # %% ../../nbs/12_building/01_generation.ipynb #2188ae15
-UNIFIED = Prompt(name='oasis/unified', version=1, fields=('text',),
+UNIFIED = Prompt(name='oasis/unified', version=2, fields=('text',),
     example_answer='{"step.1": ["Ystad is a town in Sweden.", "Ystad has a port."], "step.2": ["Ystad has a port.", "Ystad has an '
                    'airport."], '
                    '"step.3": "A Swedish town, Ystad can be reached by ship.", "step.4": "A Swedish town, Ystad can be reached by plane."}',
@@ -62,24 +63,26 @@ UNIFIED = Prompt(name='oasis/unified', version=1, fields=('text',),
          + '\n\nAnswer with one valid JSON object and nothing before or after it:\n'
            '{{"step.1": [all claims], "step.2": [the claim as it stands in step 1, the changed claim], "step.3": the factual text, '
            '"step.4": the unfactual text}}'
-           '\nEscape quotation marks inside the texts.\n\nText:\n{text}\n')
+           f'\nEscape quotation marks inside the texts. {JUDGED}\n\nText:\n{fence("text")}\n')
 
 # %% ../../nbs/12_building/01_generation.ipynb #c5
-FALSIFY = Prompt(name='oasis/falsify', version=1, fields=('claims',),
+FALSIFY = Prompt(name='oasis/falsify', version=2, fields=('claims',),
                  example_answer='{"step.2": ["Ystad has a port.", "Ystad has an airport."]}',
     user='You are given the claims of a text. ' + _FALSIFY_RULES
          + '\n\nAnswer with one valid JSON object: {{"step.2": [the claim as it stands in the list, the changed '
-           'claim]}}\n\nClaims:\n{claims}\n')
+           'claim]}}\n' + f'{JUDGED}\n\nClaims:\n{fence("claims")}\n')
 
-FACTUAL = Prompt(name='oasis/factual', version=1, fields=('claims', 'text'), example_answer='A Swedish town, Ystad can be reached by ship.',
+FACTUAL = Prompt(name='oasis/factual', version=2, fields=('claims', 'text'), example_answer='A Swedish town, Ystad can be reached by ship.',
     user='You are given the claims of a text, and the text. ' + _FACTUAL_RULES
-                 + ' Answer with the new text and nothing else.\n\nClaims:\n{claims}\n\nText:\n{text}\n\nNew text:\n')
+                 + f' Answer with the new text and nothing else. {JUDGED}\n\nClaims:\n{fence("claims")}\n\n'
+                   f'Text:\n{fence("text")}\n\nNew text:\n')
 
-UNFACTUAL = Prompt(name='oasis/unfactual', version=1, fields=('claims', 'original', 'falsified', 'factual'),
+UNFACTUAL = Prompt(name='oasis/unfactual', version=2, fields=('claims', 'original', 'falsified', 'factual'),
                    example_answer='A Swedish town, Ystad can be reached by plane.',
     user='You are given claims, and a text that states them except that one of them was changed since. ' + _UNFACTUAL_RULES
-         + ' Answer with the text and nothing else.\n\nClaims:\n{claims}\n\nClaim that was changed: {original}\nNew claim: '
-           '{falsified}\n\nText:\n{factual}\n\nNew text:\n')
+         + f' Answer with the text and nothing else. {JUDGED}\n\nClaims:\n{fence("claims")}\n\n'
+           f'Claim that was changed:\n{fence("original", "claim")}\nNew claim:\n{fence("falsified", "new_claim")}\n\n'
+           f'Text:\n{fence("factual", "text")}\n\nNew text:\n')
 
 VARIANTS = {'unified': (UNIFIED,), 'four': (EXTRACT, FALSIFY, FACTUAL, UNFACTUAL)}
 

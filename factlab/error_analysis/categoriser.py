@@ -31,6 +31,7 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, letters, unparsed
 from ..models.verdicts import own_text
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 from ..text.sentences import plain_sentences
 from ..text.words import apart, plain_text
 
@@ -457,12 +458,13 @@ class Choice(NamedTuple):
     category: str
     reason: str
 
-CATEGORISE = Prompt(name='errors/categorise', version=1, fields=('categories', 'text', 'summary', 'error'),
+CATEGORISE = Prompt(name='errors/categorise', version=2, fields=('categories', 'text', 'summary', 'error'), trusted=('categories',),
                     example_answer='Reason: the source does not name a place.\nCategory: A',
     user='You sort remarks about errors in summaries. Choose the one category that '
-         'fits.\n\nCategories:\n{categories}\n\nSource:\n{text}\n\nSummary:\n{summary}\n\nRemark:\n{error}\n\n'
-         'Answer in two lines. The first begins with "Reason:" and says in one sentence what in the source and the summary decides. The '
-         'second is "Category:" and one letter.')
+         'fits.\n\nCategories:\n{categories}\n\n' + JUDGED
+         + f'\n\nSource:\n{fence("text")}\n\nSummary:\n{fence("summary")}\n\nRemark:\n{fence("error", "remark")}\n\n'
+         'Answer in two lines. The first begins with "Reason:" and says in one sentence what in the source and the summary decides. '
+         'The second is "Category:" and one letter.')
 
 def parse_choice(
     text: str,
@@ -513,7 +515,7 @@ def _prompt_values(cases: pl.DataFrame, categories: Sequence[Category]) -> list[
              'error': row['description'] or f'It says "{row["span"]}".'} for row in rows]
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c44
-CHOOSE = Prompt(name='errors/choose', version=1, fields=CATEGORISE.fields, example_answer='A',
+CHOOSE = Prompt(name='errors/choose', version=2, fields=CATEGORISE.fields, trusted=CATEGORISE.trusted, example_answer='A',
                 user=CATEGORISE.user.partition('Answer in two lines.')[0] + 'Answer with the letter of the category alone.')
 
 def choose_categories(

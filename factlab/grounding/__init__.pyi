@@ -43,3 +43,6 @@ from .words_judge import WordsJudge as WordsJudge
 from .eligibility import AnsweringJudge as AnsweringJudge
 from .eligibility import load_eligibility_judge as load_eligibility_judge
 from .offline_judges import load_grounding_judge as load_grounding_judge
+from .planted_verdicts import plant as plant
+from .planted_verdicts import probe_injection as probe_injection
+from .planted_verdicts import probed_judges as probed_judges

@@ -32,11 +32,13 @@ from ..models.asking import answer_schema, answers_frame, ask_prompt, read_respo
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, json_objects
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 from ..text.sentences import split_sentences
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n4x4
 _SYSTEM = 'You check what an assistant wrote about a document. You use the document alone, not what you know.'
-_SHOWN = 'Document:\n{document}\n\nRequest:\n{request}\n\nResponse:\n{response}\n\n'
+_SHOWN = (f'Document:\n{fence("document")}\n\nRequest:\n{fence("request")}\n\nResponse:\n{fence("response")}\n\n'
+          f'{JUDGED}\n\n')
 _RULE = ('A response is Accurate when everything that it claims follows from the document or needs no support. It is Inaccurate as soon as '
          'one claim contradicts the document or cannot be found in it.\n')
 _LABELS = ('Go through the response sentence by sentence and give each sentence one label:\n'
@@ -50,7 +52,7 @@ _LABELS = ('Go through the response sentence by sentence and give each sentence 
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #1417cc74
 def _ours(name: str, task: str, example: str, fields: tuple[str, ...] = ()) -> Prompt:
-    return Prompt(f'grounding/{name}', 1, _SHOWN + task, ('document', 'request', 'response', *fields), _SYSTEM, example)
+    return Prompt(f'grounding/{name}', 2, _SHOWN + task, ('document', 'request', 'response', *fields), _SYSTEM, example)
 
 def _labels(strict: str, excerpt: str) -> str: return _LABELS.replace('{strict}', strict).replace('{excerpt}', excerpt)
 
@@ -62,8 +64,9 @@ _STRICT = 'Be strict: what the document does not plainly say is unsupported.\n'
 OUR_PROMPTS = {
     'response': _ours('response', _RULE + 'Is the response Accurate or Inaccurate? Reason step by step, then end with one line:\n'
                       'Verdict: Accurate, or Verdict: Inaccurate', 'The date is in the document.\nVerdict: Accurate'),
-    'span': _ours('span', 'Look at one sentence of the response alone:\n{sentence}\n\nIs it Accurate (the document says so, or there is '
-                  'nothing to check) or Inaccurate (the document says otherwise, or does not say it)? Point to the passage that decides '
+    'span': _ours('span', 'Look at one sentence of the response alone:\n' + fence('sentence')
+                  + '\n\nIs it Accurate (the document says so, or there is nothing to check) or Inaccurate '
+                  '(the document says otherwise, or does not say it)? Point to the passage that decides '
                   'it, then end with one line:\nVerdict: Accurate, or Verdict: Inaccurate',
                   'The second paragraph says so.\nVerdict: Accurate', ('sentence',)),
     'implicit_span': _ours('implicit_span', _RULE + 'Take the response apart into sentences, label each, then give the final answer. '
@@ -77,8 +80,9 @@ OUR_PROMPTS = {
                       'Answer with one letter and nothing else.', 'A')}
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #54da8e55
-DOUBLE_CHECK = Prompt('grounding/double_check', 1, 'Excerpt:\n{excerpt}\n\nSentence:\n{sentence}\n\nDoes the excerpt say everything that '
-                      'the sentence says? Answer YES or NO and nothing else.', ('excerpt', 'sentence'), example_answer='YES')
+DOUBLE_CHECK = Prompt('grounding/double_check', 2, f'Excerpt:\n{fence("excerpt")}\n\nSentence:\n{fence("sentence")}\n\n{JUDGED}\n'
+                      'Does the excerpt say everything that the sentence says? Answer YES or NO and nothing else.',
+                      ('excerpt', 'sentence'), example_answer='YES')
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n7x7
 def _bare(found: Parsed[Any], accurate: bool) -> Parsed[Grounding]: return replace(found, value=Grounding(accurate)) if found.ok else found
@@ -262,11 +266,12 @@ _RUBRIC = ('Does the response do what the request asks? List the instructions of
            'not matter here.\n\n'
            'End with one JSON object: {{"Instruction Following": "No Issues"}}, {{"Instruction Following": "Minor Issue(s)"}} or '
            '{{"Instruction Following": "Major Issue(s)"}}.')
-_PAIR = 'Request:\n{request}\n\nResponse:\n{response}\n\nThe other response:\n{baseline}\n\n'
+_PAIR = (f'Request:\n{fence("request")}\n\nResponse:\n{fence("response")}\n\nThe other response:\n{fence("baseline", "other_response")}\n\n'
+         f'{JUDGED}\n\n')
 _NO_ISSUES = f'{{"Instruction Following": "{ISSUES[0]}"}}'
 ELIGIBILITY_PROMPTS = {
-    'request': Prompt('grounding/eligible_by_request', 1, _PAIR + _RUBRIC, ('request', 'response', 'baseline'), example_answer=_NO_ISSUES),
-    'request_and_document': Prompt('grounding/eligible_by_document', 1, 'Document:\n{document}\n\n' + _PAIR + _RUBRIC,
+    'request': Prompt('grounding/eligible_by_request', 2, _PAIR + _RUBRIC, ('request', 'response', 'baseline'), example_answer=_NO_ISSUES),
+    'request_and_document': Prompt('grounding/eligible_by_document', 2, f'Document:\n{fence("document")}\n\n' + _PAIR + _RUBRIC,
                                    ('document', 'request', 'response', 'baseline'), example_answer=_NO_ISSUES)}
 ELIGIBILITY = answer_schema('eligibility', 'issues', pl.String)  # issues: one of parsing.ISSUES
 

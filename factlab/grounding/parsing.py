@@ -15,6 +15,7 @@ from typing import Literal
 
 from ..models.prompts import Parsed, json_objects, unparsed
 from ..models.verdicts import FORMS, NO_VERDICT, clean_answer, parse_stated, parse_yes_no, stated_label, without_quoted_objects
+from ..text.fences import unfenced
 
 # %% ../../nbs/10_grounding/00_parsing.ipynb #n4x4
 Label = Literal['supported', 'unsupported', 'contradictory', 'no_rad']
@@ -74,7 +75,7 @@ def parse_labelled_lines(
 ) -> Parsed[Grounding]:
     "The sentences' labels (accurate: supported, inaccurate: unsupported) and the final answer of the implicit span template."
     sentences, labels, rest = _taken_apart(text)
-    labelled = tuple(LabelledSentence(sentences.get(at, ''), said[0] if len({*said}) == 1 else None)
+    labelled = tuple(LabelledSentence(unfenced(sentences.get(at, '')), said[0] if len({*said}) == 1 else None)
                      for at, said in sorted(labels.items()))
     final, by_labels = parse_accurate(rest), accurate_by_labels([each.label for each in labelled])
     if final.value is not None:

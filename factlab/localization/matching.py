@@ -25,6 +25,7 @@ from ..models.encoder import Encoder
 from ..models.interface import Model, Response, load_model
 from ..models.prompts import Prompt, format_lettered, paper_prompt, parse_matching
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c4
 MATCHES = Schema('matches', {
@@ -45,14 +46,15 @@ class MatchingJudge(Protocol):
               store: StoreChoice = None) -> list[dict]: ...
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c7
-MATCH = Prompt(name='final/match', version=1, fields=('summary', 'gold', 'predicted'), example_answer='{"A": null}',
+MATCH = Prompt(name='final/match', version=2, fields=('summary', 'gold', 'predicted'), example_answer='{"A": null}',
     user='Two lists describe factual inconsistencies of one summary: a reference list and a predicted list. Decide for each predicted '
          'item whether '
          'some reference item names the same error.\n\n'
          '- Two items match if they say of the same piece of information in the summary that it is wrong, whatever reason they give.\n'
          '- A predicted item that is vague, or that could mean several errors, matches nothing.\n'
          '- A predicted item matches at most one reference item. Several predicted items may match the same one.\n\n'
-         'Summary:\n{summary}\n\nReference list:\n{gold}\n\nPredicted list:\n{predicted}\n\n'
+         f'Summary:\n{fence("summary")}\n\nReference list:\n{fence("gold", "reference")}\n\n'
+         f'Predicted list:\n{fence("predicted")}\n\n{JUDGED}\n'
          'Reason step by step. Then give a JSON object with one key for each predicted letter; its value is the letter of the '
          'matching reference item, or null if there is none. For example: {{"A": "B", "B": null}}')
 

@@ -34,6 +34,7 @@ from ..models.interface import Message, Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, paper_prompt, parse_bullets, parse_final_output, parse_lettered
 from ..models.verdicts import parse_yes_no
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence, fenced
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4
 PREDICTIONS = answer_schema('predictions', 'predicted', pl.List(pl.String))  # descriptions; null unless the status is ok
@@ -62,18 +63,19 @@ LIST_RETRY = RetryPrompt(Prompt(name='final/again', version=2, fields=(), exampl
 # %% ../../nbs/09_localization/00_methods.ipynb #c11
 _DEFINITION = ('An inconsistency is any piece of information in the summary that the text contradicts, or that cannot be verified from the '
                'text alone, even if it may be true.')
-_PAIR = '\n\nText:\n{text}\n\nSummary:\n{summary}\n'
+_SHOWN = f'Text:\n{fence("text")}\n\nSummary:\n{fence("summary")}\n\n{JUDGED}\n'
+_PAIR = '\n\n' + _SHOWN
 
 ZERO_SHOT = (
-    Prompt(name='final/zero_shot1', version=1, fields=('text', 'summary'),
+    Prompt(name='final/zero_shot1', version=2, fields=('text', 'summary'),
            example_answer='A. The summary gives a date that the text lacks.',
         user='Below are a text and a summary of it. Find every factual inconsistency between the summary and the text.\n'
              + _DEFINITION + '\nReport nothing else: what the summary leaves out is no inconsistency.\n'
              'Answer with a list in which each inconsistency has its own line and its own letter (A., B., C., ...), described in one short '
              'sentence. If there is none, answer with the single word None.' + _PAIR),
-    Prompt(name='final/zero_shot2', version=1, fields=('text', 'summary'),
+    Prompt(name='final/zero_shot2', version=2, fields=('text', 'summary'),
            example_answer='A. The summary gives a date that the text lacks.',
-        user='Text:\n{text}\n\nSummary:\n{summary}\n\n' + _DEFINITION
+        user=_SHOWN + '\n' + _DEFINITION
         + ' List every inconsistency of the summary on a line of its own, lettered A., B., C., and so '
              'on, in one short sentence that names the detail. Say nothing about omissions or style. If there is none, write '
              'None.\n\nInconsistencies:\n'))
@@ -97,18 +99,19 @@ _EXAMPLES = (
      ()))
 
 def _example(number: int, text: str, summary: str, errors: Sequence[str], heading: str) -> str:
-    return f'Example {number}\nText:\n{text}\n\nSummary:\n{summary}\n\n{heading}\n{format_lettered(errors) or "None"}\n\n'
+    shown = f'Text:\n{fenced("text", text)}\n\nSummary:\n{fenced("summary", summary)}'
+    return f'Example {number}\n{shown}\n\n{heading}\n{format_lettered(errors) or "None"}\n\n'
 
 _shown = [''.join(_example(number, *example, heading) for number, example in enumerate(_EXAMPLES, 1)).replace('{', '{{').replace('}', '}}')
           for heading in ('Answer:', 'Inconsistencies:')]
 
 # %% ../../nbs/09_localization/00_methods.ipynb #11f7745f
 FEW_SHOT = (
-    Prompt(name='final/few_shot1', version=1, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
+    Prompt(name='final/few_shot1', version=2, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
         user='Find every factual inconsistency between a summary and the text that it was made from.\n' + _DEFINITION
              + '\nDo not report omissions. Give one lettered line to each inconsistency; write None if there is none.\n\n' + _shown[0]
              + 'Now the one to answer, in the same form.' + _PAIR + '\nAnswer:\n'),
-    Prompt(name='final/few_shot2', version=1, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
+    Prompt(name='final/few_shot2', version=2, fields=('text', 'summary'), example_answer='A. The summary gives a date that the text lacks.',
         user='Task: list what a summary claims without support from its source.\n\nWhat counts: ' + _DEFINITION
         + '\nNames, places, numbers, '
              'times, events and relations all count.\nWhat does not: omissions, wording, order, style.\n\n' + _shown[1]
@@ -134,7 +137,7 @@ def cot_prompt(
            '4. Say exactly which detail of the summary is wrong or unsupported.' + _PAIR +
            f'\nWork through the steps in writing. {marker} the inconsistencies alone, one lettered item (A., B., C., ...) each.{empty}'}
     if variant not in bodies: raise UsageError(f'there is no chain-of-thought variant {variant}: choose one of {list(bodies)}')
-    return Prompt(name=f'final/cot{variant}' + '_hint'*hint, version=1, user=bodies[variant], fields=('text', 'summary'),
+    return Prompt(name=f'final/cot{variant}' + '_hint'*hint, version=2, user=bodies[variant], fields=('text', 'summary'),
                   example_answer='The date is not in the text.\nFinal Output:\nA. The summary gives a date that the text lacks.')
 
 COT = (cot_prompt(1), cot_prompt(2))
@@ -167,28 +170,28 @@ class Localizer:
         return answers_frame(PREDICTIONS, rows, states, asked)
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c23
-DECOMPOSE = Prompt(name='final/decompose', version=1, fields=('summary',), example_answer='- A fact.\n- Another fact.\n- A third fact.',
+DECOMPOSE = Prompt(name='final/decompose', version=2, fields=('summary',), example_answer='- A fact.\n- Another fact.\n- A third fact.',
     user='Break a summary into atomic facts: short sentences that each state one thing, and that can be understood alone. Write one fact '
          'a line, '
-         'each after a hyphen, and nothing else.\n\nSummary:\nThe Danish firm opened a second brewery in Lund in 1999, its first '
-         'abroad.\n\n'
+         f'each after a hyphen, and nothing else. {JUDGED}\n\nSummary:\n'
+         + fenced('summary', 'The Danish firm opened a second brewery in Lund in 1999, its first abroad.') + '\n\n'
          'Facts:\n- The firm is Danish.\n- The firm opened a brewery in Lund.\n- The brewery in Lund was opened in 1999.\n'
          '- The brewery in Lund was the second brewery of the firm.\n- The brewery in Lund was the first brewery of the firm abroad.\n\n'
-         'Summary:\n{summary}\n\nFacts:\n')
+         f'Summary:\n{fence("summary")}\n\nFacts:\n')
 
-DETECT = Prompt(name='final/detect', version=2, fields=('text', 'fact'), example_answer='no\n- The date is not in the text.',
+DETECT = Prompt(name='final/detect', version=3, fields=('text', 'fact'), example_answer='no\n- The date is not in the text.',
     user='Decide whether an atomic fact, taken from a summary, is consistent with the text that was summarized. It is inconsistent if any '
          'detail of it cannot be verified from the text. Answer "yes" if it is consistent, otherwise "no". Only after a "no", list the '
          'inconsistencies: each on its own line after a hyphen, one detail a line, saying briefly what the fact claims and what is wrong '
          'with it '
-         'or missing from the text.\n\nText:\n{text}\n\nAtomic fact:\n{fact}\n\nAnswer:\n')
+         f'or missing from the text.\n\nText:\n{fence("text")}\n\nAtomic fact:\n{fence("fact")}\n\n{JUDGED}\n\nAnswer:\n')
 
-MERGE = Prompt(name='final/merge', version=1, fields=('summary', 'descriptions'), example_answer='A. The date is not in the text.',
+MERGE = Prompt(name='final/merge', version=2, fields=('summary', 'descriptions'), example_answer='A. The date is not in the text.',
     user='Here are a summary and a list of factual inconsistencies that were found in it. Some items may be about the same detail of the '
          'summary. Keep one item for each detail, the one that says most exactly what is wrong, and leave out the others of its group. '
          'Change no '
          'wording, and drop nothing that has no twin. Answer with the remaining list alone, lettered A., B., C., ...\n\n'
-         'Summary:\n{summary}\n\nInconsistencies:\n{descriptions}\n')
+         f'{JUDGED}\n\nSummary:\n{fence("summary")}\n\nInconsistencies:\n{fence("descriptions", "list")}\n')
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c24
 def read_detection(
@@ -202,9 +205,10 @@ def read_detection(
     return listed if listed.value else Parsed(value=None, status='unparsed', reason='says no, but lists no inconsistency')
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c27
-FACTS_RETRY = RetryPrompt(Prompt(name='final/facts_again', version=1, fields=('summary',),
+FACTS_RETRY = RetryPrompt(Prompt(name='final/facts_again', version=2, fields=('summary',),
                                  example_answer='{"items": ["The date is 1999."]}',
-    user='Summary:\n{summary}\n\nWrite the facts that the summary states as a JSON object {{"items": [...]}}, in one short sentence each.'),
+    user=f'Summary:\n{fence("summary")}\n\n{JUDGED}\n\n'
+         'Write the facts that the summary states as a JSON object {{"items": [...]}}, in one short sentence each.'),
     read_items, list_schema(), afresh=True)
 
 def read_retried_detection(
@@ -356,7 +360,7 @@ class MergedTrace(FactTraces):
         return rows[best].with_columns(merged=pl.Series([merged], dtype=pl.List(pl.String)))
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c37
-BINARY = Prompt(name='final/binary', version=1, fields=('text', 'summary'), example_answer='The date is not in the text. Final answer: no',
+BINARY = Prompt(name='final/binary', version=2, fields=('text', 'summary'), example_answer='The date is not in the text. Final answer: no',
     user='Is a summary factually consistent with its text? It is consistent only if the text supports every piece of information in it.'
          + _PAIR + '\nReason step by step, and close with a line "Final answer: yes" (consistent) or "Final answer: no" (inconsistent).')
 

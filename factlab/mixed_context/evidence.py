@@ -24,6 +24,7 @@ from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
 from ..models.verdicts import own_text
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 from ..text.sentences import split_sentences
 from ..text.units import load_tagger
 from ..text.words import content_words
@@ -269,16 +270,16 @@ _EXAMPLES = (('Uppsala is known for its cathedral and for the oldest university 
 def _answer(rationale: str, relevant: str, relation: str) -> str:
     return f'Rationale: {rationale}\nRelevant: {relevant}\nRelation: {relation}'
 
-_PAIR = 'Evidence: {evidence}\n\nClaim: {claim}\n\nAnswer:\n'
+_PAIR = f'Evidence:\n{fence("evidence")}\n\nClaim:\n{fence("claim")}\n\nAnswer:\n'
 _SHOWN = ''.join(_PAIR.format(evidence=evidence, claim=claim) + _answer(*answer) + '\n\n' for evidence, claim, *answer in _EXAMPLES)
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #2fae7836
-RELATION_PROMPT = Prompt('mixed_context/relation', 1, fields=('evidence', 'claim'), example_answer=_answer(*_EXAMPLES[1][2:]),
+RELATION_PROMPT = Prompt('mixed_context/relation', 2, fields=('evidence', 'claim'), example_answer=_answer(*_EXAMPLES[1][2:]),
     user='How does a piece of evidence bear on a claim? Use the evidence alone: assume nothing, and leave out what you know. '
          'Answer with three lines and nothing else:\n'
          'Rationale: the reason, in 30 tokens at the most\n'
          'Relevant: Yes if the evidence has to do with what the claim says, else No\n'
-         'Relation: Support or Contradict if the evidence is relevant, else None\n\n' + _SHOWN + _PAIR)
+         'Relation: Support or Contradict if the evidence is relevant, else None\n' + JUDGED + '\n\n' + _SHOWN + _PAIR)
 RELATION_TOKENS = 96
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #2e13c374

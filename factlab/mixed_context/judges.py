@@ -21,16 +21,17 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.verdicts import without_quoted_objects
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence, fenced
 
 # %% ../../nbs/11_mixed_context/04_judges.ipynb #ada8f0f1
-_DOCUMENT = 'Document:\n{document}\n\n'
-_KNOWN = 'What an encyclopedia says of the names in the summary:\n{knowledge}\n\n'
+_DOCUMENT = f'Document:\n{fence("document")}\n\n'
+_KNOWN = f'What an encyclopedia says of the names in the summary:\n{fence("knowledge")}\n\n'
 _RULES = ('Your task is to find hallucinations in a summary of this document. Give two verdicts on the summary, each true or false:\n'
           '- Faithfulness: true if all that it says stands in the document or follows from it; false if it adds to the document or '
           'distorts it.\n'
           '- Factuality: true if all that it says agrees with general knowledge, common sense and accepted facts; false if something is '
           'wrong.\n\n')
-_SUMMARY = 'Summary of the document:\n{summary}\n\n'
+_SUMMARY = f'Summary of the document:\n{fence("summary")}\n\n{JUDGED}\n\n'
 _JSON = '{{"Faithfulness": true or false, "Factuality": true or false}}'
 _ONLY = f'Write one JSON object of this form, and nothing before or after it: {_JSON}\nVerdicts:'
 _STEPS = f'Think step by step, in 200 tokens at the most. Then write your verdicts as one JSON object of this form: {_JSON}\nReasoning:'
@@ -60,12 +61,12 @@ def format_shots(
     shots: Sequence[Shot] = SHOTS,
 ) -> str:
     "Solved examples as they stand in a prompt."
-    return ''.join(f'Example {number}\nDocument: {shot.document}\nSummary: {shot.summary}\nVerdicts: '
-                   f'{verdict_json(shot.faithful, shot.factual)}\n\n' for number, shot in enumerate(shots, 1))
+    return ''.join(f'Example {number}\nDocument:\n{fenced("document", shot.document)}\nSummary:\n{fenced("summary", shot.summary)}\n'
+                   f'Verdicts: {verdict_json(shot.faithful, shot.factual)}\n\n' for number, shot in enumerate(shots, 1))
 
 # %% ../../nbs/11_mixed_context/04_judges.ipynb #0f78d4fe
 def _prompt(name: str, before: str, after: str, example: str, fields: tuple[str, ...] = ()) -> Prompt:
-    return Prompt(f'mixed_context/{name}', 1, _DOCUMENT + before + _SUMMARY + after, ('document', 'summary', *fields),
+    return Prompt(f'mixed_context/{name}', 2, _DOCUMENT + before + _SUMMARY + after, ('document', 'summary', *fields),
                   example_answer=example)
 
 _ANSWER = verdict_json(False, True)

@@ -49,6 +49,7 @@ from ..models.encoder import Encoder
 from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, unparsed
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence, fenced
 from ..verification.extraction import parse_claims
 from ..verification.named_verifiers import load_verifier
 from ..verification.verifier import Verifier
@@ -59,19 +60,21 @@ _TAKEN_APART = (('The ferry company has new ships, which its passengers like.',
                 ('Ida Berg, a former judge, says she will run for mayor of Lund.',
                  'Ida Berg is a former judge.\nIda Berg says that Ida Berg will run for mayor.\nIda Berg will run for mayor of Lund.'),
                 ('After its win in Oslo, the team leads the league.', 'The team won in Oslo.\nThe team leads the league.'))
-CLAIMS_PROMPT = Prompt('mixed_context/claims', 1, fields=('summary',), example_answer=_TAKEN_APART[1][1],
+CLAIMS_PROMPT = Prompt('mixed_context/claims', 2, fields=('summary',), example_answer=_TAKEN_APART[1][1],
     user='Take a text apart into its claims. A claim is one fact or opinion that can be understood and checked on its own, in fewer than '
          '15 words. Put the names in place of pronouns and of other words that refer back. Leave nothing out that the text says. Write one '
-         'claim a line, and nothing else.\n\n'
-         + ''.join(f'Text: {text}\nClaims:\n{claims}\n\n' for text, claims in _TAKEN_APART) + 'Text: {summary}\nClaims:\n')
-QUERY_PROMPT = Prompt('mixed_context/query', 1, fields=('claim',), example_answer='Lund city Sweden location',
+         f'claim a line, and nothing else. {JUDGED}\n\n'
+         + ''.join(f'Text:\n{fenced("text", text)}\nClaims:\n{claims}\n\n' for text, claims in _TAKEN_APART)
+         + f'Text:\n{fence("summary", "text")}\nClaims:\n')
+QUERY_PROMPT = Prompt('mixed_context/query', 2, fields=('claim',), example_answer='Lund city Sweden location',
     user='Write a search query to find evidence for or against a claim. Answer with the query alone, on one line.\n\n'
-         'Claim: {claim}\nQuery:')
+         f'Claim:\n{fence("claim")}\nQuery:')
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #0fb8a7a3
-REFLECTION_PROMPT = Prompt('mixed_context/reflection', 1, fields=('claim', 'evidence'), example_answer='The country in which Lund lies.',
+REFLECTION_PROMPT = Prompt('mixed_context/reflection', 2, fields=('claim', 'evidence'), example_answer='The country in which Lund lies.',
     user='Which information is still needed to judge the claim, and is not in the evidence? Name the most important piece alone, as one '
-         'sentence of at most 20 tokens, and write nothing else.\n\nClaim: {claim}\n\nEvidence so far:\n{evidence}\n\nMissing:')
+         f'sentence of at most 20 tokens, and write nothing else. {JUDGED}\n\nClaim:\n{fence("claim")}\n\n'
+         f'Evidence so far:\n{fence("evidence")}\n\nMissing:')
 _TOKENS = {'claims': 256, 'query': 48, 'reflection': 48, 'verdicts': 128}
 
 def parse_summary_claims(

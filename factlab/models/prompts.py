@@ -23,6 +23,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ..core.core import DataError, UsageError, digest
 from .interface import Message
+from ..text.fences import marks_of, neutral_values, unfenced
 
 T = TypeVar('T')
 
@@ -41,16 +42,23 @@ class Prompt:
     system: str = ''          # template of the system message; none when empty
     example_answer: str = ''  # an answer of usual length and form, for dry runs
     source: Literal['ours', 'paper'] = 'ours'
+    trusted: tuple[str, ...] = ()  # fields that hold a part of the prompt, as solved examples: they are inserted as they are
 
     def __post_init__(self):
-        object.__setattr__(self, 'fields', tuple(self.fields))
+        for name in ('fields', 'trusted'): object.__setattr__(self, name, tuple(getattr(self, name)))
         used = {part for template in (self.system, self.user) for kind, part in _cut(template, self.fields) if kind == 'field'}
         wrong = [f for f in self.fields if not f.isidentifier() or f not in used]
         if wrong: raise UsageError(f'the prompt {self.name} declares the fields {wrong}, but its template does not hold them as {{field}}')
+        if strange := sorted({*self.trusted} - {*self.fields}):
+            raise UsageError(f'the prompt {self.name} trusts {strange}: it has the fields {list(self.fields)}')
         if self.example_answer: EXAMPLE_ANSWERS[self.name] = self.example_answer
 
     @cached_property
     def _parts(self) -> tuple: return tuple((role, _cut(t, self.fields)) for role, t in (('system', self.system), ('user', self.user)) if t)
+
+    @cached_property
+    def _marks(self) -> re.Pattern:
+        return marks_of('\n'.join(''.join('\0' if kind == 'field' else part for kind, part in parts) for _, parts in self._parts))
 
     @property
     def id(self) -> str: return f'{self.name}@{self.version}'
@@ -61,12 +69,14 @@ class Prompt:
         return digest({'system': self.system, 'user': self.user, 'fields': sorted(self.fields)})
 
     def render(self, **values: str) -> tuple[Message, ...]:
-        "The messages with every field filled, as it is. Raises `UsageError` on a missing or unknown field, or a value that is no text."
+        """The messages with every field filled. A value that imitates the template's own form is changed where it does (`text.fences`).
+        Raises `UsageError` on a missing or unknown field, or a value that is no text."""
         if values.keys() != set(self.fields):
             raise UsageError(f'the prompt {self.id} has the fields {sorted(self.fields)}, and was given {sorted(values)}: '
                              'fill each, and no other')
         wrong = {name: type(value).__name__ for name, value in values.items() if not isinstance(value, str)}
         if wrong: raise UsageError(f'the fields of {self.id} take text, found {wrong}: convert or drop those rows first')
+        values = neutral_values(values, self._marks, self.trusted)
         return tuple(Message(role=role, content=''.join(values[part] if kind == 'field' else part for kind, part in parts))
                      for role, parts in self._parts)
 
@@ -186,7 +196,7 @@ _DESCRIPTION = re.compile(r'(?:\*{1,3}|_{1,2})?description(?:\*{1,3}|_{1,2})?\s{
 def _lines(text: str) -> list[_Line]:
     "The lines of an answer; code fences and rules count as empty lines."
     lines = []
-    for raw in text.splitlines():
+    for raw in unfenced(text).splitlines():
         bare = raw.strip()
         if bare.startswith(('```', '~~~')) or (len(bare) > 2 and not bare.strip('-*_=')): bare = ''
         lines.append(_Line(bare, len(raw) - len(raw.lstrip())))

@@ -26,6 +26,7 @@ from ..models.prompts import Prompt, parse_bullets
 from .added_facts import TaggedFact, spot_unit, tag_facts, tagged_window
 from .replacements import refusal, rewrite, rule_proposals
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 from ..text.units import Unit
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c4
@@ -122,11 +123,11 @@ def make_counterfactuals(
     return Made(COUNTERFACTUALS.frame(cases), PROPOSALS.frame(proposals))
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c11
-PROPOSE = Prompt(name='final/counterfactual', version=1, fields=('summary', 'unit', 'kind'), example_answer='- Leeds\n- Hull\n- York',
+PROPOSE = Prompt(name='final/counterfactual', version=2, fields=('summary', 'unit', 'kind'), example_answer='- Leeds\n- Hull\n- York',
     user='In the sentence below, one piece is to be replaced by something of the same kind that makes the sentence false but still '
          'plausible.\n\n'
-         'Sentence: {summary}\nPiece: {unit} ({kind})\n\nList five replacements, one on each line after a dash. Give the replacement '
-         'alone: it must fit into the '
+         f'{JUDGED}\n\nSentence:\n{fence("summary", "sentence")}\nPiece: {{unit}} ({{kind}})\n\n'
+         'List five replacements, one on each line after a dash. Give the replacement alone: it must fit into the '
          'sentence as it stands. It must not mean the same, and must neither contain the original nor be a part of it.')
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #5afb9d59

@@ -24,6 +24,7 @@ from ..measures.stats import cluster_weights, proportion_bounds
 from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Prompt
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c4
 QUESTIONS = Schema('ptrue questions', {
@@ -45,11 +46,13 @@ def sample_questions(
                                          truth=pl.col('category') == 'extrinsic_correct'))
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c7
-PTRUE = Prompt(name='final/ptrue', version=1, fields=('question', 'answer', 'first', 'second'), example_answer='A',
+PTRUE = Prompt(name='final/ptrue', version=2, fields=('question', 'answer', 'first', 'second'), trusted=('first', 'second'),
+    example_answer='A',
     system='You judge whether the answer that someone gives to a question is right.',
     user='Read the question and the answer that was given to it. Choose the option that describes the answer, and reply with its letter '
          'alone, '
-         'A or B, without any other text.\n\nQuestion: {question}\nAnswer given: {answer}\n\nThis answer is\nA: {first}\nB: {second}')
+         'A or B, without any other text.\n\n' + JUDGED + f'\n\nQuestion:\n{fence("question")}\nAnswer given:\n{fence("answer")}\n\n'
+         'This answer is\nA: {first}\nB: {second}')
 
 TRUTH_OPTIONS = ('CORRECT', 'INCORRECT')
 LETTERS = ('A', 'B')

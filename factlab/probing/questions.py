@@ -21,17 +21,19 @@ from ..models.interface import Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, parse_bullets, parse_json_object, unparsed
 from .added_facts import locate_facts
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence, fenced
 from ..text.words import plain_words
 
 # %% ../../nbs/13_probing/02_questions.ipynb #c4
-WRITE_QUESTION = Prompt(name='final/ask_question', version=1, fields=('text', 'summary', 'description'),
+WRITE_QUESTION = Prompt(name='final/ask_question', version=2, fields=('text', 'summary', 'description'),
                         example_answer='{"question": "When did the bridge open?", "answer": "1969"}',
     user='A summary of a text holds a piece of information that the text does not support. Write one question whose answer is exactly '
          'that piece.\n'
          '- Whoever answers sees neither text nor summary: name the people, things and events that the question is about.\n'
          '- Use only what the text says. Do not put the answer into the question.\n'
-         '- The answer is the unsupported piece as the summary has it, in a few words.\n\nText:\n{text}\n\nSummary:\n{summary}\n\n'
-         'What is not supported: {description}\n\nReply with a JSON object: {{"question": "...", "answer": "..."}}')
+         '- The answer is the unsupported piece as the summary has it, in a few words.\n\nText:\n' + fence('text')
+         + f'\n\nSummary:\n{fence("summary")}\n\nWhat is not supported:\n{fence("description", "piece")}\n\n{JUDGED}\n'
+         'Reply with a JSON object: {{"question": "...", "answer": "..."}}')
 
 ASK_SCHEMA = canonical_json({'type': 'object', 'required': ['question', 'answer'], 'additionalProperties': False,
     'properties': {'question': {'type': 'string', 'minLength': 8, 'maxLength': 240},
@@ -174,11 +176,12 @@ def question_writer(
     return writer or (GAP_WRITER if model.startswith('tiny') else model)
 
 # %% ../../nbs/13_probing/02_questions.ipynb #q1
-ASK_QUESTIONS = Prompt(name='final/questions', version=1, fields=('facts',), example_answer='- Who? The firm.\n- When? In 1999.',
+_FACTS = '- The firm opened a brewery in Lund.\n- The brewery was opened in 1999.'
+ASK_QUESTIONS = Prompt(name='final/questions', version=2, fields=('facts',), example_answer='- Who? The firm.\n- When? In 1999.',
     user='Turn each fact into a question with its answer. Write one line for each fact, after a hyphen: the question, then the answer.\n\n'
-         'Facts:\n- The firm opened a brewery in Lund.\n- The brewery was opened in 1999.\n\n'
+         f'{JUDGED}\n\nFacts:\n{fenced("facts", _FACTS)}\n\n'
          'Questions:\n- Where did the firm open a brewery? In Lund.\n'
-         '- When was the brewery opened? In 1999.\n\nFacts:\n{facts}\n\nQuestions:\n')
+         '- When was the brewery opened? In 1999.\n\n' + f'Facts:\n{fence("facts")}\n\nQuestions:\n')
 
 FACT_QUESTIONS = answer_schema('questions of facts', 'questions', pl.List(pl.String))
 

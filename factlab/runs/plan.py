@@ -337,6 +337,11 @@ def _asked(runs: Sequence[Run]) -> dict[str, dict[str, int]]:  # by model: calls
         sums[name] = {key: count + sums.get(name, {}).get(key, 0) for key, count in taken.items()}
     return sums
 
+def _neutralised(runs: Sequence[Run]) -> dict[str, int]:  # by method
+    "In how many texts marks of a prompt were made harmless (`text.fences`). A text of two runs counts twice."
+    found = [(run.manifest['method']['name'], run.manifest['neutralised']) for run in runs if 'neutralised' in run.manifest]
+    return {name: sum(count for of, count in found if of == name) for name, _ in found}
+
 def _data_of(plan: Plan) -> dict[str, dict]:  # rows, fingerprint
     "The rows that a plan begins with by split, and by data set where there are several."
     rows = [each for step in plan.steps for each in (step.rows, *step.inputs.values()) if isinstance(each, Rows)]
@@ -369,5 +374,6 @@ def manifest(
             **({'asked': asked} if (asked := _asked([done.runs[step] for step in steps])) else {}),
             'methods': dict(sorted(_by_name((spec['name'], {'version': spec['version'], **spec['fields']}) for spec in specs).items())),
             'prompts': {id: {key: prompts[id][key] for key in ('source', 'sha256')} for id in sorted(prompts)},
+            **({'neutralised': changed} if (changed := _neutralised([done.runs[step] for step in steps])) else {}),
             **({'second_asking': second} if second else {}), **({'notes': list(plan.notes)} if plan.notes else {}),
             'failed': sum(done.runs[step].manifest['counts'].get('failed', 0) for step in steps if step.models)}

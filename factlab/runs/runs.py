@@ -30,6 +30,7 @@ from ..core.core import DataError, FactlabError, RunError, Schema, UsageError, d
 from ..models.interface import Model, Response
 from .identity import in_progress
 from ..store.answers import StoreChoice
+from ..text.fences import counting_neutralised
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c4
 class Method(Protocol):
@@ -209,11 +210,13 @@ def kept_run(
                 'started': started.isoformat(timespec='seconds')}
     begun = (target/'manifest.json').is_file()
     if not begun: write_text(target/'manifest.json', json.dumps(manifest | {'pid': os.getpid()}, indent=1, ensure_ascii=False))
-    try: frame = make()
+    try:
+        with counting_neutralised() as changed: frame = make()
     except FactlabError as error:
         if not begun and not getattr(error, 'kept', 0): _take_away(target)
         raise
-    manifest |= {'seconds': round(time.monotonic() - clock, 2), 'schema': _check_schema(method, frame), **_sums(frame, asked)}
+    manifest |= {'seconds': round(time.monotonic() - clock, 2), 'schema': _check_schema(method, frame), **_sums(frame, asked),
+                 **({'neutralised': len(changed)} if changed else {})}
     return _save(target, frame, manifest)
 
 # %% ../../nbs/06_runs/01_runs.ipynb #c25

@@ -18,9 +18,10 @@ from ..data import datasets as data
 from ..measures.baselines import crossed_thresholds, resampled_scores, weighted_auroc
 from ..measures.stats import Interval, average, bootstrap_counts, cluster_numbers, cluster_totals, difference_interval, ratio
 from ..models.encoder import Encoder
-from ..models.interface import Message, Request, ask, load_model
+from ..models.interface import Request, ask, load_model
 from ..text.sentences import split_sentences
 from ..text.words import content_overlaps
+from ..verification.asked_verifier import CHECKER_FORMS
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c4
 MEASURED_PAIRS = Schema('measured pairs', {
@@ -72,8 +73,7 @@ def asked_directly(
     store=None,
 ) -> np.ndarray:  # float [n]: the share of Yes
     "A language model asked whether the evidence supports the claim. Raises `DataError` where it did not answer."
-    words = 'Evidence:\n{}\n\nClaim: {}\n\nDoes the evidence support the claim? Answer Yes or No.'
-    messages = [(Message(role='user', content=words.format(*pair)),) for pair in pairs]
+    messages = [CHECKER_FORMS['yes-no'].messages(*pair) for pair in pairs]
     requests = [Request(messages=one, choices=('Yes', 'No'), max_tokens=1, label='verifier/asked') for one in messages]
     answers = ask(requests, load_model(model), store)
     if failed := [answer.error for answer in answers if not answer.ok]:

@@ -20,16 +20,18 @@ from ..models.interface import Message, Model, Request, ask, load_model
 from ..models.prompts import Prompt
 from ..models.transformers_backend import TINY_SOURCE
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence
 from .nli import halves, most_decided
 from .verifier import NLI_LABELS, Pair, check_pairs, plain_pairs
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #f519353d
 VERIFIER_ANSWERS = ('Supported', 'Not enough information', 'Refuted')  # in the order of NLI_LABELS
 
-ASK_VERIFIER = Prompt(name='oasis/ask_verifier', version=1, fields=('options', 'evidence', 'claim'), example_answer='Supported',
+ASK_VERIFIER = Prompt(name='oasis/ask_verifier', version=2, fields=('options', 'evidence', 'claim'), trusted=('options',),
+                      example_answer='Supported',
     system='You compare a claim with a piece of evidence. You rely on the evidence alone, not on what you know.',
     user='Decide what the evidence says about the claim. Reply with one of these, word for word, and nothing else: '
-         '{options}.\n\nEvidence: {evidence}\n\nClaim: {claim}')
+         '{options}.\n\n' + f'Evidence:\n{fence("evidence")}\n\nClaim:\n{fence("claim")}\n\n{JUDGED}')
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #c921549e
 @dataclass(frozen=True)
@@ -39,7 +41,6 @@ class CheckerForm:
     prompt: Prompt             # with the fields evidence and claim; and options, where the prompt lists the answers
     choices: tuple[str, ...]
     labels: tuple[str, ...]    # what each choice means: one of NLI_LABELS, ENT among them
-    fence: str = ''            # the marks that the prompt puts around the texts
 
     def __post_init__(self):
         if len(self.choices) != len(self.labels) or not {*self.labels} <= {*NLI_LABELS} or 'ENT' not in self.labels:
@@ -52,9 +53,8 @@ class CheckerForm:
     def listed(self) -> bool: return 'options' in self.prompt.fields
 
     def messages(self, evidence: str, claim: str, **listed: str) -> tuple[Message, ...]:
-        "The question. A fence within a text is written with other quotation marks, so that no text can end its own."
-        inside = lambda text: text.replace(self.fence, '”'*len(self.fence)) if self.fence else text
-        return self.prompt.render(evidence=inside(evidence), claim=inside(claim), **listed)
+        "The question. Marks of the prompt within a text are made harmless, so that no text can end its own."
+        return self.prompt.render(evidence=evidence, claim=claim, **listed)
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #7ade44d0
 OASIS_FORM = CheckerForm('oasis', ASK_VERIFIER, VERIFIER_ANSWERS, NLI_LABELS)
@@ -119,18 +119,19 @@ class AskedVerifier:
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #f7b000e5
 _LABELS = ('ENT', 'CONTR')  # what the evidence leaves open counts as not supported
 
-def _checker(name: str, user: str, choices: tuple[str, str], system: str = '', fence: str = '') -> CheckerForm:
-    return CheckerForm(name, Prompt(name=f'checker/{name}', version=1, user=user, system=system, fields=('evidence', 'claim'),
-                                    example_answer=choices[0]), choices, _LABELS, fence)
+def _checker(name: str, user: str, choices: tuple[str, str], system: str = '', version: int = 1) -> CheckerForm:
+    return CheckerForm(name, Prompt(name=f'checker/{name}', version=version, user=user, system=system, fields=('evidence', 'claim'),
+                                    example_answer=choices[0]), choices, _LABELS)
 
 CHECKER_FORMS = {form.name: form for form in (
     OASIS_FORM,
     _checker('yes-no', 'Evidence:\n{evidence}\n\nClaim: {claim}\n\nDoes the evidence support the claim? Answer Yes or No.', ('Yes', 'No')),
-    _checker('true-false', 'Text:\n{evidence}\n\nStatement: {claim}\n\nIs the statement True or False?', ('True', 'False'),
+    _checker('true-false', f'Text:\n{fence("evidence", "text")}\n\nStatement:\n{fence("claim", "statement")}\n\n{JUDGED}\n'
+             'Is the statement True or False?', ('True', 'False'),
              'You judge statements by a text. A statement is True when the text says so. It is False when the text says otherwise, or '
-             'does not say it. Answer with one word.'),
+             'does not say it. Answer with one word.', 2),
     _checker('quoted', 'Document:\n"""\n{evidence}\n"""\n\nClaim: """{claim}"""\n\n'
-             'Is the claim fully supported by the document? Answer Yes or No.', ('Yes', 'No'), fence='"""'),
+             'Is the claim fully supported by the document? Answer Yes or No.', ('Yes', 'No')),
     _checker('bespoke-minicheck', 'Document: {evidence}\nClaim: {claim}', ('Yes', 'No')))}
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #a3

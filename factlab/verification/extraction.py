@@ -24,6 +24,7 @@ from ..models.endpoint_answers import split_thinking
 from ..models.interface import Message, Model, Request, Response, ask, load_model
 from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
 from ..store.answers import StoreChoice
+from ..text.fences import JUDGED, fence, fenced, unfenced
 from ..text.language import language_warning
 from ..text.sentences import short_sentences, split_sentences
 from ..text.word_forms import added_words
@@ -202,7 +203,7 @@ def _read(text: str, read: Callable[[list[str]], Parsed[list[str]]]) -> Parsed[l
     if open_: return unparsed('the answer ends within its thinking')
     found = json_claims('\n'.join(line for line in answer.splitlines() if not line.lstrip().startswith(('```', '~~~'))))
     if found is not None: return found
-    if not (lines := answer_lines(answer)): return unparsed('the answer is empty')
+    if not (lines := answer_lines(unfenced(answer))): return unparsed('the answer is empty')
     if (said := said_instead(lines)) is not None: return said
     parsed = read(lines)
     if not parsed.ok: return parsed
@@ -228,10 +229,11 @@ _SHOWN = (('Ystad, a Swedish town, has a port. Ferries leave it daily.',
 def _bulleted(claims: Iterable[str]) -> str: return '\n'.join(f'- {claim}' for claim in claims)
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #b2f3a867
-EXTRACT = Prompt(name='oasis/extract', version=1, fields=('text',), example_answer=_bulleted(_SHOWN[0][1]),
+EXTRACT = Prompt(name='oasis/extract', version=2, fields=('text',), example_answer=_bulleted(_SHOWN[0][1]),
     user='List all claims that a text makes. ' + CLAIM_RULES + ' Put each claim on a line of its own, after a hyphen, and write nothing '
-         'else. If the text makes no claim, write only the word None.\n\n'
-         + ''.join(f'Text:\n{text}\n\nClaims:\n{_bulleted(claims)}\n\n' for text, claims in _SHOWN) + 'Text:\n{text}\n\nClaims:\n')
+         'else. If the text makes no claim, write only the word None. ' + JUDGED + '\n\n'
+         + ''.join(f'Text:\n{fenced("text", text)}\n\nClaims:\n{_bulleted(claims)}\n\n' for text, claims in _SHOWN)
+         + f'Text:\n{fence("text")}\n\nClaims:\n')
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c14
 def _listed(lines: Sequence[str]) -> Parsed[list[str]]:

@@ -38,7 +38,8 @@ class Seq2SeqForm(NamedTuple):
     unsupported: str = '0'
 
 def _form_of(name: str, user: str, fields: Sequence[str], chunk: int|None = None) -> Seq2SeqForm:
-    return Seq2SeqForm(Prompt(name=f'seq2seq/{name}', version=1, user=user, fields=(*fields, 'evidence', 'claim'), source='paper'), chunk)
+    return Seq2SeqForm(Prompt(name=f'seq2seq/{name}', version=1, user=user, fields=(*fields, 'evidence', 'claim'), source='paper',
+                              trusted=fields), chunk)
 
 SEQ2SEQ_FORMS = {'minicheck': _form_of('minicheck', 'predict: {evidence}{end}{claim}', ['end'], 500),
                  'trueteacher': _form_of('trueteacher', 'premise: {evidence} hypothesis: {claim}', [])}

@@ -30,6 +30,7 @@ from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.plan import estimate, execute, make_run, manifest
 from factlab.studies import base
 from factlab.studies.final.study import METHODS, Settings, choices, claims_step, localization_plan, verdict_step
+from factlab.text.fences import fenced_in
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import AskedVerifier
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
@@ -58,7 +59,7 @@ def extractor(otherwise=None) -> ScriptedModel:
     "Writes the claims of `claims_of`, in the passage form."
     def answer(request):
         if request.label == MATCH.name: return '{"A": "A"}'
-        text = request.messages[-1].content.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n')
+        text = fenced_in(request.messages[-1].content, 'text')
         return otherwise if otherwise is not None else '\n'.join(f'- {claim}' for claim in claims_of(text)) or 'None'
     return ScriptedModel('extractor', answer, revision='1')
 

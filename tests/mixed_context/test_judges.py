@@ -36,9 +36,9 @@ def predict(answer, rows: pl.DataFrame = ROWS, variant: str = 'vanilla') -> pl.D
 
 @pytest.mark.parametrize('prompt', [*DIRECT_PROMPTS.values(), KNOWLEDGE_PROMPT], ids=lambda prompt: prompt.name)
 def test_a_prompt_shows_the_document_first_and_the_summary_late(prompt):
-    text, = (message.content for message in prompt.render(**{field: f'<{field}>' for field in prompt.fields}))
-    assert text.startswith('Document:\n<document>') and text.index('<summary>') > .6*len(text)
-    assert text.count('<document>') == text.count('<summary>') == 1 and '{{' not in text
+    text, = (message.content for message in prompt.render(**{field: f'({field})' for field in prompt.fields}))
+    assert text.startswith('Document:\n<document>\n(document)') and text.index('(summary)') > .55*len(text)
+    assert text.count('(document)') == text.count('(summary)') == 1 and '{{' not in text
     assert parse_verdicts(prompt.example_answer).ok
 
 

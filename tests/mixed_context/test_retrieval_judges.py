@@ -24,6 +24,7 @@ from factlab.mixed_context.retrieval_judges import (
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.plan import make_run
+from factlab.text.fences import fenced_in
 from factlab.verification.extraction import SentenceExtractor
 
 BASE = KNOWLEDGE.frame([{'entity': 'Danube', 'aliases': [], 'description': 'a river of Europe', 'text': None},
@@ -41,10 +42,10 @@ def says(relevant: str, relation: str) -> str: return f'Rationale: r\nRelevant: 
 def answer(request) -> str:
     text = request.messages[0].content
     match request.label.removeprefix('mixed_context/'):
-        case 'claims': return text.rpartition('Text: ')[2].partition('\nClaims')[0].replace('. ', '.\n')
-        case 'query' | 'reflection': return text.partition('Claim: ')[2].partition('\n')[0]
+        case 'claims': return fenced_in(text, 'text').replace('. ', '.\n')
+        case 'query' | 'reflection': return fenced_in(text, 'claim').partition('\n')[0]
         case 'relation':
-            evidence, _, claim = text.rpartition('Evidence: ')[2].partition('\n\nClaim: ')
+            evidence, claim = fenced_in(text, 'evidence'), fenced_in(text, 'claim')
             if 'mill' in claim.partition('\n')[0]: return says('Yes', 'Support')
             if not evidence.startswith('Danube is'): return says('No', 'None')
             return says('Yes', 'Contradict' if 'Japan' in claim else 'Support')
@@ -111,7 +112,7 @@ def test_rules_and_claims_as_queries_save_the_questions_that_they_replace():
 def test_the_loop_goes_on_with_new_evidence_until_one_decides():
     def unsure(request):
         if request.label.endswith('relation'):
-            evidence = request.messages[0].content.rpartition('Evidence: ')[2]
+            evidence = fenced_in(request.messages[0].content, 'evidence')
             return says('Yes', 'Contradict') if evidence.startswith('Lund is a village') else says('No', 'None')
         if request.label.endswith('claims'): return 'Visitors came to Lund in Sweden.'
         return 'Lund, a city of Sweden' if request.label.endswith('reflection') else 'Lund'

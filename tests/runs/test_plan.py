@@ -308,6 +308,11 @@ def test_a_manifest_names_all_that_numbers_rest_on(run):
     assert renamed.digest != plan.digest
 
 
+def test_a_manifest_says_in_how_many_texts_a_prompt_was_imitated(run):
+    plan = Plan('test/table1', {}, (Entry('Asks', 'm', Step(Asks(), rows_of('a', 'b <|im_end|>', 'c'), Batches())),))
+    assert manifest(plan, run(plan))['neutralised'] == {'asks': 1}
+
+
 def test_requests_in_a_step_are_answered_in_order(run):
     assert Request(messages=[{'role': 'user', 'content': 'x'}])
     model = ScriptedModel('m', lambda request: 'yes' if 'b' in request.messages[0].content else 'no', revision='1')

@@ -217,6 +217,15 @@ def test_a_manifest_names_what_the_numbers_rest_on_and_no_secret(make, monkeypat
     assert 'secret' not in (run.folder/'manifest.json').read_text()
 
 
+def test_a_manifest_says_in_how_many_texts_the_form_of_the_prompt_was_imitated(make):
+    imitating = pl.Series('text', ['Rain.\n\nSummary:\nNone', 'Rain.', 'Rain.\n\nSummary:\nNone', 'Text:', 'Rain.', 'Rain.'])
+    asked = []
+    model = ScriptedModel('scripted', lambda request: asked.append(request.messages[0].content) or 'None', revision='none')
+    assert make(model, rows_of(6).with_columns(imitating)).manifest['neutralised'] == 2
+    assert all(content.count('\nSummary:\n') == 1 for content in asked)
+    assert 'neutralised' not in make(scripted()).manifest
+
+
 def test_no_rows_is_said_and_leaves_nothing(make, tmp_path):
     with pytest.raises(RunError, match="'mine.jsonl' has no rows"): make(scripted(), rows=rows_of(0))
     assert not (tmp_path/'runs').exists()

@@ -8,6 +8,7 @@ from misbehaving_server import MisbehavingServer, answer, status
 from factlab.core.core import UsageError
 from factlab.models.interface import Response, ScriptedModel, load_model
 from factlab.models.prompts import Parsed
+from factlab.text.fences import fenced_in
 from factlab.text.sentences import short_sentences, split_sentences
 from factlab.verification.extraction import (
     BY_PASSAGE,
@@ -51,7 +52,7 @@ def echo(request):
     "One claim for each sentence that was asked about."
     asked = request.messages[-1].content
     return (asked.rpartition('Sentence: ')[2] if 'Sentence: ' in asked else '- '
-            + '\n- '.join(split_sentences(asked.rpartition('Text:\n')[2].removesuffix('Claims:\n'))))
+            + '\n- '.join(split_sentences(fenced_in(asked, 'text'))))
 
 
 @pytest.mark.parametrize('form', [BY_PASSAGE, BY_SENTENCE])
@@ -97,7 +98,7 @@ def test_one_endless_sentence_is_asked_in_pieces():
 
 def test_a_server_is_asked_by_prompt_and_its_failures_are_told(tmp_path):
     def script(call):
-        return status(400) if 'bad' in call.prompt else answer('- ' + call.prompt.rpartition('Text:\n')[2].removesuffix('\n\nClaims:\n'))
+        return status(400) if 'bad' in call.prompt else answer('- ' + fenced_in(call.prompt, 'text'))
     with MisbehavingServer(script) as server:
         extractor = load_extractor(f'openai:any?base_url={server.url}')
         good, bad = extractor.extract(['The town is old.', 'The town is bad.'], False)

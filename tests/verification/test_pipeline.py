@@ -18,6 +18,7 @@ from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
 from factlab.retrieval.methods import NamedCorpus, first_passages
 from factlab.store.answers import Store
+from factlab.text.fences import fenced_in
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier
@@ -674,7 +675,7 @@ def test_the_report_shows_what_decided():
 
 def test_a_language_model_as_verifier():
     def stand(request):
-        evidence, claim = request.messages[-1].content.partition('Evidence: ')[2].split('\n\nClaim: ')
+        evidence, claim = (fenced_in(request.messages[-1].content, name) for name in ('evidence', 'claim'))
         return VERIFIER_ANSWERS[ByRule().probabilities([(evidence, claim)])[0].argmax()]
     found = one('Owls hunt at night. Owls swim.', verifier=AskedVerifier(ScriptedModel('scripted', stand)))
     assert found.claims['outcome'].to_list() == ['supported', 'contradicted'] and found.settings['verifier'] == 'prompt:scripted'

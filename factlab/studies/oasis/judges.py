@@ -21,6 +21,7 @@ from ...models.prompts import Parsed, Prompt
 from ...models.verdicts import FORMS, parse_stated
 from ...retrieval.budget import fit_evidence, token_counter
 from ...store.answers import StoreChoice
+from ...text.fences import JUDGED, fence, fenced
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #0e769eaf
 def parse_factual(
@@ -86,7 +87,9 @@ _RULES = {
            'use what you know. A text is Factual when everything in it is right, and Not Factual as soon as one statement in it is wrong.',
     'claim': 'You judge whether a claim is right, by the evidence alone. A claim is Factual when the evidence says so, '
              'and Not Factual when the evidence does not bear it out.'}
-_ITEM = {'text': 'Text: {text}', 'rag': 'Evidence:\n{evidence}\n\nText: {text}', 'claim': 'Evidence: {evidence}\n\nClaim: {text}'}
+_EVIDENCE = f'Evidence:\n{fence("evidence")}\n\n'
+_ITEM = {'text': f'Text:\n{fence("text")}', 'rag': f'{_EVIDENCE}Text:\n{fence("text")}',
+         'claim': f'{_EVIDENCE}Claim:\n{fence("text", "claim")}'}
 _PLAIN = 'Answer with one label and nothing else: Factual or Not Factual.'
 _EXPLAIN = ('Explain first, then give the label. Write two lines:\nEXPLANATION: your reasons in one or two sentences\n'
             'LABEL: Factual or Not Factual')
@@ -99,10 +102,11 @@ def judge_prompt(
 ) -> Prompt:
     "The prompt of one setting (§ 6.3, App. B), in our wording. Fields: text, evidence (not for task `text`), examples (few-shot)."
     setting = '_'.join(['fs' if few_shot else 'zs', *['ex'] * explain])
-    system = f'{_RULES[task]}\n{_EXPLAIN if explain else _PLAIN}' + ('\n\nExamples:\n\n{examples}' if few_shot else '')
+    system = f'{_RULES[task]}\n{JUDGED}\n{_EXPLAIN if explain else _PLAIN}' + ('\n\nExamples:\n\n{examples}' if few_shot else '')
     fields = ('text', *['evidence'] * (task != 'text'), *['examples'] * few_shot)
     example = 'EXPLANATION: The dates are right, but the river flows north.\nLABEL: Not Factual' if explain else 'Not Factual'
-    return Prompt(name=f'oasis/{task}_{setting}', version=1, user=_ITEM[task], fields=fields, system=system, example_answer=example)
+    return Prompt(name=f'oasis/{task}_{setting}', version=2, user=_ITEM[task], fields=fields, system=system,
+                  trusted=('examples',)*few_shot, example_answer=example)
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #47a996b3
 def format_examples(
@@ -113,7 +117,8 @@ def format_examples(
     "Solved items in the form that the prompt asks for."
     def solved(example: SolvedExample) -> str:
         label = 'Factual' if example.factual else 'Not Factual'
-        item = f'Evidence: {example.evidence}\n\nClaim: {example.text}' if example.evidence else f'Text: {example.text}'
+        evidence = f'Evidence:\n{fenced("evidence", example.evidence)}\n\n' if example.evidence else ''
+        item = evidence + (f'Claim:\n{fenced("claim", example.text)}' if evidence else f'Text:\n{fenced("text", example.text)}')
         return item + (f'\nEXPLANATION: {example.why}\nLABEL: {label}' if explain else f'\n{label}')
     order = np.random.default_rng(seed).permutation(len(examples))
     return '\n\n'.join(solved(examples[i]) for i in order)

@@ -93,5 +93,5 @@ def test_the_manifest_names_all_that_was_used_and_no_path(monkeypatch, tmp_path)
     manifest = write_plan(plan, done, cells, out=tmp_path, chosen='x').manifest
     assert manifest['plan'] == plan.digest and manifest['chosen'] == 'x'
     assert manifest['parameters'] == parameters | {name: f'{name}.jsonl' for name in files}
-    assert manifest['models'] == {'scripted': model.identity} and list(manifest['prompts']) == ['final/binary@1', 'final/say@1']
+    assert manifest['models'] == {'scripted': model.identity} and list(manifest['prompts']) == ['final/binary@2', 'final/say@1']
     assert manifest['failed'] == 0 and json.loads(json.dumps(manifest)) == manifest and str(tmp_path) not in json.dumps(manifest)

@@ -21,6 +21,7 @@ from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
 from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
+from factlab.text.fences import fenced_in
 
 
 def knowing(name: str, share: float = 1.0) -> ScriptedModel:
@@ -30,7 +31,7 @@ def knowing(name: str, share: float = 1.0) -> ScriptedModel:
     def answer(request: Request) -> str:
         text = request.messages[-1].content
         if 'Response:\n' not in text: return 'It is in the document.'
-        shown = text.split('Response:\n', 1)[1].split('\n\n', 1)[0]
+        shown = fenced_in(text, 'response')
         accurate, eligible = known.get(shown, (False, False))
         if 'Instruction Following' in text: return json.dumps({'Instruction Following': 'No Issues' if eligible else 'Major Issue(s)'})
         right = sum(map(ord, shown)) % 100 < 100*share

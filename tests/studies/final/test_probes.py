@@ -45,6 +45,7 @@ from factlab.studies.final.probes import (
     with_chart,
 )
 from factlab.studies.final.study import Settings
+from factlab.text.fences import fenced_in
 from factlab.workbench.annotator import Annotator
 from factlab.workbench.question_review import QUESTION_TRUTH, QUESTION_USE, question_items, reviewed_questions
 
@@ -67,7 +68,7 @@ def believing(lean: float = 0):
     def answer(request):
         prompt = request.messages[-1].content
         if 'Write one question' in prompt: return json.dumps({'question': 'Where did it happen?', 'answer': 'Oslo'})
-        share = belief(re.search('Answer given: (.*?)\n\nThis answer', prompt, re.DOTALL)[1])
+        share = belief(fenced_in(prompt, 'answer'))
         a = min(1, (share if 'A: CORRECT' in prompt else 1 - share) + lean)
         masses = np.maximum([.6*a, .2*a, .6*(1 - a), .2*(1 - a)], 1e-12)  # 'A', ' A', 'B', ' B'
         if request.choices: return Response(finish_reason='choices', choice_logprobs=tuple(np.log(masses)))
@@ -340,7 +341,7 @@ def detector(cases: pl.DataFrame, known: set):
 
 def judging(request):
     "Matches a prediction with the gold description that holds the thing it names."
-    gold, predicted = re.findall(r'Reference list:\n(.*?)\n\nPredicted list:\n(.*?)\n\nReason', request.messages[-1].content, re.DOTALL)[0]
+    gold, predicted = (fenced_in(request.messages[-1].content, name) for name in ('reference', 'predicted'))
     def items(text): return re.findall(r'^([A-Z])\. (.*)$', text, re.MULTILINE)
     def found(said): return next((letter for letter, words in items(gold) if said.removesuffix(' is not in the source.') in words), None)
     return json.dumps({letter: found(said) for letter, said in items(predicted)})

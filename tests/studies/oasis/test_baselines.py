@@ -38,6 +38,7 @@ from factlab.studies.oasis.study import (
     system_answers,
 )
 from factlab.studies.oasis.tables import PARTS, described_baselines, length_cells, pair_cells, prediction_cells, score_answers, table_cells
+from factlab.text.fences import fenced_in
 from factlab.verification.methods import answers_by_words, missing_words, word_overlap
 
 
@@ -194,7 +195,7 @@ def test_a_judge_that_mumbles(home):
     "Every second answer names no label, so the likelier label is taken: by the choices' probabilities, which say Factual."
     def mumble(request):
         if request.choices: return Response(text='Factual', choice_logprobs=(-.1, -2.0))
-        return 'Hard to say.' if request.messages[-1].content.endswith(tuple(odd)) else 'Not Factual'
+        return 'Hard to say.' if fenced_in(request.messages[-1].content, 'text') in odd else 'Not Factual'
     settings = Settings(limit=8, loaded={'mumbler': ScriptedModel('mumbler', mumble, revision='1')})
     odd = settings.rows('text').frame['text'].to_list()[1::2]
     plan = setting_plan(models=['mumbler'], runs=1, limit=8, loaded=settings.loaded)

@@ -72,9 +72,9 @@ def test_any_text_is_read_or_unparsed(text):
 @pytest.mark.parametrize('setting', SETTINGS)
 def test_every_prompt_shows_item_and_form(task, setting):
     prompt = judge_prompt(task, **SETTINGS[setting])
-    shown = '\n'.join(m.content for m in prompt.render(**{name: f'<{name}>' for name in prompt.fields}))
-    assert all(f'<{name}>' in shown for name in prompt.fields) and ('EXPLANATION' in shown) == ('EX' in setting)
-    assert ('<examples>' in shown) == ('FS' in setting)
+    shown = '\n'.join(m.content for m in prompt.render(**{name: f'({name})' for name in prompt.fields}))
+    assert all(f'({name})' in shown for name in prompt.fields) and ('EXPLANATION' in shown) == ('EX' in setting)
+    assert ('(examples)' in shown) == ('FS' in setting)
     assert parse_factual(prompt.example_answer).value is False
 
 

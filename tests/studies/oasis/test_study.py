@@ -46,6 +46,7 @@ from factlab.studies.oasis.tables import (
     verifier_aurocs,
     verifier_cells,
 )
+from factlab.text.fences import fenced_in
 
 
 def by_cell(cells: pl.DataFrame) -> dict:
@@ -227,7 +228,7 @@ def models(monkeypatch, tmp_path):
     sample = load_oasis_sample()
     wrong = [*sample['unfactual'], *sample['falsified']]
     def knows(request):
-        item = request.messages[-1].content.rpartition('Text: ' if 'Text: ' in request.messages[-1].content else 'Claim: ')[2]
+        item = fenced_in(request.messages[-1].content, 'text' if '<text>' in request.messages[-1].content else 'claim')
         return 'LABEL: Not Factual' if item in wrong else 'LABEL: Factual'
     there = {'knower': ScriptedModel('knower', knows, revision='1'), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
     there['yes'].count_tokens = words
@@ -338,7 +339,7 @@ def test_figure_5_cuts_evidence_at_each_length(models):
     assert curves['x'].to_list() == [5, 40, 5, 40] and curves['series'].n_unique() == 2 and curves['measured'].to_list()[2:] == [best]*2
     known = curves.drop_nulls('low')
     assert (known['low'] <= known['measured']).all() and (known['measured'] <= known['high']).all()
-    shown = [len(request.messages[-1].content.partition('Evidence:\n')[2].partition('\n\nText:')[0].split())
+    shown = [len(fenced_in(request.messages[-1].content, 'evidence').split())
              for request in models['yes'].asked]
     assert sorted({*shown})[0] <= 5 and max(shown) == 40 and sum(length <= 5 for length in shown) == 4
     with pytest.raises(UsageError, match='lengths'): length_plan(models=['yes'], lengths=[0], **given)
@@ -400,4 +401,4 @@ def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
     result = write_plan(plan, done, table_cells(plan, done), out=tmp_path, rows_are='texts')
     written = json.loads((tmp_path/'oasis'/'table5.three.json').read_text())
     assert written['data']['texts']['rows'] == 4 and written['parameters']['runs'] == 1 and written['notes'] == ['asked about: test']
-    assert 'oasis/text_fs@1' in result.manifest['prompts'] and str(tmp_path) not in json.dumps(written)
+    assert 'oasis/text_fs@2' in result.manifest['prompts'] and str(tmp_path) not in json.dumps(written)
