@@ -157,7 +157,9 @@ def client_of(endpoint: Endpoint,
     make: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
     http: Any = openai.DefaultAsyncHttpxClient if asynchronous else openai.DefaultHttpxClient
     # redirects are not followed, and no proxy stands between this process and its own servers
-    carrier = http(timeout=timeout, follow_redirects=False, trust_env=endpoint.own_key is None)
+    # a connection is used once, unless the server is ours: what a server sends beyond an answer would be read as the next
+    limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=0 if endpoint.own_key is None else 100)
+    carrier = http(timeout=timeout, limits=limits, follow_redirects=False, trust_env=endpoint.own_key is None)
     client = make(api_key=key, base_url=endpoint.base_url, max_retries=retries, timeout=timeout, http_client=carrier)
     if key_variable(endpoint.base_url, None) is None:
         client.organization = client.project = None

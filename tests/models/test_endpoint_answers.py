@@ -1,5 +1,6 @@
 """What comes back: thinking, usage, JSON that is ignored, prices."""
 import json
+import re
 from datetime import date
 
 import pytest
@@ -63,6 +64,22 @@ def test_an_answer_that_was_all_thinking_is_paid_for_once(message, reason):
         response = one(server)
         assert response.ok and response.text == '' and response.finish_reason == 'length' and len(server.calls) == 1
         assert ('thinking_tokens' in response.meta.get('reason', '')) == reason
+
+
+USAGE = {'prompt_tokens': 9, 'completion_tokens': 2}
+MALFORMED = {
+    'no end of brackets': raw('['*100_000), 'a list for a message': raw('{"choices": [{"message": ["yes"]}]}'),
+    'a text for a message': raw('{"choices": [{"message": "yes", "finish_reason": "stop"}]}'),
+    'parts without a text': body({'content': ['yes']}), 'a number for a text': body({'content': [{'type': 'text', 'text': 12}]}),
+    **{f'{count} tokens': body({'content': 'yes'}, prompt_tokens=count) for count in (-7, float('inf'), 1e300, 'many')},
+    **{f'a log-probability of {value}': raw(json.dumps({'choices': [{'message': {'content': 'yes'}, 'finish_reason': 'stop', 'logprobs': {
+        'content': [{'token': 'yes', 'logprob': value}]}}], 'usage': USAGE})) for value in (3.0, float('nan'), 'likely')}}
+
+@pytest.mark.parametrize('fault', MALFORMED)
+def test_an_answer_of_other_kinds_than_it_should_be_is_asked_again(fault):
+    with MisbehavingServer(in_turn(MALFORMED[fault])) as server: assert one(server).text == 'HELLO' and len(server.calls) == 2
+    with MisbehavingServer(lambda call: MALFORMED[fault]) as server:
+        assert re.search('gave up after 2 failed calls: the answer (is|has)', one(server, retries=1).error)
 
 
 def test_nothing_said_after_thinking_is_an_answer_and_no_content_is_not():
