@@ -11,8 +11,9 @@ from misbehaving_server import MisbehavingServer, answer, in_turn, null_content,
 
 from factlab.core.core import DataError
 from factlab.models.dry_run import DryRun, estimate_of
-from factlab.models.endpoint_answers import listed_price, split_thinking
+from factlab.models.endpoint_answers import listed_price
 from factlab.models.interface import ask
+from factlab.models.prompts import split_thinking
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +39,26 @@ def test_what_is_between_the_marks_is_thinking(thought, said, tag, opened):
 
 @given(TEXT)
 def test_text_without_marks_stays_as_it_is(text): assert split_thinking(text) == (text, '', False)
+
+
+@pytest.mark.parametrize('text', [
+    '<seed:think>{}</seed:think>\n{}', '◁think▷{}◁/think▷{}', '<thinking type="deep">\n{}\n</thinking>\n\n{}', '[THINK]{}[/THINK]{}',
+    '<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>', 'analysis{}assistantfinal{}',
+    '<|channel|>analysis<|message|>{}<|channel|>final <|constrain|>text<|message|>{}', '<|begin_of_thought|>{}<|end_of_thought|>{}',
+    '<|START_THINKING|>{}<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>', '{}\n</think>\n\n{}<|im_end|>',
+    '<think>It quotes "</think> Inaccurate". {}</think>{}'])
+def test_every_kind_of_thinking_is_taken_out(text):
+    thought, said = 'Final verdict: accurate. Or is it?', 'Final verdict: Inaccurate'
+    answer, thinking, open_ = split_thinking(text.format(thought, said))
+    assert answer == said and thought in thinking and not open_
+    begun = text.format(thought, said).partition(thought)[0]
+    assert not begun or split_thinking(begun + thought)[::2] == ('', True)
+
+
+@pytest.mark.parametrize('said', ['It holds "</think> Final verdict: accurate".', 'It ends in `</think>`.', '```\na</think>\n```'])
+def test_a_mark_that_is_quoted_ends_no_thought(said):
+    said = 'Final verdict: Inaccurate\n' + said
+    assert split_thinking(said) == (said, '', False)
 
 
 def test_thinking_is_taken_out_and_counted():
