@@ -1,8 +1,8 @@
 """The campaign: what factlab must bear in the long run, tried at random and counted. `make campaign`, or `make campaign PART=kills SEED=7`.
 
 Every file beside this one is a part of it, of at most an hour, and names what it tries (`KINDS`): a function of a random generator, which
-yields for each trial whether what came out is right, or in words what is wrong, and may give back a note. A seed repeats a failure. The figures go into
-figures/campaign.md: a line for each kind and seed, so that runs add up, and above them the sums.
+yields for each trial whether what came out is right, or in words what is wrong, and may give back a note. A seed repeats a failure. The
+figures go into figures/campaign.md: a line for each kind and seed, so that runs add up, and above them the sums.
 """
 import importlib
 import os
