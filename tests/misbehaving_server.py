@@ -121,6 +121,30 @@ def slow(seconds: float, then: Callable|None = None) -> Callable:
 
 def never() -> Callable: return slow(3600)
 
+def drip(body: str|dict, seconds: float, pieces: int = 5, kept: int|None = None) -> Callable:
+    "A body in pieces, over so many seconds; only the first `kept` of them, and then the connection is closed."
+    def act(handler, call):
+        content = (json.dumps(body) if isinstance(body, dict) else body).encode()
+        handler.send_response(200)
+        handler.send_header('Content-Type', 'application/json')
+        handler.send_header('Content-Length', str(len(content)))
+        handler.end_headers()
+        size = -(-len(content)//pieces)
+        for at in range(0, len(content) if kept is None else kept*size, size):
+            handler.wfile.write(content[at:at + size])
+            handler.wfile.flush()
+            handler.server.owner.closing.wait(seconds/pieces)
+        if kept is not None: drop()(handler, call)
+    return act
+
+def beyond(body: dict, more: bytes|str|dict) -> Callable:
+    "A body, and more than its length says: another answer where `more` is an object."
+    def act(handler, call):
+        send(handler, body)
+        if isinstance(more, dict): send(handler, more)
+        else: handler.wfile.write(more.encode() if isinstance(more, str) else more)
+    return act
+
 def in_turn(*actions: Callable) -> Callable[[Call], Callable]:
     "A script: each prompt meets these actions in turn, and then good answers."
     return lambda call: actions[call.attempt] if call.attempt < len(actions) else answer()

@@ -14,7 +14,7 @@ import polars as pl
 
 from ..core.core import Schema, canonical_json
 from .interface import Message, Model, Request, Response, ask
-from .prompts import Parsed, Prompt, parse_json_object
+from .prompts import Parsed, Prompt, parse_json_object, split_thinking
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/04_models/05_asking.ipynb #c4
@@ -24,7 +24,9 @@ def read_response(
 ) -> tuple[str, str, object]:  # status, reason, value (None unless the status is ok)
     "Status, reason and value of one response: `failed` when it never came, `unparsed` when it cannot be read."
     if not response.ok: return 'failed', response.error, None
-    parsed = parse(response.text)
+    text, _, thinks = split_thinking(response.text)
+    if thinks: return 'unparsed', 'the answer ends within its thinking', None
+    parsed = parse(text)
     cut = f'cut off after {response.completion_tokens} tokens' if response.finish_reason == 'length' else ''
     reason = '; '.join(part for part in (parsed.reason, cut) if part)
     return parsed.status, reason, parsed.value

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from .endpoint_answers import Again, Refused, logprobs_of, read_answer, usage_of
+from .endpoint_answers import Again, Refused, logprobs_of, read_answer, reading, usage_of
 from .endpoint_calls import Session, ask_once, broken, post
 from .endpoint_requests import Dialect, request_body
 from .interface import Request, Response
@@ -78,9 +78,9 @@ def _tops(body: dict, dialect: Dialect) -> dict:
     told = {'logprobs': True, 'top_logprobs': dialect.alternatives} if dialect.alternatives else {}
     return body | {dialect.length_field: 1} | told
 
+@reading()
 def _read_first(payload: dict, request: Request) -> Response:
-    try: counts, new = usage_of(payload), logprobs_of(payload['choices'][0])
-    except (KeyError, TypeError, ValueError, AttributeError) as error: raise Again(f'malformed logprobs: {error!r}') from None
+    counts, new = usage_of(payload), logprobs_of(payload['choices'][0])
     usage = {name: counts[name] for name in ('prompt_tokens', 'completion_tokens')}
     return _scored_by_first_token(request.choices, new[0].top if new else (), usage)
 
@@ -106,22 +106,19 @@ def read_single(
     return _read_first(payload, request)
 
 # %% ../../nbs/04_models/14_endpoint_choices.ipynb #c4
+@reading()
 def token_logprobs(
     payload: Mapping,  # of a chat completion or a completion
 ) -> dict[int, float]:  # empty when tokens are not named by their ids
     "The reported log-probabilities for the first new token, by token id. Raises `Again` when they are malformed."
-    try:
-        told = payload['choices'][0]['logprobs'] or {}
-        if 'content' in told:
-            first = (told['content'] or [{}])[0]
-            pairs = [(each['token'], each['logprob']) for each in (first, *(first.get('top_logprobs') or ())) if each]
-        else:
-            pairs = list(zip(told.get('tokens') or (), told.get('token_logprobs') or (), strict=False))[:1]
-            pairs += list(((told.get('top_logprobs') or [{}])[0] or {}).items())
-        return {int(token.removeprefix('token_id:')): float(logprob) for token, logprob in pairs
-                if token.startswith('token_id:')}
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise Again(f'malformed logprobs: {error!r}') from None
+    told = payload['choices'][0]['logprobs'] or {}
+    if 'content' in told:
+        first = (told['content'] or [{}])[0]
+        pairs = [(each['token'], each['logprob']) for each in (first, *(first.get('top_logprobs') or ())) if each]
+    else:
+        pairs = list(zip(told.get('tokens') or (), told.get('token_logprobs') or (), strict=False))[:1]
+        pairs += list(((told.get('top_logprobs') or [{}])[0] or {}).items())
+    return {int(token.removeprefix('token_id:')): float(logprob) for token, logprob in pairs if token.startswith('token_id:')}
 
 # %% ../../nbs/04_models/14_endpoint_choices.ipynb #c8
 async def _tokens_of(session: Session, text: str) -> tuple[int, ...]:
@@ -146,6 +143,7 @@ async def _given(session: Session, prompt: Sequence[int], token: int) -> tuple[f
     "Log-probability of a token after a prompt, and usage."
     body = {'model': session.endpoint.model, 'prompt': list(prompt), 'max_tokens': 1, 'temperature': 0.0, 'logprobs': 0,
             'allowed_token_ids': [token], 'return_tokens_as_token_ids': True}
+    @reading()
     def read(payload: dict) -> tuple: return token_logprobs(payload).get(token), usage_of(payload)
     found, usage = await post(session, body, read)
     if found is None: raise Refused('the server did not write the token that it was given')
@@ -166,6 +164,7 @@ async def _first(session: Session, request: Request) -> tuple[list[int], dict[in
     "Tokens of the prompt, log-probabilities of the likeliest next tokens, and usage."
     one = _one_token(request).model_copy(update={'top_logprobs': 20})
     def ids(body: dict) -> dict: return body | {'return_token_ids': True, 'return_tokens_as_token_ids': True}
+    @reading()
     def read(payload: dict) -> tuple: return payload.get('prompt_token_ids'), token_logprobs(payload), usage_of(payload)
     prompt, known, usage = await ask_once(session, one, read, ids)
     if not isinstance(prompt, list) or not known: raise Refused('the server does not name tokens by their ids')

@@ -158,7 +158,9 @@ def client_of(endpoint: Endpoint,
     make: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
     http: Any = openai.DefaultAsyncHttpxClient if asynchronous else openai.DefaultHttpxClient
     # redirects are not followed, and no proxy stands between this process and its own servers
-    try: carrier = http(timeout=timeout, follow_redirects=False, trust_env=endpoint.own_key is None)
+    # a connection is used once, unless the server is ours: what a server sends beyond an answer would be read as the next
+    limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=0 if endpoint.own_key is None else 100)
+    try: carrier = http(timeout=timeout, limits=limits, follow_redirects=False, trust_env=endpoint.own_key is None)
     except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
         raise ModelError(f'{endpoint.base_url} cannot be called: {environment_fault(error)}') from None
     client = make(api_key=key, base_url=endpoint.base_url, max_retries=retries, timeout=timeout, http_client=carrier)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from .prompts import Parsed, json_objects, object_texts, unparsed
+from .prompts import Parsed, json_objects, object_texts, split_thinking, unparsed
 from ..text.words import visible_text
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vb0778fb
@@ -23,6 +23,7 @@ _HYPHENS = dict.fromkeys(map(ord, '\u2010\u2011\u2012\u2013\u2043\u2212\u058a\u0
 _OURS = dict.fromkeys(range(0xE000, 0xE010))  # the signs below, which an answer may not bring along
 _LOOKALIKES = str.maketrans('аеосрхуіјѕԁɡһӏАВЕКМНОРСТХІЈЅαοινΑΒΕΗΙΚΜΝΟΡΤΧυ',
                             'aeocpxyijsdghlABEKMHOPCTXIJSaoivABEHIKMNOPTXu')
+_BRACKETS = str.maketrans('【】〔〕〖〗', '[][][]')
 _MIXED = re.compile(r'\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u03ff\u0400-\u052f\u0261])\w+')
 
 def clean_answer(
@@ -32,7 +33,7 @@ def clean_answer(
     text = unicodedata.normalize('NFKC', visible_text(text.translate(_OURS)).replace('\u00b4', "'")).translate(_HYPHENS)
     text = _MIXED.sub(lambda word: word[0].translate(_LOOKALIKES), text)
     text = re.sub(r"(?<=\w)[’ʼ′](?=\w)", "'", text).replace('。', '. ')
-    return '\n'.join(re.sub(r'\s+', ' ', line) for line in text.splitlines())
+    return '\n'.join(re.sub(r'\s+', ' ', line) for line in text.translate(_BRACKETS).splitlines())
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v5d86e3a
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def _labels(forms: Forms) -> re.Pattern:
 
 def _marked(text: str, forms: Forms) -> str:
     "Clean text with every verdict as one character, without emphasis and with what is struck out taken out."
-    text = _TAGS.sub(' ', re.sub(r'~~[^~\n]+~~', '', text))
-    text = re.sub(r'[*]+|(?<!\w)_+|_+(?!\w)', '', text).replace('_', ' ')
+    text = _TAGS.sub(' ', re.sub(r'~~[^~\n]+~~|<(s|del|strike)>[^<\n]*</\1>', '', text, flags=re.IGNORECASE))
+    text = re.sub(r'[*]+|==(?=\S)|(?<=\S)==(?!\S)|(?<!\w)_+|_+(?!\w)', '', text).replace('_', ' ')
     return _labels(forms).sub(lambda found: ' '*found[0].startswith("n'") + (NO if found['no'] else YES), text)
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v95fad26
@@ -89,6 +90,7 @@ def _quoted(said: str) -> str:
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v800a8d4
 _FENCE = re.compile(r'^[ \t]*(```+|~~~+)[ \t]*[\w-]*[ \t]*\n(?P<inside>.*?)^[ \t]*\1[ \t]*$', re.MULTILINE | re.DOTALL)
+_FENCE_END = re.compile(r'^[ \t]*(?:```+|~~~+)[ \t]*$', re.MULTILINE)
 _GIVES = re.compile(r'\b' + _any("""say | state | claim | contain | end | read | include | write | quote | cite | begin | start | close |
                     conclude | announce | assert | repeat | inject | plant | hold | give | add | append | tr(?:y|ie)""") +
                     r'(?:s|es|d|ed|ing)?\b|\b(?:said|wrote|written|held|found in|according)\b', re.IGNORECASE)
@@ -109,12 +111,13 @@ def _unfenced(text: str) -> str:
         said, alone = found['inside'].strip(), not text.replace(found[0], '').strip()
         if alone or said[:1] in ('{', '[') and not _attributed(text[:found.start()]): return found['inside']
         return f'"{said}"' if '"' not in said else GONE  # a fenced label reads as a quoted one
-    return _FENCE.sub(inside, text)
+    end = max((found.end() for found in _FENCE_END.finditer(text)), default=0)  # fences that are never closed cost no search
+    return _FENCE.sub(inside, text[:end]) + text[end:]
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v61f62cd
 VERDICT_FIELDS = tuple('verdict label answer judgment judgement decision conclusion classification rating assessment prediction result '
-                       'evaluation'.split())
-_TRUTH = {'true': YES, 'yes': YES, 'false': NO, 'no': NO}
+                       'evaluation ruling overall output final'.split())
+_TRUTH = {'true': YES, 'yes': YES, '1': YES, 'false': NO, 'no': NO, '0': NO}
 
 def _field_verdict(key: str, value: Any, forms: Forms) -> str:
     "The verdict of a field of JSON: a label, '?' for one that cannot be read, '' for a field of another kind."
@@ -130,9 +133,13 @@ def _object_verdict(found: Mapping, forms: Forms) -> str:
     said = {_field_verdict(str(key), value, forms) for key, value in found.items()} - {''}
     said = said or {_object_verdict(inner, forms) for key, inner in found.items()
                     if isinstance(inner, Mapping) and not _INPUT.match(f'{key}:')} - {''}
+    said = said or {'?' for key, value in found.items() if isinstance(value, str) and _labels(forms).fullmatch(clean_answer(value))
+                    and not _INPUT.match(f'{key}:')}
     return said.pop() if len(said) == 1 else '?'*bool(said)
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vafd26e0
+_OPENED = tuple('"\'`“„«‹「『‘')
+
 def own_objects(
     text: str,  # an answer
 ) -> list[tuple[int, str, bool]]:  # where each outermost object begins, how it is written, and whether it is the answer's own
@@ -142,7 +149,7 @@ def own_objects(
         start, before = text.index(source, at), at
         at = start + len(source)
         line = text[max(before, text.rfind('\n', 0, start) + 1):start]
-        quoted = line.endswith(tuple('"\'`“„«‹「『‘')) or line.lstrip().startswith('>') or bool(_INPUT.match(line))
+        quoted = line.endswith(_OPENED) or line.lstrip().startswith('>') or bool(_INPUT.match(line))
         found.append((start, source, not quoted and not _attributed(text[before:start])))
     return found
 
@@ -158,25 +165,29 @@ def _with_json(text: str, forms: Forms) -> str:
     for start, source, own in own_objects(text):
         values, fault = json_objects(source)
         verdict = (_object_verdict(values[0], forms) if values else '?') if own else ''
-        pieces += [text[at:start], f'\nverdict: {verdict}\n' if verdict else GONE]
+        pieces += [text[at:start], f'\nanswer: {verdict}\n' if verdict else GONE]
         at = start + len(source)
     return ''.join([*pieces, text[at:]])
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v3dff9c2
 _NAMES = (r'(?:verdict|answer|label|judge?ment|decision|conclusion|classification|rating|assessment|determination|result|evaluation|'
-          r'prediction|ruling)')
-_TAGGED = re.compile(rf'<((?:final[ _-]?)?{_NAMES})>(.*?)</\1\s*>', re.IGNORECASE | re.DOTALL)
+          r'prediction|ruling|output)')
+_TAGGED = re.compile(rf'[<\[]\|?((?:final[ _-]?|overall[ _-]?)?{_NAMES})\|?[>\]](.{{0,300}}?)[<\[]\|?/\1\|?\s*[>\]]',
+                     re.IGNORECASE | re.DOTALL)
 _MENU = re.compile(rf'\b(?:choose|select|pick|options?|choices?)\b[^\n:]{{0,40}}:\s*[{YES}{NO}]\W{{0,9}}\n\W{{0,9}}[{YES}{NO}]',
                    re.IGNORECASE)
+_OPEN_BOX, _TICKED = r'(?:\[ ?\]|\( ?\)|[☐□○◯⬜◻])', r'(?:\[[xX✓✔*]\]|\([xX✓✔*]\)|[☑☒●◉])'
 _DRESSES = [
-    (re.compile(r'\$*\\?boxed\{(?:\\text(?:bf|rm)?\{)?([^{}\n]*)\}{1,2}\$*'), r' \1 '),
-    (re.compile(rf'^[ \t]*\|[ \t*]*((?:final )?{_NAMES})[ \t*]*\|([^|\n]*)\|?[ \t]*$', re.IGNORECASE | re.MULTILINE), r'verdict: \2'),
-    (re.compile(r'^[ \t]*(?:[-*+•] +)?(?:\[ ?\]|[☐□○]).*$', re.MULTILINE), GONE),
-    (re.compile(r'^[ \t]*(?:[-*+•] +)?(?:\[[xX✓✔]\]|[☑✅✓✔])', re.MULTILINE), '')]
+    (re.compile(r'\$*\\(?:boxed|text(?:bf|it|rm)?)\{(?:\\text(?:bf|rm)?\{)?([^{}\n]*)\}{1,2}\$*'), r' \1 '),
+    (re.compile(rf'<(?:final[ _-]?)?{_NAMES} (?:value|label|verdict) ?= ?"([^"\n]*)" ?/?>', re.IGNORECASE), r'\nanswer: \1\n'),
+    (re.compile(rf'^[ \t]*\|[ \t*]*((?:final )?{_NAMES})[ \t*]*\|([^|\n]*)\|?[ \t]*$', re.IGNORECASE | re.MULTILINE), r'answer: \2'),
+    (re.compile(rf'^[ \t]*(?:[-*+•] +)?{_OPEN_BOX}.*$|^[^\n\[\](){{}}]{{1,40}}{_OPEN_BOX}[ \t]*$', re.MULTILINE), GONE),
+    (re.compile(rf'^[ \t]*(?:[-*+•] +)?(?:{_TICKED}|[✅✓✔])|(?<=\w)[ \t:]*{_TICKED}[ \t]*$', re.MULTILINE), '')]
 
 def _own_tag(text: str, found: re.Match) -> bool:
-    "Whether a tag holds the answer's own verdict: no other words speak of it."
-    return not _attributed(text[:found.start()]) and not re.match(r'[ \t]*[\w(]', text[found.end():])
+    "Whether a tag holds the answer's own verdict: it is not quoted, and no other words speak of it."
+    before, after = text[:found.start()], text[found.end():]
+    return not before.endswith(_OPENED) and not _attributed(before) and not re.match(r'[ \t]*[\w(]', after)
 
 def own_words(
     text: str,
@@ -184,10 +195,11 @@ def own_words(
     lines: bool = True,  # whether marks " of different lines may form a quotation
 ) -> str:  # verdicts as YES and NO
     "What an answer says itself: one normal form, objects of JSON as announced verdicts, without quotations, code and repeated input."
-    text = _with_json(_unfenced(_BLOCKS.sub(GONE, clean_answer(text))), forms)
-    text = _TAGGED.sub(lambda found: f'\nverdict: {found[2]}\n' if _own_tag(text, found) else GONE, text)
+    text = re.sub(r'^[ \t]*>(?!>).*$', GONE, _BLOCKS.sub(GONE, clean_answer(split_thinking(text)[0])), flags=re.MULTILINE)
+    text = _with_json(_unfenced(re.sub(r'(?<=[a-z])-\n ?(?=[a-z])', '-', text, flags=re.IGNORECASE)), forms)  # a word of two lines
+    text = _TAGGED.sub(lambda found: f'\nanswer: {found[2]}\n' if _own_tag(text, found) else GONE, text)
     for form, instead in _DRESSES: text = form.sub(instead, text)
-    text = _marked(_INPUT.sub(GONE, re.sub(r'^[ \t]*>.*$', GONE, text, flags=re.MULTILINE)), forms)
+    text = _marked(_INPUT.sub(GONE, text), forms)
     for marks in (_DIRECTED, _ON_ONE_LINE, *[_OVER_LINES]*lines): text = marks.sub(lambda found: _quoted(found[0]), text)
     return _MENU.sub(CHOICE, text)
 
@@ -198,14 +210,14 @@ def own_text(
 ) -> str:
     "What an answer says itself, in one normal form: without quotations and code."
     def masked(found: re.Match) -> str: return found[0] if re.fullmatch(rf'\W*(?:{kept})\W*', found[0], re.IGNORECASE) else GONE
-    text = re.sub(r'^[ \t]*>.*$', GONE, _BLOCKS.sub(GONE, clean_answer(text)), flags=re.MULTILINE)
+    text = re.sub(r'^[ \t]*>.*$', GONE, _BLOCKS.sub(GONE, clean_answer(split_thinking(text)[0])), flags=re.MULTILINE)
     for marks in (_DIRECTED, _ON_ONE_LINE, _OVER_LINES): text = marks.sub(masked, text)
     return text
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v01ac11d
 _KIND = r'(?:response|text|answer|claim|statement|span|passage|summary|article|paragraph|output|content)'
 _THE = r"(?:the|this|that|given|above|whole|entire|full)(?: (?:whole|entire|given|above|full|provided|model's|judged))?"
-_SUBJECT = _any(rf'it | this | that | span \d+ | (?:{_THE} )?{_KIND}(?: \d+)?')
+_SUBJECT = '(?:' + _any(rf'it | this | that | span \d+ | (?:{_THE} )?{_KIND}(?: \d+)?') + '(?: as a whole|, overall,)?)'
 _SURE = '(?:' + _any('''entirely | fully | completely | wholly | totally | perfectly | factually | clearly | definitely | certainly |
                         indeed | therefore | thus | hence | 100% | simply''') + ' )*'
 _JUDGED = _any('judged | considered | deemed | found | labell?ed | classified | rated | marked | called') + '(?: to be| as)?'
@@ -225,7 +237,7 @@ _OPENING = _any(rf'''so | therefore | thus | hence | overall | finally | ultimat
 _ANNOUNCER = (rf'(?:(?:my|the|this|our|final|overall|own|binary|factuality|accuracy|grounding|predicted|end|last) )*{_NAMES}'
               rf'(?: (?:for|of|on|about|regarding) (?:the|this) {_KIND}(?: \d+)?)?(?: ?\([^()\n]{{0,60}}\))?')
 _IS = ' (?:is|was|remains)'
-_SEPARATOR = rf'(?:(?:{_IS})?(?: now| thus| therefore)?(?: that)?(?: ?=+>| ?[:=]| ?-+>?(?= )| ?[→⇒])|{_IS}(?: that)?(?= )) *'
+_SEPARATOR = rf'(?:(?:{_IS})?(?: now| thus| therefore)?(?: that)?(?: ?=+>| ?[:=|]| ?-+>?(?= )| ?[→⇒]| ?>>)|{_IS}(?: that)?(?= )) *'
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vc1c5eef
 class Stated(NamedTuple):
@@ -242,7 +254,8 @@ _VALUE = {YES: True, QUOTED_YES: True, NO: False, QUOTED_NO: False}
 _CHOICE = re.compile(rf'(?:either )?{_ANY_MARK}["\'\]>)}}]* *(?:/|\||\\|,? or|,? and/or|vs\.?) *(?:(?:final )?{_NAMES} ?: ?)?'
                      rf'["\'\[<({{]*{_ANY_MARK}(?: only)?', re.IGNORECASE)
 _TAKEN_BACK = re.compile(
-    r'^(?:no|not|false|never|none|nope|nah|wrong|n/a|yes|true|or|nor|x|maybe|unsure|unclear|unknown|[01✗✘❌👎?])(?=$|\W*$|[,.;!])|^\d|^' +
+    r'^(?:no|not|false|never|none|nope|nah|wrong|n|n/a|y|yes|true|or|nor|x|maybe|unsure|unclear|unknown|[01✗✘❌👎?])'
+    r'(?=$|\W*$|[,.;!])|^\d|^' +
     _any('''or | nor | not | probably | possibly | perhaps | maybe | likely | i (?:think|guess|suppose|believe) | partly | partially |
             mostly | largely | almost | in (?:part|places|some) | to (?:some|a) | only | if | unless | which | says? | said | as far |
             as long | no | none | nothing | sentences? | sort of | more or less | at (?:first|least) | / |
@@ -281,7 +294,7 @@ def _stands(value: bool, tail: str) -> bool:
 
 def _verdict(said: str) -> bool|None:
     "The verdict that a piece begins with, where it is understood whole."
-    found = re.match(rf'[\s"\'`(\[{{$:]*(?:{_I_SAY})?(?:{_SUBJECT}(?:{_VERB}) |{_I_FIND} {_SUBJECT} (?:to be |as )?)?{_SURE}'
+    found = re.match(rf'[\s"\'`(\[{{$:✅✓✔👍❌✗✘👎]*(?:{_I_SAY})?(?:{_SUBJECT}(?:{_VERB}) |{_I_FIND} {_SUBJECT} (?:to be |as )?)?{_SURE}'
                      rf'["\'`(\[{{$]*({_ANY_MARK})', said, re.IGNORECASE)
     if not found: return None
     value = _VALUE[found[1]]
@@ -352,6 +365,9 @@ _BARE_NO = re.compile(r'^\W*' + _any('''no | not | false | never | wrong | nope 
                       _any('''(?:this|that|it)(?:'s|[ ]is|[ ]was) (?:wrong|false|untrue|incorrect|a lie|a mistake|not (?:so|true|right)) |
                       take (?:that|this|it) back | scratch that | i was wrong | i made a mistake | not sure | unsure | uncertain |
                           (?:cannot|can't) (?:say|tell|judge|decide)''') + r'\b', re.IGNORECASE)
+_AGAIN = re.compile(r'^\W*(?:(?:hmm+|no|oh|but)?[,. ]*(?:wait|hold on|hang on)|hmm+|correction|on (?:second thoughts?|reflection)|actually|'
+                    r'let me (?:re-?)?(?:check|look|think|read|verify|consider|do)|that was too quick|i have to check|'
+                    r"(?:do(?:es)?|is|was|would|could|can)(?: not|n't)|cannot)\b", re.IGNORECASE)
 _OF_ERRORS = re.compile(f'{YES} ' + _any('''error | mistake | inaccurac | problem | issue | slip | inconsistenc | claim | statement |
                           content | text | information | basis'''), re.IGNORECASE)
 _CONDITION = re.compile(r'\b(?:if|whether|unless|any)\b', re.IGNORECASE)
@@ -359,6 +375,7 @@ _CONDITION = re.compile(r'\b(?:if|whether|unless|any)\b', re.IGNORECASE)
 def _takes_back(value: bool, each: Stated) -> bool:
     "Whether a sentence speaks against a verdict."
     if each.value is not None: return each.value != value
+    if _AGAIN.match(each.said) or re.search(rf'[:=|-] ?[{QUOTED_NO if value else QUOTED_YES}]\W*$', each.said): return True
     if re.match(r'\W*(?:explanation|reason(?:ing)?|rationale|justification)\b', each.said, re.IGNORECASE): return False
     denied, elsewhere = bool(_DENIAL.search(each.said)), bool(_ELSEWHERE.search(each.said))
     if value and (_TURN.match(each.said) or _BARE_NO.search(each.said)): return True
@@ -408,14 +425,15 @@ def _of_plain(stated: Sequence[Stated]) -> Parsed[bool]:
 def _stated(words: str, names: str, prose: bool) -> Parsed[bool]:
     "The verdict of an answer's own words."
     quoted = set(re.findall(f'[{QUOTED_YES}{QUOTED_NO}]', words))
-    if len(quoted) == 1 and not re.search(rf'[\w{YES}{NO}{GONE}{CHOICE}]', words):
+    if len(quoted) == 1 and not re.search(rf'[^\s{QUOTED_YES}{QUOTED_NO}.,!;:*()\[\]-]', words):
         return Parsed(_VALUE[quoted.pop()])  # the whole answer is a label in quotation marks
     stated = _joined(list(_sentences(words, names)))
     announced = [each for each in stated if each.kind == 'announced']
     if not announced: return _of_plain(stated) if stated and prose else _bare(stated)
     values = {each.value for each in announced if each.value is not None}
     after = stated[len(stated) - stated[::-1].index(announced[-1]):]
-    if not prose: after = [each for each in after if each.kind == 'alone' and re.fullmatch(rf'\W*{_MARK}\W*', each.said)]
+    if not prose: after = [each for each in after if each.kind == 'alone' and re.fullmatch(rf'\W*{_MARK}\W*', each.said)
+                           or _AGAIN.match(each.said)]
     return _decided(announced[-1].value, announced, after, f'{len(announced)} verdicts that differ, the last was taken'*(len(values) > 1))
 
 def _bare(stated: Sequence[Stated]) -> Parsed[bool]:

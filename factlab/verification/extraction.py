@@ -20,9 +20,8 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Protocol
 
 from ..core.registry import load_named
-from ..models.endpoint_answers import split_thinking
 from ..models.interface import Message, Model, Request, Response, ask, load_model
-from ..models.prompts import Parsed, Prompt, parse_bullets, unparsed
+from ..models.prompts import Parsed, Prompt, parse_bullets, split_thinking, unparsed
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence, fenced, unfenced
 from ..text.language import language_warning
@@ -152,16 +151,20 @@ def json_claims(
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a6
 _BULLET = re.compile(r'\s*[-*•‣–—+]\s+')
-_LABEL = re.compile(r'\s*\(?(?:(?P<number>\d{1,3})|(?P<letter>[A-Za-z]))(?P<close>[.):])\s+(?P<rest>\S.*)')
+_LABEL = re.compile(r'\s*(?:\(?(?:(?P<number>\d{1,3})|(?P<letter>[A-Za-z]))(?P<close>[.):])|\[(?P<square>\d{1,3})\][.:]?'
+                    r'|(?i:claim|fact|statement|assertion) ?#?(?P<named>\d{1,3}) ?(?:[.:)]|[-–—](?= )))\s+(?P<rest>\S.*)')
+_ROMAN = re.compile(r'\s*\(?(?P<roman>[ivx]{1,5}|[IVX]{1,5})[.):]\s+(?P<rest>\S.*)')
+_ROMANS = [tens + ones for tens in ('', 'x', 'xx') for ones in ('', *'i ii iii iv v vi vii viii ix'.split())][1:]
 
 _ALPHABETS = f'{ascii_uppercase} {ascii_lowercase}'
 
 def _numbered(marks: Mapping[int, re.Match], lines: int) -> bool:
     "Are these numbers labels of a list?"
-    values = [int(mark['number']) for mark in marks.values()]
+    values = [int(mark['number'] or mark['square'] or mark['named']) for mark in marks.values()]
     if len(values) < 2:  # an item alone; not *1. FC Köln* and *1. 5 million*
-        first = next(iter(marks.values()))['rest'].split()[0]
-        return lines == 1 and values == [1] and not first[0].isdigit() and not (first.isupper() and len(first) > 1)
+        mark = next(iter(marks.values()))
+        first = mark['rest'].split()[0]
+        return lines == 1 and values == [1] and not mark['square'] and not first[0].isdigit() and not (first.isupper() and len(first) > 1)
     steps = {after - before for before, after in zip(values, values[1:], strict=False)}
     return min(steps) >= 0 and max(steps) > 0 and values[0] <= 1 or steps == {1}
 
@@ -181,10 +184,13 @@ def list_labels(
     "The items of a list. Empty where the lines are none."
     bullets = {at: line[mark.end():] for at, line in enumerate(lines) if (mark := _BULLET.match(line))}
     marks = {at: mark for at, line in enumerate(lines) if at not in bullets and (mark := _LABEL.match(line.replace('**', '')))}
-    numbers, letters = ({at: mark for at, mark in marks.items() if mark[kind]} for kind in ('number', 'letter'))
-    if not (numbers and _numbered(numbers, len(lines))): numbers = {}
-    if not _lettered(letters): letters = {}
-    return bullets | {at: mark['rest'] for at, mark in (numbers | letters).items()}
+    romans = {at: mark for at, line in enumerate(lines) if at not in bullets and (mark := _ROMAN.match(line.replace('**', '')))}
+    if len(romans) > 1 and [mark['roman'].lower() for mark in romans.values()] == _ROMANS[:len(romans)]:
+        return bullets | {at: mark['rest'] for at, mark in romans.items()}
+    kinds = [{at: mark for at, mark in marks.items() if mark[kind]} for kind in ('number', 'square', 'named')]
+    letters = {at: mark for at, mark in marks.items() if mark['letter']}
+    found = [numbers for numbers in kinds if numbers and _numbered(numbers, len(lines))] + [letters]*_lettered(letters)
+    return bullets | {at: mark['rest'] for each in found for at, mark in each.items()}
 
 def answer_lines(text: str) -> list[str]:
     "The lines of an answer with words; code fences and a heading like `Claims:` are left out."
@@ -239,7 +245,8 @@ EXTRACT = Prompt(name='oasis/extract', version=2, fields=('text',), example_answ
 def _listed(lines: Sequence[str]) -> Parsed[list[str]]:
     "A list with its items' further lines, else each line but those that announce a list."
     labels = list_labels(lines)
-    if any(_BULLET.match(lines[at]) or _LABEL.match(lines[at].replace('**', ''))['number'] for at in labels):
+    marks = [_LABEL.match(lines[at].replace('**', '')) for at in labels]
+    if any(_BULLET.match(lines[at]) or mark and mark['number'] for at, mark in zip(labels, marks, strict=True)):
         if (parsed := parse_bullets('\n'.join(lines))).ok: return parsed
     if not (kept := [line for line in lines if not line.endswith(':')]): return unparsed('the answer is empty')
     return Parsed(_lines_as_claims(kept).value, 'ok', '' if labels else 'no list: each line was taken as a claim')

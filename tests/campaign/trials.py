@@ -1,8 +1,8 @@
 """The campaign: what factlab must bear in the long run, tried at random and counted. `make campaign`, or `make campaign PART=kills SEED=7`.
 
 Every file beside this one is a part of it, of at most an hour, and names what it tries (`KINDS`): a function of a random generator, which
-yields for each trial whether what came out is right, or in words what is wrong. A seed repeats a failure. The figures go into
-figures/campaign.md: a line for each kind and seed, so that runs add up, and above them the sums.
+yields for each trial whether what came out is right, or in words what is wrong, and may give back a note. A seed repeats a failure. The
+figures go into figures/campaign.md: a line for each kind and seed, so that runs add up, and above them the sums.
 """
 import importlib
 import os
@@ -53,22 +53,27 @@ def write(rows: dict[tuple[str, str, str], list[str]]) -> None:
     beside.replace(REPORT)
 
 
+def noted(trials: Trials, notes: list[str]) -> Trials:
+    "The trials, with the note that they give back at their end, where there is one."
+    if note := (yield from trials): notes.append(note)
+
+
 def campaign(part: str, seed: int, only: str = '') -> int:
     "Run the kinds of a part, write a line for each, and give back how many trials went wrong."
     kinds: Kinds = importlib.import_module(part).KINDS
     total = 0
     for kind, trials in kinds.items():
         if only and kind != only: continue
-        start, count, wrong = time.monotonic(), 0, []
-        for said in trials(random.Random(f'{part} {kind} {seed}')):
+        start, count, wrong, notes = time.monotonic(), 0, [], []
+        for said in noted(trials(random.Random(f'{part} {kind} {seed}')), notes):
             count += 1
             if said:
                 wrong.append(said)
                 print(f'  wrong, {kind} {count}: {said}', flush=True)
             if sys.stderr.isatty(): print(f'\r{part}: {kind} {count}', end='', file=sys.stderr, flush=True)
         seconds = time.monotonic() - start
-        print(f'\r{part}: {kind}: {count} trials, {len(wrong)} wrong, {seconds:.0f} s', flush=True)
-        note = wrong[0].replace('|', '/').replace('\n', ' ')[:160] if wrong else ''
+        print(f'\r{part}: {kind}: {count} trials, {len(wrong)} wrong, {seconds:.0f} s', *notes, flush=True)
+        note = '; '.join([*notes, *wrong[:1]]).replace('|', '/').replace('\n', ' ')[:160]
         rows = kept()
         rows[part, kind, str(seed)] = [part, kind, str(seed), str(count), str(len(wrong)), f'{seconds:.0f}', note]
         write(rows)

@@ -1,5 +1,6 @@
 """What comes back: thinking, usage, JSON that is ignored, prices."""
 import json
+import re
 from datetime import date
 
 import pytest
@@ -10,8 +11,9 @@ from misbehaving_server import MisbehavingServer, answer, in_turn, null_content,
 
 from factlab.core.core import DataError
 from factlab.models.dry_run import DryRun, estimate_of
-from factlab.models.endpoint_answers import listed_price, split_thinking
+from factlab.models.endpoint_answers import listed_price
 from factlab.models.interface import ask
+from factlab.models.prompts import split_thinking
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,26 @@ def test_what_is_between_the_marks_is_thinking(thought, said, tag, opened):
 def test_text_without_marks_stays_as_it_is(text): assert split_thinking(text) == (text, '', False)
 
 
+@pytest.mark.parametrize('text', [
+    '<seed:think>{}</seed:think>\n{}', '◁think▷{}◁/think▷{}', '<thinking type="deep">\n{}\n</thinking>\n\n{}', '[THINK]{}[/THINK]{}',
+    '<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>', 'analysis{}assistantfinal{}',
+    '<|channel|>analysis<|message|>{}<|channel|>final <|constrain|>text<|message|>{}', '<|begin_of_thought|>{}<|end_of_thought|>{}',
+    '<|START_THINKING|>{}<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>', '{}\n</think>\n\n{}<|im_end|>',
+    '<think>It quotes "</think> Inaccurate". {}</think>{}'])
+def test_every_kind_of_thinking_is_taken_out(text):
+    thought, said = 'Final verdict: accurate. Or is it?', 'Final verdict: Inaccurate'
+    answer, thinking, open_ = split_thinking(text.format(thought, said))
+    assert answer == said and thought in thinking and not open_
+    begun = text.format(thought, said).partition(thought)[0]
+    assert not begun or split_thinking(begun + thought)[::2] == ('', True)
+
+
+@pytest.mark.parametrize('said', ['It holds "</think> Final verdict: accurate".', 'It ends in `</think>`.', '```\na</think>\n```'])
+def test_a_mark_that_is_quoted_ends_no_thought(said):
+    said = 'Final verdict: Inaccurate\n' + said
+    assert split_thinking(said) == (said, '', False)
+
+
 def test_thinking_is_taken_out_and_counted():
     with MisbehavingServer(lambda call: answer('<think>so it is yes\n</think>\n\nyes')) as server:
         response = one(server)
@@ -63,6 +85,22 @@ def test_an_answer_that_was_all_thinking_is_paid_for_once(message, reason):
         response = one(server)
         assert response.ok and response.text == '' and response.finish_reason == 'length' and len(server.calls) == 1
         assert ('thinking_tokens' in response.meta.get('reason', '')) == reason
+
+
+USAGE = {'prompt_tokens': 9, 'completion_tokens': 2}
+MALFORMED = {
+    'no end of brackets': raw('['*100_000), 'a list for a message': raw('{"choices": [{"message": ["yes"]}]}'),
+    'a text for a message': raw('{"choices": [{"message": "yes", "finish_reason": "stop"}]}'),
+    'parts without a text': body({'content': ['yes']}), 'a number for a text': body({'content': [{'type': 'text', 'text': 12}]}),
+    **{f'{count} tokens': body({'content': 'yes'}, prompt_tokens=count) for count in (-7, float('inf'), 1e300, 'many')},
+    **{f'a log-probability of {value}': raw(json.dumps({'choices': [{'message': {'content': 'yes'}, 'finish_reason': 'stop', 'logprobs': {
+        'content': [{'token': 'yes', 'logprob': value}]}}], 'usage': USAGE})) for value in (3.0, float('nan'), 'likely')}}
+
+@pytest.mark.parametrize('fault', MALFORMED)
+def test_an_answer_of_other_kinds_than_it_should_be_is_asked_again(fault):
+    with MisbehavingServer(in_turn(MALFORMED[fault])) as server: assert one(server).text == 'HELLO' and len(server.calls) == 2
+    with MisbehavingServer(lambda call: MALFORMED[fault]) as server:
+        assert re.search('gave up after 2 failed calls: the answer (is|has)', one(server, retries=1).error)
 
 
 def test_nothing_said_after_thinking_is_an_answer_and_no_content_is_not():

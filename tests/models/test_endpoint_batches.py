@@ -98,6 +98,19 @@ def test_broken_doubled_unknown_and_missing_lines(server, store):
     assert len(submitted(server)) == 8  # of the second batch two: what had no answer
 
 
+@pytest.mark.parametrize('order', [1, -1])
+def test_two_answers_to_one_request_are_none(server, store, order):
+    def work(requests, number):
+        lines = [good_line(request) for request in requests]
+        under_another = {**lines[1], 'custom_id': lines[0]['custom_id']}
+        return [*[lines[0], under_another][::order], lines[2], {**lines[2], 'id': 'y'}, '['*100_000], []
+    server.batches.work = work
+    with pytest.warns(UserWarning, match='1 lines'): answers = ask(questions(3), model_at(server), store)
+    assert 'different answers' in answers[0].error and 'without an answer' in answers[1].error and answers[2].text == 'QUESTION 2'
+    server.batches.work = lambda requests, number: ([good_line(request) for request in requests], [])
+    assert [answer.text for answer in ask(questions(3), model_at(server), store)] == [f'QUESTION {i}' for i in range(3)]
+
+
 @pytest.mark.parametrize('end', ['expired', 'cancelled'])
 def test_a_batch_that_ends_early_keeps_what_it_answered(server, store, end):
     server.batches.status = end

@@ -13,6 +13,8 @@ from asking import model_at, one, question, questions
 from misbehaving_server import (
     MisbehavingServer,
     answer,
+    beyond,
+    completion,
     drop,
     free_port,
     half_json,
@@ -82,6 +84,14 @@ def test_retry_after_is_capped(monkeypatch):
 
 def test_a_slow_answer_is_waited_for():
     with MisbehavingServer(in_turn(slow(0.5))) as server: assert one(server).ok and len(server.calls) == 1
+
+
+@pytest.mark.parametrize('concurrency', [1, 8])
+def test_what_a_server_sends_beyond_an_answer_is_no_answer(concurrency):
+    def act(handler, call): beyond(completion(call, call.prompt.upper()), completion(call, 'of another question'))(handler, call)
+    with MisbehavingServer(lambda call: act) as server:
+        responses = ask(questions(40), model_at(server.url, concurrency=concurrency), store=False)
+        assert [response.text for response in responses] == [f'QUESTION {i}' for i in range(40)] and len(server.calls) == 40
 
 
 # ---- what fails for good -----------------------------------------------------------------------------------------------------------

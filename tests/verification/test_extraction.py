@@ -46,6 +46,20 @@ def test_lists_in_other_forms_are_read():
         assert parse_listed(listed).value == ['A is old.', 'B is new.'], listed
 
 
+@pytest.mark.parametrize('form', ['[{}]', '[{}].', 'Claim {}:', '**Claim {}:**', 'Fact #{} -', '{roman}.', '({roman})', '{Roman}.'])
+def test_labels_of_lists_in_every_form_are_dropped(form):
+    labels = [form.format(n, roman='i'*n, Roman='I'*n) for n in (1, 2, 3)]
+    claims = ['The mill is old.', 'I. Newton was born in 1642.', '[5] is a prime.']
+    listed = '\n'.join(f'{label} {claim}' for label, claim in zip(labels, claims, strict=True))
+    assert parse_claims(listed).value == parse_listed(listed).value == claims
+
+
+@pytest.mark.parametrize('lines', [['I. Newton was English.', 'V. Lenin was Russian.'], ['[3] says so.', '[7] does not.'], ['[1] says so.'],
+                                   ['V. Putin rules.', 'X. Jinping rules.'], ['i. e. is Latin.', 'e. g. is Latin.']])
+def test_what_only_looks_like_a_label_stays(lines):
+    assert parse_claims('\n'.join(lines)).value == parse_listed('\n'.join(lines)).value == lines
+
+
 # ---- extractors --------------------------------------------------------------------------------------------------------------------
 
 def echo(request):
