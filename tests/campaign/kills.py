@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -51,8 +52,11 @@ TEXTS = {  # what stands in a prompt, and answers to it
     'Instruction Following': ('{"Instruction Following": "No Issues"}', '{"Instruction Following": "Major Issue(s)"}', 'Fine.'),
     '': ('Accurate', 'Inaccurate', 'The response stays with its document.', 'Otters live in rivers. Vienna has a port.'),
 }
-FIRST_TOKENS = ({'Supported': -.2, 'Refuted': -2.5, 'Not': -3.}, {'Refuted': -.1, 'Supported': -3., 'Not': -4.}), \
-               ({'yes': -.2, 'no': -1.9}, {'no': -.3, 'yes': -1.6})
+FIRST_TOKENS = {
+    'Supported': ({'Supported': -.2, 'Refuted': -2.5, 'Not': -3.}, {'Refuted': -.1, 'Supported': -3., 'Not': -4.}),
+    'Not Factual': ({'Factual': -.2, 'Not Factual': -1.9}, {'Not Factual': -.3, 'Factual': -1.6}),
+    '': ({'yes': -.2, 'no': -1.9}, {'no': -.3, 'yes': -1.6}),
+}
 
 
 def said(call: Call) -> Callable:
@@ -60,7 +64,7 @@ def said(call: Call) -> Callable:
     time.sleep(.02)
     chance = random.Random(call.prompt)
     if call.body.get('logprobs'):
-        top = chance.choice(FIRST_TOKENS['Supported' not in call.prompt])
+        top = chance.choice(next(tops for mark, tops in FIRST_TOKENS.items() if mark in call.prompt))
         return answer(next(iter(top)), top=top)
     return answer(chance.choice(next(texts for mark, texts in TEXTS.items() if mark in call.prompt)))
 
@@ -73,11 +77,15 @@ class Place:
     folder: Path
     server: MisbehavingServer
     more: dict[str, str] = field(default_factory=dict)  # environment
+    words: list[bytes] = field(default_factory=list)    # that the last command has printed
+    reader: threading.Thread|None = None
 
     @property
-    def home(self) -> Path: return self.folder/'home'
+    def disk(self) -> Path: return self.folder/'disk'
     @property
-    def out(self) -> Path: return self.folder/'out'
+    def home(self) -> Path: return self.disk/'home'
+    @property
+    def out(self) -> Path: return self.disk/'out'
     @property
     def model(self) -> str: return f'openai:any?base_url={self.server.url}&concurrency=4'
     @property
@@ -94,10 +102,13 @@ class Place:
         environment = os.environ | {'FACTLAB_HOME': str(self.home), 'FACTLAB_PROGRESS': '0', 'HF_HUB_OFFLINE': '1',
                                     'FACTLAB_WEIGHTS': os.environ.get('FACTLAB_WEIGHTS') or str(cache_dir()/'weights')} | self.more
         environment['PYTHONPATH'] = os.pathsep.join([*([first] if (first := self.more.get('PYTHONPATH')) else []), str(ROOT)])
-        with (self.folder/'said').open('w') as said:
-            return subprocess.Popen([sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', *command],
-                                    cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                                    start_new_session=True)
+        process = subprocess.Popen([sys.executable, '-c', 'from factlab.cli.main import main; raise SystemExit(main())', *command],
+                                   cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        self.words = []
+        self.reader = threading.Thread(target=lambda words: words.extend(process.stdout), args=(self.words,), daemon=True)
+        self.reader.start()
+        return process
 
     def run(self, command: list[str], patience: float = PATIENCE) -> int|None:
         "The exit code; None when it did not end."
@@ -107,7 +118,9 @@ class Place:
             self.kill(process, whole=True)
             return None
 
-    def said(self) -> str: return (self.folder/'said').read_text(errors='replace')
+    def said(self) -> str:
+        self.reader.join(10)
+        return b''.join(self.words).decode(errors='replace')
 
     def processes(self) -> list[psutil.Process]:
         "All that were started here: the kernels of notebooks have sessions of their own."
@@ -138,7 +151,7 @@ class Place:
     def left(self) -> dict[str, object]:
         "What a run leaves, without its times: the files of its results and of its runs, and its answers."
         found: dict[str, object] = {}
-        for path in (*visible(self.out), *visible(self.home/'runs')): found[str(path.relative_to(self.folder))] = content(path)
+        for path in (*visible(self.out), *visible(self.home/'runs')): found[str(path.relative_to(self.disk))] = content(path)
         with Store(self.store) as store:
             faults = store.verify()
             if not faults.is_empty(): found['faults'] = faults.rows()
@@ -186,7 +199,8 @@ def half(path: Path) -> str:
 
 def halves(here: Place) -> str:
     "Files that are half-written under their own names."
-    found = [f'{path.relative_to(here.folder)} ({why})' for folder in (here.out, here.home) for path in visible(folder) if (why := half(path))]
+    files = (path for folder in (here.out, here.home) for path in visible(folder))
+    found = [f'{path.relative_to(here.disk)} ({why})' for path in files if (why := half(path))]
     return f'half-written: {", ".join(found)}' if found else ''
 
 
@@ -269,8 +283,8 @@ def pipeline(here: Place, draws: random.Random) -> list[str]:
 
 def grounding(here: Place, draws: random.Random) -> list[str]:
     judges = draws.choice([[here.model], ['embedded', here.model]])
-    return ['reproduce', 'facts/leaderboard', '-p', f'responders={json.dumps([here.model])}', '-p', f'judges={json.dumps(judges)}', '--limit',
-            str(draws.randint(4, 8)), '--seed', str(draws.randrange(9)), '--out', str(here.out)]
+    return ['reproduce', 'facts/leaderboard', '-p', f'responders={json.dumps([here.model])}', '-p', f'judges={json.dumps(judges)}',
+            '--limit', str(draws.randint(4, 8)), '--seed', str(draws.randrange(9)), '--out', str(here.out)]
 
 
 def build(here: Place, draws: random.Random) -> list[str]:
