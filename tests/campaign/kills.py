@@ -165,7 +165,11 @@ class Place:
 @contextmanager
 def place() -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix='factlab-campaign-') as folder, MisbehavingServer(said) as server:
-        yield Place(Path(folder), server)
+        here = Place(Path(folder), server)
+        try: yield here
+        finally:  # also where the campaign itself is told to end
+            for process in here.processes():
+                with suppress(psutil.Error): process.kill()
 
 
 def visible(folder: Path) -> Iterator[Path]:
