@@ -45,17 +45,14 @@ def run_training(
     parameters: dict,  # of its cell `parameters`
 ) -> Path:  # the executed copy, outside the checkout
     "Execute a notebook. Raises `UsageError` for a parameter that it does not have, `RunError` naming the cell that failed."
-    import papermill
     from papermill.exceptions import PapermillExecutionError
+
+    from factlab.reports.reproduce import execute_whole
     known = parameters_of(notebook)
     if unknown := sorted(set(parameters) - set(known)):
         raise UsageError(f'{notebook.name} has no parameter {", ".join(unknown)}: there are {", ".join(known)}')
     executed = home_dir()/'executed'/'train'/notebook.name
-    executed.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        papermill.execute_notebook(str(notebook), str(executed), parameters, kernel_name='python3', progress_bar=False,
-                                   cwd=str(notebook.parent),
-                                    stdout_file=sys.stdout, stderr_file=sys.stderr)
+    try: execute_whole(notebook, executed, parameters, stdout_file=sys.stdout, stderr_file=sys.stderr)
     except PapermillExecutionError as error:
         raise RunError(f'In [{error.exec_count}] of {notebook.name}: {error.ename}: {error.evalue}. The executed copy is '
                        f'{executed}') from None

@@ -56,13 +56,18 @@ def reading() -> Iterator[None]:
 def seconds_to_wait(
     headers: Mapping[str, str],  # names in lower case
 ) -> float|None:  # None when they say nothing that can be read
-    "What Retry-After says, in seconds or as a date."
+    "What Retry-After says, in seconds or as a date. A date is of the server's clock, so it is compared with that: ours may be wrong."
     with suppress(ValueError, KeyError): return max(0.0, float(headers['retry-after-ms'])/1000)
     text = headers.get('retry-after', '')
     with suppress(ValueError): return max(0.0, float(text))
+    when, now = _date(text), _date(headers.get('date', '')) or datetime.now(UTC)
+    return None if when is None else max(0.0, (when - now).total_seconds())
+
+def _date(text: str) -> datetime|None:
+    "An HTTP date; None for anything else."
     with suppress(ValueError, TypeError):
         when = parsedate_to_datetime(text)
-        return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+        return when.replace(tzinfo=when.tzinfo or UTC)
     return None
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #5c619f18

@@ -186,11 +186,10 @@ def _id(thing: Any) -> str:
     if not isinstance(thing.id, str) or not thing.id: raise ValueError('the answer holds no id')
     return thing.id
 
-def _listed(run: BatchRun, name: str, since: float) -> str|None:
-    "Look through the server's batches, the newest first, for the one of our name. An hour is allowed for clocks that differ."
+def _listed(run: BatchRun, name: str) -> str|None:
+    "Look through all of the server's batches, the newest first, for the one of our name: clocks differ, so times do not say where to stop."
     for batch in run.client.batches.list(limit=100):
         if (batch.metadata or {}).get('factlab') == name: return _id(batch)
-        if batch.created_at < since - 3600: break
     return None
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #f75631fb
@@ -201,14 +200,14 @@ def _passing(error: BaseException) -> bool:
     return isinstance(error, openai.APIConnectionError | ValueError | AttributeError)
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #6c2fdff1
-def _create(run: BatchRun, name: str, file: str, since: float) -> str:
+def _create(run: BatchRun, name: str, file: str) -> str:
     "The id of a batch of our name, created unless the server has it."
     from tenacity import Retrying, retry_if_exception, stop_after_attempt
     once = run.client.with_options(max_retries=0)
     for attempt in Retrying(wait=lambda state: backoff(state.attempt_number - 1), retry=retry_if_exception(_passing),
                             stop=stop_after_attempt(run.endpoint.settings.retries + 1), reraise=True):
         with attempt:
-            if attempt.retry_state.attempt_number > 1 and (found := _listed(run, name, since)): return found
+            if attempt.retry_state.attempt_number > 1 and (found := _listed(run, name)): return found
             return _id(once.batches.create(input_file_id=file, endpoint='/v1/chat/completions', completion_window='24h',
                                            metadata={'factlab': name}))
     raise AssertionError('tenacity raises or returns')
@@ -217,7 +216,7 @@ def _create(run: BatchRun, name: str, file: str, since: float) -> str:
 def submit(run: BatchRun, name: str, content: bytes) -> str:  # the batch's id
     "Upload and create. Raises `ModelError`, after which the record tells the next start where to go on."
     import openai
-    since, where = time.time(), run.endpoint.base_url
+    where = run.endpoint.base_url
     try:
         with _reported(run.endpoint, 'the upload'):
             file = _id(run.client.files.create(file=(f'{name}.jsonl', content), purpose='batch'))
@@ -225,7 +224,7 @@ def submit(run: BatchRun, name: str, content: bytes) -> str:  # the batch's id
         raise ModelError(f'{where} has no batches: run without --batch, or name the model with batch=off') from None
     run.record.note(name, file=file)
     try:
-        with _reported(run.endpoint, 'the creation of a batch'): batch = _create(run, name, file, since)
+        with _reported(run.endpoint, 'the creation of a batch'): batch = _create(run, name, file)
     except openai.NotFoundError: raise ModelError(f'{where} takes files, no batches: run without --batch') from None
     run.record.note(name, id=batch)
     return batch
@@ -236,9 +235,9 @@ def find(run: BatchRun, held: Held) -> str|None:  # None: there is none, and non
     import openai
     if held.id is not None or held.file is None: return held.id  # a batch is created after its file is in the record
     with _reported(run.endpoint, 'the list of batches'):
-        if (found := _listed(run, held.name, held.created)) is not None: return found
+        if (found := _listed(run, held.name)) is not None: return found
         with suppress(openai.NotFoundError): run.client.files.delete(held.file)
-        return _listed(run, held.name, held.created)
+        return _listed(run, held.name)
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #458681d4
 def look(run: BatchRun, id: str) -> Any:  # the batch; None when the server no longer knows it

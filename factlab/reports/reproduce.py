@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'spare_grammar', 'forget',
-           'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'plan_of', 'carry_out', 'run_notebook',
-           'chosen_exhibits', 'run_exhibits', 'stale_results', 'without_plan', 'remaking', 'estimate_sums', 'Estimate',
-           'estimate']
+           'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'plan_of', 'carry_out', 'execute_whole',
+           'run_notebook', 'chosen_exhibits', 'run_exhibits', 'stale_results', 'without_plan', 'remaking',
+           'estimate_sums', 'Estimate', 'estimate']
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c2
 import ast
@@ -32,7 +32,7 @@ from typing import Any
 
 import polars as pl
 
-from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir
+from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, replacing
 from ..models.dry_run import ESTIMATE, DryRun, estimate_of
 from .exhibits import Exhibit, catalog, figures_dir, find_exhibits, manifests_of, notebook_of, result_stem, summary_of
 from ..runs.plan import Plan, execute
@@ -312,6 +312,27 @@ def _shown(name: str):
         try: yield lines
         finally: lines.done.set()
 
+# %% ../../nbs/16_reports/07_reproduce.ipynb #a3c5e117
+def execute_whole(
+    source: Path,    # a notebook
+    executed: Path,  # its executed copy
+    parameters: Mapping,
+    **options,  # of `papermill.execute_notebook`
+) -> None:
+    "Execute a notebook in its folder. Papermill writes it anew after each cell: it stands under its name when all has ended."
+    spare_grammar()
+    import papermill  # while the kernel starts
+    failed = None
+    with replacing(executed) as beside:
+        try:
+            papermill.execute_notebook(str(source), str(beside), dict(parameters), kernel_name='python3', progress_bar=False,
+                                       cwd=str(source.parent), **options)
+        except BaseException as error:  # noqa: BLE001  raised again when the copy, if it is whole, is in its place
+            try: json.loads(beside.read_text(encoding='utf-8'))
+            except ValueError: raise error from None
+            failed = error
+    if failed: raise failed
+
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c12
 def run_notebook(
     exhibit: Exhibit,
@@ -321,19 +342,15 @@ def run_notebook(
     out: Path,
 ) -> Outcome:
     "Execute an exhibit's notebook with these parameters. What it raises becomes an `error` outcome with the cell and the message."
-    started, since = time.monotonic(), time.time_ns() - 2*10**9  # file systems' clocks are coarse
+    started, before = time.monotonic(), _written_at(out, exhibit)
     executed = home_dir()/'executed'/digest(str(out))[:8]/exhibit.paper/f'{exhibit.name}.ipynb'
-    executed.parent.mkdir(parents=True, exist_ok=True)
     def outcome(status: str, **rest) -> Outcome: return Outcome(exhibit.id, status, round(time.monotonic() - started, 2), **rest)
     try:
         source = notebook_of(exhibit)
         given = fitted(parameters, parameters_of(exhibit)) | {'out': str(out)}
         with kernel.one_notebook() as manager, _shown(exhibit.id) as stream:
-            spare_grammar()
-            import papermill  # while the kernel starts
-            papermill.execute_notebook(str(source), str(executed), given, km=manager, kernel_name='python3', progress_bar=False,
-                                       cwd=str(source.parent), stderr_file=stream)
-        manifest, path = _written(out, exhibit, since)
+            execute_whole(source, executed, given, km=manager, stderr_file=stream)
+        manifest, path = _written(out, exhibit, before)
         return outcome(manifest['status'], manifest=manifest, file=_short(path))
     except Exception as error:  # noqa: BLE001  a cell that raised, a dead kernel, a notebook that writes no result: the others go on
         return outcome('error', error=_told(exhibit, error), file=str(executed))
@@ -345,15 +362,18 @@ def _told(exhibit: Exhibit, error: Exception) -> str:
     if not isinstance(error, PapermillExecutionError): return f'{exhibit.id}: {type(error).__name__}: {error}'
     return f'In [{error.exec_count}] of {exhibit.id}: {error.ename}: {error.evalue}'
 
-def _written(out: Path, exhibit: Exhibit, since: int) -> tuple[dict, Path]:
-    "The manifest of an exhibit that was written last, since a time in nanoseconds, and the table beside it."
-    found = manifests_of(out, exhibit)
-    stems = {data: result_stem(out, exhibit, data) for data in found}
-    times = {data: stem.with_name(f'{stem.name}.json').stat().st_mtime_ns for data, stem in stems.items()}
-    files = {data: time for data, time in times.items() if time >= since}
+def _written_at(out: Path, exhibit: Exhibit) -> dict[str, int]:  # by data set
+    "When the manifests of an exhibit were written, by the clock of their disk, which need not be ours."
+    stems = {data: result_stem(out, exhibit, data) for data in manifests_of(out, exhibit)}
+    return {data: stem.with_name(f'{stem.name}.json').stat().st_mtime_ns for data, stem in stems.items()}
+
+def _written(out: Path, exhibit: Exhibit, before: Mapping[str, int]) -> tuple[dict, Path]:
+    "The manifest of an exhibit that was written last, of those that were written at other times before, and the table beside it."
+    files = {data: time for data, time in _written_at(out, exhibit).items() if time != before.get(data)}
     if not files: raise RunError(f'its notebook wrote no result to {out}')
     last = max(files, key=files.get)
-    return found[last], stems[last].with_name(f'{stems[last].name}.csv')
+    stem = result_stem(out, exhibit, last)
+    return manifests_of(out, exhibit)[last], stem.with_name(f'{stem.name}.csv')
 
 def _short(path: Path) -> str:
     "The path as seen from the working directory, where it lies below it."

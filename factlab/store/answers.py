@@ -242,17 +242,19 @@ def _runs(pid: int) -> bool:
     return True
 
 # %% ../../nbs/03_store/01_answers.ipynb #091efb06
-def _gone(connection) -> list[str]:
-    "Owners whose lease has run out, or whose process has ended."
+def _gone(connection, lease_seconds: float) -> list[str]:
+    """Owners whose lease has run out, or whose process has ended. A lease that seems to last for longer than leases do is of a clock that
+    has been set back since."""
     now, here = time.time(), _host()
+    latest = now + 2*max(lease_seconds, 60)
     rows = connection.execute('SELECT owner, host, pid, expires FROM owners').fetchall()
-    return [owner for owner, host, pid, expires in rows if expires < now or (host == here and not _runs(pid))]
+    return [owner for owner, host, pid, expires in rows if not now <= expires <= latest or (host == here and not _runs(pid))]
 
-def _free(connection, keys: list[str], owner: str) -> set[str]:
+def _free(connection, keys: list[str], owner: str, lease_seconds: float) -> set[str]:
     "Keys that are neither stored nor leased to another living owner."
     others = ('SELECT key FROM leases WHERE key IN (SELECT value FROM json_each(?)) '
               'AND owner NOT IN (SELECT value FROM json_each(?))')
-    taken = connection.execute(others, (json.dumps(keys), json.dumps([owner, *_gone(connection)]))).fetchall()
+    taken = connection.execute(others, (json.dumps(keys), json.dumps([owner, *_gone(connection, lease_seconds)]))).fetchall()
     free = set(keys) - {key for key, in taken}
     return free - {_key_text(key) for key, in _select(connection, 'key', free)}
 
@@ -266,11 +268,11 @@ def lease(self: Store,
     keys = _keys(keys)
     if not keys: return set()
     with reading(self.file) as connection:  # whoever waits asks often: look before locking
-        if not _free(connection, keys, owner): return set()
+        if not _free(connection, keys, owner, self.lease_seconds): return set()
     with writing(self.file) as connection:
-        gone = [(name,) for name in _gone(connection)]
+        gone = [(name,) for name in _gone(connection, self.lease_seconds)]
         for table in ('leases', 'owners'): connection.executemany(f'DELETE FROM {table} WHERE owner = ?', gone)
-        free = _free(connection, keys, owner)
+        free = _free(connection, keys, owner, self.lease_seconds)
         me = (_key(owner), _host(), os.getpid(), time.time() + self.lease_seconds)
         connection.execute('INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?)', me)
         connection.executemany('INSERT OR IGNORE INTO leases VALUES (?, ?)', [(key, owner) for key in free])

@@ -7,6 +7,7 @@ figures go into figures/campaign.md: a line for each kind and seed, so that runs
 import importlib
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -89,4 +90,5 @@ def main(parts: list[str], seed: int, only: str) -> int:
 
 if __name__ == '__main__':
     sys.path += [str(ROOT), str(ROOT/'tests')]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what a part has mounted and started goes with it
     raise SystemExit(main(os.environ.get('PART', '').split() or PARTS, int(os.environ.get('SEED') or 1), os.environ.get('KIND', '')))

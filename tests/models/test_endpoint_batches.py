@@ -76,6 +76,16 @@ def test_faults_of_the_server_cost_time_and_not_a_second_batch(server, store):
     assert len(server.batches.made) == 1  # made, though the server said 500
 
 
+def test_a_clock_that_is_ahead_hides_no_batch(server, store, monkeypatch):
+    "Others have made batches since, which are older than our clock says that ours is."
+    def overtaken(handler, call):
+        server.batches.made.append(server.batches.made[0] | {'id': 'of another', 'metadata': {}, 'created_at': 1_700_000_000})
+        status(500)(handler, call)
+    server.batches.faults = {'created': [overtaken]}
+    monkeypatch.setattr(endpoint_batches.time, 'time', lambda: 4e9)
+    assert all(answer.ok for answer in ask(questions(5), model_at(server), store)) and len(server.batches.inputs) == 1
+
+
 def test_an_upload_that_never_works_says_so_and_the_next_start_submits(server, store):
     server.batches.faults = {'upload': [status(500)]*6}
     with pytest.raises(ModelError, match='the upload failed .status 500'): ask(questions(3), model_at(server), store)

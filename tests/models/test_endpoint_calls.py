@@ -9,6 +9,7 @@ from asking import model_at, question, questions
 from misbehaving_server import MisbehavingServer, answer, drop, half_json, html, no_choices, null_content, slow, status, wrong_length
 
 from factlab.core.core import digest
+from factlab.models.endpoint_answers import seconds_to_wait
 from factlab.models.endpoint_calls import limiter_of
 from factlab.models.interface import ask
 
@@ -16,6 +17,16 @@ from factlab.models.interface import ask
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch):
     for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): monkeypatch.delenv(name, raising=False)
+
+
+# ---- how long to wait ----------------------------------------------------------------------------------------------------------------
+
+def test_a_date_is_of_the_servers_clock():
+    "Ours may have been set back by years."
+    said = {'retry-after': 'Wed, 21 Oct 2015 07:28:00 GMT'}
+    assert seconds_to_wait(said | {'date': 'Wed, 21 Oct 2015 07:27:57 GMT'}) == 3
+    assert seconds_to_wait(said | {'date': 'Thu, 22 Oct 2015 07:28:00 GMT'}) == 0 == seconds_to_wait(said | {'date': 'today'})
+    assert seconds_to_wait({'date': 'Wed, 21 Oct 2015 07:27:57 GMT', 'retry-after': 'soon'}) is None
 
 
 # ---- the rate limiter --------------------------------------------------------------------------------------------------------------

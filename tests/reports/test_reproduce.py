@@ -44,7 +44,17 @@ from factlab.reports.exhibits import (
     summary_of,
     write_exhibit,
 )
-from factlab.reports.reproduce import SharedKernel, fitted, forget, notebook_of, parameters_of, remaking, run_notebook, stale_results
+from factlab.reports.reproduce import (
+    SharedKernel,
+    execute_whole,
+    fitted,
+    forget,
+    notebook_of,
+    parameters_of,
+    remaking,
+    run_notebook,
+    stale_results,
+)
 from factlab.reports.tables import BEST_BASELINE, BEST_ROW, CELLS
 from factlab.studies.final.study import METHODS
 from factlab.verification.extraction import EXTRACT
@@ -772,6 +782,28 @@ def test_a_folder_of_results_that_cannot_be_written_is_named(kernel, tmp_path):
     (tmp_path/'out').write_text('')
     outcome = run_notebook(EXHIBITS['final/table3'], {'data': 'sample'}, kernel, out=tmp_path/'out')
     assert outcome.status == 'error' and CLEAR.search(outcome.error) and str(tmp_path/'out') in outcome.error, outcome.error
+
+
+def test_a_clock_that_is_ahead_of_that_of_the_disk(kernel, tmp_path, monkeypatch):
+    "As after it was set back in the middle: what the notebook wrote seems to be older than its start."
+    ahead = time.time_ns() + 3600*10**9
+    monkeypatch.setattr(time, 'time_ns', lambda: ahead)
+    for _ in range(2): assert run_notebook(EXHIBITS['final/table3'], {}, kernel, out=tmp_path).error == ''
+
+
+@pytest.mark.parametrize('last', ['{"cells": []}', '{"cells": [1'])
+def test_an_executed_copy_is_whole_or_as_it_was(tmp_path, monkeypatch, last):
+    "Papermill writes its copy anew after every cell, may be killed while it does, and ends in the middle where the disk is full."
+    executed = tmp_path/'copy.ipynb'
+    def fails(source, target, *_, **__):
+        for text in ('{"cells": [', last):
+            Path(target).write_text(text)
+            assert executed.read_text() == 'as it was'
+        raise ValueError('of a cell')
+    monkeypatch.setattr('papermill.execute_notebook', fails)
+    executed.write_text('as it was')
+    with pytest.raises(ValueError, match='of a cell'): execute_whole(tmp_path/'x.ipynb', executed, {})
+    assert executed.read_text() == (last if last.endswith('}') else 'as it was') and list(tmp_path.iterdir()) == [executed]
 
 
 def test_an_endpoint_that_is_down(tmp_path):

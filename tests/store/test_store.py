@@ -335,6 +335,15 @@ def test_leases_of_another_machine_last_as_long_as_their_lease(tmp_path, monkeyp
         assert here.lease(['a', 'b'], 'me') == {'a'} and there.renew('other') == 0
 
 
+def test_a_lease_of_a_clock_that_was_set_back_since_is_void(store, monkeypatch):
+    "Its process has ended, and another has its number: this one."
+    tomorrow = time.time() + 86_400
+    with monkeypatch.context() as patch:
+        patch.setattr(answers_module.time, 'time', lambda: tomorrow)
+        assert store.lease(['a'], 'yesterday') == {'a'} and store.lease(['a'], 'me') == set()
+    assert store.lease(['a'], 'me') == {'a'} and store.lease(['a'], 'another') == set()
+
+
 def test_leases_are_given_back(store):
     assert store.lease(['a', 'b', 'c'], 'me') == {'a', 'b', 'c'} == store.lease(['a', 'b', 'c'], 'me')
     store.release(['a'], 'another')
