@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from .endpoint_answers import Again, Refused, logprobs_of, read_answer, reading, usage_of
+from .endpoint_answers import Refused, logprobs_of, read_answer, reading, usage_of
 from .endpoint_calls import Session, ask_once, broken, post
 from .endpoint_requests import Dialect, request_body
 from .interface import Request, Response
