@@ -56,6 +56,7 @@ def given_texts(
 # %% ../../nbs/21_cli/06_verify.ipynb #c7
 def _verify(arguments: argparse.Namespace) -> int|str:
     texts = given_texts(arguments.texts, arguments.file, arguments.encoding)
+    if not arguments.corpus: raise UsageError('--corpus is empty: give a folder of texts, a file of passages, or sample')
     if arguments.corpus != 'sample' and not Path(arguments.corpus).expanduser().exists():
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl

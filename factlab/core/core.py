@@ -155,6 +155,7 @@ def replacing(
         with _written_through(path) as beside: yield beside
         return
     try:
+        if path.is_dir(): raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.', suffix=path.suffix)
         os.close(handle)

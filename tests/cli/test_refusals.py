@@ -80,6 +80,15 @@ def test_a_store_that_is_no_file_is_left_alone(tmp_path, capsys, action):
     assert pipe.is_fifo() and sorted(path.name for path in tmp_path.iterdir() if path.name != 'home') == ['pipe']
 
 
+def test_an_empty_name_is_not_the_folder_where_one_stands(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path/'a.txt').write_text('The mill closed.')
+    code, output, errors = say(capsys, 'verify', 'The mill closed.', '--corpus', '')
+    assert (code, output) == (2, '') and '--corpus is empty' in errors
+    code, _, errors = say(capsys, 'list', 'verifiers', '--out', '')
+    assert code == 1 and 'it is a folder: name a file' in errors
+
+
 def test_a_user_who_is_not_here(capsys):
     code, _, errors = say(capsys, 'verify', '--file', '~nobody-of-that-name/a.txt', '--corpus', 'sample')
     assert code == 2 and '~NAME' in errors
