@@ -143,5 +143,5 @@ def rounds(draws: random.Random) -> Trials:
             for _ in range(ROUNDS): yield from one_round(browser, lab, root, draws)
 
 
-ROUNDS = 12  # of ten texts each
+ROUNDS = 8  # of ten texts each
 KINDS: Kinds = {'every widget': rounds}

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from email.utils import formatdate
 from functools import partial
@@ -284,10 +284,10 @@ class Script:
 def planned(kind: str, draws: random.Random) -> list[Spoilt]:
     "What one question meets: mostly one to three spoilt answers, sometimes none, sometimes only such."
     number = draws.choices((0, 1, 2, 3, TRIES, -1), (10, 60, 20, 6, 1, 3))[0]
-    if number == -1: return [draws.choice(ENDS[kind])(draws)]
-    if draws.random() < .005: return [too_slow(draws)]
     kinds = SPOILS[kind] if number < TRIES else tuple(each for each in SPOILS[kind] if each is not told_to_wait)
-    return [draws.choice(kinds)(draws) for _ in range(number)]
+    made = [draws.choice(kinds) for _ in range(number)] if number >= 0 else [draws.choice(ENDS[kind])]
+    if number >= 0 and draws.random() < .005: made = [too_slow]
+    return [each(random.Random(draws.getrandbits(64))) for each in made]  # of its own: the server acts in many threads
 
 
 # ---- trials ----------------------------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def judged(kind: str, prompt: str, spoils: list[Spoilt], response: Response) -> 
     return f'the error names another cause: {response.error!r}, not {last.words}'
 
 
-def conversation(kind: str, prompts: list[str], draws: random.Random, folder: Path) -> Trials:
+def conversation(kind: str, prompts: list[str], draws: random.Random, folder: Path) -> Generator[str, None, int]:
     "Ask, judge each end, then ask again of a server that is well: nothing wrong is stored, nothing lost."
     plan = {prompt: planned(kind, draws) for prompt in prompts}
     script, requests = Script(kind, plan, draws), [asked(kind, prompt) for prompt in prompts]
@@ -321,6 +321,7 @@ def conversation(kind: str, prompts: list[str], draws: random.Random, folder: Pa
             if said or stored or lost: yield f'{prompt}: {said or stored or lost}'
             else: yield ''
         yield '' if sent <= most else f'{sent} requests for {len(prompts)} questions and {script.spoilt} spoilt answers'
+        return script.spoilt
 
 
 def surroundings(folder: str) -> list:
@@ -335,13 +336,15 @@ def in_surroundings(trials: Callable[[random.Random, Path], Trials], draws: rand
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack, warnings.catch_warnings():
         for each in surroundings(folder): stack.enter_context(each)
         warnings.simplefilter('ignore')
-        yield from trials(draws, Path(folder))
+        return (yield from trials(draws, Path(folder)))
 
 
 def many(kind: str, count: int, draws: random.Random, folder: Path) -> Trials:
+    spoilt = 0
     for start in range(0, count, 500):
         prompts = [f'question {at}' for at in range(start, min(count, start + 500))]
-        yield from conversation(kind, prompts, draws, folder)
+        spoilt += yield from conversation(kind, prompts, draws, folder)
+    return f'{spoilt:,} spoilt answers'
 
 
 # ---- what ends a batch of questions ------------------------------------------------------------------------------------------------
