@@ -300,7 +300,6 @@ class _LogLines:
         while not self.done.wait(self.seconds/10):
             if time.monotonic() - self.last >= self.seconds: self.write(f'running for {time.monotonic() - self.started:.0f} s')
 
-# %% ../../nbs/16_reports/07_reproduce.ipynb #ade61adf
 @contextmanager
 def _shown(name: str):
     "The stream that a notebook's standard error is copied to; None for none."
