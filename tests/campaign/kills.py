@@ -30,7 +30,7 @@ from factlab.models.transformers_backend import tiny_folder
 from factlab.store.answers import Store
 
 RUNS = 20       # of a kind
-PATIENCE = 300  # seconds that a run may take
+PATIENCE = 900  # seconds that a run may take
 TIMES = {'started', 'seconds', 'made', 'pid', 'created'}
 SAMPLE = ROOT/'factlab'/'data'/'assets'/'sample'
 
@@ -230,7 +230,7 @@ class Undisturbed:
     def __post_init__(self) -> None:
         self.here.clear()
         before, start = len(self.here.server.calls), time.monotonic()
-        if code := self.here.run(self.command): raise RuntimeError(f'{self.command} ended with {code}:\n{self.here.said()[-2000:]}')
+        if (code := self.here.run(self.command)) != 0: raise RuntimeError(f'{self.command} ended with {code}:\n{self.here.said()[-2000:]}')
         self.seconds = time.monotonic() - start
         self.asked = Counter(call.prompt for call in self.here.server.calls[before:])
         self.left, self.stored = self.here.left(), self.here.stored()
