@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Command', 'VERDICTS', 'MET', 'NOT_FINISHED', 'add_command', 'add_group', 'command_parser', 'give_text', 'run_given',
-           'run_command', 'read_verdicts', 'add_fail_on', 'verdict_code', 'output_format']
+           'run_command', 'at_least', 'read_verdicts', 'add_fail_on', 'verdict_code', 'output_format']
 
 # %% ../../nbs/21_cli/00_output.ipynb #fc4a50a2
 import argparse
@@ -94,6 +94,16 @@ def run_command(
 ) -> int:  # exit code
     "Run a command. Raises what it raises, and `SystemExit` for arguments that were not understood."
     return run_given(parser.parse_args(arguments))
+
+# %% ../../nbs/21_cli/00_output.ipynb #al1
+def at_least(
+    least: int,
+) -> Callable[[str], int]:
+    "The type of an option that is a whole number, this one or more."
+    def read(text: str) -> int:
+        if re.fullmatch(r'\d+', text, re.ASCII) and int(text) >= least: return int(text)
+        raise argparse.ArgumentTypeError(f'{text!r} is no whole number from {least} on')
+    return read
 
 # %% ../../nbs/21_cli/00_output.ipynb #x2
 VERDICTS = ('factual', 'not factual', 'undecided')  # as in verification.verdict_rules, which would load much for a `--help`

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-from .output import add_command
+from .output import add_command, at_least
 from ..core.core import UsageError
 from ..core.registry import name_forms
 
@@ -192,7 +192,7 @@ def add_reproduce(commands) -> None:
         help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be '
              'repeated')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
-    add('--jobs', type=int, default=1, metavar='N', help='notebooks at once; each job loads its models anew')
+    add('--jobs', type=at_least(1), default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens, cost and width of the intervals; ask nothing')
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from .output import add_command, add_fail_on, give_text, verdict_code
+from .output import add_command, add_fail_on, at_least, give_text, verdict_code
 from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
@@ -111,7 +111,7 @@ def add_verify(commands) -> None:
              'or max-entailment?threshold=0.7 (default: three-way)')
     add('--texts-only', dest='stop_at_text_verdict', action='store_true',
         help='stop where the verdict on a text is known, though not that on all of its claims: sooner done')
-    add('--passages', type=int, default=1, metavar='N', help='passages to show for a claim (default: 1)')
+    add('--passages', type=at_least(0), default=1, metavar='N', help='passages to show for a claim (default: 1)')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--json', action='store_true', help='everything, as JSON')
     add('--out', metavar='FILE', help='write to a file')

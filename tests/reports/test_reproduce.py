@@ -831,7 +831,7 @@ def test_requests_that_failed_for_good_are_counted_and_asked_again(kernel, tmp_p
 
 def test_an_exhibit_or_an_option_that_does_not_exist(tmp_path):
     for arguments, word in ((['final/tabel4'], 'did you mean final/table'), (['--paper', 'nobody'], 'final'),
-                            (['--status', 'great'], 'measured'), (['--jobs', '0'], 'jobs'),
+                            (['--status', 'great'], 'measured'), (['--jobs', '0'], 'jobs'), (['--dry-run', '--jobs', '-1'], 'jobs'),
                             (['--limit', 'x'], 'limit'), (['--prompts', 'theirs'], 'ours')):
         code, _, errors = reproduce(tmp_path/'home', *arguments)
         assert code == 2 and word in errors and 'Traceback' not in errors

@@ -128,6 +128,7 @@ def recall_plan(
     "Table C.1 and Figure 2: the recall of each system. Raises `UsageError` for none, or for two that have one name."
     check_whole_number('limit', limit, 1, optional=True)
     check_whole_number('seed', seed, 0)
+    if not ks: raise UsageError('ks is empty: give depths, as ks=[1, 5, 30]')
     names = [system_name(system) for system in encoders]
     if not names or len({*names}) < len(names): raise UsageError(f'name systems, each once: found {list(encoders)}, which are {names}')
     task, depths = with_distractors(study_task(data, limit), distractors), tuple(sorted(map(check_k, ks)))

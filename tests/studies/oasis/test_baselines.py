@@ -249,6 +249,7 @@ def test_one_page_has_the_majority_alone(home):
 
 def test_recalls_against_the_best_baseline(home):
     task = study_task('sample', 60)
+    with pytest.raises(UsageError, match='ks is empty'): recall_plan(encoders=['bm25'], ks=[])
     plan = recall_plan(encoders=['bm25', 'fusion:tiny'], limit=60, ks=[1, 5])
     recalls = system_recalls(plan, execute(plan))
     assert recalls['name'].to_list() == ['BM25 + MiniLM without fine-tuning']*2 + ['BM25']*2 + ['random']*2
