@@ -31,12 +31,17 @@ def lines_until(stream, word: str) -> str:
     return said
 
 
+def heard() -> None:
+    "Signals that whoever runs the tests ignores, as nohup does, are not ignored."
+    for number in (signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def lab(tmp_path):
     "A running `factlab lab`, in a session of its own."
     log = (tmp_path/'errors').open('w')
     process = subprocess.Popen([FACTLAB, 'lab', '--no-browser'], stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
-                               env=os.environ | {'FACTLAB_HOME': str(tmp_path/'home')})
+                               preexec_fn=heard, env=os.environ | {'FACTLAB_HOME': str(tmp_path/'home')})
     yield process
     for each in [process, *psutil.Process(process.pid).children(recursive=True)] if process.poll() is None else []: each.kill()
     process.stdout.close()
