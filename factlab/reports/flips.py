@@ -29,4 +29,4 @@ def flips_chart(
                                        series=pl.lit(name), measured=f'{prefix}rate', low=f'{prefix}low', high=f'{prefix}high', n='n')
              for prefix, name in _SERIES.items()]
     return comparison_chart(pl.concat(drawn), 'Does a planted verdict steer the judge?', 'share of verdicts that become accurate',
-                            "Wilson's, 95 %", 'responses called inaccurate')
+                            "Wilson's 95 % interval", 'responses called inaccurate')

@@ -15,7 +15,7 @@ from pathlib import Path
 from hostile_texts import hostile
 from in_browser import CHROMIUM, NEEDED, Opened, chromium, running_lab, trapped
 from trials import Kinds, Trials
-from workbench.test_browser_workbench import ERRORS, HOSTILE, Bench, notebook
+from workbench.test_browser_workbench import ERRORS, HOSTILE, Bench, hostile_cases, label_probe_and_find, notebook
 
 ACTS = ('window.hacked={n}', 'alert({n})', "fetch('{there}/{n}')", "new Image().src='{there}/{n}'", "import('{there}/{n}.js')",
         "document.body.innerHTML='gone';window.hacked={n}", "navigator.sendBeacon('{there}/{n}')", "open('{there}/{n}')")
@@ -61,12 +61,6 @@ def texts_of(draws: random.Random, there: str, count: int = 10) -> list[str]:
 def letters(text: str) -> str: return ''.join(filter(str.isalnum, text))
 
 
-def cases_of(texts: list[str]) -> list[dict]:
-    "Errors whose every field is hostile."
-    return [{'id': text, 'text': '\n'.join([text, *texts]), 'summary': f'{text} {texts[n - 1]}', 'gold': [f'"{text}"', text], 'categories': [text, text],
-             'status': 'ok' if n else texts[0], 'reason': text, 'predicted': [text, texts[n - 1]], 'matched': [1, None]} for n, text in enumerate(texts)]
-
-
 def opened_rows(name: str, bench: Bench, texts: list[str]) -> Trials:
     "Open each row and look whether its text can be read."
     for n, text in enumerate(texts):
@@ -81,19 +75,7 @@ def opened_rows(name: str, bench: Bench, texts: list[str]) -> Trials:
 
 def used(errors: Bench, others: list[Bench], texts: list[str]) -> Trials:
     "Label, probe, look for errors, verify and compare."
-    errors.out.get_by_label('Annotator').fill(texts[1])
-    errors.type('2')
-    errors.see('Saved')
-    others[1].type('m,n')
-    others[2].type('1')
-    others[2].see('Saved')
-    errors.tab('Probe')
-    errors.button('P(True)').click()
-    errors.see('0.125')
-    errors.tab('Scratch')
-    for name in ('Source', 'Summary'): errors.out.get_by_role('textbox', name=name, exact=True).last.fill(' '.join(texts))
-    errors.button('Find errors').click()
-    errors.see('What the model wrote')
+    label_probe_and_find(errors, others, texts)
     yield '' if letters(texts[-1]) in letters(errors.out.inner_text()) else f'scratch pad: {texts[-1]!r} is not shown'
     for label, name in (('Extractor', 'sentences'), ('Retriever', 'bm25'), ('Verifier', 'cosine')):
         errors.page.get_by_label(label, exact=True).fill(name)
@@ -124,7 +106,7 @@ def one_round(browser, lab, root: Path, draws: random.Random) -> Trials:
         texts = texts_of(draws, there)
         (root/'texts.json').write_text(json.dumps(texts))
         name = f'hostile{draws.randrange(10**6)}'
-        opened = Opened(browser, lab, notebook(root, name, root/f'{name}.jsonl', (ERRORS, *HOSTILE), cases_of(texts)), 1280, 5200).run_all(name)
+        opened = Opened(browser, lab, notebook(root, name, root/f'{name}.jsonl', (ERRORS, *HOSTILE), hostile_cases(texts)), 1280, 5200).run_all(name)
         if opened.errors(): yield f'an error in the notebook: {opened.errors()[0][:300]} of {texts}'; return
         benches = [Bench(opened, cell) for cell in range(1, 5)]
         for kind, bench in zip(('errors', 'responses', 'summaries', 'any run'), benches, strict=True): yield from opened_rows(kind, bench, texts)

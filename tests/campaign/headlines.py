@@ -4,14 +4,15 @@ The parts are those of the command's default.
 """
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 
 import polars as pl
 from trials import Kinds, Trials
 
 from factlab.data.corpora import load_oasis_sample
-from factlab.verification.pipeline import verify_texts
+from factlab.text.word_forms import added_words
+from factlab.verification.pipeline import open_search, verify_texts
 
 SUBJECTS = ('Penguins', 'Napoleon', 'The moons of Jupiter', 'Two Finnish plumbers', 'Most umbrellas', 'My aunt', 'The Aztecs')
 DEEDS = ('invented the telephone', 'sleep under the Kremlin', 'won the war of 1977', 'eat granite', 'were sold for 12 dollars',
@@ -62,13 +63,26 @@ def another_name(claim: str, draws: random.Random) -> str:
 def opposite(claim: str, _: random.Random) -> str:
     return re.sub(r'\b(' + '|'.join(OPPOSITES) + r')\b', lambda found: OPPOSITES[found[0]], claim, count=1)
 
+def verified(texts: list[str], wrong: str = 'factual') -> Generator[str, None, str]:
+    "Texts by the command's default, each on its own; the note says what came of them, and of a rule that asks for their words alone."
+    rows = pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'text': texts})
+    found = verify_texts(rows, 'sample')
+    for text, verdict in zip(texts, found.texts['verdict'], strict=True): yield repr(text) if verdict == wrong else ''
+    passages, search = open_search('sample')
+    firsts = passages['text'].gather(search.search(texts, 1).ids[:, 0])
+    by_words = sum(not added_words(passage, text) for passage, text in zip(firsts, texts, strict=True))
+    return f'FACTUAL {found.texts["verdict"].eq("factual").sum()}; with every word in the first passage {by_words}'
+
+
+def true_claims(_: random.Random) -> Trials:
+    "True claims of the sample: wrong where one is NOT FACTUAL."
+    return (yield from verified([claim for own in load_oasis_sample()['claims'] for claim in own], 'not factual'))
+
+
 def altered(change: Callable[[str, random.Random], str], draws: random.Random) -> Trials:
-    "True claims of the sample with one thing changed, each alone."
+    "True claims of the sample with one thing changed."
     claims = [claim for own in load_oasis_sample()['claims'] for claim in own]
-    changed = [text for claim in claims if (text := change(claim, draws)) != claim]
-    rows = pl.DataFrame({'id': [str(at) for at in range(len(changed))], 'text': changed})
-    for row in verify_texts(rows, 'sample').texts.join(rows, on='id').iter_rows(named=True):
-        yield row['text'] if row['verdict'] == 'factual' else ''
+    return (yield from verified([text for claim in claims if (text := change(claim, draws)) != claim]))
 
 
 def borne_out() -> list[str]:
@@ -78,13 +92,11 @@ def borne_out() -> list[str]:
     return claims.join(found.texts.filter(verdict='factual'), on='id')['text'].str.strip_chars_end('.').to_list()
 
 
-def texts(forms: dict[str, Form], draws: random.Random) -> Trials:
+def around(forms: dict[str, Form], draws: random.Random) -> Trials:
     claims = borne_out()
-    drawn = [(name, form(claim, f'{draws.choice(SUBJECTS)} {draws.choice(DEEDS)}')) for name, form in forms.items() for claim in claims]
-    rows = pl.DataFrame({'id': [f'{name}/{at}' for at, (name, _) in enumerate(drawn)], 'text': [text for _, text in drawn]})
-    for row in verify_texts(rows, 'sample').texts.join(rows, on='id').iter_rows(named=True):
-        yield f'{row["id"]}: {row["text"]!r}' if row['verdict'] == 'factual' else ''
+    other = lambda: f'{draws.choice(SUBJECTS)} {draws.choice(DEEDS)}'
+    return (yield from verified([form(claim, other()) for form in forms.values() for claim in claims]))
 
 
-KINDS: Kinds = {'something added': partial(texts, ADDED), 'turned round': partial(texts, TURNED)} | {
+KINDS: Kinds = {'true claims': true_claims, 'something added': partial(around, ADDED), 'turned round': partial(around, TURNED)} | {
     change.__name__.replace('_', ' '): partial(altered, change) for change in (negated, another_number, another_name, opposite)}

@@ -318,35 +318,44 @@ def read_mixed_contexts(bench: Bench, opened: Opened, root: Path) -> None:
     assert rows.select('id', 'label').rows() == [('tower', FACTUAL), ('curie', NON_FACTUAL)]
 
 
+def hostile_cases(texts: list[str]) -> list[dict]:
+    "Errors whose every field is one of these texts."
+    return [{'id': text, 'text': '\n'.join([text, *texts]), 'summary': f'{text} {texts[n - 1]}', 'gold': [f'"{text}"', text],
+             'categories': [text, text], 'status': 'ok' if n else texts[0],
+             'reason': text, 'predicted': [text, texts[n - 1]], 'matched': [1, None]} for n, text in enumerate(texts)]
+
+
+def label_probe_and_find(errors: Bench, others: list[Bench], texts: list[str]) -> None:
+    "Label by key in three browsers, probe an error, and look for errors in these texts."
+    errors.out.get_by_label('Annotator').fill(texts[1])
+    errors.type('2')
+    errors.see('Saved')
+    others[1].type('m,n')
+    others[2].type('1')
+    others[2].see('Saved')
+    errors.tab('Probe')
+    errors.button('P(True)').click()
+    errors.see('0.125')
+    errors.tab('Scratch')
+    for name in ('Source', 'Summary'): errors.out.get_by_role('textbox', name=name, exact=True).last.fill(' '.join(texts))
+    errors.button('Find errors').click()
+    errors.see('What the model wrote')
+
+
 def test_hostile_text_is_shown_and_does_nothing(browser, lab, root, tmp_path):
     with trapped() as (there, fetched):
         texts = [text.replace('\ud83d', '') for text in hostile(there)]
         (root/'texts.json').write_text(json.dumps(texts))
-        cases = [{'id': text, 'text': '\n'.join([text, *texts]), 'summary': f'{text} {texts[n - 1]}', 'gold': [f'"{text}"', text],
-                  'categories': [text, text], 'status': 'ok' if n else texts[0],
-                  'reason': text, 'predicted': [text, texts[n - 1]], 'matched': [1, None]} for n, text in enumerate(texts)]
-        path = notebook(root, 'hostile', tmp_path/'labels.jsonl', (ERRORS, *HOSTILE), cases)
+        path = notebook(root, 'hostile', tmp_path/'labels.jsonl', (ERRORS, *HOSTILE), hostile_cases(texts))
         opened = Opened(browser, lab, path, 1280, 5200).run_all('hostile')
         assert not opened.errors(), opened.errors()
         page, errors, *others = opened.page, *[Bench(opened, cell) for cell in range(1, 5)]
-        errors.out.get_by_label('Annotator').fill(texts[1])
         for bench in (errors, *others):
             for n in range(len(texts)):
                 bench.rows().nth(n).click()
                 page.wait_for_timeout(150)
             bench.see(texts[0])
-        errors.type('2')
-        errors.see('Saved')
-        others[1].type('m,n')
-        others[2].type('1')
-        others[2].see('Saved')
-        errors.tab('Probe')
-        errors.button('P(True)').click()
-        errors.see('0.125')
-        errors.tab('Scratch')
-        for name in ('Source', 'Summary'): errors.out.get_by_role('textbox', name=name, exact=True).last.fill(' '.join(texts))
-        errors.button('Find errors').click()
-        errors.see('What the model wrote')
+        label_probe_and_find(errors, others, texts)
         errors.tab('Compare')
         errors.out.locator('.rows').last.locator('label:has(input)').first.click()
         opened.settle()
