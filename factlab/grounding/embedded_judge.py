@@ -426,7 +426,7 @@ def offline_encoder() -> Encoder:
 
 @dataclass(frozen=True)
 class VerifierJudge(SentenceJudge):
-    "Judges grounding with the embedded verifier and encoder. It asks no model."
+    "Judges grounding with a verifier and an encoder. It asks no model."
     verifier: Verifier|None = None
     encoder: Encoder|None = None
     title: ClassVar[str] = 'embedded'

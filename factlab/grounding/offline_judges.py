@@ -34,7 +34,7 @@ def load_reading_judge(name: str, target: str, options: Mapping[str, str], templ
     by, _ = DECIDED_BY[template], read_options(name, options, {})
     if name == 'words': return WordsJudge(read_grounding_decision(assets_dir('grounding')/WORDS_FILE, WORD_FEATURES), by)
     judge = QuickJudge if name == 'quick' else VerifierJudge
-    return judge(read_grounding_decision(), by, load_verifier('tiny?evidence=whole'), offline_encoder())
+    return judge(read_grounding_decision(), by, load_verifier(), offline_encoder())
 
 def load_asked_judge(name: str, *_):
     "Raises `UsageError`: a language model is asked elsewhere."

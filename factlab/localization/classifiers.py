@@ -89,7 +89,7 @@ def _verified(verifier: Verifier) -> Callable:
 
 def load_verified(name: str, target: str, *_) -> Classifier:
     "A verifier as a classifier; `verifier` is the trained one."
-    verifier = load_verifier(target or 'tiny')
+    verifier = load_verifier(target or 'mpnet')
     return Classifier(name, {'classifier': 'verifier', 'verifier': dict(verifier.identity)}, _verified(verifier))
 
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c10

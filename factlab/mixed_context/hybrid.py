@@ -286,14 +286,12 @@ def fit_hybrid(
 def default_hybrids(
     knowledge: pl.DataFrame,    # KNOWLEDGE; may be empty
     *,
-    verifier: str|Verifier = 'tiny',
+    verifier: str|Verifier = 'mpnet',
 ) -> dict[str, Hybrid]:  # by name, without thresholds
     "The four hybrids of what ships (in the place of FS/FT × WC/AS, Table 2). Raises as `load_verifier` and `KnowledgeIndex`."
     reader = load_verifier(verifier)
-    whole = getattr(reader, 'verifier', reader)
-    encoder = getattr(reader, 'encoder', None) or Encoder('tiny')
     worlds, texts = ((KnowledgeScorer(knowledge, reader), SupportedShareScorer(knowledge, reader)),
-                     (DocumentScorer(reader, encoder), AlignedScorer(whole)))
+                     (DocumentScorer(reader, Encoder('tiny')), AlignedScorer(reader)))
     pairs = [Hybrid(faithfulness, factuality) for factuality in worlds for faithfulness in texts]
     return {each.name: each for each in pairs}
 

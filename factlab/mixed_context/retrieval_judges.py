@@ -379,7 +379,7 @@ class RetrievalJudge(RetrievalSettings):
     @property
     def name(self) -> str:
         asks = self.kind == 'knowledge' or self.relation == 'asked'
-        verified = '' if asks else 'verifier' if self.relation.name == 'tiny' else self.relation.name
+        verified = '' if asks else 'verifier' if self.relation.name == 'mpnet' else self.relation.name
         more = [f'top-k {self.top_k}']*(self.top_k > 1) + ['loop']*(self.max_steps > 1) + [self.label]*bool(self.label)
         return ', '.join([f'{self.kind} ({verified})' if verified else self.kind, *more])
 
@@ -415,7 +415,7 @@ class RetrievalJudge(RetrievalSettings):
 def verifier_judge(
     kind: RetrievalKind,  # concurrent or reflection
     knowledge: pl.DataFrame,  # schema KNOWLEDGE
-    verifier: Verifier|str = 'tiny',
+    verifier: Verifier|str = 'mpnet',
     **changes,  # other fields of `RetrievalJudge`, as claims=load_extractor('tiny')
 ) -> RetrievalJudge:
     "A retrieval judge that runs offline. Raises `UsageError` for knowledge retrieval, which is a question to a model."

@@ -6,8 +6,7 @@
 __all__ = ['TINY_SHA256', 'TINY_ANSWER', 'TINY_SOURCE', 'DTYPE', 'DEVICE', 'quiet', 'unpacked_folder', 'unpacked', 'tiny_folder',
            'gguf_tokenizer', 'native_bfloat16', 'pick_device', 'pick_dtype', 'Source', 'named_source', 'place_of',
            'context_of', 'folder_digest', 'find_source', 'ChatFormat', 'JsonGrammar', 'Grammars', 'SourcedModel',
-           'LocalModel', 'load_tokenizer', 'tiny_tokenizer', 'fault_of', 'cut_at_stop', 'above_zero', 'load_gguf',
-           'load_hf']
+           'LocalModel', 'load_tokenizer', 'fault_of', 'cut_at_stop', 'above_zero', 'load_gguf', 'load_hf']
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c2
 import importlib.util
@@ -447,12 +446,6 @@ def load_tokenizer(
     if weights and known and is_dry_run() and not unpacked_folder(weights.name).is_dir():
         with quiet(), _read_once(): return gguf_tokenizer(weights_at_hand(weights.name))  # no model is converted to count tokens
     with quiet(): return _loaded(name, source, PreTrainedTokenizerFast if known else AutoTokenizer)
-
-@cache
-def tiny_tokenizer():  # tokenizers.Tokenizer
-    "The tokenizer of `tiny` without transformers, whose import takes longer than all that is done with it. Read once in a process."
-    from tokenizers import Tokenizer
-    return Tokenizer.from_file(str(tiny_folder()/'tokenizer.json'))
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #e47c0c8d
 def _decoder(model: LocalModel) -> 'Decoder':

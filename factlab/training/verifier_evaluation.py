@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest
-from ..data import corpora, summaries
+from ..data import claim_sets, corpora, summaries
 from ..data import datasets as data
 from ..measures.baselines import crossed_thresholds, resampled_scores, weighted_auroc
 from ..measures.stats import Interval, average, bootstrap_counts, cluster_numbers, cluster_totals, difference_interval, ratio
@@ -47,10 +47,23 @@ def _xsumfaith() -> pl.DataFrame:
     rows = judged.agg(factual=2*marking < pl.col('worker').n_unique())
     return _summaries(rows.with_columns(id=pl.format('xsumfaith-{}-{}', 'bbcid', 'system')), pl.col('factual'))
 
+def _sample_among_others() -> pl.DataFrame:
+    "Each claim of the sample twice: two other passages of the page stand behind the evidence, or before it."
+    sample = corpora.load_oasis_sample()
+    pages = sample.select('page_passages', 'passage', group='id')
+    pairs = corpora.verification_pairs(sample).join(pages, on='group', maintain_order='left')
+    others = pl.col('page_passages').list.set_difference(pl.concat_list('passage')).list.head(2).list.join(' ')
+    both = [_pairs_of(pairs.with_columns(id=pl.format('{}-{}', 'id', pl.lit(place)), evidence=pl.concat_str(*order, separator=' ')))
+            for place, order in (('behind', ('evidence', others)), ('before', (others, 'evidence')))]
+    return pl.concat(both)
+
 MEASURED_SETS: dict[str, Callable[[], pl.DataFrame]] = {
     'climate-fever': lambda: _pairs_of(corpora.load_climate_fever()),
     'dialfact': lambda: _pairs_of(corpora.load_dialfact()),
-    'wice': lambda: _pairs_of(corpora.load_wice().filter(pl.col('split') == 'test')), 'final': _final, 'xsumfaith': _xsumfaith}
+    'fm2': lambda: _pairs_of(claim_sets.load_fm2().filter(pl.col('split') == 'test')),
+    'wice': lambda: _pairs_of(corpora.load_wice().filter(pl.col('split') == 'test')), 'final': _final, 'xsumfaith': _xsumfaith,
+    'summedits': lambda: _pairs_of(claim_sets.load_summedits().filter(pl.col('split') == 'test')),
+    'sample': lambda: _pairs_of(corpora.verification_pairs(corpora.load_oasis_sample())), 'sample among others': _sample_among_others}
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #50b278f5
 def measured_pairs(

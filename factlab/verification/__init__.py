@@ -7,7 +7,7 @@ from ..core.registry import Entry, register
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 register('verifiers',
-    Entry('tiny', 'factlab.verification.named_verifiers:load_trained', 'the trained verifier, which ships with factlab'),
+    Entry('mpnet', 'factlab.verification.named_verifiers:load_trained', 'the trained verifier: all-mpnet-base-v2 with LoRA that ships'),
     Entry('nli', 'factlab.verification.named_verifiers:load_nli', 'a classifier of pairs: DeBERTa, RoBERTa, BERT …', 'ORG/NAME',
           like=r'[\w.-]+/[\w.-]+'),
     Entry('seq2seq', 'factlab.verification.seq2seq_verifier:load_seq2seq',
@@ -20,7 +20,7 @@ register('verifiers',
           'FORM:MODEL', nested=True),
     Entry('prompt', 'factlab.verification.named_verifiers:load_prompted', 'a language model, asked in the form of LLM-OASIS', 'MODEL',
           nested=True),
-    Entry('', 'factlab.verification.named_verifiers:load_prompted', 'the same, where MODEL is not tiny', 'MODEL', also='models'))
+    Entry('', 'factlab.verification.named_verifiers:load_prompted', 'the same', 'MODEL', also='models'))
 
 register('extractors',
     Entry('tiny', 'factlab.verification.extraction:load_tiny', 'the trained extractor, which ships with factlab'),

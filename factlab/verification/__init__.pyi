@@ -23,8 +23,5 @@ from .pipeline import verify_texts as verify_texts
 from .reporting import verdict_json as verdict_json
 from .reporting import verdict_report as verdict_report
 from .seq2seq_verifier import Seq2SeqVerifier as Seq2SeqVerifier
-from .tiny_verifier import SentenceVerifier as SentenceVerifier
-from .tiny_verifier import TinyVerifier as TinyVerifier
-from .tiny_verifier import read_decision as read_decision
 from .verdict_rules import algorithm1 as algorithm1
 from .verifier import Verifier as Verifier

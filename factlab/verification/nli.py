@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['NLI_OPTIONS', 'WORDS_PER_TOKEN', 'HEAD', 'most_decided', 'in_chunks', 'halves', 'token_pieces', 'weakest_part',
            'in_pieces', 'refuse_own_code', 'load_pretrained', 'adapted_outputs', 'load_adapted', 'token_batches',
-           'fast_tokenizer', 'InPieces', 'longest_input', 'fitting_texts', 'NLI']
+           'fast_tokenizer', 'longest_input', 'fitting_texts', 'NLI']
 
 # %% ../../nbs/08_verification/03_nli.ipynb #b47c7b90
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,6 @@ from fastcore.basics import patch
 from ..core.core import DataError, ModelError
 from ..core.registry import Option, read_name, read_options
 from ..models.adapters import Adapter, find_adapter, merge_adapter, read_tensors
-from ..models.interface import is_dry_run
 from factlab.models.transformers_backend import (
     DEVICE,
     DTYPE,
@@ -35,8 +34,8 @@ from factlab.models.transformers_backend import (
 from ..retrieval.evidence_sentences import shortened
 from ..store.answers import StoreChoice
 from ..text.sentences import sentence_chunks
-from ..text.words import whole_text
-from .verifier import NLI_LABELS, Outputs, Pair, Verifier, cached_probabilities, check_pairs, read_outputs
+from ..text.words import plain_text
+from .verifier import NLI_LABELS, Outputs, Pair, cached_probabilities, read_outputs
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c19
 def most_decided(
@@ -71,15 +70,13 @@ def halves(
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c22
 def token_pieces(
-    tokenizer,  # a fast one of transformers, or a Tokenizer of tokenizers
+    tokenizer,  # a fast one of transformers
     claim: str,
     max_tokens: int,  # of a piece
 ) -> list[str]:
     "The claim, or pieces of it of at most so many tokens."
     if len(claim.encode()) <= max_tokens: return [claim]  # a token has a byte at least
-    from tokenizers import Tokenizer
-    if isinstance(tokenizer, Tokenizer): places = tokenizer.encode(claim, add_special_tokens=False).offsets
-    else: places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
+    places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
     cuts = [(places[start][0], places[min(start + max_tokens, len(places)) - 1][1]) for start in range(0, len(places), max_tokens)]
     return [piece for start, end in cuts if (piece := claim[start:end].strip())] or [claim]
 
@@ -248,31 +245,6 @@ def _joined(tokenizer, rows: Sequence[Pair], size: int) -> tuple[list[dict], lis
                                   lambda texts: [len(tokens) for tokens in tokenizer(texts, verbose=False)['input_ids']], size)
     return _each_row(tokenizer(texts)), row_of
 
-# %% ../../nbs/08_verification/03_nli.ipynb #p2
-class InPieces:
-    "A verifier that is given long claims in pieces."
-    def __init__(self,
-        verifier: Verifier,
-        tokenizer: Callable,  # called once, when the first long claim comes
-        max_tokens: int,      # of a piece
-    ):
-        self.verifier, self._tokenizer, self._max_tokens = verifier, cache(tokenizer), max_tokens
-
-    @property
-    def name(self) -> str: return self.verifier.name
-    @property
-    def identity(self) -> dict: return self.verifier.identity
-    @property
-    def english_only(self) -> bool: return getattr(self.verifier, 'english_only', False)
-
-    def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
-        return in_pieces(check_pairs(pairs), self._divide, lambda short: self.verifier.probabilities(short, store))
-
-    def _divide(self, claim: str) -> list[str]:
-        claim = whole_text(claim)
-        if is_dry_run(): return [claim]  # nothing is read, so no tokenizer is loaded
-        return [claim] if len(claim.encode()) <= self._max_tokens else token_pieces(self._tokenizer(), claim, self._max_tokens)
-
 # %% ../../nbs/08_verification/03_nli.ipynb #ee076304
 def longest_input(
     source: Source,
@@ -351,6 +323,7 @@ class NLI:
         return cached_probabilities(pairs, self.name, self.identity, self._compute, store)
 
     def _compute(self, pairs: Sequence[Pair]) -> np.ndarray:
+        if self.adapter: pairs = [(plain_text(evidence), plain_text(claim)) for evidence, claim in pairs]  # spellings are read alike
         return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, claim, self.window//2),
                          lambda short: in_chunks(short, self.options['chunk'], self._short))
 

@@ -188,7 +188,7 @@ class _SupportAlone:
 def verify_claims(
     claims: Sequence[str],
     evidence: Sequence[Sequence[str]],  # for each claim its passages, best first; empty where there are none
-    verifier: str|Verifier = 'tiny',    # as for `load_verifier`
+    verifier: str|Verifier = 'mpnet',   # as for `load_verifier`
     method: str|Rule = 'three-way',     # as for `read_method`
     store: StoreChoice = None,
     text_claims: TextClaims|ClaimsInParts|None = None,  # given: only as far as these texts' verdicts need, where the rule decides early
@@ -416,7 +416,7 @@ def verify_texts(
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`
     extractor: str|Extractor = 'tiny',     # as for `claims.load_extractor`
     retriever: str = 'retriever',          # as for `open_search`
-    verifier: str|Verifier = 'tiny',       # as for `load_verifier`
+    verifier: str|Verifier = 'mpnet',      # as for `load_verifier`
     k: int = 30,                           # passages for a claim at the most
     method: str|Rule = 'three-way',        # as for `read_method`
     store: StoreChoice = None,

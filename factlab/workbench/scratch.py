@@ -69,7 +69,7 @@ def verify_watched(
     corpus: str,
     extractor: str = 'tiny',
     retriever: str = 'retriever',
-    verifier: str = 'tiny',
+    verifier: str = 'mpnet',
     method: str = 'three-way',
     k: int = 30,
     store: object = None,
@@ -145,7 +145,7 @@ class VerificationPad(widgets.VBox):
         self.corpus = _named('Corpus', [*dict.fromkeys([*corpora, 'sample'])], '330px')
         self.extractor = _named('Extractor', ['tiny', 'sentences', 'prompt:tiny'], '200px')
         self.retriever = _named('Retriever', ['retriever', 'bm25', 'tiny', 'fusion:retriever'], '210px')
-        self.verifier = _named('Verifier', ['tiny', 'cosine', 'align:tiny', 'prompt:tiny'], '200px')
+        self.verifier = _named('Verifier', ['mpnet', 'cosine', 'align:mpnet', 'prompt:tiny'], '200px')
         self.rule = _named('Rule', ['three-way', 'algorithm1', 'max-entailment', 'net'], '220px')
         self.k = widgets.BoundedIntText(30, 1, 1_000, description='Passages a claim', **sized('170px'))
         self.start = labelled_button('Verify', 'find claims and passages, and judge them', self.run)

@@ -69,7 +69,7 @@ def test_every_part_is_written_to_factlabs_home_and_put_to_use_by_one_line(check
     run('train', part, '--out', own/part)
     assert f"\n  export FACTLAB_ADAPTERS='{own}'\n" in capfd.readouterr().out
     run('train', part, '--out', own/'trial')
-    assert f"tiny?adapter='{own/'trial'}'; or name the folder {part}" in capfd.readouterr().out
+    assert f"?adapter='{own/'trial'}'; or name the folder {part}" in capfd.readouterr().out
 
 
 def test_a_parameter_that_the_notebook_does_not_have(checkout):
@@ -100,7 +100,7 @@ def few_rows(tmp_path) -> Path:
 
 @pytest.mark.timeout(1200)  # a training, a measurement and a card: minutes on a processor without bfloat16
 @pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 1, 'batch': 2}), ('retriever', {}),
-                                         ('verifier', {'layers': 2, 'rank': 2})])
+                                         ('verifier', {'batch': 4, 'rank': 2, 'min_neutral': 0})])
 def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tmp_path, monkeypatch):
     "The notebooks as the command runs them, but smaller."
     with_weights(tmp_path/'home')

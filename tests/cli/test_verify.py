@@ -184,7 +184,7 @@ def test_an_nli_model_with_unknown_labels(corpus, tmp_path, labels):
 def test_an_empty_text_is_said_to_be_empty_before_anything_is_encoded(corpus, capsys, monkeypatch):
     def encoded(*arguments, **options): raise AssertionError('the corpus was opened')
     monkeypatch.setattr('factlab.verification.pipeline.open_search', encoded)
-    monkeypatch.setattr('factlab.verification.nli.NLI.__init__', encoded)
+    monkeypatch.setattr('factlab.verification.nli.load_adapted', encoded)
     assert run('verify', '', ' \n', '--corpus', corpus) == 0
     assert capsys.readouterr().out.count('UNDECIDED: the text is empty.') == 2
     with pytest.raises(AssertionError, match='opened'): run('verify', '', 'Owls hunt.', '--corpus', corpus, *EMBEDDED)

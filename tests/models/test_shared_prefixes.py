@@ -1,12 +1,8 @@
-"Texts with the same beginning: nothing is lost or read twice, and the model says what it says of each text alone."
-import copy
-
+"Texts with the same beginning: nothing is lost or read twice."
 import numpy as np
 import pytest
-from tolerance import same_logits
 
-from factlab.models.shared_prefixes import LITTLE, end_states, prefix_batches
-from factlab.models.transformers_backend import quiet, tiny_folder
+from factlab.models.shared_prefixes import LITTLE, prefix_batches
 
 
 def some_texts(seed, n=60, words=9):
@@ -49,36 +45,3 @@ def test_a_full_batch_ends_where_neighbours_have_little_in_common():
 
 
 def test_no_texts_make_no_batches(): assert prefix_batches([]) == []
-
-
-@pytest.fixture(scope='module')
-def trunk():
-    import torch
-    from transformers import AutoModel
-    with quiet(): model = AutoModel.from_pretrained(tiny_folder(), dtype=torch.float32, use_safetensors=True).eval()
-    model.layers, model.config.num_hidden_layers = model.layers[:3], 3
-    return model
-
-
-@pytest.mark.parametrize('most', [50, 200, 1024])
-def test_a_text_gets_in_company_what_transformers_makes_of_it_alone(trunk, most):
-    import torch
-    texts = some_texts(1, 20)
-    batches = prefix_batches(texts, most)
-    with torch.inference_mode():
-        found = torch.cat([end_states(trunk, batch) for batch in batches])
-        alone = torch.cat([trunk(torch.tensor([texts[at]])).last_hidden_state[:, -1] for batch in batches for at in batch.texts])
-    assert same_logits(found, alone)
-
-
-def test_the_last_layer_is_asked_at_the_ends_alone(trunk):
-    import torch
-    one = copy.copy(trunk)
-    one._modules, one.config = {**trunk._modules, 'layers': trunk.layers[:1]}, copy.deepcopy(trunk.config)
-    one.config.num_hidden_layers = 1
-    texts, seen = [[5, 6, 7], [5, 6, 8, 9]], []
-    with torch.inference_mode(): expected = torch.cat([one(torch.tensor([text])).last_hidden_state[:, -1] for text in texts])
-    handle = one.layers[0].mlp.register_forward_hook(lambda module, given, made: seen.append(given[0].shape[1]))
-    with torch.inference_mode(): found = end_states(one, prefix_batches(texts)[0])
-    handle.remove()
-    assert seen == [2] and same_logits(found, expected)

@@ -26,7 +26,7 @@ def no_key(monkeypatch): monkeypatch.delenv('OPENAI_API_KEY', raising=False)
     (('oasis/table6', '-p', 'retriever=bm25'), 2, "there is no encoder 'bm25': Known: tiny, retriever"),
     (('oasis/table4', '-p', 'extractors=[tiny, sentenses]'), 2, "did you mean 'sentences'?"),
     (('final/table4', '--classifier', 't5:a/b?batch=0'), 2, 'a number above 0'),
-    (('oasis/table8', '--verifier', 'tiny?evidnce=whole'), 2, 'did you mean evidence?'),
+    (('oasis/table8', '--verifier', 'mpnet?dtyp=float32'), 2, 'did you mean dtype?'),
     (('final/table4', '--data', 'finale'), 2, "did you mean 'final'?"),
     (('final/fig6', '-p', 'labels=nowhere.csv'), 1, 'it was given as labels')])
 def test_a_mistake_is_found_before_anything_runs_and_said_once(monkeypatch, capsys, arguments, code, said):

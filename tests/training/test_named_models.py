@@ -187,11 +187,11 @@ def test_the_card_of_a_verifier_says_what_was_trained(bases, tmp_path):
     pairs = PAIRS.with_columns(kind=pl.lit('pair'), split=split)
     settings = plan(bases['bert'], False, steps=2)
     made = train_cross_encoder(tmp_path, pairs, settings)
-    metrics = held_out_metrics(made, pairs, store=False)
+    metrics = held_out_metrics(load_verifier(made.name), pairs, store=False)
     assert {row['system'] for row in metrics} == {'trained', 'cosine'} and all(row['n'] == 9 for row in metrics)
     card = check_card(cross_encoder_card(made, pairs, settings, metrics))
     assert 'LoRA of rank 4' in card['summary'] and '--base' in card['command'] and '--full' not in card['command']
-    assert {row['use'] for row in card['data']} == {'trained', 'measured'} and any('not calibrated' in limit for limit in card['limits'])
+    assert {row['use'] for row in card['data']} == {'trained', 'held out'} and any('not calibrated' in limit for limit in card['limits'])
 
 
 # ---- extractors --------------------------------------------------------------------------------------------------------------------

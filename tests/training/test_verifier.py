@@ -1,47 +1,24 @@
-"""The verifier's training: resumable, deterministic, calibrated on other pages, with a card; what trains is not what is measured."""
-from collections import Counter
-from dataclasses import replace
+"""What a verifier is trained on and measured by: pairs of open texts and of one's own, pages held out, nothing measured that trains."""
+import random
 
 import numpy as np
 import polars as pl
 import pytest
 from conftest import real_data
-from tolerance import NETWORK, same_logits
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from factlab.building.training_views import MissingLabel, training_data
 from factlab.core.core import DataError, UsageError
+from factlab.data.claim_sets import load_fm2, load_summedits
 from factlab.data.corpora import CLAIM_EVIDENCE_PAIRS, load_oasis_sample
 from factlab.models.adapters import read_card
-from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
-from factlab.training.loop import CHECKPOINT, read_losses
-from factlab.training.verifier import (
-    HUMAN_LABELLED,
-    Calibration,
-    EvidenceGroup,
-    VerifierInTraining,
-    VerifierSettings,
-    cross_fitted_log_odds,
-    curriculum,
-    dev_logits,
-    dev_sample,
-    evidence_groups,
-    fit_calibration,
-    judged_pairs,
-    neutral_elsewhere,
-    oasis_pairs,
-    save_verifier,
-    support_margin,
-    train_steps,
-    train_verifier,
-    training_batches,
-)
-from factlab.training.verifier_evaluation import EVALUATION, measured_pairs
-from factlab.training.written_passages import ELSEWHERE
+from factlab.training import cross_encoder, mixed_pairs
+from factlab.training.cross_encoder import train_verifier
+from factlab.training.loop import read_losses
+from factlab.training.named_bases import BaseSettings, small_base
+from factlab.training.verifier import dev_metrics, dev_sample, judged_pairs, oasis_pairs
+from factlab.training.verifier_evaluation import EVALUATION, MEASURED_SETS, measured_pairs
 from factlab.verification.named_verifiers import load_verifier
-from factlab.verification.tiny_verifier import Reader, TinyVerifier
-from factlab.verification.verifier import NLI_LABELS
-
-SMALL = VerifierSettings(steps=3, layers=2, rank=2, batch_tokens=90, dtype='float32')
 
 
 def few_pairs():
@@ -49,114 +26,39 @@ def few_pairs():
     for at, year in enumerate((1904, 1911, 1927, 1938, 1946, 1952)):
         for label, said in (('ENT', year), ('CONTR', year + 7)):
             rows.append({'id': f's{at}#{label}', 'split': 'dev' if at == 5 else 'train', 'claim': f'The mill burned in {said}.',
-                         'label': label,
-                         'evidence': f'After a storm the mill burned down in {year}.', 'group': f'g{at}', 'source': 'ours', 'kind': 'date'})
+                         'label': label, 'evidence': f'After a storm the mill burned down in {year}.', 'group': f'g{at}',
+                         'source': 'sample', 'kind': 'date'})
     return pl.DataFrame(rows)
 
 
 @pytest.fixture(scope='module')
-def reader(): return Reader(load_tokenizer('tiny', TINY_SOURCE))
+def small(tmp_path_factory):
+    "Settings of a short training on a small base."
+    texts = [*few_pairs()['claim'], *few_pairs()['evidence']]
+    base = str(small_base(tmp_path_factory.mktemp('base')/'bert', 'bert', texts))
+    return BaseSettings(base, steps=3, batch=4, rank=2, learning_rate=1e-3, max_tokens=64, dtype='float32', device='cpu')
 
 
-@pytest.fixture(scope='module')
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('trained')
-    found = train_steps(few_pairs(), folder, SMALL)
-    return save_verifier(found.model, folder/'part'), found
-
-
-def test_loss_falls_on_what_it_sees_again_and_again(tmp_path):
-    losses = train_steps(few_pairs(), tmp_path, replace(SMALL, steps=45, learning_rate=3e-3, rank=4, batch_tokens=400)).losses
-    assert np.mean(losses[-5:]) < .85*np.mean(losses[:5])
-
-
-def test_the_seed_decides_and_a_finished_training_returns_at_once(trained, tmp_path):
-    _, found = trained
-    again = train_steps(few_pairs(), tmp_path/'again', SMALL)
-    assert again.losses == pytest.approx(found.losses, rel=NETWORK)
-    assert train_steps(few_pairs(), tmp_path/'again', SMALL).losses == again.losses
-    longer = train_steps(few_pairs(), tmp_path/'again', replace(SMALL, steps=4)).losses
-    assert longer[:3] == again.losses and len(longer) == 4
-    assert train_steps(few_pairs(), tmp_path/'other', replace(SMALL, seed=1)).losses != pytest.approx(found.losses, rel=NETWORK)
-
-
-def test_a_killed_training_goes_on_where_it_was(trained, tmp_path):
-    def stop(step, loss):
-        if step == 3: raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt): train_steps(few_pairs(), tmp_path, SMALL, keep_every=1, on_step=stop)
-    steps = []
-    whole, parts = trained[1], train_steps(few_pairs(), tmp_path, SMALL, on_step=lambda step, loss: steps.append(step))
-    assert steps == [3] and parts.losses == pytest.approx(whole.losses, rel=NETWORK)
-    for name, full in parts.model.learner.full.items(): assert same_logits(full.detach(), whole.model.learner.full[name].detach())
-
-
-def test_the_checkpoint_of_another_training_is_refused_and_says_what_differs(trained, tmp_path):
-    train_steps(few_pairs(), tmp_path, replace(SMALL, steps=2))
-    with pytest.raises(UsageError, match='seed is 0 there and 1 here'): train_steps(few_pairs(), tmp_path, replace(SMALL, seed=1))
-    with pytest.raises(UsageError, match='human_oversampling is 3 there'):
-        train_steps(few_pairs(), tmp_path, replace(SMALL, human_oversampling=2))
-    with pytest.raises(UsageError, match='training data are others'): train_steps(few_pairs().head(4), tmp_path, SMALL)
-    with pytest.raises(UsageError, match='2 steps, more than 1'): train_steps(few_pairs(), tmp_path, replace(SMALL, steps=1))
-    (tmp_path/CHECKPOINT).write_bytes(b'short')
-    with pytest.raises(DataError, match='cannot be read'): train_steps(few_pairs(), tmp_path, SMALL)
-
-
-def test_the_second_phase_has_what_was_written_and_what_people_judged():
-    made = few_pairs().with_columns(id=pl.format('made-{}', 'id'))
-    judged = made.head(2).with_columns(source=pl.lit('defacto'), evidence=pl.lit('Judged.'))
-    written = made.head(2).with_columns(source=pl.lit('written'), evidence=pl.lit('Written.'))
-    first, second = (Counter(group.evidence for groups in phase for group in groups)
-                     for phase in curriculum(pl.concat([made, judged, written]), 3))
-    assert first['Judged.'] == second['Judged.'] == 3 and 'Written.' not in first and second['Written.'] == 1
-    assert sum(first.values()) == 6 + 3 and sum(second.values()) == 2 + 3 + 1
-    alone = curriculum(made, 3)
-    assert alone[0] == alone[1]
-    with pytest.raises(UsageError, match='human_oversampling'): curriculum(made, 0)
-
-
-def test_held_out_pairs_train_nothing(reader, monkeypatch, tmp_path):
-    import factlab.training.verifier as module
-    seen = []
-    monkeypatch.setattr(module, 'evidence_groups', lambda pairs: seen.append(pairs) or evidence_groups(pairs))
-    train_steps(few_pairs(), tmp_path, replace(SMALL, steps=1))
-    assert seen and all('dev' not in pairs['split'].to_list() for pairs in seen)
-    with pytest.raises(DataError, match='split dev'): train_steps(few_pairs().with_columns(split=pl.lit('dev')), tmp_path, SMALL)
-
-
-def test_wrong_labels_and_steps_are_named(tmp_path):
-    with pytest.raises(DataError, match='MAYBE'): train_steps(few_pairs().with_columns(label=pl.lit('MAYBE')), tmp_path, SMALL)
-    with pytest.raises(UsageError, match='1 step'): train_steps(few_pairs(), tmp_path, replace(SMALL, steps=0))
-
-
-def test_groups_hold_every_pair_once_and_batches_every_group(reader):
-    groups = evidence_groups(few_pairs(), max_claims=1)
-    assert sum(len(group.claims) for part in groups for group in part) == len(few_pairs())
-    assert all(isinstance(group, EvidenceGroup) for part in groups for group in part)
-    order = training_batches(evidence_groups(few_pairs()), reader, 10_000, seed=0)
-    first = next(order)
-    assert sum(len(example.labels) for example in first) == len(few_pairs())
-
-
-def test_the_whole_training_leaves_a_part_with_a_card(tmp_path):
-    measure = lambda verifier, dev: EVALUATION.frame([{'set': 'own', 'system': verifier.name, 'metric': 'AUROC', 'n': len(dev), 'groups': 1,
-                                                       'estimate': .5, 'low': .4, 'high': .6}])
-    folder, losses = train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, notes=['Trained in a test.'], allow_missing_labels=True)
+def test_the_whole_training_leaves_a_part_with_a_card(small, tmp_path):
+    measure = lambda verifier: EVALUATION.frame([{'set': 'own', 'system': verifier.name, 'metric': 'AUROC', 'n': 2, 'groups': 1,
+                                                  'estimate': .5, 'low': .4, 'high': .6}])
+    folder, losses = train_verifier(few_pairs(), tmp_path/'part', small, measure, notes=['Trained in a test.'], allow_missing_labels=True)
     card = read_card(folder)
     assert len(losses) == card['steps'] == 3 and card['metrics'][-1]['set'] == 'own' and card['limits'][-2] == 'Trained in a test.'
-    assert {row['use'] for row in card['data']} == {'trained', 'calibrated'}
+    assert card['metrics'][-1]['system'] == 'trained' and {row['use'] for row in card['data']} == {'trained', 'held out'}
     assert sum(row['rows'] for row in card['data']) == len(few_pairs())
-    assert np.isfinite(TinyVerifier(folder).probabilities([('a', 'b')], store=False)).all()
+    assert np.isfinite(load_verifier(card['use']).probabilities([('a', 'b')], store=False)).all()
     assert read_losses(folder) == pytest.approx(losses, abs=1e-4)
 
 
-def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tmp_path, monkeypatch):
-    import factlab.training.verifier as module
+def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(small, tmp_path, monkeypatch):
     load_oasis_sample().head(6).with_columns(split=pl.Series(['train']*4 + ['validation', 'test'])).write_parquet(tmp_path/'mine.parquet')
     own = training_data(tmp_path/'mine.parquet')
     train, held_out = (own.rows.filter(pl.col('split') == split) for split in ('train', 'dev'))
     pairs, seen = oasis_pairs(own, load_verifier('cosine'), store=False, related=None, min_neutral=0), []
-    monkeypatch.setattr(module, 'evidence_groups', lambda pairs: seen.append(pairs) or evidence_groups(pairs))
-    folder, _ = train_verifier(pairs, tmp_path/'part', replace(SMALL, steps=2, batch_tokens=400), notes=['Mined by the cosine.'], own=own)
+    real = cross_encoder.target_rows
+    monkeypatch.setattr(cross_encoder, 'target_rows', lambda some: seen.append(some) or real(some))
+    folder, _ = train_verifier(pairs, tmp_path/'part', small, notes=['Mined by the cosine.'], own=own)
     used = seen[0]
     unseen = {*held_out['passage'], *held_out['factual'], *held_out['unfactual'], *held_out['page_passages'].explode()}
     assert {*used['group']} == {*train['page']} and not {*used['evidence']} & unseen
@@ -173,44 +75,38 @@ def test_an_oasis_shaped_file_trains_with_its_triplets_and_mined_neutral_ones(tm
     assert all(evidence in others[group, claim] for group, claim, evidence in neutral)
     card = read_card(folder)
     mine = ('mine.parquet (OASIS-shaped)', 'as stated by whoever made the data')
-    assert [(row['name'], row['licence'], row['use']) for row in card['data']] == [(*mine, 'calibrated'), (*mine, 'trained')]
+    assert [(row['name'], row['licence'], row['use']) for row in card['data']] == [(*mine, 'held out'), (*mine, 'trained')]
     assert sum(row['rows'] for row in card['data']) == len(pairs) and '--data mine.parquet' in card['command']
-    assert card['limits'][-1] == 'Mined by the cosine.' and not any('biographies' in limit for limit in card['limits'])
+    assert card['limits'][-1] == 'Mined by the cosine.' and not any('DialFact' in limit for limit in card['limits'])
     assert {row['set'] for row in card['metrics']} == {'held out: mine.parquet (OASIS-shaped)'}
 
 
-def test_a_label_that_is_missing_stops_the_training_or_stands_on_the_card(tmp_path):
-    with pytest.raises(MissingLabel, match='label NEUT'): train_verifier(few_pairs(), tmp_path/'part', SMALL)
+def test_a_label_that_is_missing_stops_the_training_or_stands_on_the_card(small, tmp_path):
+    with pytest.raises(MissingLabel, match='label NEUT'): train_verifier(few_pairs(), tmp_path/'part', small)
     assert not (tmp_path/'part').exists()
-    folder, _ = train_verifier(few_pairs(), tmp_path/'part', SMALL, allow_missing_labels=True)
+    folder, _ = train_verifier(few_pairs(), tmp_path/'part', small, allow_missing_labels=True)
     assert 'It never saw a pair labelled NEUT' in read_card(folder)['limits'][-1]
 
 
-def test_a_part_that_cannot_be_measured_leaves_nothing_in_its_place(tmp_path):
-    def measure(verifier, dev): raise DataError('the set is not here')
-    with pytest.raises(DataError, match='not here'): train_verifier(few_pairs(), tmp_path/'part', SMALL, measure, allow_missing_labels=True)
+def test_a_part_that_cannot_be_measured_leaves_nothing_in_its_place(small, tmp_path):
+    def measure(verifier): raise DataError('the set is not here')
+    with pytest.raises(DataError, match='not here'): train_verifier(few_pairs(), tmp_path/'part', small, measure, allow_missing_labels=True)
     assert not (tmp_path/'part').exists()
 
 
-def test_calibration_finds_scale_and_shift_and_needs_both_classes():
-    rng = np.random.default_rng(2)
-    truth = rng.random(3000) < .5
-    logits = np.stack([4*truth - 2 + rng.normal(size=3000)*2 + 3, np.zeros(3000), np.full(3000, -40.)], 1)
-    found = fit_calibration(logits, truth, ['a']*3000)
-    assert (support_margin(logits, found) > 0)[truth].mean() == pytest.approx((support_margin(logits, found) < 0)[~truth].mean(), abs=.05)
-    with pytest.raises(DataError, match='both|supported and other'): fit_calibration(logits, np.ones(3000, bool), ['a']*3000)
-
-
-def test_a_page_does_not_calibrate_itself():
-    rng = np.random.default_rng(3)
-    truth, group = rng.random(600) < .5, np.repeat([f'g{at}' for at in range(30)], 20)
-    logits = np.stack([3*truth + rng.normal(size=600), np.zeros(600), np.full(600, -40.)], 1)
-    plain = cross_fitted_log_odds(logits, truth, ['a']*600, group.tolist())
-    mine = group == 'g7'
-    turned = cross_fitted_log_odds(logits, truth ^ mine, ['a']*600, group.tolist())
-    assert np.array_equal(turned[mine], plain[mine]) and not np.array_equal(turned[~mine], plain[~mine])
-    alone = cross_fitted_log_odds(logits[mine], truth[mine], ['a']*20, ['one']*20)
-    assert np.allclose(alone, support_margin(logits[mine], fit_calibration(logits[mine], truth[mine], ['a']*20)))
+def test_held_out_measures_are_those_of_scikit_learn_by_source():
+    rng = np.random.default_rng(0)
+    held = pl.concat([few_pairs().with_columns(split=pl.lit('dev'), id=pl.format('{}-{}', 'id', pl.lit(at)),
+                                               source=pl.lit('wice' if at % 2 else 'written')) for at in range(8)])
+    told = held.with_columns(supported=pl.when(source='wice').then(pl.col('label') == 'ENT'), label=pl.when(source='written').then('label'))
+    dev, score = dev_sample(told), rng.random(len(held)).round(2)
+    assert dev['supported'].null_count() == 0 and sorted(dev['id']) == sorted(held['id'])
+    found = {(row['set'], row['metric']): row['estimate'] for row in dev_metrics(dev, score)}
+    for source in ('wice', 'written'):
+        of = (dev['source'] == source).to_numpy()
+        truth, mine = dev['supported'].to_numpy().astype(bool)[of], score[of]
+        assert found[f'held out: {source}', 'AUROC'] == pytest.approx(roc_auc_score(truth, mine))
+        assert found[f'held out: {source}', 'balanced accuracy'] == pytest.approx(balanced_accuracy_score(truth, mine > .5))
 
 
 def test_unknown_sets_and_missing_held_out_pairs_are_named():
@@ -218,24 +114,25 @@ def test_unknown_sets_and_missing_held_out_pairs_are_named():
     with pytest.raises(DataError, match='split dev'): dev_sample(few_pairs().filter(pl.col('split') == 'train'))
 
 
-def test_passages_on_something_else_neither_calibrate_nor_pass_for_skill():
-    pairs = few_pairs().with_columns(split=pl.lit('dev'))
-    far = pairs.head(8).with_columns(id='far' + pl.col('id'), evidence=pl.lit('Owls hunt at night.'), label=pl.lit('NEUT'),
-                                     kind=pl.lit(ELSEWHERE))
-    assert sorted(dev_sample(pl.concat([pairs, far]))['id']) == sorted(pairs['id'])
-    model = VerifierInTraining(VerifierSettings(layers=2, rank=2, dtype='float32'))
-    log, plain = dev_logits(model, far), Calibration()
-    def share(calibration): return [row['estimate'] for row in neutral_elsewhere(model, pl.concat([pairs, far]), calibration)]
-    assert share(plain) == [pytest.approx((log.argmax(1) == NLI_LABELS.index('NEUT')).mean())] and share(Calibration(1, 50)) == [0]
-    assert neutral_elsewhere(model, pairs, plain) == []
+def test_the_sample_among_others_has_each_claim_before_and_behind_them():
+    alone, among = measured_pairs('sample'), measured_pairs('sample among others')
+    assert len(among) == 2*len(alone) == 272 and set(among['group']) == set(alone['group'])
+    of = dict(alone.select('id', 'evidence').rows())
+    for name, evidence in among.select('id', 'evidence').rows():
+        own = of[name.rpartition('-')[0]]
+        assert (evidence.startswith(own) if name.endswith('behind') else evidence.endswith(own)) and len(evidence) > 1.3*len(own)
 
 
 def test_nothing_that_is_measured_trains():
     "Judged training pairs are of WiCE's development half and of DeFacto outside FINAL; claims that are measured are others."
-    for name in ('wice', 'defacto', 'final', 'xsumfaith'): real_data(name)
+    for name in ('wice', 'defacto', 'final', 'xsumfaith', 'fm2', 'summedits', 'snli'): real_data(name)
     judged = CLAIM_EVIDENCE_PAIRS.check(judged_pairs(download=False))
     for name in ('wice', 'final', 'xsumfaith'): assert not set(judged['claim']) & set(measured_pairs(name)['claim'])
-    assert judged['evidence'].str.len_chars().max() < 4000 and set(judged['source']) == set(HUMAN_LABELLED)
+    assert judged['evidence'].str.len_chars().max() < 4000 and set(judged['source']) == {'wice-judged', 'defacto'}
+    assert not set(measured_pairs('summedits')['group']) & set(mixed_pairs.edited_summaries(False)['group'])
+    assert not set(measured_pairs('fm2')['group']) & set(mixed_pairs.fooling_pairs(random.Random(0), False)['group'])
+    assert len(measured_pairs('fm2')) == load_fm2(False).filter(split='test').height and 'summedits' in MEASURED_SETS
+    assert len(measured_pairs('summedits')) == load_summedits(False).filter(split='test').height
 
 
 def test_people_whom_factscore_sets_aside_train_nothing(monkeypatch):

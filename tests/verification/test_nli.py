@@ -11,10 +11,9 @@ from tolerance import same_probabilities
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
 from factlab.store.answers import Store
-from factlab.text.words import whole_text
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier, CosineVerifier
 from factlab.verification.named_verifiers import load_verifier
-from factlab.verification.nli import NLI, InPieces, halves, most_decided, token_batches, token_pieces, weakest_part
+from factlab.verification.nli import NLI, halves, most_decided, token_batches, token_pieces, weakest_part
 from factlab.verification.verifier import NLI_LABELS, Verifier, read_outputs
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never'.split()
@@ -129,31 +128,6 @@ def test_a_claim_longer_than_the_window_is_read_in_pieces(three):
     assert np.isfinite(three.probabilities([(sentence(np.random.default_rng(3), 500), claim)], False)).all()
 
 
-def test_a_verifier_that_refuses_long_claims_gets_them_in_pieces():
-    from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
-    tokenizer = load_tokenizer('tiny', TINY_SOURCE)
-    class Strict:
-        name, identity = 'strict', {}
-        def probabilities(self, pairs, store=None):
-            assert all(0 < len(tokenizer(claim)['input_ids']) <= 40 for _, claim in pairs)
-            return np.array([[.1, .2, .7] if 'lorries' in claim else [.8, .1, .1] for _, claim in pairs], np.float32)
-    loaded = []
-    verifier = InPieces(Strict(), lambda: loaded.append(1) or tokenizer, 32)
-    claims = ['owls '*5_000, 'owls '*300 + 'drive lorries' + ' at night'*300, 'owls hunt', '世界 '*400, '\ud800'*200, 'x'*3_000]
-    for _ in range(2): assert verifier.probabilities([('evidence', claim) for claim in claims]).argmax(1).tolist() == [0, 2, 0, 0, 0, 0]
-    assert loaded == [1]  # reading it from the disk takes longer than verifying the claim
-
-
-def test_the_bare_tokenizer_divides_claims_as_that_of_transformers_does():
-    from hostile_texts import hostile
-
-    from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer, tiny_tokenizer
-    slow = load_tokenizer('tiny', TINY_SOURCE)
-    long = [whole_text(text) for text in [*hostile(), '世界 '*400, 'x'*3_000, sentence(np.random.default_rng(4), 300)]]
-    assert max(len(text) for text in long) > 1_000
-    for text in long: assert token_pieces(tiny_tokenizer(), text, 20) == token_pieces(slow, text, 20), text[:80]
-
-
 def test_two_outputs(tmp_path):
     verifier = NLI(f'nli:{save_model(tmp_path, ["not_entailment", "entailment"])}')
     found = verifier.probabilities([('the owl hunts', 'the owl rests'), (sentence(np.random.default_rng(1), 200), 'the owl rests')], False)
@@ -190,27 +164,17 @@ def test_halves_lose_nothing(text, most):
     assert place >= len(text)
 
 
-def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(tmp_path, monkeypatch):
+def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(three, tmp_path, monkeypatch):
     import torch
-
-    from factlab.models.transformers_backend import TINY_SOURCE, load_tokenizer
-    from factlab.verification import tiny_verifier
-    reader, pairs = tiny_verifier.Reader(load_tokenizer('tiny', TINY_SOURCE)), [('The mill burned down.', 'It burned.'),
-        ('Rust is iron oxide.', 'Rust is a metal.')]
-    def logits(trunk, head, batch):
-        found = torch.zeros(len(batch.texts), 3)
-        found[-1, 1] = float('nan')
-        return found
-    monkeypatch.setattr(tiny_verifier, 'end_logits', logits)
-    with pytest.raises(ModelError, match='not finite.*float32'): tiny_verifier.pair_probabilities(reader, None, None, pairs)
-    monkeypatch.setattr(tiny_verifier, '_loaded', lambda *values: (reader, None, None))
-    verifier = tiny_verifier.TinyVerifier(tmp_path, device='cpu')
-    verifier.identity = {'verifier': 'tiny', 'adapter': 'none', 'dtype': 'float16'}
+    verifier = NLI(three.name)
+    class Broken:
+        device = torch.device('cpu')
+        def __call__(self, input_ids, **inputs): return type('Found', (), {'logits': torch.full((len(input_ids), 3), float('nan'))})
+    monkeypatch.setattr(NLI, 'model', property(lambda self: Broken()))
     with Store(tmp_path/'store.sqlite') as store:
-        with pytest.raises(ModelError, match='not finite'): verifier.probabilities(pairs, store)
+        with pytest.raises(ModelError, match='not finite: use dtype=float32'):
+            verifier.probabilities([('the owl hunts', 'owls hunt')], store)
         assert store.stats().is_empty()
-    monkeypatch.setattr(tiny_verifier, 'end_logits', lambda trunk, head, batch: torch.zeros(len(batch.texts), 3))
-    assert np.allclose(tiny_verifier.pair_probabilities(reader, None, None, pairs), 1/3)
 
 
 # ---- the store ---------------------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class Settings(base.Settings):
     "FHSumBench on one data set (§ 4, § 5): 'sample', 'xent', 'mxsum', or a file of `factlab build fhsum`."
     split: str|None = None   # 'test' when None and the data has one
     knowledge: str = 'fhsum-knowledge'  # or a file of entities and descriptions
-    verifier: str = 'tiny'   # of hybrids and of the judges that ask no model
+    verifier: str = 'mpnet'  # of hybrids and of the judges that ask no model
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #8d7df5ab
 _DEVELOPMENT = ('dev', 'train', 'val', 'validation')

@@ -89,7 +89,7 @@ class Settings(base.Settings):
     judge: str = DEFAULT_JUDGE    # as for `load_judge`: 'offline', or the name of a model
     prompts: str = 'ours'         # 'ours', or 'paper' for the authors' published files
     classifier: str = 'verifier'  # of the two-step forms; 'encoder', or the paper's 't5:google/t5_11b_trueteacher_and_anli'
-    verifier: str = 'tiny'        # of that classifier and of the rejected claims, as for `load_verifier`
+    verifier: str = 'mpnet'       # of that classifier and of the rejected claims, as for `load_verifier`
     repeat: int = 0               # which of several runs of the same questions this is
     temperature: float = 0.0      # of the evaluated models; the judge stays greedy
 

@@ -143,7 +143,7 @@ class Settings(base.Settings):
     k: int = 30                  # passages for each claim, and for a judge with evidence
     extractor: str = 'tiny'
     retriever: str = 'retriever'
-    verifier: str = 'tiny'
+    verifier: str = 'mpnet'
     corpus: str|None = None      # passages to look in, as for `retrieval.open_corpus`; the data's own when None
 
     MINIMUM = base.Settings.MINIMUM | {'k': 1}
@@ -290,7 +290,7 @@ def rival_steps(
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #9e66cf7c
 def _claim_rivals(settings: Settings, rival: Callable[..., Step]) -> dict[str, Step]:
-    scores = {'cosine': verifier_step(settings, 'cosine'), 'verifier without evidence': verifier_step(settings, 'tiny', evidence=False)}
+    scores = {'cosine': verifier_step(settings, 'cosine'), 'verifier without evidence': verifier_step(settings, 'mpnet', evidence=False)}
     return {'missing words': rival(ByThreshold('missing words', missing_words)),
             **{name: rival(ByThreshold(name, column='p_ent'), scores=step) for name, step in scores.items()}}
 
@@ -424,7 +424,7 @@ def comparison_plan(
 def verifier_plan(
     exhibit: str = 'oasis/table8',
     *,
-    verifiers: Sequence[str] = ('tiny',),
+    verifiers: Sequence[str] = ('mpnet',),
     **settings,  # data, limit, seed, loaded
 ) -> Plan:
     "Table 8: verifiers alone, each a row."

@@ -20,7 +20,7 @@ from factlab.studies.facts.illustrations import composition, composition_cells, 
 from factlab.studies.facts.judge_rates import RATE_SCORES, rate_cells, rate_grid, rates_of
 from factlab.studies.facts.study import counting_verdicts, leaderboard_plan, load_data
 from factlab.text.sentences import split_sentences
-from factlab.verification import tiny_verifier
+from factlab.verification.nli import NLI
 
 
 def test_domains_and_tasks_are_counted_by_request():
@@ -74,7 +74,7 @@ def test_a_limit_takes_few_documents_of_both_splits_and_makes_one_longer():
 def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(monkeypatch):
     rows, limit = load_data('sample'), 2
     def refuse(*given): raise AssertionError('a dry run computes nothing')
-    monkeypatch.setattr(tiny_verifier, 'pair_probabilities', refuse)
+    monkeypatch.setattr(NLI, '_scores', refuse)
     with pytest.raises(AssertionError, match='computes nothing'): load_grounding_judge('quick').verifier.probabilities([('a', 'b')], False)
     judges, leaders = measured.judges_plan(limit=limit), leaderboard_plan(limit=limit)
     with DryRun(): cells, board = measured.judge_cells(judges, execute(judges)), measured.board_cells(leaders, execute(leaders))

@@ -276,7 +276,7 @@ class Agreeing(Parts):
 
 
 def test_the_verifier_alone(models):
-    verifiers = {name: Parts() for name in ('tiny', 'cosine')}
+    verifiers = {name: Parts() for name in ('mpnet', 'cosine')}
     plan = verifier_plan(verifiers=list(verifiers), limit=30, loaded=verifiers)
     done = execute(plan)
     cells = by_cell(verifier_cells(plan, done))
@@ -286,14 +286,14 @@ def test_the_verifier_alone(models):
     assert ('Verifier (tiny)', 'B-Accuracy (%)', 'difference', BEST_BASELINE) in cells
     assert ('Baseline: claim words', 'B-Accuracy (%)') in cells
     assert answers_of(plan.entries[0], done)['predicted'].to_list() == [True, False]*15
-    assert verifier_aurocs(plan, done).select('verifier', 'auroc').rows() == [('tiny', 1), ('cosine', 1)]
+    assert verifier_aurocs(plan, done).select('verifier', 'auroc').rows() == [('mpnet', 1), ('cosine', 1)]
     assert manifest(plan, done)['methods']['claims by script']['verifier'] == {'script': 1}
 
 
 def test_a_manifest_tells_parts_with_their_weights(models):
     plan = comparison_plan(models=['yes'], limit=2, loaded=models)
     specs = {step.method.name: step.spec['method']['fields'] for step in plan.steps}
-    assert len(specs['texts by tiny']['verifier']['reads']['adapter']) == 64
+    assert len(specs['texts by mpnet']['verifier']['adapter']) == 64
     assert len(specs['evidence']['corpus']['retriever']['adapter']) == 64
     assert len(specs['claims by tiny']['extractor']['model']['adapter']) == 64
 
@@ -357,7 +357,7 @@ PLANS = {
 def test_a_plan_is_made_again_from_its_parameters_and_loads_no_weights(exhibit, monkeypatch):
     from factlab.reports.exhibits import find_exhibits
     def no(*_, **__): raise AssertionError('weights are loaded')
-    for place in ('factlab.models.encoder._loaded', 'factlab.verification.tiny_verifier._loaded'): monkeypatch.setattr(place, no)
+    for place in ('factlab.models.encoder._loaded', 'factlab.verification.nli.load_adapted'): monkeypatch.setattr(place, no)
     plan = PLANS[exhibit]()
     again = find_exhibits([exhibit])[0].plan(**json.loads(json.dumps(plan.parameters)))
     assert again.digest == plan.digest and again.parameters == plan.parameters
