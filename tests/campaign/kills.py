@@ -280,7 +280,7 @@ def pipeline(here: Place, draws: random.Random) -> list[str]:
     for n, row in enumerate(rows): (corpus/f'{n}.txt').write_text(row['text'])
     files = [here.folder/f'text{n}.txt' for n in range(4)]
     for file, row in zip(files, rows, strict=False): file.write_text(row['summary'])
-    verifier = draws.choice(['tiny', f'prompt:{here.model}'])
+    verifier = draws.choice(['mpnet', f'prompt:{here.model}'])
     return ['verify', *[word for file in files for word in ('--file', str(file))], '--corpus', str(corpus), '--k', '4', '--json',
             '--extractor', f'prompt:{here.model}', '--verifier', verifier, '--out', str(here.out/'verdicts.json')]
 

@@ -43,7 +43,8 @@ def test_made_pairs_come_evenly_over_kinds_and_a_teachers_are_not_of_held_out_pa
     made = pl.DataFrame([row(at, 'rare', 'train') for at in range(30)] + [row(at, 'often', 'train') for at in range(900)]
                         + [row(at, 'held', 'dev') for at in range(300)])
     monkeypatch.setattr(mixed_pairs, 'verifier_pairs', lambda download=True: made)
-    monkeypatch.setattr(mixed_pairs, 'MADE_OF_OTHERS', 100)
+    monkeypatch.setattr(mixed_pairs, 'MADE', {'xquad': 100})
+    monkeypatch.setattr(mixed_pairs, 'AMONG', {})
     found = mixed_pairs.mixed_pairs(download=False)
     assert dict(found.filter(source='xquad', split='train')['kind'].value_counts().rows()) == {'rare': 30, 'often': 70}
     assert found.filter(source='xquad', split='dev').height == 250
@@ -52,3 +53,20 @@ def test_made_pairs_come_evenly_over_kinds_and_a_teachers_are_not_of_held_out_pa
     assert held_out and taught.height > 1_500 and not held_out & set(taught['group']) and set(taught['split']) == {'train'}
     said = found.select(pl.col('label').is_not_null(), pl.col('supported').is_not_null(), pl.col('log_odds').is_not_null())
     assert set(said.sum_horizontal()) == {1}  # each pair says one thing
+
+
+def test_evidence_among_others_is_whole_and_the_others_are_of_other_groups():
+    row = lambda at: dict(id=f'p{at}', split='train', claim=f'the owl {at} hunts', evidence=f'An owl {at} hunts at night.', label='ENT',
+                          group=f'g{at//2}', source='xquad', kind='plain')
+    pairs = pl.DataFrame([row(at) for at in range(40)])
+    of = dict(pairs.select('evidence', 'group').rows())
+    found = mixed_pairs.among_others(pairs, pairs, random.Random(3), most=3)
+    assert found.drop('evidence', 'id', 'kind').equals(pairs.drop('evidence', 'id', 'kind')) and found['id'].is_unique().all()
+    counts, places = set(), set()
+    for text, own, group in zip(found['evidence'], pairs['evidence'], pairs['group'], strict=True):
+        parts = [part + '.' for part in text.split('.') if part]
+        parts = [part.strip() for part in parts]
+        counts.add(len(parts)), places.add(parts.index(own))
+        assert all(of[part] != group for part in parts if part != own) and len(set(parts)) == len(parts)
+    assert counts == {2, 3, 4} and len(places) > 1
+    assert found.equals(mixed_pairs.among_others(pairs, pairs, random.Random(3), most=3))

@@ -73,7 +73,7 @@ def test_a_run_is_opened_labelled_from_proposals_and_a_text_is_verified(opened, 
     text = page.get_by_role('textbox', name='Text', exact=True)
     attack = hostile('http://127.0.0.1:9')[0].replace('\ud83d', '')
     text.fill(f'The Atacama Desert lies in Chile. The Atacama Desert lies in Norway. {attack}')
-    for label, name in (('Extractor', 'sentences'), ('Retriever', 'bm25'), ('Verifier', 'tiny')):
+    for label, name in (('Extractor', 'sentences'), ('Retriever', 'bm25'), ('Verifier', 'mpnet')):
         page.get_by_label(label, exact=True).fill(name)
         page.keyboard.press('Tab')
     bench.button('Verify').click()
