@@ -111,7 +111,8 @@ class PublishedCells:
     def roughly(self, address: Address, bounds: Bounds) -> Bounds:
         "The bounds, wider by ROUGH where the paper itself says that the number is rough."
         if 'roughly' not in self.notes[address]: return bounds
-        return bounds[0] - ROUGH*abs(bounds[0]), bounds[1] + ROUGH*abs(bounds[1])
+        low, high = (Fraction(end) for end in bounds)
+        return low - ROUGH*abs(low), high + ROUGH*abs(high)
 
 # %% ../../nbs/17_audit/00_checks.ipynb #43d0da13
 def as_cells(frame: pl.DataFrame|PublishedCells|None = None) -> PublishedCells:
