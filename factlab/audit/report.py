@@ -99,7 +99,8 @@ def finding_lines(row: Mapping) -> list[str]:
 PAGE_INTRODUCTION = '''Every printed number that other printed numbers determine was recomputed, within the interval that its printed digits
 leave open. A check holds when any values that are printed so fit together, by rounding, under any way of computing
 that we could read in the text. *Cut off* means that they fit once further digits are cut off instead of rounded,
-*rough* that the paper itself calls a number in the check rough. Neither is a fault. Only what no such reading removes
+*rough* that they fit once a number that the paper itself calls rough is off by a twentieth. Neither is a fault.
+Only what no such reading removes
 counts as a contradiction, and it says that two places disagree, not which of them is wrong.
 
 A finding is *certain* when the cells exclude each other, *likely* when chance is a poor explanation, a *question* when

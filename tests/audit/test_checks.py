@@ -3,6 +3,7 @@ from decimal import ROUND_HALF_UP
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,3 +129,14 @@ def test_a_check_without_numbers_says_nothing_and_one_with_an_unknown_cell_is_re
     with pytest.raises(UsageError, match='not among the published'):
         recompute([Check('same', blank, (('x', 'y', 'z'),), {'': lambda basis: basis[0]})])
     assert recompute([]).is_empty()
+
+
+def test_a_rough_number_excuses_a_twentieth_and_no_more():
+    def outcome(said, note):
+        cells = {('toy/t', 'a', 'Sum'): '100', ('toy/t', 'a', 'Part'): said}
+        frame = as_published(cells).with_columns(note=pl.when(pl.col('column') == 'Part').then(pl.lit(note)))
+        check = Check('sum', ('toy/t', 'a', 'Sum'), (('toy/t', 'a', 'Part'),), {'': lambda basis: basis[0]})
+        return recompute([check], frame)['outcome'].item()
+    rough = 'said to be roughly so'
+    assert [outcome(said, rough) for said in ('100', '104', '96', '110', '90', '33')] == ['holds', 'rough', 'rough', *['contradiction']*3]
+    assert outcome('104', None) == 'contradiction'

@@ -24,7 +24,8 @@ NAMES = {
                 'oasis/section7.1 GPT-4o, Gain of RAG over ZS (points)'},
     'likely': {'fhsum/table7 Qwen2.5-3B + CoT'},
     'question': {'oasis/section9 Resource, Most visited pages (k)', 'oasis/section7.1 Phi-4, Highest accuracy',
-                 'final/appendixf Judge, Sensitivity', 'fhsum/table7 F1'},
+                 'final/appendixf Judge, Sensitivity', 'fhsum/table7 F1', 'oasis/section6 Split, Train (%)',
+                 'oasis/section6.1 Claim verifier, Triplets (M)', 'oasis/section6.1 Evidence retriever, Training pairs (M)'},
     'remark': {'facts/ties', 'facts/intervals of averages', 'facts/table2 GPT-4o, Response-level', 'facts/section4 Disqualification',
                'facts/section4 Judges', 'final/digits cut off', 'fhsum/digits cut off', 'oasis/digits cut off'},
 }

@@ -8,7 +8,7 @@ __all__ = ['OPEN_WEIGHT', 'RELATIONS', 'quoted_accuracies', 'resource_sizes', 'o
 # %% ../../../nbs/19_studies/00_oasis/11_relations.ipynb #c2
 from fractions import Fraction
 
-from ...audit.checks import Address, Check, PublishedCells
+from ...audit.checks import Address, Check, PublishedCells, share_bounds
 from ...audit.relations import PaperRelations, equal, largest, linear, ratio, relation
 from ...reports.published import Bounds
 
@@ -67,12 +67,23 @@ def oasis_relations(cells: PublishedCells) -> list[Check]:
     "Sizes of the resource and of the training sets, recalls, and what the text quotes."
     training, ablation = 'oasis/section6.1', 'oasis/tablec1'
     triplets = [(training, 'Claim verifier', name) for name in ('Triplets (M)', 'Training triplets (M)', 'Validation triplets (k)')]
+    claims = [('oasis/table2', 'Claim Extraction', 'Claims'), ('oasis/table2', 'Claim Falsification', 'Unfactual Claims')]
+    def of_all(basis: list[Bounds]) -> Bounds:  # percent
+        return tuple(100_000*end for end in share_bounds(linear(1, 1)(basis[:2]), basis[2]))
     large, base = ((ablation, f'E5-{size}', 'Recall@30') for size in ('large', 'base'))
     return [
         *resource_sizes(), *quoted_accuracies(),
         relation('total from its parts', triplets[0], linear(1, Fraction(1, 1000)), *triplets[1:]),
-        relation('share from counts', ('oasis/section6', 'Split', 'Train (%)'), ratio(100_000),
-             (training, 'Claim extractor', 'Training pairs (k)'), ('oasis/table2', 'Claim Extraction', 'Passages')),
+        relation('three triplets of each claim, four of each falsified one (§ 5.3)', triplets[0],
+             linear(Fraction(3, 10**6), Fraction(4, 10**6)), *claims,
+             doubt='more than one neutral passage a claim may have been kept',
+             stakes='the size of the set that the verifier was trained on'),
+        relation('three pairs of each claim and of each falsified one (§ 5.2)', (training, 'Evidence retriever', 'Training pairs (M)'),
+             linear(Fraction(3, 10**6), Fraction(3, 10**6)), *claims, doubt='passages of other kinds may be counted',
+             stakes='the size of the set that the retriever was trained on, which § 6 makes four fifths of these pairs'),
+        relation('share from counts', ('oasis/section6', 'Split', 'Train (%)'), of_all, *[(training, 'Claim extractor', f'{part} pairs (k)')
+             for part in ('Training', 'Validation')], ('oasis/table2', 'Claim Extraction', 'Passages'),
+             doubt='the validation split of § 6 may lend some of these pairs', stakes='how many texts the claim extractor was trained on'),
         equal(('oasis/section7.1', 'E5-base', 'Training passages (M)'), (training, 'Evidence retriever', 'Training pairs (M)')),
         relation('difference of two cells', ('oasis/appendixc', 'E5-large', 'Lead over E5-base'), linear(1, -1), large, base),
         equal(base, ('oasis/fig2', 'E5-base', 'Recall@30')),
