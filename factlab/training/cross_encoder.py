@@ -186,7 +186,7 @@ def train_cross_encoder(
     return TrainedCrossEncoder(Path(out), trained_name(out, settings), run.losses)
 
 # %% ../../nbs/18_training/12_cross_encoder.ipynb #0b99413e
-SHIPPED = BaseSettings('mpnet', steps=3_600, batch=32, rank=16, learning_rate=4e-4, max_tokens=384)
+SHIPPED = BaseSettings('mpnet', steps=4_750, batch=32, rank=16, learning_rate=4e-4, max_tokens=384)
 
 # %% ../../nbs/18_training/12_cross_encoder.ipynb #12ae9516
 def held_out_metrics(

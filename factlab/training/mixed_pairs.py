@@ -59,7 +59,7 @@ def edited_summaries(
     return _cut(pairs.with_columns(label=pl.lit(None, pl.String), kind='domain'), .2)
 
 # %% ../../nbs/18_training/14_mixed_pairs.ipynb #mp7
-MADE = {'written': 5_000, 'defacto': 2_000, 'defacto-edited': 1_500, 'wice-judged': 2_000, 'factscore': 2_000, 'wice': 1_750,
+MADE = {'written': 14_000, 'defacto': 2_000, 'defacto-edited': 1_500, 'wice-judged': 2_000, 'factscore': 2_000, 'wice': 1_750,
         'xquad': 1_050, 'xquad-asked': 450}  # at most, of each source
 AMONG = {'written': 4_500, 'wice': 1_200, 'xquad': 500}  # once more, among other passages
 
