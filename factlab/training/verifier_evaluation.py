@@ -214,7 +214,8 @@ def beside_rivals(
     metric: str = 'AUROC',
 ) -> pl.DataFrame:  # set, pairs, n, the system's and its best rival's measure, their difference, better
     "Each set of READ_AS that was measured with rivals: the system, the best of them, and whether it is better beyond chance."
-    def shown(*names: str) -> pl.Expr: return pl.format('{} [{}, {}]', *(pl.col(name).round(2) for name in names))
+    def two(name: str) -> pl.Expr: return pl.col(name).round(2).cast(pl.Decimal(10, 2)).cast(pl.String)
+    def shown(*names: str) -> pl.Expr: return pl.format('{} [{}, {}]', *map(two, names))
     of = metrics.filter(pl.col('metric') == metric, pl.col('set').is_in(list(READ_AS)))
     rivals = of.join(of.filter(pl.col('system').str.starts_with(f'{system} − ')).select(
         'set', system=pl.col('system').str.strip_prefix(f'{system} − '), by='estimate', least='low', most='high'), on=['set', 'system'])
@@ -222,6 +223,6 @@ def beside_rivals(
     own = of.filter(pl.col('system') == system).unique('set', keep='last').select('set', 'n', measured=shown('estimate', 'low', 'high'))
     table = own.join(best.drop('n'), on='set').sort('least', descending=True)
     return table.select('set', pl.col('set').replace_strict(READ_AS).alias('pairs'), 'n', pl.col('measured').alias(metric),
-                        pl.format('{}: {}', 'system', pl.col('estimate').round(2)).alias('best rival'),
+                        pl.format('{}: {}', 'system', two('estimate')).alias('best rival'),
                         shown('by', 'least', 'most').alias('difference'),
                         pl.when(pl.col('least') > 0).then(pl.lit('yes')).otherwise(pl.lit('no')).alias('better'))

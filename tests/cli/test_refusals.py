@@ -102,8 +102,8 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path, capsys):
     assert pipe.is_fifo()
     assert say(capsys, 'list', 'verifiers', '--out', os.devnull)[0] == 0 and Path(os.devnull).is_char_device()
     done = subprocess.run([BIN/'factlab', 'list', 'verifiers', '--out', '/dev/stdout'], capture_output=True, text=True)
-    assert done.returncode == 0 and 'tiny' in done.stdout and Path('/dev/stdout').is_symlink()
-    assert 'tiny' in say(capsys, 'list', 'verifiers', '--out', '-')[1] and not Path('-').exists()
+    assert done.returncode == 0 and 'mpnet' in done.stdout and Path('/dev/stdout').is_symlink()
+    assert 'mpnet' in say(capsys, 'list', 'verifiers', '--out', '-')[1] and not Path('-').exists()
 
 
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs /dev/full, which this system does not have')

@@ -77,4 +77,4 @@ def test_a_reader_sees_the_best_rival_and_whether_the_difference_is_beyond_chanc
     ahead = told({'trained': good, 'poor': poor, 'luck': luck})
     assert (ahead['better'], ahead['n']) == ('yes', 80) and ahead['best rival'].startswith('poor: 0.')
     behind = told({'trained': poor, 'good': good, 'luck': luck})
-    assert behind['better'] == 'no' and behind['best rival'] == 'good: 1.0' and behind['difference'].startswith('-0.')
+    assert behind['better'] == 'no' and behind['best rival'] == 'good: 1.00' and behind['difference'].startswith('-0.')

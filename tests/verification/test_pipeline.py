@@ -60,7 +60,7 @@ class ByRule:
     def probabilities(self, pairs, store=None):
         def row(evidence, claim):
             known = {*re.findall(r'\w{4,}', claim.lower())} <= {*re.findall(r'\w+', evidence.lower())}
-            return [.04, .04, .92] if known and 'never' in evidence else [.92, .04, .04] if known else [.1, .8, .1]
+            return [.02, .02, .96] if known and 'never' in evidence else [.96, .02, .02] if known else [.1, .8, .1]
         return np.array([row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
 
 
@@ -424,8 +424,8 @@ def test_a_claim_that_is_supported_unsurely_is_told():
     found = verify_text('Owls hunt.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=Says((.6, .3, .1)))))
     assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
     assert verdict_report(found, width=200).startswith(
-        'UNDECIDED: 1 claim, 1 supported, 0 contradicted, 0 not in the evidence (supported with a probability below 0.9: 1 of 1).')
-    assert one('Owls hunt at night.', method='three-way?sure=0.95').texts['verdict'].item() == 'undecided'
+        'UNDECIDED: 1 claim, 1 supported, 0 contradicted, 0 not in the evidence (supported with a probability below 0.94: 1 of 1).')
+    assert one('Owls hunt at night.', method='three-way?sure=0.97').texts['verdict'].item() == 'undecided'
     assert one('Owls hunt at night.', method='three-way?sure=0.5').texts['verdict'].item() == 'factual'
 
 
@@ -461,7 +461,7 @@ def test_a_text_is_not_factual_where_a_word_is_in_no_claim(text, words):
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
-       st.sampled_from([.5, .88, .92]))
+       st.sampled_from([.5, .9, .96]))
 @settings(deadline=None, max_examples=60)
 def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
     "Any labels of the passages: factual needs sure support for every claim, except by the paper's rule."

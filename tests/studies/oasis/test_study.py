@@ -283,7 +283,7 @@ def test_the_verifier_alone(models):
     for name in verifiers:
         score = cells[f'Verifier ({name})', 'B-Accuracy (%)']
         assert score['measured'] == 100 and score['n'] == 30
-    assert ('Verifier (tiny)', 'B-Accuracy (%)', 'difference', BEST_BASELINE) in cells
+    assert ('Verifier (mpnet)', 'B-Accuracy (%)', 'difference', BEST_BASELINE) in cells
     assert ('Baseline: claim words', 'B-Accuracy (%)') in cells
     assert answers_of(plan.entries[0], done)['predicted'].to_list() == [True, False]*15
     assert verifier_aurocs(plan, done).select('verifier', 'auroc').rows() == [('mpnet', 1), ('cosine', 1)]
