@@ -201,18 +201,22 @@ def evaluate_verifier(
     return EVALUATION.frame(rows).unique(maintain_order=True)
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c20
-READ_AS = {  # what the pairs of MEASURED_SETS are
-    'fm2': 'claims written to fool, with their evidence', 'dialfact': 'answers in a dialogue',
-    'summedits': 'summaries with one edit, long documents', 'final': 'summaries of one sentence, news',
-    'wice': 'sentences of Wikipedia, cited pages', 'xsumfaith': 'summaries of other systems, news',
-    'sample': 'claims altered by hand, our passages', 'sample among others': 'the same, two more passages',
-    'climate-fever': 'claims about the climate, Wikipedia'}
+READ_AS = {  # what the pairs of MEASURED_SETS are, and what the verifier that ships had seen that is near to them
+    'fm2': ('claims written to fool, with their evidence', 'other pages'),
+    'dialfact': ('answers in a dialogue', 'nothing'),
+    'summedits': ('summaries with one edit, long documents', 'other documents'),
+    'final': ('summaries of one sentence, news', 'other news'),
+    'wice': ('sentences of Wikipedia, cited pages', 'other pages'),
+    'xsumfaith': ('summaries of other systems, news', 'other news'),
+    'sample': ('claims altered by hand, our passages', 'chosen after a look'),
+    'sample among others': ('the same, two more passages', 'chosen after a look'),
+    'climate-fever': ('claims about the climate, Wikipedia', 'nothing')}
 
 def beside_rivals(
     metrics: pl.DataFrame,  # EVALUATION, as of a card
     system: str = 'trained',
     metric: str = 'AUROC',
-) -> pl.DataFrame:  # set, pairs, n, the system's and its best rival's measure, their difference, better
+) -> pl.DataFrame:  # set, pairs, seen in training, n, the system's and its best rival's measure, their difference, better
     "Each set of READ_AS that was measured with rivals: the system, the best of them, and whether it is better beyond chance."
     def two(name: str) -> pl.Expr: return pl.col(name).round(2).cast(pl.Decimal(10, 2)).cast(pl.String)
     def shown(*names: str) -> pl.Expr: return pl.format('{} [{}, {}]', *map(two, names))
@@ -222,7 +226,9 @@ def beside_rivals(
     best = rivals.sort('estimate', descending=True).unique('set', keep='first', maintain_order=True)
     own = of.filter(pl.col('system') == system).unique('set', keep='last').select('set', 'n', measured=shown('estimate', 'low', 'high'))
     table = own.join(best.drop('n'), on='set').sort('least', descending=True)
-    return table.select('set', pl.col('set').replace_strict(READ_AS).alias('pairs'), 'n', pl.col('measured').alias(metric),
+    pairs, seen = (pl.col('set').replace_strict({name: told[at] for name, told in READ_AS.items()}).alias(column)
+                   for at, column in enumerate(('pairs', 'seen in training')))
+    return table.select('set', pairs, seen, 'n', pl.col('measured').alias(metric),
                         pl.format('{}: {}', 'system', two('estimate')).alias('best rival'),
                         shown('by', 'least', 'most').alias('difference'),
                         pl.when(pl.col('least') > 0).then(pl.lit('yes')).otherwise(pl.lit('no')).alias('better'))
