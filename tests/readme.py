@@ -10,6 +10,8 @@ import nbformat
 from nbconvert import MarkdownExporter
 from traitlets.config import Config
 
+from factlab.core.core import cache_dir
+
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 
@@ -37,7 +39,9 @@ def run_snippets(text: str) -> int:
     with tempfile.TemporaryDirectory() as home:
         # a home of its own, but for the embedded model's weights where `tests/run.py` has them converted
         if cache := os.environ.get('FACTLAB_TEST_CACHE'): (Path(home)/'cache').symlink_to(cache)
-        environment = os.environ | {'FACTLAB_HOME': home, 'FACTLAB_PROGRESS': '0', 'PATH': f'{BIN}{os.pathsep}{os.environ["PATH"]}'}
+        weights = os.environ.get('FACTLAB_WEIGHTS') or str(cache_dir()/'weights')  # fetched once, whatever the home
+        path = f'{BIN}{os.pathsep}{os.environ["PATH"]}'
+        environment = os.environ | {'FACTLAB_HOME': home, 'FACTLAB_WEIGHTS': weights, 'FACTLAB_PROGRESS': '0', 'PATH': path}
         python = '\n'.join(re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE))
         subprocess.run([sys.executable, '-c', python], cwd=home, env=environment, check=True)
         shell = [line for block in re.findall(r'^```sh\n(.*?)^```', text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]

@@ -244,6 +244,8 @@ STEPS = (*BESIDE, units, library, papers, tour, results)
 def main(names: list[str]) -> int:
     unknown = set(names) - {step.__name__ for step in STEPS}
     if unknown: sys.exit(f'no step {sorted(unknown)}: there are {", ".join(step.__name__ for step in STEPS)}')
+    from factlab.core.core import cache_dir
+    if (fetched := cache_dir()/'weights').is_dir(): os.environ.setdefault('FACTLAB_WEIGHTS', str(fetched))  # once for all homes
     with tempfile.TemporaryDirectory() as home:  # one for all steps: what one has asked of a model the next finds answered
         cache = Path(home)/'cache'
         cache.mkdir()

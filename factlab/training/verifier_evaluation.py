@@ -209,7 +209,7 @@ READ_AS = {  # what the pairs of MEASURED_SETS are, and what the verifier that s
     'wice': ('sentences of Wikipedia, cited pages', 'other pages'),
     'xsumfaith': ('summaries of other systems, news', 'other news'),
     'sample': ('claims altered by hand, our passages', 'chosen after a look'),
-    'sample among others': ('the same, two more passages', 'chosen after a look'),
+    'sample among others': ('such claims, our passages among two more', 'chosen after a look'),
     'climate-fever': ('claims about the climate, Wikipedia', 'nothing')}
 
 def beside_rivals(
