@@ -1,12 +1,11 @@
 """FHSumBench's plans: which rows are scored, which thresholds come from, and what every method says on them."""
 import ast
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from conftest import real_data
 from misbehaving_server import MisbehavingServer, answer
 
 from factlab.core.core import DataError, UsageError
@@ -33,8 +32,6 @@ from factlab.studies.fhsum.study import (
     table_plan,
     transfer_plan,
 )
-
-XSUMFAITH = Path(os.environ.get('FACTLAB_DATA', 'absent'))
 
 
 def verdicts(faithful, factual): return f'{{"Faithfulness": {str(faithful).lower()}, "Factuality": {str(factual).lower()}}}'
@@ -91,7 +88,11 @@ def test_every_number_of_rows_of_the_paper_comes_out(tmp_path):
         rows = [{'doc': f'Document {at//3} tells of a mill.', 'summary': f'A mill, {at}.', 'label': LABELS[at % 3]} for at in range(n)]
         (tmp_path/f'{n}.json').write_text(json.dumps(rows))
         assert scored_rows(Settings(data=str(tmp_path/f'{n}.json'))).frame.height == n
-    if (XSUMFAITH/'xsumfaith').is_dir(): assert scored_rows(Settings(data='mxsum')).frame.height == 912
+
+
+def test_m_xsum_is_scored_whole():
+    real_data('xsumfaith')
+    assert scored_rows(Settings(data='mxsum')).frame.height == scored_rows(Settings(data='mxsum', split='test')).frame.height == 912
 
 
 def test_a_split_says_which_rows_are_scored(mine):
