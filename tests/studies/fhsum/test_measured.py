@@ -78,7 +78,8 @@ def test_precision_and_recall_as_the_paper_averages_are_shown(rows, methods, maj
         precision, recall, *_ = precision_recall_fscore_support(rows['label'].to_list(), said, labels=[*LABELS, UNPARSED], average='macro',
                                                                 zero_division=0)
         assert found['label'].null_count()
-        shown = {column: cell(cells, name, f'Sample {column} as the paper averages')['measured'] for column in ('Precision', 'Recall', 'F1')}
+        shown = {column: cell(cells, name, f'Sample {column} as the paper averages')['measured']
+                 for column in ('Precision', 'Recall', 'F1')}
         assert shown == pytest.approx({'Precision': precision, 'Recall': recall, 'F1': 2*precision*recall/(precision + recall)})
         assert shown['Recall'] == pytest.approx(cell(cells, name, 'Sample Recall')['measured']*3/4)
 
