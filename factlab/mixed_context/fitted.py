@@ -4,16 +4,16 @@
 
 # %% auto #0
 __all__ = ['SCORES', 'ENTITY_VALUES', 'NAMES', 'EXAMPLE', 'FIRST_DIFFERENCE', 'Scored', 'FittedHybrid', 'ChosenSilence',
-           'EntityValues', 'FittedEntities', 'KnownNames', 'first_difference']
+           'EntityValues', 'FittedEntities', 'KnownNames', 'first_difference', 'CrossFitted']
 
 # %% ../../nbs/11_mixed_context/09_fitted.ipynb #f2
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
-from ..core.core import Schema
+from ..core.core import DataError, Schema, digest
 from factlab.mixed_context.entity_features import (
     CHOSEN,
     ENTITIES,
@@ -165,3 +165,32 @@ def first_difference(rows: pl.DataFrame, **predictions: pl.DataFrame) -> pl.Data
     return EXAMPLE.check((rows if some.is_empty() else some).sort('id').head(1).select(*EXAMPLE.columns))
 
 FIRST_DIFFERENCE = Derived('first difference', first_difference, EXAMPLE)
+
+# %% ../../nbs/11_mixed_context/09_fitted.ipynb #f22
+@dataclass(frozen=True)
+class CrossFitted:
+    "A fitted method, of which each half of the documents is judged with the other half as development rows."
+    method: Any  # with `predict`, given `dev` and perhaps more; what is given as `dev…` is of the same data as the rows
+    schema: ClassVar[Schema] = MIXED_PREDICTIONS
+
+    @property
+    def name(self) -> str: return f'{self.method.name}, each half of the documents by the other'
+
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, dev: pl.DataFrame, seed: int = 0,
+                repeat: int = 0, **given: pl.DataFrame) -> pl.DataFrame:
+        "Labels of rows, in their order. Raises `DataError` for a single document."
+        one, other = _halves(dev)
+        def judged(here: list[str], there: list[str]) -> pl.DataFrame:
+            part = {name: frame.filter(pl.col('id').is_in(there if name.startswith('dev') else here))
+                    for name, frame in {**given, 'dev': dev}.items()}
+            return self.method.predict(rows.filter(pl.col('id').is_in(here)), model, store, seed=seed, repeat=repeat, **part)
+        both = [judged(here, there) for here, there in ((one, other), (other, one)) if rows['id'].is_in(here).any()]
+        return rows.select('id').join(pl.concat(both), on='id', maintain_order='left')
+
+# %% ../../nbs/11_mixed_context/09_fitted.ipynb #f23
+def _halves(rows: pl.DataFrame) -> tuple[list[str], list[str]]:
+    "The ids of both halves of the documents."
+    documents = sorted(rows['document'].unique(), key=digest)
+    if len(documents) < 2: raise DataError('all rows are of one document: name other rows that rivals are fitted on with development=…')
+    first = pl.col('document').is_in(documents[::2])
+    return rows.filter(first)['id'].to_list(), rows.filter(~first)['id'].to_list()

@@ -18,7 +18,7 @@ from ...reports.exhibits import make_cells
 from ...reports.plots import SHARES
 from ...reports.tables import found_number
 from .data_sets import SETS, load_mixed, title_of
-from .labels import OTHER, SHARE, SHARES_OF
+from .labels import ENTITIES, MARKED, OTHER, SHARE, SHARES_OF
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #5cfbac37
 DATA = {'M-XSum by majority': 'M-XSum'}  # row of a table: the data set, where its name says more
@@ -70,9 +70,18 @@ def with_shares(
         rows, facts = _of_paper(name, all_rows), {'row': name, 'data': DATA.get(name, name)}
         counted.append(facts | {'column': 'Samples', 'kind': 'count', 'n': rows.height} | _counted(name, float(rows.height)))
         counted += [facts | {'column': SHARE.format(label), 'n': rows.height} | _counted(name, (rows['label'] == label).mean())
-                    for label in LABELS]
+                    for label in LABELS] + [facts | cell for cell in _entity_cells(name, rows)]
     known = pl.col('row').is_in(list(sets)) & (pl.col('metric') == SHARE.format(OTHER))
     return _merged('fhsum/fig2', cells.filter(~known), counted)
+
+# %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #e8a656c5
+def _entity_cells(name: str, rows: pl.DataFrame) -> list[dict]:
+    "How many entities are annotated, and which share of them as factual or non-factual hallucinations; intrinsic ones are neither."
+    if 'entities' not in rows.columns: return []
+    labels = rows['entities'].list.eval(pl.element().struct.field('label')).explode().drop_nulls()
+    marked = labels.is_in(['Factual Hallucination', 'Non-factual Hallucination'])
+    return [{'column': ENTITIES, 'kind': 'count', 'n': rows.height} | _counted(name, float(len(labels))),
+            {'column': MARKED, 'n': len(labels)} | _counted(name, marked.mean())]
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #a5ab59b5
 def _counted(name: str, value: float|None) -> dict:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['VERDICT_KINDS', 'FORCED_KIND', 'Verdicts', 'CALLED', 'ALWAYS', 'consistency_plan', 'verdicts_of',
            'consistency_counts', 'consistency_scores', 'verdict_cells', 'constant_verdicts', 'constant_cells',
-           'consistency_cells', 'kind_differences', 'binarized_cells', 'consistency_chart']
+           'classifier_cells', 'consistency_cells', 'kind_differences', 'binarized_cells', 'consistency_chart']
 
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #c2
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from ...audit.recomputed import recomputed_cells
+from ...audit.recomputed import compared, recomputed_cells
 from ...localization.methods import binarize, forced_verdicts, unforced
 from ...measures.baselines import compare_with_baselines
 from ...measures.metrics import binary_counts
@@ -21,6 +21,7 @@ from ...measures.stats import F1, PRECISION, RECALL, bootstrap_counts, differenc
 from ...reports.baseline_rows import BASELINE_ROW
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import COMPARISON, comparison_chart
+from ...reports.published import rounding_interval
 from ...reports.significance import aligned_counts, mark_cells
 from ...runs.plan import Done, Entry, Plan
 from ..base import check_models
@@ -162,12 +163,24 @@ def _one_kind(exhibit: str, kind: str, name: str, said: Verdicts, rows: pl.DataF
     return pl.concat([*cells, left_out_cells(exhibit, column, pl.concat([own, known]), list(constants), seed, 'model', method=kind)])
 
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #0e107219
+def classifier_cells(exhibit: str) -> pl.DataFrame:  # CELLS
+    "What the paper prints of the two-step forms' classifier on the development split (§ C.3): F1 follows from the other two."
+    scores = published_cells('final/sectionc3').select('row', 'metric', 'published')
+    printed = dict(scores.select('metric', 'published').iter_rows())
+    parts = [rounding_interval(f'{printed[name]:.2f}') for name in ('Precision', 'Recall')]
+    low, high = (2*precision*recall/(precision + recall) for precision, recall in zip(*parts, strict=True))
+    f1 = compared(rounding_interval(f'{printed["F1"]:.2f}'), (low, high))
+    return make_cells(exhibit, [{'row': f'{row}, development split', 'column': metric, 'method': row, 'metric': metric, 'published': value}
+                                | (f1 if metric == 'F1' else {'status': 'published'}) for row, metric, value in scores.iter_rows()])
+
 def consistency_cells(
     plan: Plan,  # of 'final/table8', as `consistency_plan` makes it
     done: Done,
 ) -> pl.DataFrame:  # schema CELLS
-    "Table 8: printed and measured scores of the binary verdicts, forced ones apart, the constants, and the marks against the best model."
-    return pl.concat([recomputed_cells(plan.exhibit), _kind_cells(plan, done, {'Binary': '{}', FORCED_KIND: '{}, forced'}, ['Binary'])])
+    """Table 8: printed and measured scores of the binary verdicts, forced ones apart, the constants, and the marks against the best model;
+    and what is printed of TrueTeacher."""
+    return pl.concat([recomputed_cells(plan.exhibit), classifier_cells(plan.exhibit),
+                      _kind_cells(plan, done, {'Binary': '{}', FORCED_KIND: '{}, forced'}, ['Binary'])])
 
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #c12
 def kind_differences(

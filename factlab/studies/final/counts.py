@@ -83,10 +83,26 @@ def size_cells(
     sizes = {'Development': int((rows['split'] == 'dev').sum()), 'Test': int((rows['split'] == 'test').sum())}
     if data != 'final':
         return own_cells('final/table3', counts | {(f'{phase}: {split} split', 'Total'): (size, n) for split, size in sizes.items()})
-    splits = published_values('final/section3').filter(pl.col('row').is_in(['Development', 'Test'])).select('row', 'value').iter_rows()
-    extra = [{'row': f'{name} split', 'column': 'Total', 'kind': 'count', 'published': value, 'recomputed': sizes[name], 'n': n,
-              'status': 'exact' if sizes[name] == value else 'finding'} for name, value in splits]
-    return pl.concat([counted_cells('final/table3', counts), make_cells('final/table3', extra)])
+    extra = [_in_text(f'{name} split', 'Total', ('final/section3', name, 'Summaries'), sizes[name], n) for name in sizes]
+    return pl.concat([counted_cells('final/table3', counts), make_cells('final/table3', [*extra, *_said_in_text(rows)])])
+
+# %% ../../../nbs/19_studies/01_final/03_counts.ipynb #c7t
+def _in_text(row: str, column: str, address: tuple[str, str, str], count: int, n: int) -> dict:
+    "A cell of what the paper's text prints: exhibit, row and column of the published values, and what the data have."
+    exhibit, place, name = address
+    printed = published_values(exhibit).filter(row=place, column=name)['value'].item()
+    return {'row': row, 'column': column, 'kind': 'count', 'published': printed, 'recomputed': count, 'n': n,
+            'status': 'exact' if count == printed else 'finding'}
+
+def _said_in_text(rows: pl.DataFrame) -> list[dict]:
+    "Summaries that enrichment made inconsistent (§ 3), and the inconsistencies of the development split (App. A)."
+    turned, dev = 'Consistent in DeFacto, inconsistent in FINAL', rows.filter(split='dev')
+    return [_in_text(turned, 'Inconsistent', ('final/section3', turned, 'Summaries'),
+                     rows.filter('bad', origin_label='consistent').height, rows.height),
+            _in_text('Development split', 'Inconsistent', ('final/appendixa', 'Development', 'Inconsistent summaries'),
+                     int(dev['bad'].sum()), dev.height),
+            _in_text('Development split', 'Inconsistencies', ('final/appendixa', 'Development', 'Inconsistencies'),
+                     int(dev['gold'].list.len().sum()), dev.height)]
 
 # %% ../../../nbs/19_studies/01_final/03_counts.ipynb #c10
 def error_count_cells(

@@ -1,12 +1,13 @@
 """Counts of mixed-context sets beside the paper's."""
 import polars as pl
 import pytest
+from conftest import real_data
 
 from factlab.audit.recomputed import recomputed_cells
 from factlab.core.core import DataError, UsageError
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED, NON_FACTUAL, NONE
 from factlab.reports.exhibits import make_cells
-from factlab.studies.fhsum.labels import label_cells
+from factlab.studies.fhsum.labels import MARKED, label_cells
 from factlab.studies.fhsum.set_counts import hallucinated_texts, load_sets, set_names, share_rows, with_lengths, with_shares, with_sizes
 
 
@@ -55,6 +56,23 @@ def test_only_the_test_split_of_xent_is_counted():
     cells = with_sizes(recomputed_cells('fhsum/table5'), {'XEnt': both})
     assert [cell(cells, 'XEnt', column)['recomputed'] for column in ('Test set size', 'Other rows', 'Labels')] == [1, 2, 1]
     assert cell(with_shares(label_cells(), {'XEnt': both}), 'XEnt', f'{NONE} share')['recomputed'] == 1
+
+
+def test_the_share_of_entities_that_section_3_prints_is_counted():
+    marks = ['Factual Hallucination', 'Non-factual Hallucination', 'Intrinsic Hallucination', 'Non-hallucinated']
+    labels = [marks[0]]*118 + [marks[1]]*134 + [marks[2]]*8 + [marks[3]]*583
+    made = rows(NONE, FACTUAL).with_columns(entities=pl.Series([[{'text': 'Rome', 'label': label} for label in labels], []]))
+    cells = with_shares(label_cells(), {'XEnt': made})
+    share = cell(cells, 'XEnt', MARKED)
+    assert cell(cells, 'XEnt', 'Entities')['recomputed'] == share['n'] == 843 and share['published'] == .29
+    assert share['recomputed'] == pytest.approx(252/843) and share['status'] == 'finding'  # 29.9 %
+    assert cells.filter(metric=MARKED).height == 1 and cell(label_cells(), 'XEnt', MARKED)['status'] == 'published'
+
+
+def test_xent_has_252_of_843():
+    real_data('entfa')
+    cells = with_shares(label_cells(), load_sets('xent'))
+    assert cell(cells, 'XEnt', 'Entities')['recomputed'] == 843 and cell(cells, 'XEnt', MARKED)['recomputed']*843 == pytest.approx(252)
 
 
 def test_no_cell_of_the_paper_is_lost():

@@ -1,9 +1,11 @@
 """FHSumBench's plans: which rows are scored, which thresholds come from, and what every method says on them."""
 import ast
+import json
 
 import numpy as np
 import polars as pl
 import pytest
+from conftest import real_data
 from misbehaving_server import MisbehavingServer, answer
 
 from factlab.core.core import DataError, UsageError
@@ -14,9 +16,10 @@ from factlab.reports.exhibits import catalog
 from factlab.reports.tables import CELLS
 from factlab.runs.plan import Plan, Rows, estimate, execute, manifest
 from factlab.studies.fhsum.data_sets import title_of
-from factlab.studies.fhsum.measured import answers_of, choices, row_of, table2_cells
+from factlab.studies.fhsum.measured import answers_of, choices, row_of, table1_cells, table2_cells
 from factlab.studies.fhsum.study import (
     UNDECIDED,
+    Division,
     Settings,
     ablation_entries,
     baseline_entries,
@@ -67,11 +70,50 @@ def test_thresholds_and_scores_stand_on_different_documents():
     assert development_rows(Settings(limit=5)).frame.height == known.height
 
 
-def test_data_without_splits_are_divided_by_document_and_always_alike(mine):
-    settings = Settings(data=str(mine))
-    rows, known = scored_rows(settings).frame, development_rows(settings).frame
-    assert not set(rows['document']) & set(known['document']) and rows.height + known.height == 60 and rows.height % 3 == 0
-    assert rows.equals(scored_rows(Settings(data=str(mine))).frame) and title_of(str(mine)) == 'mine'
+@pytest.mark.parametrize('split', [None, 'test', 'all'])
+def test_all_rows_of_data_in_one_split_are_scored(mine, split):
+    "The paper scores all 1,336 summaries, and all 912 of M-XSum (App. A.1, Table 5)."
+    settings = Settings(data=str(mine), split=split)
+    if split == 'test': pl.read_ndjson(mine).with_columns(split=pl.lit('test')).write_ndjson(mine)
+    rows, known = scored_rows(settings), development_rows(settings)
+    assert rows.frame['id'].to_list() == pl.read_ndjson(mine)['id'].to_list() and title_of(str(mine)) == 'mine'
+    assert known.name == 'sample' and known.frame.equals(development_rows(Settings()).frame)
+    plan = table_plan('fhsum/table1', data=str(mine), split=split, models=['judge'], loaded=judge(verdicts(True, True)))
+    cells = table1_cells(plan, execute(plan, store=False)).filter(column='mine F1', kind='value')
+    assert set(cells['n']) == {60} and cells.filter(pl.col('row').str.starts_with('judge')).height == 3
+
+
+def test_every_number_of_rows_of_the_paper_comes_out(tmp_path):
+    for n in (1336, 912):
+        rows = [{'doc': f'Document {at//3} tells of a mill.', 'summary': f'A mill, {at}.', 'label': LABELS[at % 3]} for at in range(n)]
+        (tmp_path/f'{n}.json').write_text(json.dumps(rows))
+        assert scored_rows(Settings(data=str(tmp_path/f'{n}.json'))).frame.height == n
+
+
+def test_m_xsum_is_scored_whole():
+    real_data('xsumfaith')
+    assert scored_rows(Settings(data='mxsum')).frame.height == scored_rows(Settings(data='mxsum', split='test')).frame.height == 912
+
+
+def test_a_split_says_which_rows_are_scored(mine):
+    three = pl.read_ndjson(mine).with_columns(split=pl.Series(['train']*15 + ['test']*30 + ['hard']*15))
+    three.write_ndjson(mine)
+    def ids(split): return scored_rows(Settings(data=str(mine), split=split)).frame['id'].to_list()
+    every = three['id'].to_list()
+    assert (ids(None), ids('test'), ids('hard'), ids('all')) == (every[15:45], every[15:45], every[45:], every)
+    own = development_rows(Settings(data=str(mine), split='hard'))
+    assert (own.name, own.frame['id'].to_list()) == (str(mine), every[:15])
+    assert development_rows(Settings(data=str(mine), split='all')).name == 'sample'
+
+
+def test_thresholds_come_from_the_rows_that_are_named(mine, tmp_path):
+    other = tmp_path/'other.jsonl'
+    pl.read_ndjson(mine).with_columns(document=pl.format('{} Too.', 'document')).vstack(pl.read_ndjson(mine).head(3)).with_columns(
+        id=pl.int_range(pl.len()).cast(pl.String)).write_ndjson(other)
+    settings = Settings(data=str(mine), development=str(other))
+    assert development_rows(settings).frame['id'].to_list() == [str(at) for at in range(60)]  # none of a scored document
+    assert all(entry.step.inputs['dev'] is development_rows(settings) for entry in baseline_entries(settings))
+    with pytest.raises(UsageError, match='development='): scored_rows(Settings(data=str(mine), development=str(mine)))
 
 
 @pytest.mark.parametrize(('settings', 'error', 'said'), [
@@ -98,14 +140,32 @@ def test_direct_judges_keep_every_combination_and_what_cannot_be_read():
     assert found['status'].to_list() == ['ok']*4 + ['unparsed']
 
 
-def test_a_baseline_learns_nothing_from_the_scored_rows(mine):
-    whole = labels(baseline_entries(Settings(data=str(mine))))
-    scored = set(scored_rows(Settings(data=str(mine))).frame['id'])
-    rows = pl.read_ndjson(mine).with_columns(label=pl.when(pl.col('id').is_in(list(scored))).then(pl.lit(NONE)).otherwise('label'))
-    rows.write_ndjson(mine)
-    again = labels(baseline_entries(Settings(data=str(mine))))
+def test_a_baseline_learns_nothing_from_the_scored_rows(tmp_path):
+    path = tmp_path/'mine.jsonl'
+    rows = pl.DataFrame([{'id': f'{at}/{label}', 'split': 'dev' if at < 8 else 'test', 'document': f'Document {at} tells of a mill.',
+                          'summary': f'A mill, {label}.', 'label': label} for at in range(20) for label in LABELS])
+    rows.write_ndjson(path)
+    whole = labels(baseline_entries(Settings(data=str(path))))
+    rows.with_columns(label=pl.when(split='test').then(pl.lit(NONE)).otherwise('label')).write_ndjson(path)
+    again = labels(baseline_entries(Settings(data=str(path))))
     assert {'majority', 'random', 'words of the summary', 'counts', 'words of the document', 'words and knowledge'} <= set(whole)
     assert all(whole[name]['label'].equals(again[name]['label']) for name in whole)
+
+
+def test_a_rival_of_data_without_development_rows_knows_their_rates_and_never_its_own_document(mine):
+    rows = pl.read_ndjson(mine).with_columns(label=pl.when(pl.col('id').str.starts_with('1')).then('label').otherwise(pl.lit(NONE)))
+    rows.write_ndjson(mine)
+    settings = Settings(data=str(mine))
+    before = labels(baseline_entries(settings))
+    assert set(before['majority']['label']) == {NONE} and all(found['id'].to_list() == rows['id'].to_list() for found in before.values())
+    other = pl.when(document='Document 7 tells of a mill.').then(pl.lit(FACTUAL)).otherwise('label')
+    rows.with_columns(label=other).write_ndjson(mine)
+    after = labels(baseline_entries(Settings(data=str(mine))))
+    at = [f'7/{label}' for label in LABELS]
+    assert all(before[name].filter(pl.col('id').is_in(at))['label'].equals(after[name].filter(pl.col('id').is_in(at))['label'])
+               for name in before)
+    first = labels(baseline_entries(Settings(data=str(mine), limit=7)))
+    assert all(first[name]['label'].equals(after[name]['label'].head(7)) for name in first if name != 'random')
 
 
 def test_ablations_change_one_thing_each():
@@ -157,7 +217,8 @@ def test_entities_are_classified_as_development_rows_allow(mine):
     annotated = annotated.with_columns(document=pl.format('{} It burnt in Oslo.', 'document'))
     settings = Settings(data='own')
     half = annotated.height//2
-    settings.held[('rows', 'own', None, None)] = Rows('own', annotated.head(half), 'test'), Rows('own', annotated.tail(half), 'development')
+    settings.held[('rows', 'own', None, None, None)] = Division(Rows('own', annotated.head(half), 'test'),
+                                                                Rows('own', annotated.tail(half), 'development'), None)
     (entry,) = family_entries(settings, ['entities'])
     done = execute(entry.step, store=False)
     reached = entry.step.method.fit(**{name: done[each] for name, each in entry.step.inputs.items()})[1]

@@ -43,6 +43,16 @@ def test_on_final_itself_counts_are_exact_or_findings():
     assert error_count_cells().filter(row='All', column='Summaries')['recomputed'].item() == 1405
 
 
+def test_what_the_text_counts_is_counted():
+    "§ 3: 128 summaries that DeFacto calls consistent. App. A: 112 inconsistent summaries of the development split, 214 inconsistencies."
+    real_data('final')
+    found = {(row, column): counts for row, column, *counts in size_cells().select('row', 'column', 'published', 'recomputed').iter_rows()}
+    assert found['Consistent in DeFacto, inconsistent in FINAL', 'Inconsistent'] == [128, 128]
+    assert found['Development split', 'Inconsistent'] == [112, 112] and found['Development split', 'Inconsistencies'] == [214, 214]
+    assert found['Development split', 'Total'] == [140, 140] and found['Test split', 'Total'] == [1265, 1265]
+    assert not size_cells().select('row', 'column').is_duplicated().any()
+
+
 def test_a_count_that_is_not_what_is_printed_is_a_finding():
     row, column, value = published_values('final/fig8').filter(row='All', column='Summaries').select('row', 'column', 'value').row(0)
     for count, status in ((value, 'exact'), (value + 1, 'finding')):

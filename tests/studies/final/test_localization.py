@@ -166,6 +166,9 @@ def test_forced_verdicts_are_counted_and_scored_apart(settings):
         plan = consistency_plan(exhibit, models=models, judge='judge', limit=6, loaded=parts, **more)
         return plan, execute(plan, store=False)
     both = consistency_cells(*verdicts('final/table8', 'undecided', 'detector'))
+    teacher = both.filter(row='TrueTeacher, development split')  # § C.3
+    assert dict(teacher.select('column', 'published').iter_rows()) == {'Precision': .92, 'Recall': .84, 'F1': .88}
+    assert teacher.filter(column='F1')['status'].item() == 'exact'
     table8 = {(cell['row'], cell['column'], cell['against']): cell for cell in both.to_dicts()}
     truth = [len(document['inconsistencies']) > 0 for document in load_sample().filter(split='test').head(6).to_dicts()]
     forced = f1_score(truth, [True]*3 + [False]*3)

@@ -226,6 +226,17 @@ def test_an_estimate_is_what_a_server_then_gets(monkeypatch, tmp_path):
         assert estimate(plan)['calls'].sum() == 0
 
 
+@pytest.mark.parametrize('classifier', ['t5:{}', 'seq2seq:{}?form=trueteacher'])
+def test_a_dry_run_loads_no_classifier_of_eleven_billion_parameters(classifier, parts, tmp_path):
+    (tmp_path/'config.json').write_text('{"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}')
+    (tmp_path/'model.safetensors').write_bytes(b'no weights: whoever loads them fails')
+    as_verifier = {} if classifier.startswith('t5') else {'classifier': 'verifier', 'verifier': classifier.format(tmp_path)}
+    plan = localization_plan(models=['detector'], judge='offline', methods=['classifier_cot'], limit=2, loaded=parts,
+                             **{'classifier': classifier.format(tmp_path)} | as_verifier)
+    assert estimate(plan, store=False)['calls'].sum() > 0 and not parts['detector'].asked
+    with pytest.raises(ModelError): execute(plan, store=False)
+
+
 def parameters_of(exhibit) -> set[str]:
     "Names in the notebook's parameter cell, but for where it writes."
     cells = json.loads(notebook_of(exhibit).read_text())['cells']
