@@ -87,9 +87,10 @@ _RULES = {
            'use what you know. A text is Factual when everything in it is right, and Not Factual as soon as one statement in it is wrong.',
     'claim': 'You judge whether a claim is right, by the evidence alone. A claim is Factual when the evidence says so, '
              'and Not Factual when the evidence does not bear it out.'}
-_EVIDENCE = f'Evidence:\n{fence("evidence")}\n\n'
-_ITEM = {'text': f'Text:\n{fence("text")}', 'rag': f'{_EVIDENCE}Text:\n{fence("text")}',
-         'claim': f'{_EVIDENCE}Claim:\n{fence("text", "claim")}'}
+_TEXT, _EVIDENCE = f'Text:\n{fence("text")}', f'Evidence:\n{fence("evidence")}'
+_ITEM = {'text': _TEXT, 'rag': f'{_TEXT}\n\n---\n\n{_EVIDENCE}',  # evidence behind the text and a separator (§ 6.3)
+         'claim': f'{_EVIDENCE}\n\nClaim:\n{fence("text", "claim")}'}
+_VERSION = {'text': 2, 'rag': 3, 'claim': 2}
 _PLAIN = 'Answer with one label and nothing else: Factual or Not Factual.'
 _EXPLAIN = ('Explain first, then give the label. Write two lines:\nEXPLANATION: your reasons in one or two sentences\n'
             'LABEL: Factual or Not Factual')
@@ -105,7 +106,7 @@ def judge_prompt(
     system = f'{_RULES[task]}\n{JUDGED}\n{_EXPLAIN if explain else _PLAIN}' + ('\n\nExamples:\n\n{examples}' if few_shot else '')
     fields = ('text', *['evidence'] * (task != 'text'), *['examples'] * few_shot)
     example = 'EXPLANATION: The dates are right, but the river flows north.\nLABEL: Not Factual' if explain else 'Not Factual'
-    return Prompt(name=f'oasis/{task}_{setting}', version=2, user=_ITEM[task], fields=fields, system=system,
+    return Prompt(name=f'oasis/{task}_{setting}', version=_VERSION[task], user=_ITEM[task], fields=fields, system=system,
                   trusted=('examples',)*few_shot, example_answer=example)
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #47a996b3
