@@ -237,8 +237,7 @@ def test_figures_3_and_4_have_both_counts(texts, rivals):
 
 def test_one_page_has_the_majority_alone(home):
     yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
-    yes.count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
-    plan = length_plan(models=['yes'], lengths=[9], limit=2, k=2, extractor='sentences', retriever='tiny', loaded={'yes': yes})
+    plan = length_plan(models=['yes'], lengths=[190], limit=2, k=2, extractor='sentences', retriever='tiny', loaded={'yes': yes})
     cells, curves = length_cells(plan, execute(plan))
     rivals = cells.filter(pl.col('status') == 'baseline')
     assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['measured'].to_list() == [50, 50]
