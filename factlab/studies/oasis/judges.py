@@ -153,7 +153,6 @@ def _cut_text(prompt: Prompt, value: dict[str, str], tokens: int, model: Model) 
     def count(texts: Sequence[str]) -> np.ndarray: return _tokens(prompt, [value | {'text': text} for text in texts], model)
     return value | {'text': first_words(value['text'], tokens, count)}
 
-
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #cut2b
 def cut_inputs(
     prompt: Prompt,
@@ -176,7 +175,6 @@ def cut_inputs(
         over = np.maximum(_tokens(prompt, found, model) - tokens, 0)
         if not over.any(): return found
         left = left - over
-
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c20
 @dataclass(frozen=True)
