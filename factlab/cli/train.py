@@ -67,9 +67,9 @@ def in_use(
 ) -> str:
     "What to do so that a trained part is used in place of the shipped one, or beside it where it stands on a named base."
     card = read_card(folder) if (folder/CARD).is_file() else {}
+    if 'use' in card: return f'To use it: --{part} {shlex.quote(card["use"])}'
     if folder.name == part and card.get('base') in (None, DEFAULT[part]):
         return f'To use it in place of the shipped one:\n\n  export FACTLAB_ADAPTERS={shlex.quote(str(folder.parent))}'
-    if 'use' in card: return f'To use it: --{part} {shlex.quote(card["use"])}'
     option = {'extractor': '--extractor trained:tiny', 'retriever': '--retriever tiny', 'verifier': '--verifier nli:mpnet'}[part]
     return (f'To use it: {option}?adapter={shlex.quote(str(folder))}; or name the folder {part}, and export FACTLAB_ADAPTERS with the '
             'folder above it')
@@ -106,7 +106,8 @@ def _train(arguments: argparse.Namespace) -> int:
     place = home_dir()/('models' if named else 'adapters')/arguments.part
     out = Path(os.path.abspath(os.path.expanduser(arguments.out))) if arguments.out else place
     asked = {'train': True, 'steps': arguments.steps, 'seed': arguments.seed, 'data': data, 'out': str(out), 'base': base,
-             'full': arguments.full or None, 'batch': arguments.batch, 'rate': arguments.rate}
+             'full': arguments.full or None, 'batch': arguments.batch, 'rate': arguments.rate,
+             'similarity': arguments.similarity, 'scale': arguments.scale, 'max_tokens': arguments.max_tokens}
     executed = run_training(notebook, {name: value for name, value in asked.items() if value is not None})
     print(f'\nThe trained {arguments.part} is in {out}; the executed notebook is {executed}.\n{in_use(arguments.part, out)}')
     return 0
@@ -125,6 +126,9 @@ def add_train(commands) -> None:
     add('--full', action='store_true', help='train every weight of the base, as the paper; else LoRA on its linear layers')
     add('--batch', type=int, metavar='N', help='examples in a step, with --base; pairs, for the retriever')
     add('--rate', type=float, metavar='R', help='the highest learning rate, with --base (default: 2e-5 with --full, else 2e-4)')
+    add('--similarity', choices=('cosine', 'dot'), help="of the retriever's loss: dot is LLM-OASIS' eq. 6 (default: cosine)")
+    add('--scale', type=float, metavar='X', help="what the retriever's similarity is multiplied with (default: 1 for dot, 20 for cosine)")
+    add('--max-tokens', type=int, metavar='N', help='of a text that the retriever is trained on (default: 96)')
     add('--steps', type=int, metavar='N', help="optimizer steps (default: the notebook's; with --base one pass over the data)")
     add('--seed', type=int, metavar='S')
     add('--data', metavar='PATH',

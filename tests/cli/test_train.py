@@ -82,6 +82,20 @@ def test_no_training_outside_a_checkout(monkeypatch):
     with pytest.raises(RunError, match='checkout'): run('train', 'extractor')
 
 
+def test_equation_6_is_reached_by_command(monkeypatch, tmp_path, capfd):
+    "Dot products; their scale is 1 where none is named, and the line printed says how such a retriever is used."
+    seen = {}
+    monkeypatch.setattr(train_command, 'run_training', lambda notebook, parameters: seen.update(parameters) or notebook)
+    assert run('train', 'retriever', '--similarity', 'dot', '--max-tokens', 512, '--out', tmp_path/'mine') == 0
+    assert seen['similarity'] == 'dot' and seen['max_tokens'] == 512 and 'scale' not in seen
+    run('train', 'retriever', '--scale', 2, '--out', tmp_path/'mine')
+    assert seen['scale'] == 2
+    import papermill
+    given = papermill.inspect_notebook(str(project_dir()/'nbs'/'train'/'retriever.ipynb'))
+    assert {name: given[name]['default'] for name in ('similarity', 'scale', 'max_tokens')} == {
+        'similarity': "'cosine'", 'scale': 'None', 'max_tokens': '96'}
+
+
 @pytest.mark.parametrize('part', train_command.PARTS)
 def test_the_shipped_notebooks_take_what_the_command_gives(part):
     import papermill
@@ -100,6 +114,7 @@ def few_rows(tmp_path) -> Path:
 
 @pytest.mark.timeout(1200)  # a training, a measurement and a card: minutes on a processor without bfloat16
 @pytest.mark.parametrize('part, small', [('extractor', {'measured_on': 1, 'batch': 2}), ('retriever', {}),
+                                         ('retriever', {'similarity': 'dot', 'max_tokens': 32}),
                                          ('verifier', {'batch': 4, 'rank': 2, 'min_neutral': 0})])
 def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tmp_path, monkeypatch):
     "The notebooks as the command runs them, but smaller."
@@ -120,6 +135,9 @@ def test_every_part_is_trained_on_an_oasis_shaped_file(part, small, few_rows, tm
                 'verifier': (2*claims + 4 + claims*(train['page_passages'].list.len() > 0)).sum()}
     assert trained['rows'] == expected[part] and card['steps'] == 2 and card['command'].endswith('--data mine.parquet')
     assert any('mine.parquet' in row['set'] and 'held out' in row['set'] for row in card['metrics'])
+    if 'similarity' in small:
+        assert card['settings']['scale'] == 1 and '--similarity dot --scale 1 --max-tokens 32' in card['command']
+        assert card['use'].endswith('&similarity=dot')
 
 
 @pytest.mark.parametrize('data, error, match', [('everything', UsageError, "'everything' cannot serve here: take sample, oasis, open"),

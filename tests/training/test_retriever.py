@@ -19,6 +19,7 @@ from factlab.training.loop import CHECKPOINT
 from factlab.training.retriever import (
     BEFORE_AND_AFTER,
     RETRIEVER_PAIRS,
+    SCALES,
     TRAINING_CURVE,
     RetrieverInTraining,
     RetrieverSettings,
@@ -187,6 +188,25 @@ def test_an_oasis_shaped_file_trains_with_all_six_kinds_of_pairs(tmp_path, monke
         publish(tmp_path/'work', tmp_path/'half', small, pairs, measured, curve, '2026-01-01')
     assert not (tmp_path/'half').exists(), 'no weights without a card'
     with pytest.raises(UsageError, match='oasis_pairs'): training_pairs([str(tmp_path/'mine.parquet')])
+
+
+def test_the_papers_training_is_named_by_the_card_and_sends_plain_inner_products(monkeypatch):
+    "Eq. 6 and § 6.1: dot products, scale 1, batch 20, rate 1e-6, 300,000 steps, every weight."
+    paper = RetrieverSettings('intfloat/e5-base-v2', 300_000, 20, 1e-6, similarity='dot', scale=SCALES['dot'], max_tokens=512, full=True,
+                              prefixes=('query: ', 'passage: '))
+    curve = TRAINING_CURVE.frame([{'step': 0, 'loss': None, 'dev_recall': .1}, {'step': 100, 'loss': 1., 'dev_recall': .2}])
+    card = training_card(paper, PAIRS, BEFORE_AND_AFTER.frame(), curve, '2026-01-01')
+    assert card['command'] == ('factlab train retriever --base intfloat/e5-base-v2 --full --rate 1e-06 --similarity dot --scale 1 '
+                               '--max-tokens 512 --steps 300000 --seed 0')
+    assert {'similarity': 'dot', 'scale': 1., 'max_tokens': 512}.items() <= card['settings'].items()
+    vectors = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    features = [{'input_ids': torch.tensor([[at] for at in part])} for part in (range(3), range(3, 6))]
+    found = ranking_loss(Fixed(vectors), paper)(features, torch.arange(3)).item()
+    scores = vectors[:3] @ vectors[3:].T
+    by_hand = -sum(math.log(math.exp(scores[i, i])/sum(math.exp(score) for score in scores[i])) for i in range(3))
+    assert found == pytest.approx(by_hand/3, rel=1e-5)
+    for wrong in ({'similarity': 'euclid'}, {'scale': 0.}, {'max_tokens': 1}):
+        with pytest.raises(UsageError): RetrieverSettings(**wrong)
 
 
 def test_what_ships_is_trained_on_nothing_that_it_is_measured_on():

@@ -292,3 +292,24 @@ def test_cosine_cannot_contradict():
     found = CosineVerifier().probabilities([('Otters eat fish.', 'Otters eat fish.'), ('Trams run.', 'Otters eat fish.'),
                                             ('Trams run. '*300 + 'Otters eat fish.', 'Otters eat fish.')], False)
     assert (found[:, 2] == 0).all() and found[0, 0] > .99 and found[1, 0] < .4 and found[2, 0] > .3
+
+
+def test_a_folder_with_a_sentencepiece_model_and_no_tokenizer_json_opens(tmp_path):
+    "As the hub has microsoft/deberta-v3-large."
+    import io
+
+    import sentencepiece
+    import transformers
+    folder, model = save_model(tmp_path/'v3', ['entailment', 'neutral', 'contradiction'], kind='Deberta'), io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([' '.join(WORDS)]*9), model_writer=model, vocab_size=24, minloglevel=2, hard_vocab_limit=False,
+        pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, user_defined_symbols=['[CLS]', '[SEP]', '[MASK]'])
+    (folder/'tokenizer.json').unlink()
+    (folder/'spm.model').write_bytes(model.getvalue())
+    (folder/'tokenizer_config.json').write_text(json.dumps({'do_lower_case': False, 'vocab_type': 'spm'}))
+    wide = transformers.DebertaV2ForSequenceClassification.from_pretrained(folder)
+    wide.resize_token_embeddings(64)
+    wide.save_pretrained(folder)
+    verifier = load_verifier(f'nli:{folder}')
+    found = verifier.probabilities([('The otter eats fish.', 'The otter eats crabs.')], None)
+    assert found.shape == (1, 3) and found.sum() == pytest.approx(1, abs=1e-5)

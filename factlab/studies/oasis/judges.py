@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXT_EXAMPLES', 'CLAIM_EXAMPLES', 'LABEL_RETRY', 'FACTUALITY_LABELS', 'SETTINGS', 'parse_factual', 'SolvedExample',
-           'judge_prompt', 'format_examples', 'FactualityJudge']
+           'judge_prompt', 'format_examples', 'cut_inputs', 'FactualityJudge']
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c2
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ...models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
 from ...models.interface import Message, Model, Request, Response, ask
 from ...models.prompts import Parsed, Prompt
 from ...models.verdicts import FORMS, parse_stated
-from ...retrieval.budget import fit_evidence, token_counter
+from ...retrieval.budget import first_words, fit_evidence, token_counter
 from ...store.answers import StoreChoice
 from ...text.fences import JUDGED, fence, fenced
 
@@ -87,9 +87,10 @@ _RULES = {
            'use what you know. A text is Factual when everything in it is right, and Not Factual as soon as one statement in it is wrong.',
     'claim': 'You judge whether a claim is right, by the evidence alone. A claim is Factual when the evidence says so, '
              'and Not Factual when the evidence does not bear it out.'}
-_EVIDENCE = f'Evidence:\n{fence("evidence")}\n\n'
-_ITEM = {'text': f'Text:\n{fence("text")}', 'rag': f'{_EVIDENCE}Text:\n{fence("text")}',
-         'claim': f'{_EVIDENCE}Claim:\n{fence("text", "claim")}'}
+_TEXT, _EVIDENCE = f'Text:\n{fence("text")}', f'Evidence:\n{fence("evidence")}'
+_ITEM = {'text': _TEXT, 'rag': f'{_TEXT}\n\n---\n\n{_EVIDENCE}',  # evidence behind the text and a separator (§ 6.3)
+         'claim': f'{_EVIDENCE}\n\nClaim:\n{fence("text", "claim")}'}
+_VERSION = {'text': 2, 'rag': 3, 'claim': 2}
 _PLAIN = 'Answer with one label and nothing else: Factual or Not Factual.'
 _EXPLAIN = ('Explain first, then give the label. Write two lines:\nEXPLANATION: your reasons in one or two sentences\n'
             'LABEL: Factual or Not Factual')
@@ -105,7 +106,7 @@ def judge_prompt(
     system = f'{_RULES[task]}\n{JUDGED}\n{_EXPLAIN if explain else _PLAIN}' + ('\n\nExamples:\n\n{examples}' if few_shot else '')
     fields = ('text', *['evidence'] * (task != 'text'), *['examples'] * few_shot)
     example = 'EXPLANATION: The dates are right, but the river flows north.\nLABEL: Not Factual' if explain else 'Not Factual'
-    return Prompt(name=f'oasis/{task}_{setting}', version=2, user=_ITEM[task], fields=fields, system=system,
+    return Prompt(name=f'oasis/{task}_{setting}', version=_VERSION[task], user=_ITEM[task], fields=fields, system=system,
                   trusted=('examples',)*few_shot, example_answer=example)
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #47a996b3
@@ -144,6 +145,37 @@ def _passage_lists(rows: pl.DataFrame) -> list[list[str]]:
     evidence = rows['evidence'] if rows.schema['evidence'] == pl.List(pl.String) else rows.select(pl.concat_list('evidence')).to_series()
     return evidence.to_list()
 
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #cut2
+def _tokens(prompt: Prompt, values: Sequence[dict[str, str]], model: Model) -> np.ndarray:
+    return np.asarray(model.count_tokens([Request(messages=prompt.render(**value)) for value in values]), np.int64)
+
+def _cut_text(prompt: Prompt, value: dict[str, str], tokens: int, model: Model) -> dict[str, str]:
+    def count(texts: Sequence[str]) -> np.ndarray: return _tokens(prompt, [value | {'text': text} for text in texts], model)
+    return value | {'text': first_words(value['text'], tokens, count)}
+
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #cut2b
+def cut_inputs(
+    prompt: Prompt,
+    values: Sequence[dict[str, str]],  # of its fields: text, and evidence where it has some, which is empty
+    passages: Sequence[Sequence[str]],  # of each item, best first
+    tokens: int,  # of a whole request at the most
+    model: Model,
+) -> list[dict[str, str]]:
+    "Values of requests of at most so many tokens: evidence is cut first, then the text. Raises `UsageError` where instructions take all."
+    if not values: return []
+    if (least := int(_tokens(prompt, [values[0] | {'text': ''}], model)[0])) >= tokens:
+        raise UsageError(f'an input of {tokens} tokens holds no text: the instructions alone take {least}. Give a greater length')
+    found = [value if size <= tokens else _cut_text(prompt, value, tokens, model)
+             for value, size in zip(values, _tokens(prompt, values, model).tolist(), strict=True)]
+    if 'evidence' not in prompt.fields: return found
+    left, count = tokens - _tokens(prompt, found, model), token_counter(model)
+    while True:  # tokens may join differently where texts meet: the few inputs that are too long get less
+        fitted = fit_evidence(passages, left.tolist(), count)
+        found = [value | {'evidence': text} for value, text in zip(found, fitted, strict=True)]
+        over = np.maximum(_tokens(prompt, found, model) - tokens, 0)
+        if not over.any(): return found
+        left = left - over
+
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c20
 @dataclass(frozen=True)
 class FactualityJudge:
@@ -151,7 +183,7 @@ class FactualityJudge:
     task: Literal['text', 'rag', 'claim'] = 'text'
     few_shot: bool = False
     explain: bool = False
-    tokens: int|None = None  # of evidence; None: all that there is
+    tokens: int|None = None  # of the whole input at the most, the chat format included; None: uncut
     temperature: float = 0.0
     retry_unparsed: bool = True
     max_tokens: int = 256
@@ -190,13 +222,14 @@ class FactualityJudge:
         needed = ['text', *['evidence'] * (self.task != 'text')]
         if missing := [c for c in needed if c not in rows.columns]:
             raise DataError(f'the judge {self.name} needs the columns {needed}: {missing} are missing')
-        values = [{'text': text} for text in rows['text']]
-        if self.task != 'text':
-            fitted = fit_evidence(_passage_lists(rows), self.tokens, token_counter(model))
-            values = [value | {'evidence': text} for value, text in zip(values, fitted, strict=True)]
-        if not self.few_shot: return values
-        examples = format_examples(CLAIM_EXAMPLES if self.task == 'claim' else TEXT_EXAMPLES, self.explain, seed)
-        return [value | {'examples': examples} for value in values]
+        shared = {} if self.task == 'text' else {'evidence': ''}
+        if self.few_shot:
+            shared['examples'] = format_examples(CLAIM_EXAMPLES if self.task == 'claim' else TEXT_EXAMPLES, self.explain, seed)
+        values = [shared | {'text': text} for text in rows['text']]
+        passages = [[] for _ in values] if self.task == 'text' else _passage_lists(rows)
+        if self.tokens is not None: return cut_inputs(self.prompt, values, passages, self.tokens, model)
+        if self.task == 'text': return values
+        return [value | {'evidence': '\n'.join(item)} for value, item in zip(values, passages, strict=True)]
 
     def _ask(self, values: list[dict], model: Model, store, limit: int, seed: int, repeat: int) -> list[Response]:
         if not self.temperature: return ask_prompt(self.prompt, values, model, store, max_tokens=limit, seed=seed, repeat=repeat)

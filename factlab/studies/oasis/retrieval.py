@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['FURTHER_SOURCES', 'FURTHER_WORDS', 'ENCODER_NAMES', 'RANDOM', 'PRINTED_K', 'RECALLS', 'study_task',
-           'with_distractors', 'system_name', 'is_baseline', 'claim_pages', 'recall_plan', 'plan_task',
+           'with_distractors', 'trained_base', 'system_name', 'is_baseline', 'claim_pages', 'recall_plan', 'plan_task',
            'one_passage_a_page', 'system_recalls', 'recall_cells', 'with_bands', 'recall_chart']
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #c2
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from ...core.registry import split_options
 from ...data.corpora import PASSAGES, RetrievalTask, held_out, retrieval_task
 from ...data.datasets import load
 from ...measures.baselines import COMPARED, compare_with_baselines
+from ...models.adapters import CARD, read_card
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from ...reports.exhibits import make_cells, published_cells
 from ...reports.plots import curve_chart, series_colours
@@ -82,6 +84,15 @@ ENCODER_NAMES = {
     'e5-large': 'E5-large', 'e5-large-v2': 'E5-large', 'bert-base-uncased': 'bert-base-uncased'}
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #e19940e4
+def trained_base(
+    encoder: str,  # a hub id, a folder or a short name, with options
+) -> tuple[str, bool]:  # the base, and whether it was trained for the task
+    "An adapter says that an encoder was trained, and so does the card in the folder of one that was trained whole (`train --full`)."
+    target, options = split_options(encoder)
+    folder = Path(target).expanduser()
+    if not (folder/CARD).is_file(): return target, 'adapter' in options
+    return split_options(read_card(folder)['base'])[0], True
+
 def system_name(
     system: str,  # as for `retrieval.load_text_search`
 ) -> str:
@@ -90,9 +101,9 @@ def system_name(
     if system == 'bm25': return 'BM25'
     if kind == 'fusion': return f'BM25 + {system_name(encoder or "retriever")}'
     if system == 'retriever': return 'MiniLM'
-    target, options = split_options(system)
-    plain = ENCODER_NAMES.get(target.rstrip('/').rpartition('/')[2], target)
-    return plain if 'adapter' in options else f'{plain} without fine-tuning'
+    base, trained = trained_base(system)
+    plain = ENCODER_NAMES.get(base.rstrip('/').rpartition('/')[2], base)
+    return plain if trained else f'{plain} without fine-tuning'
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #c23
 RANDOM = 'random'
@@ -102,7 +113,7 @@ def is_baseline(
     system: str,  # as for `retrieval.load_text_search`
 ) -> bool:
     "Was nothing of it trained for the task?"
-    return system == 'bm25' or not system.startswith('fusion') and system_name(system).endswith(' without fine-tuning')
+    return system == 'bm25' or system != 'retriever' and system.partition(':')[0] != 'fusion' and not trained_base(system)[1]
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #39199c7a
 def claim_pages(

@@ -437,10 +437,10 @@ def length_plan(
     exhibit: str = 'oasis/fig5',
     *,
     models: Sequence[str] = ('tiny',),
-    lengths: Sequence[int] = (250, 500, 1000),  # tokens of evidence
+    lengths: Sequence[int] = (400, 800, 1600),  # tokens of the whole input
     **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, loaded
 ) -> Plan:
-    "Figure 5: judges with evidence cut at each length. The rivals see all of the evidence."
+    "Figure 5: judges whose whole input is cut at each length. The rivals see all of the evidence."
     if not lengths or any(not isinstance(tokens, int) or tokens < 1 for tokens in lengths):
         raise UsageError(f'lengths are numbers of tokens, 1 or more: found {lengths!r}')
     chosen, models, entries = Settings(**settings), base.check_models(models), list[Entry]()

@@ -1,4 +1,5 @@
 """Baselines of LLM-OASIS' tables: no page answers for itself, forced answers are counted, differences are those of the scores."""
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from factlab.studies.oasis.retrieval import (
     recall_cells,
     recall_plan,
     study_task,
+    system_name,
     system_recalls,
     with_distractors,
 )
@@ -237,8 +239,7 @@ def test_figures_3_and_4_have_both_counts(texts, rivals):
 
 def test_one_page_has_the_majority_alone(home):
     yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
-    yes.count_tokens = lambda requests: [len(request.messages[-1].content.split()) for request in requests]
-    plan = length_plan(models=['yes'], lengths=[9], limit=2, k=2, extractor='sentences', retriever='tiny', loaded={'yes': yes})
+    plan = length_plan(models=['yes'], lengths=[190], limit=2, k=2, extractor='sentences', retriever='tiny', loaded={'yes': yes})
     cells, curves = length_cells(plan, execute(plan))
     rivals = cells.filter(pl.col('status') == 'baseline')
     assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['measured'].to_list() == [50, 50]
@@ -264,6 +265,19 @@ def test_recalls_against_the_best_baseline(home):
     assert cells.filter(method='BM25')['status'].to_list() == ['baseline']*2
     assert [is_baseline(name) for name in ('bm25', 'tiny', 'retriever', 'fusion', 'intfloat/e5-base-v2', 'tiny?adapter=/a')] == [
         True, True, False, False, True, False]
+
+
+def test_an_encoder_whose_every_weight_was_trained_is_no_baseline(tmp_path):
+    "As `factlab train retriever --base intfloat/e5-base-v2 --full --out FOLDER` leaves it: the paper's way (§ 6.1)."
+    card = {'part': 'retriever', 'base': 'intfloat/e5-base-v2', 'made': '2026-01-01', 'seed': 0, 'steps': 3, 'command': 'c',
+            'metrics': [], 'data': [{'name': 'd', 'licence': 'l', 'rows': 1, 'use': 'trained'}], 'limits': ['English only']}
+    (tmp_path/'mine').mkdir()
+    (tmp_path/'mine'/'card.json').write_text(json.dumps(card))
+    for name in (f'{tmp_path}/mine', f'{tmp_path}/mine/', f'{tmp_path}/mine?similarity=dot'):
+        assert system_name(name) == 'E5-base' and not is_baseline(name)
+    assert system_name(f'fusion:{tmp_path}/mine') == 'BM25 + E5-base'
+    (tmp_path/'e5-base-v2').mkdir()  # a copy of the hub's
+    assert system_name(f'{tmp_path}/e5-base-v2') == 'E5-base without fine-tuning' and is_baseline(f'{tmp_path}/e5-base-v2')
 
 
 def test_further_passages_come_from_what_is_at_hand(monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
 from factlab.models.asking import RETRY_NOTE, VERDICTS
-from factlab.models.interface import Response, ScriptedModel, load_model
+from factlab.models.interface import Request, Response, ScriptedModel, load_model
 from factlab.retrieval.budget import fit_evidence, token_counter
 from factlab.runs.plan import make_run
 from factlab.studies.oasis.judges import (
@@ -17,6 +17,7 @@ from factlab.studies.oasis.judges import (
     SETTINGS,
     TEXT_EXAMPLES,
     FactualityJudge,
+    cut_inputs,
     format_examples,
     judge_prompt,
     parse_factual,
@@ -113,6 +114,26 @@ def test_tokens_are_those_of_the_model():
     assert 20 < len(shown.split()) <= 40 and 'never' not in shown
 
 
+@pytest.mark.parametrize('model', ['tiny', 'scripted'])
+@pytest.mark.parametrize('how', [{}, {'few_shot': True, 'explain': True}])
+def test_no_input_is_longer_than_its_length_and_evidence_goes_before_the_text(model, how):
+    model = load_model('tiny') if model == 'tiny' else ScriptedModel('m', lambda request: 'Factual')
+    prompt, given = judge_prompt('rag', **how), {'examples': format_examples(TEXT_EXAMPLES)} if how else {}
+    def size(value): return model.count_tokens([Request(messages=prompt.render(**value))])[0]
+    text, passages = 'The sea is salt, and rivers bring the salt. '*3, [f'Passage {n} says that sea water holds salt.' for n in range(40)]
+    values = [given | {'text': text, 'evidence': ''}, given | {'text': 'Salt.', 'evidence': ''}]
+    least, bare = (size(values[0] | {'text': part}) for part in ('', text))
+    for tokens in (least + 3, bare, bare + 1, bare + 40, bare + 5000):
+        for value, whole in zip(cut_inputs(prompt, values, [passages, []], tokens, model), (text, 'Salt.'), strict=True):
+            assert size(value) <= tokens and whole.startswith(value['text'])
+            assert value['text'] == whole or tokens < bare and not value['evidence']
+            assert '\n'.join(passages).startswith(value['evidence'])
+    first, second = cut_inputs(prompt, values, [passages, []], bare + 40, model)
+    assert size(first) > bare + 30 and second['evidence'] == ''
+    assert cut_inputs(prompt, values, [passages, []], bare + 5000, model)[0]['evidence'] == '\n'.join(passages)
+    with pytest.raises(UsageError, match='instructions alone take'): cut_inputs(prompt, values, [passages, []], least, model)
+
+
 def test_verdicts_follow_the_script():
     model = ScriptedModel('m', lambda request: 'Not Factual' if 'sweet' in request.messages[-1].content else 'Factual', revision='1')
     for judge in (FactualityJudge(), FactualityJudge('rag'), FactualityJudge('claim', few_shot=True)):
@@ -150,7 +171,7 @@ def test_the_seed_orders_examples_and_nothing_else_at_temperature_0():
 def test_runs_are_kept_apart_by_setting_and_evidence_is_needed(tmp_path):
     model = ScriptedModel('m', lambda request: 'Factual', revision='1')
     ids = {make_run(ROWS, FactualityJudge(task, **setting, tokens=tokens), model, dataset='mine', folder=tmp_path).id
-           for task in ('text', 'rag', 'claim') for setting in SETTINGS.values() for tokens in (None, 9)}
+           for task in ('text', 'rag', 'claim') for setting in SETTINGS.values() for tokens in (None, 400)}
     assert len(ids) == 24
     with pytest.raises(DataError, match=re.escape("['evidence'] are missing")):
         FactualityJudge('claim').predict(ROWS.drop('evidence'), model, False)

@@ -217,9 +217,6 @@ def test_pages_are_resampled_whole():
 
 # ---- scripted judges and parts ----------------------------------------------------------------------------------------------------
 
-def words(requests): return [len(request.messages[-1].content.split()) for request in requests]
-
-
 @pytest.fixture
 def models(monkeypatch, tmp_path):
     "A judge that knows the sample's unfactual texts and false claims, and one that says Factual to everything."
@@ -231,7 +228,6 @@ def models(monkeypatch, tmp_path):
         item = fenced_in(request.messages[-1].content, 'text' if '<text>' in request.messages[-1].content else 'claim')
         return 'LABEL: Not Factual' if item in wrong else 'LABEL: Factual'
     there = {'knower': ScriptedModel('knower', knows, revision='1'), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
-    there['yes'].count_tokens = words
     return there
 
 
@@ -330,18 +326,26 @@ def test_a_pipeline_that_is_told_the_claims(models, tmp_path):
     assert step_answers(steps[1], done, 'own')['predicted'].to_list() == [True]*6  # no sentence of the texts is worded as a claim
 
 
-def test_figure_5_cuts_evidence_at_each_length(models):
+def test_figure_5_cuts_the_whole_input_at_each_length(models):
+    "As § 7.1: instructions, text, separator and evidence together."
     given = dict(limit=4, k=3, extractor='sentences', retriever='tiny', loaded=models)
-    plan = length_plan(models=['yes'], lengths=[40, 5], **given)
+    plan = length_plan(models=['yes'], lengths=[220, 180], **given)
     cells, curves = length_cells(plan, execute(plan))
-    assert [column for row, column, *against in by_cell(cells) if row == 'yes' and not against] == ['At 5 tokens (%)', 'At 40 tokens (%)']
+    columns = [column for row, column, *against in by_cell(cells) if row == 'yes' and not against]
+    assert columns == ['At 180 tokens (%)', 'At 220 tokens (%)']
     best = max(cell['measured'] for cell in by_cell(cells).values() if cell['status'] == 'baseline')
-    assert curves['x'].to_list() == [5, 40, 5, 40] and curves['series'].n_unique() == 2 and curves['measured'].to_list()[2:] == [best]*2
+    assert curves['x'].to_list() == [180, 220]*2 and curves['series'].n_unique() == 2 and curves['measured'].to_list()[2:] == [best]*2
     known = curves.drop_nulls('low')
     assert (known['low'] <= known['measured']).all() and (known['measured'] <= known['high']).all()
-    shown = [len(fenced_in(request.messages[-1].content, 'evidence').split())
-             for request in models['yes'].asked]
-    assert sorted({*shown})[0] <= 5 and max(shown) == 40 and sum(length <= 5 for length in shown) == 4
+    sent, texts = models['yes'].asked, plan.entries[0].step.rows.frame['text'].to_list()
+    sizes = models['yes'].count_tokens(sent)
+    assert len(sent) == 8 and sum(size <= 180 for size in sizes) == 4 and max(sizes) == 220
+    assert {fenced_in(request.messages[-1].content, 'text') for request in sent} == {*texts}  # the evidence goes first
+    short, long = (sorted(fenced_in(request.messages[-1].content, 'evidence') for request, size in zip(sent, sizes, strict=True)
+                          if (size <= 180) == cut) for cut in (True, False))
+    assert all(any(whole.startswith(part) for whole in long) for part in short) and max(map(len, short)) > 0
+    plan = length_plan(models=['yes'], lengths=[20], **given)
+    with pytest.raises(UsageError, match='instructions alone take'): execute(plan)
     with pytest.raises(UsageError, match='lengths'): length_plan(models=['yes'], lengths=[0], **given)
 
 
