@@ -380,8 +380,12 @@ ALL_RESPONSES = Derived('all_responses', all_responses, BESIDE)
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #d09756ee
 def labelled_beside(
-    rows: pl.DataFrame,  # as for `labelled_responses`, with `accurate` and `eligible`
-) -> pl.DataFrame:  # schema BESIDE, with `accurate` and `eligible`
-    "A sample's responses as judges read them, with their labels."
+    rows: pl.DataFrame,  # as for `labelled_responses`, with the labels
+    *labels: str,  # that are needed: 'accurate', 'eligible'
+) -> pl.DataFrame:  # schema BESIDE, with those of `accurate` and `eligible` that there are
+    "A sample's responses as judges read them, with their labels. Raises `DataError` where a needed one is missing."
     known = with_other_response(labelled_responses(rows))
-    return known.join(rows.select('id', 'accurate', 'eligible'), on='id', how='left', maintain_order='left')
+    if missing := [name for name in labels if name not in rows.columns]:
+        raise DataError(f'these responses have no labels {" and ".join(missing)}: add the columns, true or false for each response')
+    found = [name for name in ('accurate', 'eligible') if name in rows.columns]
+    return known.join(rows.select('id', *found), on='id', how='left', maintain_order='left')

@@ -136,6 +136,8 @@ def padded_documents(
     among: pl.DataFrame|None = None,  # where the other paragraphs come from; the rows when None
 ) -> pl.DataFrame:  # the same rows, documents longer
     "Every document between paragraphs of other documents of its domain, half before and half behind. Raises `DataError` where these end."
+    if missing := [name for name in ('document_id', 'domain', 'document') if name not in rows.columns]:
+        raise DataError(f'documents are made longer by others of their domain: {missing} missing. Add the columns, or set padded_to to 0')
     others = (rows if among is None else among).select('document_id', 'domain', 'document').unique('document_id', maintain_order=True)
     made = {}
     for id, domain, document in rows.select('document_id', 'domain', 'document').unique('document_id', maintain_order=True).iter_rows():
@@ -174,7 +176,7 @@ def judges_plan(
     rows = {split: Rows(data, load_rows(Settings(data, limit, split=split)), split) for split in ('dev', 'test')}
     for each in rows.values(): labelled_sentences(each.frame)  # which says what is missing
     readers = {NAMES.get(name, name): load_grounding_judge(name) for name in listed(judges)}
-    beside = Rows(data, labelled_beside(rows['test'].frame), 'test')
+    beside = Rows(data, labelled_beside(rows['test'].frame, 'accurate', 'eligible'), 'test')
     entries = [*[Entry(name, '', Step(LabelledSentences(judge), rows['test']), label='Sentences') for name, judge in readers.items()],
                _near(rows, True, 'Sentences'),
                *[Entry(name, '', Step(judge, rows['test']), label='Responses') for name, judge in readers.items()],

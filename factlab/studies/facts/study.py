@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from ...core.core import DataError, UsageError
-from ...data.datasets import READERS, identifier, load, read_rows
+from ...data.datasets import READERS, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.judge_quality import COUNTING, BestTemplate, corrected_scores, counted_rates
@@ -31,6 +31,7 @@ from factlab.grounding.judges import (
     paper_templates,
     read_paper_prompts,
 )
+from ...grounding.labelled_files import read_labelled_file
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from factlab.grounding.responses import (
     ALL_RESPONSES,
@@ -68,7 +69,7 @@ def listed(names: str|Sequence[str]) -> list[str]:
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "What FACTS Grounding's plans are made from (§ 3, § 4)."
-    data: str = 'facts-sample'           # also 'facts', 'facts-examples', or a file with id, request, document (and system)
+    data: str = 'facts-sample'           # also 'facts', 'facts-examples', or a file, as of `read_labelled_file`
     split: str|None = None               # 'test' when None and the data has one (offline judges are fitted on 'dev'); or ALL_SPLITS
     responders: Sequence[str] = ()       # names of models
     responses: str|Path|None = None      # a file of answers that exist already
@@ -118,7 +119,7 @@ def load_rows(
     return settings.hold(('rows', settings.data, settings.split, settings.limit), lambda: _load_rows(settings))
 
 def _load_rows(settings: Settings) -> pl.DataFrame:
-    rows = _request_file(settings.data) if _is_request_file(settings.data) else load_data(settings.data)
+    rows = load_data(settings.data)
     splits = rows['split'].unique(maintain_order=True).to_list() if 'split' in rows.columns else []
     if settings.split and settings.split not in (*splits, *[ALL_SPLITS]*bool(splits)):
         raise UsageError(f'{settings.data} has no split {settings.split!r}: it has {", ".join(splits) or "none"}')
@@ -128,25 +129,13 @@ def _load_rows(settings: Settings) -> pl.DataFrame:
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4500f46
 def load_data(
-    data: str,  # 'sample': the one of FACTS' shape that ships; else a name of `load`
+    data: str,  # 'sample': the one of FACTS' shape that ships; a file, as of `read_labelled_file`; else a name of `load`
 ) -> pl.DataFrame:
     "A data set as the notebooks of FACTS name it."
+    if Path(data).suffix.lower() in READERS: return read_labelled_file(data)
     return load('facts-sample' if data == 'sample' else data)
 
 def _id_of(rows: pl.DataFrame) -> str: return 'document_id' if 'document_id' in rows.columns else 'id'
-
-def _is_request_file(data: str) -> bool: return Path(data).suffix.lower() in READERS
-
-# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #0226a34f
-def _request_file(path: str) -> pl.DataFrame:
-    "Requests from a file of the user's own. Raises `DataError` when it has other columns."
-    read = read_rows(path)
-    read = read._replace(rows=[{**row, 'id': identifier(row.get('id'))} for row in read.rows])
-    names = ('id', 'system', 'request', 'document', *['split']*any('split' in row for row in read.rows))
-    faults = [(at, f'{name} is {type(row.get(name)).__name__}, expected text') for at, row in enumerate(read.rows) for name in names
-              if not isinstance(row.get(name), str) and not (name == 'system' and row.get(name) is None)]
-    read.refuse(faults)
-    return pl.DataFrame([{name: row.get(name) for name in names} for row in read.rows], schema=dict.fromkeys(names, pl.String))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #rowsof01
 def request_rows(
@@ -171,8 +160,8 @@ def development_rows(
     settings: Settings,
 ) -> Rows:  # as of `labelled_rows`
     "Where templates are chosen: the development split of the same data if it is labelled there, else of the shipped sample."
-    rows = None if _is_request_file(settings.data) else load_data(settings.data)
-    labelled = rows is not None and {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
+    rows = load_data(settings.data)
+    labelled = {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
     return labelled_rows(replace(settings, data=settings.data if labelled else 'facts-sample', split='dev'))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #f11eown5
