@@ -55,7 +55,7 @@ def board_notes(plan, done, board) -> list[str]:
     "What must be known to read the table."
     import polars as pl
 
-    from factlab.studies.facts.study import all_responses_of, choices, judgements
+    from factlab.studies.facts.study import all_responses_of, baseline_notes, choices, judgements
     found, notes = all_responses_of(plan, done), []
     absent = found.filter(pl.col('status') != 'ok', ~pl.col('responder').str.starts_with('Baseline'))
     for status, count in absent.group_by('status').len().sort('status').iter_rows():
@@ -77,11 +77,13 @@ def board_notes(plan, done, board) -> list[str]:
     for kept, why in ((pl.col('final').is_null(), 'a judge read nothing of them'), (pl.col('final').is_not_null(), 'they lack requests')):
         if names := unranked.filter(kept)['responder'].to_list(): notes.append(f'no rank for {", ".join(names)}: {why}')
     if board['n'].n_unique() > 1: notes.append(UNEQUAL)
+    notes += baseline_notes(plan.entries)
     notes += [f'{judge} was asked with the template {template}' for judge, template in choices(plan, done).get('chosen', {}).items()]
     return notes
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f1372a0d
-_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate',
+_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'eligibility_baseline', 'prompts',
+          'limit', 'seed', 'truncate',
           'max_tokens', 'baselines')  # options that are settings of the plan
 
 def _plans(arguments: argparse.Namespace) -> list:
@@ -89,7 +91,7 @@ def _plans(arguments: argparse.Namespace) -> list:
     from factlab.studies.facts.study import leaderboard_plan
     given = {name: getattr(arguments, name) for name in _GIVEN} | {'chosen': _chosen(arguments.chosen)}
     known = {'data': 'facts-sample', 'split': 'test', 'responders': (), 'responses': None, 'limit': None, 'baselines': False,
-             'eligibility': 'none'}
+             'eligibility': 'none', 'eligibility_baseline': None}
     return [leaderboard_plan('facts', **each) for each in (given, *[given | known]*arguments.corrected)]
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #ff7abc49
@@ -171,6 +173,8 @@ def add_facts(commands) -> None:
     add('--corrected', action='store_true', help="also print scores with each judge's errors, as counted on the sample, taken back")
     add('--eligibility', default='request', metavar='E', 
         help='what judges of eligibility see: request (the default), request_and_document, none')
+    add('--eligibility-baseline', metavar='R', help='the responder whose response judges of eligibility see beside each, where the judge '
+        'itself does not answer (default: the next responder)')
     add('--prompts', default='ours', metavar='P', help="ours (the default), or paper for the authors' published templates")
     add('--limit', type=int, metavar='N', help='requests at the most')
     add('--seed', type=int, default=0, metavar='S', help='of resampling, and of models (default: 0)')

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'Told', 'listed', 'Settings', 'load_rows', 'load_data', 'request_rows',
            'labelled_rows', 'development_rows', 'answering', 'all_responses', 'templates_of', 'judging', 'best_judging',
-           'judging_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'judge_entries',
-           'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of', 'request_splits',
-           'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order', 'counting_verdicts']
+           'judging_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'baseline_notes',
+           'judge_entries', 'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of',
+           'request_splits', 'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order',
+           'counting_verdicts']
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,9 @@ from ...grounding.labelled_files import read_labelled_file
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from factlab.grounding.responses import (
     ALL_RESPONSES,
+    TRIVIAL,
     TRIVIAL_RESPONDERS,
+    BesideResponder,
     Responder,
     labelled_beside,
     labelled_responses,
@@ -77,6 +80,7 @@ class Settings(base.Settings):
     templates: Sequence[str] = ('response',)  # of the judges; offline ones know 'response' and 'span'
     chosen: Mapping[str, str] = field(default_factory=dict)  # a template for a judge of its own, as in other leaderboards
     eligibility: str = 'request'         # what is shown, or 'request_and_document'; 'none': no final score
+    eligibility_baseline: str|None = None  # whose response models see beside each, if they do not answer; None: the next responder's
     prompts: str = 'ours'                # or 'paper': the authors' published templates
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
@@ -240,13 +244,28 @@ def best_judging(
     return Step(BestTemplate(tuple(step.method for step in known)), rows, inputs=inputs, **_asked(settings, judge))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #bb6c317b
+def _responders(rows: Rows|Step) -> set[str]:
+    "Whose responses there are."
+    if isinstance(rows, Rows): names = set(rows.frame['responder']) if 'responder' in rows.frame.columns else set()
+    elif isinstance(rows.method, Responder): names = {rows.method.responder}
+    else: names = set().union(*map(_responders, rows.inputs.values()))
+    return {name for name in names if not name.startswith(TRIVIAL)}
+
+def _compared_with(settings: Settings, judge: str, rows: Rows|Step) -> str|None:  # None: the next responder, in the alphabet
+    "Whose response a judge of eligibility sees beside each. Raises `UsageError` for who does not answer."
+    known, named = _responders(rows), settings.eligibility_baseline
+    if named is not None and named not in known:
+        raise UsageError(f'eligibility_baseline is {named!r}, who does not answer: choose one of {", ".join(sorted(known)) or "none"}')
+    return None if judge in OFFLINE_JUDGES else judge if judge in known else named
+
 def judging_eligibility(
     settings: Settings,
     judge: str,
     shown: str,  # 'request' or 'request_and_document'
     rows: Rows|Step,  # schema BESIDE
 ) -> Step:  # schema ELIGIBILITY
-    "What a judge says of whether a response does what was asked."
+    "What a judge says of whether a response does what was asked. A model that answers sees its own response beside each."
+    if (name := _compared_with(settings, judge, rows)) is not None: rows = Step(BesideResponder(name), rows)
     if judge in OFFLINE_JUDGES: method: Method = load_eligibility_judge(OFFLINE_JUDGES[judge])
     else: method = EligibilityJudge(shown, settings.paper_prompts()[shown] if settings.prompts == 'paper' else None)
     return Step(method, rows, **_asked(settings, judge))
@@ -291,9 +310,21 @@ def leaderboard_plan(
                         loaded=loaded, **more)
     parameters = {'data': data, 'responders': settings.responders, 'responses': responses and str(responses), 'judges': settings.judges,
                   'templates': settings.templates, 'limit': limit, 'seed': seed, **more}
-    return Plan(exhibit, parameters, leaderboard_entries(settings), _notes(settings))
+    entries = leaderboard_entries(settings)
+    return Plan(exhibit, parameters, entries, (*_notes(settings), *baseline_notes(entries)))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4a281c0
+def baseline_notes(entries: Sequence[Entry]) -> list[str]:
+    "Whose response each judge of eligibility saw beside others, where a model is asked."
+    notes = []
+    for entry in entries:
+        if (step := entry.about.get('eligibility')) is None or step.model is None: continue
+        named = step.rows.method.responder if isinstance(step.rows.method, BesideResponder) else None
+        notes.append(f'{entry.model} judges eligibility beside the responses of {named}' if named is not None else
+                     f'{entry.model} does not answer: it judges eligibility beside the next responder’s response, in the alphabet; '
+                     'eligibility_baseline names another')
+    return notes
+
 def _notes(settings: Settings) -> tuple[str, ...]:
     "What an estimate cannot know."
     several = [judge for judge in settings.judges if len(templates_of(settings, judge)) > 1 and judge not in OFFLINE_JUDGES]
