@@ -29,7 +29,7 @@ from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
-from .measured import eligibility_rivals, in_percent, rank_cells
+from .measured import UNREAD, eligibility_rivals, in_percent, rank_cells
 from .self_preference import preference_cells
 from factlab.studies.facts.study import (
     ALL_SPLITS,
@@ -183,11 +183,13 @@ def ranking_plan(
     judges: Sequence[str] = ('embedded', 'words'),
     seed: int = 0,
     draws: int = 10_000,  # of the scores around the printed ones
+    unread_as_ungrounded: bool = False,  # also scores in which unread verdicts count as not grounded, as in the starter code
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 5 and 6: the leaderboard of both splits, by the unadjusted or by the final score."
     for name, value, least in (('seed', seed, 0), ('draws', draws, 1)): check_whole_number(name, value, least)
-    parameters = {'data': data, 'judges': listed(judges), 'seed': seed, 'draws': draws}
+    parameters = {'data': data, 'judges': listed(judges), 'seed': seed, 'draws': draws,
+                  'unread_as_ungrounded': unread_as_ungrounded}
     if not data: return Plan(exhibit, parameters, ())
     settings = Settings(data, seed=seed, split=ALL_SPLITS, judges=judges, loaded=loaded,
                         eligibility='none' if exhibit == 'facts/table5' else 'request')
@@ -218,6 +220,9 @@ def measured_ranking(plan: Plan, done: Done) -> list[dict]:
             if not average: base |= split_judges.get(row['judge'], {'method': row['judge']})
             column = AVERAGE if average else row['judge']
             cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
+            if plan.parameters.get('unread_as_ungrounded'):
+                cells.append(base | {'column': f'{column} (%), {UNREAD}', 'metric': f'Score (%), {UNREAD}',
+                                     'measured': row['lowest'] and 100*row['lowest']})
             cells.append(base | {'column': f'{column} ±', 'kind': 'plus_minus', 'measured': 100*row['plus_minus']})
     return cells + rank_cells(board, {'column': f'{AVERAGE} (%)', 'method': AVERAGE, 'metric': 'Score (%)'})
 

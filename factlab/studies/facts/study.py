@@ -85,6 +85,7 @@ class Settings(base.Settings):
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
     judge_tokens: int = 2048             # of a verdict of a model
+    unread_as_ungrounded: bool = False   # also show scores in which unread verdicts count as not grounded, as in the starter code
     baselines: bool = True               # responders that read nothing, beside the others
 
     MINIMUM = {**base.Settings.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}

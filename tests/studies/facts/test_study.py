@@ -19,6 +19,8 @@ from factlab.reports.exhibits import find_exhibits
 from factlab.runs.plan import Done, Plan, estimate, execute, manifest
 from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
+from factlab.studies.facts.commands import board_table
+from factlab.studies.facts.measured import board_cells
 from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
 from factlab.text.fences import fenced_in
@@ -309,3 +311,17 @@ def test_the_published_prompt_is_what_responders_and_the_judge_with_context_see(
         shown[name] = respond, seen.split('<|begin_of_query|>\n')[1].split('\n<|end_of_query|>')[0]
     assert shown['with'] == (['Use the text. In 1901. When?'], 'Use the text. In 1901. When?')
     assert shown['without'] == (['Use the text.', 'In 1901.\n\nWhen?'], 'Use the text.\n\nIn 1901.\n\nWhen?')
+
+
+def test_unread_verdicts_count_as_not_grounded_beside_ours():
+    "The starter code's reading, by hand: half of the verdicts cannot be read, the others say accurate."
+    def said(request: Request) -> str: return 'Verdict: Accurate' if len(fenced_in(request.messages[-1].content, 'response')) % 2 else 'Hm.'
+    found = judged(judges=['half'], eligibility='none', baselines=False, loaded={'half': ScriptedModel('half', said, 'half')},
+                   unread_as_ungrounded=True)
+    cells, told = board_cells(found.plan, found.done), found.judgements().filter(responder='grounded')
+    def cell(column: str) -> float: return cells.filter(row='grounded', column=column, kind='value')['measured'].item()
+    assert 0 < told['accurate'].null_count() < told.height
+    assert cell('Unadjusted score (%)') == 100
+    assert cell('Unadjusted score (%), unread verdicts as not grounded') == pytest.approx(100*told['accurate'].sum()/told.height)
+    ours = board_table(found.board_of())
+    assert 'unread_as_ungrounded' not in ours.columns and 'unread_as_ungrounded' in board_table(found.board_of(), True).columns
