@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer
 
-from factlab.core.core import FactlabError, UsageError
+from factlab.core.core import DataError, FactlabError, UsageError
 from factlab.data.datasets import load
 from factlab.grounding.embedded_judge import offline_encoder
 from factlab.grounding.judges import TEMPLATES
@@ -21,7 +21,7 @@ from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
 from factlab.studies.facts.commands import board_table
 from factlab.studies.facts.measured import board_cells
-from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
+from factlab.studies.facts.panel import TEMPLATE_NAMES, measured_preference, preference_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
 from factlab.text.fences import fenced_in
 
@@ -325,3 +325,23 @@ def test_unread_verdicts_count_as_not_grounded_beside_ours():
     assert cell('Unadjusted score (%), unread verdicts as not grounded') == pytest.approx(100*told['accurate'].sum()/told.height)
     ours = board_table(found.board_of())
     assert 'unread_as_ungrounded' not in ours.columns and 'unread_as_ungrounded' in board_table(found.board_of(), True).columns
+
+
+def test_table2_asks_with_all_seven_published_templates_on_a_labelled_file(tmp_path):
+    "A file without eligibility or sentences is enough; each row is of the same responses."
+    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
+    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
+    rows = load('facts-sample').drop('eligible', 'sentences', 'domain', 'task')
+    (tmp_path/'own.jsonl').write_text('\n'.join(map(json.dumps, rows.to_dicts())), encoding='utf-8')
+    model = ScriptedModel('script', lambda request: PAPER_ANSWERS.get(request.label.partition('/')[2], 'A'), 'all seven')
+    plan = rates_plan(data=str(tmp_path/'own.jsonl'), asked=['script'], few=2, templates=list(TEMPLATES), prompts='paper', judge_tokens=900,
+                      loaded={'script': model})
+    entries = [entry for entry in plan.entries if entry.model == 'script']
+    assert [entry.method for entry in entries] == [TEMPLATE_NAMES[name] for name in TEMPLATES] and len(entries) == 7
+    done = execute(*[entry.step for entry in entries], store=False, folder=tmp_path)
+    test = rows.filter(split='test')
+    first = test['document_id'].unique(maintain_order=True).head(2)
+    n = test.filter(pl.col('document_id').is_in(first.implode())).height
+    assert {done[entry.step].height for entry in entries} == {n}
+    assert {request.max_tokens for request in model.asked} == {900, 16}
+    with pytest.raises(DataError, match='no labels eligible'): rates_plan('facts/table4', data=str(tmp_path/'own.jsonl'))
