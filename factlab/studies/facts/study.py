@@ -321,8 +321,8 @@ def baseline_notes(entries: Sequence[Entry]) -> list[str]:
     for entry in entries:
         if (step := entry.about.get('eligibility')) is None or step.model is None: continue
         named = step.rows.method.responder if isinstance(step.rows.method, BesideResponder) else None
-        notes.append(f'{entry.model} judges eligibility beside the responses of {named}' if named is not None else
-                     f'{entry.model} does not answer: it judges eligibility beside the next responder’s response, in the alphabet; '
+        notes.append(f'eligibility: {entry.model} judges beside the responses of {named}' if named is not None else
+                     f'eligibility: {entry.model} does not answer and judges beside the next responder’s response, in the alphabet; '
                      'eligibility_baseline names another')
     return notes
 

@@ -293,7 +293,7 @@ def test_a_model_that_answers_judges_eligibility_beside_its_own_response():
     with pytest.raises(UsageError, match='who does not answer: choose one of b, c'):
         baselines_shown(models, eligibility_baseline='d', seed=1)
     notes = leaderboard_plan(responders=['b'], judges=['a', 'b'], limit=1, loaded=models).notes
-    assert 'a does not answer' in notes[0] and notes[1] == 'b judges eligibility beside the responses of b'
+    assert 'a does not answer' in notes[0] and notes[1] == 'eligibility: b judges beside the responses of b'
 
 
 def test_the_published_prompt_is_what_responders_and_the_judge_with_context_see(tmp_path):
