@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OUR_PROMPTS', 'DOUBLE_CHECK', 'TEMPLATES', 'GROUNDING', 'NEEDED', 'ELIGIBILITY_PROMPTS', 'ELIGIBILITY',
            'read_accurate', 'read_grade', 'Template', 'read_paper_prompts', 'paper_templates', 'check_rows',
-           'GroundingJudge', 'EligibilityJudge']
+           'GroundingJudge', 'whole_prompt', 'EligibilityJudge']
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n2x2
 from collections.abc import Callable, Container, Sequence
@@ -271,9 +271,17 @@ _PAIR = (f'Request:\n{fence("request")}\n\nResponse:\n{fence("response")}\n\nThe
 _NO_ISSUES = f'{{"Instruction Following": "{ISSUES[0]}"}}'
 ELIGIBILITY_PROMPTS = {
     'request': Prompt('grounding/eligible_by_request', 2, _PAIR + _RUBRIC, ('request', 'response', 'baseline'), example_answer=_NO_ISSUES),
-    'request_and_document': Prompt('grounding/eligible_by_document', 2, f'Document:\n{fence("document")}\n\n' + _PAIR + _RUBRIC,
-                                   ('document', 'request', 'response', 'baseline'), example_answer=_NO_ISSUES)}
+    'request_and_document': Prompt('grounding/eligible_by_document', 3, f'Prompt:\n{fence("full_prompt")}\n\n' + _PAIR + _RUBRIC,
+                                   ('full_prompt', 'request', 'response', 'baseline'), example_answer=_NO_ISSUES)}
 ELIGIBILITY = answer_schema('eligibility', 'issues', pl.String)  # issues: one of parsing.ISSUES
+
+# %% ../../nbs/10_grounding/01_judges.ipynb #wholeprm
+def whole_prompt(
+    row: dict,  # document, request; perhaps system, and full_prompt
+) -> str:
+    "The prompt as published; where none is, instruction, document and request."
+    parts = (row.get('system') or '', row['document'], row['request'])
+    return row.get('full_prompt') or '\n\n'.join(part for part in parts if part.strip())
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #6c774523
 @dataclass(frozen=True)
@@ -298,7 +306,7 @@ class EligibilityJudge:
         if rows.schema.get('baseline') != pl.String:
             raise DataError('eligibility is judged beside another response: the text column baseline is missing')
         prompt, = self.prompts
-        values = [{name: (row | {'full_prompt': f'{row["document"]}\n\n{row["request"]}'})[name] for name in prompt.fields}
+        values = [{name: (row | {'full_prompt': whole_prompt(row)})[name] for name in prompt.fields}
                   for row in rows.iter_rows(named=True)]
         responses = ask_prompt(prompt, values, model, store, max_tokens=self.max_tokens, seed=seed, repeat=repeat)
         return answers_frame(ELIGIBILITY, rows, [read_response(response, parse_issues) for response in responses], [[r] for r in responses])

@@ -11,11 +11,11 @@ from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load, read_frame, read_rows
 from factlab.data.folders import left_out_note, left_out_of, read_folder
 from factlab.error_analysis.categories import read_table
+from factlab.grounding.labelled_files import read_labelled_file
 from factlab.grounding.responses import read_responses
 from factlab.mixed_context.files import read_mixed
 from factlab.mixed_context.knowledge import read_knowledge
 from factlab.retrieval.corpus import open_corpus, read_passages
-from factlab.studies.facts.study import _request_file
 from factlab.studies.fhsum.commands import read_summaries
 from factlab.studies.oasis.submissions import gold_rows
 
@@ -114,7 +114,7 @@ def test_half_a_character_becomes_a_mark_in_every_file(tmp_path):
     path.write_text(f'{{"id": 7, "text": {HALF}}}\n')
     assert gold_rows(path).select('id', 'text').rows() == [('7', 'It closed in 1931 �')]
     path.write_text(f'{{"id": 7, "request": "When?", "document": {HALF}}}\n')
-    assert _request_file(path).select('id', 'document').rows() == [('7', 'It closed in 1931 �')]
+    assert read_labelled_file(path).select('id', 'document').rows() == [('7', 'It closed in 1931 �')]
 
 
 def test_places_in_a_summary_stay_where_they_were(tmp_path):

@@ -193,3 +193,15 @@ def test_the_other_response_is_another_ones_of_the_same_request(tmp_path):
     assert (known['baseline'] != known['response']).all()
     assert (known['baseline'].str.head(1) == known['request_id']).all()
     assert found.filter(pl.col('request_id') == 'c')['baseline'].unique().to_list() == ['For flour.']
+
+
+def test_a_published_prompt_is_cut_where_its_document_stands():
+    class Short(ScriptedModel): context = 60
+    model = Short('m', lambda request: 'Yes.', '1')
+    rows = REQUESTS.filter(id='b').with_columns(full_prompt=pl.format('Read: {} Then say: {}', 'document', 'request'))
+    assert Responder(max_tokens=5).predict(rows, model, store=False)['status'].item() == 'too_long' and not model.asked
+    assert Responder(max_tokens=5, truncate=True).predict(rows, model, store=False)['status'].item() == 'ok'
+    text = model.asked[0].messages[0].content
+    assert text.startswith('Read: Anna runs it.') and text.endswith('Then say: Who?') and len(text.split()) <= 55
+    elsewhere = rows.with_columns(full_prompt=pl.lit('word '*90))
+    assert Responder(max_tokens=5, truncate=True).predict(elsewhere, model, store=False)['status'].item() == 'too_long'

@@ -16,7 +16,10 @@ def _percent(frame, *names: str):
     return frame.with_columns((pl.col(name)*100).round(1) for name in names)
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #a8dd3827
-def board_table(board):  # schema LEADERBOARD
+def board_table(
+    board,  # schema LEADERBOARD
+    unread_as_ungrounded: bool = False,  # also the score in which unread verdicts count as not grounded
+):
     "The leaderboard as it is printed: percent, intervals as texts, no columns without news."
     import polars as pl
     def span(low: str, high: str) -> pl.Expr: return pl.format('{} … {}', low, high)
@@ -24,7 +27,7 @@ def board_table(board):  # schema LEADERBOARD
     rows = rows.with_columns(rank=pl.when(pl.col('tied_with') != '').then(pl.format('{}=',
         'rank')).otherwise(pl.col('rank').cast(pl.String)))
     table = rows.select('rank', 'responder', score='final', interval=span('low', 'high'),
-        unread_as_wrong_or_right=span('lowest', 'highest'),
+        unread_as_wrong_or_right=span('lowest', 'highest'), unread_as_ungrounded='lowest',
                         before_disqualification='unadjusted', responses='n', no_answer='unanswered', unread='unread',
                         ineligible='ineligible',
                         rank_range=span('rank_low', 'rank_high'), over_best_baseline='difference',
@@ -32,6 +35,7 @@ def board_table(board):  # schema LEADERBOARD
     quiet = ['unread_as_wrong_or_right', 'unread']*(not board['unread'].sum()) + ['no_answer']*(not board['unanswered'].sum())
     quiet += ['ineligible', 'before_disqualification']*bool(board['ineligible'].is_null().all())
     quiet += ['over_best_baseline', 'over_interval']*bool(board['difference'].is_null().all())
+    quiet += ['unread_as_ungrounded']*(not unread_as_ungrounded)
     return table.drop(quiet)
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #b0a8d1c2
@@ -55,7 +59,7 @@ def board_notes(plan, done, board) -> list[str]:
     "What must be known to read the table."
     import polars as pl
 
-    from factlab.studies.facts.study import all_responses_of, choices, judgements
+    from factlab.studies.facts.study import all_responses_of, baseline_notes, choices, judgements
     found, notes = all_responses_of(plan, done), []
     absent = found.filter(pl.col('status') != 'ok', ~pl.col('responder').str.starts_with('Baseline'))
     for status, count in absent.group_by('status').len().sort('status').iter_rows():
@@ -77,11 +81,13 @@ def board_notes(plan, done, board) -> list[str]:
     for kept, why in ((pl.col('final').is_null(), 'a judge read nothing of them'), (pl.col('final').is_not_null(), 'they lack requests')):
         if names := unranked.filter(kept)['responder'].to_list(): notes.append(f'no rank for {", ".join(names)}: {why}')
     if board['n'].n_unique() > 1: notes.append(UNEQUAL)
+    notes += baseline_notes(plan.entries)
     notes += [f'{judge} was asked with the template {template}' for judge, template in choices(plan, done).get('chosen', {}).items()]
     return notes
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f1372a0d
-_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'prompts', 'limit', 'seed', 'truncate',
+_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'eligibility_baseline', 'prompts',
+          'limit', 'seed', 'truncate',
           'max_tokens', 'baselines')  # options that are settings of the plan
 
 def _plans(arguments: argparse.Namespace) -> list:
@@ -89,7 +95,7 @@ def _plans(arguments: argparse.Namespace) -> list:
     from factlab.studies.facts.study import leaderboard_plan
     given = {name: getattr(arguments, name) for name in _GIVEN} | {'chosen': _chosen(arguments.chosen)}
     known = {'data': 'facts-sample', 'split': 'test', 'responders': (), 'responses': None, 'limit': None, 'baselines': False,
-             'eligibility': 'none'}
+             'eligibility': 'none', 'eligibility_baseline': None}
     return [leaderboard_plan('facts', **each) for each in (given, *[given | known]*arguments.corrected)]
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #ff7abc49
@@ -111,7 +117,7 @@ def _facts(arguments: argparse.Namespace) -> int|str:
     if arguments.out and arguments.out.lower().endswith('.csv'): return board.write_csv()
     data = plan.entries[0].about['responses'].rows.name
     shown = [f'{data}, judged by {", ".join(arguments.judges)}; scores in percent, 95 % intervals by resampling requests',
-             plain_table(board_table(board)), *board_notes(plan, done, board), *_planted(plan, done)]
+             plain_table(board_table(board, arguments.unread_as_ungrounded)), *board_notes(plan, done, board), *_planted(plan, done)]
     if arguments.corrected: shown += _corrected(*plans, done)
     return '\n'.join(shown) + '\n'
 
@@ -171,11 +177,15 @@ def add_facts(commands) -> None:
     add('--corrected', action='store_true', help="also print scores with each judge's errors, as counted on the sample, taken back")
     add('--eligibility', default='request', metavar='E', 
         help='what judges of eligibility see: request (the default), request_and_document, none')
+    add('--eligibility-baseline', metavar='R', help='the responder whose response judges of eligibility see beside each, where the judge '
+        'itself does not answer (default: the next responder)')
     add('--prompts', default='ours', metavar='P', help="ours (the default), or paper for the authors' published templates")
     add('--limit', type=int, metavar='N', help='requests at the most')
     add('--seed', type=int, default=0, metavar='S', help='of resampling, and of models (default: 0)')
     add('--max-tokens', type=int, default=1024, metavar='N', help='of an answer (default: 1024)')
     add('--truncate', action='store_true', help='cut documents that a responder cannot read whole, and say so; else it does not answer')
+    add('--unread-as-ungrounded', action='store_true', help='also the score in which unread verdicts count as not grounded, '
+        'as in the starter code of the benchmark')
     add('--no-baselines', dest='baselines', action='store_false', help='without the responders that read nothing')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--batch', action='store_true',

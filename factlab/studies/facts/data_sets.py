@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FACTS_REPOSITORY', 'FACTS_REVISION', 'FACTS_EXAMPLES', 'TRANSCRIBED', 'FACTS_PAPER', 'ENTRIES', 'SENTENCE',
-           'SENTENCE_LABELS', 'FACTS_SAMPLE', 'FACTS', 'FACTS_COLUMNS', 'load_facts_sample', 'load_facts',
+           'SENTENCE_LABELS', 'FACTS_SAMPLE', 'FACTS', 'FACTS_COLUMNS', 'FACTS_MORE', 'load_facts_sample', 'load_facts',
            'load_facts_examples']
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c2
@@ -73,8 +73,9 @@ def load_facts_sample(
         accurate=~pl.col('sentences').list.eval(wrong).list.any()), 'the sample of FACTS')
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c21
-FACTS = Schema('facts', {'id': pl.String, 'system': pl.String, 'request': pl.String, 'document': pl.String})
+FACTS = Schema('facts', {'id': pl.String, 'system': pl.String, 'request': pl.String, 'document': pl.String}, open=True)
 FACTS_COLUMNS = {'system': 'system_instruction', 'request': 'user_request', 'document': 'context_document'}  # ours: theirs
+FACTS_MORE = {'domain': 'domain', 'task': 'type', 'full_prompt': 'full_prompt'}  # kept where the file has them
 
 def _examples_file(download: bool) -> Path:
     places = [root/'facts'/FACTS_EXAMPLES for root in (data_dir(), cache_dir()/'data') if root]
@@ -91,13 +92,14 @@ def _examples_file(download: bool) -> Path:
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c22
 def load_facts(
     download: bool = True,  # False: only what is at hand
-) -> pl.DataFrame:  # schema FACTS
+) -> pl.DataFrame:  # schema FACTS, with those of FACTS_MORE that the file has
     "The public examples of FACTS Grounding in their file's order. Raises `DataError` when they cannot be had or lack a column."
     read = read_rows(_examples_file(download))
     missing = [theirs for theirs in FACTS_COLUMNS.values() if theirs not in read.rows[0]] if read.rows else list(FACTS_COLUMNS.values())
     if missing: raise DataError(f'{read.source} has no column {" and no column ".join(missing)}: it is not the file of {FACTS_REVISION}')
-    return FACTS.frame({'id': f'facts-{number:03}', **{ours: row[theirs] for ours, theirs in FACTS_COLUMNS.items()}}
-                       for number, row in enumerate(read.rows, 1))
+    columns = FACTS_COLUMNS | {ours: theirs for ours, theirs in FACTS_MORE.items() if theirs in read.rows[0]}
+    return FACTS.check(pl.DataFrame([{'id': f'facts-{number:03}', **{ours: row[theirs] for ours, theirs in columns.items()}}
+                                     for number, row in enumerate(read.rows, 1)], schema=dict.fromkeys(('id', *columns), pl.String)))
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #d64fca63
 def load_facts_examples(

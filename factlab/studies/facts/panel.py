@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['TEMPLATE_NAMES', 'ELIGIBILITY_NAMES', 'BEYOND_OTHERS', 'ENOUGH', 'KAPPA', 'Verdicts', 'BEST_ON_DEV', 'JUDGED_TOKENS',
-           'rate_cells_of', 'rates_plan', 'rates_cells', 'ranking_plan', 'ranking_cells', 'measured_ranking',
-           'preference_plan', 'self_preference_cells', 'measured_preference', 'agreement_cells', 'measured_of',
-           'beside_printed', 'rate_marks', 'ranking_marks', 'agreement_marks']
+           'ASKED_TEMPLATES', 'rate_cells_of', 'rates_plan', 'rates_cells', 'ranking_plan', 'ranking_cells',
+           'measured_ranking', 'preference_plan', 'self_preference_cells', 'measured_preference', 'agreement_cells',
+           'measured_of', 'beside_printed', 'rate_marks', 'ranking_marks', 'agreement_marks']
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p02
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from dataclasses import replace
 import polars as pl
 
 from ...audit.checks import AVERAGE
+from ...core.core import DataError
 from ...grounding.embedded_judge import Nearness, offline_encoder, response_rivals
 from ...grounding.judge_quality import choose_templates, compare_judges, self_preference
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES
@@ -29,7 +30,7 @@ from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
-from .measured import eligibility_rivals, in_percent, rank_cells
+from .measured import UNREAD, eligibility_rivals, in_percent, rank_cells
 from .self_preference import preference_cells
 from factlab.studies.facts.study import (
     ALL_SPLITS,
@@ -94,11 +95,12 @@ def rate_cells_of(
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p07
 BEST_ON_DEV = 'Best on dev, on which the judges were fitted (% of resamples)'
 JUDGED_TOKENS = 128  # of a verdict of the models that are asked here
+ASKED_TEMPLATES = ('response', 'simpleqa')  # of models in Table 2; `TEMPLATE_NAMES` has all seven
 
-def _panel(data: str, few: int, seed: int, loaded: Mapping[str, object]) -> tuple[Settings, Settings]:
+def _panel(data: str, few: int|None, seed: int, loaded: Mapping[str, object], **more) -> tuple[Settings, Settings]:
     "Settings of the whole test split, and of its first requests."
-    check_whole_number('few', few, 1)
-    whole = Settings(data, seed=seed, split='test', judge_tokens=JUDGED_TOKENS, loaded=loaded)
+    check_whole_number('few', few, 1, optional=True)
+    whole = Settings(data, seed=seed, split='test', loaded=loaded, **({'judge_tokens': JUDGED_TOKENS} | more))
     return whole, replace(whole, limit=few)
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #0e919404
@@ -107,22 +109,28 @@ def rates_plan(
     *,
     data: str|None = None,  # None: the printed cells alone
     asked: Sequence[str] = ('tiny',),  # models that are asked as well
-    few: int = 6,  # requests that they are asked about
+    few: int|None = 6,  # requests that they are asked about; None: all
+    templates: str|Sequence[str] = ASKED_TEMPLATES,  # that they are asked with in Table 2
+    prompts: str = 'ours',  # or 'paper'
+    judge_tokens: int = JUDGED_TOKENS,  # of their verdicts
     seed: int = 0,
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 2 and 4: offline judges and their rivals on the test split, models on its first requests. A row is a judge and how it is asked."
     check_whole_number('seed', seed, 0)
     asked = listed(asked)
-    parameters = {'data': data, 'asked': asked, 'few': few, 'seed': seed}
+    parameters = {'data': data, 'asked': asked, 'few': few, 'templates': listed(templates), 'prompts': prompts,
+                  'judge_tokens': judge_tokens, 'seed': seed}
     if not data: return Plan(exhibit, parameters, ())
-    whole, part = _panel(data, few, seed, loaded)
+    whole, part = _panel(data, few, seed, loaded, prompts=prompts, judge_tokens=judge_tokens, templates=templates)
     test, dev, first, grounding = labelled_rows(whole), development_rows(whole), labelled_rows(part), exhibit == 'facts/table2'
+    needed = 'accurate' if grounding else 'eligible'
+    if needed not in test.frame.columns: raise DataError(f'{data} has no labels {needed}: add the column, true or false for each response')
     def row(settings: Settings, judge: str, how: str, rows: Rows, label: str = '') -> Entry:
         ask, names = (judging, TEMPLATE_NAMES) if grounding else (judging_eligibility, ELIGIBILITY_NAMES)
         known = {'dev': ask(settings, judge, how, dev)} if grounding and not label else {}
         return Entry(names[how], judge, ask(settings, judge, how, rows), label=label, about={'dev_rows': dev, **known})
-    offline, by_models = (tuple(DECIDED_BY), ('response', 'simpleqa')) if grounding else (('request_and_document',), ('request',))
+    offline, by_models = (tuple(DECIDED_BY), whole.templates) if grounding else (('request_and_document',), ('request',))
     near = [Step(Nearness(offline_encoder()), rows) for rows in (test, dev)]
     return Plan(exhibit, parameters, (*[row(whole, judge, how, test) for judge in GROUNDING_JUDGES for how in offline],
                                       *[Entry('rivals', '', near[0], True, about={'dev': near[1]})]*grounding,
@@ -183,11 +191,13 @@ def ranking_plan(
     judges: Sequence[str] = ('embedded', 'words'),
     seed: int = 0,
     draws: int = 10_000,  # of the scores around the printed ones
+    unread_as_ungrounded: bool = False,  # also scores in which unread verdicts count as not grounded, as in the starter code
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "Tables 5 and 6: the leaderboard of both splits, by the unadjusted or by the final score."
     for name, value, least in (('seed', seed, 0), ('draws', draws, 1)): check_whole_number(name, value, least)
-    parameters = {'data': data, 'judges': listed(judges), 'seed': seed, 'draws': draws}
+    parameters = {'data': data, 'judges': listed(judges), 'seed': seed, 'draws': draws,
+                  'unread_as_ungrounded': unread_as_ungrounded}
     if not data: return Plan(exhibit, parameters, ())
     settings = Settings(data, seed=seed, split=ALL_SPLITS, judges=judges, loaded=loaded,
                         eligibility='none' if exhibit == 'facts/table5' else 'request')
@@ -218,6 +228,9 @@ def measured_ranking(plan: Plan, done: Done) -> list[dict]:
             if not average: base |= split_judges.get(row['judge'], {'method': row['judge']})
             column = AVERAGE if average else row['judge']
             cells.append(base | {'column': f'{column} (%)', **in_percent(row, 'value', 'low', 'high')})
+            if plan.parameters.get('unread_as_ungrounded'):
+                cells.append(base | {'column': f'{column} (%), {UNREAD}', 'metric': f'Score (%), {UNREAD}',
+                                     'measured': row['lowest'] and 100*row['lowest']})
             cells.append(base | {'column': f'{column} ±', 'kind': 'plus_minus', 'measured': 100*row['plus_minus']})
     return cells + rank_cells(board, {'column': f'{AVERAGE} (%)', 'method': AVERAGE, 'metric': 'Score (%)'})
 

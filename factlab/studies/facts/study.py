@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['ALL_SPLITS', 'PLANTED', 'EVADING', 'Told', 'listed', 'Settings', 'load_rows', 'load_data', 'request_rows',
            'labelled_rows', 'development_rows', 'answering', 'all_responses', 'templates_of', 'judging', 'best_judging',
-           'judging_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'judge_entries',
-           'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of', 'request_splits',
-           'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order', 'counting_verdicts']
+           'judging_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'baseline_notes',
+           'judge_entries', 'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of',
+           'request_splits', 'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order',
+           'counting_verdicts']
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from ...core.core import DataError, UsageError
-from ...data.datasets import READERS, identifier, load, read_rows
+from ...data.datasets import READERS, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.judge_quality import COUNTING, BestTemplate, corrected_scores, counted_rates
@@ -31,10 +32,13 @@ from factlab.grounding.judges import (
     paper_templates,
     read_paper_prompts,
 )
+from ...grounding.labelled_files import read_labelled_file
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from factlab.grounding.responses import (
     ALL_RESPONSES,
+    TRIVIAL,
     TRIVIAL_RESPONDERS,
+    BesideResponder,
     Responder,
     labelled_beside,
     labelled_responses,
@@ -68,7 +72,7 @@ def listed(names: str|Sequence[str]) -> list[str]:
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "What FACTS Grounding's plans are made from (§ 3, § 4)."
-    data: str = 'facts-sample'           # also 'facts', 'facts-examples', or a file with id, request, document (and system)
+    data: str = 'facts-sample'           # also 'facts', 'facts-examples', or a file, as of `read_labelled_file`
     split: str|None = None               # 'test' when None and the data has one (offline judges are fitted on 'dev'); or ALL_SPLITS
     responders: Sequence[str] = ()       # names of models
     responses: str|Path|None = None      # a file of answers that exist already
@@ -76,10 +80,12 @@ class Settings(base.Settings):
     templates: Sequence[str] = ('response',)  # of the judges; offline ones know 'response' and 'span'
     chosen: Mapping[str, str] = field(default_factory=dict)  # a template for a judge of its own, as in other leaderboards
     eligibility: str = 'request'         # what is shown, or 'request_and_document'; 'none': no final score
+    eligibility_baseline: str|None = None  # whose response models see beside each, if they do not answer; None: the next responder's
     prompts: str = 'ours'                # or 'paper': the authors' published templates
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
     judge_tokens: int = 2048             # of a verdict of a model
+    unread_as_ungrounded: bool = False   # also show scores in which unread verdicts count as not grounded, as in the starter code
     baselines: bool = True               # responders that read nothing, beside the others
 
     MINIMUM = {**base.Settings.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}
@@ -118,7 +124,7 @@ def load_rows(
     return settings.hold(('rows', settings.data, settings.split, settings.limit), lambda: _load_rows(settings))
 
 def _load_rows(settings: Settings) -> pl.DataFrame:
-    rows = _request_file(settings.data) if _is_request_file(settings.data) else load_data(settings.data)
+    rows = load_data(settings.data)
     splits = rows['split'].unique(maintain_order=True).to_list() if 'split' in rows.columns else []
     if settings.split and settings.split not in (*splits, *[ALL_SPLITS]*bool(splits)):
         raise UsageError(f'{settings.data} has no split {settings.split!r}: it has {", ".join(splits) or "none"}')
@@ -128,25 +134,13 @@ def _load_rows(settings: Settings) -> pl.DataFrame:
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4500f46
 def load_data(
-    data: str,  # 'sample': the one of FACTS' shape that ships; else a name of `load`
+    data: str,  # 'sample': the one of FACTS' shape that ships; a file, as of `read_labelled_file`; else a name of `load`
 ) -> pl.DataFrame:
     "A data set as the notebooks of FACTS name it."
+    if Path(data).suffix.lower() in READERS: return read_labelled_file(data)
     return load('facts-sample' if data == 'sample' else data)
 
 def _id_of(rows: pl.DataFrame) -> str: return 'document_id' if 'document_id' in rows.columns else 'id'
-
-def _is_request_file(data: str) -> bool: return Path(data).suffix.lower() in READERS
-
-# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #0226a34f
-def _request_file(path: str) -> pl.DataFrame:
-    "Requests from a file of the user's own. Raises `DataError` when it has other columns."
-    read = read_rows(path)
-    read = read._replace(rows=[{**row, 'id': identifier(row.get('id'))} for row in read.rows])
-    names = ('id', 'system', 'request', 'document', *['split']*any('split' in row for row in read.rows))
-    faults = [(at, f'{name} is {type(row.get(name)).__name__}, expected text') for at, row in enumerate(read.rows) for name in names
-              if not isinstance(row.get(name), str) and not (name == 'system' and row.get(name) is None)]
-    read.refuse(faults)
-    return pl.DataFrame([{name: row.get(name) for name in names} for row in read.rows], schema=dict.fromkeys(names, pl.String))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #rowsof01
 def request_rows(
@@ -171,8 +165,8 @@ def development_rows(
     settings: Settings,
 ) -> Rows:  # as of `labelled_rows`
     "Where templates are chosen: the development split of the same data if it is labelled there, else of the shipped sample."
-    rows = None if _is_request_file(settings.data) else load_data(settings.data)
-    labelled = rows is not None and {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
+    rows = load_data(settings.data)
+    labelled = {'accurate', 'split', 'document_id'} <= set(rows.columns) and 'dev' in rows['split'].to_list()
     return labelled_rows(replace(settings, data=settings.data if labelled else 'facts-sample', split='dev'))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #f11eown5
@@ -251,13 +245,28 @@ def best_judging(
     return Step(BestTemplate(tuple(step.method for step in known)), rows, inputs=inputs, **_asked(settings, judge))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #bb6c317b
+def _responders(rows: Rows|Step) -> set[str]:
+    "Whose responses there are."
+    if isinstance(rows, Rows): names = set(rows.frame['responder']) if 'responder' in rows.frame.columns else set()
+    elif isinstance(rows.method, Responder): names = {rows.method.responder}
+    else: names = set().union(*map(_responders, rows.inputs.values()))
+    return {name for name in names if not name.startswith(TRIVIAL)}
+
+def _compared_with(settings: Settings, judge: str, rows: Rows|Step) -> str|None:  # None: the next responder, in the alphabet
+    "Whose response a judge of eligibility sees beside each. Raises `UsageError` for who does not answer."
+    known, named = _responders(rows), settings.eligibility_baseline
+    if named is not None and named not in known:
+        raise UsageError(f'eligibility_baseline is {named!r}, who does not answer: choose one of {", ".join(sorted(known)) or "none"}')
+    return None if judge in OFFLINE_JUDGES else judge if judge in known else named
+
 def judging_eligibility(
     settings: Settings,
     judge: str,
     shown: str,  # 'request' or 'request_and_document'
     rows: Rows|Step,  # schema BESIDE
 ) -> Step:  # schema ELIGIBILITY
-    "What a judge says of whether a response does what was asked."
+    "What a judge says of whether a response does what was asked. A model that answers sees its own response beside each."
+    if (name := _compared_with(settings, judge, rows)) is not None: rows = Step(BesideResponder(name), rows)
     if judge in OFFLINE_JUDGES: method: Method = load_eligibility_judge(OFFLINE_JUDGES[judge])
     else: method = EligibilityJudge(shown, settings.paper_prompts()[shown] if settings.prompts == 'paper' else None)
     return Step(method, rows, **_asked(settings, judge))
@@ -302,9 +311,21 @@ def leaderboard_plan(
                         loaded=loaded, **more)
     parameters = {'data': data, 'responders': settings.responders, 'responses': responses and str(responses), 'judges': settings.judges,
                   'templates': settings.templates, 'limit': limit, 'seed': seed, **more}
-    return Plan(exhibit, parameters, leaderboard_entries(settings), _notes(settings))
+    entries = leaderboard_entries(settings)
+    return Plan(exhibit, parameters, entries, (*_notes(settings), *baseline_notes(entries)))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c4a281c0
+def baseline_notes(entries: Sequence[Entry]) -> list[str]:
+    "Whose response each judge of eligibility saw beside others, where a model is asked."
+    notes = []
+    for entry in entries:
+        if (step := entry.about.get('eligibility')) is None or step.model is None: continue
+        named = step.rows.method.responder if isinstance(step.rows.method, BesideResponder) else None
+        notes.append(f'eligibility: {entry.model} judges beside the responses of {named}' if named is not None else
+                     f'eligibility: {entry.model} does not answer and judges beside the next responder’s response, in the alphabet; '
+                     'eligibility_baseline names another')
+    return notes
+
 def _notes(settings: Settings) -> tuple[str, ...]:
     "What an estimate cannot know."
     several = [judge for judge in settings.judges if len(templates_of(settings, judge)) > 1 and judge not in OFFLINE_JUDGES]

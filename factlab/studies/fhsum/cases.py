@@ -187,12 +187,12 @@ def example_plan(
     *,
     models: str|Sequence[str] = ('tiny',),  # the first one is asked
     data: str = 'sample',
-    split: str|None = 'dev',  # None: all rows
+    split: str|None = 'dev',  # None: all rows, as where the data has one split alone
     loaded: Loaded = {},  # noqa: B006
 ) -> Plan:
     "The methods of Table 8, and the two that run without a model, on the first row on which these two differ."
     settings, names, rows = Settings(data=data, loaded=loaded), check_models(models), load_labelled(data)
-    if split is not None: rows = rows.filter(split=split) if 'split' in rows.columns else rows.head(0)
+    if split is not None and rows['split'].n_unique() > 1: rows = rows.filter(split=split)
     if rows.is_empty(): raise DataError(f'no row of {data} is in the split {split!r}: choose another, or None for all rows')
     knowledge, verifier = load_knowledge(settings), settings.load_verifier(settings.verifier)
     offline = {f'{name} (verifier)': verifier_judge(kind, knowledge, verifier) for name, kind in RETRIEVAL.items() if kind != 'knowledge'}

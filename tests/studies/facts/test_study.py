@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer
 
-from factlab.core.core import FactlabError, UsageError
+from factlab.core.core import DataError, FactlabError, UsageError
 from factlab.data.datasets import load
 from factlab.grounding.embedded_judge import offline_encoder
 from factlab.grounding.judges import TEMPLATES
@@ -19,7 +19,9 @@ from factlab.reports.exhibits import find_exhibits
 from factlab.runs.plan import Done, Plan, estimate, execute, manifest
 from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
-from factlab.studies.facts.panel import measured_preference, preference_plan, rates_plan, self_preference_cells
+from factlab.studies.facts.commands import board_table
+from factlab.studies.facts.measured import board_cells
+from factlab.studies.facts.panel import TEMPLATE_NAMES, measured_preference, preference_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
 from factlab.text.fences import fenced_in
 
@@ -147,8 +149,8 @@ def test_judgements_are_runs_as_any_other(tmp_path):
     plan = leaderboard_plan(judges=['sage', 'words'], responders=['sage'], limit=2, loaded={'sage': knowing('sage')})
     execute(plan, store=False, folder=tmp_path)
     listed = list_runs(tmp_path)
-    assert set(listed['method']) == {'respond', 'trivial_responders', 'all_responses', 'response', 'eligible_by_request', 'words',
-                                     'eligible_by_words'}
+    assert set(listed['method']) == {'respond', 'trivial_responders', 'all_responses', 'beside_responder', 'response',
+                                     'eligible_by_request', 'words', 'eligible_by_words'}
     run = load_run(listed.filter(method='response')['id'].item(), tmp_path)
     assert run.predictions['calls'].sum() == run.manifest['calls'] == 8 and 'answer' in run.predictions.columns
 
@@ -262,3 +264,84 @@ def test_the_quick_judge_judges_a_file_with_the_eligibility_of_the_embedded_one(
     assert all(entry.about['responses'].rows.name == str(tmp_path/'own.jsonl') for entry in boards[0].plan.entries)
     asked = [templates_of(Settings(judges=['quick'], templates=[name]), 'quick') for name in ('json', 'span')]
     assert asked == [['response'], ['span']]
+
+
+# ---- what a judge of eligibility sees ------------------------------------------------------------------------------------------------
+
+def eligible_by(name: str) -> ScriptedModel:
+    "It answers with its name, and judges everything accurate and eligible."
+    def said(request: Request) -> str:
+        text = request.messages[-1].content
+        if 'Instruction Following' in text: return '{"Instruction Following": "No Issues"}'
+        return 'Verdict: Accurate' if 'Verdict' in text or 'Evidence' in text else f'{name} says so.'
+    return ScriptedModel(name, said, name)
+
+
+def baselines_shown(models: dict[str, ScriptedModel], **settings) -> dict[str, set[str]]:
+    "By judge: the other responses that it saw."
+    judged(responders=['b', 'c'], judges=list(models), limit=2, baselines=False, loaded=models, **settings)
+    asked = {name: [request.messages[-1].content for request in model.asked] for name, model in models.items()}
+    return {name: {fenced_in(text, 'other_response') for text in texts if 'Instruction Following' in text} for name, texts in asked.items()}
+
+
+def test_a_model_that_answers_judges_eligibility_beside_its_own_response():
+    "As the starter code shows it; who does not answer sees who is named, else the next responder in the alphabet."
+    models = {name: eligible_by(name) for name in ('a', 'b', 'c')}
+    assert baselines_shown(models) == {'a': {'b says so.', 'c says so.'}, 'b': {'b says so.'}, 'c': {'c says so.'}}
+    models = {name: eligible_by(name) for name in ('a', 'b', 'c')}
+    assert baselines_shown(models, eligibility_baseline='b', seed=1) == {'a': {'b says so.'}, 'b': {'b says so.'}, 'c': {'c says so.'}}
+    with pytest.raises(UsageError, match='who does not answer: choose one of b, c'):
+        baselines_shown(models, eligibility_baseline='d', seed=1)
+    notes = leaderboard_plan(responders=['b'], judges=['a', 'b'], limit=1, loaded=models).notes
+    assert 'a does not answer' in notes[0] and notes[1] == 'eligibility: b judges beside the responses of b'
+
+
+def test_the_published_prompt_is_what_responders_and_the_judge_with_context_see(tmp_path):
+    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
+    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
+    row = {'id': 'r', 'system_instruction': 'Use the text.', 'user_request': 'When?', 'context_document': 'In 1901.'}
+    shown = {}
+    for name, more in (('with', {'full_prompt': 'Use the text. In 1901. When?'}), ('without', {})):
+        (tmp_path/f'{name}.jsonl').write_text(json.dumps(row | more))
+        model = eligible_by('m')
+        judged(data=str(tmp_path/f'{name}.jsonl'), responders=['m'], judges=['m'], prompts='paper', eligibility='request_and_document',
+               baselines=False, loaded={'m': model})
+        respond, = ([message.content for message in request.messages] for request in model.asked if request.label == 'grounding/respond')
+        seen, = (request.messages[-1].content for request in model.asked if 'begin_of_query' in request.messages[-1].content)
+        shown[name] = respond, seen.split('<|begin_of_query|>\n')[1].split('\n<|end_of_query|>')[0]
+    assert shown['with'] == (['Use the text. In 1901. When?'], 'Use the text. In 1901. When?')
+    assert shown['without'] == (['Use the text.', 'In 1901.\n\nWhen?'], 'Use the text.\n\nIn 1901.\n\nWhen?')
+
+
+def test_unread_verdicts_count_as_not_grounded_beside_ours():
+    "The starter code's reading, by hand: half of the verdicts cannot be read, the others say accurate."
+    def said(request: Request) -> str: return 'Verdict: Accurate' if len(fenced_in(request.messages[-1].content, 'response')) % 2 else 'Hm.'
+    found = judged(judges=['half'], eligibility='none', baselines=False, loaded={'half': ScriptedModel('half', said, 'half')},
+                   unread_as_ungrounded=True)
+    cells, told = board_cells(found.plan, found.done), found.judgements().filter(responder='grounded')
+    def cell(column: str) -> float: return cells.filter(row='grounded', column=column, kind='value')['measured'].item()
+    assert 0 < told['accurate'].null_count() < told.height
+    assert cell('Unadjusted score (%)') == 100
+    assert cell('Unadjusted score (%), unread verdicts as not grounded') == pytest.approx(100*told['accurate'].sum()/told.height)
+    ours = board_table(found.board_of())
+    assert 'unread_as_ungrounded' not in ours.columns and 'unread_as_ungrounded' in board_table(found.board_of(), True).columns
+
+
+def test_table2_asks_with_all_seven_published_templates_on_a_labelled_file(tmp_path):
+    "A file without eligibility or sentences is enough; each row is of the same responses."
+    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
+    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
+    rows = load('facts-sample').drop('eligible', 'sentences', 'domain', 'task')
+    (tmp_path/'own.jsonl').write_text('\n'.join(map(json.dumps, rows.to_dicts())), encoding='utf-8')
+    model = ScriptedModel('script', lambda request: PAPER_ANSWERS.get(request.label.partition('/')[2], 'A'), 'all seven')
+    plan = rates_plan(data=str(tmp_path/'own.jsonl'), asked=['script'], few=2, templates=list(TEMPLATES), prompts='paper', judge_tokens=900,
+                      loaded={'script': model})
+    entries = [entry for entry in plan.entries if entry.model == 'script']
+    assert [entry.method for entry in entries] == [TEMPLATE_NAMES[name] for name in TEMPLATES] and len(entries) == 7
+    done = execute(*[entry.step for entry in entries], store=False, folder=tmp_path)
+    test = rows.filter(split='test')
+    first = test['document_id'].unique(maintain_order=True).head(2)
+    n = test.filter(pl.col('document_id').is_in(first.implode())).height
+    assert {done[entry.step].height for entry in entries} == {n}
+    assert {request.max_tokens for request in model.asked} == {900, 16}
+    with pytest.raises(DataError, match='no labels eligible'): rates_plan('facts/table4', data=str(tmp_path/'own.jsonl'))
