@@ -19,13 +19,13 @@ from factlab.grounding.embedded_judge import LabelledSentences, Nearness, Senten
 from factlab.grounding.judge_quality import BestTemplate
 from factlab.grounding.judges import TEMPLATES, GroundingJudge, Template
 from factlab.grounding.offline_judges import load_grounding_judge
-from factlab.grounding.responses import Responder
+from factlab.grounding.responses import BesideResponder, Responder
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
-from factlab.mixed_context.fitted import ChosenSilence, FittedHybrid, KnownNames, Scored
+from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybrid, KnownNames, Scored
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import NONE
@@ -82,6 +82,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'Recall': lambda: Recall('bm25', (1,), None),
             'TextVerdicts': lambda: TextVerdicts(Known('a'), Known('a')), 'Probabilities': lambda: Probabilities(Known('a')),
             'ByThreshold': lambda: ByThreshold('mine', text_lengths), 'ByWords': lambda: ByWords('mine'),
+            'BesideResponder': lambda: BesideResponder('mine'), 'CrossFitted': lambda: CrossFitted(Baseline('majority')),
             'Derived': lambda: Derived('oracle', oracle, VERDICTS), 'FoundErrors': lambda: FoundErrors('m', 'missed', 3),
             'FactTraces': lambda: FactTraces(FactScore()), 'MergedTrace': lambda: MergedTrace(FactScore())}
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
@@ -105,7 +106,8 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
           ('RetrievalJudge', 'knowledge'): OSLO, ('KnownNames', 'knowledge'): OSLO, ('Scored', 'scorer'): ConstantScorer(.1),
           ('EntityValues', 'features'): ('quantity',), ('EntityValues', 'encoder'): Known('a'),
-          ('FittedEntities', 'features'): ('quantity',), ('Injection', 'size'): 3, ('ExactPTrue', 'prompts'): (ZERO_SHOT[1],)}
+          ('FittedEntities', 'features'): ('quantity',), ('Injection', 'size'): 3,
+          ('CrossFitted', 'method'): Baseline('length'), ('ExactPTrue', 'prompts'): (ZERO_SHOT[1],)}
 
 
 def shipped_methods() -> dict[str, type]:
