@@ -30,8 +30,8 @@ def fence(
     return fenced(tag or field, f'{{{field}}}')
 
 # %% ../../nbs/01_text/06_fences.ipynb #fn5b
-_TAGS = ('document|request|full_prompt|response|other_response|knowledge|summary|text|evidence|claims?|new_claim|statement|sentence|excerpt|facts?|'
-         'list|reference|predicted|question|answer|piece|remark')
+_TAGS = ('document|request|full_prompt|response|other_response|knowledge|summary|text|evidence|claims?|new_claim|statement|sentence|'
+         'excerpt|facts?|list|reference|predicted|question|answer|piece|remark')
 _ECHOED = re.compile(rf'^[ \t]*</?(?:{_TAGS})>|</?(?:{_TAGS})>[ \t]*$', re.MULTILINE)
 
 def unfenced(
