@@ -83,6 +83,8 @@ def campaign(part: str, seed: int, only: str = '') -> int:
 
 
 def main(parts: list[str], seed: int, only: str) -> int:
+    from factlab.core.core import cache_dir
+    if (fetched := cache_dir()/'weights').is_dir(): os.environ.setdefault('FACTLAB_WEIGHTS', str(fetched))  # parts have homes of their own
     unknown = [part for part in parts if part not in PARTS]
     if unknown: raise SystemExit(f'the campaign has no part {unknown[0]!r}; its parts: {", ".join(PARTS)}')
     return int(sum(campaign(part, seed, only) for part in parts) > 0)

@@ -172,8 +172,9 @@ def test_a_row_with_a_fault_is_named_by_its_line(sample, tmp_path):
 
 def test_table8_of_fhsum_takes_a_file_without_splits(tmp_path):
     rows = load('fhsum-sample').filter(split='dev').select('id', 'document', 'summary', 'label')
-    model = ScriptedModel('m', lambda request: 'no idea', '1')
-    plans = [example_plan(models=['m'], data=data, loaded={'m': model}) for data in (written(tmp_path/'own.jsonl', rows), 'sample')]
+    model = ScriptedModel('silent', lambda request: 'no idea', '1')
+    plans = [example_plan(models=['silent'], data=data, loaded={'silent': model})
+             for data in (written(tmp_path/'own.jsonl', rows), 'sample')]
     done = execute(*plans)
     assert len({example_of(plan, done)[0]['id'].item() for plan in plans}) == 1
 
