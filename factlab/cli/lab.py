@@ -102,6 +102,20 @@ def _end(process: subprocess.Popen, seconds: float = 8) -> None:
             with suppress(psutil.Error): each.kill()
         process.wait()
 
+# %% ../../nbs/21_cli/09_lab.ipynb #lab2
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    "Within it interrupts wait for its end: one while a program is being started would leave the program behind, with nobody to end it."
+    handlers = {number: handler for name in ('SIGINT', 'SIGTERM', 'SIGHUP') if (number := getattr(signal, name, None)) is not None
+                and callable(handler := signal.getsignal(number))} if threading.current_thread() is threading.main_thread() else {}
+    came: list[int] = []
+    for number in handlers: signal.signal(number, lambda number, _: came.append(number))
+    try: yield
+    finally:
+        for number, handler in handlers.items(): signal.signal(number, handler)
+    if came: raise KeyboardInterrupt
+
+
 # %% ../../nbs/21_cli/09_lab.ipynb #ec8bf311
 @contextmanager
 def running_lab(
@@ -115,11 +129,12 @@ def running_lab(
                f'--ServerApp.root_dir={root}', '--LabApp.news_url=None',
                '--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate',
                *['--allow-root']*(hasattr(os, 'geteuid') and os.geteuid() == 0)]
-    with log.open('w') as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | {'JUPYTER_TOKEN': token}, cwd=root,
-                                   start_new_session=True)  # an interrupt ends it through us, so that it need not ask
-    lab, end = Lab(f'http://127.0.0.1:{port}', token, process), time.monotonic() + seconds
+    process, end = None, time.monotonic() + seconds
     try:
+        with log.open('w') as output, _interrupts_wait():
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | {'JUPYTER_TOKEN': token}, cwd=root,
+                                       start_new_session=True)  # an interrupt ends it through us, so that it need not ask
+        lab = Lab(f'http://127.0.0.1:{port}', token, process)
         while True:
             try: lab.ask('status'); break
             except OSError:
@@ -127,7 +142,8 @@ def running_lab(
                     raise FactlabError(f'JupyterLab did not start; {log} ends in: {log.read_text()[-600:].strip()}') from None
                 time.sleep(.2)
         yield lab
-    finally: _end(process)
+    finally:
+        if process: _end(process)
 
 # %% ../../nbs/21_cli/09_lab.ipynb #c9
 def run_ahead(lab: Lab, path: Path) -> None:

@@ -69,9 +69,21 @@ def test_a_signal_ends_the_lab_and_its_kernels(lab, number, tmp_path):
 @pytest.mark.timeout(120)
 def test_a_signal_while_it_starts(lab):
     lines_until(lab.stdout, 'starting')
-    while not (started := psutil.Process(lab.pid).children(recursive=True)): time.sleep(.02)
+    while not (started := psutil.Process(lab.pid).children(recursive=True)): pass  # so soon that it is still being started
     lab.send_signal(signal.SIGTERM)
     assert lab.wait(20) == 130 and gone(started, 2) == []
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_waits_while_a_program_is_being_started(number):
+    from factlab.cli.lab import _interrupted_by_all, _interrupts_wait
+    before, process = signal.signal(number, signal.default_int_handler), None  # whoever runs the tests may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt), _interrupted_by_all(), _interrupts_wait():
+            signal.raise_signal(number)
+            process = 'started'
+        assert process == 'started' and signal.getsignal(number) is signal.default_int_handler
+    finally: signal.signal(number, before)
 
 
 def test_what_does_not_end_is_killed():
