@@ -208,11 +208,11 @@ def test_another_reader_gets_predictions_of_its_own(tmp_path):
 def test_a_version_raised_by_hand_is_another_run_and_code_is_none():
     @dataclass(frozen=True)
     class Mine(FactScore):
-        version: int = 4
+        version: int = 5
         def predict(self, *given, **more): return super().predict(*given, **more)
     class_of_the_same_name = type('FactScore', (FactScore,), {'__doc__': 'Written in other words.'})
-    assert id_of(class_of_the_same_name()) == id_of(FactScore()) != id_of(FactScore(version=4))
-    assert method_spec(Mine())['version'] == 4
+    assert id_of(class_of_the_same_name()) == id_of(FactScore()) != id_of(FactScore(version=5))
+    assert method_spec(Mine())['version'] == 5
 
 
 def test_a_method_of_a_notebook_is_made_again(tmp_path, monkeypatch):
