@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import polars as pl
+from fastcore.basics import patch
 
 from ...core.core import DataError, UsageError
 from ...core.registry import load_named
@@ -115,16 +116,6 @@ class Settings(base.Settings):
         if not isinstance(judge, ModelJudge): return judge
         return self.limited(replace(judge, model=own or judge.model, repeat=self.repeat))
 
-    def limited(self, method: Any) -> Any:  # a dataclass, with fields `max_tokens` or `detect_tokens`
-        "The method with the settings' length of answers."
-        if self.max_tokens is None: return method
-        lengths = {each.name for each in fields(method)} & {'max_tokens', 'detect_tokens'}
-        return replace(method, **dict.fromkeys(lengths, self.max_tokens))
-
-    def localizers(self, style: str) -> tuple[Localizer, ...]:
-        "Both variants of a prompting style: 'zero_shot', 'few_shot' or 'cot'."
-        return tuple(map(self.limited, self.prompt_set.localizers(style)))
-
     def load_classifier(self) -> Classifier|Verifier:
         "The classifier of the two-step forms."
         if self.classifier == 'verifier': return self.load_verifier(self.verifier)
@@ -148,6 +139,28 @@ class Settings(base.Settings):
 
     @property
     def has_dev(self) -> bool: return not self.rows('dev').frame.is_empty()
+
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #len2
+@patch
+def limited(self: Settings,
+    method: Any,  # a dataclass, with fields `max_tokens` or `detect_tokens`
+) -> Any:
+    "The method with the settings' length of answers."
+    if self.max_tokens is None: return method
+    lengths = {each.name for each in fields(method)} & {'max_tokens', 'detect_tokens'}
+    return replace(method, **dict.fromkeys(lengths, self.max_tokens))
+
+@patch
+def localizers(self: Settings,
+    style: str,  # 'zero_shot', 'few_shot' or 'cot'
+) -> tuple[Localizer, ...]:
+    "Both variants of a prompting style."
+    return tuple(map(self.limited, self.prompt_set.localizers(style)))
+
+@patch(as_prop=True)
+def pipeline(self: Settings) -> FactScore:
+    "The pipeline in the manner of FactScore."
+    return self.limited(FactScore(retry_unparsed=self.retry_unparsed))
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c13
 def choosing(settings: Settings) -> Settings:
@@ -293,8 +306,7 @@ TABLE_ROWS = {
     'zero_shot': TableRow('Zero-Shot', _style('zero_shot')),
     'few_shot': TableRow('Few-Shot', _style('few_shot')),
     'cot': TableRow('CoT', _style('cot')),
-    'factscore': TableRow('FactScore', lambda settings, model: asking(
-        settings, settings.limited(FactScore(retry_unparsed=settings.retry_unparsed)), model)),
+    'factscore': TableRow('FactScore', lambda settings, model: asking(settings, settings.pipeline, model)),
     'self_cot': _two_steps('Self + CoT', 'self'),
     'self_cot_hint': _two_steps('Self + CoT&Hint', 'self', hint=True),
     'classifier_cot': _two_steps('TrueTeacher + CoT', 'classifier'),
