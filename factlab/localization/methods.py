@@ -152,6 +152,7 @@ class Localizer:
     read: Callable[[str], Parsed[list[str]]] = parse_lettered
     max_tokens: int = 512
     retry_unparsed: bool = True  # ask a second time for what cannot be read
+    version: int = 2  # raised when answers are read in another way
     schema: ClassVar[Schema] = PREDICTIONS
 
     @property
@@ -269,7 +270,7 @@ class FactScore:
     max_tokens: int = 512
     detect_tokens: int = 256
     retry_unparsed: bool = True  # ask a second time for what cannot be read
-    version: int = 4     # raised when these stages are put together in another way, so that older runs are not taken for new ones
+    version: int = 5     # raised when these stages are put together in another way, so that older runs are not taken for new ones
     decomposition: Prompt = DECOMPOSE
     detection: Prompt = DETECT
     deduplication: Prompt = MERGE

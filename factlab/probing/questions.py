@@ -192,6 +192,7 @@ class FactQuestions:
     name: str = 'fact_questions'
     prompts: tuple[Prompt, ...] = (ASK_QUESTIONS,)
     max_tokens: int = 512
+    version: int = 2  # raised when answers are read in another way
     schema: ClassVar[Schema] = FACT_QUESTIONS
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling: Any) -> pl.DataFrame:  # rows: id, facts

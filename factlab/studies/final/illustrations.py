@@ -33,7 +33,7 @@ def illustration_plan(
     models: Sequence[str] = ('tiny',),
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
     example: str|None = None,  # Table 1: id of a document of the sample; the first test document with three errors when None
-    **chosen,  # data, judge, prompts, classifier, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, classifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of an illustration."
     settings, models = Settings(loaded=loaded, **chosen), check_models(models)

@@ -10,8 +10,9 @@ __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel'
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -92,6 +93,7 @@ class Settings(base.Settings):
     verifier: str = 'mpnet'       # of that classifier and of the rejected claims, as for `load_verifier`
     repeat: int = 0               # which of several runs of the same questions this is
     temperature: float = 0.0      # of the evaluated models; the judge stays greedy
+    max_tokens: int|None = None   # of an answer that lists errors, judges a summary or matches lists; each method's own when None
 
     MINIMUM = base.Settings.MINIMUM | {'repeat': 0}
     PROMPTS, PUBLISHED, PRINTED = PROMPTS, PUBLISHED, PRINTED
@@ -99,17 +101,24 @@ class Settings(base.Settings):
     def __post_init__(self):
         super().__post_init__()
         base.check_temperature(self.temperature)
+        base.check_whole_number('max_tokens', self.max_tokens, 1, optional=True)
         self.matcher  # noqa: B018  a wrong name is found here
+
+    def limited(self, method: Any) -> Any:  # a dataclass, with fields `max_tokens` or `detect_tokens`
+        "The method with the settings' length of answers."
+        if self.max_tokens is None: return method
+        lengths = {each.name for each in fields(method)} & {'max_tokens', 'detect_tokens'}
+        return replace(method, **dict.fromkeys(lengths, self.max_tokens))
 
     def localizers(self, style: str) -> tuple[Localizer, ...]:
         "Both variants of a prompting style: 'zero_shot', 'few_shot', 'cot' or 'cot_hint'."
-        return localize.localizers(style, self.worded, self.retry_unparsed)
+        return tuple(map(self.limited, localize.localizers(style, self.worded, self.retry_unparsed)))
 
     @property
     def pipeline(self) -> FactScore:
         "The pipeline in the manner of FactScore."
-        return FactScore(retry_unparsed=self.retry_unparsed, decomposition=self.worded(DECOMPOSE), detection=self.worded(DETECT),
-                         deduplication=self.worded(MERGE))
+        return self.limited(FactScore(retry_unparsed=self.retry_unparsed, decomposition=self.worded(DECOMPOSE),
+                                      detection=self.worded(DETECT), deduplication=self.worded(MERGE)))
 
     @property
     def matcher(self) -> MatchingJudge:
@@ -117,7 +126,7 @@ class Settings(base.Settings):
         own = self.loaded.get(self.judge)
         judge = self.hold(('judge', self.judge), lambda: load_judge('tiny' if own else self.judge))
         if not isinstance(judge, ModelJudge): return judge
-        return replace(judge, model=own or judge.model, prompt=self.worded(MATCH), repeat=self.repeat)
+        return self.limited(replace(judge, model=own or judge.model, prompt=self.worded(MATCH), repeat=self.repeat))
 
     def load_classifier(self) -> Classifier|Verifier:
         "The classifier of the two-step forms."
@@ -138,7 +147,7 @@ class Settings(base.Settings):
 
     def parameters(self, *more: str) -> dict:
         "What of these settings the notebooks' parameters name, and more of them."
-        return {name: getattr(self, name) for name in ('data', 'judge', 'limit', 'seed', 'prompts', 'retry_unparsed', *more)}
+        return {name: getattr(self, name) for name in ('data', 'judge', 'limit', 'seed', 'prompts', 'max_tokens', 'retry_unparsed', *more)}
 
     @property
     def has_dev(self) -> bool: return not self.rows('dev').frame.is_empty()
@@ -200,7 +209,8 @@ def verdict_step(
 ) -> Step:  # schema VERDICTS, the rows of the test split
     "Which summaries a first step calls inconsistent (§ 4.1, App. C.3)."
     if classifier == 'self':
-        return asking(settings, Binary(retry_unparsed=settings.retry_unparsed, prompt=settings.worded(BINARY)), model)
+        binary = Binary(retry_unparsed=settings.retry_unparsed, prompt=settings.worded(BINARY))
+        return asking(settings, settings.limited(binary), model)
     if classifier == 'oracle': return asking(settings, Derived('oracle', oracle, VERDICTS), None)
     if not settings.has_dev: raise UsageError(no_dev(settings, f'the classifier {settings.classifier!r}'))
     first, dev = choosing(settings), settings.rows('dev')
@@ -380,7 +390,7 @@ def localization_plan(
     methods: Sequence[str]|None = None,  # keys of METHODS; all when None
     few: int|None = None,
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
-    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of a table of localization methods (Tables 4 and 7)."
     base.check_whole_number('few', few, 1, optional=True)
