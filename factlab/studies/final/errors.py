@@ -205,7 +205,7 @@ def category_plan(
     assistant: str|None = None,
     known: Path|str|None = None,   # a file of P(True), as for `read_p_true`
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-    **chosen,  # data, judge, prompts, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of Figure 5 or 7: each model's errors and their categories; and what is proposed for errors whose category is known."
     settings, models, side, entries = Settings(loaded=loaded, **chosen), check_models(models), CATEGORY_FIGURES[exhibit], []

@@ -54,7 +54,7 @@ def repeats_plan(
     runs: int = 5,
     temperature: float = 0.7,  # at which the models are sampled
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
-    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of Table 9: several runs of the same questions; one of a model that repeats itself."
     models, methods, settings = check_models(models), check_methods(methods), Settings(loaded=loaded, temperature=temperature, **chosen)
