@@ -52,7 +52,6 @@ from factlab.studies.facts.study import (
     listed,
     load_data,
     load_rows,
-    own_words,
     plan_notes,
     request_rows,
     request_splits,
@@ -154,7 +153,7 @@ def rates_plan(
     asking = [row(part, model, how, first, f'{model} (few)'*bool(few)) for model in asked for how in ask_with(part, model)]
     reading = [row(whole, judge, how, test) for judge in parameters['judges'] for how in offline]
     rivals = [nearness()] if grounding and (asking or parameters['judges'] != [*QUICKEST]) else []
-    return Plan(exhibit, parameters, (*reading, *rivals, *asking), own_words(part, asked) if grounding else ())
+    return Plan(exhibit, parameters, (*reading, *rivals, *asking))
 
 def _told(more: Mapping[str, object]) -> dict[str, object]:
     "Settings that stand in a manifest."
