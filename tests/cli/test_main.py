@@ -287,3 +287,4 @@ def test_a_folder_of_a_build_is_found_from_other_folders(tmp_path, monkeypatch):
     assert _absolute_path('mine') == str(tmp_path/'mine') and _absolute_path('sample') == 'sample'
     assert _absolute_path('prompts') == str(tmp_path/'prompts')
     assert _absolute_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')
+    assert _absolute_path('sample, mine,a.jsonl') == f'sample,{tmp_path/"mine"},{tmp_path/"a.jsonl"}'
