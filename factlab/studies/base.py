@@ -67,6 +67,7 @@ class Settings:
     PROMPTS: ClassVar[tuple[Prompt, ...]] = ()                      # all that the paper's plans ask with, in our wording
     PUBLISHED: ClassVar[Mapping[str, Callable[[], Prompt]]] = {}    # the authors' own, by our prompt's name
     PRINTED: ClassVar[Mapping[str, str]] = {}                       # where the paper prints one that is not published, by our prompt's name
+    OPTIONAL: ClassVar[Mapping[str, Sequence[str]]] = {}            # placeholders that a wording may have or lack, by our prompt's name
 
     def __post_init__(self):
         for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
@@ -87,7 +88,7 @@ class Settings:
                          f'into {file_stem(prompt)}.txt there, and name the folder as prompts')
 
     def _folder(self) -> dict[str, Prompt]:
-        return self.hold(('prompts', self.prompts), lambda: folder_prompts(self.prompts, self.PROMPTS))
+        return self.hold(('prompts', self.prompts), lambda: folder_prompts(self.prompts, self.PROMPTS, self.OPTIONAL))
 
     def model(self, name: str) -> Model:
         "The model of that name."
