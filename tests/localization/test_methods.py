@@ -41,6 +41,7 @@ from factlab.localization.methods import (
     prompt_set,
     read_detection,
     two_step,
+    unread_facts,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.encoder import Encoder
@@ -145,14 +146,45 @@ def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
 
 @pytest.mark.parametrize('answer, status, predicted', [
     ('A. one\nB. two', 'ok', ['one', 'two']), ('None', 'ok', []), ('', 'unparsed', None),
-    (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'ok', None),
+    (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'unparsed', None),
     (Response.failed('429 for a minute'), 'failed', None), ('The summary is fine, I think, is it not?', 'unparsed', None)])
 def test_a_localizer_says_how_it_read_each_answer(answer, status, predicted):
     found = Localizer('zero_shot1', ZERO_SHOT[0], retry_unparsed=False).predict(frame(('text', 'summary')), scripted({}, answer), False)
     assert found['status'][0] == status and found['calls'][0] == 1
     if status != 'ok': assert found['predicted'][0] is None and found['reason'][0]
-    elif predicted is None: assert 'cut off after 9 tokens' in found['reason'][0] and found['predicted'][0].to_list()[0] == 'one'
     else: assert found['predicted'][0].to_list() == predicted
+
+
+def cut(text: str) -> Response: return Response(text=text, finish_reason='length', completion_tokens=9)
+
+
+def test_a_list_that_ends_at_the_limit_is_asked_for_again_and_never_counted_as_read():
+    whole = 'A. The day is wrong.'
+    for second, status, predicted in ((cut('A. one\nB. tw'), 'unparsed', None), (whole, 'ok', ['The day is wrong.'])):
+        answers = iter([cut('A. one\nB. tw'), second])
+        model = ScriptedModel('m', lambda _, answers=answers: next(answers), '1')
+        found = Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('text', 'summary')), model, False)
+        assert (found['status'][0], found['calls'][0]) == (status, 2) and found['predicted'].to_list() == [predicted]
+        assert status == 'ok' or found['reason'][0] == 'the list is cut off after 9 tokens'
+
+
+def test_what_is_no_list_stands_although_its_answer_was_cut():
+    pipeline = FactScore(retry_unparsed=False)
+    def detect(text): return pipeline.detect(['text'], ['fact'], scripted({}, cut(text)), False)[0][0]
+    assert detect('yes, the text says so, as one can see from')[::2] == ('ok', [])  # it lists nothing, so nothing is missing
+    assert detect('no\n- The day is wrong.\n- The pla') == ('unparsed', 'the list is cut off after 9 tokens', None)
+    said = Binary(retry_unparsed=False).predict(frame(('text', 'summary')), scripted({}, cut('Final answer: no')), False)
+    assert said['inconsistent'].to_list() == [True]
+
+
+@pytest.mark.parametrize('stage, text', [('decompose', '- The mill is old.\n- The mi'), ('detect', 'no\n- The day is wr'),
+                                         ('merge', 'A. The day is wrong.\nB. The')])
+def test_a_cut_list_in_a_stage_of_the_pipeline_makes_the_row_unparsed(stage, text):
+    answers = {'final/decompose': '- The mill is old.\n- It is red.', 'final/detect': 'no\n- The day is wrong.',
+               'final/merge': 'A. The day is wrong.'}
+    model = ScriptedModel('m', lambda request: cut(text) if request.label == f'final/{stage}' else answers[request.label], '1')
+    found = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), model, False)
+    assert found['status'][0] == 'unparsed' and 'the list is cut off after 9 tokens' in found['reason'][0]
 
 
 def test_binarize_keeps_unparsed_apart():
@@ -226,7 +258,7 @@ def test_factscore_without_facts():
 
 @pytest.mark.parametrize('faulty, calls, where', [
     ({'Break a summary': Response.failed('gone')}, 1, 'gone'), ({'Break a summary': ''}, 1, ''),
-    ({'<fact>\nfact two': 'perhaps'}, 3, "about the fact 'fact two': "),
+    ({'<fact>\nfact': 'perhaps'}, 3, "2 of 2 facts could not be read, about the fact 'fact one': "),
     ({'<fact>\nfact two': Response.failed('gone')}, 3, "about the fact 'fact two': gone"),
     ({'Here are a summary': 'I kept all of them as they are good.'}, 4, ''), ({'Here are a summary': Response.failed('gone')}, 4, 'gone')])
 def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
@@ -237,6 +269,21 @@ def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
     status = 'failed' if any(isinstance(answer, Response) for answer in faulty.values()) else 'unparsed'
     assert (found['status'][0], found['calls'][0], found['predicted'][0]) == (status, calls, None)
     assert found['reason'][0] and where in found['reason'][0]
+
+
+def test_factscore_keeps_what_was_read_and_counts_the_facts_that_were_not():
+    model = scripted({'Break a summary': '- fact one\n- fact two\n- fact three\n- fact four', '<fact>\nfact one': 'no\n- first',
+                      '<fact>\nfact two': 'perhaps', '<fact>\nfact three': 'north', '<fact>\nfact four': 'no\n- fourth',
+                      'Here are a summary': '1. first\n2. fourth'})
+    found = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), model, False)
+    assert found.select('status', 'predicted', 'calls').row(0) == ('ok', ['first', 'fourth'], 6)
+    assert found['reason'][0].startswith("2 of 4 facts could not be read, about the fact 'fact two': ")
+    assert found['reason'][0].endswith('; the list is numbered') and unread_facts(found).to_list() == [2]
+    lost = scripted({'Break a summary': '- fact one\n- fact two\n- fact three', '<fact>\nfact one': 'no\n- first',
+                     '<fact>\nfact': 'perhaps'})
+    most = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), lost, False)
+    assert most.select('status', 'predicted').row(0) == ('unparsed', None) and unread_facts(most).to_list() == [0]
+    assert '2 of 3 facts could not be read' in most['reason'][0]
 
 
 def test_factscore_same_fact_of_two_texts_is_asked_of_both():

@@ -128,7 +128,7 @@ def ptrue_plan(
     samples: int = 10,  # of each order of the options; 0: no sampling
     sampled: int|None = 12,  # questions that are sampled; all when None
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-    **chosen,  # data, judge, prompts, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of Figure 6: P(True) of added facts, exactly, and of some by sampling."
     settings, models = Settings(loaded=loaded, **chosen), check_models(models)
@@ -438,7 +438,7 @@ def counterfactual_plan(
     facts: str|None = None,  # as for `true_facts`
     made: str = 'rules',     # as for `cases_of`
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-    **chosen,  # data, judge, prompts, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of § 6: a detector's zero-shot answers about true facts, and about the same facts made wrong."
     settings, models = Settings(loaded=loaded, **chosen), check_models(models)

@@ -10,8 +10,9 @@ __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel'
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -43,7 +44,7 @@ from factlab.localization.fitted import (
     flagged_only,
 )
 from ...localization.matching import DEFAULT_JUDGE, MatchingJudge, ModelJudge, load_judge
-from ...localization.methods import PREDICTIONS, Binary, FactScore, PromptSet, oracle, prompt_set
+from ...localization.methods import PREDICTIONS, Binary, FactScore, Localizer, PromptSet, oracle, prompt_set
 from ...localization.rejected_claims import RejectedClaims
 from ...models.asking import VERDICTS
 from ...models.interface import Deliver, Model, Request
@@ -92,12 +93,14 @@ class Settings(base.Settings):
     verifier: str = 'mpnet'       # of that classifier and of the rejected claims, as for `load_verifier`
     repeat: int = 0               # which of several runs of the same questions this is
     temperature: float = 0.0      # of the evaluated models; the judge stays greedy
+    max_tokens: int|None = None   # of an answer that lists errors, judges a summary or matches lists; each method's own when None
 
     MINIMUM = base.Settings.MINIMUM | {'repeat': 0}
 
     def __post_init__(self):
         super().__post_init__()
         base.check_temperature(self.temperature)
+        base.check_whole_number('max_tokens', self.max_tokens, 1, optional=True)
         self.prompt_set, self.matcher  # noqa: B018  a wrong name is found here
 
     @property
@@ -109,7 +112,18 @@ class Settings(base.Settings):
         "The judge; a model of your own is asked like any other."
         own = self.loaded.get(self.judge)
         judge = self.hold(('judge', self.judge, self.prompts), lambda: load_judge('tiny' if own else self.judge, self.prompts))
-        return replace(judge, model=own or judge.model, repeat=self.repeat) if isinstance(judge, ModelJudge) else judge
+        if not isinstance(judge, ModelJudge): return judge
+        return self.limited(replace(judge, model=own or judge.model, repeat=self.repeat))
+
+    def limited(self, method: Any) -> Any:  # a dataclass, with fields `max_tokens` or `detect_tokens`
+        "The method with the settings' length of answers."
+        if self.max_tokens is None: return method
+        lengths = {each.name for each in fields(method)} & {'max_tokens', 'detect_tokens'}
+        return replace(method, **dict.fromkeys(lengths, self.max_tokens))
+
+    def localizers(self, style: str) -> tuple[Localizer, ...]:
+        "Both variants of a prompting style: 'zero_shot', 'few_shot' or 'cot'."
+        return tuple(map(self.limited, self.prompt_set.localizers(style)))
 
     def load_classifier(self) -> Classifier|Verifier:
         "The classifier of the two-step forms."
@@ -130,7 +144,7 @@ class Settings(base.Settings):
 
     def parameters(self, *more: str) -> dict:
         "What of these settings the notebooks' parameters name, and more of them."
-        return {name: getattr(self, name) for name in ('data', 'judge', 'limit', 'seed', 'prompts', 'retry_unparsed', *more)}
+        return {name: getattr(self, name) for name in ('data', 'judge', 'limit', 'seed', 'prompts', 'max_tokens', 'retry_unparsed', *more)}
 
     @property
     def has_dev(self) -> bool: return not self.rows('dev').frame.is_empty()
@@ -191,7 +205,7 @@ def verdict_step(
     model: str,
 ) -> Step:  # schema VERDICTS, the rows of the test split
     "Which summaries a first step calls inconsistent (§ 4.1, App. C.3)."
-    if classifier == 'self': return asking(settings, Binary(retry_unparsed=settings.retry_unparsed), model)
+    if classifier == 'self': return asking(settings, settings.limited(Binary(retry_unparsed=settings.retry_unparsed)), model)
     if classifier == 'oracle': return asking(settings, Derived('oracle', oracle, VERDICTS), None)
     if not settings.has_dev: raise UsageError(no_dev(settings, f'the classifier {settings.classifier!r}'))
     first, dev = choosing(settings), settings.rows('dev')
@@ -213,7 +227,7 @@ def chosen_step(
     rows: Rows|Step|None = None,  # of the test split when None
 ) -> Step:
     "The variant of a prompting style that did best on the development split, on the test split."
-    first, dev, variants = choosing(settings), settings.rows('dev'), settings.prompt_set.localizers(style)
+    first, dev, variants = choosing(settings), settings.rows('dev'), settings.localizers(style)
     matched = {f'dev{at}': matching(first, asking(first, variant, model, dev), dev)
                for at, variant in enumerate(variants) if settings.has_dev}
     steps = ('self', 'oracle', *['classifier']*settings.has_dev) if hint else ()
@@ -280,7 +294,7 @@ TABLE_ROWS = {
     'few_shot': TableRow('Few-Shot', _style('few_shot')),
     'cot': TableRow('CoT', _style('cot')),
     'factscore': TableRow('FactScore', lambda settings, model: asking(
-        settings, FactScore(retry_unparsed=settings.retry_unparsed), model)),
+        settings, settings.limited(FactScore(retry_unparsed=settings.retry_unparsed)), model)),
     'self_cot': _two_steps('Self + CoT', 'self'),
     'self_cot_hint': _two_steps('Self + CoT&Hint', 'self', hint=True),
     'classifier_cot': _two_steps('TrueTeacher + CoT', 'classifier'),
@@ -371,7 +385,7 @@ def localization_plan(
     methods: Sequence[str]|None = None,  # keys of METHODS; all when None
     few: int|None = None,
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
-    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of a table of localization methods (Tables 4 and 7)."
     base.check_whole_number('few', few, 1, optional=True)
