@@ -30,7 +30,7 @@ from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybri
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import NONE
-from factlab.mixed_context.retrieval_judges import RetrievalJudge
+from factlab.mixed_context.retrieval_judges import Lengths, RetrievalJudge, Wording
 from factlab.mixed_context.scores import Baseline
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import Message, ScriptedModel
@@ -110,6 +110,8 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('Hybrid', '_name'): 'mine',
           ('RetrievalJudge', 'kind'): 'concurrent', ('RetrievalJudge', 'claims'): 'split', ('RetrievalJudge', 'queries'): 'claim',
           ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
+          ('RetrievalJudge', 'wording'): Wording(claims=ZERO_SHOT[1]), ('RetrievalJudge', 'lengths'): Lengths(claims=9),
+          ('RetrievalJudge', 'pool'): 'claim', ('RetrievalJudge', 'chunk_tokens'): 200,
           ('RetrievalJudge', 'knowledge'): OSLO, ('KnownNames', 'knowledge'): OSLO, ('Scored', 'scorer'): ConstantScorer(.1),
           ('EntityValues', 'features'): ('quantity',), ('EntityValues', 'encoder'): Known('a'),
           ('FittedEntities', 'features'): ('quantity',), ('Injection', 'size'): 3,
