@@ -54,7 +54,7 @@ from ...reports.baseline_rows import BASELINE_ROW
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
-from .prompts import PRINTED, PROMPTS, PUBLISHED
+from .prompts import OPTIONAL, PRINTED, PROMPTS, PUBLISHED
 from ...verification.extraction import Form, load_extractor
 from ...verification.verifier import Verifier
 
@@ -97,7 +97,7 @@ class Settings(base.Settings):
     max_tokens: int|None = None   # of an answer that lists errors, judges a summary or matches lists; each method's own when None
 
     MINIMUM = base.Settings.MINIMUM | {'repeat': 0}
-    PROMPTS, PUBLISHED, PRINTED = PROMPTS, PUBLISHED, PRINTED
+    PROMPTS, PUBLISHED, PRINTED, OPTIONAL = PROMPTS, PUBLISHED, PRINTED, OPTIONAL
 
     def __post_init__(self):
         super().__post_init__()
