@@ -275,14 +275,16 @@ def draw_passage(
     seed: int = 0,
     size: int = 5,
     stride: int = 1,
+    every: bool = False,  # all others, also those that share sentences with it
 ) -> tuple[int, str, list[str]]:  # number of the window, the passage ('' where the page has none), the page's other passages
-    "One window of a page, and up to 30 others that share no sentence with it, spread evenly over the page."
+    "One window of a page, and up to 30 others that share no sentence with it, spread evenly over the page; or all others."
     split = split_sentences(text)
     starts = window_starts(len(split), size, stride)
     if not starts: return 0, '', []
     number = int(digest([seed, page])[:12], 16) % len(starts)
-    others = [start for start in starts if abs(start - starts[number]) >= size]
-    spread = [others[at*len(others)//min(len(others), MAX_OTHER_PASSAGES)] for at in range(min(len(others), MAX_OTHER_PASSAGES))]
+    others = [start for start in starts if abs(start - starts[number]) >= (1 if every else size)]
+    many = len(others) if every else min(len(others), MAX_OTHER_PASSAGES)
+    spread = [others[at*len(others)//many] for at in range(many)]
     return number, ' '.join(split[starts[number]:starts[number] + size]), [' '.join(split[start:start + size]) for start in spread]
 
 # %% ../../nbs/12_building/01_generation.ipynb #c25
@@ -293,11 +295,12 @@ def make_drafts(
     seed: int = 0,
     size: int = 5,
     stride: int = 1,
+    every: bool = False,
 ) -> list[Draft]:
     "One draft for each page. Those that cannot be asked about have the fault `passage`: no sentences, too many words, there already."
     drafts, seen, names, pages = [], set(), Counter(), pages.head(pages.height if limit is None else limit)
     for page, text in progress(pages.iter_rows(), total=pages.height, label='passages', unit='page'):
-        number, passage, others = draw_passage(page or '', text or '', seed, size, stride)
+        number, passage, others = draw_passage(page or '', text or '', seed, size, stride, every)
         reasons = {'the page has no sentences': not passage, f'{word_count(passage)} words': word_count(passage) > MAX_PASSAGE_WORDS,
                    'the same passage as another page': bool(passage) and passage in seen, 'another page has this name': names[page] > 0,
                    'the page has no name': page is None}
@@ -325,6 +328,7 @@ def build_spec(
     size: int = 5,
     stride: int = 1,
     strict: bool = True,
+    every: bool = False,
 ) -> dict:
     "All that decides what a build gives, as JSON. Builds were strict before there was a choice, so that is not said."
     if variant not in VARIANTS: raise UsageError(f'there is no variant {variant!r}: choose one of {", ".join(VARIANTS)}')
@@ -334,7 +338,8 @@ def build_spec(
             'model': {'name': model.name, 'identity': model.identity}, 'variant': variant,
             'prompts': [{'id': prompt.id, 'sha256': prompt.sha256} for prompt in VARIANTS[variant]],
             'rules': rules_digest(),
-            'limit': limit, 'seed': seed, 'size': size, 'stride': stride} | ({} if strict else {'strict': False})
+            'limit': limit, 'seed': seed, 'size': size, 'stride': stride} | ({} if strict else {'strict': False}) | (
+                {'page_passages': 'all'} if every else {})
 
 # %% ../../nbs/12_building/01_generation.ipynb #c30
 @dataclass(frozen=True)
@@ -493,15 +498,16 @@ def build(
     store: 'StoreChoice' = None,
     dry_run: bool = False,  # count calls and tokens, ask nothing, write nothing
     strict: bool = False,  # reject every item that breaks a rule; else it is kept, and marked, where it can be used
+    every: bool = False,  # keep all other passages of a page (§ 6.1), not up to 30 that share no sentence with the drawn one
 ) -> Build:
     """Build an OASIS-shaped data set: draw a passage from each page, ask, check every rule, write what can be used and what cannot.
 
     Raises `DataError` for texts that cannot be read, `UsageError` when the folder holds another build, `ModelError` when the model
     cannot be asked at all."""
     folder, model, pages = Path(out).expanduser(), load_model(model), read_pages(texts)
-    spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict)
+    spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict, every=every)
     if not dry_run and (standing := _standing(folder, spec)): return standing
-    drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride)
+    drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride, every=every)
     with DryRun() if dry_run else nullcontext() as dry: make_items(drafts, model, variant, store)
     return Build(folder, {'spec': spec}, estimate=estimate_of(dry)) if dry else save_build(folder, drafts, spec)
 

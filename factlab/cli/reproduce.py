@@ -55,11 +55,13 @@ def _parameter(text: str) -> tuple[str, object]:
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c8
 def _absolute_path(value):
-    "A file's path made absolute, whether the file is there or is to be written; a name as it is."
+    "A file's path made absolute, whether the file is there or is to be written; a name as it is. Of names with commas between them each."
     if not isinstance(value, str): return value
     path = os.path.expanduser(value)
+    if ',' in value and not os.path.exists(path): return ','.join(_absolute_path(part.strip()) for part in value.split(','))
     looks_like_path = '.' in value or os.sep in value
-    is_file_there = os.path.exists(path) and (looks_like_path or os.path.isfile(os.path.join(path, 'oasis.parquet')))
+    inside = [os.path.isfile(os.path.join(path, name)) for name in ('oasis.parquet', 'README.md')]  # of a build, of exported prompts
+    is_file_there = os.path.exists(path) and (looks_like_path or any(inside))
     is_file_name = ':' not in value and path.endswith(('.csv', '.json', '.jsonl', '.parquet', '.tsv'))
     return os.path.abspath(path) if is_file_there or is_file_name else value
 
@@ -180,7 +182,7 @@ def add_reproduce(commands) -> None:
         help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')
     add('--limit', type=int, metavar='N', help='rows of each split at the most')
     add('--seed', type=int, metavar='S')
-    add('--prompts', choices=('ours', 'paper'), help="our wording, or the authors' published files")
+    add('--prompts', metavar='P', help="ours, paper for the authors' published files, or a folder as factlab prompts export writes it")
     add('--classifier', metavar='C',
         help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
     add('--verifier', metavar='V', 

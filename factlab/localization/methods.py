@@ -6,8 +6,8 @@
 __all__ = ['PREDICTIONS', 'LIST_RETRY', 'ZERO_SHOT', 'FEW_SHOT', 'COT', 'DECOMPOSE', 'DETECT', 'MERGE', 'FACTS_RETRY',
            'DETECTION_RETRY', 'REASONS_RETRY', 'FACT_TRACES', 'BINARY', 'VERDICT_RETRY', 'STYLES', 'read_final_list',
            'read_retried_list', 'cot_prompt', 'Localizer', 'read_detection', 'read_retried_detection',
-           'detection_retry', 'FactScore', 'FactTraces', 'MergedTrace', 'Binary', 'binarize', 'forced_verdicts',
-           'unforced', 'two_step', 'oracle', 'PromptSet', 'prompt_set', 'hinted']
+           'detection_retry', 'unread_facts', 'FactScore', 'FactTraces', 'MergedTrace', 'Binary', 'binarize',
+           'forced_verdicts', 'unforced', 'two_step', 'oracle', 'PromptSet', 'prompt_set', 'hinted']
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c2
 import re
@@ -33,6 +33,7 @@ from factlab.models.asking import (
 from ..models.interface import Message, Model, Request, Response, ask
 from ..models.prompts import Parsed, Prompt, format_lettered, paper_prompt, parse_bullets, parse_final_output, parse_lettered
 from ..models.verdicts import parse_yes_no
+from ..runs.identity import NO_PREDICTION
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence, fenced
 
@@ -243,10 +244,23 @@ def detection_retry(
     return REASONS_RETRY if parse_yes_no(answer, marker='').value is False else DETECTION_RETRY
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c30
-def _joined(state: tuple, where: str, new: tuple) -> tuple:
-    "The state of a row after one more of its facts was read: the first fault stays."
-    if state[0] != 'ok': return state
-    return (new[0], where + new[1], None) if new[0] != 'ok' else ('ok', state[1] or new[1], state[2] + new[2])
+def _pooled(noted: str, answers: Sequence[tuple[str, tuple]]) -> tuple[str, str, list[str]|None]:
+    "The state of a row whose facts could be listed (`noted`: how), from what was answered about each fact."
+    faults = {status: [f'about the fact {fact!r}: {state[1]}' for fact, state in answers if state[0] == status]
+              for status in ('failed', 'unparsed')}
+    if faults['failed']: return 'failed', faults['failed'][0], None
+    unread = faults['unparsed']
+    lost = f'{len(unread)} of {len(answers)} facts could not be read, {unread[0]}' if unread else ''
+    if 2*len(unread) > len(answers): return 'unparsed', lost, None
+    notes = [note for note in (noted, *(reason for _, (status, reason, _) in answers if status == 'ok')) if note]
+    return 'ok', '; '.join([lost]*bool(lost) + notes[:1]), [text for _, (_, _, found) in answers for text in found or []]
+
+def unread_facts(
+    predictions: pl.DataFrame,  # schema PREDICTIONS, of `FactScore`
+) -> pl.Series:  # Int64; 0 of other methods, and of a summary that is not readable
+    "How many facts of each readable summary could not be read."
+    lost = pl.col('reason').str.extract(r'^(\d+) of \d+ facts could not be read').cast(pl.Int64).fill_null(0)
+    return predictions.select(unread=pl.when(pl.col('status') == 'ok').then(lost).otherwise(0))['unread']
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c32
 @dataclass(frozen=True)
@@ -256,24 +270,27 @@ class FactScore:
     max_tokens: int = 512
     detect_tokens: int = 256
     retry_unparsed: bool = True  # ask a second time for what cannot be read
-    version: int = 4     # raised when these stages are put together in another way, so that older runs are not taken for new ones
+    version: int = 5     # raised when these stages are put together in another way, so that older runs are not taken for new ones
+    decomposition: Prompt = DECOMPOSE
+    detection: Prompt = DETECT
+    deduplication: Prompt = MERGE
     schema: ClassVar[Schema] = PREDICTIONS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        return (DECOMPOSE, DETECT, MERGE, *[retry.prompt for retry in (FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY, LIST_RETRY)
-                                            if self.retry_unparsed])
+        again = (FACTS_RETRY, DETECTION_RETRY, REASONS_RETRY, LIST_RETRY)
+        return (self.decomposition, self.detection, self.deduplication, *[retry.prompt for retry in again if self.retry_unparsed])
 
     def facts(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and list of atomic facts of each row's summary, and the responses."
-        return ask_lists(DECOMPOSE, rows.select('summary').to_dicts(), parse_bullets, model, store, max_tokens=self.max_tokens,
+        return ask_lists(self.decomposition, rows.select('summary').to_dicts(), parse_bullets, model, store, max_tokens=self.max_tokens,
                          retry=FACTS_RETRY if self.retry_unparsed else None, min_items=1, **sampling)
 
     def detect(self, texts: Sequence[str], facts: Sequence[str], model: Model, store: StoreChoice = None,
                **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 2: one question for each fact, with the text that it is checked against."
         values = [{'text': text, 'fact': fact} for text, fact in zip(texts, facts, strict=True)]
-        return ask_lists(DETECT, values, read_detection, model, store, max_tokens=self.detect_tokens,
+        return ask_lists(self.detection, values, read_detection, model, store, max_tokens=self.detect_tokens,
                          retry=detection_retry if self.retry_unparsed else None, **sampling)
 
     def merge(self, summaries: Sequence[str], descriptions: Sequence[Sequence[str]], model: Model, store: StoreChoice = None,
@@ -281,25 +298,27 @@ class FactScore:
         "Stage 3: which descriptions stay when each error is to be named once."
         values = [{'summary': summary, 'descriptions': format_lettered(found)}
                   for summary, found in zip(summaries, descriptions, strict=True)]
-        return ask_lists(MERGE, values, parse_lettered, model, store, max_tokens=self.max_tokens,
+        return ask_lists(self.deduplication, values, parse_lettered, model, store, max_tokens=self.max_tokens,
                          retry=LIST_RETRY if self.retry_unparsed else None, **sampling)
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
-        "Schema PREDICTIONS. A row counts as read only if every stage of it could be read; else it is unparsed, and says where."
+        "Schema PREDICTIONS. A row is unparsed if a stage of it, or more than half of its facts, could not be read; `reason` says where."
         sampling = {'seed': seed, 'repeat': repeat}
         state, asked = self.facts(rows, model, store, **sampling)
         owners = [(i, fact) for i, (status, _, facts) in enumerate(state) if status == 'ok' for fact in facts]
         texts, summaries = rows['text'].to_list(), rows['summary'].to_list()
         found, answers = self.detect([texts[i] for i, _ in owners], [fact for _, fact in owners], model, store, **sampling)
-        state = [(status, reason, [] if status == 'ok' else None) for status, reason, _ in state]
+        about: list[list[tuple[str, tuple]]] = [[] for _ in state]
         for (i, fact), new, responses in zip(owners, found, answers, strict=True):
             asked[i] += responses
-            state[i] = _joined(state[i], f'about the fact {fact!r}: ', new)
+            about[i].append((fact, new))
+        state = [_pooled(reason, about[i]) if status == 'ok' else (status, reason, None) for i, (status, reason, _) in enumerate(state)]
         several = [i for i, (status, _, descriptions) in enumerate(state) if status == 'ok' and len(descriptions) > 1]
         merged, answers = self.merge([summaries[i] for i in several], [state[i][2] for i in several], model, store, **sampling)
         for i, new, responses in zip(several, merged, answers, strict=True):
             asked[i] += responses
-            state[i] = (new[0], new[1] or state[i][1], new[2])
+            notes = [state[i][1], new[1]] if new[0] == 'ok' else [new[1]]
+            state[i] = (new[0], '; '.join(note for note in notes if note), new[2])
         return answers_frame(PREDICTIONS, rows, state, asked)
 
 # %% ../../nbs/09_localization/00_methods.ipynb #tr1
@@ -375,18 +394,19 @@ class Binary:
     name: str = 'binary'
     max_tokens: int = 768
     retry_unparsed: bool = True  # where no verdict can be read, compare the log-probabilities of yes and no after the answer
+    prompt: Prompt = field(default=BINARY, metadata=NO_PREDICTION)  # recorded among `prompts`
     schema: ClassVar[Schema] = VERDICTS
 
     @property
-    def prompts(self) -> tuple[Prompt, ...]: return (BINARY, *[VERDICT_RETRY]*self.retry_unparsed)
+    def prompts(self) -> tuple[Prompt, ...]: return (self.prompt, *[VERDICT_RETRY]*self.retry_unparsed)
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0) -> pl.DataFrame:
         "Schema VERDICTS, in the order of the rows."
         values = rows.select('text', 'summary').to_dicts()
-        asked = [[r] for r in ask_prompt(BINARY, values, model, store, max_tokens=self.max_tokens, seed=seed, repeat=repeat)]
+        asked = [[r] for r in ask_prompt(self.prompt, values, model, store, max_tokens=self.max_tokens, seed=seed, repeat=repeat)]
         states = [read_response(responses[0], parse_yes_no) for responses in asked]
         unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
-        scored = ask([Request(messages=[*BINARY.render(**values[i]), Message(role='assistant', content=asked[i][0].text),
+        scored = ask([Request(messages=[*self.prompt.render(**values[i]), Message(role='assistant', content=asked[i][0].text),
                                         *VERDICT_RETRY.render()],
                               choices=('yes', 'no'), repeat=repeat, label=VERDICT_RETRY.name) for i in unread], model, store)
         for i, response in zip(unread, scored, strict=True):

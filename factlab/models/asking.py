@@ -41,11 +41,12 @@ def ask_prompt(
     max_tokens: int,
     seed: int = 0,
     repeat: int = 0,  # which of several runs of the same questions this is
+    temperature: float = 0.0,
 ) -> list[Response]:
-    "Render a prompt for every row and ask them all at once, greedily (FINAL App. C: temperature 0)."
+    "Render a prompt for every row and ask them all at once; greedily, unless a temperature is given (FINAL App. C: 0)."
     limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
-    return ask([Request(messages=prompt.render(**row), max_tokens=limit, seed=seed, repeat=repeat, label=prompt.name) for row in values],
-               model, store)
+    how = {'max_tokens': limit, 'seed': seed, 'repeat': repeat, 'temperature': temperature, 'label': prompt.name}
+    return ask([Request(messages=prompt.render(**row), **how) for row in values], model, store)
 
 # %% ../../nbs/04_models/05_asking.ipynb #c10
 RETRY_NOTE = 'read at the second asking'

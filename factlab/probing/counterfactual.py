@@ -107,12 +107,13 @@ def make_counterfactuals(
     seed: int = 0,
     model: Model|None = None,  # asked for proposals too; they come first, and pass the same checks
     store: StoreChoice = None,
+    prompt: Prompt|None = None,  # that asks it; `PROPOSE` when None
 ) -> Made:
     "A wrong fact in the place of each added one. Nothing is raised for a fact that has none: its row says why."
     tagged = tag_facts(facts)
     spots = [spot_unit(each) for each in tagged]
     asked = model_proposals([(unit, each) for (unit, _), each in zip(spots, tagged, strict=True) if unit], model, store,
-                            seed) if model else {}
+                            seed, prompt or PROPOSE) if model else {}
     cases, proposals = [], []
     for each, (unit, why) in zip(tagged, spots, strict=True):
         offered = [(text, 'model') for text in asked.get(each.fact['id'], [])] + [(text, 'rule')
@@ -136,11 +137,12 @@ def model_proposals(
     model: Model,
     store: StoreChoice = None,
     seed: int = 0,
+    prompt: Prompt = PROPOSE,
 ) -> dict[str, list[str]]:  # by the fact's id; empty where the answer cannot be read
     "Replacements that a model proposes, as they are."
-    requests = [Request(messages=PROPOSE.render(summary=tagged_window(tagged.fact['summary'], unit.start)[1], unit=unit.text,
-                                                kind=unit.kind),
-                        max_tokens=80, seed=seed, label=PROPOSE.name)
+    requests = [Request(messages=prompt.render(summary=tagged_window(tagged.fact['summary'], unit.start)[1], unit=unit.text,
+                                               kind=unit.kind),
+                        max_tokens=80, seed=seed, label=prompt.name)
                 for unit, tagged in spots]
     answers = [parse_bullets(response.text) if response.ok else None for response in ask(requests, model, store)]
     return {tagged.fact['id']: [item.strip(' ."') for item in answer.value] if answer and answer.ok else []

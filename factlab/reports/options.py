@@ -53,7 +53,7 @@ PARAMETERS = {
     'models': ('model', 'models', 'asked', 'retrieving', 'responders', 'assistant'), 'verifiers': ('verifier', 'verifiers'),
     'extractors': ('extractor', 'extractors'), 'retrievers': ('encoders',), 'encoders': ('encoder', 'retriever'),
     'matching_judges': ('judge',), 'grounding_judges': ('judges',), 'classifiers': ('classifier',), 'data': ('sets', 'knowledge')}
-FILES = ('annotations', 'corpus', 'counterfactuals', 'labels', 'questions', 'responses')
+FILES = ('annotations', 'corpus', 'counterfactuals', 'labels', 'matchings', 'questions', 'responses')
 
 def _values(value: object) -> list: return [each for each in (value if isinstance(value, list) else [value]) if each]
 

@@ -16,6 +16,8 @@ import polars as pl
 
 from ..core.core import UsageError
 from ..models.interface import Model, load_model
+from ..models.prompt_folders import file_stem, folder_prompts
+from ..models.prompts import Prompt
 from ..reports.exhibits import Result, write_exhibit
 from ..reports.tables import CELLS
 from ..runs.plan import Done, Plan, manifest
@@ -57,18 +59,35 @@ class Settings:
     limit: int|None = None       # rows at the most; all when None
     seed: int = 0
     retry_unparsed: bool = True  # ask a second time for what cannot be read; the papers do not
+    prompts: str = 'ours'        # 'paper': what the authors publish; or a folder, as `factlab prompts export` writes it
     loaded: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # models and verifiers of your own, by name
     held: dict = field(default_factory=dict, repr=False, compare=False)  # what was loaded; shared by settings made with `replace`
 
     MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}  # of the settings that are whole numbers
+    PROMPTS: ClassVar[tuple[Prompt, ...]] = ()                      # all that the paper's plans ask with, in our wording
+    PUBLISHED: ClassVar[Mapping[str, Callable[[], Prompt]]] = {}    # the authors' own, by our prompt's name
+    PRINTED: ClassVar[Mapping[str, str]] = {}                       # where the paper prints one that is not published, by our prompt's name
 
     def __post_init__(self):
         for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
+        if self.prompts not in ('ours', 'paper'): self._folder()  # a wrong one is found here
 
     def hold(self, key: tuple, make: Callable[[], object]):  # what `make` gave
         "What is loaded once, however many settings need it."
         if key not in self.held: self.held[key] = make()
         return self.held[key]
+
+    def worded(self, prompt: Prompt) -> Prompt:
+        "The prompt in the wording that was asked for. Raises `UsageError` for one that the authors do not publish, and for a wrong folder."
+        if self.prompts == 'ours': return prompt
+        if self.prompts != 'paper': return self._folder().get(prompt.name, prompt)
+        if published := self.PUBLISHED.get(prompt.name): return self.hold(('prompt', prompt.name), published)
+        where = f'; the paper prints it in {self.PRINTED[prompt.name]}' if prompt.name in self.PRINTED else ''
+        raise UsageError(f'the authors publish no file of the prompt {prompt.name}{where}: export the prompts to a folder, paste its text '
+                         f'into {file_stem(prompt)}.txt there, and name the folder as prompts')
+
+    def _folder(self) -> dict[str, Prompt]:
+        return self.hold(('prompts', self.prompts), lambda: folder_prompts(self.prompts, self.PROMPTS))
 
     def model(self, name: str) -> Model:
         "The model of that name."
@@ -90,7 +109,8 @@ def write_plan(
 ) -> Result:
     "Write the exhibit of a plan, with all that its numbers rest on. Of a file its name is kept, not where it lies."
     about = manifest(plan, done)
-    names = ('data', 'development', 'knowledge', 'responses', 'corpus', 'labels', 'known', 'questions', 'counterfactuals')
+    names = ('data', 'development', 'knowledge', 'responses', 'corpus', 'labels', 'known', 'questions', 'matchings', 'counterfactuals',
+             'prompts')
     files = {name: plan.parameters.get(name) for name in names}
     about['parameters'] |= {name: Path(file).name for name, file in files.items() if isinstance(file, str|Path) and str(file)}
     return write_exhibit(plan.exhibit, CELLS.check(cells, plan.exhibit), about=about | more, chart=chart, out=out)

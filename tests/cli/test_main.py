@@ -281,7 +281,10 @@ def test_ctrl_c_is_130(monkeypatch, capsys):
 def test_a_folder_of_a_build_is_found_from_other_folders(tmp_path, monkeypatch):
     from factlab.cli.reproduce import _absolute_path
     monkeypatch.chdir(tmp_path)
-    for name in ('mine', 'sample'): (tmp_path/name).mkdir()
+    for name in ('mine', 'prompts', 'sample'): (tmp_path/name).mkdir()
     (tmp_path/'mine'/'oasis.parquet').touch()
+    (tmp_path/'prompts'/'README.md').touch()
     assert _absolute_path('mine') == str(tmp_path/'mine') and _absolute_path('sample') == 'sample'
+    assert _absolute_path('prompts') == str(tmp_path/'prompts')
     assert _absolute_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')
+    assert _absolute_path('sample, mine,a.jsonl') == f'sample,{tmp_path/"mine"},{tmp_path/"a.jsonl"}'

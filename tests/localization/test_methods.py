@@ -41,6 +41,7 @@ from factlab.localization.methods import (
     prompt_set,
     read_detection,
     two_step,
+    unread_facts,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.encoder import Encoder
@@ -257,7 +258,7 @@ def test_factscore_without_facts():
 
 @pytest.mark.parametrize('faulty, calls, where', [
     ({'Break a summary': Response.failed('gone')}, 1, 'gone'), ({'Break a summary': ''}, 1, ''),
-    ({'<fact>\nfact two': 'perhaps'}, 3, "about the fact 'fact two': "),
+    ({'<fact>\nfact': 'perhaps'}, 3, "2 of 2 facts could not be read, about the fact 'fact one': "),
     ({'<fact>\nfact two': Response.failed('gone')}, 3, "about the fact 'fact two': gone"),
     ({'Here are a summary': 'I kept all of them as they are good.'}, 4, ''), ({'Here are a summary': Response.failed('gone')}, 4, 'gone')])
 def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
@@ -268,6 +269,21 @@ def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
     status = 'failed' if any(isinstance(answer, Response) for answer in faulty.values()) else 'unparsed'
     assert (found['status'][0], found['calls'][0], found['predicted'][0]) == (status, calls, None)
     assert found['reason'][0] and where in found['reason'][0]
+
+
+def test_factscore_keeps_what_was_read_and_counts_the_facts_that_were_not():
+    model = scripted({'Break a summary': '- fact one\n- fact two\n- fact three\n- fact four', '<fact>\nfact one': 'no\n- first',
+                      '<fact>\nfact two': 'perhaps', '<fact>\nfact three': 'north', '<fact>\nfact four': 'no\n- fourth',
+                      'Here are a summary': '1. first\n2. fourth'})
+    found = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), model, False)
+    assert found.select('status', 'predicted', 'calls').row(0) == ('ok', ['first', 'fourth'], 6)
+    assert found['reason'][0].startswith("2 of 4 facts could not be read, about the fact 'fact two': ")
+    assert found['reason'][0].endswith('; the list is numbered') and unread_facts(found).to_list() == [2]
+    lost = scripted({'Break a summary': '- fact one\n- fact two\n- fact three', '<fact>\nfact one': 'no\n- first',
+                     '<fact>\nfact': 'perhaps'})
+    most = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), lost, False)
+    assert most.select('status', 'predicted').row(0) == ('unparsed', None) and unread_facts(most).to_list() == [0]
+    assert '2 of 3 facts could not be read' in most['reason'][0]
 
 
 def test_factscore_same_fact_of_two_texts_is_asked_of_both():

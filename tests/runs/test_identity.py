@@ -16,8 +16,8 @@ from factlab.core.core import Schema, UsageError
 from factlab.error_analysis.sorting import FoundErrors
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import LabelledSentences, Nearness, SentenceJudge, VerifierJudge, read_grounding_decision
-from factlab.grounding.judge_quality import BestTemplate
-from factlab.grounding.judges import TEMPLATES, GroundingJudge, Template
+from factlab.grounding.judge_quality import BestEligibility, BestTemplate
+from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge, Template
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import BesideResponder, Responder
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
@@ -65,6 +65,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
             'LabelledSentences': lambda: LabelledSentences(load_grounding_judge('words')), 'Nearness': lambda: Nearness(Known('a')),
             'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
+            'BestEligibility': lambda: BestEligibility((EligibilityJudge(),)),
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
             'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()),
             'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a')),
@@ -88,6 +89,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
 OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
           ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
+          ('BestEligibility', 'methods'): (EligibilityJudge('request_and_document'),), ('Responder', 'prompt'): ZERO_SHOT[1],
           ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),

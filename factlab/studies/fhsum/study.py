@@ -223,8 +223,9 @@ def entity_entries(
     else the one that ships. EntFA's own features, prior and posterior probability, need such rows."""
     rows, dev = scored_rows(settings), development_rows(settings)
     if 'entities' not in dev.frame.columns:
-        shipped = read_entity_features()
-        return [Entry('Entity features', '', Step(shipped, rows), about={'dev': Step(shipped, fitting_rows(settings))})]
+        shipped, known = read_entity_features(), rows.frame.filter(pl.col('split') == 'train').height if settings.data == 'xent' else 0
+        told = f' (fitted on {known} of these rows)'*bool(known)  # on the training split of XEnt
+        return [Entry(f'Entity features{told}', '', Step(shipped, rows), about={'dev': Step(shipped, fitting_rows(settings))})]
     def fitted(title: str, values: EntityValues, kind: str, name: str|None = None) -> Entry:
         model = settings.model(name) if name else None
         inputs = {'values': Step(values, rows, model), 'dev_values': Step(values, dev, model), 'dev': dev}

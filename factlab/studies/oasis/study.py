@@ -347,7 +347,7 @@ def answers_of(
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #pl2
 JUDGED = ('data', 'limit', 'seed', 'temperature', 'retry_unparsed')        # settings that are parameters of tables of judges
-PARTS = (*JUDGED, 'k', 'extractor', 'retriever', 'verifier')  # and of those with retrieval
+PARTS = (*JUDGED, 'k', 'extractor', 'retriever', 'verifier', 'corpus')  # and of those with retrieval
 
 def plan_of(
     exhibit: str,
@@ -404,7 +404,7 @@ def retrieval_plan(
     entries = system_entries(chosen, models, runs, sentences=pipeline_step(replace(chosen, extractor='sentences')))
     if not is_withheld(chosen.rows('text')): entries.append(pipeline_entry(chosen, reference=True))  # else nobody knows the claims
     entries += [*rival_entries(chosen, 'ZS', 'text'), *rival_entries(chosen, 'RAG', 'rag', told=True)]
-    return plan_of(exhibit, chosen, entries, (*PARTS, 'corpus'), models=models, runs=runs)
+    return plan_of(exhibit, chosen, entries, PARTS, models=models, runs=runs)
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #19565687
 def comparison_plan(
@@ -412,7 +412,7 @@ def comparison_plan(
     *,
     models: Sequence[str] = ('tiny',),
     zero_shot: bool = False,
-    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, loaded
+    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, corpus, loaded
 ) -> Plan:
     "Figures 3 and 4: one answer of every system to every text, beside the rivals'."
     chosen, models = Settings(**settings), base.check_models(models)
@@ -438,7 +438,7 @@ def length_plan(
     *,
     models: Sequence[str] = ('tiny',),
     lengths: Sequence[int] = (400, 800, 1600),  # tokens of the whole input
-    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, loaded
+    **settings,  # data, limit, seed, temperature, k, extractor, retriever, verifier, retry_unparsed, corpus, loaded
 ) -> Plan:
     "Figure 5: judges whose whole input is cut at each length. The rivals see all of the evidence."
     if not lengths or any(not isinstance(tokens, int) or tokens < 1 for tokens in lengths):

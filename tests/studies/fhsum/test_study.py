@@ -25,6 +25,7 @@ from factlab.studies.fhsum.study import (
     baseline_entries,
     development_rows,
     direct_entries,
+    entity_entries,
     family_entries,
     load_knowledge,
     offline_entries,
@@ -49,6 +50,13 @@ class Mute:
     "A verifier to which everything is neutral."
     name, identity = 'mute', {'verifier': 'mute'}
     def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
+
+
+def test_rows_on_which_the_shipped_classifier_was_fitted_are_named():
+    real_data('entfa')
+    def titles(**settings): return [entry.method for entry in entity_entries(Settings(data='xent', **settings))]
+    assert titles(split='all') == ['Entity features (fitted on 460 of these rows)']
+    assert titles() == ['Entity features']
 
 
 @pytest.fixture
