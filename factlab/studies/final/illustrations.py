@@ -18,7 +18,7 @@ from ...data.datasets import load_sample
 from ...localization.methods import PREDICTIONS, FactTraces, MergedTrace
 from ...models.asking import answers_frame
 from ...models.prompts import letters
-from ...probing.questions import FactQuestions
+from ...probing.questions import ASK_QUESTIONS, FactQuestions
 from ...reports.exhibits import make_cells
 from ...reports.plots import BOXES, LINKS
 from ...reports.tables import UNITS
@@ -70,7 +70,7 @@ def _representation_entry(settings: Settings, model: str, example: str|None) -> 
     row = Rows('sample', _document(example).select('id', 'text', 'summary'))
     traces = asking(settings, FactTraces(settings.pipeline), model, row)
     described = asking(settings, settings.localizers('zero_shot')[1], model, row)
-    questions = asking(settings, FactQuestions(), model, traces)
+    questions = asking(settings, FactQuestions(prompts=(settings.worded(ASK_QUESTIONS),)), model, traces)
     return Entry('Atomic facts', model, traces, about={'questions': questions, 'described': described})
 
 def _document(example: str|None) -> pl.DataFrame:  # schema SAMPLE, one row

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['ADDED_CATEGORIES', 'MEAN', 'CATEGORY_TITLES', 'TRUE_FACTS', 'UNCHANGED', 'SENTENCES', 'DETECTORS', 'load_questions',
-           'missed_questions', 'known_questions', 'ptrue_plan', 'probed_name', 'sorting_of', 'asked_questions',
-           'probes_of', 'keep_questions', 'titled', 'ptrue_cells', 'figure_cells', 'ptrue_chart', 'calibration_chart',
-           'question_plan', 'question_example', 'example_text', 'example_cells', 'described_facts', 'labelled_facts',
-           'true_facts', 'cases_of', 'detector_step', 'counterfactual_plan', 'detections_of', 'counterfactual_cells',
-           'swapped_cells', 'counterfactual_notes', 'with_chart']
+           'written_questions', 'missed_questions', 'known_questions', 'ptrue_plan', 'probed_name', 'sorting_of',
+           'asked_questions', 'probes_of', 'keep_questions', 'titled', 'ptrue_cells', 'figure_cells', 'ptrue_chart',
+           'calibration_chart', 'question_plan', 'question_example', 'example_text', 'example_cells', 'described_facts',
+           'labelled_facts', 'true_facts', 'cases_of', 'detector_step', 'counterfactual_plan', 'detections_of',
+           'counterfactual_cells', 'swapped_cells', 'counterfactual_notes', 'with_chart']
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -42,6 +42,7 @@ from factlab.probing.methods import (
     added_errors,
 )
 from factlab.probing.ptrue import (
+    PTRUE,
     QUESTIONS,
     density_by_category,
     documents_of,
@@ -51,7 +52,7 @@ from factlab.probing.ptrue import (
     sample_questions,
     sampling_check,
 )
-from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, question_writer
+from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, question_writer
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...reports.exhibits import Result, make_cells, published_cells
 from ...reports.published import published_values
@@ -85,6 +86,10 @@ def _question_id() -> pl.Expr:
 # of errors that are added facts; the last one is a proposal's, which does not know what is true
 ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong', f'extrinsic_{UNDECIDED}')
 
+def written_questions(settings: Settings) -> WrittenQuestions:
+    "A question that a model writes about each added fact, under these settings."
+    return WrittenQuestions(prompts=(settings.worded(WRITE_QUESTION),))
+
 def missed_questions(
     settings: Settings,
     model: str,  # that missed the errors, and is probed
@@ -100,7 +105,7 @@ def missed_questions(
     texts = Rows(settings.data, pl.concat([part.frame for part in rows]).select('id', 'text', 'summary'), 'texts')
     added = Derived('added_facts', partial(added_errors, ADDED_CATEGORIES), ADDED_FACTS)
     facts, writer = asking(settings, added, None, kinds, texts=texts), question_writer(model, writer)
-    asks = (GAP_QUESTIONS, None) if writer == GAP_WRITER else (WrittenQuestions(), writer)
+    asks = (GAP_QUESTIONS, None) if writer == GAP_WRITER else (written_questions(settings), writer)
     return asking(settings, *asks, facts), replace(entry, about={**entry.about, 'categories': kinds})
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #6d0389d6
@@ -135,12 +140,12 @@ def ptrue_plan(
     for name, value, least in (('samples', samples, 0), ('sampled', sampled, 1), ('errors', errors, 1)):
         check_whole_number(name, value, least, optional=name != 'samples')
     check_methods(method)
-    model, asked, about = probed_name(models[0], dtype), known_questions(settings, questions), {}
+    model, asked, about, prompts = probed_name(models[0], dtype), known_questions(settings, questions), {}, (settings.worded(PTRUE),)
     if asked is None:
         asked, found = missed_questions(settings, model, method=method, errors=errors, labels=labels, writer=writer)
         about = {'found': found.step, **found.about}
-    entries = [Entry('exact', model, asking(settings, ExactPTrue(), model, asked), about=about)]
-    if samples: entries.append(Entry('sampled', model, asking(settings, SampledPTrue(samples, sampled), model, asked)))
+    entries = [Entry('exact', model, asking(settings, ExactPTrue(prompts=prompts), model, asked), about=about)]
+    if samples: entries.append(Entry('sampled', model, asking(settings, SampledPTrue(samples, sampled, prompts=prompts), model, asked)))
     given = {'questions': questions and str(questions), 'method': method, 'errors': errors, 'labels': labels and str(labels),
              'writer': writer, 'samples': samples, 'sampled': sampled}
     return Plan(exhibit, {'models': models, 'dtype': dtype, **settings.parameters(), **given}, tuple(entries))
@@ -351,28 +356,30 @@ def question_plan(
     dtype: str = 'float32',  # of the embedded model
     document: str = 's01',  # of the sample
     write: bool = False,  # let the model write the question
+    prompts: str = 'ours',  # as of `Settings`
     seed: int = 0,
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
 ) -> Plan:
     "The plan of Figure 11: one true added fact of the sample, asked about. Raises `UsageError` for a document without one."
-    settings, models = Settings(seed=seed, loaded=loaded), check_models(models)
+    settings, models = Settings(seed=seed, prompts=prompts, loaded=loaded), check_models(models)
     found, model = sample_facts(load_sample().filter(pl.col('id') == document)).head(1), probed_name(models[0], dtype)
     if found.is_empty(): raise UsageError(f'{document!r} has no added fact that is true: take another document of the sample, such as s01')
     facts = Rows('a fact of the sample', found)
-    asked = asking(settings, WrittenQuestions(), model, facts) if write else \
+    asked = asking(settings, written_questions(settings), model, facts) if write else \
         Rows('its question', sample_questions(load_sample()).join(found, on='id', how='semi'))
-    entry = Entry('P(True)', model, asking(settings, ExactPTrue(), model, asked), about={'facts': facts})
-    return Plan(exhibit, {'models': models, 'dtype': dtype, 'document': document, 'write': write, 'seed': seed}, (entry,))
+    entry = Entry('P(True)', model, asking(settings, ExactPTrue(prompts=(settings.worded(PTRUE),)), model, asked), about={'facts': facts})
+    parameters = {'models': models, 'dtype': dtype, 'document': document, 'write': write, 'prompts': prompts, 'seed': seed}
+    return Plan(exhibit, parameters, (entry,))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #b1f9eb93
 def question_example(
     plan: Plan,  # of `question_plan`
     done: Done,
-) -> dict:  # text, summary, description; question and answer, null where none could be written; probed: a row of PROBE
+) -> dict:  # text, summary, description; question and answer, null where none could be written; asked with prompt; probed: a row of PROBE
     "A true added fact of the sample, asked about without its source (App. G.1, Fig. 11)."
     entry = plan.entries[0]
     fact, asked = done[entry.about['facts']].select('id', 'text', 'summary', 'description'), done[entry.step.rows]
-    probed = {'probed': done[entry.step].row(0, named=True)}
+    probed = {'prompt': entry.step.method.prompts[0], 'probed': done[entry.step].row(0, named=True)}
     return fact.row(0, named=True) | asked.select('question', 'answer').row(0, named=True) | probed
 
 def example_text(
@@ -380,7 +387,7 @@ def example_text(
 ) -> str:
     "The example to read, with the messages in the second order of the options. Nothing in it can control a terminal."
     lines = [f'{name.capitalize()}: {drawable(example[name])}' for name in ('text', 'summary', 'description', 'question', 'answer')]
-    for message in order_messages(example, swapped=True) if example['question'] else ():
+    for message in order_messages(example, True, example['prompt']) if example['question'] else ():
         lines.append('\n'.join(map(drawable, [f'[{message.role}]', *message.content.split('\n')])))
     return '\n\n'.join(lines)
 
@@ -463,7 +470,8 @@ def cases_of(
                             f'{facts.height} facts of the test rows do')
         return Rows(name, cases)
     proposer = None if made == 'rules' else made
-    return asking(settings, Counterfactuals((PROPOSE,)*bool(proposer)), proposer, Rows(source or settings.data, facts, 'facts'))
+    prompts = (settings.worded(PROPOSE),) if proposer else ()
+    return asking(settings, Counterfactuals(prompts), proposer, Rows(source or settings.data, facts, 'facts'))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c43
 UNCHANGED, SENTENCES = 'the answer to the true summary', BASELINES['every_sentence']  # baselines
