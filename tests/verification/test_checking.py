@@ -133,8 +133,8 @@ def test_what_the_default_is_worth_stands_below():
 @pytest.fixture
 def file(tmp_path) -> Path:
     path = tmp_path/'summaries.csv'
-    pl.DataFrame({'id': ['a', 'b'], 'text': [SOURCE, SOURCE], 'summary': ['The bridge was built in 1887.', 'Trains cross it. It is closed.']}
-                 ).write_csv(path)
+    summaries = ['The bridge was built in 1887.', 'Trains cross it. It is closed.']
+    pl.DataFrame({'id': ['a', 'b'], 'text': [SOURCE, SOURCE], 'summary': summaries}).write_csv(path)
     return path
 
 
