@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['TEMPLATE_NAMES', 'ELIGIBILITY_NAMES', 'BEYOND_OTHERS', 'ENOUGH', 'KAPPA', 'Verdicts', 'BEST_ON_DEV', 'BESIDE_PRINTED',
-           'QUICKEST', 'JUDGED_TOKENS', 'ASKED_TEMPLATES', 'rate_cells_of', 'rates_plan', 'rates_cells', 'ranking_plan',
-           'ranking_cells', 'measured_ranking', 'preference_plan', 'self_preference_cells', 'measured_preference',
-           'agreement_cells', 'measured_of', 'beside_printed', 'rate_marks', 'ranking_marks', 'agreement_marks']
+           'QUICKEST', 'JUDGED_TOKENS', 'ASKED_TEMPLATES', 'rate_cells_of', 'rates_plan', 'rates_cells', 'best_prompts',
+           'ranking_plan', 'ranking_cells', 'measured_ranking', 'preference_plan', 'self_preference_cells',
+           'measured_preference', 'agreement_cells', 'measured_of', 'beside_printed', 'rate_marks', 'ranking_marks',
+           'agreement_marks']
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p02
 from collections.abc import Mapping, Sequence
@@ -52,7 +53,6 @@ from factlab.studies.facts.study import (
     listed,
     load_data,
     load_rows,
-    own_words,
     plan_notes,
     request_rows,
     request_splits,
@@ -154,7 +154,7 @@ def rates_plan(
     asking = [row(part, model, how, first, f'{model} (few)'*bool(few)) for model in asked for how in ask_with(part, model)]
     reading = [row(whole, judge, how, test) for judge in parameters['judges'] for how in offline]
     rivals = [nearness()] if grounding and (asking or parameters['judges'] != [*QUICKEST]) else []
-    return Plan(exhibit, parameters, (*reading, *rivals, *asking), own_words(part, asked) if grounding else ())
+    return Plan(exhibit, parameters, (*reading, *rivals, *asking))
 
 def _told(more: Mapping[str, object]) -> dict[str, object]:
     "Settings that stand in a manifest."
@@ -178,6 +178,13 @@ def rates_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     return pl.concat([printed, make_cells(plan.exhibit, cells)])
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #d027a007
+def best_prompts(plan: Plan, cells: pl.DataFrame) -> dict:  # best: how each model is asked best, where it was asked in several ways
+    "What Tables 2 and 4 print in bold, of the models that were asked."
+    found = measured_of(cells).filter(pl.col('model').is_in(plan.parameters['asked']), column=RATE_COLUMNS[0], kind='value')
+    of_each = found.group_by('model', maintain_order=True)
+    best = {model: rows.sort('measured')['method'][-1] for (model,), rows in of_each if rows.height > 1}
+    return {'best by macro-F1': best} if best else {}
+
 def _verdicts(entry: Entry, done: Done) -> pl.Series:  # Boolean, null where not read
     "Which of its responses a judge says to be of the positive class."
     found = done[entry.step]
