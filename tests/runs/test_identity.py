@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import factlab
+from factlab.building.generation import Asking
 from factlab.building.injection import Injection
 from factlab.building.wikidata import EntityDescriptions
 from factlab.core.core import Schema, UsageError
@@ -29,7 +30,7 @@ from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybri
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import NONE
-from factlab.mixed_context.retrieval_judges import RetrievalJudge
+from factlab.mixed_context.retrieval_judges import Lengths, RetrievalJudge, Wording
 from factlab.mixed_context.scores import Baseline
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import Message, ScriptedModel
@@ -93,7 +94,10 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
-          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
+          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('FactualityJudge', 'max_tokens'): 64,
+          ('FactualityJudge', 'wording'): ZERO_SHOT[1], ('Generated', 'how'): Asking(max_tokens=9),
+          ('OneAnswer', 'how'): Asking(max_tokens=9),
+          ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
           ('WordsJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('WordsJudge', 'by'): 'sentences',
@@ -106,6 +110,8 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('Hybrid', '_name'): 'mine',
           ('RetrievalJudge', 'kind'): 'concurrent', ('RetrievalJudge', 'claims'): 'split', ('RetrievalJudge', 'queries'): 'claim',
           ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
+          ('RetrievalJudge', 'wording'): Wording(claims=ZERO_SHOT[1]), ('RetrievalJudge', 'lengths'): Lengths(claims=9),
+          ('RetrievalJudge', 'pool'): 'claim', ('RetrievalJudge', 'chunk_tokens'): 200,
           ('RetrievalJudge', 'knowledge'): OSLO, ('KnownNames', 'knowledge'): OSLO, ('Scored', 'scorer'): ConstantScorer(.1),
           ('EntityValues', 'features'): ('quantity',), ('EntityValues', 'encoder'): Known('a'),
           ('FittedEntities', 'features'): ('quantity',), ('Injection', 'size'): 3,

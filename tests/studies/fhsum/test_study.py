@@ -180,7 +180,7 @@ def test_ablations_change_one_thing_each():
     with pytest.raises(UsageError, match='kept'): table_plan('fhsum/table3', kept=2)
     entries = ablation_entries(Settings(limit=2), [], kept=0)
     rows = [row_of(entry) for entry in entries if not entry.method.endswith(UNDECIDED)]
-    assert rows == ['Verifier + Reflection Retrieval', 'Verifier + Reflection Retrieval, 0% of the knowledge base',
+    assert rows == ['Verifier + Reflection Retrieval', 'Verifier + Reflection Retrieval, a random 0% of the knowledge base',
                     'Verifier + Reflection Retrieval, reflection loop', 'Verifier + Reflection Retrieval, top-k 3']
     settings = Settings(limit=2)
     without = offline_entries(settings, 'Reflection Retrieval', knowledge=load_knowledge(settings).head(0), label='none')
