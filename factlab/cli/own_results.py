@@ -7,6 +7,7 @@ __all__ = ['add_report_options', 'given_report', 'add_compare']
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or2
 import argparse
+import json
 from typing import TYPE_CHECKING
 
 from .output import add_command, give_text
