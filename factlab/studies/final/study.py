@@ -54,7 +54,7 @@ from ...reports.baseline_rows import BASELINE_ROW
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
-from .prompts import PRINTED, PROMPTS, PUBLISHED
+from .prompts import OPTIONAL, PRINTED, PROMPTS, PUBLISHED
 from ...verification.extraction import Form, load_extractor
 from ...verification.verifier import Verifier
 
@@ -97,7 +97,7 @@ class Settings(base.Settings):
     max_tokens: int|None = None   # of an answer that lists errors, judges a summary or matches lists; each method's own when None
 
     MINIMUM = base.Settings.MINIMUM | {'repeat': 0}
-    PROMPTS, PUBLISHED, PRINTED = PROMPTS, PUBLISHED, PRINTED
+    PROMPTS, PUBLISHED, PRINTED, OPTIONAL = PROMPTS, PUBLISHED, PRINTED, OPTIONAL
 
     def __post_init__(self):
         super().__post_init__()
@@ -236,16 +236,15 @@ def chosen_step(
     settings: Settings,
     style: str,  # 'zero_shot', 'few_shot' or 'cot'
     model: str,
-    hint: str|None = None,  # a first step, as for `verdict_step`: of what it flags alone, and told that it is inconsistent
+    hints: Sequence[str] = (),  # first steps, as for `verdict_step`: asked of what one of them flags, and told that it is inconsistent
     rows: Rows|Step|None = None,  # of the test split when None
 ) -> Step:
     "The variant of a prompting style that did best on the development split, on the test split."
     first, dev, variants = choosing(settings), settings.rows('dev'), settings.localizers(style)
     matched = {f'dev{at}': matching(first, asking(first, variant, model, dev), dev)
                for at, variant in enumerate(variants) if settings.has_dev}
-    if hint is None: return asking(settings, Chosen(style, variants), model, rows, **matched)
-    told = Chosen(f'{style}_hint', settings.localizers(f'{style}_hint'))
-    return asking(settings, told, model, rows, **matched, flagged=verdict_step(settings, hint, model))
+    chosen = Chosen(f'{style}_hint', settings.localizers(f'{style}_hint')) if hints else Chosen(style, variants)
+    return asking(settings, chosen, model, rows, **matched, **{f'flagged_{step}': verdict_step(settings, step, model) for step in hints})
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c25
 def claim_source(
@@ -289,10 +288,9 @@ def _style(style: str) -> Callable[..., Step]: return lambda settings, model: ch
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #225c19e9
 def _two_steps(title: str, first: str, hint: bool = False) -> TableRow:
     "Only what a first step flags is localized."
-    def step(settings: Settings, model: str) -> Step:
+    def step(settings: Settings, model: str, hints: Sequence[str] = (first,)*hint) -> Step:
         return asking(settings, Derived(f'{first}_cot' + '_hint'*hint, flagged_only, PREDICTIONS), None,
-                      verdicts=verdict_step(settings, first, model),
-                      predictions=chosen_step(settings, 'cot', model, first if hint else None))
+                      verdicts=verdict_step(settings, first, model), predictions=chosen_step(settings, 'cot', model, hints))
     return TableRow(title, step, first, needs_dev=first == 'classifier')
 
 def _baseline(title: str, method: Method) -> TableRow:
@@ -360,10 +358,13 @@ def entry_of(
     model: str,
     label: str|None = None,   # of the column; the model's name when None
     dev_of: Settings|None = None,  # whose development rows give thresholds of claims
+    beside: Iterable[str] = (),  # the table's methods: rows with a hint ask together
 ) -> Entry:
     "A row of the table: what the judge says of its predictions."
     row = TABLE_ROWS[method]
-    predicted = row.step(settings, model, **({'dev_of': dev_of} if dev_of and method in ('rejected_claims', 'random_claims') else {}))
+    more: dict = {'dev_of': dev_of} if dev_of and method in ('rejected_claims', 'random_claims') else {}
+    told = [TABLE_ROWS[key].first_step for key in beside if key.endswith('_hint')]
+    predicted = row.step(settings, model, **more, **({'hints': told} if told and method.endswith('_hint') else {}))
     said = {'verdicts': verdict_step(settings, 'self', model)} if row.first_step == 'self' else {}
     about = {'key': method, 'predictions': predicted, **said}
     return Entry(row.title, model, matching(settings, predicted), row.baseline, label or '', about)
@@ -380,7 +381,7 @@ def table_entries(
     kept = [method for method in methods if method not in out]
     if not kept: raise UsageError(no_dev(settings, ', '.join(METHODS[method] for method in out)))
     def column(part: Settings, keys: Sequence[str], model: str, label: str|None = None) -> list[Entry]:
-        return [entry_of(part, key, model, label, settings) for key in [*keys, *baselines_beside(keys)]]
+        return [entry_of(part, key, model, label, settings, keys) for key in [*keys, *baselines_beside(keys)]]
     entries: list[Entry] = []
     for model in models:
         if few is None: entries += column(settings, kept, model); continue
