@@ -103,8 +103,8 @@ def add_verify(commands) -> None:
         f'A model that is asked, here and in --verifier: {name_forms("models")}')
     add('--retriever', default='retriever', metavar='R',
         help='retriever (trained), tiny, another encoder, bm25 or fusion:ENCODER (default: retriever)')
-    add('--verifier', default='mpnet', metavar='V', 
-        help='tiny (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: tiny)')
+    add('--verifier', default='mpnet', metavar='V',
+        help='mpnet (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: mpnet)')
     add('--method', default='three-way', metavar='M',
         help="three-way; algorithm1, the paper's, which counts what nothing decides as verified; max-entailment or net; perhaps with "
              'an option, as in three-way?sure=0.5 (FACTUAL needs this probability of support for each claim; 0.9 where none is given) '

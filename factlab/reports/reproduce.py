@@ -594,7 +594,8 @@ def _made_with(exhibit: Exhibit, data: str, folder: Path) -> str:
         value, default = made.get(name), ast.literal_eval(written)
         # models are named there as they were run, if any was; on the sample a notebook itself says in words what its None stood for
         by_itself = (name == 'models' and value) or (isinstance(value, str) and not data and not default)
-        if value is None or by_itself or value in (default, [default]): continue
+        gone = (name, value) == ('verifier', 'tiny')  # what was the default before `mpnet`
+        if value is None or by_itself or gone or value in (default, [default]): continue
         text = ','.join(value) if name == 'data' and isinstance(value, list) else value
         written_there = f'[{", ".join(map(str, value))}]' if isinstance(text, list) else str(text)
         given += [f'--{name}', written_there] if name in ('data', 'limit', 'seed') else ['-p', f'{name}={written_there}']

@@ -104,7 +104,10 @@ def load_cosine(name: str, *_) -> CosineVerifier:
 
 # %% ../../nbs/08_verification/07_named_verifiers.ipynb #5963f806
 def load_prompted(name: str, target: str, _) -> AskedVerifier:
-    "A language model that is asked, by its registered name."
+    "A language model that is asked, by its registered name. Raises `UsageError` for `tiny` alone, which was the trained verifier's name."
+    if name.partition('?')[0] == 'tiny':
+        raise UsageError(f'the verifier {name!r} is gone: the trained one is called mpnet; the language model of that name, asked for a '
+                         f'verdict, is prompt:{name}')
     return AskedVerifier(target)
 
 def load_verifier(
