@@ -6,17 +6,17 @@
 __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'LENGTHS', 'EVERY_SPLIT', 'FITTED_ON', 'Inputs', 'UNDECIDED', 'FAMILIES', 'TABLES',
            'Loaded', 'Settings', 'read_lengths', 'load_labelled', 'Division', 'divide', 'scored_rows',
            'development_rows', 'fitting_rows', 'load_knowledge', 'given_knowledge', 'direct_entries', 'direct_judge',
-           'load_claims', 'judge_fields', 'retrieval_judge', 'offline_judge', 'offline_entries', 'retrieval_entries',
-           'ablation_entries', 'kept_rows', 'hybrid_entry', 'hybrid_entries', 'entity_entries', 'baseline_entries',
-           'family_entries', 'coverage_entry', 'judges', 'retrieval', 'answers', 'listed', 'settings_of', 'table_plan',
-           'transfer_plan']
+           'load_claims', 'judge_fields', 'retrieval_judge', 'wording', 'offline_judge', 'offline_entries',
+           'retrieval_entries', 'ablation_entries', 'kept_rows', 'hybrid_entry', 'hybrid_entries', 'entity_entries',
+           'baseline_entries', 'family_entries', 'coverage_entry', 'judges', 'retrieval', 'answers', 'listed',
+           'settings_of', 'table_plan', 'transfer_plan']
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #7f3a32c8
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import polars as pl
 
@@ -27,14 +27,15 @@ from ...data.datasets import load
 from ...mixed_context.entity_features import CHOSEN, ENTFA, read_entity_features
 from ...mixed_context.fitted import ChosenSilence, CrossFitted, EntityValues, FittedEntities, FittedHybrid, KnownNames, Scored
 from ...mixed_context.hybrid import Hybrid, default_hybrids, word_rivals
-from ...mixed_context.judges import DirectJudge
+from ...mixed_context.judges import DIRECT_PROMPTS, DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE, read_knowledge
 from ...mixed_context.labels import check_mixed
-from ...mixed_context.retrieval_judges import AskedClaims, Lengths, RetrievalJudge, verifier_judge
+from ...mixed_context.retrieval_judges import AskedClaims, Lengths, RetrievalJudge, Wording, verifier_judge
 from ...mixed_context.scores import BASELINES, Baseline
-from ...mixed_context.written_knowledge import ENTITY_TOKENS, SUMMARY_NAMES, WRITTEN, WrittenKnowledge
+from ...mixed_context.written_knowledge import ENTITY_PROMPT, ENTITY_TOKENS, SUMMARY_NAMES, WRITTEN, WrittenKnowledge
 from ...models.encoder import Encoder
 from ...models.interface import Model
+from ...models.prompts import Prompt
 from ...reports.published import published_values
 from ...runs.plan import Derived, Entry, Plan, Rows, Step
 from .. import base
@@ -63,6 +64,12 @@ class Settings(base.Settings):
     pool: str = 'summary'       # the knowledge that is searched for a claim: of all names in its summary, or of its own ('claim')
     temperature: float = 0.0    # of all models that are asked (the authors' code: .7)
     lengths: str|int|None = None  # of answers, in tokens: one number, or as 'verdicts=30, relation=80'; None: ours
+
+    PROMPTS: ClassVar[tuple[Prompt, ...]] = (*DIRECT_PROMPTS.values(), *Wording(), ENTITY_PROMPT)
+    PRINTED: ClassVar[Mapping[str, str]] = {f'mixed_context/{name}': f'Appendix D, {title}' for name, title in {
+        'vanilla': 'Vanilla Judge Prompt', 'icl': 'ICL Judge Prompt, with its three examples', 'cot': 'CoT Judge Prompt',
+        'claims': 'Claim Extraction Prompt', 'reflection': 'Reflection on Evidence Prompt',
+        'entity': 'Knowledge Evidence Generation Prompt', 'relation': 'Judge on Evidence Prompt'}.items()}
 
     def __post_init__(self):
         super().__post_init__()
@@ -193,7 +200,7 @@ def given_knowledge(
     names = Step(SUMMARY_NAMES, first, inputs={f'more{at}': each for at, each in enumerate(others)})
     kind, _, endpoint = settings.knowledge.partition(':')
     if kind == 'wikidata' and kind not in settings.loaded: return {'knowledge': Step(WikidataKnowledge(endpoint or WIKIDATA), names)}
-    writes = WrittenKnowledge(max_tokens=read_lengths(settings.lengths).get('entity', ENTITY_TOKENS))
+    writes = WrittenKnowledge(settings.worded(ENTITY_PROMPT), read_lengths(settings.lengths).get('entity', ENTITY_TOKENS))
     return {'knowledge': Step(writes, names, settings.model(settings.knowledge))}
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #6619abcc
@@ -211,7 +218,9 @@ def direct_entries(
 def direct_judge(settings: Settings, way: str) -> DirectJudge:  # of DIRECT
     "A judge without retrieval under these settings."
     most = read_lengths(settings.lengths).get('reasoning' if way == 'CoT' else 'verdicts', 0)
-    return DirectJudge(DIRECT[way], max_tokens=most, retry_unparsed=settings.retry_unparsed)
+    ours = DIRECT_PROMPTS[DIRECT[way]]
+    worded = settings.worded(ours)
+    return DirectJudge(DIRECT[way], worded if worded is not ours else None, most, settings.retry_unparsed)
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #fhret001
 def load_claims(settings: Settings) -> Extractor|None:
@@ -220,7 +229,8 @@ def load_claims(settings: Settings) -> Extractor|None:
     try: own = settings.extractor in settings.loaded or bool(read_name('models', settings.extractor))
     except UsageError: own = False
     if not own: return load_extractor(settings.extractor)
-    return AskedClaims(settings.model(settings.extractor), max_tokens=read_lengths(settings.lengths).get('claims', Lengths().claims))
+    most = read_lengths(settings.lengths).get('claims', Lengths().claims)
+    return AskedClaims(settings.model(settings.extractor), settings.worded(Wording().claims), most)
 
 def judge_fields(settings: Settings) -> dict[str, Any]:
     "What the settings say of every judge with retrieval."
@@ -236,7 +246,13 @@ def retrieval_judge(
     **changes,  # other fields of `RetrievalJudge`
 ) -> RetrievalJudge:
     "A judge that asks a model."
-    return RetrievalJudge(RETRIEVAL[kind], **judge_fields(settings) | changes)
+    return RetrievalJudge(RETRIEVAL[kind], **judge_fields(settings) | {'wording': wording(settings, kind)} | changes)
+
+def wording(settings: Settings, kind: str) -> Wording:
+    "The prompts of a judge that asks a model, those that it asks with in the settings' wording."
+    claims, other = () if settings.extractor else ('claims',), ('reflection',) if kind == 'Reflection Retrieval' else ()
+    names = ('verdicts',) if kind == 'Knowledge Retrieval' else (*claims, 'query', 'relation', *other)
+    return Wording()._replace(**{name: settings.worded(getattr(Wording(), name)) for name in names})
 
 def offline_judge(
     settings: Settings,
