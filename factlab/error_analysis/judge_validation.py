@@ -31,7 +31,7 @@ def matching_form(
     "The form for one run: a row for each prediction about a summary that has annotated errors."
     both = rows.select('id', 'summary', 'gold').join(predictions.select('id', 'predicted'), on='id', maintain_order='left')
     both = both.filter(pl.col('gold').list.len() > 0).explode('predicted', empty_as_null=False).drop_nulls('predicted')
-    shown = pl.Series([format_lettered(gold) for gold in both['gold']], dtype=pl.String)
+    shown = pl.Series([format_lettered(gold) for gold in both['gold'].to_list()], dtype=pl.String)
     return both.select(pl.lit(run).alias('run'), 'id', 'summary', shown.alias('gold'), 'predicted', pl.lit('').alias('matched'))
 
 def write_form(
@@ -61,7 +61,7 @@ def read_matchings(
         raise DataError(f'{source} has no columns {missing}: expected id, predicted and matched, one row for each predicted description')
     if table.is_empty(): raise DataError(f'{source} has no rows: match some predictions first')
     if table.schema.get('gold') == pl.List(pl.String):
-        table = table.with_columns(gold=pl.Series([format_lettered(gold or []) for gold in table['gold']], dtype=pl.String))
+        table = table.with_columns(gold=pl.Series([format_lettered(gold or []) for gold in table['gold'].to_list()], dtype=pl.String))
     kept = [name for name in ('id', 'predicted', 'matched', 'run', 'judge', 'gold') if name in table.columns]
     table = table.select(pl.col(kept).cast(pl.String)).with_row_index('line', 1)
     table = table.with_columns(run=pl.col('run').fill_null('') if 'run' in kept else pl.lit(''))
@@ -72,8 +72,8 @@ def read_matchings(
     refuse(table.filter(pl.col('known').is_null()), 'the data set has no labelled row with the id {id!r}')
     refuse(table.filter(pl.col('predicted').fill_null('').str.strip_chars() == ''), 'there is no predicted description')
     if 'gold' in table.columns:
-        lists = pl.Series([format_lettered(gold) for gold in table['known']], dtype=pl.String)
-        refuse(table.filter(pl.col('gold') != lists), 'these are not the annotated errors of {id!r} in the data set')
+        own = pl.Series([format_lettered(gold) for gold in table['known'].to_list()], dtype=pl.String)
+        refuse(table.filter(pl.col('gold') != own), 'these are not the annotated errors of {id!r} in the data set')
     places = [_places(table, name, source).alias(name) for name in ('matched', 'judge') if name in table.columns]
     table = table.with_columns(pl.lit(None).alias('judge')).with_columns(places)
     lists = table.group_by('run', 'id', maintain_order=True).agg(pl.col('summary', 'known').first(), pl.col('predicted'),
@@ -88,7 +88,7 @@ NONE = 'NONE'  # what a person writes, in any case, where nothing is named
 def _places(table: pl.DataFrame, column: str, source: str) -> pl.Series:  # Int64; null where nothing is named
     "Letters as places in the list of annotated errors."
     sizes, said = table['known'].list.len(), table[column].str.strip_chars().str.to_uppercase()
-    names = letters(int(sizes.max() or 0))
+    names = letters(max(sizes.to_list(), default=0))
     places = said.replace_strict(dict(zip(names, range(len(names)), strict=True)), default=None, return_dtype=pl.Int64)
     wrong = table.filter((said.fill_null('') != NONE) & (places.is_null() | (places >= sizes)))
     if wrong.height:
@@ -174,7 +174,7 @@ def rival_matchings(
     "What judges say that read nothing, or count words."
     pairs = [[_nearest(gold, text) for text in predicted] for gold, predicted in lists.select('gold', 'predicted').iter_rows()]
     nearest = [[at for at, _ in each] for each in pairs]
-    found = {NO_MATCH: [[None]*len(each) for each in pairs], ALWAYS: nearest}
+    found: dict[str, list] = {NO_MATCH: [[None]*len(each) for each in pairs], ALWAYS: nearest}
     flat = lists.select('summary_id', 'right').explode('right')
     if flat['summary_id'].n_unique() > 1:
         scores = [share for each in pairs for _, share in each]

@@ -54,7 +54,7 @@ PARAMETERS = {
     'verifiers': ('verifier', 'verifiers', 'factscore', 'wecheck', 'alignscore'),
     'extractors': ('extractor', 'extractors'), 'retrievers': ('encoders',), 'encoders': ('encoder', 'retriever'),
     'matching_judges': ('judge',), 'grounding_judges': ('judges',), 'classifiers': ('classifier',), 'data': ('sets',)}
-FILES = ('annotations', 'corpus', 'labels', 'matchings', 'questions', 'responses')
+FILES = ('annotations', 'corpus', 'counterfactuals', 'labels', 'matchings', 'questions', 'responses')
 
 def _check_knowledge(name: str, asking: bool) -> None:
     "A knowledge base is a set, a file, Wikidata, or a model that writes it."

@@ -1,7 +1,7 @@
 """Localization methods against brute force, hostile texts, and answers that cannot be read."""
 import json
 import pickle
-import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tolerance import NETWORK
 
-from factlab.core.core import DataError, ModelError, UsageError
+from factlab.core.core import ModelError, UsageError
 from factlab.core.registry import load_named
 from factlab.localization.classifiers import best_f1_threshold, classify, support_scores
 from factlab.localization.fitted import Supports
-from factlab.localization.matching import MATCH, ModelJudge, load_judge
+from factlab.localization.matching import MATCH
 from factlab.localization.methods import (
     BINARY,
     COT,
@@ -36,9 +36,8 @@ from factlab.localization.methods import (
     Localizer,
     binarize,
     cot_prompt,
-    hinted,
+    localizers,
     oracle,
-    prompt_set,
     read_detection,
     two_step,
     unread_facts,
@@ -135,7 +134,7 @@ def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
     verdicts = Binary(retry_unparsed=False).predict(rows, model, False)
     assert verdicts['status'].to_list() == ['ok', 'unparsed', 'failed', 'ok']
     assert verdicts['inconsistent'].to_list() == [True, None, None, False]
-    unread = prompt_set(retry_unparsed=False).localizers('cot')[0].predict(rows, model, False)
+    unread = localizers('cot', retry_unparsed=False)[0].predict(rows, model, False)
     both = two_step(verdicts, unread)
     assert both['status'].to_list() == ['unparsed', 'unparsed', 'failed', 'ok']
     assert both['reason'].to_list()[1:] == ['step 1: ' + verdicts['reason'][1], 'step 1: gone', 'step 1 calls it consistent']
@@ -221,7 +220,7 @@ def test_hostile_texts_pass_through_every_prompt_but_for_the_marks_of_a_chat(pro
     assert nasty == plain
 
 
-@pytest.mark.parametrize('method', [*[variant for style in STYLES for variant in prompt_set().localizers(style)], Binary(), FactScore()],
+@pytest.mark.parametrize('method', [*[variant for style in STYLES for variant in localizers(style)], Binary(), FactScore()],
                          ids=lambda method: method.name)
 def test_hostile_texts_reach_the_model_as_they_are_but_for_the_marks_of_a_chat(method):
     model = scripted({'Break a summary': f'- {NASTY.splitlines()[0]}\n- other', 'Decide whether': 'no\n- {fact} %s'},
@@ -506,51 +505,15 @@ def test_pickled_weights_run_nothing(tmp_path, tiny_t5):
 
 # ---- prompts -----------------------------------------------------------------------------------------------------------------------
 
-def test_prompt_sets():
-    ours = prompt_set()
-    names = [[localizer.name for localizer in ours.localizers(style)] for style in STYLES]
-    assert names == [[f'{style}{variant}' for variant in (1, 2)] for style in STYLES]
-    assert [hinted(localizer).name for localizer in ours.localizers('cot')] == ['cot1_hint', 'cot2_hint']
-    with pytest.raises(UsageError, match='ours or paper'): prompt_set('theirs')
+def test_variants_of_the_styles():
+    names = [[localizer.name for localizer in localizers(style)] for style in (*STYLES, 'cot_hint')]
+    assert names == [[f'{style}{variant}' for variant in (1, 2)] for style in STYLES] + [['cot1_hint', 'cot2_hint']]
+    assert localizers('cot_hint')[1].read is localizers('cot')[1].read is not localizers('few_shot')[1].read
+    mine = localizers('few_shot', lambda prompt: replace(prompt, user='Mine. ' + prompt.user), retry_unparsed=False)
+    assert [(variant.name, variant.prompt.user[:5], variant.retry_unparsed) for variant in mine] == [
+        (f'few_shot{number}', 'Mine.', False) for number in (1, 2)]
+    with pytest.raises(UsageError, match='no prompting style'): localizers('theirs')
     with pytest.raises(UsageError, match='variant 3'): cot_prompt(3)
-
-
-def test_papers_prompts_are_the_authors_files_verbatim(final_data):
-    from factlab.data.files import get
-    root, papers = Path(get('final')), prompt_set('paper')
-    for style in STYLES:
-        for localizer in papers.localizers(style):
-            folder, = {path.parent for path in root.rglob('prompt.txt') if path.parent.name == localizer.name}
-            main, past = folder/'prompt.txt', folder/'past_text_prompt.txt'
-            before, between, after = re.split(r'\{text\}|\{summary\}',
-                                              main.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}'))
-            ending = past.read_text(encoding='utf-8') if past.exists() else ''
-            message, = localizer.prompt.render(text=NASTY, summary='S-{x}')
-            expected = before + shown(localizer.prompt) + between + 'S-{x}' + after + ('\n\n' + ending.strip() if ending else '')
-            assert message.role == 'user' and message.content.strip() == expected.strip()
-            assert localizer.prompt.source == 'paper'
-            assert localizer.prompt.sha256 not in {ours.prompt.sha256 for ours in prompt_set().localizers(style)}
-
-
-def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
-    from factlab.data.files import get
-    model = scripted({}, '{"A": "A"}')
-    monkeypatch.setattr('factlab.localization.matching.load_model', lambda name: model)
-    judge = load_judge('openai:any', 'paper')
-    assert isinstance(judge, ModelJudge) and judge.prompt.source == 'paper'
-    found, = judge.match(['the {summary}'], [['gold one']], [['predicted one']], False)
-    file, = [path for path in Path(get('final')).rglob('prompt.txt') if 'judgement' in path.parent.name]
-    shown = model.asked[0].messages[-1].content
-    assert found['matched'] == [0] and all(text in shown for text in ('the {summary}', 'A. gold one', 'A. predicted one'))
-    for piece in file.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}').split('{summary}')[0].splitlines():
-        assert piece in shown
-
-
-def test_paper_prompts_without_their_files_say_what_to_do(monkeypatch, tmp_path):
-    (tmp_path/'final').mkdir()
-    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
-    monkeypatch.setenv('FACTLAB_DATA_MIRROR', 'http://127.0.0.1:9')
-    with pytest.raises(DataError, match='FACTLAB_DATA|final'): prompt_set('paper')
 
 
 def test_prompts_and_schemas_can_be_written_down():

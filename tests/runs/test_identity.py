@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import factlab
+from factlab.building.generation import Asking
 from factlab.building.injection import Injection
 from factlab.building.wikidata import EntityDescriptions
 from factlab.core.core import Schema, UsageError
@@ -93,7 +94,10 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
-          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
+          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('FactualityJudge', 'max_tokens'): 64,
+          ('FactualityJudge', 'wording'): ZERO_SHOT[1], ('Generated', 'how'): Asking(max_tokens=9),
+          ('OneAnswer', 'how'): Asking(max_tokens=9),
+          ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
           ('WordsJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('WordsJudge', 'by'): 'sentences',

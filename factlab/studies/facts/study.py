@@ -7,14 +7,15 @@ __all__ = ['BY_PAPER', 'ALL_SPLITS', 'PAPER_CHOICE', 'PLANTED', 'EVADING', 'Told
            'request_rows', 'labelled_rows', 'development_rows', 'choice_rows', 'answering', 'all_responses',
            'paper_choice', 'templates_of', 'eligibility_of', 'judging', 'best_judging', 'judging_eligibility',
            'best_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'baseline_notes', 'plan_notes',
-           'own_words', 'judge_entries', 'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities',
-           'labels_of', 'request_splits', 'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order',
+           'judge_entries', 'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of',
+           'request_splits', 'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order',
            'counting_verdicts']
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +27,20 @@ from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
 from ...grounding.judge_quality import COUNTING, BestEligibility, BestTemplate, corrected_scores, counted_rates
 from factlab.grounding.judges import (
+    DOUBLE_CHECK,
     ELIGIBILITY_PROMPTS,
+    OUR_PROMPTS,
     TEMPLATES,
     EligibilityJudge,
     GroundingJudge,
     Template,
-    paper_templates,
     read_paper_prompts,
 )
 from ...grounding.labelled_files import read_labelled_file
 from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
 from factlab.grounding.responses import (
     ALL_RESPONSES,
+    RESPOND,
     TRIVIAL,
     TRIVIAL_RESPONDERS,
     BesideResponder,
@@ -63,7 +66,6 @@ from ...runs.runs import Method
 from .. import base
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #8ac1e9ca
-_PROMPTS = ('ours', 'paper')
 BY_PAPER = 'paper'  # of templates and of eligibility: what the paper chose
 ALL_SPLITS = 'all'  # of the data: every split is a ranking of its own
 
@@ -72,6 +74,10 @@ def listed(names: str|Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #82031630
+def _published(name: str) -> Prompt:
+    "The authors' own template."
+    return read_paper_prompts(get('facts', 'evaluation_prompts.csv'))[name]
+
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "What FACTS Grounding's plans are made from (§ 3, § 4)."
@@ -85,7 +91,6 @@ class Settings(base.Settings):
     eligibility: str|Sequence[str] = 'request'  # what is shown, 'request_and_document', both, 'paper'; 'none': no final score
     chosen_eligibility: Mapping[str, str] = field(default_factory=dict)  # the same, for a judge of its own
     eligibility_baseline: str|None = None  # whose response models see beside each, if they do not answer; None: the next responder's
-    prompts: str = 'ours'                # or 'paper': the authors' published templates
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
     judge_tokens: int = 2048             # of a verdict of a model
@@ -95,6 +100,11 @@ class Settings(base.Settings):
     baselines: bool = True               # responders that read nothing, beside the others
 
     MINIMUM = {**base.Settings.MINIMUM, 'max_tokens': 1, 'judge_tokens': 1}
+    PROMPTS = (*OUR_PROMPTS.values(), DOUBLE_CHECK, *ELIGIBILITY_PROMPTS.values(), RESPOND)
+    PUBLISHED = {prompt.name: partial(_published, name)
+                 for name, prompt in {**OUR_PROMPTS, 'double_check': DOUBLE_CHECK, **ELIGIBILITY_PROMPTS}.items() if name != 'simpleqa'}
+    PRINTED = {OUR_PROMPTS['simpleqa'].name: 'Appendix A (§ 3.1), from SimpleQA'}
+    OPTIONAL = {OUR_PROMPTS['span'].name: ('number',), ELIGIBILITY_PROMPTS['request_and_document'].name: ('request',)}
 
     def __post_init__(self):
         super().__post_init__()
@@ -103,18 +113,21 @@ class Settings(base.Settings):
         _check(self)
 
     def template(self, name: str) -> Template:
-        "A grounding template in the wording that was asked for."
-        return (paper_templates(self.paper_prompts()) if self.prompts == 'paper' else TEMPLATES)[name]
+        "A grounding template in the wording that was asked for. Raises `UsageError` for one that the authors do not publish."
+        ours = TEMPLATES[name]
+        return replace(ours, prompt=self.worded(ours.prompt), double_check=ours.double_check and self.worded(ours.double_check))
 
-    def paper_prompts(self) -> dict[str, Prompt]:
-        return self.hold(('paper prompts',), lambda: read_paper_prompts(get('facts', 'evaluation_prompts.csv')))
+    def respond(self) -> Prompt|None:
+        "How responders are asked, where that is in a wording of one's own."
+        if self.prompts == 'paper': return None  # by the prompts that the data set publishes
+        prompt = self.worded(RESPOND)
+        return None if prompt.sha256 == RESPOND.sha256 else prompt
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #13fdda8b
 def _check(settings: Settings) -> None:
     "Raises `UsageError` for settings that do not fit together."
     if not settings.judges: raise UsageError('no judge is named: name one or more, as embedded')
     if settings.responders and settings.responses: raise UsageError('name responders or a file of responses, not both')
-    if settings.prompts not in _PROMPTS: raise UsageError(f'prompts is {settings.prompts!r}: choose one of {", ".join(_PROMPTS)}')
     for name, chosen, known, alone in (('templates', 'chosen', TEMPLATES, (BY_PAPER,)),
                                        ('eligibility', 'chosen_eligibility', ELIGIBILITY_PROMPTS, (BY_PAPER, 'none'))):
         names, own = getattr(settings, name), getattr(settings, chosen)
@@ -200,7 +213,7 @@ def answering(
     requests: Rows,
 ) -> Step:  # schema RESPONSES
     "What a model answers."
-    method = Responder(model, settings.max_tokens, settings.truncate, settings.temperature)
+    method = Responder(model, settings.max_tokens, settings.truncate, settings.temperature, settings.respond())
     return Step(method, requests, settings.model(model), seed=settings.seed)
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #b9c8a468
@@ -318,7 +331,7 @@ def judging_eligibility(
     "What a judge says of whether a response does what was asked. A model that answers sees its own response beside each."
     if (name := _compared_with(settings, judge, rows)) is not None: rows = Step(BesideResponder(name), rows)
     if judge in OFFLINE_JUDGES: method: Method = load_eligibility_judge(OFFLINE_JUDGES[judge])
-    else: method = EligibilityJudge(shown, settings.paper_prompts()[shown] if settings.prompts == 'paper' else None, *_how(settings))
+    else: method = EligibilityJudge(shown, settings.worded(ELIGIBILITY_PROMPTS[shown]), *_how(settings))
     return Step(method, rows, **_asked(settings, judge))
 
 def best_eligibility(
@@ -399,13 +412,7 @@ def plan_notes(settings: Settings) -> tuple[str, ...]:
     ranked = settings.split == ALL_SPLITS and several and 'prompts were chosen on dev: as one of the rankings dev is no test of the choice'
     one = 'of several prompts a judge is asked about the responses with one: an estimate counts the one that asks most'
     each = 'the template span asks about each sentence: an estimate takes an answer that is still to be given for one'
-    return (*[one]*bool(several), *[each]*bool(spans), *[ranked]*bool(ranked), *own_words(settings, settings.judges))
-
-def own_words(settings: Settings, judges: Sequence[str]) -> tuple[str, ...]:
-    "Which templates are in our words, though the authors' were asked for: their file does not have them."
-    asked = dict.fromkeys(name for judge in judges if judge not in OFFLINE_JUDGES for name in templates_of(settings, judge))
-    ours = [name for name in asked if settings.prompts == 'paper' and settings.template(name).prompt.source == 'ours']
-    return tuple(f'the template {name} is in our words: the authors’ file does not have it' for name in ours)
+    return (*[one]*bool(several), *[each]*bool(spans), *[ranked]*bool(ranked))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #donecode
 def judge_entries(plan: Plan) -> list[Entry]:

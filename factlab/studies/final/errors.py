@@ -21,6 +21,7 @@ import polars as pl
 from ...core.core import DataError, assets_dir
 from ...data.datasets import load_sample
 from ...error_analysis import categories as error_kinds
+from ...error_analysis.annotations import REVIEW_SCHEME
 from factlab.error_analysis.categories import (
     ADJUDICATED,
     CATEGORIES,
@@ -40,6 +41,7 @@ from factlab.error_analysis.categories import (
     sample_errors,
     title_of,
 )
+from ...error_analysis.schemes import CANDIDATE_SCHEME
 from ...error_analysis.sorting import DecisionQuestions, FoundErrors, ModelProposals
 from ...measures.baselines import class_counts, compare_with_baselines, constant_counts, majority_class
 from ...measures.stats import bootstrap_counts, difference, ratio, share_interval
@@ -511,8 +513,8 @@ def agreement_cells(
     readings = readings or _not_people(annotations)
     status = 'illustrated' if readings else 'measured'
     published = published_cells('final/sectionb3')
-    review, kinds = annotations.filter(pl.col('scheme') == 'review'), annotations.filter(pl.col('scheme').is_in(['final/missed',
-        'final/false_alarms']))
+    review = annotations.filter(pl.col('scheme').is_in([REVIEW_SCHEME.name, CANDIDATE_SCHEME.name]))
+    kinds = annotations.filter(pl.col('scheme').is_in(['final/missed', 'final/false_alarms']))
     parts = {readings or 'Annotators': _review_labels(review)}
     for side in CATEGORIES:
         labelled = kinds.filter(pl.col('kind') == side)
@@ -541,10 +543,11 @@ def _not_people(annotations: pl.DataFrame) -> str:
     return 'One annotator' if len(who) < 2 else ''
 
 def _review_labels(review: pl.DataFrame) -> pl.DataFrame:  # ERROR_LABELS' columns; category is True or False as text
-    "Is it an inconsistency? Right says yes, whether the data had it or not. Items that somebody found unclear are left out."
-    if strange := sorted(set(review['label'].unique()) - {'right', 'wrong', 'unclear'}):
-        raise DataError(f'review labels are right, wrong or unclear, found {strange[:5]}')
+    "Is it an inconsistency? Right, new and in the data say yes. Items that somebody found unclear are left out."
+    known = [label.name for scheme in (REVIEW_SCHEME, CANDIDATE_SCHEME) for label in scheme.labels]
+    if strange := sorted(set(review['label'].unique()) - set(known)):
+        raise DataError(f'labels of a review are {", ".join(dict.fromkeys(known))}, found {strange[:5]}')
     unclear = review.filter(pl.col('label') == 'unclear').select('source', 'row', 'unit').unique()
     kept = review.join(unclear, on=['source', 'row', 'unit'], how='anti', maintain_order='left')
     return kept.select(run='source', id='row', unit='unit', side=pl.lit('review'), description='text',
-                       category=(pl.col('label') == 'right').cast(pl.String), annotator='annotator')
+                       category=pl.col('label').is_in(['right', 'new', 'in_the_data']).cast(pl.String), annotator='annotator')

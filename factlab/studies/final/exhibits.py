@@ -12,14 +12,16 @@ from ...reports.exhibits import Exhibit
 
 # %% ../../../nbs/19_studies/01_final/13_exhibits.ipynb #pl2
 def _plan(exhibit: str, **parameters):
-    from factlab.studies.final import consistency, errors, illustrations, judge, probes, repeats, study
-    return {
+    from factlab.studies.final import consistency, errors, illustrations, judge, operations, probes, repeats, study
+    plans = {
         'table1': illustrations.illustration_plan, 'fig3': illustrations.illustration_plan, 'fig9': illustrations.illustration_plan,
         'fig10': illustrations.illustration_plan, 'table4': study.localization_plan, 'table7': study.localization_plan,
         'fig4': consistency.consistency_plan, 'table8': consistency.consistency_plan, 'table9': repeats.repeats_plan,
         'table10': repeats.noise_plan, 'table5': errors.examples_plan, 'table11': errors.examples_plan, 'fig5': errors.category_plan,
         'fig7': errors.category_plan, 'fig6': probes.ptrue_plan, 'fig11': probes.question_plan,
-        'counterfactual': probes.counterfactual_plan, 'judge': judge.judge_plan}[exhibit.partition('/')[2]](exhibit, **parameters)
+        'counterfactual': probes.counterfactual_plan, 'judge': judge.judge_plan,
+        'table6': operations.labels_plan, 'table2': operations.labels_plan, 'fig2': operations.labels_plan}
+    return plans[exhibit.partition('/')[2]](exhibit, **parameters)
 
 def _planned(id: str, *about, **more) -> Exhibit: return Exhibit(id, *about, **more, plan=partial(_plan, id))
 
@@ -29,8 +31,8 @@ ORDER = 1  # of the paper in the gallery, in the audit and in `factlab reproduce
 # %% ../../../nbs/19_studies/01_final/13_exhibits.ipynb #f6e56a60
 EXHIBITS = (
     _planned('final/table1', 'One error, five representations', 'illustrated', {'row': 'Descriptions'}),
-    Exhibit('final/table2', 'Annotation operations', 'illustrated', {'row': 'Decomposition'}),
-    Exhibit('final/fig2', 'How often each annotation operation was needed', 'exact', {'metric': 'Share'}, chart=True),
+    _planned('final/table2', 'Annotation operations', 'illustrated', {'row': 'Decomposition'}),
+    _planned('final/fig2', 'How often each annotation operation was needed', 'exact', {'metric': 'Share'}, chart=True),
     Exhibit('final/table3', 'Data set sizes per phase', 'exact', {'row': "Phase 2: Error's Enrichment", 'metric': 'Total'}),
     _planned('final/fig3', 'The evaluation protocol', 'illustrated', {'row': 'matched'}, chart=True),
     _planned('final/fig9', 'Why atomic facts give duplicate errors', 'illustrated', {'row': 'duplicates'}, chart=True),
@@ -44,7 +46,7 @@ EXHIBITS = (
     _planned('final/table9', 'Five runs: mean and interval', 'measured', {'metric': 'F1'}, ('Zero-Shot', 'GPT-4o F1')),
     _planned('final/table10', 'F1 under simulated judge errors', 'measured', {'method': 'CoT', 'metric': 'F1'},
             ('CoT', 'Claude-sonnet-3.5 F1')),
-    Exhibit('final/table6', 'What entities and spans cannot represent', 'exact',
+    _planned('final/table6', 'What entities and spans cannot represent', 'exact',
             {'row': 'Inconsistency not an entity', 'metric': 'Inconsistencies P (%)'}),
     Exhibit('final/fig8', 'Inconsistencies per summary', 'exact', {'row': 'More than one', 'metric': 'Share'}, chart=True),
     _planned('final/table5', 'Categories of missed errors', 'illustrated', {'row': 'All', 'metric': 'Proposed as labelled'}),

@@ -67,11 +67,11 @@ def judge_plan(
     *,
     matchings: Path|str|None = None,  # people's, as for `read_matchings`; the sample's known ones when None
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-    **chosen,  # data, judge, prompts, seed: as of `Settings`
+    **chosen,  # data, judge, prompts, max_tokens, seed: as of `Settings`
 ) -> Plan:
     "The plan of the judge's validation. Without people's matchings nothing is measured on other data than the sample."
     settings = Settings(loaded=loaded, **chosen)
-    parameters = {name: getattr(settings, name) for name in ('data', 'judge', 'prompts', 'seed')}
+    parameters = {name: getattr(settings, name) for name in ('data', 'judge', 'prompts', 'max_tokens', 'seed')}
     parameters['matchings'] = str(matchings) if matchings else None
     lists = people_matched(matchings, settings.data) if matchings else known_lists() if settings.data == 'sample' else None
     if lists is None: return Plan(exhibit, parameters, (), (f'no matchings of {settings.data} are given: the printed numbers alone',))

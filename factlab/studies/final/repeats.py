@@ -33,7 +33,7 @@ from ...reports.tables import CELLS, PLACE
 from ...runs.plan import Done, Entry, Plan, Rows
 from ..base import check_models, check_whole_number
 from .judge import judged_lists, people_matched, validated_rates
-from .localization import localization_counts, over_baseline_cells, unread_as_missed
+from .localization import localization_counts, over_baseline_cells, unread_as_missed, unread_cells
 from .study import BASELINES, METHODS, Settings, baselines_beside, check_methods, entry_of, localization_plan, row_of
 
 # %% ../../../nbs/19_studies/01_final/09_repeats.ipynb #c4
@@ -128,7 +128,8 @@ def repeats_cells(
 ) -> pl.DataFrame:  # schema CELLS
     "Table 9: the printed means and half-widths, and those of the runs."
     printed = with_plus_minus(published_cells(plan.exhibit), plan.exhibit)
-    return pl.concat([printed, run_cells(repeat_counts(plan, done), plan.parameters['seed'])])
+    measured = run_cells(repeat_counts(plan, done), plan.parameters['seed'])
+    return pl.concat([printed, measured, unread_cells(plan.exhibit, plan.entries, done)])
 
 def _runs(model: str, number: int) -> dict:
     return {'column': f'{model} Runs', 'model': model, 'metric': 'Runs', 'kind': 'count', 'measured': number}

@@ -196,10 +196,10 @@ def test_answers_of_the_second_asking_are_noted(settings, parts):
 
 def test_hinted_prompts_are_asked_of_flagged_rows_alone(settings, parts):
     for method in ('self_cot_hint', 'oracle_cot_hint'): predictions(settings, method, 'detector')
-    first_steps = [verdicts(settings, step, 'detector').filter('inconsistent') for step in ('self', 'classifier', 'oracle')]
+    first_steps = [verdicts(settings, step, 'detector').filter('inconsistent') for step in ('self', 'oracle')]
     flagged = set(pl.concat([found.select('id') for found in first_steps])['id'])
     hinted = [request for request in parts['detector'].asked if request.label.endswith('_hint')]
-    assert len(hinted) == len(flagged)
+    assert len({request.messages for request in hinted}) == len(flagged)
 
 
 # ---- other settings --------------------------------------------------------------------------------------------------------------------
@@ -279,7 +279,8 @@ def test_the_plan_of_every_exhibit_is_its_notebooks_and_is_estimated_without_wei
     plan = exhibit.plan(**{name: value for name, value in some.items() if name in names})
     assert set(plan.parameters) == names and exhibit.plan(**plan.parameters).digest == plan.digest
     counted = estimate(plan)
-    assert (counted['calls'].sum() > 0) == ('models' in names)
+    assert (counted['calls'].sum() > 0) == ({'models', 'judge'}.intersection(names) != set())
+    assert ('max_tokens' in names) == ('judge' in names)  # what describes errors, and what matches them
 
 
 def test_without_a_dev_split_rows_that_need_a_threshold_are_left_out_with_a_line(parts, tmp_path):
