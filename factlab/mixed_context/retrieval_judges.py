@@ -125,8 +125,8 @@ class AskedClaims:
     def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
         "The claims of each text, in the order of the texts."
         responses = ask_prompt(self.prompt, [{'summary': text} for text in texts], self.model, store, max_tokens=self.max_tokens)
-        return [Parsed(value, status, reason)
-                for status, reason, value in (read_response(response, parse_summary_claims) for response in responses)]
+        read: list[tuple[Any, ...]] = [read_response(response, parse_summary_claims) for response in responses]
+        return [Parsed(value, status, reason) for status, reason, value in read]
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #b871487b
 RetrievalKind = Literal['knowledge', 'concurrent', 'reflection']

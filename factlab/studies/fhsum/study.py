@@ -41,7 +41,6 @@ from ...runs.plan import Derived, Entry, Plan, Rows, Step
 from .. import base
 from .data_sets import load_mixed
 from .size_curves import read_sizes
-from ..final.study import SampledModel
 from ...verification.extraction import Extractor, load_extractor
 from ...verification.verifier import Verifier
 
@@ -81,7 +80,7 @@ class Settings(base.Settings):
     def model(self, name: str) -> Model:
         "The model of that name, sampled where the settings have a temperature."
         found = super().model(name)
-        return SampledModel(found, self.temperature) if self.temperature else found
+        return base.SampledModel(found, self.temperature) if self.temperature else found
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #fhlen001
 LENGTHS = ('verdicts', 'reasoning', 'claims', 'query', 'reflection', 'relation', 'entity')  # of CoT its reasoning with the verdicts
