@@ -199,7 +199,7 @@ def _all_supported(response: str) -> tuple:
 def _form(name: str, form: str, example: str) -> Prompt:
     return Prompt(f'grounding/{name}_again', 1, f'That could not be read. {form}', (), example_answer=example)
 
-AGAIN = {  # by who reads the answer: how it is asked for once more
+AGAIN: dict[Callable, Prompt] = {  # by who reads the answer: how it is asked for once more
     read_accurate: _form('verdict', 'Write one line and nothing else:\nVerdict: Accurate, or Verdict: Inaccurate', 'Verdict: Accurate'),
     parse_labelled_lines: _form('final_answer', 'Write one line and nothing else:\nFinal Answer: Accurate, or Final Answer: Inaccurate',
                                 'Final Answer: Accurate'),
@@ -366,6 +366,6 @@ class EligibilityJudge:
         prompt = self.prompts[0]
         values = [{name: (row | {'full_prompt': whole_prompt(row)})[name] for name in prompt.fields}
                   for row in rows.iter_rows(named=True)]
-        how = {'max_tokens': self.max_tokens, 'temperature': self.temperature, 'seed': seed, 'repeat': repeat}
+        how: dict[str, Any] = {'max_tokens': self.max_tokens, 'temperature': self.temperature, 'seed': seed, 'repeat': repeat}
         states, asked = ask_verdicts(prompt, values, parse_issues, model, store, retry=self.retry_unparsed, **how)
         return answers_frame(ELIGIBILITY, rows, states, asked)

@@ -282,7 +282,7 @@ def summary_of(
         low, high = (number(None if few else cell.get(end), sign) for end in ('low', 'high'))
         return f' [{low}, {high}]' if low != high else ''
     name = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
-    of_print = cell.get('measured') is None and str(manifest.get('from')).startswith('published cells')  # whatever was measured beside it
+    of_print = cell.get('measured') is None and manifest.get('from') == 'published cells, and measured'
     if name and _data_name(manifest) and cell.get('n') and not of_print: name += f', on {_data_name(manifest)}'
     def found(kind: str, other: str):
         if cell.get(kind) is None: return '–'

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from ...building.enrichment import HIGH_RECALL
 from ...core.core import DataError
 from ...localization.factscore import demonstrations, solved
 from ...localization.matching import MATCH
@@ -21,8 +22,10 @@ from ...probing.ptrue import PTRUE
 from ...probing.questions import ASK_QUESTIONS, WRITE_QUESTION
 
 # %% ../../../nbs/19_studies/01_final/00_prompts.ipynb #pr4
-PROMPTS = (*ZERO_SHOT, *FEW_SHOT, *COT, *COT_HINT, DECOMPOSE, DETECT, MERGE, BINARY, MATCH, PTRUE, WRITE_QUESTION, ASK_QUESTIONS, PROPOSE)
-PRINTED = {DETECT.name: 'Appendix H.2.5', MERGE.name: 'Appendix H.2.5', BINARY.name: 'Appendix H.3', PTRUE.name: 'Appendix G.1'}
+PROMPTS = (*ZERO_SHOT, *FEW_SHOT, *COT, *COT_HINT, DECOMPOSE, DETECT, MERGE, BINARY, MATCH, PTRUE, WRITE_QUESTION, ASK_QUESTIONS, PROPOSE,
+           HIGH_RECALL)
+PRINTED = {DETECT.name: 'Appendix H.2.5', MERGE.name: 'Appendix H.2.5', BINARY.name: 'Appendix H.3', PTRUE.name: 'Appendix G.1',
+           HIGH_RECALL.name: 'Appendix H.1'}
 
 # %% ../../../nbs/19_studies/01_final/00_prompts.ipynb #pr6
 def published_prompt(

@@ -10,12 +10,13 @@ from factlab.core.core import UsageError
 from factlab.mixed_context.knowledge import KNOWLEDGE, name_key
 from factlab.mixed_context.labels import traces_of
 from factlab.models.interface import ScriptedModel
+from factlab.models.prompt_folders import export_prompts
 from factlab.reports.exhibits import find_exhibits
 from factlab.reports.options import check_options
 from factlab.runs.plan import estimate, execute
 from factlab.studies.fhsum.cases import case_plan, example_plan
 from factlab.studies.fhsum.measured import answers_of, table2_cells
-from factlab.studies.fhsum.study import Settings, given_knowledge, read_lengths, scored_rows, table_plan
+from factlab.studies.fhsum.study import Settings, direct_judge, given_knowledge, read_lengths, retrieval_judge, scored_rows, table_plan
 from factlab.text.fences import fenced_in
 
 SAID = {'mixed_context/claims': 'The mill burnt down.', 'mixed_context/relation': 'Rationale: r\nRelevant: Yes\nRelation: Support',
@@ -162,3 +163,49 @@ def test_names_come_from_scored_and_fitted_summaries_alone():
     names = execute(step.rows, store=False)[step.rows]['id'].to_list()
     assert any(name in scored_rows(settings).frame['summary'].item() for name in names)
     assert isinstance(names[0], str) and len(names) < pl.DataFrame(scored_rows(Settings()).frame).height
+
+
+def test_a_folder_words_every_question_and_paper_names_the_file_that_is_missing(tmp_path):
+    export_prompts(Settings.PROMPTS, tmp_path/'mine', 'fhsum')
+    for file in (tmp_path/'mine').glob('*.txt'): file.write_text('As printed. ' + file.read_text())
+    loaded = models('worded', one=ScriptedModel('one', lambda request: SAID.get(request.label, '?'), 'worded'))
+    plan = table('fhsum/table6', loaded, models=['judge'], retrieving=['judge'], extractor='one', prompts=str(tmp_path/'mine'))
+    execute(plan, store=False)
+    asked_for = [request for name in ('judge', 'writer', 'one') for request in loaded[name].asked if not request.json_schema]
+    assert {request.label for request in asked_for} >= {f'mixed_context/{name}' for name in (
+        'vanilla', 'icl', 'cot', 'knowledge', 'claims', 'query', 'relation', 'entity')}
+    assert all(request.messages[-1].content.startswith('As printed. ') for request in asked_for)
+    ours = {'models': [], 'knowledge': 'fhsum-knowledge'}
+    for settings, file in ((ours | {'models': ['judge']}, 'vanilla.txt'), (ours | {'retrieving': ['judge']}, 'knowledge.txt'),
+                           (ours | {'extractor': 'one'}, 'claims.txt'), ({'models': []}, 'entity.txt')):
+        with pytest.raises(UsageError, match=file): table('fhsum/table6', models('paper', one=loaded['one']), prompts='paper', **settings)
+    assert table('fhsum/table6', loaded, models=[], prompts='paper', knowledge='fhsum-knowledge')  # nothing is asked
+
+
+def test_the_printed_prompts_of_evidence_and_verdicts_are_read_as_ours(tmp_path):
+    "A person pastes Appendix D and gives its placeholders our names."
+    folder = tmp_path/'theirs'
+    folder.mkdir()
+    relation = ('Rationale: …\nRelevant: Yes / No\nRelation: Support / Contradict\n'
+                'Claim: {claim}\nEvidence: {evidence}\nAnswer:')
+    (folder/'relation.txt').write_text(relation)
+    (folder/'vanilla.txt').write_text('{\n"Faithfulness": true/false,\n"Factuality": true/false\n}\n'
+                                       'Document:{document}\nSummary: {summary}')
+    settings = Settings(prompts=str(folder))
+    assert [prompt.source for prompt in retrieval_judge(settings, 'Concurrent Retrieval').prompts] == ['ours', 'ours', 'yours']
+    said = direct_judge(settings, 'Vanilla Judge').prompts[0].render(document='d', summary='s')[0].content
+    assert said.startswith('{\n"Faithfulness": true/false') and said.endswith('Document:d\nSummary: s')
+    (folder/'vanilla.txt').write_text('Document: {doc}\nSummary: {summary}')
+    with pytest.raises(UsageError, match='doc'): Settings(prompts=str(folder))
+
+
+def test_verifiers_stand_for_the_paper_s_metrics_and_rows_say_which():
+    loaded = models('standing', one=ScriptedModel('one', lambda request: SAID.get(request.label, '?'), 'standing'), other=Mute())
+    plan = table('fhsum/table2', loaded, models=[], knowledge='writer', extractor='one', factscore='mute', wecheck='other',
+                 alignscore='mute')
+    names = [entry.method for entry in plan.entries if entry.method.startswith('Hybrid FactScore')]
+    assert names == ['Hybrid FactScore + WeCheck: mute + other', 'Hybrid FactScore + AlignScore: mute + mute']
+    done = execute(plan, store=False)
+    assert all(len(done[entry.step]) == 2 for entry in plan.entries if entry.method in names)
+    assert asked(loaded['one'], 'claims')  # FactScore's claims, too, are those of the one extractor
+    assert not [entry for entry in table('fhsum/table2', loaded, wecheck='other').entries if 'WeCheck' in entry.method]

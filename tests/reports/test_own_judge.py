@@ -1,0 +1,201 @@
+"`factlab judge`: its figures beside scikit-learn's, scipy's and statsmodels', its intervals' coverage, and what it refuses."
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn import metrics
+from statsmodels.stats.proportion import proportion_confint
+
+from factlab.cli.main import parser
+from factlab.cli.output import run_command
+from factlab.core.core import DataError, UsageError
+from factlab.measures.agreement import krippendorff_alpha
+from factlab.reports.own_judge import (
+    agreement_table,
+    as_good_judges,
+    calibration_table,
+    corrected_table,
+    effect_table,
+    judge_report,
+    judged_rows,
+    labels_needed,
+    powered_share,
+    rogan_gladen_share,
+    trivial_judges,
+)
+
+FEW = {'resamples': 300}
+
+
+def judged_files(generator, n=400, labelled=80, share=.6, sensitivity=.9, specificity=.6) -> tuple[pl.DataFrame, pl.DataFrame]:
+    truth = generator.random(n) < share
+    said = generator.random(n) < np.where(truth, sensitivity, 1 - specificity)
+    ids, names = [f'r{at}' for at in range(n)], np.array(['no', 'yes'])
+    known = generator.choice(n, labelled, replace=False)
+    labels = pl.DataFrame({'id': [ids[at] for at in known], 'gold': names[truth[known].astype(int)]})
+    return pl.DataFrame({'id': ids, 'predicted': names[said.astype(int)]}), labels
+
+
+def values(table: pl.DataFrame, *columns: str) -> dict: return {row[0]: row[1:] for row in table.select(*columns).rows()}
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_agreement_equals_other_libraries(seed):
+    generator = np.random.default_rng(seed)
+    verdicts, labels = judged_files(generator, 90, 60, *generator.uniform(.2, .9, 3))
+    if seed % 4 == 0:
+        verdicts = verdicts.with_columns(predicted=pl.when(pl.int_range(90) % 9 == 0).then(None).otherwise('predicted'))
+    judged = judged_rows(verdicts, labels)
+    gold, said = judged.labelled['gold'].to_list(), judged.labelled['said'].fill_null('unreadable').to_list()
+    found = values(agreement_table(judged, **FEW), 'measure', 'value', 'value_low', 'value_high')
+    assert found['agreement'][0] == pytest.approx(metrics.accuracy_score(gold, said))
+    right = sum(a == b for a, b in zip(gold, said, strict=True))
+    assert found['agreement'][1:] == pytest.approx(proportion_confint(right, 60, method='wilson'))
+    assert found["Cohen's κ"][0] == pytest.approx(metrics.cohen_kappa_score(gold, said))
+    both = pl.DataFrame({'item': [*range(60)]*2, 'annotator': ['a']*60 + ['b']*60, 'label': gold + said})
+    assert found["Krippendorff's α"][0] == pytest.approx(krippendorff_alpha(both, resamples=2).estimate)
+    yes = [name == 'yes' for name in said]
+    truth = [name == 'yes' for name in gold]
+    assert found['sensitivity'][0] == pytest.approx(metrics.recall_score(truth, yes))
+    no = sum(g == s == 'no' for g, s in zip(gold, said, strict=True))
+    assert found['specificity'][0] == pytest.approx(no/truth.count(False))
+    assert found['precision'][0] == pytest.approx(metrics.precision_score(truth, yes))
+    assert found['f1'][0] == pytest.approx(metrics.f1_score(truth, yes))
+
+
+@pytest.mark.parametrize('seed', range(10))
+def test_calibration_and_bias_equal_other_libraries(seed):
+    generator = np.random.default_rng(seed)
+    verdicts, labels = judged_files(generator)
+    stated = np.clip((verdicts['predicted'] == 'yes').to_numpy()*.5 + generator.random(400)/2, 0, 1)
+    verdicts = verdicts.with_columns(probability=pl.Series(stated), position=pl.Series(generator.choice(['first', 'second'], 400)),
+                                     response=pl.Series(['word '*int(n) for n in generator.integers(1, 50, 400)]))
+    judged = judged_rows(verdicts, labels)
+    rows = judged.labelled
+    truth, said = (rows['gold'] == 'yes').to_numpy(), (rows['said'] == 'yes').to_numpy()
+    found = values(calibration_table(judged), 'measure', 'value')
+    assert found['Brier score'][0] == pytest.approx(metrics.brier_score_loss(truth, rows['probability']))
+    assert found['AUROC'][0] == pytest.approx(metrics.roc_auc_score(truth, rows['probability']))
+    first = (rows['position'] == 'first').to_numpy()
+    error = said.astype(int) - truth
+    bias = effect_table(judged).filter(of='position')
+    assert bias['bias'].to_list() == pytest.approx([error[first].mean(), error[~first].mean()])
+    assert bias['p'][0] == pytest.approx(stats.ttest_ind(error[first], error[~first], equal_var=False).pvalue)
+    assert bias['n'].sum() == effect_table(judged).filter(of='length')['n'].sum() == 80
+
+
+def test_trivial_judges_are_told():
+    generator = np.random.default_rng(0)
+    names = ['the judge', 'always no', 'always yes', 'at random, as often as labels']
+    useless = trivial_judges(judged_rows(*judged_files(generator, 600, 400, .8, .8, .2)))
+    assert useless['judge'].to_list() == names and 'always yes' in as_good_judges(useless)
+    good = trivial_judges(judged_rows(*judged_files(generator, 600, 400, .6, .95, .9)))
+    assert not as_good_judges(good) and not as_good_judges(good, 'balanced_above')
+    verdicts, labels = judged_files(generator, 600, 400)
+    gold = verdicts.join(labels, on='id', how='left')['gold'].eq_missing('yes').to_numpy()
+    by_length = trivial_judges(judged_rows(verdicts.with_columns(length=pl.Series(20 + 10*gold + generator.integers(0, 5, 600))), labels))
+    assert by_length.select('judge', 'agreement').row(-1) == ('by length alone', 1) and 'by length alone' in as_good_judges(by_length)
+
+
+def test_all_labelled_and_no_judge_are_the_plain_mean():
+    verdicts, labels = judged_files(np.random.default_rng(2), 70, 70)
+    share, low, high, fixed = powered_share(judged_rows(verdicts, labels, drawn='random'))
+    yes = (labels['gold'] == 'yes').cast(pl.Float64).to_numpy()
+    assert (share, fixed) == (pytest.approx(yes.mean()), 0)
+    assert (low, high) == pytest.approx(stats.norm.interval(.95, yes.mean(), stats.sem(yes)))
+
+
+def test_corrections_cover_the_truth():
+    generator, inside, times = np.random.default_rng(0), {'powered': 0, 'rogan-gladen': 0, 'strata': 0, 'strata rg': 0}, 150
+    for _ in range(times):
+        verdicts, labels = judged_files(generator, 1500, 150)
+        judged = judged_rows(verdicts, labels, drawn='random')
+        said = (judged.rows['said'] == 'yes').to_numpy()
+        truth = generator.random(1500) < np.where(said, .9*.6/.7, .1*.6/.3)  # anew for all, by the rates that made them
+        known = np.concatenate([generator.choice(np.flatnonzero(said == side), 75, replace=False) for side in (False, True)])
+        gold = pl.DataFrame({'id': verdicts['id'][known], 'gold': np.where(truth[known], 'yes', 'no')})
+        within = judged_rows(verdicts, gold, drawn='stratified:predicted')
+        found = {'powered': powered_share(judged), 'rogan-gladen': rogan_gladen_share(judged, **FEW), 'strata': powered_share(within),
+                 'strata rg': rogan_gladen_share(within, **FEW)}
+        for name, (_, low, high, _) in found.items(): inside[name] += low <= .6 <= high
+    assert all(count/times >= .91 for count in inside.values()), inside
+
+
+def test_strata_undo_the_draw():
+    generator = np.random.default_rng(4)
+    verdicts, _ = judged_files(generator, 5000, 2)
+    truth = np.where(generator.random(5000) < .9, verdicts['predicted'], 'yes')
+    chosen = np.r_[np.flatnonzero(verdicts['predicted'] == 'yes')[:50], np.flatnonzero(verdicts['predicted'] == 'no')[:1500]]
+    labels = pl.DataFrame({'id': verdicts['id'][chosen], 'gold': truth[chosen]})
+    raw, weighted = (values(agreement_table(judged_rows(verdicts, labels, drawn=drawn), **FEW), 'measure', 'value')['sensitivity'][0]
+                     for drawn in ('random', 'stratified:predicted'))
+    real = ((truth == 'yes') & (verdicts['predicted'] == 'yes').to_numpy()).sum()/(truth == 'yes').sum()
+    assert abs(weighted - real) < .02 < abs(raw - real)
+
+
+def test_labels_needed_give_the_width():
+    assert labels_needed(.4, .6, 100, 0, .1) == 400 and labels_needed(.4, .6, 100, 1., .1) is None
+    verdicts, labels = judged_files(np.random.default_rng(5), 20_000, 100)
+    found, _ = corrected_table(judged_rows(verdicts, labels, drawn='random'), .05, **FEW)
+    more = dict(found.select('score', 'labels_more').rows())
+    enough = judged_files(np.random.default_rng(6), 20_000, 100 + more['prediction-powered'])
+    again, _ = corrected_table(judged_rows(*enough, drawn='random'), **FEW)
+    low, high = again.filter(score='prediction-powered').select('share_low', 'share_high').row(0)
+    assert high - low == pytest.approx(.05, rel=.15)
+    assert 0 < more['prediction-powered'] < more['by people, labelled rows']
+
+
+def test_without_a_word_on_the_draw_nothing_is_corrected():
+    verdicts, labels = judged_files(np.random.default_rng(0))
+    report = judge_report(verdicts, labels, **FEW)
+    assert 'share of yes' not in report.tables and any('--drawn random' in note for note in report.notes)
+    several = labels.with_columns(gold=pl.when(pl.int_range(80) < 5).then(pl.lit('unclear')).otherwise('gold'))
+    report = judge_report(verdicts, several, drawn='random', **FEW)
+    assert any('--positive NAME' in note for note in report.notes)
+    assert 'sensitivity to unclear' in report.tables['agreement with people']['measure'].to_list()
+
+
+def test_one_class_and_a_judge_that_tells_nothing():
+    verdicts, labels = judged_files(np.random.default_rng(0))
+    report = judge_report(verdicts, labels.with_columns(gold=pl.lit('yes')), drawn='random', **FEW)
+    assert any("people said 'yes' of all labelled rows" in note for note in report.notes)
+    assert any(note.startswith('no Rogan–Gladen') for note in report.notes)
+    report = judge_report(verdicts.with_columns(predicted=pl.lit('yes')), labels, drawn='random', **FEW)
+    assert any('the judge said the same' in note for note in report.notes)
+    assert any(note.startswith('no Rogan–Gladen') for note in report.notes)
+
+
+def test_what_does_not_fit_is_refused():
+    verdicts, labels = judged_files(np.random.default_rng(0))
+    with pytest.raises(DataError, match="2 of 82 labels are of rows that have no verdict, as 'x', 'y'"):
+        judge_report(verdicts, labels.vstack(pl.DataFrame({'id': ['x', 'y'], 'gold': ['yes', 'no']})))
+    with pytest.raises(DataError, match='ids come more than once'): judge_report(verdicts, labels.vstack(labels.head(1)))
+    spelled = labels.with_columns(pl.col('gold').replace('yes', 'Yes'))
+    with pytest.raises(DataError, match='differ in spelling'): judge_report(verdicts, spelled)
+    with pytest.raises(DataError, match='no label is one of gold'): judge_report(verdicts, labels.with_columns(gold='is ' + pl.col('gold')))
+    with pytest.raises(UsageError, match="Say --positive 'good thing'"):
+        new = {'yes': 'good thing', 'no': 'other'}
+        judge_report(verdicts.with_columns(pl.col('predicted').replace(new)), labels.with_columns(pl.col('gold').replace(new)))
+    with pytest.raises(UsageError, match="no class 'maybe'"): judge_report(verdicts, labels, positive='maybe')
+    for drawn in ('stratified', 'random:id', 'by hand'):
+        with pytest.raises(UsageError, match='--drawn is random'): judge_report(verdicts, labels, drawn=drawn)
+    with pytest.raises(DataError, match="no column 'topic'"): judge_report(verdicts, labels, drawn='stratified:topic')
+    with pytest.raises(DataError, match='strata of id have fewer than two labels'): judge_report(verdicts, labels, drawn='stratified:id')
+    with pytest.raises(DataError, match='400 of 400 values of probability lie outside 0 … 1'):
+        judge_report(verdicts.with_columns(probability=pl.lit(2.5)), labels)
+
+
+def test_the_command(tmp_path, capsys):
+    verdicts, labels = judged_files(np.random.default_rng(9))
+    verdicts.rename({'predicted': 'said <b>'}).write_ndjson(tmp_path/'verdicts.jsonl')
+    labels.rename({'gold': 'human'}).write_csv(tmp_path/'labels.csv')
+    given = ['judge', str(tmp_path/'verdicts.jsonl'), '--labels', str(tmp_path/'labels.csv'), '--columns', 'predicted=said <b>,gold=human',
+             '--drawn', 'random', '--width', '0.1']
+    assert run_command(parser(), given) == 0
+    shown = capsys.readouterr().out
+    assert shown == judge_report(verdicts, labels, drawn='random', width=.1).text() and 'prediction-powered' in shown
+    assert run_command(parser(), [*given, '--json', '--html', str(tmp_path/'page.html'), '--out', str(tmp_path/'out.json')]) == 0
+    assert json.loads((tmp_path/'out.json').read_text())['share of yes'][0]['score'] == 'as judged, all rows'
+    assert '<script' not in (tmp_path/'page.html').read_text()
