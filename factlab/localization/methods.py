@@ -18,7 +18,6 @@ from typing import ClassVar
 import polars as pl
 
 from ..core.core import Schema, UsageError
-from .factscore import nearest_solved
 from factlab.models.asking import (
     RETRY_NOTE,
     VERDICTS,
@@ -37,6 +36,7 @@ from ..models.verdicts import parse_yes_no
 from ..runs.identity import NO_PREDICTION
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence, fenced
+from ..verification.factscore import nearest_solved
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4
 PREDICTIONS = answer_schema('predictions', 'predicted', pl.List(pl.String))  # descriptions; null unless the status is ok

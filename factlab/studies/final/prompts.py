@@ -12,7 +12,6 @@ from functools import partial
 
 from ...building.enrichment import HIGH_RECALL
 from ...core.core import DataError
-from ...localization.factscore import demonstrations, solved
 from ...localization.matching import MATCH
 from ...localization.methods import BINARY, COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, ZERO_SHOT
 from ...models.prompt_folders import file_stem
@@ -20,6 +19,7 @@ from ...models.prompts import Prompt, paper_prompt
 from ...probing.counterfactual import PROPOSE
 from ...probing.ptrue import PTRUE
 from ...probing.questions import ASK_QUESTIONS, WRITE_QUESTION
+from ...verification.factscore import demonstrations, solved
 
 # %% ../../../nbs/19_studies/01_final/00_prompts.ipynb #pr4
 PROMPTS = (*ZERO_SHOT, *FEW_SHOT, *COT, *COT_HINT, DECOMPOSE, DETECT, MERGE, BINARY, MATCH, PTRUE, WRITE_QUESTION, ASK_QUESTIONS, PROPOSE,

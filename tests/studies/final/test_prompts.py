@@ -8,7 +8,6 @@ import pytest
 from conftest import real_data
 
 from factlab.core.core import DataError, UsageError
-from factlab.localization import factscore
 from factlab.localization.matching import MATCH
 from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, ZERO_SHOT, FactScore
 from factlab.models.interface import ScriptedModel
@@ -24,6 +23,7 @@ from factlab.studies.final.probes import counterfactual_plan, example_text, ptru
 from factlab.studies.final.prompts import PRINTED, PROMPTS, PUBLISHED, factscore_prompt
 from factlab.studies.final.repeats import repeats_cells, repeats_plan
 from factlab.studies.final.study import METHODS, Settings, localization_plan
+from factlab.verification import factscore
 
 SAID = 'As it is printed. '
 
