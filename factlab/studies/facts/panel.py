@@ -293,7 +293,7 @@ def preference_plan(
     every = [*asked, *parameters['judges']]
     whole, part = _panel(data, few, seed=seed, judges=every, **({'max_tokens': JUDGED_TOKENS} | more))
     requests, rows, has_own = request_rows(part), load_rows(part), 'response' in load_rows(part).columns
-    given: list[Rows|Step] = [Rows(data, labelled_responses(rows), 'test')]*has_own
+    given: list[Rows|Step] = [Rows(data, labelled_responses(rows), 'test')] if has_own else []
     given += [answering(part, name, requests) for name in asked]
     answers = Step(ALL_RESPONSES, requests, inputs={f'responses{at}': each for at, each in enumerate(given)})
     def judge(name: str, rows: Rows|Step, label: str = '') -> Entry:

@@ -21,6 +21,7 @@ from factlab.studies.facts.panel import (
     ELIGIBILITY_NAMES,
     TEMPLATE_NAMES,
     beside_printed,
+    best_prompts,
     preference_plan,
     ranking_cells,
     ranking_plan,
@@ -135,6 +136,7 @@ def test_table_4_asks_with_both_prompts_and_says_which_is_better(own):
     cells = rates_cells(plan, done_of(plan))
     found = dict(cells.filter(model='j', metric='Macro-F1 (%)', kind='value').select('method', 'measured').iter_rows())
     assert found['User request and context document'] == 100 > found['User request only']
+    assert best_prompts(plan, cells) == {'best by macro-F1': {'j': 'User request and context document'}}
     assert set(cells.filter(model='j')['n']) <= {9, 6, 3} and labels_of(model).total() == 18  # test rows alone
     one = rates_plan('facts/table4', data=own, asked=['j'], judges=[], eligibility='request', loaded={'j': model})
     assert [entry.method for entry in one.entries] == ['User request only']
@@ -213,6 +215,20 @@ def test_answers_of_models_and_of_a_file_are_ranked(own, tmp_path):
                         draws=50, loaded=models)
     scores = ranking_cells(plan, done_of(plan)).filter(status='measured', kind='value', row='mine')
     assert dict(scores.select('column', 'measured').iter_rows()) == {'test a (%)': 0, 'dev a (%)': 0, 'Average (%)': 0, 'Fused rank': 1}
+
+
+def test_requests_without_responses_labels_or_splits_are_enough_where_models_answer(tmp_path):
+    "As FACTS' own public file has them, under its names of the columns."
+    rows = [{'id': f'q{at}', 'system_instruction': 'Use it.', 'user_request': 'When?', 'context_document': f'Mill {at} opened in 1901.'}
+            for at in range(3)]
+    data, models = write(tmp_path/'requests.jsonl', rows), {name: judge(name, 'requests') for name in ('a', 'b')}
+    plan = ranking_plan('facts/table6', data=data, judges=['a', 'words'], responders=['a', 'b'], draws=50, baselines=False, loaded=models)
+    scores = ranking_cells(plan, done_of(plan)).filter(status='measured', column='a (%)')
+    assert dict(scores.select('row', 'n').iter_rows()) == {'a': 3, 'b': 3} and 'beside the responses of a' in plan.notes[0]
+    plan = preference_plan(data=data, asked=['a', 'b'], judges=[], few=None, draws=50, loaded=models)
+    assert 'a and b (few)' in self_preference_cells(plan, done_of(plan))['row']
+    for make in (ranking_plan, rates_plan):
+        with pytest.raises(DataError, match='Name responders'): make(data=data)
 
 
 # ---- what is sent -------------------------------------------------------------------------------------------------------------------
