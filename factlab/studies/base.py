@@ -125,8 +125,9 @@ def write_plan(
 ) -> Result:
     "Write the exhibit of a plan, with all that its numbers rest on. Of a file its name is kept, not where it lies."
     about = manifest(plan, done)
-    names = ('data', 'development', 'knowledge', 'responses', 'corpus', 'labels', 'known', 'questions', 'matchings', 'prompts',
+    names = ('data', 'development', 'knowledge', 'smaller', 'responses', 'corpus', 'labels', 'known', 'questions', 'matchings', 'prompts',
              'counterfactuals')
     files = {name: plan.parameters.get(name) for name in names}
-    about['parameters'] |= {name: Path(file).name for name, file in files.items() if isinstance(file, str|Path) and str(file)}
+    known = {name: file for name, file in files.items() if isinstance(file, str|Path) and str(file)}
+    about['parameters'] |= {name: Path(file).name for name, file in known.items() if ':' not in str(file)}  # with a colon it is a model
     return write_exhibit(plan.exhibit, CELLS.check(cells, plan.exhibit), about=about | more, chart=chart, out=out)

@@ -64,7 +64,7 @@ class Settings(base.Settings):
     overlap: int = 20           # of chunks of tokens
     pool: str = 'summary'       # the knowledge that is searched for a claim: of all names in its summary, or of its own ('claim')
     temperature: float = 0.0    # of all models that are asked (the authors' code: .7)
-    lengths: str|int|None = None  # of answers, in tokens: one number, or as 'verdicts=30, relation=80'; None: ours
+    lengths: str|int|None = None  # of answers, in tokens, as 'verdicts=30, relation=80' or 'all=80'; None: ours
 
     PROMPTS: ClassVar[tuple[Prompt, ...]] = (*DIRECT_PROMPTS.values(), *Wording(), ENTITY_PROMPT)
     PRINTED: ClassVar[Mapping[str, str]] = {f'mixed_context/{name}': f'Appendix D, {title}' for name, title in {
@@ -91,11 +91,11 @@ def read_lengths(
     "The lengths of answers by what is asked. Raises `UsageError` for what is no length or no question."
     if written is None: return {}
     parts = [part.partition('=') for part in str(written).split(',')]
-    if len(parts) == 1 and not parts[0][1]: parts = [(name, '=', str(written)) for name in LENGTHS]
+    if len(parts) == 1 and parts[0][0] in ('all', str(written)): parts = [(name, '=', parts[0][2] or parts[0][0]) for name in LENGTHS]
     found = {name.strip(): number.strip() for name, _, number in parts}
     wrong = [name for name, number in found.items() if name not in LENGTHS or not number.isdecimal() or not int(number)]
     if not wrong: return {name: int(number) for name, number in found.items()}
-    raise UsageError(f"lengths of answers are one number of tokens, or as 'verdicts=30, relation=80', found {written!r}: "
+    raise UsageError(f"lengths of answers are numbers of tokens, as 'verdicts=30, relation=80' or 'all=80', found {written!r}: "
                      f'there are {", ".join(LENGTHS)}')
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #8d7df5ab

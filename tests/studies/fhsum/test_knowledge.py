@@ -141,7 +141,8 @@ def test_decoding_chunks_and_pool_are_parameters():
 
 @pytest.mark.parametrize('written', ['verdict=30', 'relation=', 'relation=-1', 'much', 'relation=3,x=4'])
 def test_lengths_that_are_none_are_refused(written):
-    with pytest.raises(UsageError, match='one number of tokens'): read_lengths(written)
+    with pytest.raises(UsageError, match='numbers of tokens'): read_lengths(written)
+    assert set(read_lengths('all=80').values()) == {80} == set(read_lengths(80).values())
 
 
 def test_a_file_a_set_and_a_model_are_told_apart(tmp_path):
