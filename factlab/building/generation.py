@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['UNIFIED', 'FALSIFY', 'FACTUAL', 'UNFACTUAL', 'VARIANTS', 'UNIFIED_STEP', 'EXTRACT_STEP', 'FALSIFY_STEP',
-           'FACTUAL_STEP', 'UNFACTUAL_STEP', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES', 'UNREADABLE',
-           'BROKEN', 'BUILT', 'REJECTED', 'GENERATED', 'Steps', 'step_schema', 'parse_steps', 'parse_pair',
-           'parse_text', 'Step', 'Answer', 'read_answer', 'ask_step', 'Draft', 'ask_unified', 'ask_four',
-           'with_falsified', 'read_pages', 'draw_passage', 'make_drafts', 'build_spec', 'Build', 'altered_place',
-           'row_of', 'kept_drafts', 'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items', 'summary',
-           'read_build', 'save_build', 'build', 'Generated', 'OneAnswer']
+           'FACTUAL_STEP', 'UNFACTUAL_STEP', 'STEPS', 'PAGE_COLUMNS', 'MAX_PASSAGE_WORDS', 'MAX_OTHER_PASSAGES',
+           'UNREADABLE', 'BROKEN', 'BUILT', 'REJECTED', 'GENERATED', 'Steps', 'step_schema', 'parse_steps',
+           'parse_pair', 'parse_text', 'Step', 'Answer', 'Asking', 'read_answer', 'ask_step', 'Draft', 'ask_unified',
+           'ask_four', 'with_falsified', 'read_pages', 'draw_passage', 'make_drafts', 'build_spec', 'Build',
+           'altered_place', 'row_of', 'kept_drafts', 'accepted_rows', 'rejected_rows', 'check_drafts', 'make_items',
+           'summary', 'read_build', 'save_build', 'build', 'Generated', 'OneAnswer']
 
 # %% ../../nbs/12_building/01_generation.ipynb #c2
 import datetime
@@ -157,16 +157,37 @@ class Step(NamedTuple):
     read: Callable[[str], Parsed]
     max_tokens: int
     schema: str|None = None
+    temperature: float = 0.0
 
 UNIFIED_STEP = Step(UNIFIED, parse_steps, 768, step_schema(*_TYPES))
 EXTRACT_STEP, FALSIFY_STEP = Step(EXTRACT, parse_listed, 512), Step(FALSIFY, parse_pair, 256, step_schema('step.2'))
 FACTUAL_STEP, UNFACTUAL_STEP = Step(FACTUAL, parse_text, 512), Step(UNFACTUAL, parse_text, 512)
+STEPS = {'unified': (UNIFIED_STEP,), 'four': (EXTRACT_STEP, FALSIFY_STEP, FACTUAL_STEP, UNFACTUAL_STEP)}  # as VARIANTS
 
 class Answer(NamedTuple):
     "What one call gave: a value, or a fault."
     value: object
     fault: Fault|None
     response: Response
+
+# %% ../../nbs/12_building/01_generation.ipynb #ask1
+@dataclass(frozen=True)
+class Asking:
+    "In whose words a build asks, and how."
+    wording: tuple[Prompt, ...] = ()  # prompts in the place of ours of the same name, with their fields
+    max_tokens: int|None = None  # of every answer; None: each step's own
+    temperature: float = 0.0
+
+    def steps(self, variant: str) -> tuple[Step, ...]:
+        "The calls of a variant."
+        words = {prompt.name: prompt for prompt in self.wording}
+        return tuple(step._replace(prompt=words.get(step.prompt.name, step.prompt), max_tokens=self.max_tokens or step.max_tokens,
+                                   temperature=self.temperature) for step in STEPS[variant])
+
+    def asked(self) -> dict:  # JSON; empty where nothing is unlike the usual
+        "Length and temperature, for the manifest of a build."
+        unlike = {'max_tokens': self.max_tokens, 'temperature': self.temperature}
+        return {name: value for name, value in unlike.items() if value}
 
 # %% ../../nbs/12_building/01_generation.ipynb #c15
 def read_answer(response: Response, step: Step) -> Answer:
@@ -185,10 +206,10 @@ def ask_step(
     store: 'StoreChoice' = None,
 ) -> list[Answer]:
     "One call for each item, all at once."
-    stop = STOP if step.prompt is EXTRACT else ()
+    stop = STOP if step.prompt.name == EXTRACT.name else ()
     return [read_answer(response, step) for response in ask(
-        [Request(messages=step.prompt.render(**row), max_tokens=step.max_tokens, json_schema=step.schema, stop=stop,
-                 label=step.prompt.name) for row in values], model, store)]
+        [Request(messages=step.prompt.render(**row), max_tokens=step.max_tokens, temperature=step.temperature, json_schema=step.schema,
+                 stop=stop, label=step.prompt.name) for row in values], model, store)]
 
 # %% ../../nbs/12_building/01_generation.ipynb #c18
 @dataclass
@@ -213,29 +234,30 @@ def _take(draft: Draft, answer: Answer) -> bool:
     return answer.fault is None
 
 # %% ../../nbs/12_building/01_generation.ipynb #c19
-def ask_unified(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None) -> None:
+def ask_unified(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None, steps: Sequence[Step] = STEPS['unified']) -> None:
     "All four steps in one call (§ 3, Table 1)."
-    for draft, answer in zip(drafts, ask_step(UNIFIED_STEP, [{'text': draft.passage} for draft in drafts], model, store), strict=True):
+    for draft, answer in zip(drafts, ask_step(steps[0], [{'text': draft.passage} for draft in drafts], model, store), strict=True):
         if _take(draft, answer): draft.steps = answer.value
 
 # %% ../../nbs/12_building/01_generation.ipynb #94cef69d
-def ask_four(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None) -> None:
+def ask_four(drafts: Sequence[Draft], model: Model, store: 'StoreChoice' = None, steps: Sequence[Step] = STEPS['four']) -> None:
     "One call for each step (eqs. 1–4); a step is asked for the drafts whose earlier steps could be read."
+    extract, falsify, factual, unfactual = steps
     def step(which: Step, fields: Callable[[Draft], dict], put: Callable[[Steps, object], Steps]) -> None:
         going = [draft for draft in drafts if not draft.faults]
         for draft, answer in zip(going, ask_step(which, [fields(draft) for draft in going], model, store), strict=True):
             if _take(draft, answer): draft.steps = put(draft.steps or Steps([], '', '', '', ''), answer.value)
-    step(EXTRACT_STEP, lambda draft: {'text': draft.passage}, lambda steps, claims: steps._replace(claims=claims))
+    step(extract, lambda draft: {'text': draft.passage}, lambda steps, claims: steps._replace(claims=claims))
     for draft in drafts:
         if not draft.faults and draft.responses[-1].meta.get('placeholder'):  # in a dry run, so that what follows differs
             draft.steps = draft.steps._replace(claims=split_sentences(draft.passage))
         if not draft.faults and not draft.steps.claims: draft.faults.append(Fault('claims', 'claims', '0 claims'))
-    step(FALSIFY_STEP, lambda draft: {'claims': _listed(draft.steps.claims)},
+    step(falsify, lambda draft: {'claims': _listed(draft.steps.claims)},
          lambda steps, pair: steps._replace(original=pair[0], falsified=pair[1]))
-    step(FACTUAL_STEP, lambda draft: {'claims': _listed(draft.steps.claims), 'text': draft.passage},
+    step(factual, lambda draft: {'claims': _listed(draft.steps.claims), 'text': draft.passage},
          lambda steps, text: steps._replace(factual=text))
-    step(UNFACTUAL_STEP, lambda draft: {'claims': _listed(with_falsified(draft.steps)), 'original': draft.steps.original,
-                                        'falsified': draft.steps.falsified, 'factual': draft.steps.factual},
+    step(unfactual, lambda draft: {'claims': _listed(with_falsified(draft.steps)), 'original': draft.steps.original,
+                                   'falsified': draft.steps.falsified, 'factual': draft.steps.factual},
          lambda steps, text: steps._replace(unfactual=text))
 
 # %% ../../nbs/12_building/01_generation.ipynb #61bc8b79
@@ -275,14 +297,16 @@ def draw_passage(
     seed: int = 0,
     size: int = 5,
     stride: int = 1,
+    every: bool = False,  # all others, also those that share sentences with it
 ) -> tuple[int, str, list[str]]:  # number of the window, the passage ('' where the page has none), the page's other passages
-    "One window of a page, and up to 30 others that share no sentence with it, spread evenly over the page."
+    "One window of a page, and up to 30 others that share no sentence with it, spread evenly over the page; or all others."
     split = split_sentences(text)
     starts = window_starts(len(split), size, stride)
     if not starts: return 0, '', []
     number = int(digest([seed, page])[:12], 16) % len(starts)
-    others = [start for start in starts if abs(start - starts[number]) >= size]
-    spread = [others[at*len(others)//min(len(others), MAX_OTHER_PASSAGES)] for at in range(min(len(others), MAX_OTHER_PASSAGES))]
+    others = [start for start in starts if abs(start - starts[number]) >= (1 if every else size)]
+    many = len(others) if every else min(len(others), MAX_OTHER_PASSAGES)
+    spread = [others[at*len(others)//many] for at in range(many)]
     return number, ' '.join(split[starts[number]:starts[number] + size]), [' '.join(split[start:start + size]) for start in spread]
 
 # %% ../../nbs/12_building/01_generation.ipynb #c25
@@ -293,11 +317,12 @@ def make_drafts(
     seed: int = 0,
     size: int = 5,
     stride: int = 1,
+    every: bool = False,
 ) -> list[Draft]:
     "One draft for each page. Those that cannot be asked about have the fault `passage`: no sentences, too many words, there already."
     drafts, seen, names, pages = [], set(), Counter(), pages.head(pages.height if limit is None else limit)
     for page, text in progress(pages.iter_rows(), total=pages.height, label='passages', unit='page'):
-        number, passage, others = draw_passage(page or '', text or '', seed, size, stride)
+        number, passage, others = draw_passage(page or '', text or '', seed, size, stride, every)
         reasons = {'the page has no sentences': not passage, f'{word_count(passage)} words': word_count(passage) > MAX_PASSAGE_WORDS,
                    'the same passage as another page': bool(passage) and passage in seen, 'another page has this name': names[page] > 0,
                    'the page has no name': page is None}
@@ -325,6 +350,8 @@ def build_spec(
     size: int = 5,
     stride: int = 1,
     strict: bool = True,
+    every: bool = False,
+    how: Asking = Asking(),
 ) -> dict:
     "All that decides what a build gives, as JSON. Builds were strict before there was a choice, so that is not said."
     if variant not in VARIANTS: raise UsageError(f'there is no variant {variant!r}: choose one of {", ".join(VARIANTS)}')
@@ -332,9 +359,10 @@ def build_spec(
     window_starts(0, size, stride)
     return {'texts': {'pages': pages.height, 'fingerprint': fingerprint(pages)},
             'model': {'name': model.name, 'identity': model.identity}, 'variant': variant,
-            'prompts': [{'id': prompt.id, 'sha256': prompt.sha256} for prompt in VARIANTS[variant]],
+            'prompts': [{'id': step.prompt.id, 'sha256': step.prompt.sha256} for step in how.steps(variant)],
             'rules': rules_digest(),
-            'limit': limit, 'seed': seed, 'size': size, 'stride': stride} | ({} if strict else {'strict': False})
+            'limit': limit, 'seed': seed, 'size': size, 'stride': stride} | ({} if strict else {'strict': False}) | (
+                {'page_passages': 'all'} if every else {}) | how.asked()
 
 # %% ../../nbs/12_building/01_generation.ipynb #c30
 @dataclass(frozen=True)
@@ -411,10 +439,10 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
     faults = check_items(ITEM.frame([draft.item() for draft in whole.values()]))
     for id, *fault in faults.iter_rows(): whole[id].faults.append(Fault(*fault))
 
-def make_items(drafts: Sequence[Draft], model: Model, variant: str, store: 'StoreChoice' = None) -> None:
+def make_items(drafts: Sequence[Draft], model: Model, variant: str, store: 'StoreChoice' = None, how: Asking = Asking()) -> None:
     "Ask about every draft that can be asked about, and check what was read."
     asking = [draft for draft in drafts if not draft.faults]
-    (ask_unified if variant == 'unified' else ask_four)(asking, model, store)
+    (ask_unified if variant == 'unified' else ask_four)(asking, model, store, how.steps(variant))
     check_drafts(asking)
 
 # %% ../../nbs/12_building/01_generation.ipynb #381bb199
@@ -493,16 +521,18 @@ def build(
     store: 'StoreChoice' = None,
     dry_run: bool = False,  # count calls and tokens, ask nothing, write nothing
     strict: bool = False,  # reject every item that breaks a rule; else it is kept, and marked, where it can be used
+    every: bool = False,  # keep all other passages of a page (§ 6.1), not up to 30 that share no sentence with the drawn one
+    how: Asking = Asking(),
 ) -> Build:
     """Build an OASIS-shaped data set: draw a passage from each page, ask, check every rule, write what can be used and what cannot.
 
     Raises `DataError` for texts that cannot be read, `UsageError` when the folder holds another build, `ModelError` when the model
     cannot be asked at all."""
     folder, model, pages = Path(out).expanduser(), load_model(model), read_pages(texts)
-    spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict)
+    spec = build_spec(pages, model, variant, limit=limit, seed=seed, size=size, stride=stride, strict=strict, every=every, how=how)
     if not dry_run and (standing := _standing(folder, spec)): return standing
-    drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride)
-    with DryRun() if dry_run else nullcontext() as dry: make_items(drafts, model, variant, store)
+    drafts = make_drafts(pages, limit=limit, seed=seed, size=size, stride=stride, every=every)
+    with DryRun() if dry_run else nullcontext() as dry: make_items(drafts, model, variant, store, how)
     return Build(folder, {'spec': spec}, estimate=estimate_of(dry)) if dry else save_build(folder, drafts, spec)
 
 # %% ../../nbs/12_building/01_generation.ipynb #c40
@@ -517,7 +547,7 @@ GENERATED = Schema('generated', {
 class Generated:
     "What a model makes of the passages of a data set, every rule checked (LLM-OASIS § 3)."
     variant: Literal['unified', 'four'] = 'unified'  # one call for each passage, or four
-    max_tokens: int = 768
+    how: Asking = Asking()
     version: int = 1
     schema: ClassVar[Schema] = GENERATED
 
@@ -528,12 +558,12 @@ class Generated:
     def name(self) -> str: return f'generation_{self.variant}'
 
     @property
-    def prompts(self) -> tuple[Prompt, ...]: return VARIANTS[self.variant]
+    def prompts(self) -> tuple[Prompt, ...]: return tuple(step.prompt for step in self.how.steps(self.variant))
 
     def predict(self, rows: pl.DataFrame, model: Model, store: 'StoreChoice' = None, **sampling) -> pl.DataFrame:
         "Schema GENERATED, in the order of the rows (schema OASIS): their passages are asked about as they are."
         drafts = [Draft(row['id'], row['page'], row['passage'], row['page_passages'], None, [], []) for row in OASIS.check(rows).to_dicts()]
-        make_items(drafts, model, self.variant, store)
+        make_items(drafts, model, self.variant, store, self.how)
         return GENERATED.frame([_generated(draft) for draft in drafts])
 
 # %% ../../nbs/12_building/01_generation.ipynb #124b6270

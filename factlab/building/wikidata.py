@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['WIKIDATA', 'DESCRIBE', 'TEMPERATURE', 'DESCRIPTIONS', 'Patience', 'Found', 'kept_names', 'look_up_wikidata',
-           'read_description', 'describe_requests', 'EntityDescriptions', 'described_knowledge']
+           'WikidataKnowledge', 'read_description', 'describe_requests', 'EntityDescriptions', 'described_knowledge']
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #84ac889d
 import http.client
@@ -25,13 +25,15 @@ import polars as pl
 import tenacity
 
 from .injection import DROPS
-from ..core.core import DataError, Schema, UsageError, cannot, progress, write_text
+from ..core.core import DataError, Schema, UsageError, cannot, digest, home_dir, progress, write_text
 from ..core.network import network_fault
 from ..mixed_context.knowledge import KNOWLEDGE, knowledge_row, name_key
+from ..mixed_context.written_knowledge import WRITTEN
 from ..models.asking import read_response
 from ..models.encoder import Encoder
-from ..models.interface import Model, Request, ask
+from ..models.interface import Model, Request, ask, is_dry_run
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
+from ..runs.identity import NO_PREDICTION
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #a023ad33
@@ -200,6 +202,33 @@ def _keep(place: Path|None, name: str, rows: list[dict], language: str) -> list[
             with place.open('a', encoding='utf-8') as file: file.write(_line(name, rows, language))
         except OSError as error: raise cannot('write', place, error) from None
     return rows
+
+# %% ../../nbs/12_building/04_wikidata.ipynb #wdknow02
+@dataclass(frozen=True)
+class WikidataKnowledge:
+    "What a live Wikidata has of each name, from names as ids; several rows of an ambiguous one."
+    endpoint: str = WIKIDATA
+    language: str = 'en'
+    patience: Patience = field(default=Patience(), metadata=NO_PREDICTION)  # noqa: RUF009
+    name: str = 'Wikidata'
+    schema: ClassVar[Schema] = WRITTEN
+
+    @property
+    def path(self) -> Path:
+        "Where lookups are kept."
+        return home_dir()/'wikidata'/f'{digest([self.endpoint, self.language])[:12]}.jsonl'
+
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+        "Schema WRITTEN, in the order of the names. Raises as `look_up_wikidata`."
+        self.path.parent.mkdir(exist_ok=True)
+        names, failed = rows['id'].to_list(), dict[str, str]()
+        if not is_dry_run():
+            found = look_up_wikidata(names, self.path, endpoint=self.endpoint, language=self.language, patience=self.patience)
+            failed = dict(found.failed.select('entity', 'reason').iter_rows())
+        kept = _kept(self.path, self.language)
+        nothing = {name: 'failed' if name in failed else 'ok' for name in names if not kept.get(name)}
+        return WRITTEN.frame([{'id': name, 'status': nothing.get(name, 'ok'), 'reason': failed.get(name, '')} | row for name in names
+                              for row in kept.get(name) or [knowledge_row(name, '')]])
 
 # %% ../../nbs/12_building/04_wikidata.ipynb #d09a5b02
 _ASK = '''Here is a name as it stands in a news text: {entity}

@@ -51,11 +51,13 @@ def add_models(commands) -> None:
 
 # %% ../../nbs/21_cli/01_data.ipynb #pr2
 def _prompts(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from factlab.models.prompt_folders import export_prompts
     settings = contributed('study')[arguments.study].Settings
     published = settings.PUBLISHED if arguments.published else {}
-    written = export_prompts([published[each.name]() if each.name in published else each for each in settings.PROMPTS], arguments.folder,
-                             arguments.study)
+    written = export_prompts([replace(published[each.name](), name=each.name) if each.name in published else each  # files called as ours
+                              for each in settings.PROMPTS], arguments.folder, arguments.study)
     print(f'{len(written) - 1} files and a page on them are in {arguments.folder}: change them, and name the folder: '
           f'factlab reproduce {arguments.study}/EXHIBIT -p prompts={arguments.folder}')
     return 0

@@ -55,9 +55,10 @@ def _parameter(text: str) -> tuple[str, object]:
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c8
 def _absolute_path(value):
-    "A file's path made absolute, whether the file is there or is to be written; a name as it is."
+    "A file's path made absolute, whether the file is there or is to be written; a name as it is. Of names with commas between them each."
     if not isinstance(value, str): return value
     path = os.path.expanduser(value)
+    if ',' in value and not os.path.exists(path): return ','.join(_absolute_path(part.strip()) for part in value.split(','))
     looks_like_path = '.' in value or os.sep in value
     inside = [os.path.isfile(os.path.join(path, name)) for name in ('oasis.parquet', 'README.md')]  # of a build, of exported prompts
     is_file_there = os.path.exists(path) and (looks_like_path or any(inside))

@@ -24,7 +24,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, replacing
 from ..data.datasets import read_text
-from .categories import CATEGORIES, ERROR_LABELS, PROPOSALS, check_labels, guarded_cells, read_table
+from .categories import CATEGORIES, ERROR_LABELS, JUDGE_FAILURE, PROPOSALS, check_labels, guarded_cells, read_table
 from ..text.words import normal_text, whole_text
 
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #c4
@@ -68,8 +68,10 @@ class LabelScheme:
 
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #c6
 def _of_kinds(name: str, side: str) -> LabelScheme:
-    return LabelScheme(name, on=(side,),
-                       labels=tuple((str(key), kind.name, kind.definition) for key, kind in enumerate(CATEGORIES[side], 1)))
+    kinds = tuple((str(key), kind.name, kind.definition) for key, kind in enumerate(CATEGORIES[side], 1))
+    fault = {'missed': 'The judge is wrong: the detector does describe this error.',
+             'invented': 'The judge is wrong: the annotators do have this error.'}[side]
+    return LabelScheme(name, on=(side,), labels=(*kinds, ('0', JUDGE_FAILURE, fault)))
 
 MISSED_SCHEME, FALSE_ALARM_SCHEME = _of_kinds('final/missed', 'missed'), _of_kinds('final/false_alarms', 'invented')
 REVIEW_SCHEME = LabelScheme('review', labels=(

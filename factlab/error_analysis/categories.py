@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['EXAMPLE_SOURCE', 'EXAMPLE_SUMMARY', 'MISSED_CATEGORIES', 'FALSE_ALARM_CATEGORIES', 'CATEGORIES', 'SIDES',
            'UNDECIDED_KINDS', 'ERRORS', 'ERROR_ADDRESS', 'IN_SUMMARY', 'IN_SENTENCE', 'ERROR_LABELS', 'PROPOSALS',
-           'DECISION_QUESTIONS', 'WORKBENCH_COLUMNS', 'ADJUDICATED', 'DISTRIBUTION', 'NO_ENTITY', 'FACTORS', 'CROSSED',
-           'names_of', 'proposed_names', 'is_undecided', 'title_of', 'find_errors', 'sample_errors', 'decide_missed',
-           'Objection', 'objection_features', 'decide_false_alarm', 'propose', 'propose_by_model', 'guarded_cells',
-           'plain_cells', 'check_labels', 'read_table', 'read_labels', 'label_agreement', 'adjudicate', 'distribution',
-           'kind_of', 'entity_types', 'describe_errors', 'cross_table', 'Association', 'association']
+           'DECISION_QUESTIONS', 'JUDGE_FAILURE', 'WORKBENCH_COLUMNS', 'ADJUDICATED', 'DISTRIBUTION', 'NO_ENTITY',
+           'FACTORS', 'CROSSED', 'names_of', 'proposed_names', 'is_undecided', 'title_of', 'find_errors',
+           'sample_errors', 'decide_missed', 'Objection', 'objection_features', 'decide_false_alarm', 'propose',
+           'propose_by_model', 'guarded_cells', 'plain_cells', 'check_labels', 'read_table', 'read_labels',
+           'label_agreement', 'adjudicate', 'without_judge_failures', 'distribution', 'kind_of', 'entity_types',
+           'describe_errors', 'cross_table', 'Association', 'association']
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c2
 import re
@@ -311,6 +312,8 @@ def plain_cells(
     return frame.with_columns(pl.col(pl.String).str.replace(f"^'({_RISKY})", '${1}'))
 
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c32
+JUDGE_FAILURE = 'judge_failure'  # a label of either side: no error of the detector's
+
 WORKBENCH_COLUMNS = {'run': 'source', 'id': 'row', 'unit': 'unit', 'side': 'kind', 'description': 'text', 'category': 'label',
              'annotator': 'annotator'}  # ours: the workbench's
 
@@ -332,8 +335,8 @@ def check_labels(
         raise DataError(f'{source}: a label lacks its run, row, unit, side, category or annotator')
     for side, category in labels.select('side', 'category').unique(maintain_order=True).iter_rows():
         if side not in CATEGORIES: raise DataError(f'{source}: the side {side!r} is neither {" nor ".join(CATEGORIES)}')
-        if category not in names_of(side):
-            raise DataError(f'{source}: {category!r} is no category of {SIDES[side]}; there are {", ".join(names_of(side))}')
+        if category not in (known := [*names_of(side), JUDGE_FAILURE]):
+            raise DataError(f'{source}: {category!r} is no category of {SIDES[side]}; there are {", ".join(known)}')
     if (twice := labels.filter(labels.select(*ERROR_ADDRESS, 'annotator').is_duplicated())).height:
         raise DataError(f'{source}: {twice["annotator"][0]!r} labelled {twice["unit"][0]!r} of row {twice["id"][0]!r} twice: keep one of '
                         'each')
@@ -386,7 +389,13 @@ def adjudicate(
 # %% ../../nbs/14_error_analysis/01_categories.ipynb #c39
 DISTRIBUTION = Schema('distribution', {'run': pl.String, 'side': pl.String, 'category': pl.String, 'count': pl.Int64, 'n': pl.Int64,
                                        'share': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
-                                       'undecided': pl.Int64})
+                                       'undecided': pl.Int64, 'judge_failures': pl.Int64})  # both are left out of n
+
+def without_judge_failures(
+    adjudicated: pl.DataFrame,  # ADJUDICATED
+) -> pl.DataFrame:  # ADJUDICATED
+    "The errors that are a detector's (App. G)."
+    return adjudicated.filter(~pl.col('category').eq_missing(JUDGE_FAILURE))
 
 def distribution(
     adjudicated: pl.DataFrame,  # ADJUDICATED
@@ -396,8 +405,9 @@ def distribution(
     sides = adjudicated.select('run', 'side').unique(maintain_order=True)
     grid = pl.concat([sides.filter(pl.col('side') == side).join(pl.DataFrame({'category': names_of(side)}), how='cross',
         maintain_order='left') for side in CATEGORIES])
-    sizes = adjudicated.group_by('run', 'side').agg(undecided=pl.col('category').null_count().cast(pl.Int64))
-    full = _with_shares(grid, adjudicated.drop_nulls('category'), ('run', 'side'), level)
+    sizes = adjudicated.group_by('run', 'side').agg(undecided=pl.col('category').null_count().cast(pl.Int64),
+                                                    judge_failures=pl.col('category').eq_missing(JUDGE_FAILURE).sum().cast(pl.Int64))
+    full = _with_shares(grid, without_judge_failures(adjudicated).drop_nulls('category'), ('run', 'side'), level)
     return DISTRIBUTION.check(full.join(sizes, on=['run', 'side'], how='left', maintain_order='left').select(*DISTRIBUTION.columns))
 
 def _with_shares(grid: pl.DataFrame, decided: pl.DataFrame, keys: Sequence[str], level: float = .95) -> pl.DataFrame:
@@ -483,7 +493,8 @@ def cross_table(
 ) -> pl.DataFrame:  # CROSSED: of the errors with a value, the shares of the categories, with intervals by summary
     "Categories by position, length, kind, entity type or P(True). Raises `UsageError` for another factor."
     if factor not in FACTORS: raise UsageError(f'errors have no {factor!r}: choose {", ".join(FACTORS)}')
-    joined = adjudicated.drop_nulls('category').join(described.select(*ERROR_ADDRESS, value=factor), on=ERROR_ADDRESS).drop_nulls('value')
+    kept = without_judge_failures(adjudicated).drop_nulls('category')
+    joined = kept.join(described.select(*ERROR_ADDRESS, value=factor), on=ERROR_ADDRESS).drop_nulls('value')
     values = joined.select('side', 'value').unique().sort('side', 'value', descending=[True, False])
     grid = pl.concat([values.filter(pl.col('side') == side).join(pl.DataFrame({'category': names_of(side)}), how='cross',
         maintain_order='left') for side in CATEGORIES])

@@ -517,13 +517,15 @@ def sentence_rivals(
 def response_rivals(
     development: pl.DataFrame,  # with `accurate`: where rivals get their thresholds
     test: pl.DataFrame,
-    near: Sequence[pl.DataFrame],  # schema NEARNESS of the sentences of both
+    near: Sequence[pl.DataFrame|None],  # schema NEARNESS of the sentences of both; None: without rivals that look at them
 ) -> dict[str, np.ndarray]:  # by name: Boolean, of the test rows
     "Which responses rivals of a judge call accurate."
-    def scores(rows: pl.DataFrame, near: pl.DataFrame) -> dict[str, np.ndarray]:
-        least = rows.select('id').join(near.group_by('id').agg(pl.all().min()), on='id', how='left', maintain_order='left')
-        return {'lowest cosine': least['cosine'].to_numpy(), 'lowest word overlap': least['overlap'].to_numpy(),
-                'length': length_scores(rows['response'].to_list()), OTHER_SENTENCES: sentence_numbers(rows['response'].to_list())}
+    def scores(rows: pl.DataFrame, near: pl.DataFrame|None) -> dict[str, np.ndarray]:
+        said, nearest = rows['response'].to_list(), {}
+        if near is not None:
+            least = rows.select('id').join(near.group_by('id').agg(pl.all().min()), on='id', how='left', maintain_order='left')
+            nearest = {'lowest cosine': least['cosine'].to_numpy(), 'lowest word overlap': least['overlap'].to_numpy()}
+        return nearest | {'length': length_scores(said), OTHER_SENTENCES: sentence_numbers(said)}
     known, new = (scores(*each) for each in zip((development, test), near, strict=True))
     return {ALWAYS: np.ones(test.height, bool)} | {
         name: fitted_answers(development['accurate'].to_numpy(), known[name], new[name], 'accuracy') for name in known}

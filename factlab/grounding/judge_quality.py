@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TEMPLATE_SCORES', 'JUDGE_PAIRS', 'SELF_PREFERENCE', 'CORRECTED_SCORES', 'COUNTED', 'COUNTING', 'choose_templates',
-           'BestTemplate', 'compare_judges', 'self_preference', 'counted_rates', 'corrected_scores', 'counting_judge']
+           'BestTemplate', 'BestEligibility', 'compare_judges', 'self_preference', 'counted_rates', 'corrected_scores',
+           'counting_judge']
 
 # %% ../../nbs/10_grounding/05_judge_quality.ipynb #d1dd46a8
 from collections.abc import Mapping
@@ -17,8 +18,8 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from .embedded_judge import fitted_answers, sentence_numbers
-from .judges import GROUNDING
-from .scores import JUDGEMENTS, ScoreSums, judgements_of
+from .judges import ELIGIBILITY, GROUNDING
+from .scores import JUDGEMENTS, ScoreSums, eligibilities_of, judgements_of
 from ..measures.agreement import cohen_kappa
 from ..measures.baselines import class_counts, length_scores, macro_f1
 from ..measures.noise import Rate, rogan_gladen
@@ -92,6 +93,7 @@ def choose_templates(
 class BestTemplate:
     "A judge asked with the one of several templates that agrees best with the labels of development rows (§ 3.1)."
     methods: tuple[Method, ...]  # of one judge
+    label: ClassVar[str] = 'accurate'  # what is judged
     schema: ClassVar[Schema] = GROUNDING
 
     @property
@@ -103,22 +105,30 @@ class BestTemplate:
     def max_tokens(self) -> int: return max(getattr(method, 'max_tokens', 0) for method in self.methods)
 
     def best(self, dev: pl.DataFrame, verdicts: Mapping[str, pl.DataFrame]) -> Method:
-        "The method that is chosen. `dev` has responses and labels, `verdicts` schema GROUNDING by the names of the methods."
+        "The method that is chosen. `dev` has responses and labels, `verdicts` what each method says of them, by its name."
         if is_dry_run(): return max(self.methods, key=_asks)
-        told = pl.concat([judgements_of(dev, found, '', name) for name, found in verdicts.items()])
-        chosen = choose_templates(told, dev).filter('chosen')['template'].item()
+        told_by = judgements_of if self.label == 'accurate' else eligibilities_of
+        told = pl.concat([told_by(dev, found, '', name) for name, found in verdicts.items()])
+        chosen = choose_templates(told, dev, self.label).filter('chosen')['template'].item()
         return next(method for method in self.methods if method.name == chosen)
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, dev: pl.DataFrame, seed: int = 0,
                 repeat: int = 0, **verdicts: pl.DataFrame) -> pl.DataFrame:
-        "Schema GROUNDING, as the chosen method gives it."
+        "As the chosen method gives it."
         return self.best(dev, verdicts).predict(rows, model, store, seed=seed, repeat=repeat)
+
+@dataclass(frozen=True)
+class BestEligibility(BestTemplate):
+    "A judge of eligibility asked with the best of several prompts, in the same way (§ 3.2)."
+    label: ClassVar[str] = 'eligible'
+    schema: ClassVar[Schema] = ELIGIBILITY
 
 # %% ../../nbs/10_grounding/05_judge_quality.ipynb #4527e999
 def _asks(method: Method) -> tuple:
     "By how much a method asks, more or less."
-    template = getattr(method, 'template', None)
-    return (template.by_sentence, template.double_check is not None, len(template.prompt.user)) if template else ()
+    template, prompts = getattr(method, 'template', None), getattr(method, 'prompts', ())
+    if template: return (template.by_sentence, template.double_check is not None, len(template.prompt.user))
+    return tuple(len(prompt.user) for prompt in prompts[:1])
 
 # %% ../../nbs/10_grounding/05_judge_quality.ipynb #f4c6289d
 JUDGE_PAIRS = Schema('pairs of judges', {'first': pl.String, 'second': pl.String, 'agreement': pl.Float64, 'kappa': pl.Float64,

@@ -20,12 +20,10 @@ from .methods import Binary as Binary
 from .methods import FactScore as FactScore
 from .methods import Localizer as Localizer
 from .methods import PREDICTIONS as PREDICTIONS
-from .methods import PromptSet as PromptSet
 from .methods import binarize as binarize
 from .methods import cot_prompt as cot_prompt
-from .methods import hinted as hinted
+from .methods import localizers as localizers
 from .methods import oracle as oracle
-from .methods import prompt_set as prompt_set
 from .methods import two_step as two_step
 from .offline_judge import OfflineJudge as OfflineJudge
 from .rejected_claims import RejectedClaims as RejectedClaims

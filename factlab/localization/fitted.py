@@ -18,7 +18,7 @@ from ..core.core import Schema
 from .baselines import RandomClaims
 from .classifiers import Classifier, best_f1_threshold, classify, support_scores
 from .matching import MATCHES, MatchingJudge, match_predictions
-from .methods import PREDICTIONS, Localizer, hinted, two_step
+from .methods import PREDICTIONS, Localizer, two_step
 from .rejected_claims import RejectedClaims, best_claim_threshold, claim_supports
 from ..measures.metrics import matching_counts, matching_scores
 from ..models.interface import Model
@@ -53,9 +53,8 @@ def dev_f1(
 @dataclass(frozen=True)
 class Chosen:
     "The variant of a prompting style that did best on development rows; the first where there are none."
-    name: str  # of the style: 'zero_shot', 'few_shot' or 'cot'
+    name: str  # of the style: 'zero_shot', 'few_shot', 'cot' or 'cot_hint'
     variants: tuple[Localizer, ...]
-    hint: bool = False  # told that the summary is inconsistent
     version: int = 1
     schema: ClassVar[Schema] = PREDICTIONS
 
@@ -64,9 +63,7 @@ class Chosen:
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        return tuple(dict.fromkeys(prompt for variant in map(self._told, self.variants) for prompt in variant.prompts))
-
-    def _told(self, variant: Localizer) -> Localizer: return hinted(variant) if self.hint else variant
+        return tuple(dict.fromkeys(prompt for variant in self.variants for prompt in variant.prompts))
 
     def best(self, matches: Sequence[pl.DataFrame]) -> int:
         "Which variant to take, from 0, by the matches of each on the development rows."
@@ -75,13 +72,13 @@ class Chosen:
 
     def choose(self, matches: Sequence[pl.DataFrame]) -> Localizer:
         "The variant to take."
-        return self._told(self.variants[self.best(matches)])
+        return self.variants[self.best(matches)]
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0,
-                **given: pl.DataFrame) -> pl.DataFrame:  # dev0, dev1: matches of the variants; flagged…: verdicts
-        "Schema PREDICTIONS; where verdicts are given, of the rows alone that one of them calls inconsistent."
-        flagged = [frame.filter('inconsistent').select('id') for name, frame in given.items() if name.startswith('flagged')]
-        if flagged: rows = rows.join(pl.concat(flagged).unique(), on='id', how='semi', maintain_order='left')
+                flagged: pl.DataFrame|None = None, **given: pl.DataFrame) -> pl.DataFrame:
+        """Schema PREDICTIONS; where verdicts are given (`flagged`), of the rows alone that they call inconsistent. `given`: dev0, dev1, the
+        matches of the variants without a hint."""
+        if flagged is not None: rows = rows.join(flagged.filter('inconsistent'), on='id', how='semi', maintain_order='left')
         if rows.is_empty(): return PREDICTIONS.frame()
         chosen = self.choose([given[f'dev{at}'] for at in range(len(self.variants)) if f'dev{at}' in given])
         return chosen.predict(rows, model, store, seed=seed, repeat=repeat)

@@ -23,7 +23,7 @@ from .offline_judge import OfflineJudge, assign, residual_cosine
 from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response, load_model
-from ..models.prompts import Prompt, format_lettered, paper_prompt, parse_matching
+from ..models.prompts import Prompt, format_lettered, parse_matching
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence
 
@@ -78,8 +78,6 @@ class ModelJudge:
         "One dictionary of MATCHES' columns (but for id) for each summary. Unreadable answers are `unparsed`, never a match or a miss."
         asked = [i for i in range(len(summaries)) if gold[i] and predicted[i]]
         values = [{'summary': summaries[i], 'gold': format_lettered(gold[i]), 'predicted': format_lettered(predicted[i])} for i in asked]
-        names = dict(zip(('summary', 'gold', 'predicted'), self.prompt.fields, strict=True))
-        values = [{names[key]: text for key, text in row.items()} for row in values]
         responses = dict(zip(asked, ask_prompt(self.prompt, values, self.model, store, max_tokens=self.max_tokens, repeat=self.repeat),
                              strict=True))
         return [_judged(responses.get(i), len(gold[i]), len(predicted[i])) for i in range(len(summaries))]
@@ -170,17 +168,15 @@ def load_encoder_judge(name: str, target: str, options: Mapping[str, str], *_) -
     return EncoderJudge(target or 'tiny', EncoderJudge.threshold if threshold is None else threshold)
 
 # %% ../../nbs/09_localization/02_matching.ipynb #68927177
-def load_model_judge(name: str, target: str, options: Mapping[str, str], prompts: str = 'ours') -> ModelJudge:
+def load_model_judge(name: str, target: str, options: Mapping[str, str], *_) -> ModelJudge:
     "The judge of matches that asks a model, by its registered name."
-    fields = ('summary', 'gold', 'model_output')
-    return ModelJudge(load_model(name), MATCH if prompts == 'ours' else paper_prompt('final/cot_judgement_prompt', fields=fields))
+    return ModelJudge(load_model(name))
 
 def load_judge(
     name: str = DEFAULT_JUDGE,  # as `factlab list judges` shows, or the name of a language model
-    prompts: str = 'ours',  # wording of the matching prompt: 'ours' or 'paper'
 ) -> MatchingJudge:
     "The judge of that name. Raises `UsageError` for an unknown one."
-    return load_named('matching_judges', name, prompts)
+    return load_named('matching_judges', name)
 
 # %% ../../nbs/09_localization/02_matching.ipynb #c24
 def match_predictions(

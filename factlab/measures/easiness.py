@@ -68,16 +68,20 @@ def rouge1(
 def piece_vectors(
     texts: Sequence[str],
     encoder: Encoder,
+    layer: int|None = None,  # 0: before the first, 1: after it …; the last when None
 ) -> 'list[torch.Tensor]':  # float32 [pieces, dimension] of each text, rows of length 1, the first and last of them marks
-    "The vector of every word piece of each text, from the encoder's last layer."
+    "The vector of every word piece of each text. Raises `UsageError` for a layer that the encoder does not have."
     import torch
     transformer = encoder.model[0]
     tokenizer, found, order = transformer.tokenizer, {}, sorted(dict.fromkeys(texts), key=len)
+    if layer is not None and layer > (most := transformer.auto_model.config.num_hidden_layers):
+        raise UsageError(f'the encoder {encoder.name} has {most} layers, and no layer {layer}')
     for start in progress(range(0, len(order), 64), label='word pieces', unit='batch'):
         part = order[start:start + 64]
         inputs = tokenizer([text.strip() for text in part], padding=True, truncation=True, max_length=512,
                            return_tensors='pt').to(encoder.model.device)
-        with torch.inference_mode(): hidden = transformer.auto_model(**inputs).last_hidden_state.float().cpu()
+        with torch.inference_mode(): given = transformer.auto_model(**inputs, output_hidden_states=layer is not None)
+        hidden = (given.last_hidden_state if layer is None else given.hidden_states[layer]).float().cpu()
         unit = hidden/hidden.norm(dim=-1, keepdim=True)
         found |= {text: rows[:length] for text, rows, length in zip(part, unit, inputs['attention_mask'].sum(1).tolist(), strict=True)}
     return [found[text] for text in texts]
@@ -123,16 +127,22 @@ Similarity = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 # %% ../../nbs/05_measures/08_easiness.ipynb #c5c95bbb
 class BertScore:
     "BERTScore F of pairs under one encoder; `read` many texts at once to be quick."
-    def __init__(self, encoder: Encoder|str = 'tiny'):
-        self.encoder, self.known = (Encoder(encoder) if isinstance(encoder, str) else encoder), {}
+    def __init__(self,
+        encoder: Encoder|str = 'tiny',
+        layer: int|None = None,  # whose vectors are compared, as for `piece_vectors`; `bert-score` takes layer 17 of roberta-large
+    ):
+        if layer is not None and (isinstance(layer, bool) or not isinstance(layer, int) or layer < 0):
+            raise UsageError(f'layer must be a whole number, 0 or more, or None, not {layer!r}')
+        self.encoder, self.layer, self.known = (Encoder(encoder) if isinstance(encoder, str) else encoder), layer, {}
 
     @property
-    def identity(self) -> dict: return {'bertscore': self.encoder.identity, 'version': 1}
+    def identity(self) -> dict:
+        return {'bertscore': self.encoder.identity, 'version': 1} | ({} if self.layer is None else {'layer': self.layer})
 
     def read(self, texts: Iterable[str]) -> None:
         "Compute and keep the vectors of texts."
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
-        self.known |= dict(zip(new, piece_vectors(new, self.encoder), strict=True))
+        self.known |= dict(zip(new, piece_vectors(new, self.encoder, self.layer), strict=True))
 
     def __call__(self, claims: Sequence[str], gold: Sequence[str]) -> np.ndarray:
         self.read([*claims, *gold])

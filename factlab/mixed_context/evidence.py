@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['SUPPORT', 'CONTRADICT', 'RELATIONS', 'RELATION_PROMPT', 'RELATION_TOKENS', 'Pair', 'SILENT', 'UNREAD', 'SummaryClaim',
-           'described_entities', 'summary_claims', 'AppositionExtractor', 'Piece', 'document_pieces',
+           'described_entities', 'summary_claims', 'AppositionExtractor', 'Piece', 'token_chunks', 'document_pieces',
            'knowledge_pieces', 'claim_names', 'OpenWords', 'open_words', 'words_known', 'Hit', 'retrieve', 'Finding',
            'parse_relation', 'asked_relations', 'verified_relations', 'source_verdict', 'claim_label']
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #2794d131
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -152,15 +153,44 @@ class Piece(NamedTuple):
     text: str
     entity: str|None = None  # of knowledge: whose
 
+# %% ../../nbs/11_mixed_context/05_evidence.ipynb #tok3ns01
+_TOKEN = re.compile(r'\w+|[^\w\s]')  # a word or a mark
+
+def _parts(sentence: str, tokens: int) -> list[tuple[str, int]]:
+    "The sentence, in parts where it is longer than so many tokens, and how many tokens each has."
+    starts = [each.start() for each in _TOKEN.finditer(sentence)]
+    cuts = [0, *starts[tokens::tokens], len(sentence)]
+    parts = [sentence[start:end].strip() for start, end in pairwise(cuts)]
+    return [(part, len(_TOKEN.findall(part))) for part in parts]
+
+def token_chunks(
+    sentences: Sequence[str],
+    tokens: int,       # of a chunk at the most: words and marks
+    overlap: int = 0,  # of these, that a chunk may share with the one before, in whole sentences
+) -> list[str]:
+    "Sentences joined up to a number of tokens; a longer sentence is cut. Raises `UsageError` unless overlap is below tokens."
+    if not 0 <= overlap < tokens: raise UsageError(f'chunks of {tokens} tokens with an overlap of {overlap}: the overlap must be smaller')
+    def size(parts: Sequence[tuple[str, int]]) -> int: return sum(count for _, count in parts)
+    found, chunk = list[str](), list[tuple[str, int]]()
+    for part in (part for sentence in sentences for part in _parts(sentence, tokens)):
+        if size([*chunk, part]) > tokens:
+            found.append(' '.join(text for text, _ in chunk))
+            while size(chunk) > overlap or size([*chunk, part]) > tokens: chunk = chunk[1:]
+        chunk.append(part)
+    return [*found, ' '.join(text for text, _ in chunk)] if chunk else found
+
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #2675d031
 def document_pieces(
     document: str,
-    sentences: int = 3,  # of a chunk; chunks do not overlap
+    sentences: int = 3,  # of a chunk; such chunks do not overlap
+    tokens: int|None = None,  # of a chunk instead, as `token_chunks` counts them
+    overlap: int = 20,        # of these chunks, in tokens
 ) -> list[Piece]:
     "The chunks of a document (eq. 1), each once. Raises `UsageError` when a chunk is to have no sentence."
     if sentences < 1: raise UsageError(f'a chunk of {sentences} sentences: expected 1 or more')
     split = split_sentences(document, blocks=True)
-    chunks = [' '.join(split[at:at + sentences]) for at in range(0, len(split), sentences)]
+    chunks = token_chunks(split, tokens, overlap) if tokens else [' '.join(split[at:at + sentences])
+                                                                  for at in range(0, len(split), sentences)]
     return [Piece('document', chunk) for chunk in dict.fromkeys(chunks)]
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #d9f5c3e4
@@ -333,11 +363,13 @@ def asked_relations(
     pairs: Sequence[Pair],
     model: Model,
     store: StoreChoice = None,
+    prompt: Prompt = RELATION_PROMPT,
+    max_tokens: int = RELATION_TOKENS,
     **sampling,  # seed, repeat
 ) -> tuple[list[Finding], list[Response]]:
     "What a model says of each pair."
     values = [{'evidence': evidence, 'claim': claim} for evidence, claim in pairs]
-    responses = ask_prompt(RELATION_PROMPT, values, model, store, max_tokens=RELATION_TOKENS, **sampling)
+    responses = ask_prompt(prompt, values, model, store, max_tokens=max_tokens, **sampling)
     findings = []
     for response in responses:
         status, reason, value = read_response(response, parse_relation)

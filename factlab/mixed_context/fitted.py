@@ -7,8 +7,8 @@ __all__ = ['SCORES', 'ENTITY_VALUES', 'NAMES', 'EXAMPLE', 'FIRST_DIFFERENCE', 'S
            'EntityValues', 'FittedEntities', 'KnownNames', 'first_difference', 'CrossFitted']
 
 # %% ../../nbs/11_mixed_context/09_fitted.ipynb #f2
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,7 @@ from factlab.mixed_context.entity_features import (
     fitted_classifiers,
 )
 from .hybrid import Scorer, best_thresholds, hybrid_predictions
-from .knowledge import KnowledgeIndex, mentions
+from .knowledge import KnowledgeIndex, as_knowledge, mentions
 from .labels import MIXED_PREDICTIONS, TRACED, check_mixed
 from .retrieval_judges import silence_scores, with_silence
 from ..models.encoder import Encoder
@@ -48,9 +48,11 @@ class Scored:
     @property
     def name(self) -> str: return f'scores of {self.scorer.name}'
 
-    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, knowledge: pl.DataFrame|None = None,
+                **sampling) -> pl.DataFrame:  # knowledge: of another step, in place of the scorer's
         "Schema SCORES, in the order of the rows. Raises `DataError` as `check_mixed`."
-        return SCORES.frame({'id': rows['id'], 'score': self.scorer.scores(check_mixed(rows), store)})
+        given = self.scorer if knowledge is None else replace(cast(Any, self.scorer), knowledge=as_knowledge(knowledge))
+        return SCORES.frame({'id': rows['id'], 'score': given.scores(check_mixed(rows), store)})
 
 # %% ../../nbs/11_mixed_context/09_fitted.ipynb #e4b5f112
 @dataclass(frozen=True)
@@ -147,9 +149,11 @@ class KnownNames:
     name: str = 'known names'
     schema: ClassVar[Schema] = NAMES
 
-    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
+    def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, knowledge: pl.DataFrame|None = None,
+                **sampling) -> pl.DataFrame:  # knowledge: of another step, in place of its own
         "Schema NAMES, in the order of the rows."
-        index, found = KnowledgeIndex(self.knowledge), mentions(rows['summary'].to_list(), store=store)
+        base = self.knowledge if knowledge is None else as_knowledge(knowledge)
+        index, found = KnowledgeIndex(base), mentions(rows['summary'].to_list(), store=store)
         return NAMES.frame({'id': rows['id'], 'named': [len(each) for each in found],
                             'known': [sum(bool(index.rows_of(one.text)) for one in each) for each in found]})
 

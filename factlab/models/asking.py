@@ -41,11 +41,12 @@ def ask_prompt(
     max_tokens: int,
     seed: int = 0,
     repeat: int = 0,  # which of several runs of the same questions this is
+    temperature: float = 0.0,
 ) -> list[Response]:
-    "Render a prompt for every row and ask them all at once, greedily (FINAL App. C: temperature 0)."
+    "Render a prompt for every row and ask them all at once; greedily, unless a temperature is given (FINAL App. C: 0)."
     limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
-    return ask([Request(messages=prompt.render(**row), max_tokens=limit, seed=seed, repeat=repeat, label=prompt.name) for row in values],
-               model, store)
+    how = {'max_tokens': limit, 'seed': seed, 'repeat': repeat, 'temperature': temperature, 'label': prompt.name}
+    return ask([Request(messages=prompt.render(**row), **how) for row in values], model, store)
 
 # %% ../../nbs/04_models/05_asking.ipynb #c10
 RETRY_NOTE = 'read at the second asking'
@@ -101,18 +102,20 @@ def ask_lists(
     min_items: int = 0,  # a shorter list counts as unparsed
     **sampling,  # seed, repeat
 ) -> tuple[list[tuple], list[list[Response]]]:  # status, reason, list of each; and the responses it took
-    "Ask for lists, and once more for those that cannot be read."
-    def enough(state: tuple) -> tuple:
-        return ('unparsed', f'a list of {len(state[2])} items', None) if state[0] == 'ok' and len(state[2]) < min_items else state
+    "Ask for lists, and once more for those that cannot be read. A list that ends at the limit is not read: its last item may be missing."
+    def whole(response: Response, read: Callable[[str], Parsed[list[str]]]) -> tuple:
+        status, reason, items = read_response(response, read)
+        if status == 'ok' and items and response.finish_reason == 'length': return 'unparsed', f'the list is {reason}', None
+        return ('unparsed', f'a list of {len(items)} items', None) if status == 'ok' and len(items) < min_items else (status, reason, items)
     asked = [[response] for response in ask_prompt(prompt, values, model, store, max_tokens=max_tokens, **sampling)]
-    states = [enough(read_response(responses[0], parse)) for responses in asked]
+    states = [whole(responses[0], parse) for responses in asked]
     unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and retry]
     limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
     ways = {i: retry if isinstance(retry, RetryPrompt) else retry(asked[i][0].text) for i in unread}
     seconds = ask([way.request(prompt, values[i], asked[i][0].text, max_tokens=limit, **sampling) for i, way in ways.items()], model, store)
     for (i, way), response in zip(ways.items(), seconds, strict=True):
         asked[i].append(response)
-        status, reason, value = enough(read_response(response, way.read))
+        status, reason, value = whole(response, way.read)
         states[i] = (status, '; '.join(part for part in (RETRY_NOTE, reason) if part) if status == 'ok' else reason, value)
     return states, asked
 

@@ -7,7 +7,7 @@ __all__ = ['SYSTEM', 'file_stem', 'placeholders', 'export_prompts', 'folder_prom
 
 # %% ../../nbs/04_models/22_prompt_folders.ipynb #pf2
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,24 +65,26 @@ def _template(file: Path) -> str:
     try: return decoded(file.read_bytes(), str(file)).replace('\r\n', '\n').replace('\r', '\n')
     except OSError as error: raise cannot('read', file, error) from None
 
-def _reworded(prompt: Prompt, files: Mapping[str, Path]) -> Prompt:
+def _reworded(prompt: Prompt, files: Mapping[str, Path], optional: Sequence[str] = ()) -> Prompt:
     "A prompt with the templates of its files. Raises `UsageError` for placeholders that are missing or unknown."
     name = file_stem(prompt)
     user = _template(files[name]) if name in files else prompt.user
     system = _template(files[name + SYSTEM]) if name + SYSTEM in files else prompt.system
     where, found = files.get(name, files.get(name + SYSTEM)), placeholders(user + '\n' + system)
     if not user.strip(): raise UsageError(f'{where} is empty: write the prompt into it, or take the file away to keep ours')
-    if unknown := [each for each in found if each not in prompt.fields]:
-        raise UsageError(f'{where} has the placeholder {{{unknown[0]}}}, and the prompt {prompt.name} is given {list(prompt.fields)}: '
+    fields = tuple(dict.fromkeys((*prompt.fields, *optional)))
+    if unknown := [each for each in found if each not in fields]:
+        raise UsageError(f'{where} has the placeholder {{{unknown[0]}}}, and the prompt {prompt.name} is given {list(fields)}: '
                          f'double the braces, {{{{{unknown[0]}}}}}, where they are text')
-    if missing := [each for each in prompt.fields if each not in found]:
+    if missing := [each for each in prompt.fields if each not in (*found, *optional)]:
         raise UsageError(f'{where} lacks the placeholder {{{missing[0]}}}: the prompt {prompt.name} would not show it')
-    return replace(prompt, user=user, system=system, source='yours')
+    return replace(prompt, user=user, system=system, fields=tuple(each for each in fields if each in found), source='yours')
 
 # %% ../../nbs/04_models/22_prompt_folders.ipynb #pf10
 def folder_prompts(
     folder: Path|str,
     prompts: Iterable[Prompt],  # of the study, in our wording
+    optional: Mapping[str, Sequence[str]] = {},  # noqa: B006  placeholders that a wording may have or lack, by the prompt's name
 ) -> dict[str, Prompt]:  # by name: those that have a file
     "The prompts that a folder words. Raises `UsageError` for a folder that is not there, holds no prompt, or a wrong one."
     folder, known = Path(folder).expanduser(), {file_stem(each): each for each in prompts}
@@ -92,4 +94,5 @@ def folder_prompts(
     for stem, file in files.items():
         if stem.removesuffix(SYSTEM) not in known:
             raise UsageError(f'no prompt of this study is called as {file} is: {suggest(stem.removesuffix(SYSTEM), known)}')
-    return {each.name: _reworded(each, files) for stem, each in known.items() if stem in files or stem + SYSTEM in files}
+    return {each.name: _reworded(each, files, optional.get(each.name, ()))
+            for stem, each in known.items() if stem in files or stem + SYSTEM in files}

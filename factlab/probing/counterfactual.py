@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PROPOSALS', 'COUNTERFACTUALS', 'PROPOSE', 'DETECTIONS', 'CHANGES', 'Made', 'describe_in_place',
-           'make_counterfactuals', 'model_proposals', 'shipped_counterfactuals', 'compare_detection',
-           'paired_detections', 'detection_changes']
+           'make_counterfactuals', 'model_proposals', 'shipped_counterfactuals', 'written_counterfactuals',
+           'compare_detection', 'paired_detections', 'detection_changes']
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c2
 import re
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ..core.core import Schema, UsageError, digest
+from ..core.core import DataError, Schema, UsageError, digest
 from ..data.summaries import locate
 from ..localization.matching import MatchingJudge, match_predictions
 from ..localization.methods import Localizer
@@ -23,7 +23,7 @@ from ..measures.comparison import holm, mcnemar, paired_bounds
 from ..measures.stats import bootstrap_counts, ratio, share_interval
 from ..models.interface import Model, Request, ask
 from ..models.prompts import Prompt, parse_bullets
-from .added_facts import TaggedFact, spot_unit, tag_facts, tagged_window
+from .added_facts import ADDED_FACTS, TaggedFact, spot_unit, tag_facts, tagged_window
 from .replacements import refusal, rewrite, rule_proposals
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence
@@ -107,12 +107,13 @@ def make_counterfactuals(
     seed: int = 0,
     model: Model|None = None,  # asked for proposals too; they come first, and pass the same checks
     store: StoreChoice = None,
+    prompt: Prompt|None = None,  # that asks it; `PROPOSE` when None
 ) -> Made:
     "A wrong fact in the place of each added one. Nothing is raised for a fact that has none: its row says why."
     tagged = tag_facts(facts)
     spots = [spot_unit(each) for each in tagged]
     asked = model_proposals([(unit, each) for (unit, _), each in zip(spots, tagged, strict=True) if unit], model, store,
-                            seed) if model else {}
+                            seed, prompt or PROPOSE) if model else {}
     cases, proposals = [], []
     for each, (unit, why) in zip(tagged, spots, strict=True):
         offered = [(text, 'model') for text in asked.get(each.fact['id'], [])] + [(text, 'rule')
@@ -136,11 +137,12 @@ def model_proposals(
     model: Model,
     store: StoreChoice = None,
     seed: int = 0,
+    prompt: Prompt = PROPOSE,
 ) -> dict[str, list[str]]:  # by the fact's id; empty where the answer cannot be read
     "Replacements that a model proposes, as they are."
-    requests = [Request(messages=PROPOSE.render(summary=tagged_window(tagged.fact['summary'], unit.start)[1], unit=unit.text,
-                                                kind=unit.kind),
-                        max_tokens=80, seed=seed, label=PROPOSE.name)
+    requests = [Request(messages=prompt.render(summary=tagged_window(tagged.fact['summary'], unit.start)[1], unit=unit.text,
+                                               kind=unit.kind),
+                        max_tokens=80, seed=seed, label=prompt.name)
                 for unit, tagged in spots]
     answers = [parse_bullets(response.text) if response.ok else None for response in ask(requests, model, store)]
     return {tagged.fact['id']: [item.strip(' ."') for item in answer.value] if answer and answer.ok else []
@@ -165,6 +167,40 @@ def shipped_counterfactuals(
                          'description': made['description'], 'original_gold': gold,
                          'gold': [*gold[:at], made['description'], *gold[at + 1:]], 'gold_index': at})
     return COUNTERFACTUALS.frame(rows)
+
+# %% ../../nbs/13_probing/04_counterfactual.ipynb #own2
+_WRITTEN = ('id', 'unit', 'summary')  # and `span` or `description`, or both
+
+def written_counterfactuals(
+    written: pl.DataFrame,  # id, unit, summary (the whole, made wrong), span (the wrong words in it), description (of the error)
+    facts: pl.DataFrame,    # ADDED_FACTS, with every error that may be meant
+    name: str = 'the table',  # for messages
+) -> pl.DataFrame:  # COUNTERFACTUALS
+    "Counterfactuals that people wrote, beside the facts that they make wrong. A missing description is made from the span."
+    if missing := [column for column in _WRITTEN if column not in written.columns]:
+        raise DataError(f'{name} has no columns {missing}: expected {", ".join(_WRITTEN)}, and span or description')
+    known = {(row['row'], f'gold:{row["gold_index"]}'): row for row in ADDED_FACTS.check(facts).iter_rows(named=True)}
+    made: dict[tuple[str, str], dict] = {}
+    for row in written.with_columns(pl.all().cast(pl.String)).iter_rows(named=True):
+        address = row['id'], row['unit']
+        where = f'{name}, {row["unit"]} of {row["id"]!r}'
+        if address not in known: raise DataError(f'{where}: the data have no such description; gold:0 is the first one of a row')
+        if address in made: raise DataError(f'{where} is there twice: give one counterfactual for each error')
+        made[address] = _written_case(known[address], row, where)
+    return COUNTERFACTUALS.frame(list(made.values()))
+
+def _written_case(fact: dict, row: dict, where: str) -> dict:
+    "One row of COUNTERFACTUALS."
+    summary, span, description = ((row.get(column) or '').strip() for column in ('summary', 'span', 'description'))
+    if not summary or summary == fact['summary'].strip(): raise DataError(f'{where}: the summary is not changed')
+    start = locate(span, summary).start
+    if span and start is None: raise DataError(f'{where}: the span {span!r} does not stand in the summary')
+    if not span and not description: raise DataError(f'{where}: give the wrong words (span), or what is wrong (description)')
+    described = description or describe_in_place(summary, start, start + len(span))
+    gold = [*fact['gold'][:fact['gold_index']], described, *fact['gold'][fact['gold_index'] + 1:]]
+    return {'id': fact['id'], 'row': fact['row'], 'category': fact['category'], 'status': 'ok', 'reason': '', 'text': fact['text'],
+            'original': fact['summary'], 'unit': fact['span'], 'replacement': span or None, 'start': start, 'summary': summary,
+            'description': described, 'original_gold': fact['gold'], 'gold': gold, 'gold_index': fact['gold_index']}
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c21
 DETECTIONS = Schema('detections', {'id': pl.String, 'row': pl.String, 'category': pl.String, 'kind': pl.String,

@@ -50,7 +50,7 @@ class WrittenQuestions:
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, **sampling: Any) -> pl.DataFrame:
         "Schema DRAFTS, from rows of schema ADDED_FACTS."
-        return draft_questions(rows, model, store, seed=seed, max_tokens=self.max_tokens)
+        return draft_questions(rows, model, store, seed=seed, max_tokens=self.max_tokens, prompt=self.prompts[0])
 
 GAP_QUESTIONS = Derived('gap_questions', gap_questions, DRAFTS)
 
@@ -73,7 +73,7 @@ class ExactPTrue:
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling: Any) -> pl.DataFrame:
         "Schema PROBE, from rows of schema QUESTIONS."
-        return ptrue_exact(rows, model, store)
+        return ptrue_exact(rows, model, store, prompt=self.prompts[0])
 
 # %% ../../nbs/13_probing/05_methods.ipynb #986b4123
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class SampledPTrue:
         "Schema SAMPLED, from rows of schema QUESTIONS."
         written = rows.filter(pl.col('question').is_not_null())
         some = in_turns(rows if written.is_empty() else written, self.limit)
-        return ptrue_sampled(some, model, store, samples=self.samples, seed=seed)
+        return ptrue_sampled(some, model, store, samples=self.samples, seed=seed, prompt=self.prompts[0])
 
 # %% ../../nbs/13_probing/05_methods.ipynb #m9
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Counterfactuals:
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, seed: int = 0, **sampling: Any) -> pl.DataFrame:
         "Schema COUNTERFACTUALS, from rows of schema ADDED_FACTS."
-        return make_counterfactuals(rows, seed=seed, store=store, model=model).counterfactuals
+        return make_counterfactuals(rows, seed=seed, store=store, model=model, prompt=next(iter(self.prompts), None)).counterfactuals
 
 VERSIONS = Schema('versions', {'id': pl.String, 'text': pl.String, 'summary': pl.String, 'gold': pl.List(pl.String)})
 

@@ -69,10 +69,10 @@ def _askable(questions: pl.DataFrame) -> tuple[pl.DataFrame, list[dict]]:
     filled = pl.all_horizontal(pl.col('question', 'answer').str.strip_chars().str.len_chars() > 0)
     return questions, questions.filter(filled).select('id', 'question', 'answer').to_dicts()
 
-def order_messages(row: Mapping[str, str], swapped: bool) -> tuple:
+def order_messages(row: Mapping[str, str], swapped: bool, prompt: Prompt = PTRUE) -> tuple:
     "The messages for one question in one order of the options; swapped: INCORRECT is A."
     first, second = TRUTH_OPTIONS[::-1] if swapped else TRUTH_OPTIONS
-    return PTRUE.render(question=row['question'], answer=row['answer'], first=first, second=second)
+    return prompt.render(question=row['question'], answer=row['answer'], first=first, second=second)
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c11
 def share_bounds(
@@ -169,6 +169,7 @@ def ptrue_exact(
     *,
     reading: Reading = 'auto',  # 'choices' scores the letters; 'top' reads the first token's alternatives; auto: top for an endpoint
     top_logprobs: int = 20,  # alternatives to ask for; some servers give 5 at most
+    prompt: Prompt = PTRUE,
 ) -> pl.DataFrame:  # PROBE, in the order of the questions
     """P(True) from the log-probabilities of the two letters, both orders averaged: two passes for each question, no sampling.
 
@@ -179,8 +180,8 @@ def ptrue_exact(
         {'max_tokens': 1, 'top_logprobs': top_logprobs}
     read = _order_of_choices if reading == 'choices' else _order_of_top
     questions, rows = _askable(questions)
-    responses = ask([Request(messages=order_messages(row, swapped), label=PTRUE.name, **how) for row in rows for swapped in (False, True)],
-                    model, store)
+    responses = ask([Request(messages=order_messages(row, swapped, prompt), label=prompt.name, **how)
+                     for row in rows for swapped in (False, True)], model, store)
     probed = [_combined(row['id'], [read(responses[2*i], False), read(responses[2*i + 1], True)]) for i, row in enumerate(rows)]
     return _in_order(questions, probed, PROBE)
 
@@ -232,12 +233,13 @@ def ptrue_sampled(
     samples: int = 10,    # of each order
     seed: int = 0,
     max_tokens: int = 1,  # some servers refuse so few
+    prompt: Prompt = PTRUE,
 ) -> pl.DataFrame:  # SAMPLED, in the order of the questions; low and high are the 95 % interval
     "P(True) as FINAL samples it (App. G.1): temperature 1, both orders, averaged. Raises as `ptrue_exact`."
     if samples < 1: raise UsageError(f'samples must be 1 or more, found {samples}')
     questions, rows = _askable(questions)
-    requests = [Request(messages=order_messages(row, swapped), temperature=1.0, seed=seed, repeat=repeat, max_tokens=max_tokens,
-                        label=f'{PTRUE.name}/sampled')
+    requests = [Request(messages=order_messages(row, swapped, prompt), temperature=1.0, seed=seed, repeat=repeat, max_tokens=max_tokens,
+                        label=f'{prompt.name}/sampled')
                 for row in rows for swapped in (False, True) for repeat in range(samples)]
     responses = ask(requests, model, store)
     orders = [responses[start:start + samples] for start in range(0, len(responses), samples)]

@@ -87,6 +87,7 @@ def draft_questions(
     store: StoreChoice = None,
     *,
     seed: int = 0, max_tokens: int = 160,
+    prompt: Prompt = WRITE_QUESTION,
 ) -> pl.DataFrame:  # DRAFTS, in the order of the errors; they can be given to every probe
     "Propose a question for each described inconsistency (FINAL App. G.1). Unreadable proposals are counted, never invented."
     if missing := [name for name in ('id', 'text', 'summary', 'description') if name not in errors.columns]:
@@ -95,9 +96,8 @@ def draft_questions(
                          category=pl.col('category') if 'category' in errors.columns else pl.lit(None, pl.String)).to_dicts()
     asked = [row for row in rows if all(row[name] for name in ('text', 'summary', 'description'))]
     responses = dict(zip((row['id'] for row in asked),
-                         ask([Request(messages=WRITE_QUESTION.render(**{name: row[name] for name in WRITE_QUESTION.fields}),
-                                      json_schema=ASK_SCHEMA,
-        max_tokens=max_tokens, seed=seed, label=WRITE_QUESTION.name) for row in asked], model, store), strict=True))
+                         ask([Request(messages=prompt.render(**{name: row[name] for name in prompt.fields}), json_schema=ASK_SCHEMA,
+                                      max_tokens=max_tokens, seed=seed, label=prompt.name) for row in asked], model, store), strict=True))
     return DRAFTS.frame([_draft(row, responses.get(row['id'])) for row in rows])
 
 # %% ../../nbs/13_probing/02_questions.ipynb #4e77c2a0
@@ -192,12 +192,13 @@ class FactQuestions:
     name: str = 'fact_questions'
     prompts: tuple[Prompt, ...] = (ASK_QUESTIONS,)
     max_tokens: int = 512
+    version: int = 2  # raised when answers are read in another way
     schema: ClassVar[Schema] = FACT_QUESTIONS
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling: Any) -> pl.DataFrame:  # rows: id, facts
         "Schema FACT_QUESTIONS, in the order of the rows."
         bullets = {at: '\n'.join(f'- {fact}' for fact in facts) for at, facts in enumerate(rows['facts'].to_list()) if facts}
-        states, asked = ask_lists(ASK_QUESTIONS, [{'facts': lines} for lines in bullets.values()], parse_bullets, model, store,
+        states, asked = ask_lists(self.prompts[0], [{'facts': lines} for lines in bullets.values()], parse_bullets, model, store,
                                   max_tokens=self.max_tokens, min_items=1, **sampling)
         found = dict(zip(bullets, zip(states, asked, strict=True), strict=True))
         each = [found.get(at, (('unparsed', 'there are no facts', None), [])) for at in range(rows.height)]

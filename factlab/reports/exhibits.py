@@ -236,7 +236,8 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         where = dict(zip(PLACE, exhibit.counterpart, strict=True))
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
-    return cell | _best_baseline(cells, found[0]) | ({'also': others[0]} if others and exhibit.status == 'exact' else {})
+    rival = _best_baseline(cells, found[0]) if any(each['measured'] is not None for each in found) else {}
+    return cell | rival | ({'also': others[0]} if others and exhibit.status == 'exact' else {})
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #7305ba3a
 def _fitting(cells: pl.DataFrame, where: Mapping) -> pl.DataFrame:
@@ -281,7 +282,8 @@ def summary_of(
         low, high = (number(None if few else cell.get(end), sign) for end in ('low', 'high'))
         return f' [{low}, {high}]' if low != high else ''
     name = ' '.join(part for part in (cell.get('row'), cell.get('column')) if part)
-    if name and _data_name(manifest) and cell.get('n'): name += f', on {_data_name(manifest)}'
+    of_print = cell.get('measured') is None and manifest.get('from') == 'published cells, and measured'
+    if name and _data_name(manifest) and cell.get('n') and not of_print: name += f', on {_data_name(manifest)}'
     def found(kind: str, other: str):
         if cell.get(kind) is None: return '–'
         return number(cell[kind]) + (interval(cell) if cell.get(other) is None or kind == 'measured' else '') + f' ({name})'*bool(name)

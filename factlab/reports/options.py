@@ -52,8 +52,15 @@ def check_name(
 PARAMETERS = {
     'models': ('model', 'models', 'asked', 'retrieving', 'responders', 'assistant'), 'verifiers': ('verifier', 'verifiers'),
     'extractors': ('extractor', 'extractors'), 'retrievers': ('encoders',), 'encoders': ('encoder', 'retriever'),
-    'matching_judges': ('judge',), 'grounding_judges': ('judges',), 'classifiers': ('classifier',), 'data': ('sets', 'knowledge')}
-FILES = ('annotations', 'corpus', 'labels', 'questions', 'responses')
+    'matching_judges': ('judge',), 'grounding_judges': ('judges',), 'classifiers': ('classifier',), 'data': ('sets',)}
+FILES = ('annotations', 'corpus', 'counterfactuals', 'labels', 'matchings', 'questions', 'responses')
+
+def _check_knowledge(name: str, asking: bool) -> None:
+    "A knowledge base is a set, a file, Wikidata, or a model that writes it."
+    if name.partition(':')[0] == 'wikidata': return
+    try: read_name('models', name)
+    except UsageError: return check_name('data', name, asking)
+    check_name('models', name, asking)
 
 def _values(value: object) -> list: return [each for each in (value if isinstance(value, list) else [value]) if each]
 
@@ -74,6 +81,7 @@ def check_options(
             wanted |= dict.fromkeys((name, paper, each) for each in _values(value))
     for name, paper, value in wanted:
         if name in kinds: check_name(kinds[name], str(value), asking)
+        elif name == 'knowledge': _check_knowledge(str(value), asking)
         elif name in FILES and not Path(str(value)).expanduser().exists():
             raise DataError(f'there is no file {value}: it was given as {name}')
         elif paper: contributed('exhibits')[paper].check_data(str(value))

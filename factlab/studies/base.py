@@ -67,6 +67,7 @@ class Settings:
     PROMPTS: ClassVar[tuple[Prompt, ...]] = ()                      # all that the paper's plans ask with, in our wording
     PUBLISHED: ClassVar[Mapping[str, Callable[[], Prompt]]] = {}    # the authors' own, by our prompt's name
     PRINTED: ClassVar[Mapping[str, str]] = {}                       # where the paper prints one that is not published, by our prompt's name
+    OPTIONAL: ClassVar[Mapping[str, Sequence[str]]] = {}            # placeholders that a wording may have or lack, by our prompt's name
 
     def __post_init__(self):
         for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
@@ -87,7 +88,7 @@ class Settings:
                          f'into {file_stem(prompt)}.txt there, and name the folder as prompts')
 
     def _folder(self) -> dict[str, Prompt]:
-        return self.hold(('prompts', self.prompts), lambda: folder_prompts(self.prompts, self.PROMPTS))
+        return self.hold(('prompts', self.prompts), lambda: folder_prompts(self.prompts, self.PROMPTS, self.OPTIONAL))
 
     def model(self, name: str) -> Model:
         "The model of that name."
@@ -109,7 +110,8 @@ def write_plan(
 ) -> Result:
     "Write the exhibit of a plan, with all that its numbers rest on. Of a file its name is kept, not where it lies."
     about = manifest(plan, done)
-    names = ('data', 'development', 'knowledge', 'responses', 'corpus', 'labels', 'known', 'questions', 'prompts')
+    names = ('data', 'development', 'knowledge', 'responses', 'corpus', 'labels', 'known', 'questions', 'matchings', 'prompts',
+             'counterfactuals')
     files = {name: plan.parameters.get(name) for name in names}
     about['parameters'] |= {name: Path(file).name for name, file in files.items() if isinstance(file, str|Path) and str(file)}
     return write_exhibit(plan.exhibit, CELLS.check(cells, plan.exhibit), about=about | more, chart=chart, out=out)

@@ -31,7 +31,7 @@ def fence(
 
 # %% ../../nbs/01_text/06_fences.ipynb #fn5b
 _TAGS = ('document|request|full_prompt|response|other_response|knowledge|summary|text|evidence|claims?|new_claim|statement|sentence|'
-         'excerpt|facts?|list|reference|predicted|question|answer|piece|remark')
+         'excerpt|facts?|list|reference|predicted|question|answer|piece|remark|entity')
 _ECHOED = re.compile(rf'^[ \t]*</?(?:{_TAGS})>|</?(?:{_TAGS})>[ \t]*$', re.MULTILINE)
 
 def unfenced(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from ..building.training_views import TrainingData, extraction_pairs
+from ..building.training_views import TrainingData
 from ..core.core import DataError, Schema, UsageError, assets_dir, digest
 from ..data.corpora import load_factscore, load_oasis_sample
 from ..measures.easiness import MEANS, Similarity, easiness_difference, easiness_means, easiness_scores, rouge1, rouge_words
@@ -126,7 +126,7 @@ def oasis_examples(
 ) -> list[ExtractionExample]:
     "Examples of the passages to train on; the group is the page."
     found = []
-    for page, text, claims in extraction_pairs(own.rows.filter(pl.col('split') == 'train')).select('page', 'text', 'claims').iter_rows():
+    for page, text, claims in own.extraction.filter(split='train').select('page', 'text', 'claims').iter_rows():
         sentences = short_sentences(text)
         nearest = nearest_sentences(claims, sentences)
         divided = [[claim for claim, of in zip(claims, nearest, strict=True) if of == at] for at in range(len(sentences))]
@@ -285,7 +285,7 @@ def claim_texts(
 ) -> pl.DataFrame:  # schema CLAIM_TEXTS
     "Texts with gold claims, to measure an extractor on. Raises `UsageError` for other data, `DataError` when a file is not at hand."
     if isinstance(data, TrainingData):
-        rows = extraction_pairs(data.rows.filter(pl.col('split') == 'dev')).select('id', 'text', 'claims', group='page')
+        rows = data.extraction.filter(split='dev').select('id', 'text', 'claims', group='page')
     elif data == 'sample': rows = load_oasis_sample().select('id', pl.col('page').alias('group'), pl.col('passage').alias('text'), 'claims')
     elif data == 'factscore':
         held_out = judged_sentences(load_factscore().filter(pl.col('split') == 'test'))

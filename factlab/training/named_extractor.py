@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..building.training_views import TrainingData, extraction_pairs
+from ..building.training_views import TrainingData
 from ..core.core import DataError, UsageError, digest
 from ..models.adapters import save_adapter
 from ..models.transformers_backend import ChatFormat
@@ -38,7 +38,7 @@ def passage_examples(
     own: TrainingData,
 ) -> list[ExtractionExample]:
     "Each passage to train on, as it stands, with all of its claims (§ 5.1)."
-    rows = extraction_pairs(own.rows.filter(split='train'))
+    rows = own.extraction.filter(split='train')
     return [ExtractionExample(own.source, page, PASSAGE.render(text=text), tuple(claims))
             for page, text, claims in rows.select('page', 'text', 'claims').iter_rows()]
 

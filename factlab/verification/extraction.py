@@ -6,8 +6,8 @@
 __all__ = ['MAX_WORDS', 'EXTRACTOR_PROMPT', 'CLAIM_RULES', 'EXTRACT', 'PASSAGE_SENTENCES', 'STOP', 'BY_PASSAGE', 'BY_SENTENCE',
            'extractor_prompts', 'format_claims', 'distinct_claims', 'says_no_claim', 'says_refusal', 'said_instead',
            'json_claims', 'list_labels', 'answer_lines', 'parse_claims', 'parse_listed', 'Extractor',
-           'SentenceExtractor', 'Form', 'read_part', 'joined_parts', 'guarded', 'claims_of', 'ModelExtractor',
-           'load_sentences', 'load_prompted', 'load_trained', 'load_tiny', 'load_extractor']
+           'SentenceExtractor', 'Form', 'passage_form', 'read_part', 'joined_parts', 'guarded', 'claims_of',
+           'ModelExtractor', 'load_sentences', 'load_prompted', 'load_trained', 'load_tiny', 'load_extractor']
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c2
 import ast
@@ -15,7 +15,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from string import ascii_lowercase, ascii_uppercase
 from typing import Protocol
 
@@ -286,10 +287,10 @@ class Form:
     max_tokens: int  # of an answer
     sentences: int = 1  # of `short_sentences` in a part
 
-def _passage_prompts(text: str) -> list[tuple[Message, ...]]:
-    "EXTRACT for each PASSAGE_SENTENCES."
+def _passage_prompts(text: str, prompt: Prompt = EXTRACT) -> list[tuple[Message, ...]]:
+    "The prompt for each PASSAGE_SENTENCES."
     split = short_sentences(text)
-    return [EXTRACT.render(text=' '.join(split[at:at + PASSAGE_SENTENCES])) for at in range(0, len(split), PASSAGE_SENTENCES)]
+    return [prompt.render(text=' '.join(split[at:at + PASSAGE_SENTENCES])) for at in range(0, len(split), PASSAGE_SENTENCES)]
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a4f616e5
 def _sentence_prompts(text: str) -> list[tuple[Message, ...]]: return extractor_prompts(short_sentences(text))
@@ -297,6 +298,14 @@ def _sentence_prompts(text: str) -> list[tuple[Message, ...]]: return extractor_
 STOP = ('\nText:', '\nBefore:')  # a small model goes on with an example of its own
 BY_PASSAGE = Form('passage', EXTRACT, _passage_prompts, parse_listed, 384, PASSAGE_SENTENCES)
 BY_SENTENCE = Form('sentence', EXTRACTOR_PROMPT, _sentence_prompts, parse_claims, 160)
+
+def passage_form(
+    prompt: Prompt,  # in the place of EXTRACT, with its field
+    max_tokens: int|None = None,  # of an answer; as usual when None
+) -> Form:
+    "BY_PASSAGE in other words, or with answers of another length."
+    length = max_tokens or BY_PASSAGE.max_tokens
+    return replace(BY_PASSAGE, prompt=prompt, divide=partial(_passage_prompts, prompt=prompt), max_tokens=length)
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c23
 def read_part(

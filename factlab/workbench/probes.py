@@ -14,7 +14,7 @@ import ipywidgets as widgets
 import polars as pl
 import traitlets
 
-from ..localization.methods import STYLES, prompt_set
+from ..localization.methods import STYLES, localizers
 from ..models.interface import Model, load_model
 from ..reports.theme import drawable
 from .examples import Error
@@ -172,7 +172,7 @@ def _swap(case: ProbedError) -> object:
 
 def _errors_found(rows: pl.DataFrame, model: str|Model, method: str, store: object) -> list[str]:
     asked = load_model(model) if isinstance(model, str) else model
-    localizer = next(m for style in STYLES for m in prompt_set().localizers(style) if m.name == method)
+    localizer = next(m for style in STYLES for m in localizers(style) if m.name == method)
     def said(row: dict) -> str:
         return f'{row["status"]}: {row["reason"]}' if row['predicted'] is None else ' · '.join(row['predicted']) or 'nothing'
     return [said(row) for row in localizer.predict(rows, asked, store).iter_rows(named=True)]

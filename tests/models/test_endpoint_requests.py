@@ -1,6 +1,8 @@
 """What leaves the machine: keys, forms that are learnt from refusals, and sampling values."""
 import os
+import re
 import uuid
+from pathlib import Path
 
 import pytest
 from asking import model_at, one, question, questions
@@ -8,7 +10,7 @@ from misbehaving_server import MisbehavingServer, answer, in_turn, raw, redirect
 
 from factlab.core.core import ModelError, UsageError
 from factlab.models.endpoint_requests import NEUTRAL, VENDOR, Dialect, host_of, key_of, learn, refuse_secrets
-from factlab.models.interface import Request, ask
+from factlab.models.interface import Request, ask, load_model
 from factlab.models.openai_backend import load_openai
 from factlab.store.answers import Store
 
@@ -22,6 +24,22 @@ def no_key(monkeypatch):
 
 
 def heads(server) -> set[str]: return {call.headers['authorization'] for call in server.calls}
+
+
+LESSON = Path(__file__).resolve().parents[2]/'nbs'/'tutorials'/'paper_scale.ipynb'
+
+
+def test_the_lessons_names_of_vendors_go_to_their_addresses_with_their_own_keys(monkeypatch):
+    monkeypatch.setenv('OPENAI_API_KEY', KEY)
+    names = set(re.findall(r"openai:MODEL[^`' ]*env=\w+", LESSON.read_text(encoding='utf-8')))
+    models = {model.base_url: model.settings.env for model in map(load_model, names)}
+    assert models == {'https://api.anthropic.com/v1': 'ANTHROPIC_API_KEY',
+                      'https://generativelanguage.googleapis.com/v1beta/openai': 'GEMINI_API_KEY'}
+    for address, variable in models.items():
+        monkeypatch.delenv(variable, raising=False)
+        with pytest.raises(ModelError, match=f'{variable} is not set'): key_of(address, variable)
+        monkeypatch.setenv(variable, OTHER)
+        assert key_of(address, variable) == OTHER and key_of(address, None) is None  # never the key of another vendor
 
 
 # ---- keys --------------------------------------------------------------------------------------------------------------------------

@@ -10,14 +10,15 @@ import polars as pl
 import pytest
 
 import factlab
+from factlab.building.generation import Asking
 from factlab.building.injection import Injection
 from factlab.building.wikidata import EntityDescriptions
 from factlab.core.core import Schema, UsageError
 from factlab.error_analysis.sorting import FoundErrors
 from factlab.grounding.eligibility import AnsweringJudge, read_eligibility
 from factlab.grounding.embedded_judge import LabelledSentences, Nearness, SentenceJudge, VerifierJudge, read_grounding_decision
-from factlab.grounding.judge_quality import BestTemplate
-from factlab.grounding.judges import TEMPLATES, GroundingJudge, Template
+from factlab.grounding.judge_quality import BestEligibility, BestTemplate
+from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge, Template
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import BesideResponder, Responder
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
@@ -29,7 +30,7 @@ from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybri
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE
 from factlab.mixed_context.labels import NONE
-from factlab.mixed_context.retrieval_judges import RetrievalJudge
+from factlab.mixed_context.retrieval_judges import Lengths, RetrievalJudge, Wording
 from factlab.mixed_context.scores import Baseline
 from factlab.models.asking import VERDICTS
 from factlab.models.interface import Message, ScriptedModel
@@ -65,6 +66,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
             'LabelledSentences': lambda: LabelledSentences(load_grounding_judge('words')), 'Nearness': lambda: Nearness(Known('a')),
             'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
+            'BestEligibility': lambda: BestEligibility((EligibilityJudge(),)),
             'EntityFeatures': lambda: EntityFeatures(('missing',), WEIGHTS, WEIGHTS, (.5, .5)),
             'Hybrid': lambda: Hybrid(ConstantScorer(), ConstantScorer()),
             'RetrievalJudge': lambda: RetrievalJudge('reflection', KNOWLEDGE.frame(), encoder=Known('a')),
@@ -88,10 +90,14 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
 OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
           ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
+          ('BestEligibility', 'methods'): (EligibilityJudge('request_and_document'),), ('Responder', 'prompt'): ZERO_SHOT[1],
           ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),
           ('Generated', 'variant'): 'four', ('OneAnswer', 'variant'): 'four',
           ('Recall', 'ks'): (2,), ('Recall', 'encoder'): Known('a'), ('Easiness', 'encoder'): Known('a'),
-          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('EligibilityJudge', 'shown'): 'request_and_document',
+          ('FactualityJudge', 'task'): 'rag', ('FactualityJudge', 'tokens'): 64, ('FactualityJudge', 'max_tokens'): 64,
+          ('FactualityJudge', 'wording'): ZERO_SHOT[1], ('Generated', 'how'): Asking(max_tokens=9),
+          ('OneAnswer', 'how'): Asking(max_tokens=9),
+          ('EligibilityJudge', 'shown'): 'request_and_document',
           ('EligibilityJudge', 'prompt'): ZERO_SHOT[1], ('VerifierJudge', 'decision'): read_grounding_decision()._replace(bias=9.),
           ('SentenceJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('SentenceJudge', 'by'): 'sentences',
           ('WordsJudge', 'decision'): read_grounding_decision()._replace(bias=9.), ('WordsJudge', 'by'): 'sentences',
@@ -104,6 +110,8 @@ OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'
           ('Hybrid', '_name'): 'mine',
           ('RetrievalJudge', 'kind'): 'concurrent', ('RetrievalJudge', 'claims'): 'split', ('RetrievalJudge', 'queries'): 'claim',
           ('RetrievalJudge', 'reflection'): 'claim', ('RetrievalJudge', 'relation'): Known('a'), ('RetrievalJudge', 'silence'): NONE,
+          ('RetrievalJudge', 'wording'): Wording(claims=ZERO_SHOT[1]), ('RetrievalJudge', 'lengths'): Lengths(claims=9),
+          ('RetrievalJudge', 'pool'): 'claim', ('RetrievalJudge', 'chunk_tokens'): 200,
           ('RetrievalJudge', 'knowledge'): OSLO, ('KnownNames', 'knowledge'): OSLO, ('Scored', 'scorer'): ConstantScorer(.1),
           ('EntityValues', 'features'): ('quantity',), ('EntityValues', 'encoder'): Known('a'),
           ('FittedEntities', 'features'): ('quantity',), ('Injection', 'size'): 3,
@@ -208,11 +216,11 @@ def test_another_reader_gets_predictions_of_its_own(tmp_path):
 def test_a_version_raised_by_hand_is_another_run_and_code_is_none():
     @dataclass(frozen=True)
     class Mine(FactScore):
-        version: int = 4
+        version: int = 9
         def predict(self, *given, **more): return super().predict(*given, **more)
     class_of_the_same_name = type('FactScore', (FactScore,), {'__doc__': 'Written in other words.'})
-    assert id_of(class_of_the_same_name()) == id_of(FactScore()) != id_of(FactScore(version=4))
-    assert method_spec(Mine())['version'] == 4
+    assert id_of(class_of_the_same_name()) == id_of(FactScore()) != id_of(FactScore(version=9))
+    assert method_spec(Mine())['version'] == 9
 
 
 def test_a_method_of_a_notebook_is_made_again(tmp_path, monkeypatch):
@@ -238,5 +246,5 @@ def test_a_function_without_a_name_is_refused():
 
 def test_what_a_manifest_says_of_a_method_can_be_read():
     spec = method_spec(Localizer('mine', ZERO_SHOT[0]), 64)
-    assert spec['fields']['read'] == 'factlab.models.prompts.parse_lettered' and spec['kind'] == 'Localizer' and spec['version'] == 1
+    assert spec['fields']['read'] == 'factlab.models.prompts.parse_lettered' and spec['kind'] == 'Localizer' and spec['version'] == 2
     assert spec['fields']['max_tokens'] == 512 and spec['answer_limit'] == 64 and spec['prompts'][0]['id'] == ZERO_SHOT[0].id

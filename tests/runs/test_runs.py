@@ -14,7 +14,7 @@ import pytest
 from misbehaving_server import MisbehavingServer, answer, free_port, never, slow, status, wait_until
 
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError
-from factlab.localization.methods import PREDICTIONS, Binary, FactScore, prompt_set
+from factlab.localization.methods import PREDICTIONS, Binary, FactScore, localizers
 from factlab.models.asking import VERDICTS, answer_schema, answers_frame, ask_prompt
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import ScriptedModel
@@ -24,7 +24,7 @@ from factlab.runs.plan import Rows, Step, make_run
 from factlab.runs.runs import MANIFEST_FORMAT, RUNS, list_runs, load_run, read_manifest, remove_run
 from factlab.store.answers import Store
 
-ZERO = prompt_set(retry_unparsed=False).localizers('zero_shot')[0]
+ZERO = localizers('zero_shot', retry_unparsed=False)[0]
 
 
 def rows_of(count: int) -> pl.DataFrame:
@@ -190,8 +190,8 @@ def test_what_changes_answers_changes_the_run_and_what_does_not_does_not():
     def id_of(rows=rows, method=ZERO, model=model, dataset='a/mine.jsonl', **options):
         return Step(method, Rows(dataset, rows), model, **options).id
     different = [id_of(), id_of(rows_of(4)), id_of(rows.reverse()), id_of(method=Binary()),
-                 id_of(method=prompt_set(retry_unparsed=False).localizers('zero_shot')[1]),
-                 id_of(method=prompt_set().localizers('zero_shot')[0]), id_of(method=FactScore()),
+                 id_of(method=localizers('zero_shot', retry_unparsed=False)[1]),
+                 id_of(method=localizers('zero_shot')[0]), id_of(method=FactScore()),
                  id_of(model=scripted('other')), id_of(seed=1), id_of(repeat=1)]
     assert len(set(different)) == len(different) and len({name[-10:] for name in different}) == len(different)
     assert id_of() == id_of(dataset='/home/me/mine.jsonl') and id_of(dataset='other.jsonl')[-10:] == id_of()[-10:]

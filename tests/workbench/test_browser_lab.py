@@ -12,7 +12,7 @@ from in_browser import CHROMIUM, NEEDED, Opened
 from workbench.test_browser_workbench import Bench
 
 from factlab.error_analysis.annotations import LabelFile
-from factlab.localization.methods import prompt_set
+from factlab.localization.methods import localizers
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import format_lettered
 from factlab.runs.plan import make_run
@@ -27,7 +27,7 @@ def opened(browser, tmp_path):
     home, rows = tmp_path/'home', sample_rows().head(4)
     said = {row['summary']: format_lettered([*row['gold'][:1], 'The river is left out.']) for row in rows.to_dicts()}
     model = ScriptedModel('scripted', lambda request: next(said[key] for key in said if key in request.messages[-1].content), revision='1')
-    run = make_run(rows, prompt_set().localizers('zero_shot')[0], model, dataset='sample', store=False, folder=home/'runs')
+    run = make_run(rows, localizers('zero_shot')[0], model, dataset='sample', store=False, folder=home/'runs')
     surroundings = {'FACTLAB_HOME': str(home), 'PYTHONUNBUFFERED': '1', **{name: str(tmp_path/name.lower()) for name in
                     ('JUPYTER_CONFIG_DIR', 'JUPYTER_RUNTIME_DIR', 'JUPYTERLAB_WORKSPACES_DIR', 'JUPYTERLAB_SETTINGS_DIR', 'IPYTHONDIR')}}
     process = subprocess.Popen([sys.executable, '-c', 'import sys; from factlab.cli.main import main; sys.exit(main(sys.argv[1:]))',

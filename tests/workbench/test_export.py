@@ -9,10 +9,11 @@ from misbehaving_server import MisbehavingServer, answer
 from workbench.test_widgets import examples_of
 
 from factlab.error_analysis.annotations import FALSE_ALARM_SCHEME, MISSED_SCHEME, REVIEW_SCHEME
-from factlab.error_analysis.categories import title_of
+from factlab.error_analysis.categories import JUDGE_FAILURE, title_of
 from factlab.reports.exhibits import catalog
 from factlab.reports.reproduce import SharedKernel, run_notebook
 from factlab.reports.tables import CELLS
+from factlab.studies.final.errors import JUDGE_FAILURES
 from factlab.workbench.annotator import FINAL_TABLE
 from factlab.workbench.page import browse
 
@@ -32,7 +33,7 @@ def label_all(examples, file, who: str, schemes) -> dict[tuple[str, str], str]:
     while bench.annotator.queue.count(bench.annotator.mine) != (len(bench.annotator.queue.items),)*2:
         item = bench.annotator.queue.item
         scheme, = bench.annotator.queue.schemes()
-        key = keys_of(who, n, len(scheme.labels))
+        key = scheme.labels[int(keys_of(who, n, len(scheme.labels))) - 1].key
         meant[item['row'], item['unit']] = scheme.by_key(key).name
         bench.annotator.keyboard.value += key
         if n % 11 == 3:  # a slip, taken back
@@ -76,15 +77,17 @@ def test_figures_5_and_7_count_what_was_exported(labelled, kernel, tmp_path, for
             addresses = {item for item in meant['Ann'] if item[1].startswith('gold' if side == 'missed' else 'predicted')}
             # two annotators: no majority where they differ
             agreed = Counter(meant['Ann'][item] for item in addresses if meant['Ann'][item] == meant['Ben'][item])
+            failures = agreed.pop(JUDGE_FAILURE, 0)  # no errors of the detector's
             total = sum(agreed.values())
             assert 0 < total < len(addresses)
             own = cells.filter(pl.col('measured').is_not_null(), model=examples.run).select('row', 'metric', 'measured', 'low', 'high', 'n')
             value = {(row, metric): values for row, metric, *values in own.iter_rows()}
-            for label in SCHEMES[side].labels:
+            assert failures and value[JUDGE_FAILURES, 'Count'][0] == failures
+            for label in SCHEMES[side].labels[:-1]:
                 assert value[title_of(label.name), 'Count'][0] == agreed[label.name]
                 estimate, low, high, n = value[title_of(label.name), 'Share']  # the interval is by summary
                 assert estimate == round(agreed[label.name]/total, 6) and n == total and (low is None or low <= estimate <= high)
-            assert value['All', 'Count'][0] == total and value['Undecided', 'Count'][0] == len(addresses) - total
+            assert value['All', 'Count'][0] == total and value['Undecided', 'Count'][0] == len(addresses) - total - failures
 
 
 @pytest.mark.parametrize('format', ['csv', 'tsv', 'jsonl', 'parquet'])

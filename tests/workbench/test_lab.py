@@ -11,7 +11,7 @@ import pytest
 from factlab.cli.lab import free_port, lab_notebook, running_lab, write_notebook
 from factlab.cli.main import main
 from factlab.core.core import RunError, UsageError
-from factlab.localization.methods import prompt_set
+from factlab.localization.methods import localizers
 from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import make_run
 
@@ -20,7 +20,7 @@ from factlab.runs.plan import make_run
 def run(tmp_path):
     rows = pl.DataFrame({'id': ['a'], 'text': ['The mill closed in 1931.'], 'summary': ['The mill closed in 1913.'],
                          'gold': [['1913 is wrong.']]})
-    return make_run(rows, prompt_set().localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. "1913" should be 1931.'),
+    return make_run(rows, localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. "1913" should be 1931.'),
                     dataset='sample', store=False, folder=tmp_path/'runs')
 
 

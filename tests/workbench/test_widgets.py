@@ -15,7 +15,7 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.error_analysis.annotations import ITEM_PROPOSALS, MISSED_SCHEME, REVIEW_SCHEME, LabelScheme
 from factlab.localization.matching import DEFAULT_JUDGE, MATCHES
-from factlab.localization.methods import PREDICTIONS, Localizer, prompt_set
+from factlab.localization.methods import PREDICTIONS, ZERO_SHOT, Localizer
 from factlab.models.interface import ScriptedModel
 from factlab.probing.questions import PTRUE_CAVEAT
 from factlab.runs.plan import make_run
@@ -201,7 +201,7 @@ def test_a_million_rows_open_and_are_filtered():
 
 def test_a_run_made_here_finds_its_own_rows(tmp_path):
     sample = sample_rows().head(3)
-    run = make_run(data.load('sample').head(3), Localizer('zero_shot1', prompt_set().zero_shot[0]),
+    run = make_run(data.load('sample').head(3), Localizer('zero_shot1', ZERO_SHOT[0]),
                    ScriptedModel('scripted', lambda request: 'A. The year is wrong.'),
                    dataset='sample', store=False, folder=tmp_path)
     rows, notes = rows_of(run)

@@ -82,20 +82,22 @@ def board_notes(plan, done, board) -> list[str]:
         if names := unranked.filter(kept)['responder'].to_list(): notes.append(f'no rank for {", ".join(names)}: {why}')
     if board['n'].n_unique() > 1: notes.append(UNEQUAL)
     notes += baseline_notes(plan.entries)
-    notes += [f'{judge} was asked with the template {template}' for judge, template in choices(plan, done).get('chosen', {}).items()]
+    said = {'chosen': 'was asked with the template', 'chosen_eligibility': 'was asked about eligibility with'}
+    notes += [f'{judge} {said[what]} {prompt}' for what, found in choices(plan, done).items() for judge, prompt in found.items()]
     return notes
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f1372a0d
 _GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'eligibility_baseline', 'prompts',
-          'limit', 'seed', 'truncate',
-          'max_tokens', 'baselines')  # options that are settings of the plan
+          'limit', 'seed', 'truncate', 'max_tokens', 'judge_tokens', 'temperature', 'retry_unparsed',
+          'baselines')  # options that are settings of the plan
 
 def _plans(arguments: argparse.Namespace) -> list:
     "The leaderboard's plan; with --corrected, also one of the same judges on the sample's test split."
     from factlab.studies.facts.study import leaderboard_plan
-    given = {name: getattr(arguments, name) for name in _GIVEN} | {'chosen': _chosen(arguments.chosen)}
+    given = {name: getattr(arguments, name) for name in _GIVEN} | {'chosen': _chosen('chosen', arguments.chosen)}
+    given |= {'chosen_eligibility': _chosen('chosen-eligibility', arguments.chosen_eligibility)}
     known = {'data': 'facts-sample', 'split': 'test', 'responders': (), 'responses': None, 'limit': None, 'baselines': False,
-             'eligibility': 'none', 'eligibility_baseline': None}
+             'eligibility': 'none', 'eligibility_baseline': None, 'chosen_eligibility': {}}
     return [leaderboard_plan('facts', **each) for each in (given, *[given | known]*arguments.corrected)]
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #ff7abc49
@@ -137,12 +139,13 @@ def _planted(plan, done) -> list[str]:
     return shown
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f049ff4c
-def _chosen(named: list[str]) -> dict[str, str]:
-    "Templates by judge, of texts as `tiny=simpleqa`; a judge's name may have = in it, a template's has none."
+def _chosen(option: str, named: list[str]) -> dict[str, str]:
+    "Prompts by judge, of texts as `tiny=simpleqa`; a judge's name may have = in it, a prompt's has none."
     from factlab.core.core import UsageError
     pairs = [text.rpartition('=') for text in named]
     if wrong := [text for text, (judge, _, template) in zip(named, pairs, strict=True) if not judge or not template]:
-        raise UsageError(f'--chosen {wrong[0]}: expected JUDGE=TEMPLATE, as in tiny=simpleqa')
+        example = {'chosen': 'TEMPLATE, as in tiny=simpleqa', 'chosen-eligibility': 'PROMPT, as in tiny=request_and_document'}[option]
+        raise UsageError(f'--{option} {wrong[0]}: expected JUDGE={example}')
     return {judge: template for judge, _, template in pairs}
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #34488127
@@ -171,18 +174,23 @@ def add_facts(commands) -> None:
         'file with id, request, document')
     add('--split', metavar='S', help="of the data; 'test' where it has one; all: every split is a ranking "
         'of its own, and the ranks are fused')
-    add('--templates', nargs='+', default=['response'], metavar='T', help='how judges are asked; of several, each '
-        'judge is given the best by macro-F1 on labelled development rows (default: response)')
+    add('--templates', nargs='+', default=['response'], metavar='T', help='how judges are asked (default: response); of several, each '
+        'judge is given the best by macro-F1 on the labelled development rows of the data; paper: what the paper chose for its judges')
     add('--chosen', nargs='+', default=[], metavar='J=T', help='a template for one judge')
     add('--corrected', action='store_true', help="also print scores with each judge's errors, as counted on the sample, taken back")
-    add('--eligibility', default='request', metavar='E', 
-        help='what judges of eligibility see: request (the default), request_and_document, none')
+    add('--eligibility', nargs='+', default=['request'], metavar='E', help='what judges of eligibility see: request (the default), '
+        'request_and_document, both (the better for each judge, as of --templates), paper, none')
+    add('--chosen-eligibility', nargs='+', default=[], metavar='J=E', help='the same, for one judge')
     add('--eligibility-baseline', metavar='R', help='the responder whose response judges of eligibility see beside each, where the judge '
         'itself does not answer (default: the next responder)')
-    add('--prompts', default='ours', metavar='P', help="ours (the default), or paper for the authors' published templates")
+    add('--prompts', default='ours', metavar='P', help="ours (the default), paper for the authors' published templates, or a folder, as "
+        '`factlab prompts export facts FOLDER` writes it')
     add('--limit', type=int, metavar='N', help='requests at the most')
     add('--seed', type=int, default=0, metavar='S', help='of resampling, and of models (default: 0)')
     add('--max-tokens', type=int, default=1024, metavar='N', help='of an answer (default: 1024)')
+    add('--judge-tokens', type=int, default=2048, metavar='N', help="of a judge's verdict, its reasons included (default: 2048)")
+    add('--temperature', type=float, default=0.0, metavar='T', help='of models that answer or judge (default: 0)')
+    add('--retry', dest='retry_unparsed', action='store_true', help='ask a judge once more for a verdict that cannot be read')
     add('--truncate', action='store_true', help='cut documents that a responder cannot read whole, and say so; else it does not answer')
     add('--unread-as-ungrounded', action='store_true', help='also the score in which unread verdicts count as not grounded, '
         'as in the starter code of the benchmark')

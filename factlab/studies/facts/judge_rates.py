@@ -101,6 +101,6 @@ def rate_grid(
     column: str = 'Macro-F1 (%)',
 ) -> pl.DataFrame:  # SCORE_GRID: prompts as rows, judges as columns, each judge's best marked
     "One recomputed rate of every judge with every prompt."
-    found = cells.filter(pl.col('row') != 'All', metric=column)
+    found = cells.filter(pl.col('row') != 'All', pl.col('recomputed').is_not_null(), metric=column)
     best = pl.col('recomputed') == pl.col('recomputed').max().over('model')
     return SCORE_GRID.check(found.select(row='method', column='model', score='recomputed', marked=best), 'the rates')

@@ -21,7 +21,7 @@ from ...mixed_context.fitted import FIRST_DIFFERENCE
 from ...mixed_context.judges import DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE
 from ...mixed_context.labels import FACTUAL, LABELS, NON_FACTUAL, NONE, traces_of
-from ...mixed_context.retrieval_judges import RetrievalJudge, verifier_judge
+from ...mixed_context.retrieval_judges import RetrievalJudge
 from ...mixed_context.scores import cluster_numbers_of
 from ...reports.baseline_rows import BASELINE_ROW, baseline_rows
 from ...reports.exhibits import make_cells, published_cells
@@ -36,9 +36,12 @@ from factlab.studies.fhsum.study import (
     Settings,
     baseline_entries,
     coverage_entry,
+    direct_judge,
+    given_knowledge,
     listed,
-    load_knowledge,
     load_labelled,
+    offline_judge,
+    retrieval_judge,
     scored_rows,
 )
 from ...verification.extraction import SentenceExtractor
@@ -124,16 +127,18 @@ def case_entries(
     model: str|None,  # that is asked; None: the verifier
 ) -> list[Entry]:  # the first is the judge whose errors are looked at
     "A judge without retrieval, and the two retrieval judges, by the names of their rows."
-    knowledge, verifier, kinds = load_knowledge(settings), settings.load_verifier(settings.verifier), list(RETRIEVAL)[1:]
+    first: DirectJudge|RetrievalJudge
     if model:
-        methods = {'CoT': DirectJudge('cot')} | {kind: RetrievalJudge(RETRIEVAL[kind], knowledge) for kind in kinds}
+        title, first = 'CoT', direct_judge(settings, 'CoT')
+        others = {kind: retrieval_judge(settings, kind) for kind in list(RETRIEVAL)[1:]}
     else:
-        whole = verifier_judge('concurrent', KNOWLEDGE.frame(), verifier, claims=SentenceExtractor(), chunk_sentences=1000,
-                               silence=NON_FACTUAL, label='whole sentences')
-        judges = {row: verifier_judge(RETRIEVAL[kind], knowledge, verifier) for row, kind in METHOD_OF.items()}
-        methods = {'Verifier on whole sentences': whole} | judges
-    asked = settings.model(model) if model else None
-    return [Entry(row, model or '', Step(method, scored_rows(settings), asked)) for row, method in methods.items()]
+        title, first = 'Verifier on whole sentences', offline_judge(
+            settings, 'Concurrent Retrieval', knowledge=KNOWLEDGE.frame(), claims=SentenceExtractor(), chunk_sentences=1000,
+            chunk_tokens=None, silence=NON_FACTUAL, label='whole sentences')
+        others = {row: offline_judge(settings, kind) for row, kind in METHOD_OF.items()}
+    asked, rows, known = settings.model(model) if model else None, scored_rows(settings), given_knowledge(settings)
+    steps = {title: Step(first, rows, asked)} | {row: Step(judge, rows, asked, known) for row, judge in others.items()}
+    return [Entry(row, model or '', step) for row, step in steps.items()]
 
 # %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #bb487d4b
 def case_plan(
@@ -189,20 +194,24 @@ def example_plan(
     data: str = 'sample',
     split: str|None = 'dev',  # None: all rows, as where the data has one split alone
     loaded: Loaded = {},  # noqa: B006
+    **more,  # knowledge, extractor …: as of `Settings`
 ) -> Plan:
-    "The methods of Table 8, and the two that run without a model, on the first row on which these two differ."
-    settings, names, rows = Settings(data=data, loaded=loaded), check_models(models), load_labelled(data)
+    """The methods of Table 8, and the two that run without a model, on the first row on which these two differ.
+
+    They differ with the knowledge base at hand, or with the one that ships where that is made for this row."""
+    settings, names, rows = Settings(data=data, loaded=loaded, **more), check_models(models), load_labelled(data)
     if split is not None and rows['split'].n_unique() > 1: rows = rows.filter(split=split)
     if rows.is_empty(): raise DataError(f'no row of {data} is in the split {split!r}: choose another, or None for all rows')
-    knowledge, verifier = load_knowledge(settings), settings.load_verifier(settings.verifier)
-    offline = {f'{name} (verifier)': verifier_judge(kind, knowledge, verifier) for name, kind in RETRIEVAL.items() if kind != 'knowledge'}
-    everything = Rows(data, rows, split or '')
-    case = Step(FIRST_DIFFERENCE, everything, inputs={name: Step(judge, everything) for name, judge in offline.items()})
-    asked = {name: DirectJudge(variant) for name, variant in DIRECT.items()}
-    asked |= {name: RetrievalJudge(kind, knowledge) for name, kind in RETRIEVAL.items()}
-    entries = [Entry(name, names[0], Step(method, case, settings.model(names[0]))) for name, method in asked.items()]
-    entries += [Entry(name, '', Step(judge, case)) for name, judge in offline.items()]
-    return Plan(exhibit, {'models': names, 'data': data, 'split': split}, tuple(entries))
+    kinds, everything = list(RETRIEVAL)[1:], Rows(data, rows, split or '')
+    choosing = Settings(data=data, loaded=loaded, knowledge=settings.knowledge if not given_knowledge(settings, everything) else
+                        Settings.knowledge, verifier=settings.verifier)
+    case = Step(FIRST_DIFFERENCE, everything, inputs={f'{kind} (verifier)': Step(offline_judge(choosing, kind), everything)
+                                                      for kind in kinds})
+    model, known = settings.model(names[0]), given_knowledge(settings, case)
+    entries = [Entry(way, names[0], Step(direct_judge(settings, way), case, model)) for way in DIRECT]
+    entries += [Entry(kind, names[0], Step(retrieval_judge(settings, kind), case, model, known)) for kind in RETRIEVAL]
+    entries += [Entry(f'{kind} (verifier)', '', Step(offline_judge(settings, kind), case, inputs=known)) for kind in kinds]
+    return Plan(exhibit, {'models': names, 'data': data, 'split': split, **more}, tuple(entries))
 
 # %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #1ac6a3b6
 Said = Mapping[str, tuple[dict[str, Any], pl.DataFrame|None]]  # by method: the prediction, and the trace where there is one

@@ -63,8 +63,8 @@ EXHIBITS = (
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #k1
 def check_data(
-    data: str,  # labelled summaries, in splits or to be split
+    data: str,  # sets that are counted, as `load_sets` takes them
 ) -> None:
-    "Raise what these exhibits would raise for their parameter `data`."
-    from factlab.studies.fhsum.study import Settings, scored_rows
-    scored_rows(Settings(data=data))
+    "Raise what the exhibits without a plan would raise for their parameter `data`."
+    from factlab.studies.fhsum.set_counts import load_sets
+    load_sets(data)

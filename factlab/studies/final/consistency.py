@@ -38,7 +38,7 @@ def consistency_plan(
     *,
     models: Sequence[str] = ('tiny',),
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
-    **chosen,  # data, judge, limit, seed, prompts, classifier, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, limit, seed, prompts, classifier, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of Table 8: what each model says of whole summaries. Of Figure 4: what it lists, besides."
     settings, models, entries = Settings(loaded=loaded, **chosen), check_models(models), []

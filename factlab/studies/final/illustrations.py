@@ -15,10 +15,10 @@ import polars as pl
 
 from ...core.core import UsageError
 from ...data.datasets import load_sample
-from ...localization.methods import PREDICTIONS, FactScore, FactTraces, MergedTrace
+from ...localization.methods import PREDICTIONS, FactTraces, MergedTrace
 from ...models.asking import answers_frame
 from ...models.prompts import letters
-from ...probing.questions import FactQuestions
+from ...probing.questions import ASK_QUESTIONS, FactQuestions
 from ...reports.exhibits import make_cells
 from ...reports.plots import BOXES, LINKS
 from ...reports.tables import UNITS
@@ -33,7 +33,7 @@ def illustration_plan(
     models: Sequence[str] = ('tiny',),
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
     example: str|None = None,  # Table 1: id of a document of the sample; the first test document with three errors when None
-    **chosen,  # data, judge, prompts, classifier, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, classifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of an illustration."
     settings, models = Settings(loaded=loaded, **chosen), check_models(models)
@@ -57,9 +57,9 @@ MOST_SUMMARIES = 12  # to look at for one that shows duplicates
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #6d25778a
 def _pipeline_entry(settings: Settings, model: str, *_) -> Entry:
-    pipeline = FactScore(retry_unparsed=settings.retry_unparsed)
-    traces = asking(settings, FactTraces(pipeline), model, Rows(settings.data, _with_errors(settings).head(MOST_SUMMARIES), 'test'))
-    return Entry('FactScore', model, asking(settings, MergedTrace(pipeline), model, traces))
+    rows = Rows(settings.data, _with_errors(settings).head(MOST_SUMMARIES), 'test')
+    traces = asking(settings, FactTraces(settings.pipeline), model, rows)
+    return Entry('FactScore', model, asking(settings, MergedTrace(settings.pipeline), model, traces))
 
 def _known_entry(settings: Settings, *_) -> Entry:
     case, predicted = known_case()
@@ -68,9 +68,9 @@ def _known_entry(settings: Settings, *_) -> Entry:
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #e0f49fd4
 def _representation_entry(settings: Settings, model: str, example: str|None) -> Entry:
     row = Rows('sample', _document(example).select('id', 'text', 'summary'))
-    traces = asking(settings, FactTraces(FactScore(retry_unparsed=settings.retry_unparsed)), model, row)
-    described = asking(settings, settings.prompt_set.localizers('zero_shot')[1], model, row)
-    questions = asking(settings, FactQuestions(), model, traces)
+    traces = asking(settings, FactTraces(settings.pipeline), model, row)
+    described = asking(settings, settings.localizers('zero_shot')[1], model, row)
+    questions = asking(settings, FactQuestions(prompts=(settings.worded(ASK_QUESTIONS),)), model, traces)
     return Entry('Atomic facts', model, traces, about={'questions': questions, 'described': described})
 
 def _document(example: str|None) -> pl.DataFrame:  # schema SAMPLE, one row

@@ -5,16 +5,17 @@
 # %% auto #0
 __all__ = ['METHOD_SCORES', 'READ_ALONE', 'PAPER_CONTRASTS', 'localization_counts', 'unread_as_missed', 'labelled_counts',
            'localization_scores', 'score_frame', 'score_cells', 'left_out_cells', 'over_baseline_cells',
-           'difference_cells', 'contrast_cells', 'wording_cells', 'localization_cells', 'is_contrast']
+           'difference_cells', 'contrast_cells', 'wording_cells', 'unread_cells', 'localization_cells', 'is_contrast']
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #c2
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from ...audit.recomputed import recomputed_cells
 from ...core.core import Schema
-from ...localization.methods import forced_verdicts
+from ...localization.methods import forced_verdicts, unread_facts
 from ...measures.baselines import compare_with_baselines
 from ...measures.comparison import paired_contrasts
 from ...measures.metrics import matching_counts
@@ -192,12 +193,25 @@ def wording_cells(
     exhibit: str,
     entries: Iterable[Entry],
 ) -> pl.DataFrame:  # schema CELLS
-    "How many of each method's prompts are in our wording although the paper's were asked for."
+    "How many of each method's prompts are in our wording although another was asked for."
     name = 'prompts in our wording'
     return make_cells(exhibit, [{
         'row': entry.method, 'column': f'{entry.label or entry.model} {name}', 'model': entry.model, 'method': entry.method,
         'metric': name, 'kind': 'count', 'status': 'measured', 'measured': sum(prompt.source == 'ours' for prompt in asked_prompts(entry))}
         for entry in entries if not entry.baseline])
+
+def unread_cells(
+    exhibit: str,
+    entries: Iterable[Entry],
+    done: Done,
+) -> pl.DataFrame:  # schema CELLS; none where every fact could be read
+    "How many atomic facts of readable summaries could not be read. Runs of a method are added up."
+    name, lost = 'facts unread', Counter[tuple[str, str, str]]()
+    for entry in entries:
+        lost[entry.label or entry.model, entry.model, entry.method] += unread_facts(done[entry.about['predictions']]).sum()
+    return make_cells(exhibit, [{
+        'row': method, 'column': f'{label} {name}', 'model': model, 'method': method, 'metric': name, 'kind': 'count', 'status': 'measured',
+        'measured': count} for (label, model, method), count in lost.items() if count])
 
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #c17
 def localization_cells(
@@ -225,6 +239,7 @@ def _column_cells(exhibit: str, label: str, entries: Sequence[Entry], done: Done
         left_out_cells(exhibit, column, counts, known, seed, model=entries[0].model),
         over_baseline_cells(exhibit, column, whole, known, seed, **same),
         *[wording_cells(exhibit, entries)]*wording,
+        unread_cells(exhibit, entries, done),
         mark_cells(exhibit, column, whole.filter(~pl.col('method').is_in(known)), same=same, seed=seed),
         contrast_cells(exhibit, column, whole, seed=seed, **same)])
 

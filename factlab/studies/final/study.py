@@ -10,10 +10,12 @@ __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'load_labelled', 'SampledModel'
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import polars as pl
+from fastcore.basics import patch
 
 from ...core.core import DataError, UsageError
 from ...core.registry import load_named
@@ -42,8 +44,8 @@ from factlab.localization.fitted import (
     fitted_threshold,
     flagged_only,
 )
-from ...localization.matching import DEFAULT_JUDGE, MatchingJudge, ModelJudge, load_judge
-from ...localization.methods import PREDICTIONS, Binary, FactScore, PromptSet, oracle, prompt_set
+from ...localization.matching import DEFAULT_JUDGE, MATCH, MatchingJudge, ModelJudge, load_judge
+from ...localization.methods import BINARY, DECOMPOSE, DETECT, MERGE, PREDICTIONS, Binary, FactScore, Localizer, oracle
 from ...localization.rejected_claims import RejectedClaims
 from ...models.asking import VERDICTS
 from ...models.interface import Deliver, Model, Request
@@ -52,6 +54,7 @@ from ...reports.baseline_rows import BASELINE_ROW
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
+from .prompts import PRINTED, PROMPTS, PUBLISHED
 from ...verification.extraction import Form, load_extractor
 from ...verification.verifier import Verifier
 
@@ -87,29 +90,28 @@ class SampledModel:
 class Settings(base.Settings):
     "FINAL's experiment on one data set with one judge (§ 4)."
     judge: str = DEFAULT_JUDGE    # as for `load_judge`: 'offline', or the name of a model
-    prompts: str = 'ours'         # 'ours', or 'paper' for the authors' published files
     classifier: str = 'verifier'  # of the two-step forms; 'encoder', or the paper's 't5:google/t5_11b_trueteacher_and_anli'
     verifier: str = 'mpnet'       # of that classifier and of the rejected claims, as for `load_verifier`
     repeat: int = 0               # which of several runs of the same questions this is
     temperature: float = 0.0      # of the evaluated models; the judge stays greedy
+    max_tokens: int|None = None   # of an answer that lists errors, judges a summary or matches lists; each method's own when None
 
     MINIMUM = base.Settings.MINIMUM | {'repeat': 0}
+    PROMPTS, PUBLISHED, PRINTED = PROMPTS, PUBLISHED, PRINTED
 
     def __post_init__(self):
         super().__post_init__()
         base.check_temperature(self.temperature)
-        self.prompt_set, self.matcher  # noqa: B018  a wrong name is found here
-
-    @property
-    def prompt_set(self) -> PromptSet:
-        return self.hold(('prompts', self.prompts, self.retry_unparsed), lambda: prompt_set(self.prompts, self.retry_unparsed))
+        base.check_whole_number('max_tokens', self.max_tokens, 1, optional=True)
+        self.matcher  # noqa: B018  a wrong name is found here
 
     @property
     def matcher(self) -> MatchingJudge:
         "The judge; a model of your own is asked like any other."
         own = self.loaded.get(self.judge)
-        judge = self.hold(('judge', self.judge, self.prompts), lambda: load_judge('tiny' if own else self.judge, self.prompts))
-        return replace(judge, model=own or judge.model, repeat=self.repeat) if isinstance(judge, ModelJudge) else judge
+        judge = self.hold(('judge', self.judge), lambda: load_judge('tiny' if own else self.judge))
+        if not isinstance(judge, ModelJudge): return judge
+        return self.limited(replace(judge, model=own or judge.model, prompt=self.worded(MATCH), repeat=self.repeat))
 
     def load_classifier(self) -> Classifier|Verifier:
         "The classifier of the two-step forms."
@@ -130,10 +132,33 @@ class Settings(base.Settings):
 
     def parameters(self, *more: str) -> dict:
         "What of these settings the notebooks' parameters name, and more of them."
-        return {name: getattr(self, name) for name in ('data', 'judge', 'limit', 'seed', 'prompts', 'retry_unparsed', *more)}
+        return {name: getattr(self, name) for name in ('data', 'judge', 'limit', 'seed', 'prompts', 'max_tokens', 'retry_unparsed', *more)}
 
     @property
     def has_dev(self) -> bool: return not self.rows('dev').frame.is_empty()
+
+# %% ../../../nbs/19_studies/01_final/01_study.ipynb #len2
+@patch
+def limited(self: Settings,
+    method: Any,  # a dataclass, with fields `max_tokens` or `detect_tokens`
+) -> Any:
+    "The method with the settings' length of answers."
+    if self.max_tokens is None: return method
+    lengths = {each.name for each in fields(method)} & {'max_tokens', 'detect_tokens'}
+    return replace(method, **dict.fromkeys(lengths, self.max_tokens))
+
+@patch
+def localizers(self: Settings,
+    style: str,  # 'zero_shot', 'few_shot', 'cot' or 'cot_hint'
+) -> tuple[Localizer, ...]:
+    "Both variants of a prompting style."
+    return tuple(map(self.limited, localize.localizers(style, self.worded, self.retry_unparsed)))
+
+@patch(as_prop=True)
+def pipeline(self: Settings) -> FactScore:
+    "The pipeline in the manner of FactScore."
+    return self.limited(FactScore(retry_unparsed=self.retry_unparsed, decomposition=self.worded(DECOMPOSE),
+                                  detection=self.worded(DETECT), deduplication=self.worded(MERGE)))
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c13
 def choosing(settings: Settings) -> Settings:
@@ -191,7 +216,9 @@ def verdict_step(
     model: str,
 ) -> Step:  # schema VERDICTS, the rows of the test split
     "Which summaries a first step calls inconsistent (§ 4.1, App. C.3)."
-    if classifier == 'self': return asking(settings, Binary(retry_unparsed=settings.retry_unparsed), model)
+    if classifier == 'self':
+        binary = Binary(retry_unparsed=settings.retry_unparsed, prompt=settings.worded(BINARY))
+        return asking(settings, settings.limited(binary), model)
     if classifier == 'oracle': return asking(settings, Derived('oracle', oracle, VERDICTS), None)
     if not settings.has_dev: raise UsageError(no_dev(settings, f'the classifier {settings.classifier!r}'))
     first, dev = choosing(settings), settings.rows('dev')
@@ -209,16 +236,16 @@ def chosen_step(
     settings: Settings,
     style: str,  # 'zero_shot', 'few_shot' or 'cot'
     model: str,
-    hint: bool = False,  # told that the summary is inconsistent, and asked only about those that some first step flags
+    hint: str|None = None,  # a first step, as for `verdict_step`: of what it flags alone, and told that it is inconsistent
     rows: Rows|Step|None = None,  # of the test split when None
 ) -> Step:
     "The variant of a prompting style that did best on the development split, on the test split."
-    first, dev, variants = choosing(settings), settings.rows('dev'), settings.prompt_set.localizers(style)
+    first, dev, variants = choosing(settings), settings.rows('dev'), settings.localizers(style)
     matched = {f'dev{at}': matching(first, asking(first, variant, model, dev), dev)
                for at, variant in enumerate(variants) if settings.has_dev}
-    steps = ('self', 'oracle', *['classifier']*settings.has_dev) if hint else ()
-    flagged = {f'flagged_{step}': verdict_step(settings, step, model) for step in steps}
-    return asking(settings, Chosen(style + '_hint'*hint, variants, hint), model, rows, **matched, **flagged)
+    if hint is None: return asking(settings, Chosen(style, variants), model, rows, **matched)
+    told = Chosen(f'{style}_hint', settings.localizers(f'{style}_hint'))
+    return asking(settings, told, model, rows, **matched, flagged=verdict_step(settings, hint, model))
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c25
 def claim_source(
@@ -264,7 +291,8 @@ def _two_steps(title: str, first: str, hint: bool = False) -> TableRow:
     "Only what a first step flags is localized."
     def step(settings: Settings, model: str) -> Step:
         return asking(settings, Derived(f'{first}_cot' + '_hint'*hint, flagged_only, PREDICTIONS), None,
-                      verdicts=verdict_step(settings, first, model), predictions=chosen_step(settings, 'cot', model, hint))
+                      verdicts=verdict_step(settings, first, model),
+                      predictions=chosen_step(settings, 'cot', model, first if hint else None))
     return TableRow(title, step, first, needs_dev=first == 'classifier')
 
 def _baseline(title: str, method: Method) -> TableRow:
@@ -279,8 +307,7 @@ TABLE_ROWS = {
     'zero_shot': TableRow('Zero-Shot', _style('zero_shot')),
     'few_shot': TableRow('Few-Shot', _style('few_shot')),
     'cot': TableRow('CoT', _style('cot')),
-    'factscore': TableRow('FactScore', lambda settings, model: asking(
-        settings, FactScore(retry_unparsed=settings.retry_unparsed), model)),
+    'factscore': TableRow('FactScore', lambda settings, model: asking(settings, settings.pipeline, model)),
     'self_cot': _two_steps('Self + CoT', 'self'),
     'self_cot_hint': _two_steps('Self + CoT&Hint', 'self', hint=True),
     'classifier_cot': _two_steps('TrueTeacher + CoT', 'classifier'),
@@ -371,7 +398,7 @@ def localization_plan(
     methods: Sequence[str]|None = None,  # keys of METHODS; all when None
     few: int|None = None,
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
-    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, retry_unparsed: as of `Settings`
+    **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of a table of localization methods (Tables 4 and 7)."
     base.check_whole_number('few', few, 1, optional=True)
@@ -389,4 +416,4 @@ def asked_prompts(
     if isinstance(method, Derived): method = entry.about['predictions'].inputs['predictions'].method
     if isinstance(method, Chosen): first = method.prompts[:1]
     else: first = (replace(method, retry_unparsed=False) if isinstance(method, FactScore) else method).prompts
-    return (localize.BINARY,)*('verdicts' in entry.about) + first
+    return ((entry.about['verdicts'].method.prompt,) if 'verdicts' in entry.about else ()) + first

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['FURTHER_SOURCES', 'FURTHER_WORDS', 'ENCODER_NAMES', 'RANDOM', 'PRINTED_K', 'RECALLS', 'study_task',
-           'with_distractors', 'trained_base', 'system_name', 'is_baseline', 'claim_pages', 'recall_plan', 'plan_task',
-           'one_passage_a_page', 'system_recalls', 'recall_cells', 'with_bands', 'recall_chart']
+           'with_distractors', 'with_corpus', 'trained_base', 'system_name', 'is_baseline', 'claim_pages',
+           'recall_plan', 'plan_task', 'one_passage_a_page', 'system_recalls', 'recall_cells', 'with_bands',
+           'recall_chart']
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #c2
 from collections.abc import Collection, Sequence
@@ -30,7 +31,7 @@ from ...reports.tables import PLACE
 from ...reports.theme import load_altair
 from ...retrieval.corpus import part_of
 from ...retrieval.index import check_k
-from ...retrieval.methods import Recall, search_encoder
+from ...retrieval.methods import Recall, corpus_passages, search_encoder
 from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_whole_number
 
@@ -77,6 +78,18 @@ def with_distractors(
         parts.append(PASSAGES.check(texts.select(id=pl.format('further-{}-{}', pl.lit(source), 'number'), page=pl.lit(''), text='text')))
         left -= texts.height
     return replace(task, passages=pl.concat([task.passages, *parts]))
+
+# %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #wc2
+def with_corpus(
+    task: RetrievalTask,
+    corpus: str|None = None,  # a file, a folder of texts or an encoded corpus; None: the task's own passages alone
+) -> RetrievalTask:
+    "The task with the passages of a corpus beside its own, each text once. Raises `DataError` where there is no such corpus."
+    if corpus is None: return task
+    own = task.passages['text'].implode()
+    found = corpus_passages(corpus).unique('text', keep='first', maintain_order=True).filter(~pl.col('text').is_in(own))
+    found = found.with_row_index('number').select(id=pl.format('corpus-{}', 'number'), page='page', text='text')
+    return replace(task, passages=pl.concat([task.passages, PASSAGES.check(found)]))
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #c7
 ENCODER_NAMES = {
@@ -133,6 +146,7 @@ def recall_plan(
     data: str = 'sample',
     limit: int|None = None,  # claims at the most
     distractors: int = 0,    # further passages at the most
+    corpus: str|None = None,  # passages that are searched beside the task's own, as `factlab build passages` writes them
     ks: Sequence[int] = (1, 5, 30),
     seed: int = 0,           # of the intervals
 ) -> Plan:
@@ -142,12 +156,14 @@ def recall_plan(
     if not ks: raise UsageError('ks is empty: give depths, as ks=[1, 5, 30]')
     names = [system_name(system) for system in encoders]
     if not names or len({*names}) < len(names): raise UsageError(f'name systems, each once: found {list(encoders)}, which are {names}')
-    task, depths = with_distractors(study_task(data, limit), distractors), tuple(sorted(map(check_k, ks)))
+    task = with_distractors(with_corpus(study_task(data, limit), corpus), distractors)
+    depths = tuple(sorted(map(check_k, ks)))
     claims, passages, relevance = (Rows(data, getattr(task, name), name) for name in ('claims', 'passages', 'relevance'))
     entries = [Entry(system_name(system), '', Step(Recall(system, depths, search_encoder(system)), claims,
                                                    inputs={'passages': passages, 'relevance': relevance}), is_baseline(system))
                for system in sorted(encoders, key=is_baseline)]
-    parameters = {'encoders': list(encoders), 'data': data, 'limit': limit, 'distractors': distractors, 'ks': list(ks), 'seed': seed}
+    parameters = {'encoders': list(encoders), 'data': data, 'limit': limit, 'distractors': distractors, 'corpus': corpus, 'ks': list(ks),
+                  'seed': seed}
     notes = (f'asked about: {task.split}',)*(task.split != 'all') + (NO_NEIGHBOURS,)*one_passage_a_page(task)
     return Plan(exhibit, parameters, tuple(entries), notes)
 

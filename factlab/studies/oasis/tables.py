@@ -260,19 +260,19 @@ def first_runs(plan: Plan, done: Done) -> tuple[pl.DataFrame, dict[str, pl.DataF
     return pl.concat(systems), {entry.method: answers_of(entry, done) for entry in plan.entries if entry.baseline}
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #e62482b4
-def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = True) -> list[dict]:
+def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = True, test: str = 'mid-p') -> list[dict]:
     "Tests of all pairs of systems as rows of `make_cells`; a baseline comes first in its pair, and two baselines are no pair."
     names = sorted(answers['system'].unique(maintain_order=True), key=lambda name: name not in rivals)
     answers = answers if forced_too else read_only(answers)
     forced = {name: set(part['id']) for (name,), part in answers.filter('forced').group_by('system')}
     ordered = pl.concat([answers.filter(system=name) for name in names])
-    tests = compare_systems(ordered.with_columns(correct=pl.col('predicted') == pl.col('factual')))
-    return [_row_of(test['first'], rivals) | {
-        'column': f'p against {test["second"]}' + ' read only'*(not forced_too), 'metric': 'Accuracy' + ', read only'*(not forced_too),
-        'kind': 'p', 'against': test['second'], 'n': test['n'], 'measured': test['p'] if test['n'] else None,
-        'forced': len(forced.get(test['first'], set()) | forced.get(test['second'], set()))}
-        for test in tests.sort(pl.col('first').is_in(list(rivals)), maintain_order=True).iter_rows(named=True)
-        if test['second'] not in rivals]
+    tests = compare_systems(ordered.with_columns(correct=pl.col('predicted') == pl.col('factual')), method=test)
+    return [_row_of(pair['first'], rivals) | {
+        'column': f'p against {pair["second"]}' + ' read only'*(not forced_too), 'metric': 'Accuracy' + ', read only'*(not forced_too),
+        'kind': 'p', 'against': pair['second'], 'n': pair['n'], 'measured': pair['p'] if pair['n'] else None,
+        'forced': len(forced.get(pair['first'], set()) | forced.get(pair['second'], set()))}
+        for pair in tests.sort(pl.col('first').is_in(list(rivals)), maintain_order=True).iter_rows(named=True)
+        if pair['second'] not in rivals]
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #1abf0440
 def _row_of(system: str, rivals: Collection[str]) -> dict:
@@ -284,13 +284,14 @@ def _row_of(system: str, rivals: Collection[str]) -> dict:
 def pair_cells(
     answers: pl.DataFrame,  # of `first_runs`
     rivals: Mapping[str, pl.DataFrame],  # likewise
+    test: str = 'mid-p',  # or 'exact', 'corrected'
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; PAIR_TESTS of the systems
-    "Figure 3: McNemar's test (mid-p) of all pairs, on the texts that both could be read on; where answers were forced also without these."
+    "Figure 3: McNemar's test of all pairs, on the texts that both could be read on; where answers were forced also without these."
     everyone = pl.concat([answers, *rivals.values()])
-    rows = _tested(everyone, rivals)
+    rows = _tested(everyone, rivals, test=test)
     forced = {(row['row'], row['against']) for row in rows if row['forced']}
-    rows += [row for row in _tested(everyone, rivals, False) if (row['row'], row['against']) in forced]
-    tests = compare_systems(answers.with_columns(correct=pl.col('predicted') == pl.col('factual')))
+    rows += [row for row in _tested(everyone, rivals, False, test) if (row['row'], row['against']) in forced]
+    tests = compare_systems(answers.with_columns(correct=pl.col('predicted') == pl.col('factual')), method=test)
     cells = pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)])
     return cells, PAIR_TESTS.check(tests.select('first', 'second', 'p'))
 

@@ -61,6 +61,23 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(DataError, match='no file'): run('--responses', tmp_path/'none.jsonl')
     with pytest.raises(UsageError): run('--judges', 'nobody', '--limit', 1)
     with pytest.raises(UsageError): run('--templates', 'poem')
+    with pytest.raises(UsageError, match='names none of them'): run('--judges', 'tiny', '--templates', 'paper', '--limit', 1)
+    with pytest.raises(UsageError, match='--chosen-eligibility x: expected JUDGE=PROMPT'): run('--chosen-eligibility', 'x')
+    with pytest.raises(UsageError, match='there is no folder'): run('--prompts', tmp_path/'none')
+    with pytest.raises(UsageError, match='temperature'): run('--temperature', -1)
+
+
+def test_judges_of_the_paper_are_asked_with_its_choice(capsys):
+    "Both prompts of eligibility for one of them by hand; a dry run sends nothing."
+    with MisbehavingServer(lambda call: answer('?')) as server:
+        judges = [f'openai:{name}?base_url={server.url}' for name in ('gpt-4o', 'claude-3-5-sonnet')]
+        given = ['--judges', *judges, '--templates', 'paper', '--eligibility', 'paper', '--limit', 1,
+                 '--chosen-eligibility', f'{judges[0]}=request_and_document', '--no-baselines', '--judge-tokens', 99, '--retry']
+        assert run(*given, '--dry-run') == 0 and not server.calls
+        asked = {line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith('openai:')}
+        assert run(*given, '--temperature', '.5') == 0 and {call.body['temperature'] for call in server.calls} == {.5}
+    assert asked == {'grounding/json', 'grounding/implicit_span', 'grounding/eligible_by_document', 'grounding/eligible_by_request'}
+    assert {call.body.get('max_tokens') or call.body.get('max_completion_tokens') for call in server.calls} == {99}
 
 
 def test_a_file_that_cannot_be_read_is_said_to_be_so_once(tmp_path):

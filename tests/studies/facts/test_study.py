@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer
 
-from factlab.core.core import DataError, FactlabError, UsageError
+from factlab.core.core import FactlabError, UsageError
 from factlab.data.datasets import load
 from factlab.grounding.embedded_judge import offline_encoder
 from factlab.grounding.judges import TEMPLATES
@@ -21,7 +21,7 @@ from factlab.runs.runs import list_runs, load_run
 from factlab.studies.facts import study
 from factlab.studies.facts.commands import board_table
 from factlab.studies.facts.measured import board_cells
-from factlab.studies.facts.panel import TEMPLATE_NAMES, measured_preference, preference_plan, rates_plan, self_preference_cells
+from factlab.studies.facts.panel import measured_preference, preference_plan, ranking_plan, rates_plan, self_preference_cells
 from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
 from factlab.text.fences import fenced_in
 
@@ -123,20 +123,23 @@ PAPER_ANSWERS = {  # by the authors' names of their templates, each in the form 
     'response_level': 'All of it is there.\nAccurate', 'span_level': 'Accurate',
     'json': '{"sentence": "S.", "label": "supported", "excerpt": "E."}',
     'implicit_span_level': 'Sentence 1: S.\nSentence 1 label: Inaccurate\nFinal Answer: Inaccurate',
-    'json_alt': '{"sentence": "S.", "label": "contradictory", "excerpt": "E."}', 'json_with_double_check': 'NO', 'simpleqa': 'A',
+    'json_alt': '{"sentence": "S.", "label": "contradictory", "excerpt": "E."}', 'json_with_double_check': 'NO',
     'ineligible_responses_filter_no_context': '{"Instruction Following": "Major Issue(s)"}'}
 
 
 def test_the_authors_templates_through_the_plan():
-    "All seven, and eligibility, in the published wording; the double check takes back what the first asking supported."
+    """The six that are published, and eligibility; the double check takes back what the first asking supported. The seventh is refused by
+    name."""
     path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
     if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
     model = ScriptedModel('script', lambda request: PAPER_ANSWERS[request.label.partition('/')[2]], 'paper')
     each = {name: judged(prompts='paper', judges=['script'], templates=[name], limit=2, loaded={'script': model}, baselines=False)
-            for name in TEMPLATES}
+            for name in TEMPLATES if name != 'simpleqa'}
+    with pytest.raises(UsageError, match=r'Appendix A.*paste its text into simpleqa\.txt'):
+        judged(prompts='paper', judges=['script'], templates=['simpleqa'], limit=2, loaded={'script': model})
     said = {name: found.judgements()['accurate'].unique().to_list() for name, found in each.items()}
     assert said == {'response': [True], 'span': [True], 'implicit_span': [False], 'json': [True], 'json_alt': [False],
-                    'json_double_check': [False], 'simpleqa': [True]}
+                    'json_double_check': [False]}
     found = each['json_double_check'].eligibilities()
     assert found['template'].unique().to_list() == ['eligible_by_request_paper'] and not found['eligible'].any()
     prompts = manifest(each['json'].plan, each['json'].done)['prompts']
@@ -162,7 +165,7 @@ def test_a_plan_is_a_function_of_its_parameters(tmp_path):
         plan = make(**{name: value for name, value in {'data': 'sample', 'few': 1}.items() if name == 'data' or id in ('table2', 'table4')})
         again = make(**json.loads(json.dumps(dict(plan.parameters))))
         assert again.digest == plan.digest and again.exhibit == f'facts/{id}' and plan.entries
-        if id in ('table2', 'table4', 'table5', 'table6', 'selfpreference'): assert make().entries == ()
+        if id in ('table2', 'table4', 'table5', 'table6', 'selfpreference'): assert make(data=None).entries == ()
     def digest(**more): return leaderboard_plan(**({'judges': ['sage'], 'loaded': {'sage': knowing('sage')}} | more)).digest
     others = [digest(), digest(limit=3), digest(seed=1), digest(judges=['words']), digest(templates=['json']), digest(responders=['sage']),
               digest(templates=['json', 'response']), digest(eligibility='none'), digest(baselines=False), digest(judge_tokens=9)]
@@ -225,7 +228,10 @@ def test_an_estimate_of_several_templates_is_a_bound(tmp_path):
 
 @pytest.mark.parametrize('make', [
     lambda model: preference_plan(data='sample', asked=model, few=1), lambda model: rates_plan(data='sample', asked=[model], few=1),
-    lambda model: rates_plan('facts/table4', data='sample', asked=[model], few=1)])
+    lambda model: rates_plan('facts/table4', data='sample', asked=[model], few=1),
+    *[lambda model, id=id, more=more: ranking_plan(id, judges=[model.replace(':j', ':k'), model], limit=2, split='test', draws=50,
+                                                   baselines=False, responders=[model.replace(':j', f':r{at}') for at in range(more)])
+      for id in ('facts/table5', 'facts/table6') for more in (0, 1, 2, 3)]])
 def test_dry_runs_of_exhibits_send_nothing_and_count_what_is_sent(make, tmp_path):
     with MisbehavingServer(served) as server:
         plan = make(f'openai:j?base_url={server.url}')
@@ -325,23 +331,3 @@ def test_unread_verdicts_count_as_not_grounded_beside_ours():
     assert cell('Unadjusted score (%), unread verdicts as not grounded') == pytest.approx(100*told['accurate'].sum()/told.height)
     ours = board_table(found.board_of())
     assert 'unread_as_ungrounded' not in ours.columns and 'unread_as_ungrounded' in board_table(found.board_of(), True).columns
-
-
-def test_table2_asks_with_all_seven_published_templates_on_a_labelled_file(tmp_path):
-    "A file without eligibility or sentences is enough; each row is of the same responses."
-    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
-    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
-    rows = load('facts-sample').drop('eligible', 'sentences', 'domain', 'task')
-    (tmp_path/'own.jsonl').write_text('\n'.join(map(json.dumps, rows.to_dicts())), encoding='utf-8')
-    model = ScriptedModel('script', lambda request: PAPER_ANSWERS.get(request.label.partition('/')[2], 'A'), 'all seven')
-    plan = rates_plan(data=str(tmp_path/'own.jsonl'), asked=['script'], few=2, templates=list(TEMPLATES), prompts='paper', judge_tokens=900,
-                      loaded={'script': model})
-    entries = [entry for entry in plan.entries if entry.model == 'script']
-    assert [entry.method for entry in entries] == [TEMPLATE_NAMES[name] for name in TEMPLATES] and len(entries) == 7
-    done = execute(*[entry.step for entry in entries], store=False, folder=tmp_path)
-    test = rows.filter(split='test')
-    first = test['document_id'].unique(maintain_order=True).head(2)
-    n = test.filter(pl.col('document_id').is_in(first.implode())).height
-    assert {done[entry.step].height for entry in entries} == {n}
-    assert {request.max_tokens for request in model.asked} == {900, 16}
-    with pytest.raises(DataError, match='no labels eligible'): rates_plan('facts/table4', data=str(tmp_path/'own.jsonl'))

@@ -27,6 +27,14 @@ def test_names_of_sets():
     with pytest.raises(DataError, match='no file'): load_sets('nonesuch.jsonl')
 
 
+def test_several_sets_are_taken_by_the_command_line_s_check():
+    from factlab.reports.exhibits import find_exhibits
+    from factlab.reports.options import check_options
+    real_data('xsumfaith')
+    check_options(find_exhibits(['fhsum/fig2', 'fhsum/table4', 'fhsum/table5']), {'data': 'sample,mxsum'})
+    with pytest.raises(UsageError, match='nonesuch'): check_options(find_exhibits(['fhsum/fig2']), {'data': 'sample,nonesuch'})
+
+
 def test_the_sample_s_counts_are_those_of_a_loop():
     sample = load_sets('sample')['Sample']
     cells = with_lengths(recomputed_cells('fhsum/table4'), {'Sample': sample})

@@ -25,6 +25,7 @@ from factlab.studies.fhsum.study import (
     baseline_entries,
     development_rows,
     direct_entries,
+    entity_entries,
     family_entries,
     load_knowledge,
     offline_entries,
@@ -49,6 +50,13 @@ class Mute:
     "A verifier to which everything is neutral."
     name, identity = 'mute', {'verifier': 'mute'}
     def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
+
+
+def test_rows_on_which_the_shipped_classifier_was_fitted_are_named():
+    real_data('entfa')
+    def titles(**settings): return [entry.method for entry in entity_entries(Settings(data='xent', **settings))]
+    assert titles(split='all') == ['Entity features (fitted on 460 of these rows)']
+    assert titles() == ['Entity features']
 
 
 @pytest.fixture
@@ -172,7 +180,7 @@ def test_ablations_change_one_thing_each():
     with pytest.raises(UsageError, match='kept'): table_plan('fhsum/table3', kept=2)
     entries = ablation_entries(Settings(limit=2), [], kept=0)
     rows = [row_of(entry) for entry in entries if not entry.method.endswith(UNDECIDED)]
-    assert rows == ['Verifier + Reflection Retrieval', 'Verifier + Reflection Retrieval, 0% of the knowledge base',
+    assert rows == ['Verifier + Reflection Retrieval', 'Verifier + Reflection Retrieval, a random 0% of the knowledge base',
                     'Verifier + Reflection Retrieval, reflection loop', 'Verifier + Reflection Retrieval, top-k 3']
     settings = Settings(limit=2)
     without = offline_entries(settings, 'Reflection Retrieval', knowledge=load_knowledge(settings).head(0), label='none')

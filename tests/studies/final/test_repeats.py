@@ -325,7 +325,7 @@ def test_table_10_stands_on_the_rows_of_table_4(models):
     plan = noise_plan(models=['moody'], judge='judge', limit=4, verifier='cosine', classifier='encoder', sensitivity=.9, specificity=.9,
                       draws=20)
     cells = noisy_cells(plan, execute(plan)).filter(model='moody')
-    assert rates_of(plan)[:2] == (.9, .9) and noise_plan(**plan.parameters).digest == plan.digest
+    assert rates_of(plan, execute(plan))[:2] == (.9, .9) and noise_plan(**plan.parameters).digest == plan.digest
     assert {entry.method for entry in plan.entries} == set(cells.filter(metric=JUDGED, kind='value')['method'])
 
 

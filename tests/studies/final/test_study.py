@@ -31,6 +31,7 @@ from factlab.studies.final.study import (
     localization_plan,
     verdict_step,
 )
+from factlab.verification.extraction import EXTRACT
 
 STYLES = ('zero_shot', 'few_shot', 'cot')
 METHODS = (*STYLES, 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 'classifier_cot_hint', 'oracle_cot', 'oracle_cot_hint',
@@ -195,10 +196,10 @@ def test_answers_of_the_second_asking_are_noted(settings, parts):
 
 def test_hinted_prompts_are_asked_of_flagged_rows_alone(settings, parts):
     for method in ('self_cot_hint', 'oracle_cot_hint'): predictions(settings, method, 'detector')
-    first_steps = [verdicts(settings, step, 'detector').filter('inconsistent') for step in ('self', 'classifier', 'oracle')]
+    first_steps = [verdicts(settings, step, 'detector').filter('inconsistent') for step in ('self', 'oracle')]
     flagged = set(pl.concat([found.select('id') for found in first_steps])['id'])
     hinted = [request for request in parts['detector'].asked if request.label.endswith('_hint')]
-    assert len(hinted) == len(flagged)
+    assert len({request.messages for request in hinted}) == len(flagged)
 
 
 # ---- other settings --------------------------------------------------------------------------------------------------------------------
@@ -206,10 +207,33 @@ def test_hinted_prompts_are_asked_of_flagged_rows_alone(settings, parts):
 def test_settings_are_checked(parts):
     for wrong in (-1, float('nan'), float('inf'), True, 'warm'):
         with pytest.raises(UsageError, match='temperature'): Settings(temperature=wrong)
-    for name, wrong in (('repeat', -1), ('repeat', None), ('limit', 0), ('limit', '3'), ('seed', -1)):
+    for name, wrong in (('repeat', -1), ('repeat', None), ('limit', 0), ('limit', '3'), ('seed', -1), ('max_tokens', 0),
+                        ('max_tokens', '512'), ('max_tokens', True), ('max_tokens', 1.5)):
         with pytest.raises(UsageError, match=name): Settings(**{name: wrong})
     for wrong in ({'judge': 'nobody'}, {'prompts': 'theirs'}):
         with pytest.raises(UsageError, match='nobody|theirs'): Settings(**wrong, loaded=parts)
+
+
+def test_one_length_of_answers_is_that_of_everything_that_lists_judges_or_matches(parts):
+    methods = ['zero_shot', 'cot', 'factscore', 'self_cot_hint']
+    def lengths(**more) -> dict[str, set[int]]:
+        asked = scripted_parts()
+        plan = localization_plan(models=['detector'], judge='judge', methods=methods, limit=2, verifier='overlap', loaded=asked, **more)
+        execute(plan, store=False)
+        found: dict[str, set[int]] = {}
+        for request in [*asked['detector'].asked, *asked['judge'].asked]: found.setdefault(request.label, set()).add(request.max_tokens)
+        assert plan.parameters['max_tokens'] == more.get('max_tokens')
+        return {label: each for label, each in found.items() if label != EXTRACT.name}  # claims of a baseline: as long as its form says
+    usual, long = lengths(), lengths(max_tokens=2000)
+    assert usual['final/zero_shot1'] == {512} and usual['final/cot1'] == usual['final/match'] == usual['final/cot2_hint'] == {1024}
+    assert usual['final/detect'] == {256} and usual['final/binary'] == {768} and usual['final/decompose'] == {512}
+    assert long.keys() == usual.keys() and all(each == {2000} for each in long.values())
+
+
+def test_a_length_of_answers_is_checked_before_anything_is_asked(parts):
+    with pytest.raises(UsageError, match='max_tokens must be a whole number, 1 or more, or None, not 0'):
+        localization_plan(models=['detector'], judge='judge', max_tokens=0, loaded=parts)
+    assert not parts['detector'].asked
 
 
 # ---- plans and dry runs ----------------------------------------------------------------------------------------------------------------
@@ -255,7 +279,8 @@ def test_the_plan_of_every_exhibit_is_its_notebooks_and_is_estimated_without_wei
     plan = exhibit.plan(**{name: value for name, value in some.items() if name in names})
     assert set(plan.parameters) == names and exhibit.plan(**plan.parameters).digest == plan.digest
     counted = estimate(plan)
-    assert (counted['calls'].sum() > 0) == ('models' in names)
+    assert (counted['calls'].sum() > 0) == ({'models', 'judge'}.intersection(names) != set())
+    assert ('max_tokens' in names) == ('judge' in names)  # what describes errors, and what matches them
 
 
 def test_without_a_dev_split_rows_that_need_a_threshold_are_left_out_with_a_line(parts, tmp_path):
@@ -274,5 +299,5 @@ def test_a_plan_is_a_function_of_its_parameters(parts):
     def digest(**more): return localization_plan(**({'models': ['detector'], 'judge': 'judge', 'verifier': 'overlap', 'limit': 2,
                                                      'loaded': parts} | more)).digest
     others = [digest(), digest(limit=3), digest(seed=1), digest(judge='offline'), digest(retry_unparsed=False), digest(few=1),
-              digest(methods=['cot']), digest(classifier='encoder')]
+              digest(methods=['cot']), digest(classifier='encoder'), digest(max_tokens=2000)]
     assert len(set(others)) == len(others) and digest() == digest() and not parts['detector'].asked

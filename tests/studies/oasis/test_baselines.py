@@ -30,6 +30,7 @@ from factlab.studies.oasis.study import (
     TOLD,
     Settings,
     answers_of,
+    comparison_plan,
     judge_entry,
     length_plan,
     retrieval_plan,
@@ -211,6 +212,19 @@ def test_a_judge_that_mumbles(home):
     assert cells.filter(row='mumbler', column='ZS (%)', against=BEST_BASELINE)['forced'].item() == 4
     silent = judge_entry(replace(settings, retry_unparsed=False), 'ZS', 'text', 'mumbler')
     assert answers_of(silent, execute(silent.step))['forced'].any() is False
+
+
+@pytest.mark.parametrize('form', ['mid-p', 'exact', 'corrected'])
+def test_the_form_of_mcnemars_test_is_a_parameter_of_figure_3(texts, rivals, form):
+    both = pl.concat([made(texts, [True]*40, 'yes · RAG'), made(texts, texts['factual'].to_list(), 'Pipeline')])
+    cells, tests = pair_cells(both, rivals, form)
+    expected = pytest.approx(mcnemar([0], [20], form)[0])
+    assert cells.filter(row='yes · RAG', column='p against Pipeline')['measured'].item() == tests['p'].item() == expected
+    given = dict(models=['yes'], limit=2, k=2, extractor='sentences', retriever='tiny', verifier='cosine',
+                 loaded={'yes': ScriptedModel('yes', lambda request: 'Factual', revision=form)})
+    assert comparison_plan('oasis/fig3', test=form, **given).parameters['test'] == form
+    assert 'test' not in comparison_plan('oasis/fig4', **given).parameters
+    with pytest.raises(UsageError, match='choose one of mid-p, exact, corrected'): comparison_plan('oasis/fig3', test='chi', **given)
 
 
 def test_figures_3_and_4_have_both_counts(texts, rivals):

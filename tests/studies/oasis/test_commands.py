@@ -8,6 +8,7 @@ import pytest
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.core.core import DataError, FactlabError, UsageError
+from factlab.error_analysis.human_evaluation import read_form
 from factlab.runs.plan import make_run
 from factlab.studies.oasis.commands import read_predictions
 
@@ -109,3 +110,32 @@ def test_predictions_that_are_none(tmp_path, frame):
     with pytest.raises(FactlabError): run('oasis', 'submission', '--predictions', tmp_path/'a.parquet', '--out', tmp_path/'out.jsonl')
     assert not (tmp_path/'out.jsonl').exists()
     with pytest.raises(DataError): run('oasis', 'submission', '--predictions', tmp_path/'nowhere.parquet')
+
+
+# ---- forms -------------------------------------------------------------------------------------------------------------------------
+
+def test_forms_are_those_of_appendix_e_and_are_read_again(tmp_path, capsys):
+    import csv
+    shared = ('--annotators', 'ada', 'ben', 'cy', '--instances', 9, '--shared', 2)
+    assert run('oasis', 'forms', *shared, '--out', tmp_path/'forms') == 0
+    assert '12 forms for 3 annotators, 11 instances' in capsys.readouterr().out and (tmp_path/'forms'/'guidelines.md').is_file()
+    read = {name: read_human_evaluation_of(tmp_path/'forms'/name) for name in ('ada', 'ben', 'cy')}
+    assert all(len(found) == 5 for found in read.values()) and len(set.intersection(*read.values())) == 2  # N/M + K each
+    assert len(set.union(*read.values())) == 11
+    lines = {task: list(csv.reader((tmp_path/'forms'/'ada'/f'{task}.tsv').open(newline=''), delimiter='\t'))
+             for task in ('claims', 'falsification', 'factual_text', 'unfactual_text')}
+    assert {task: {len(cells) for cells in found if cells} for task, found in lines.items()} == {
+        'claims': {3}, 'falsification': {3}, 'factual_text': {4}, 'unfactual_text': {3}}
+    assert {cells[2] for cells in lines['claims'] if cells} == {''} and lines['claims'][0][0] == 'original.text'
+    with pytest.raises(DataError, match='may hold marks'): run('oasis', 'forms', *shared, '--out', tmp_path/'forms')
+    for wrong in (('--instances', 1000), ('--shared', 1000)):
+        with pytest.raises(UsageError): run('oasis', 'forms', *shared, *wrong, '--out', tmp_path/'other')
+    assert run('oasis', 'forms', '--annotators', 'ada', '--shared', 0, '--task', 'claims', '--out', tmp_path/'one') == 0
+    assert [file.name for file in (tmp_path/'one'/'ada').iterdir()] == ['claims.tsv']
+
+
+def read_human_evaluation_of(folder) -> set:
+    "The instances of one annotator's form on claims, as the reader names them once it is filled in."
+    filled = '\n'.join('\t'.join([*line.split('\t')[:2], '' if line.startswith('original') else 'v']) if line.strip() else ''
+                       for line in (folder/'claims.tsv').read_text().splitlines())
+    return set(read_form(filled, 'claims', folder.name)['instance'])

@@ -1,0 +1,220 @@
+"""FINAL's wordings: the authors' files, what is made from them, what is only printed, and a folder of one's own."""
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from factlab.core.core import DataError, UsageError
+from factlab.localization.matching import MATCH
+from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, ZERO_SHOT
+from factlab.models.interface import ScriptedModel
+from factlab.models.prompt_folders import export_prompts, file_stem, folder_prompts
+from factlab.probing.ptrue import PTRUE
+from factlab.runs.plan import estimate, execute
+from factlab.studies.final import prompts as wording
+from factlab.studies.final.consistency import consistency_cells, consistency_plan
+from factlab.studies.final.example import scripted_parts
+from factlab.studies.final.illustrations import illustration_plan
+from factlab.studies.final.localization import localization_cells
+from factlab.studies.final.probes import counterfactual_plan, example_text, ptrue_plan, question_example, question_plan
+from factlab.studies.final.prompts import PRINTED, PROMPTS, PUBLISHED, factscore_prompt
+from factlab.studies.final.repeats import repeats_cells, repeats_plan
+from factlab.studies.final.study import METHODS, Settings, localization_plan
+
+SAID = 'As it is printed. '
+
+
+@pytest.fixture
+def parts(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    return scripted_parts()
+
+
+@pytest.fixture
+def theirs(monkeypatch):
+    "What the authors publish, in the test's own words."
+    ours = {prompt.name: prompt for prompt in PROMPTS}
+    made = {name: replace(ours[name], user='Published. ' + ours[name].user, source='paper') for name in PUBLISHED}
+    monkeypatch.setattr(Settings, 'PUBLISHED', {name: lambda prompt=prompt: prompt for name, prompt in made.items()})
+
+
+@pytest.fixture
+def printed(tmp_path) -> str:
+    "A folder as a reader makes it: every prompt exported, and another text put into each file."
+    folder = tmp_path/'printed'
+    for file in export_prompts(PROMPTS, folder, 'final'):
+        if file.suffix == '.txt': file.write_text(SAID + file.read_text(encoding='utf-8'), encoding='utf-8')
+    return str(folder)
+
+
+# ---- what the authors publish ------------------------------------------------------------------------------------------------------
+
+def authors_text(name: str) -> str:
+    "What the authors' code shows: prompt.txt, filled in, and what stands in the other file behind it."
+    from factlab.data.files import get
+    folder, = {path.parent for path in Path(get('final')).rglob('prompt.txt') if path.parent.name == name}
+    main, past = folder/'prompt.txt', folder/'past_text_prompt.txt'
+    return main.read_text(encoding='utf-8') + ('\n\n' + past.read_text(encoding='utf-8') if past.exists() else '')
+
+
+def filled(template: str, **values: str) -> str:
+    template = template.replace('{{', '\0').replace('}}', '\1')
+    for name, value in values.items(): template = template.replace(f'{{{name}}}', value)
+    return template.replace('\0', '{').replace('\1', '}').strip()
+
+
+@pytest.mark.parametrize('ours', [*ZERO_SHOT, *FEW_SHOT, *COT], ids=file_stem)
+def test_the_authors_files_are_asked_verbatim(ours, final_data):
+    theirs = PUBLISHED[ours.name]()
+    message, = theirs.render(text='T-{x} {summary}', summary='S-{x}')
+    expected = filled(authors_text(file_stem(ours)), summary='S-{x}', text='T-{x} {summary}')
+    assert message.role == 'user' and message.content.strip() == expected
+    assert (theirs.name, theirs.fields, theirs.source) == (ours.name, ours.fields, 'paper') and theirs.sha256 != ours.sha256
+
+
+def test_the_authors_judge_is_asked_verbatim(final_data):
+    theirs = PUBLISHED[MATCH.name]()
+    message, = theirs.render(summary='S', gold='A. one', predicted='A. two')
+    assert message.content.strip() == filled(authors_text('cot_judgement_prompt'), summary='S', gold='A. one', model_output='A. two')
+    assert theirs.fields == MATCH.fields
+
+
+@pytest.mark.parametrize('hint, plain, said', list(zip(COT_HINT, COT, wording.HINTS, strict=True)), ids=['1', '2'])
+def test_the_hint_is_the_authors_chain_of_thought_with_a_sentence_more_and_a_line_less(hint, plain, said, final_data):
+    lines = [line for line in authors_text(file_stem(plain)).rstrip().splitlines() if 'return None' not in line]
+    first = 'I will give you a text and a summary.'
+    assert lines[0].startswith(first) and said not in '\n'.join(lines)
+    expected = '\n'.join([first + f' {said}' + lines[0].removeprefix(first), *lines[1:]])
+    found = PUBLISHED[hint.name]()
+    assert found.user.strip() == expected.strip() and found.name == hint.name and found.source == 'paper' and 'None' not in found.user
+
+
+def test_a_published_file_of_another_form_is_not_given_a_hint(monkeypatch):
+    monkeypatch.setattr(wording, 'paper_prompt', lambda name, fields: replace(COT[0], user='Read it. {text} {summary}'))
+    with pytest.raises(DataError, match='cot1 differs from what was expected'): PUBLISHED[COT_HINT[0].name]()
+
+
+def test_prompts_whose_files_cannot_be_had_say_what_to_do(monkeypatch, tmp_path):
+    (tmp_path/'final').mkdir()
+    monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
+    monkeypatch.setenv('FACTLAB_DATA_MIRROR', 'http://127.0.0.1:9')
+    with pytest.raises(DataError, match='FACTLAB_DATA|final'): Settings(prompts='paper').localizers('cot')
+
+
+def test_factscores_demonstrations_come_before_the_summary(monkeypatch, tmp_path):
+    solved = {f'Sentence {number} in {{braces}}.': [f'Fact {number}a.', f'Fact {number}b.'] for number in range(9)}
+    (tmp_path/'demons.json').write_text(json.dumps(solved), encoding='utf-8')
+    monkeypatch.setattr(wording, 'get', lambda data, file: tmp_path/file)
+    message, = factscore_prompt().render(summary='The mill closed in 1931.')
+    blocks = message.content.split('\n\n')
+    assert len(blocks) == 8 and blocks[0].splitlines()[1:] == ['- Fact 0a.', '- Fact 0b.'] and 'Sentence 6 in {braces}.' in blocks[6]
+    assert blocks[7].endswith(': The mill closed in 1931.\n') and {re.sub(r':.*', '', block.splitlines()[0]) for block in blocks} == {
+        'Please breakdown the following sentence into independent facts'}
+    (tmp_path/'demons.json').write_text('[1]', encoding='utf-8')
+    with pytest.raises(DataError, match='demonstrations'): factscore_prompt()
+
+
+def test_what_is_published_can_be_written_into_a_folder_and_read(final_data, tmp_path):
+    export_prompts([PUBLISHED[each.name]() if each.name in PUBLISHED else each for each in PROMPTS], tmp_path/'new', 'final')
+    read, page = folder_prompts(tmp_path/'new', PROMPTS), (tmp_path/'new'/'README.md').read_text(encoding='utf-8')
+    for name, prompt in read.items():
+        if name in PUBLISHED: assert prompt.sha256 == PUBLISHED[name]().sha256
+    assert page.count('A usual answer:') == len(PROMPTS) and {each.name for each in PROMPTS} == read.keys()
+
+
+# ---- paper: refused where it is only printed ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('planned, file, where', [
+    (lambda: localization_plan(methods=['factscore'], **PAPER), 'detect.txt', 'Appendix H.2.5'),
+    (lambda: localization_plan(methods=['self_cot_hint'], **PAPER), 'binary.txt', 'Appendix H.3'),
+    (lambda: illustration_plan('final/fig9', **PAPER), 'detect.txt', 'Appendix H.2.5'),
+    (lambda: consistency_plan('final/fig4', **PAPER), 'binary.txt', 'Appendix H.3'),
+    (lambda: consistency_plan('final/table8', **PAPER), 'binary.txt', 'Appendix H.3'),
+    (lambda: ptrue_plan(**PAPER), 'ptrue.txt', 'Appendix G.1'),
+    (lambda: question_plan(prompts='paper'), 'ptrue.txt', 'Appendix G.1'),
+    (lambda: counterfactual_plan(made='tiny', **PAPER), 'counterfactual.txt', 'the authors publish no file'),
+])
+def test_paper_refuses_what_is_only_printed_by_its_file(planned, file, where, theirs, parts):
+    with pytest.raises(UsageError) as raised: planned()
+    assert file in str(raised.value) and where in str(raised.value)
+
+
+PAPER = {'prompts': 'paper', 'limit': 2, 'retry_unparsed': False}
+
+
+def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
+    methods = [name for name in METHODS if name != 'factscore' and not name.startswith(('self', 'classifier', 'rejected'))]
+    plan = localization_plan(models=['detector'], methods=methods, judge='judge', loaded=parts, **PAPER)
+    done = execute(plan, store=False)
+    asked = [request for name in ('detector', 'judge') for request in parts[name].asked if request.label != 'claims']
+    published = {request.label for request in asked if request.messages[0].content.startswith('Published. ')}
+    assert published >= {*(f'final/{style}{at}' for style in ('zero_shot', 'few_shot', 'cot') for at in (1, 2)), MATCH.name}
+    assert any(label.endswith('_hint') for label in published)
+    assert not {request.label for request in asked if request.label.startswith('final/')} - published
+    cells = localization_cells(plan, done)
+    assert cells.filter(metric='prompts in our wording')['measured'].to_list() == [0]*len(methods)
+
+
+def test_exhibits_without_a_prompt_of_the_paper_run_with_paper(theirs, parts):
+    for plan in (illustration_plan('final/fig10', **PAPER), counterfactual_plan(models=['detector'], loaded=parts, **PAPER)):
+        assert estimate(plan) is not None
+
+
+# ---- a folder ----------------------------------------------------------------------------------------------------------------------
+
+def reworded(parts: dict) -> dict[str, bool]:  # by label: was it asked in the folder's words?
+    return {request.label: any(message.content.startswith(SAID) for message in request.messages)
+            for name in ('detector', 'judge') for request in parts[name].asked if request.label.startswith('final/')}
+
+
+def test_every_row_of_table_4_and_7_in_the_words_of_a_folder(printed, parts):
+    for exhibit in ('final/table4', 'final/table7'):
+        plan = localization_plan(exhibit, models=['detector'], judge='judge', verifier='overlap', prompts=printed, limit=4, loaded=parts,
+                                 retry_unparsed=False)
+        cells = localization_cells(plan, execute(plan, store=False)).filter(metric='F1', status='measured', kind='value')
+        for row in ('FactScore', 'Self + CoT', 'Self + CoT&Hint', 'Zero-Shot', 'Few-Shot', 'CoT', 'Oracle + CoT&Hint'):
+            assert cells.filter(row=row)['measured'].drop_nulls().len(), row
+    found = reworded(parts)
+    assert found.keys() >= {DECOMPOSE.name, DETECT.name, MERGE.name, 'final/binary', MATCH.name} and all(found.values())
+    assert any(label.endswith('_hint') for label in found)
+
+
+def test_table_8_and_9_and_figure_4_in_the_words_of_a_folder(printed, parts):
+    how = {'models': ['detector'], 'judge': 'judge', 'prompts': printed, 'limit': 4, 'loaded': parts, 'retry_unparsed': False}
+    for exhibit in ('final/table8', 'final/fig4'):
+        plan = consistency_plan(exhibit, **how)
+        done = execute(plan, store=False)
+    assert consistency_cells(consistency_plan('final/table8', **how), execute(consistency_plan('final/table8', **how), store=False)).filter(
+        row='detector', column='F1')['measured'].drop_nulls().len()
+    plan = repeats_plan(verifier='overlap', methods=['factscore', 'self_cot'], runs=2, temperature=.5, **how)
+    done = execute(plan, store=False)
+    means = repeats_cells(plan, done).filter(metric='F1', kind='value', status='measured')
+    assert {*means.filter(model='detector')['method'].unique()} >= {METHODS['factscore'], METHODS['self_cot']}
+    found = reworded(parts)
+    assert {DETECT.name, 'final/binary', MATCH.name} <= found.keys() and all(found.values())
+
+
+def test_figure_11_shows_the_folders_question(printed, parts):
+    parts['letters'] = ScriptedModel('letters', lambda request: 'A', revision='prompts')
+    plan = question_plan(models=['letters'], prompts=printed, loaded=parts)
+    example = question_example(plan, execute(plan, store=False))
+    assert example['prompt'].source == 'yours' and f'[user]\n{SAID}' in example_text(example)
+    assert plan.parameters['prompts'] == printed and PTRUE.name == example['prompt'].name
+
+
+def test_a_prompt_without_a_file_stays_ours_and_is_counted(printed, parts):
+    for file in Path(printed).glob('*.txt'):
+        if file.stem != 'detect': file.unlink()
+    plan = localization_plan(models=['detector'], methods=['factscore'], prompts=printed, limit=2, loaded=parts, retry_unparsed=False)
+    cells = localization_cells(plan, execute(plan, store=False)).filter(metric='prompts in our wording')
+    assert cells.select('row', 'measured').row(0) == ('FactScore', 2)
+    assert {label: said for label, said in reworded(parts).items() if label in (DETECT.name, MERGE.name, DECOMPOSE.name)} == {
+        DETECT.name: True, MERGE.name: False, DECOMPOSE.name: False}
+
+
+def test_every_prompt_is_ours_published_or_printed_or_people_wrote_it():
+    names = {prompt.name for prompt in PROMPTS}
+    assert names - {*PUBLISHED, *PRINTED} == {'final/ask_question', 'final/questions', 'final/counterfactual'}
+    assert len(names) == len(PROMPTS) and all(prompt.example_answer for prompt in PROMPTS)

@@ -1,0 +1,168 @@
+"""`factlab check`: sentences against their sources; places in the user's own text; files of every form; hostile texts; one command."""
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hostile_texts import hostile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factlab.cli.main import main
+from factlab.core.core import DataError, UsageError
+from factlab.text.words import whole_text
+from factlab.verification.check_report import check_report, known_accuracy
+from factlab.verification.checking import CHECKED_TEXTS, TEXTS, UNITS, check, read_texts, sentence_places
+from factlab.workbench.check_page import check_html
+
+SOURCE = 'The bridge was built in 1887. A mill is beside it.\n\nThe mill was sold to the parish in 1952.'
+
+
+class Says:
+    "A verifier that has an opinion on each claim."
+    name, identity, english_only = 'says', {'verifier': 'says', 'version': 1}, True
+
+    def __init__(self, **opinions: tuple[float, float, float]): self.opinions, self.asked = opinions, []
+
+    def probabilities(self, pairs, store=None):
+        self.asked += pairs
+        return np.array([self.opinions.get(claim.split()[0], (.98, .01, .01)) for _, claim in pairs], np.float32).reshape(-1, 3)
+
+
+def texts(*rows: tuple[str, str, str]) -> pl.DataFrame: return TEXTS.frame(dict(zip(TEXTS.columns, row, strict=True)) for row in rows)
+
+
+def test_each_sentence_is_one_pair_and_texts_have_three_outcomes():
+    verifier = Says(Trains=(.1, .7, .2), Nobody=(.2, .2, .6), Perhaps=(.8, .1, .1), Even=(.4, .4, .2))
+    rows = texts(('good', SOURCE, 'It is old. It has a mill.'), ('wrong', SOURCE, 'It is old. Nobody sold it in 1952.'),
+                 ('open', SOURCE, 'Trains cross it.'), ('unsure', SOURCE, 'Perhaps it was sold.'), ('tie', SOURCE, 'Even so.'),
+                 ('none', SOURCE, ' '))
+    found = check(rows, verifier, store=False)
+    UNITS.check(found.units)
+    assert dict(CHECKED_TEXTS.check(found.texts).select('id', 'verdict').iter_rows()) == {
+        'good': 'factual', 'wrong': 'not factual', 'open': 'undecided', 'unsure': 'undecided', 'tie': 'undecided', 'none': 'undecided'}
+    assert verifier.asked == [(SOURCE, text) for text in found.units['text']]
+    assert found.texts.filter(id='wrong').row(0, named=True) | {'reason': None} == {
+        'id': 'wrong', 'verdict': 'not factual', 'units': 2, 'supported': 1, 'contradicted': 1, 'missing': 0,
+        'least_supported': pytest.approx(.2), 'reason': None}
+    assert 'no sentence' in found.texts.filter(id='none')['reason'].item()
+    assert '0.8, and 0.94 is needed' in found.texts.filter(id='unsure')['reason'].item()
+    assert found.texts.filter(id='good')['reason'].item() is None
+    assert check(rows, verifier, sure=.8, store=False).texts.filter(id='unsure')['verdict'].item() == 'factual'
+    nearest = found.units.filter(id='wrong')['evidence'].to_list()[1]
+    assert nearest == 'The mill was sold to the parish in 1952.'
+
+
+def test_claims_come_from_an_extractor():
+    found = check(texts(('a', SOURCE, 'It is old; trains cross it. It has a mill.')), Says(), 'claim', 'sentences', store=False)
+    assert found.units['text'].to_list() == ['It is old; trains cross it.', 'It has a mill.'] and found.units['start'].null_count() == 2
+    with pytest.raises(UsageError, match="by is 'word'"): check(texts(('a', 'b', 'c')), Says(), by='word')
+
+
+PIECES = ['It opened in 1899. ', 'Dr. Smith\tcame  late.\n', 'é\u0301 is odd! ', '- an item\n', '\u200b', '  \n\n', 'No end', '。终']
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(''.join))
+def test_places_are_of_the_text_as_it_was_given(text):
+    found, last = sentence_places(text), 0
+    for sentence, start, end in found:
+        assert last <= start < end <= len(text) and ' '.join(text[start:end].split()) == sentence
+        last = end
+
+
+def test_offsets_are_in_the_users_own_characters(tmp_path):
+    row = {'text': 'Cafe\u0301 Müller opened. \U0001F600 It closed.', 'summary': 'Cafe\u0301 opened.  \U0001F600 It closed.'}
+    (tmp_path/'a.jsonl').write_text(json.dumps(row), encoding='utf-8')
+    found = check(read_texts(tmp_path/'a.jsonl'), Says(), store=False).units
+    for unit in found.iter_rows(named=True):
+        assert row['summary'][unit['start']:unit['end']].split() == unit['text'].split()
+        assert row['text'][unit['evidence_start']:unit['evidence_end']].split() == unit['evidence'].split()
+
+
+@pytest.mark.parametrize('heads', [('text', 'summary'), ('document', 'response'), ('evidence', 'claim'), ('source', 'text')])
+@pytest.mark.parametrize('kind', ['csv', 'jsonl', 'json', 'parquet'])
+def test_files_of_every_form(tmp_path, heads, kind):
+    frame = pl.DataFrame({'id': [7, 8], heads[0]: ['A mill.', 'A "quoted"\nline.'], heads[1]: ['It mills.', ''], 'more': [1.5, None]})
+    path = tmp_path/f'rows.{kind}'
+    {'csv': frame.write_csv, 'jsonl': frame.write_ndjson, 'json': frame.write_json, 'parquet': frame.write_parquet}[kind](path)
+    if kind == 'csv': path.write_bytes(b'\xef\xbb\xbf' + path.read_bytes())  # as spreadsheets save it
+    assert read_texts(path).rows() == [('7', 'A mill.', 'It mills.'), ('8', 'A "quoted"\nline.', '')]
+
+
+@pytest.mark.parametrize('rows, columns, said', [
+    ([{'text': 'a', 'summary': 'b', 'document': 'c'}], {}, 'several pairs'),
+    ([{'article': 'a', 'abstract': 'b'}], {}, '--columns source=article,text=abstract'),
+    ([{'article': 'a', 'abstract': 'b'}], {'source': 'articel', 'text': 'abstract'}, "did you mean 'article'"),
+    ([{'article': 'a', 'abstract': 'b'}], {'sauce': 'article', 'text': 'abstract'}, "did you mean 'source'"),
+    ([{'text': None, 'summary': 'b'}], {}, 'line 1: text is null'),
+    ([{'text': 'a', 'summary': 7}], {}, 'line 1: summary is int'),
+    ([{'text': ' ', 'summary': 'b'}], {}, 'line 1: text is blank'),
+    ([{'text': 'a', 'summary': 'b'}, {'text': ['a'], 'summary': 'b'}], {}, 'line 2: text is list'),
+    ([{'id': 1, 'text': 'a', 'summary': 'b'}, {'id': '1', 'text': 'a', 'summary': 'c'}], {}, "id '1' is already that of line 1")])
+def test_what_cannot_be_read_is_said(tmp_path, rows, columns, said):
+    (tmp_path/'a.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
+    with pytest.raises((DataError, UsageError), match=re.escape(said)): read_texts(tmp_path/'a.jsonl', columns)
+
+
+def test_columns_of_other_names(tmp_path):
+    (tmp_path/'a.jsonl').write_text(json.dumps({'nr': 3, 'article': 'a', 'summary': 'b', 'text': 'c'}), encoding='utf-8')
+    assert read_texts(tmp_path/'a.jsonl', {'source': 'article', 'text': 'summary', 'id': 'nr'}).rows() == [('3', 'a', 'b')]
+
+
+@pytest.mark.parametrize('text', hostile())
+def test_hostile_texts_are_shown_and_do_nothing(text):
+    text = whole_text(text)  # as files are read
+    rows = texts((text, f'{text} A mill.', f'{text} It mills.'))
+    found = check(rows, Says(It=(.1, .1, .8)), store=False)
+    page, report = check_html(found), check_report(found, everything=True)
+    assert not re.search(r'<(?!/?(?:html|head|meta|title|style|body|h[123]|p|mark|div|table|thead|tbody|tr|th|td|sup)\b|!doctype)', page)
+    assert not re.search(r'<[^>]*\son\w+=', page) and '\x1b' not in report and '\u202e' not in report
+    assert page.count('<html') == 1 and 'http' not in page.partition('</style>')[0]
+
+
+def test_what_the_default_is_worth_stands_below():
+    assert 'balanced accuracy' in known_accuracy({'verifier': 'mpnet', 'by': 'sentence'})
+    assert 'was not measured' in known_accuracy({'verifier': 'cosine', 'by': 'sentence'})
+    report = check_report(check(texts(('a', SOURCE, 'Trains cross it.')), Says(Trains=(.1, .7, .2)), store=False))
+    assert report.startswith('a: UNDECIDED (1 not in the evidence)') and 'nearest in the source' not in report.split('\n')[2]
+
+
+# ---- the command
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path = tmp_path/'summaries.csv'
+    summaries = ['The bridge was built in 1887.', 'Trains cross it. It is closed.']
+    pl.DataFrame({'id': ['a', 'b'], 'text': [SOURCE, SOURCE], 'summary': summaries}).write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize('kind', ['html', 'csv', 'jsonl', 'parquet', 'txt'])
+def test_results_as_files(file, tmp_path, capsys, kind):
+    out = tmp_path/f'out.{kind}'
+    assert main(['check', str(file), '--verifier', 'cosine', '--out', str(out)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(str(out)) and out.stat().st_size
+    if kind in ('csv', 'jsonl', 'parquet'):
+        frame = {'csv': pl.read_csv, 'jsonl': pl.read_ndjson, 'parquet': pl.read_parquet}[kind](out)
+        assert frame.height == 3 and frame.columns == list(UNITS.columns)
+
+
+def test_exit_codes_and_json(file, capsys):
+    assert main(['check', str(file), '--verifier', 'cosine', '--json']) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [text['id'] for text in found['texts']] == ['a', 'b'] and len(found['units']) == 3 and found['settings']['verifier'] == 'cosine'
+    verdicts = {text['verdict'] for text in found['texts']}
+    assert main(['check', str(file), '--verifier', 'cosine', '--fail-on', 'undecided']) == ('undecided' in verdicts)
+    for wrong, word in ((['no.csv'], 'there is no file'), ([str(file), '--columns', 'source'], 'OURS=THEIRS'),
+                        ([str(file), '--out', 'x.pdf'], '.html'), ([str(file), '--verifier', 'tiny'], 'prompt:tiny'),
+                        ([str(file), '--verifier', 'cosin'], "did you mean 'cosine'")):
+        assert main(['check', *wrong]) in (2, 3) and word in capsys.readouterr().err
+
+
+def test_a_dry_run_asks_nothing(file, capsys):
+    assert main(['check', str(file), '--dry-run']) == 0 and 'no language model is asked' in capsys.readouterr().out
+    assert main(['check', str(file), '--verifier', 'prompt:tiny', '--dry-run']) == 0
+    counted = capsys.readouterr().out.splitlines()
+    assert next(line for line in counted if line.startswith('tiny')).split()[2] == '3'
