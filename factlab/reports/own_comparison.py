@@ -198,7 +198,7 @@ def score_table(
 ) -> pl.DataFrame:  # system, score, rank, first (how often it is ahead of all), above_rival, each of the four but `first` with its bounds
     "A row for each system and rival."
     scores, every = statistic(units.totals), [*names, *rivals]
-    shares = units.values.shape[2] == 2 and not units.clusters and bool(np.isin(units.values[..., 0], (0, 1)).all())
+    shares = units.values.shape[2] == 2 and not units.clusters and bool(np.isin(units.values[:, :len(names), 0], (0, 1)).all())
     best = max(range(len(names), len(every)), key=lambda at: np.nan_to_num(scores[at], nan=-np.inf), default=None)
     rows = []
     for at, name in enumerate(every):
