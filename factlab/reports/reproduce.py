@@ -233,7 +233,6 @@ def _of_type(name: str, value: object, own: object) -> object:
     if isinstance(own, bool): what, taken = 'true or false', _TRUE_OR_FALSE.get(str(value).casefold())
     elif isinstance(own, float): what, taken = 'a number', float(value) if number else None
     elif isinstance(own, int): what, taken = 'a whole number', int(value) if number and float(value).is_integer() else None
-    elif isinstance(own, dict): what, taken = 'names with a value each', value if isinstance(value, dict) else None
     elif own is None and name in _NUMBERS: what, taken = 'a number or None', value if number else None
     elif isinstance(value, int|float): taken = None
     if taken is not None: return taken
