@@ -1,3 +1,7 @@
+from .enrichment import enrich as enrich
+from .enrichment import find_candidates as find_candidates
+from .enrichment import high_recall as high_recall
+from .enrichment import write_data as write_data
 from .generation import build as build
 from .generation import read_build as read_build
 from .injection import Built as Built

@@ -170,7 +170,6 @@ class Answer(NamedTuple):
     fault: Fault|None
     response: Response
 
-# %% ../../nbs/12_building/01_generation.ipynb #ask1
 @dataclass(frozen=True)
 class Asking:
     "In whose words a build asks, and how."

@@ -200,9 +200,9 @@ class Candidate(NamedTuple):
     place: Place
 
 # %% ../../nbs/12_building/03_injection.ipynb #99a2b574
-def _row_of(index: KnowledgeIndex, name: str) -> tuple[int, str]:
-    "The row of a name, or why there is none."
-    rows = index.rows_of(name)
+def _row_of(index: KnowledgeIndex, name: str, document: str|None) -> tuple[int, str]:
+    "The row of a name, or why there is none. An ambiguous one has the row that shares most words with the document."
+    rows = index.rows_of(name) if document is None else index.likely_rows(name, document)
     if len(rows) > 1: return -1, 'ambiguous name'
     if not rows or not (description := index.knowledge['description'][rows[0]]): return -1, 'no description'
     same = name_key(description) in (name_key(name), name_key(index.knowledge['entity'][rows[0]]))
@@ -214,13 +214,14 @@ def usable_entities(
     summary: str,
     found: Sequence[Mention],  # in the summary
     index: KnowledgeIndex,
+    drop_ambiguous: bool = False,  # leave out names of several entities, as the paper does (App. C.1)
 ) -> tuple[list[Candidate], list[tuple[str, str]]]:  # those that can be described, and the others as name and reason
     "The entities of a summary, sorted by whether a description can be put behind them."
     tried: dict[tuple[str, ...], tuple[Candidate, str]] = {}  # by name: as it is, or why it cannot be described
     for mention in found:
         key, place = name_key(mention.text), find_place(summary, mention)
         if mention.type not in DESCRIBED or key in tried and (not tried[key][1] or not tried[key][0].place.reason): continue
-        row, reason = _row_of(index, mention.text)
+        row, reason = _row_of(index, mention.text, None if drop_ambiguous else document)
         reason = reason or place.reason
         if not reason and states(f'{document}\n{summary}', mention.text, index.knowledge['description'][row]): reason = STATED
         if key not in tried or not reason: tried[key] = Candidate(mention, row, place), reason
@@ -358,6 +359,7 @@ INJECTED = Schema('injected', {**MIXED.columns,
     'entity': pl.String,       # as the summary names it; null, as all that follows, where nothing was put in
     'described': pl.String,    # the entity of the knowledge base whose description it is
     'description': pl.String,
+    'rivals': pl.List(pl.String),  # descriptions of the others that bear the name, from whom the document told it; null without any
     'start': pl.Int64, 'end': pl.Int64},  # of what was put in: summary[:start] + summary[end:] is the source summary
     open=True)
 _SHORT = {FACTUAL: 'factual', NON_FACTUAL: 'non-factual', NONE: 'none'}
@@ -368,25 +370,29 @@ class Built(NamedTuple):
     drops: pl.DataFrame  # DROPS
 
 # %% ../../nbs/12_building/03_injection.ipynb #a7e0543f
-def _made_row(row: Mapping[str, Any], label: str, candidate: Candidate, described: int, knowledge: pl.DataFrame) -> dict[str, Any]:
+def _made_row(row: Mapping[str, Any], label: str, candidate: Candidate, described: int, index: KnowledgeIndex) -> dict[str, Any]:
     "A row of the benchmark."
     made = {**row, 'id': f'{row["id"]}-{_SHORT[label]}', 'split': row.get('split') or 'test', 'label': label, 'source_id': row['id']}
-    empty = dict.fromkeys(('entity', 'described', 'description', 'start', 'end'))
+    empty = dict.fromkeys(('entity', 'described', 'description', 'rivals', 'start', 'end'))
     if label == NONE: return made | empty
+    knowledge = index.knowledge
+    rivals = [knowledge['description'][each] for each in index.rows_of(candidate.mention.text) if each != candidate.row]
     description = knowledge['description'][described]
     text, start, end = insert_description(row['summary'], candidate.place, description)
     spans = [span | dict(zip(('start', 'end'), moved_span((span['start'], span['end']), start, end - start), strict=True))
              for span in row.get('spans') or ()]
-    made |= {'summary': text, 'entity': candidate.mention.text, 'described': knowledge['entity'][described], 'description': description}
+    made |= {'summary': text, 'entity': candidate.mention.text, 'described': knowledge['entity'][described], 'description': description,
+             'rivals': rivals or None}
     return made | {'start': start, 'end': end, **({'spans': spans} if 'spans' in row else {})}
 
 # %% ../../nbs/12_building/03_injection.ipynb #5b44a6f7
-def _chosen(rows: pl.DataFrame, index: KnowledgeIndex, seed: int, **how) -> tuple[list[tuple[dict, Candidate, int]], list[dict]]:
+def _chosen(rows: pl.DataFrame, index: KnowledgeIndex, seed: int, drop_ambiguous: bool,
+            **how) -> tuple[list[tuple[dict, Candidate, int]], list[dict]]:
     "For every usable row its entity and a wrong description; and what is dropped."
     dropped, able = [], []
     found = mentions(rows['summary'].to_list())
     for row, named in zip(rows.iter_rows(named=True), found, strict=True):
-        usable, refused = usable_entities(row['document'], row['summary'], named, index)
+        usable, refused = usable_entities(row['document'], row['summary'], named, index, drop_ambiguous)
         dropped += [{'id': row['id'], 'entity': entity, 'reason': reason} for entity, reason in refused]
         if usable: able.append((row, usable))
         else: dropped.append({'id': row['id'], 'entity': None, 'reason': 'no entity to describe' if refused else 'no entity'})
@@ -409,6 +415,7 @@ def build_mixed(
     seed: int = 0,            # of entities, labels and wrong descriptions; the order of the rows does not matter
     size: int|None = None,    # rows at the most; a multiple of three is made
     paired: bool = False,     # every summary under all three labels
+    drop_ambiguous: bool = False,  # as for `usable_entities`
     **how,                    # max_cosine, types, encoder, store: as `WrongDescriptions` takes them
 ) -> Built:
     """A benchmark with as many rows of each label, and what was left out (FHSumBench, § 3).
@@ -416,13 +423,13 @@ def build_mixed(
     if size is not None and size < 3: raise UsageError(f'size is {size}: three labels need three rows or more')
     index = KnowledgeIndex(knowledge).require('building a benchmark')
     correct, refused = correct_summaries(rows)
-    chosen, dropped = _chosen(correct, index, seed, **how)
+    chosen, dropped = _chosen(correct, index, seed, drop_ambiguous, **how)
     chosen.sort(key=lambda one: digest(f'label {seed} {one[0]["id"]}'))
     groups = len(chosen) if paired else len(chosen)//3
     kept = min(groups, size//3 if size else groups)*(1 if paired else 3)
     dropped += [{'id': row['id'], 'entity': None, 'reason': 'left over'} for row, _, _ in chosen[kept:]]
     labelled = [(one, label) for at, one in enumerate(chosen[:kept]) for label in (LABELS if paired else (LABELS[at % 3],))]
-    made = [_made_row(row, label, candidate, candidate.row if label == FACTUAL else wrong, index.knowledge)
+    made = [_made_row(row, label, candidate, candidate.row if label == FACTUAL else wrong, index)
             for (row, candidate, wrong), label in labelled]
     others = {name: dtype for name, dtype in correct.schema.items() if name not in (*INJECTED.columns, 'wrong_spans')}
     order = {name: at for at, name in enumerate(rows['id'])}
@@ -440,6 +447,7 @@ class Injection:
     paired: bool = False
     max_cosine: float = .4
     types: str = 'prefer'
+    drop_ambiguous: bool = False
     encoder: Encoder = field(default_factory=lambda: Encoder('tiny'))
 
     @property
@@ -452,5 +460,6 @@ class Injection:
                 repeat: int = 0) -> pl.DataFrame:
         "Schema INJECTED or DROPS. Raises as `build_mixed`."
         built = build_mixed(rows, knowledge, seed=seed, size=self.size, paired=self.paired, max_cosine=self.max_cosine, types=self.types,
+                            drop_ambiguous=self.drop_ambiguous,
                             encoder=self.encoder, store=store)
         return built.rows if self.part == 'rows' else built.drops

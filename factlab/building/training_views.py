@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['WITH_CLAIMS', 'RETRIEVER_PAIRS', 'THREE_LABELS', 'NO_NEIGHBOURS', 'OPEN', 'STATED_ELSEWHERE', 'STEP_SETS',
            'MADE_BY_A_BUILD', 'extraction_pairs', 'extraction_data', 'retriever_pairs', 'nli_triplets',
-           'related_passages', 'mine_neutral', 'MissingLabel', 'check_labels', 'without_neighbours', 'TrainingData',
-           'held_out_pages', 'training_data', 'token_counts', 'resource_sizes', 'set_sizes', 'rule_cells',
-           'built_shares', 'new_words', 'step_boxes']
+           'related_passages', 'mine_neutral', 'MissingLabel', 'check_labels', 'without_neighbours', 'with_pages',
+           'TrainingData', 'held_out_pages', 'training_data', 'token_counts', 'resource_sizes', 'set_sizes',
+           'rule_cells', 'built_shares', 'new_words', 'step_boxes']
 
 # %% ../../nbs/12_building/02_training_views.ipynb #f43f52f1
 import shlex
@@ -21,7 +21,7 @@ import polars as pl
 
 from .rules import EVERY_RULE, GENERATION_RULES, SHARES
 from ..core.core import DataError, ModelError, Schema, UsageError
-from ..data.corpora import CLAIM_EVIDENCE_PAIRS, OASIS, OASIS_SETS, SAMPLE_NAME, load_oasis_data, split_by
+from ..data.corpora import CLAIM_EVIDENCE_PAIRS, OASIS, OASIS_SETS, PASSAGES, SAMPLE_NAME, load_oasis_data, split_by
 from ..data.datasets import load
 from ..measures.stats import mean_interval, proportion_interval
 from ..models.encoder import Encoder
@@ -219,6 +219,22 @@ def without_neighbours(
 # %% ../../nbs/12_building/02_training_views.ipynb #f41d4cb1
 OPEN = 'open'
 STATED_ELSEWHERE = 'as stated by whoever made the data'
+
+# %% ../../nbs/12_building/02_training_views.ipynb #wp1
+def with_pages(
+    rows: pl.DataFrame,  # schema OASIS
+    passages: pl.DataFrame,  # schema PASSAGES, with the names of their pages
+) -> pl.DataFrame:  # schema OASIS
+    "The rows with all other passages of their pages. Raises `DataError` where no page of the rows is among them."
+    found = PASSAGES.check(passages).group_by('page', maintain_order=True).agg(others=pl.col('text').unique(maintain_order=True))
+    known = rows.join(found, on='page', how='left', maintain_order='left')
+    if rows.height and known['others'].null_count() == rows.height:
+        names = f'{rows["page"][0]!r} here, {passages["page"][0]!r} there' if passages.height else 'there is no passage at all'
+        raise DataError(f'none of the {rows["page"].n_unique():,} pages of the data has passages in the file of pages: compare the names '
+                        f'({names})')
+    others = known.explode('others').filter(pl.col('others') != pl.col('passage')).group_by('id').agg('others')
+    return OASIS.check(rows.drop('page_passages').join(others, on='id', how='left', maintain_order='left').with_columns(
+        page_passages=pl.col('others').fill_null([])).select(*OASIS.columns))
 
 # %% ../../nbs/12_building/02_training_views.ipynb #8dd7f97d
 class TrainingData(NamedTuple):

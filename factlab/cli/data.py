@@ -60,6 +60,8 @@ def _prompts(arguments: argparse.Namespace) -> int:
                               for each in settings.PROMPTS], arguments.folder, arguments.study)
     print(f'{len(written) - 1} files and a page on them are in {arguments.folder}: change them, and name the folder: '
           f'factlab reproduce {arguments.study}/EXHIBIT -p prompts={arguments.folder}')
+    printed = [f'{name.rpartition("/")[2]}.txt ({where})' for name, where in settings.PRINTED.items() if name not in settings.PUBLISHED]
+    if arguments.published and printed: print(f'the paper prints others, to be pasted in: {", ".join(printed)}')
     return 0
 
 def add_prompts(commands) -> None:

@@ -18,3 +18,11 @@ from .human_evaluation import evaluation_cells as evaluation_cells
 from .human_evaluation import guidelines as guidelines
 from .human_evaluation import read_human_evaluation as read_human_evaluation
 from .human_evaluation import write_forms as write_forms
+from .judge_validation import matching_form as matching_form
+from .judge_validation import read_matchings as read_matchings
+from .judge_validation import write_form as write_form
+from .schemes import CANDIDATE_SCHEME as CANDIDATE_SCHEME
+from .schemes import ENTITY_SCHEME as ENTITY_SCHEME
+from .schemes import OPERATION_SCHEME as OPERATION_SCHEME
+from .schemes import SPAN_SCHEME as SPAN_SCHEME
+from .schemes import read_scheme_labels as read_scheme_labels

@@ -75,10 +75,10 @@ class Chosen:
         return self.variants[self.best(matches)]
 
     def predict(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, *, seed: int = 0, repeat: int = 0,
-                flagged: pl.DataFrame|None = None, **given: pl.DataFrame) -> pl.DataFrame:
-        """Schema PREDICTIONS; where verdicts are given (`flagged`), of the rows alone that they call inconsistent. `given`: dev0, dev1, the
-        matches of the variants without a hint."""
-        if flagged is not None: rows = rows.join(flagged.filter('inconsistent'), on='id', how='semi', maintain_order='left')
+                **given: pl.DataFrame) -> pl.DataFrame:  # dev0, dev1: matches of the variants, without a hint; flagged…: verdicts
+        "Schema PREDICTIONS; where verdicts are given, of the rows alone that one of them calls inconsistent."
+        flagged = [frame.filter('inconsistent').select('id') for name, frame in given.items() if name.startswith('flagged')]
+        if flagged: rows = rows.join(pl.concat(flagged).unique(), on='id', how='semi', maintain_order='left')
         if rows.is_empty(): return PREDICTIONS.frame()
         chosen = self.choose([given[f'dev{at}'] for at in range(len(self.variants)) if f'dev{at}' in given])
         return chosen.predict(rows, model, store, seed=seed, repeat=repeat)

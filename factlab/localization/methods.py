@@ -36,6 +36,7 @@ from ..models.verdicts import parse_yes_no
 from ..runs.identity import NO_PREDICTION
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence, fenced
+from ..verification.factscore import nearest_solved
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c4
 PREDICTIONS = answer_schema('predictions', 'predicted', pl.List(pl.String))  # descriptions; null unless the status is ok
@@ -283,7 +284,9 @@ class FactScore:
 
     def facts(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and list of atomic facts of each row's summary, and the responses."
-        return ask_lists(self.decomposition, rows.select('summary').to_dicts(), parse_bullets, model, store, max_tokens=self.max_tokens,
+        values = {'summary': rows['summary'].to_list()}
+        if 'nearest' in self.decomposition.fields: values['nearest'] = nearest_solved(values['summary'])
+        return ask_lists(self.decomposition, pl.DataFrame(values).to_dicts(), parse_bullets, model, store, max_tokens=self.max_tokens,
                          retry=FACTS_RETRY if self.retry_unparsed else None, min_items=1, **sampling)
 
     def detect(self, texts: Sequence[str], facts: Sequence[str], model: Model, store: StoreChoice = None,

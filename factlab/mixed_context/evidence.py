@@ -197,9 +197,10 @@ def document_pieces(
 def knowledge_pieces(
     names: Sequence[str],
     knowledge: KnowledgeIndex,
+    document: str|None = None,  # in which the names stand: of an ambiguous one it says which bearer is meant
 ) -> list[Piece]:
     "What is known of these names (eq. 2), each piece once, in the order of the names."
-    found = dict.fromkeys(pair for name in names for pair in knowledge.evidence(name))
+    found = dict.fromkeys(pair for name in names for pair in knowledge.evidence(name, document))
     return [Piece('knowledge', text, entity) for entity, text in found]
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #eba8fdcd

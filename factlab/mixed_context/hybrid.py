@@ -4,22 +4,22 @@
 
 # %% auto #0
 __all__ = ['NO_EVIDENCE', 'Scorer', 'ConstantScorer', 'OverlapScorer', 'Reading', 'probabilities_of', 'best_of_claims',
-           'DocumentScorer', 'AlignedScorer', 'KnownWordsScorer', 'KnowledgeScorer', 'SupportedShareScorer',
-           'hybrid_predictions', 'Hybrid', 'candidate_cuts', 'best_thresholds', 'fit_hybrid', 'default_hybrids',
-           'word_rivals']
+           'DocumentScorer', 'AlignedScorer', 'WholeScorer', 'KnownWordsScorer', 'KnowledgeScorer',
+           'SupportedShareScorer', 'hybrid_predictions', 'Hybrid', 'candidate_cuts', 'best_thresholds', 'fit_hybrid',
+           'default_hybrids', 'word_rivals']
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #78f46612
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from ..measures.baselines import macro_f1
-from .evidence import knowledge_pieces, summary_claims
+from .evidence import SummaryClaim, claim_names, knowledge_pieces, summary_claims
 from .knowledge import KnowledgeIndex, known_names
 from .labels import LABELS, MIXED_PREDICTIONS, check_mixed, label_of
 from ..models.encoder import Encoder
@@ -27,7 +27,7 @@ from ..retrieval.evidence_sentences import nearest_sentences
 from ..store.answers import StoreChoice
 from ..text.sentences import sentence_chunks, split_sentences
 from ..text.words import content_overlap, content_words
-from ..verification.named_verifiers import aligned_probabilities, load_verifier
+from ..verification.named_verifiers import CHUNK_WORDS, aligned_probabilities, load_verifier
 from ..verification.verifier import Verifier
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #d3040beb
@@ -115,10 +115,10 @@ class DocumentScorer:
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #f3d51d55
 @dataclass(frozen=True)
 class AlignedScorer:
-    "Mean over the summary's sentences of the best chunk's P(ENT), as `align:` of `named_verifiers` has it; most chunks need not be read."
+    "Mean over the summary's sentences of the best chunk's P(ENT), as `align:` of `named_verifiers` has it (AlignScore, Zha et al. 2023)."
     verifier: Verifier
-    words: int = 100      # of a chunk at the most, unless a sentence has more
-    chunks: int|None = 1  # that are read for each sentence: those with most of its words; None: all
+    words: int = CHUNK_WORDS  # of a chunk at the most, unless a sentence has more
+    chunks: int|None = None   # that are read for each sentence: those with most of its words; None: all, as published
     name: str = 'aligned'
 
     def read(self, rows: pl.DataFrame, store: StoreChoice = None) -> tuple[list[Reading], np.ndarray]:
@@ -139,6 +139,17 @@ class AlignedScorer:
         found = np.full(rows.height, NO_EVIDENCE)
         if spoken: found[spoken] = aligned_probabilities(rows[spoken].select('document', 'summary').rows(), compute, self.words)[:, 0]
         return found
+
+# %% ../../nbs/11_mixed_context/07_hybrid.ipynb #whole001
+@dataclass(frozen=True)
+class WholeScorer:
+    "P(ENT) of the whole summary, beside the whole document."
+    verifier: Verifier
+    name: str = 'whole'
+
+    def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray:
+        pairs = rows.select('document', 'summary').rows()
+        return self.verifier.probabilities(pairs, store)[:, 0].astype(float) if pairs else np.zeros(0)
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #290ad2f4
 _UNREAD = np.zeros(3)  # of a chunk that was not read: it supports nothing
@@ -165,18 +176,28 @@ class KnowledgeScorer:
     "Support of the summary's worst claim by what is known of its entities."
     knowledge: pl.DataFrame  # KNOWLEDGE
     verifier: Verifier
+    claims: Any = None  # an `Extractor` of the summary's claims; None: its descriptions of entities, and its sentences without them
     name: str = 'knowledge verifier'
 
     @cached_property
     def _index(self) -> KnowledgeIndex: return KnowledgeIndex(self.knowledge)
 
+    def claims_of(self, summaries: list[str], store: StoreChoice) -> list[list[SummaryClaim]]:
+        "The claims of each summary, with the names in them."
+        if self.claims is None: return summary_claims(summaries, store=store)
+        texts = [found.value or [] for found in self.claims.extract(summaries, store)]
+        flat = [(claim, summary) for summary, some in zip(summaries, texts, strict=True) for claim in some]
+        names = iter(claim_names([claim for claim, _ in flat], [summary for _, summary in flat], self._index, store))
+        return [[SummaryClaim(claim, tuple(next(names))) for claim in some] for some in texts]
+
     def read(self, rows: pl.DataFrame, store: StoreChoice = None) -> tuple[list[Reading], np.ndarray]:
         "Every claim with an entity that the knowledge base knows, beside each entry of the name."
         readings = []
-        for at, claims in enumerate(summary_claims(rows['summary'].to_list(), store=store)):
+        for at, claims in enumerate(self.claims_of(rows['summary'].to_list(), store)):
+            document = rows['document'][at]
             for number, claim in enumerate(claims, 1):
                 names = dict.fromkeys((*claim.entities, *known_names(claim.text, self._index)))
-                entries = dict.fromkeys((name, *found) for name in names for found in self._index.evidence(name))
+                entries = dict.fromkeys((name, *found) for name in names for found in self._index.evidence(name, document))
                 readings += [Reading(at, number, claim.text, claim.described, text) for *_, text in entries]
         some = {each.row for each in readings if each.described}
         readings = [each for each in readings if each.described or each.row not in some]

@@ -26,7 +26,7 @@ from ..store.answers import Row, Store, StoreChoice
 from ..store.cached import from_store
 from ..text.parsing import PIPELINES
 from ..text.units import load_tagger
-from ..text.words import plain_words
+from ..text.words import content_words, plain_words
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #2a77b317
 KNOWLEDGE = Schema('knowledge', {'entity': pl.String, 'aliases': pl.List(pl.String),
@@ -251,11 +251,24 @@ class KnowledgeIndex:
         "The rows whose entity or alias is the name."
         return list(self._rows.get(name_key(name), ()))
 
+    def likely_rows(self,
+        name: str,
+        document: str,  # in which the name stands
+    ) -> list[int]:  # several where they share as many words, as none
+        "Of the rows of an ambiguous name those that share most content words with a document."
+        rows = self.rows_of(name)
+        if len(rows) < 2: return rows
+        words = content_words(document) - content_words(name)
+        shared = [len(words & content_words(self._evidence[row][1])) for row in rows]
+        return [row for row, count in zip(rows, shared, strict=True) if count == max(shared)]
+
     def evidence(self,
         name: str,
+        document: str|None = None,  # in which the name stands; None: of every entity that bears it
     ) -> list[tuple[str, str]]:  # entity, and 'Entity is its description. Its text'
-        "What is known under the name, of every entity that bears it. A row without a word about its entity gives nothing."
-        return [self._evidence[at] for at in self.rows_of(name) if self._evidence[at][1]]
+        "What is known under the name, of the likely bearers of it. A row without a word about its entity gives nothing."
+        rows = self.rows_of(name) if document is None else self.likely_rows(name, document)
+        return [self._evidence[at] for at in rows if self._evidence[at][1]]
 
     def require(self,
         purpose: str,  # what the knowledge base is wanted for, as 'to build a benchmark'

@@ -125,8 +125,8 @@ class AskedClaims:
     def extract(self, texts: Sequence[str], store: StoreChoice = None) -> list[Parsed[list[str]]]:
         "The claims of each text, in the order of the texts."
         responses = ask_prompt(self.prompt, [{'summary': text} for text in texts], self.model, store, max_tokens=self.max_tokens)
-        return [Parsed(value, status, reason)
-                for status, reason, value in (read_response(response, parse_summary_claims) for response in responses)]
+        read: list[tuple[Any, ...]] = [read_response(response, parse_summary_claims) for response in responses]
+        return [Parsed(value, status, reason) for status, reason, value in read]
 
 # %% ../../nbs/11_mixed_context/06_retrieval_judges.ipynb #b871487b
 RetrievalKind = Literal['knowledge', 'concurrent', 'reflection']
@@ -294,7 +294,7 @@ class RetrievalSteps(ClaimSteps):
         summaries = [self.rows['summary'][case.row] for case in cases]
         texts = [f'{case.text} {case.query}' if case.query != case.text else case.text for case in cases]
         names = self.names(summaries if self.judge.pool == 'summary' else texts, cases)
-        return [knowledge_pieces(some, self.judge.index) for some in names]
+        return [knowledge_pieces(some, self.judge.index, self.rows['document'][case.row]) for some, case in zip(names, cases, strict=True)]
 
     def relations(self, pairs: Sequence[Pair], owners: Sequence[int]) -> list[Finding]:
         if self.judge.relation != 'asked': \
@@ -353,7 +353,8 @@ def _mark_failed(work: RetrievalSteps) -> None:
 def _beside_the_document(work: RetrievalSteps) -> tuple[pl.DataFrame, pl.DataFrame]:
     "Knowledge retrieval: all that is known of the summary's names in one question, which is asked once for each row."
     summaries = [work.rows['summary'][row] for row in work.chosen]
-    pools = [knowledge_pieces([each.text for each in found], work.judge.index) for found in mentions(summaries, store=work.store)]
+    pools = [knowledge_pieces([each.text for each in found], work.judge.index, work.rows['document'][row])
+             for row, found in zip(work.chosen, mentions(summaries, store=work.store), strict=True)]
     values = [{'document': work.rows['document'][row], 'summary': summary,
                'knowledge': '\n'.join(f'- {piece.text}' for piece in pool) or '- nothing'}
               for row, summary, pool in zip(work.chosen, summaries, pools, strict=True)]

@@ -50,7 +50,8 @@ def check_name(
 
 # %% ../../nbs/16_reports/08_options.ipynb #p7
 PARAMETERS = {
-    'models': ('model', 'models', 'asked', 'retrieving', 'responders', 'assistant'), 'verifiers': ('verifier', 'verifiers'),
+    'models': ('model', 'models', 'asked', 'retrieving', 'responders', 'assistant'),
+    'verifiers': ('verifier', 'verifiers', 'factscore', 'wecheck', 'alignscore'),
     'extractors': ('extractor', 'extractors'), 'retrievers': ('encoders',), 'encoders': ('encoder', 'retriever'),
     'matching_judges': ('judge',), 'grounding_judges': ('judges',), 'classifiers': ('classifier',), 'data': ('sets',)}
 FILES = ('annotations', 'corpus', 'counterfactuals', 'labels', 'matchings', 'questions', 'responses')

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Statistic', 'LARGE', 'DISTINCT', 'PAIR_COLUMNS', 'POWER', 'METRICS', 'MEAN', 'Units', 'units_of', 'is_large',
            'influences', 'covariance', 'drawn_scores', 'expanded_bounds', 'swap_p', 'pair_table', 'score_table',
-           'gold_of', 'Compared', 'check_shared_labels', 'compare_results']
+           'gold_of', 'Compared', 'compared_labels', 'check_shared_labels', 'compare_results']
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc2
 from collections.abc import Callable, Mapping, Sequence
@@ -198,7 +198,7 @@ def score_table(
 ) -> pl.DataFrame:  # system, score, rank, first (how often it is ahead of all), above_rival, each of the four but `first` with its bounds
     "A row for each system and rival."
     scores, every = statistic(units.totals), [*names, *rivals]
-    shares = units.values.shape[2] == 2 and not units.clusters and bool(np.isin(units.values[..., 0], (0, 1)).all())
+    shares = units.values.shape[2] == 2 and not units.clusters and bool(np.isin(units.values[:, :len(names), 0], (0, 1)).all())
     best = max(range(len(names), len(every)), key=lambda at: np.nan_to_num(scores[at], nan=-np.inf), default=None)
     rows = []
     for at, name in enumerate(every):
@@ -275,7 +275,12 @@ def _of_scores(frames: Mapping[str, pl.DataFrame], unreadable: str|None) -> Comp
     return Compared(pl.DataFrame([column.alias(name) for name, column in columns.items()]), outcomes, [], MEAN, kept,
                     [*notes, 'no rival that knows nothing: scores without gold have none'])
 
-def _of_labels(frames: Mapping[str, pl.DataFrame], metric: str, unreadable: str|None) -> Compared:
+def compared_labels(
+    frames: Mapping[str, pl.DataFrame],  # the same rows in one order: predicted; gold in one of them
+    metric: str,  # one of METRICS
+    unreadable: str|None = None,
+) -> Compared:
+    "Labels by class counts, or right and wrong. Raises `DataError` without gold, and for labels that fit none of its classes."
     gold = gold_of(frames)
     if gold is None: raise DataError('no file has a column gold: labels are compared by which are right. Name it: --columns gold=NAME')
     labels = same_labels({'gold': gold} | {f'{name}\0': label_column(frame['predicted'], name) for name, frame in frames.items()})
@@ -352,7 +357,7 @@ def compare_results(
 def _what(frames: Mapping[str, pl.DataFrame], metric: str|None, unreadable: str|None) -> Compared:
     if metric in (None, 'mean') and all('score' in frame.columns for frame in frames.values()): return _of_scores(frames, unreadable)
     if metric != 'mean' and all('predicted' in frame.columns for frame in frames.values()):
-        return _of_labels(frames, metric or 'accuracy', unreadable)
+        return compared_labels(frames, metric or 'accuracy', unreadable)
     found = '; '.join(f'{name}: {", ".join(frame.columns)}' for name, frame in frames.items())
     raise DataError(f'each file needs a column score, or each a column predicted with gold in one of them; found {found}. Say which '
                     f'they are: '

@@ -22,7 +22,17 @@ from ..models.adapters import save_adapter
 from ..retrieval.evidence_sentences import shortened
 from .extractor import length_batches
 from .loop import put_whole, train
-from .named_bases import BaseSettings, OpenedBase, base_source, learner_of, merged, open_base, save_whole, trainable
+from factlab.training.named_bases import (
+    BaseSettings,
+    OpenedBase,
+    base_source,
+    kept_steps,
+    learner_of,
+    merged,
+    open_base,
+    save_whole,
+    trainable,
+)
 from .named_extractor import named_command, trained_weights
 from .verifier import HOW, LIMITS, OPEN_LIMITS, card_data, dev_metrics, dev_sample
 from .verifier_evaluation import EVALUATION
@@ -161,7 +171,7 @@ def train_cross_encoder(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, perhaps with `supported` and `log_odds`; those with split dev are left out
     settings: BaseSettings,
     *,
-    keep_every: int = 100,  # steps between two checkpoints
+    keep_every: int|None = None,  # steps between two checkpoints; None: as `kept_steps`
     on_step: Callable[[int, float], None]|None = None,  # called after each step with its number, from 1, and its loss
 ) -> TrainedCrossEncoder:
     """Train a verifier on a named base, or go on with a training that was stopped.
@@ -179,7 +189,7 @@ def train_cross_encoder(
     identity = {'part': 'verifier', 'settings': settings.recorded() | {'base': None}, 'data': digest(rows.rows()),
                 'base': model.opened.source.weights}
     run = train(out, model.learner, lambda batch: model.loss(rows[batch].rows()), order, settings.steps, identity, settings.rate_at,
-                keep_every=keep_every, on_step=on_step, label='training the verifier')
+                keep_every=keep_every or kept_steps(settings.steps), on_step=on_step, label='training the verifier')
     if settings.full: save_whole(merged(model.model, model.learner), model.opened.tokenizer, out)
     else: save_adapted(model, out)
     return TrainedCrossEncoder(Path(out), trained_name(out, settings), run.losses)
@@ -209,13 +219,14 @@ def cross_encoder_card(
     metrics: Sequence[Mapping],  # rows of EVALUATION
     notes: Sequence[str] = (),   # further limits
     own: TrainingData|None = None,  # what the pairs are of; None: the open data
+    options: str = '',  # further ones of the command, each after a space
 ) -> dict:
     "The card of a verifier on a named base, as `adapters.write_card` takes it."
     data = card_data(pairs, own, 'held out')
     bounds = ('estimate', 'low', 'high')
     rounded = [{**row, **{name: None if row[name] is None else round(row[name], 4) for name in bounds}} for row in metrics]
     return {'part': 'verifier', 'base': settings.base, 'made': datetime.now(UTC).date().isoformat(), 'seed': settings.seed,
-            'steps': settings.steps, 'command': named_command('verifier', settings, own), 'use': trained.name,
+            'steps': settings.steps, 'command': named_command('verifier', settings, own, options), 'use': trained.name,
             'summary': 'Does the evidence support the claim? Probabilities of ENT, NEUT and CONTR. ' + trained_weights(settings),
             'how': HOW, 'settings': settings.recorded(), 'data': data, 'metrics': rounded,
             'limits': [*LIMITS, f'It reads {settings.max_tokens} tokens at once; of longer evidence the sentences '
@@ -230,6 +241,7 @@ def train_verifier(
     notes: Sequence[str] = (),  # for the card
     own: TrainingData|None = None,  # what the pairs are of; None: the open data
     allow_missing_labels: bool = False,  # train without ENT, NEUT or CONTR; the card says so
+    options: str = '',  # of the command, for the card
 ) -> tuple[Path, list[float]]:  # the folder, and the loss of every step
     """Train a verifier on a named base, or go on where training was stopped, and put it in place with its card.
 
@@ -243,4 +255,4 @@ def train_verifier(
     metrics = held_out_metrics(verifier, pairs)
     if measure is not None: metrics += EVALUATION.check(measure(verifier)).to_dicts()
     there = trained._replace(folder=Path(out), name=trained_name(out, settings))
-    return put_whole(work, out, cross_encoder_card(there, pairs, settings, metrics, notes, own)), trained.losses
+    return put_whole(work, out, cross_encoder_card(there, pairs, settings, metrics, notes, own, options)), trained.losses

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Kind', 'CLASSES', 'FULL_RATE', 'LORA_RATE', 'SMALL_KINDS', 'training_dtype', 'base_source', 'BaseSettings',
            'small_tokenizer', 'small_base', 'OpenedBase', 'open_base', 'trainable', 'learner_of', 'merged',
-           'save_whole', 'one_pass']
+           'save_whole', 'one_pass', 'kept_steps']
 
 # %% ../../nbs/18_training/10_named_bases.ipynb #959f211c
 import math
@@ -19,7 +19,7 @@ from ..core.core import ModelError, UsageError
 from ..core.registry import split_options
 from ..models.adapters import attach_lora
 from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, place_of, quiet
-from .loop import Learner, put_files
+from .loop import MOMENTS, Learner, put_files
 
 # %% ../../nbs/18_training/10_named_bases.ipynb #00e35328
 Kind = Literal['causal', 'seq2seq', 'classifier']
@@ -65,8 +65,10 @@ class BaseSettings:
     seed: int = 0
     dtype: str = 'auto'  # bfloat16 where the device computes it, else float32; or one of the two
     device: str = 'auto'  # the GPU when there is one
+    optimizer: str = 'adamw'  # or 'adafactor', as LLM-OASIS for extractor and verifier (§ 6.1)
 
     def __post_init__(self):
+        if self.optimizer not in MOMENTS: raise UsageError(f'optimizer is {" or ".join(MOMENTS)}, found {self.optimizer!r}')
         if self.steps < 1 or self.batch < 1 or self.rank < 1 or self.max_tokens < 8 or self.rate <= 0 or not 0 <= self.warmup_share < 1:
             raise UsageError(f'steps, batch, rank and learning_rate are above 0, max_tokens 8 or more, warmup_share from 0 to 1: {self}')
         if self.dtype not in ('auto', 'bfloat16', 'float32'): raise UsageError(f'dtype is auto, bfloat16 or float32, found {self.dtype!r}')
@@ -84,11 +86,13 @@ class BaseSettings:
 
     def recorded(self) -> dict:
         "The settings as they are hashed and written into the card; a training of every weight has no rank."
-        fields = {name: value for name, value in asdict(self).items() if name != 'device' and not (self.full and name == 'rank')}
+        idle = {'device', *['rank']*self.full, *(['optimizer'] if self.optimizer == 'adamw' else ['warmup_share'])}
+        fields = {name: value for name, value in asdict(self).items() if name not in idle}
         return fields | {'learning_rate': self.rate, 'dtype': self.used_dtype, 'trained': 'every weight' if self.full else 'LoRA'}
 
     def rate_at(self, step: int) -> float:  # steps from 0
-        "The learning rate: rises linearly during the warm-up, then falls linearly to (almost) nothing."
+        "The learning rate: rises linearly during the warm-up, then falls linearly to (almost) nothing. Adafactor's stays as it is."
+        if self.optimizer == 'adafactor': return self.rate  # the paper names no schedule
         warm = max(1, round(self.warmup_share*self.steps))
         return self.rate*min((step + 1)/warm, (self.steps - step)/max(1, self.steps - warm))
 
@@ -219,7 +223,8 @@ def trainable(
 # %% ../../nbs/18_training/10_named_bases.ipynb #91786a0f
 def learner_of(model, settings: BaseSettings) -> Learner:
     "The weights that are trained, and their optimizer."
-    return Learner({name: weight for name, weight in model.named_parameters() if weight.requires_grad}, settings.rate, max_norm=1.0)
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    return Learner(trained, settings.rate, max_norm=1.0 if settings.optimizer == 'adamw' else None, optimizer=settings.optimizer)
 
 # %% ../../nbs/18_training/10_named_bases.ipynb #4c67209f
 def merged(
@@ -259,3 +264,10 @@ def one_pass(
 ) -> int:
     "Steps that see every example once."
     return max(1, math.ceil(examples/batch))
+
+# %% ../../nbs/18_training/10_named_bases.ipynb #ks1
+def kept_steps(
+    steps: int,
+) -> int:
+    "Steps between two checkpoints: a hundred, and more where a training would write more than two hundred of them."
+    return max(100, steps//200)

@@ -4,10 +4,13 @@
 
 # %% auto #0
 __all__ = ['LICENSED_AS', 'DEV_SHARE', 'LIMITS', 'OPEN_LIMITS', 'HOW', 'training_statements', 'held_out_passages', 'judged_pairs',
-           'verifier_pairs', 'oasis_pairs', 'mining_note', 'demonstration_pairs', 'dev_sample', 'dev_metrics',
-           'card_data']
+           'verifier_pairs', 'oasis_pairs', 'mining_note', 'mining_options', 'demonstration_pairs', 'dev_sample',
+           'dev_metrics', 'card_data']
 
 # %% ../../nbs/18_training/07_verifier.ipynb #754d5fd8
+import shlex
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 
@@ -101,8 +104,19 @@ def mining_note(
     found, claims = pairs.filter(pl.col('label') == 'NEUT').height, int(own.rows['claims'].list.len().sum())
     where = 'other pages' if elsewhere else "the claim's page"
     taken = f'all passages of {where}' if related is None else f'the {related} passages of {where} nearest to the claim'
-    return (f'Its neutral evidence was mined by the verifier {neutral} among {taken}, with P(NEUT) of {min_neutral:g} or more: '
-            f'{found:,} of {claims:,} claims have some.')
+    bar = f'with P(NEUT) of {min_neutral:g} or more' if min_neutral else 'the likeliest to be neutral, however likely that is'
+    return f'Its neutral evidence was mined by the verifier {neutral} among {taken}, {bar}: {found:,} of {claims:,} claims have some.'
+
+# %% ../../nbs/18_training/07_verifier.ipynb #mo1
+def mining_options(
+    neutral: str,
+    related: int|None = 5,
+    min_neutral: float = .5,
+    pages: Path|str|None = None,  # file of the passages
+) -> str:  # options of `factlab train verifier`, each after a space
+    "How the command says what mined neutral evidence."
+    whole, file = ' --whole-pages'*(related is None and min_neutral == 0), f' --pages {shlex.quote(Path(pages).name)}' if pages else ''
+    return f' --neutral {shlex.quote(neutral)}{whole}{file}'
 
 # %% ../../nbs/18_training/07_verifier.ipynb #c10
 def demonstration_pairs(

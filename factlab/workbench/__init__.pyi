@@ -1,5 +1,7 @@
 from .browser import Browser as Browser
 from .browser import row_configuration as row_configuration
+from .described import annotate_described as annotate_described
+from .described import review_candidates as review_candidates
 from .examples import Examples as Examples
 from .examples import read_examples as read_examples
 from .examples import sample_rows as sample_rows

@@ -11,7 +11,8 @@ from factlab.error_analysis.schemes import CANDIDATE_SCHEME
 from factlab.localization.matching import ModelJudge
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompt_folders import folder_prompts
-from factlab.runs.plan import Rows, Step, execute
+from factlab.runs.plan import Rows, Step, estimate, execute
+from factlab.studies.final.enrichment import asked_candidates, enrichment_plan
 from factlab.studies.final.errors import agreement_cells, read_annotations
 from factlab.workbench.described import review_candidates
 
@@ -64,6 +65,28 @@ def test_a_model_is_asked_for_as_much_as_it_can_find(tmp_path):
     (tmp_path/'own'/'high_recall.txt').write_text('Text: {text}\nSummary: {summary}\nList the inconsistent facts.')
     own, = folder_prompts(tmp_path/'own', (HIGH_RECALL,)).values()
     assert own.source == 'yours' and high_recall(own).prompt.user.endswith('inconsistent facts.')
+
+
+def test_several_models_are_asked_by_a_plan(tmp_path, monkeypatch):
+    "FINAL's plan, with the wording of a folder; a dry run sends nothing."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    ROWS.write_ndjson(tmp_path/'mine.jsonl')
+    (tmp_path/'own').mkdir()
+    (tmp_path/'own'/'high_recall.txt').write_text('As printed. Text: {text} Summary: {summary}')
+    def finder(name: str) -> ScriptedModel:
+        def answer(request) -> str:
+            assert request.messages[-1].content.startswith('As printed.')
+            id = next(id for id in GOLD if f'The {id} went.' in request.messages[-1].content)
+            return '\n'.join(f'{label}. {text}' for label, text in zip('ABC', FOUND[name][id], strict=False)) or 'None'
+        return ScriptedModel(name, answer, revision='enrichment plan')
+    loaded = {name: finder(name) for name in FOUND} | {'first-word': JUDGE.model}
+    chosen = {'data': str(tmp_path/'mine.jsonl'), 'judge': 'first-word', 'prompts': str(tmp_path/'own')}
+    plan = enrichment_plan(models=['one', 'two'], loaded=loaded, **chosen)
+    assert estimate(plan)['calls'].sum() == 6 and not loaded['one'].asked
+    rows, candidates = asked_candidates(plan, execute(plan, store=False), False, loaded)
+    assert rows['id'].to_list() == list(GOLD) and candidates['models'].to_list() == [
+        ['one'], ['one', 'two'], ['two'], ['one', 'two'], ['two'], ['two']]
+    with pytest.raises(UsageError, match='Appendix H.1'): enrichment_plan(loaded=loaded, **chosen | {'prompts': 'paper'})
 
 
 def test_people_in_the_workbench_make_gold_and_agree(candidates, tmp_path):

@@ -19,6 +19,7 @@ from factlab.mixed_context.hybrid import (
     KnowledgeScorer,
     OverlapScorer,
     SupportedShareScorer,
+    WholeScorer,
     best_thresholds,
     fit_hybrid,
     hybrid_predictions,
@@ -84,7 +85,11 @@ def test_aligned_is_the_mean_of_the_best_chunks():
                      for sentence in ('Nobody was hurt.', 'The tower fell.')])
     assert np.isclose(read_all.scores(rows)[0], brute) and np.isclose(brute, .45)
     verifier = Words()
-    assert np.isclose(AlignedScorer(verifier, words=8).scores(rows)[0], brute) and verifier.batches == [2]  # one chunk for each sentence
+    assert np.isclose(AlignedScorer(verifier, words=8, chunks=1).scores(rows)[0], brute)
+    assert verifier.batches == [2]  # one chunk for each sentence
+    assert (AlignedScorer(verifier).words, AlignedScorer(verifier).chunks) == (350, None)  # as published
+    whole = WholeScorer(Words())
+    assert np.isclose(whole.scores(rows)[0], Words().probabilities(rows.select('document', 'summary').rows())[0, 0])
     assert AlignedScorer(Words()).scores(rows_of('')).tolist() == [NO_EVIDENCE]
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
@@ -33,8 +34,9 @@ def test_labels_equal_other_libraries(seed):
     gold = files['s0']['gold'].to_list()
     found = compare_results(files, **FEW)
     right = {name: (frame['predicted'] == frame['gold']).to_numpy() for name, frame in files.items()}
-    for name, score in found.tables['scores'].head(3).select('system', 'score').rows():
+    for name, score, low, high in found.tables['scores'].head(3).select('system', 'score', 'score_low', 'score_high').rows():
         assert score == pytest.approx(metrics.accuracy_score(gold, files[name]['predicted'].to_list()))
+        assert (low, high) == pytest.approx(proportion_confint(right[name].sum(), len(gold), method='wilson'))
     pairs = found.tables['pairs']
     for row in pairs.iter_rows(named=True):
         first, second = right[row['first']], right[row['second']]

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FHSUM_PAPER', 'ENTRIES', 'KINDS', 'FHSUM_SAMPLE', 'ANNOTATED', 'STEPS', 'ENTITY_LABELS', 'PRIORITY', 'SETS',
            'load_fhsum_sample', 'load_fhsum_knowledge', 'annotated_summaries', 'Derived', 'keep_steps', 'derive_mxsum',
-           'derive_mxsum_majority', 'load_mxsum', 'load_mxsum_majority', 'derive_xent', 'load_xent', 'load_mixed',
-           'title_of']
+           'derive_mxsum_majority', 'load_mxsum', 'load_mxsum_majority', 'derive_xent', 'load_xent', 'is_factcollect',
+           'read_factcollect', 'load_mixed', 'title_of']
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #72a05b4c
 from collections.abc import Mapping
@@ -16,12 +16,13 @@ from typing import NamedTuple
 import polars as pl
 
 from ...core.core import DataError, Schema, assets_dir
-from ...data.datasets import load, read_rows
+from ...data.datasets import READERS, Rows, load, read_rows
 from ...data.registry import Entry
 from ...data.summaries import load_entfa, load_xsumfaith
 from ...mixed_context.files import read_mixed
 from ...mixed_context.knowledge import KNOWLEDGE, read_knowledge
 from ...mixed_context.labels import FACTUAL, MIXED, NON_FACTUAL, NONE, check_mixed
+from ...text.words import normal_text
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #ecc8b3ec
 FHSUM_PAPER = ('Qi, Cao, He, Yuan: Evaluating LLMs’ Assessment of Mixed-Context Hallucination Through the Lens of Summarization, '
@@ -199,6 +200,40 @@ def load_xent(
 ) -> pl.DataFrame:  # MIXED, and reference, entities (start, end, text, type, label as EntFA has them); splits train, test
     "XEnt with labels of summaries. Raises `DataError` when a file is missing or differs."
     return derive_xent(load_entfa(download)).rows
+
+# %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #fcoll002
+_FACTCOLLECT = {'CORRECT': NONE, 'INCORRECT': None}  # what is incorrect may be factual or not
+
+def _read_lines(file: Path) -> Rows: return READERS['.jsonl'](file, normal_text, None)  # although it is called .json
+
+def is_factcollect(path: Path) -> bool:
+    "Is it a folder, or one of the files that FactCollect's scripts write?"
+    if path.is_dir() or path.suffix.lower() != '.json' or not path.is_file(): return path.is_dir()
+    with path.open(encoding='utf-8-sig', errors='replace') as lines: first = next(lines, '').lstrip()
+    return first.startswith('{') and '"article"' in first and '"label"' in first
+
+def read_factcollect(
+    path: Path|str,  # train.json, dev.json or test.json, or the folder of them
+) -> pl.DataFrame:  # id, split, document, summary, label, correct
+    "FactCollect's summaries. Raises `DataError` for a folder without them, and for rows of another form, by their number."
+    path = Path(path).expanduser()
+    there = [path/f'{name}.json' for name in ('train', 'dev', 'test')] if path.is_dir() else [path]
+    files = [file for file in there if file.is_file()]
+    if not files: raise DataError(f'{path} holds no train.json, dev.json or test.json of FactCollect')
+    found: list[dict] = []
+    for file in files:
+        read, faults = _read_lines(file), []
+        for at, row in enumerate(read.rows):
+            missing, label = [name for name in ('article', 'summary') if not isinstance(row.get(name), str)], row.get('label')
+            if missing: faults.append((at, f'{missing[0]} is {row.get(missing[0])!r:.40}, expected a text'))
+            elif label not in _FACTCOLLECT: faults.append((at, f'label is {label!r:.40}, expected CORRECT or INCORRECT'))
+            else:
+                number = row.get('id', f'{file.stem}-{at + 1}')
+                found.append({'id': f'factcollect-{number}', 'split': file.stem, 'document': row['article'], 'summary': row['summary'],
+                              'label': _FACTCOLLECT[label], 'correct': label == 'CORRECT'})
+        read.refuse(faults)
+    schema = {**dict.fromkeys(('id', 'split', 'document', 'summary', 'label'), pl.String), 'correct': pl.Boolean}
+    return pl.DataFrame(found, schema=schema)
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #loadmix1
 def load_mixed(

@@ -18,9 +18,10 @@ def _plan(id: str, **parameters):
     from factlab.studies.fhsum.cases import case_plan, example_plan
     from factlab.studies.fhsum.construction import construction_plan
     from factlab.studies.fhsum.noticing import noticing_plan
-    from factlab.studies.fhsum.study import TABLES, table_plan, transfer_plan
+    from factlab.studies.fhsum.study import TABLES, sizes_plan, table_plan, transfer_plan
     plans = {**dict.fromkeys(TABLES, table_plan), 'fhsum/table8': example_plan, 'fhsum/casestudy': case_plan,
-             'fhsum/construction': construction_plan, 'fhsum/noticing': noticing_plan, 'fhsum/transfer': transfer_plan}
+             'fhsum/construction': construction_plan, 'fhsum/noticing': noticing_plan, 'fhsum/transfer': transfer_plan,
+             'fhsum/fig5': sizes_plan}
     return plans[id](id, **parameters)
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #1cd8696f
@@ -44,7 +45,7 @@ EXHIBITS = (
             plan=partial(_plan, 'fhsum/table7')),
     Exhibit('fhsum/fig4', 'Answers to each category: judges (in print: GPT-4o)', 'measured',
             {'row': 'tiny + Vanilla Judge', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig4')),
-    Exhibit('fhsum/fig5', 'F1 against model size', 'exact', {'metric': 'F1'}, chart=True),
+    Exhibit('fhsum/fig5', 'F1 against model size', 'exact', {'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig5')),
     Exhibit('fhsum/fig6', 'Answers to each category: retrieval (in print: Llama3-8B)', 'measured',
             {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig6')),
     Exhibit('fhsum/fig7', 'Answers to each category: hybrids (in print: Qwen2.5-14B)', 'measured',

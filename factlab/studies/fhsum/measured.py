@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['ONE_FOOTING', 'Predictions', 'SCORES', 'ENTITIES_FOUND', 'SHORT', 'TAU', 'footing_cells', 'Answers', 'row_of',
            'given_to', 'answers_of', 'forced_ids', 'score_cells', 'accuracy_cells', 'vanilla_rows', 'table1_cells',
-           'table2_cells', 'table3_cells', 'table6_cells', 'share_of', 'coverage_cell', 'development_f1', 'silences',
-           'choices', 'chosen_headline', 'share_cells', 'printed_shares', 'answer_cells_of', 'share_marks',
+           'table2_cells', 'table3_cells', 'table6_cells', 'size_cells', 'share_of', 'coverage_cell', 'development_f1',
+           'silences', 'choices', 'chosen_headline', 'share_cells', 'printed_shares', 'answer_cells_of', 'share_marks',
            'rank_agreement', 'chance_agreement', 'half_scores', 'order_cells', 'transfer_cells', 'several_cells',
            'transfer_marks']
 
@@ -44,6 +44,7 @@ from ...reports.plots import COMPARISON, SHARES
 from ...runs.plan import Done, Entry, Plan, Step
 from .categories import category_cells
 from .data_sets import title_of
+from .size_curves import curve_cells
 from .study import UNDECIDED
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d3ec3a15
@@ -203,6 +204,12 @@ def table6_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     found = answers_of(plan, done)
     beside = vanilla_rows(found) if plan.exhibit == 'fhsum/table6' else ()
     return pl.concat([category_cells(plan.exhibit), accuracy_cells(plan.exhibit, found, beside)])
+
+# %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #sizec001
+def size_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS of fhsum/fig5
+    "The printed F1 by size, and what models of given sizes reach."
+    if not plan.entries: return curve_cells()
+    return pl.concat([curve_cells(), score_cells(plan.exhibit, answers_of(plan, done), {'macro f1': 'F1'})])
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #c1905cf8
 ENTITIES_FOUND = 'entities found'  # a metric

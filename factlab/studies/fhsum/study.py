@@ -7,9 +7,9 @@ __all__ = ['DIRECT', 'Kind', 'RETRIEVAL', 'LENGTHS', 'EVERY_SPLIT', 'FITTED_ON',
            'Loaded', 'Settings', 'read_lengths', 'load_labelled', 'Division', 'divide', 'scored_rows',
            'development_rows', 'fitting_rows', 'load_knowledge', 'given_knowledge', 'direct_entries', 'direct_judge',
            'load_claims', 'judge_fields', 'retrieval_judge', 'wording', 'offline_judge', 'offline_entries',
-           'retrieval_entries', 'ablation_entries', 'kept_rows', 'hybrid_entry', 'hybrid_entries', 'entity_entries',
-           'baseline_entries', 'family_entries', 'coverage_entry', 'judges', 'retrieval', 'answers', 'listed',
-           'settings_of', 'table_plan', 'transfer_plan']
+           'retrieval_entries', 'ablation_entries', 'kept_rows', 'hybrid_entry', 'hybrid_entries', 'standing_entries',
+           'entity_entries', 'baseline_entries', 'family_entries', 'coverage_entry', 'judges', 'retrieval', 'answers',
+           'listed', 'settings_of', 'table_plan', 'sizes_plan', 'transfer_plan']
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #7f3a32c8
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from ...core.registry import entries, read_name
 from ...data.datasets import load
 from ...mixed_context.entity_features import CHOSEN, ENTFA, read_entity_features
 from ...mixed_context.fitted import ChosenSilence, CrossFitted, EntityValues, FittedEntities, FittedHybrid, KnownNames, Scored
-from ...mixed_context.hybrid import Hybrid, default_hybrids, word_rivals
+from ...mixed_context.hybrid import AlignedScorer, Hybrid, SupportedShareScorer, WholeScorer, default_hybrids, word_rivals
 from ...mixed_context.judges import DIRECT_PROMPTS, DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE, read_knowledge
 from ...mixed_context.labels import check_mixed
@@ -40,8 +40,9 @@ from ...reports.published import published_values
 from ...runs.plan import Derived, Entry, Plan, Rows, Step
 from .. import base
 from .data_sets import load_mixed
-from ..final.study import SampledModel
+from .size_curves import read_sizes
 from ...verification.extraction import Extractor, load_extractor
+from ...verification.verifier import Verifier
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #f4306df8
 DIRECT: dict[str, Literal['vanilla', 'icl', 'cot']] = {'Vanilla Judge': 'vanilla', 'ICL': 'icl', 'CoT': 'cot'}  # § 4.1
@@ -63,7 +64,7 @@ class Settings(base.Settings):
     overlap: int = 20           # of chunks of tokens
     pool: str = 'summary'       # the knowledge that is searched for a claim: of all names in its summary, or of its own ('claim')
     temperature: float = 0.0    # of all models that are asked (the authors' code: .7)
-    lengths: str|int|None = None  # of answers, in tokens: one number, or as 'verdicts=30, relation=80'; None: ours
+    lengths: str|int|None = None  # of answers, in tokens, as 'verdicts=30, relation=80' or 'all=80'; None: ours
 
     PROMPTS: ClassVar[tuple[Prompt, ...]] = (*DIRECT_PROMPTS.values(), *Wording(), ENTITY_PROMPT)
     PRINTED: ClassVar[Mapping[str, str]] = {f'mixed_context/{name}': f'Appendix D, {title}' for name, title in {
@@ -79,7 +80,7 @@ class Settings(base.Settings):
     def model(self, name: str) -> Model:
         "The model of that name, sampled where the settings have a temperature."
         found = super().model(name)
-        return SampledModel(found, self.temperature) if self.temperature else found
+        return base.SampledModel(found, self.temperature) if self.temperature else found
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #fhlen001
 LENGTHS = ('verdicts', 'reasoning', 'claims', 'query', 'reflection', 'relation', 'entity')  # of CoT its reasoning with the verdicts
@@ -90,11 +91,11 @@ def read_lengths(
     "The lengths of answers by what is asked. Raises `UsageError` for what is no length or no question."
     if written is None: return {}
     parts = [part.partition('=') for part in str(written).split(',')]
-    if len(parts) == 1 and not parts[0][1]: parts = [(name, '=', str(written)) for name in LENGTHS]
+    if len(parts) == 1 and parts[0][0] in ('all', str(written)): parts = [(name, '=', parts[0][2] or parts[0][0]) for name in LENGTHS]
     found = {name.strip(): number.strip() for name, _, number in parts}
     wrong = [name for name, number in found.items() if name not in LENGTHS or not number.isdecimal() or not int(number)]
     if not wrong: return {name: int(number) for name, number in found.items()}
-    raise UsageError(f"lengths of answers are one number of tokens, or as 'verdicts=30, relation=80', found {written!r}: "
+    raise UsageError(f"lengths of answers are numbers of tokens, as 'verdicts=30, relation=80' or 'all=80', found {written!r}: "
                      f'there are {", ".join(LENGTHS)}')
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #8d7df5ab
@@ -294,9 +295,9 @@ def retrieval_entries(
     "The judges of § 4.2: with every model, and with the verifier (but knowledge retrieval, which is a question to a model)."
     found: list[Entry] = []
     for kind in kinds:
-        judge, inputs = retrieval_judge(settings, kind, **changes), given_knowledge(settings) if given is None else given
-        found += [Entry(kind + told, name, Step(judge, scored_rows(settings), settings.model(name), inputs, settings.seed))
-                  for name in models]
+        inputs = given_knowledge(settings) if given is None else given
+        found += [Entry(kind + told, name, Step(retrieval_judge(settings, kind, **changes), scored_rows(settings), settings.model(name),
+                                                inputs, settings.seed)) for name in models]
         if kind != 'Knowledge Retrieval': found += offline_entries(settings, kind, told, given, **changes)
     return found
 
@@ -351,6 +352,24 @@ def hybrid_entries(settings: Settings) -> list[Entry]:
     hybrids = default_hybrids(load_knowledge(settings), verifier=settings.load_verifier(settings.verifier))
     return [hybrid_entry(settings, name[0].upper() + name[1:].replace(' × ', ' + '), hybrid, fitting_rows(settings))
             for name, hybrid in hybrids.items()]
+
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #stand001
+def standing_entries(
+    settings: Settings,
+    factscore: str|None = None,   # verifiers that stand for the paper's, by name: of a claim beside what is known of its names
+    wecheck: str|None = None,     # of the summary beside the document
+    alignscore: str|None = None,  # of its sentences beside the document's chunks
+) -> list[Entry]:
+    """The paper's hybrids, with verifiers in the place of its metrics. Each row says which.
+
+    FacTool judges what a search engine finds: nothing here can stand for that."""
+    def reader(name: str) -> Verifier: return settings.load_verifier(name)
+    faithful = {**({'WeCheck': (wecheck, WholeScorer(reader(wecheck)))} if wecheck else {}),
+                **({'AlignScore': (alignscore, AlignedScorer(reader(alignscore)))} if alignscore else {})}
+    if not factscore or not faithful: return []
+    facts = SupportedShareScorer(load_knowledge(settings), reader(factscore), load_claims(settings), name='FactScore')
+    return [hybrid_entry(settings, f'Hybrid FactScore + {name}: {factscore} + {by}', Hybrid(scorer, facts), fitting_rows(settings))
+            for name, (by, scorer) in faithful.items()]
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #93e8e32b
 def entity_entries(
@@ -420,9 +439,11 @@ def judges(settings: Settings, models: Sequence[str] = ('tiny',), direct: Sequen
     "The rows of Table 1."
     return [*entity_entries(settings, probabilities), *direct_entries(settings, models, direct)]
 
-def retrieval(settings: Settings, models: Sequence[str] = ()) -> list[Entry]:
+def retrieval(settings: Settings, models: Sequence[str] = (), factscore: str|None = None, wecheck: str|None = None,
+              alignscore: str|None = None) -> list[Entry]:
     "The rows of Table 2."
-    return [*hybrid_entries(settings), *retrieval_entries(settings, models), coverage_entry(settings)]
+    return [*hybrid_entries(settings), *standing_entries(settings, factscore, wecheck, alignscore), *retrieval_entries(settings, models),
+            coverage_entry(settings)]
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #d2d5b19b
 def answers(settings: Settings, printed: str, model: str = 'tiny', families: Sequence[str] = ('judges',),
@@ -440,7 +461,7 @@ TABLES: dict[str, Callable[..., list[Entry]]] = {
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #4db8ddde
 Loaded = Mapping[str, object]  # models and verifiers of your own, by name
-_LISTS = ('models', 'retrieving', 'families', 'direct', 'sets')  # parameters that may be one name
+_LISTS = ('models', 'retrieving', 'families', 'direct', 'sets', 'sizes')  # parameters that may be one name
 
 def listed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     "A notebook's parameters with lists of names, each once, where one name alone may stand."
@@ -464,6 +485,23 @@ def table_plan(
     parameters = listed({'data': 'sample', 'limit': None, 'seed': 0} | parameters)
     settings, own = settings_of(parameters, loaded)
     return Plan(exhibit, parameters, (*TABLES[exhibit](settings, **own), *baseline_entries(settings)))
+
+# %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #sizes001
+def sizes_plan(
+    exhibit: str = 'fhsum/fig5',
+    *,
+    sizes: str|Sequence[str] = (),  # as `read_sizes` takes them
+    loaded: Loaded = {},  # noqa: B006
+    **settings,  # data, knowledge …: as of `Settings`
+) -> Plan:
+    "The five methods of Figure 5 with models of several sizes; nothing without sizes. Raises `UsageError` for a model without one."
+    parameters = listed({'sizes': sizes, 'data': 'sample', 'limit': None, 'seed': 0} | settings)
+    names, made = list(read_sizes(parameters['sizes'])), Settings(loaded=loaded, **settings)
+    if not names: return Plan(exhibit, parameters, ())
+    rows, known = scored_rows(made), given_knowledge(made)
+    retrieving = [Entry(kind, name, Step(retrieval_judge(made, kind), rows, made.model(name), known, made.seed))
+                  for name in names for kind in list(RETRIEVAL)[1:]]
+    return Plan(exhibit, parameters, (*direct_entries(made, names), *retrieving))
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #e94720e2
 def transfer_plan(

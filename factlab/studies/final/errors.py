@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['CATEGORY_FIGURES', 'AT_RANDOM', 'JUDGE_FAILURES', 'CATEGORY_TABLES', 'AS_LABELLED', 'PAPERS_COMMONEST',
            'SAMPLE_LABELS', 'SAMPLE_READINGS', 'errors_entry', 'SortedErrors', 'gold_categories', 'gold_rows',
-           'labels_step', 'sorting_step', 'sorted_by_people', 'sorted_by_data', 'sorted_by_proposals', 'sorted_errors',
-           'read_p_true', 'every_error', 'category_plan', 'error_cells', 'categorised', 'category_cells',
-           'sample_entry', 'sample_proposals', 'proposal_counts', 'proposal_note', 'sample_examples', 'category_chart',
-           'examples_plan', 'category_examples', 'show_examples', 'read_annotations', 'agreement_cells']
+           'labels_step', 'failure_note', 'sorting_step', 'sorted_by_people', 'sorted_by_data', 'sorted_by_proposals',
+           'sorted_errors', 'read_p_true', 'every_error', 'category_plan', 'error_cells', 'categorised',
+           'category_cells', 'sample_entry', 'sample_proposals', 'proposal_counts', 'proposal_note', 'sample_examples',
+           'category_chart', 'examples_plan', 'category_examples', 'show_examples', 'read_annotations',
+           'agreement_cells']
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ from factlab.error_analysis.categories import (
     read_table,
     sample_errors,
     title_of,
+    without_judge_failures,
 )
 from ...error_analysis.schemes import CANDIDATE_SCHEME
 from ...error_analysis.sorting import DecisionQuestions, FoundErrors, ModelProposals
@@ -98,6 +100,14 @@ def labels_step(
     if given.is_empty():
         raise DataError(f'{Path(labels).name} has no labels of {SIDES[side]}: label some, or leave `labels` out to see proposals')
     return Step(Derived('adjudicated', adjudicate, ADJUDICATED), Rows(Path(labels).name, given))
+
+def failure_note(
+    labels: Path|str|None,  # a file
+) -> tuple[str, ...]:
+    "How many missed errors people say are only the judge's, which no analysis counts (App. G); nothing where there are none."
+    decided = adjudicate(read_labels(labels)).filter(side='missed') if labels else ADJUDICATED.frame()
+    failures = decided.height - without_judge_failures(decided).height
+    return (f'{failures} of {decided.height} labelled errors are failures of the judge: left out',)*bool(failures)
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #4048bf43
 def sorting_step(

@@ -59,7 +59,7 @@ from ...reports.published import published_values
 from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .errors import SortedErrors, errors_entry, labels_step, sorted_errors, sorting_step
+from .errors import SortedErrors, errors_entry, failure_note, labels_step, sorted_errors, sorting_step
 from .study import BASELINES, Settings, asking, check_methods, chosen_step, load_labelled, matching
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c6
@@ -148,7 +148,8 @@ def ptrue_plan(
     if samples: entries.append(Entry('sampled', model, asking(settings, SampledPTrue(samples, sampled, prompts=prompts), model, asked)))
     given = {'questions': questions and str(questions), 'method': method, 'errors': errors, 'labels': labels and str(labels),
              'writer': writer, 'samples': samples, 'sampled': sampled}
-    return Plan(exhibit, {'models': models, 'dtype': dtype, **settings.parameters(), **given}, tuple(entries))
+    notes = failure_note(labels) if 'errors' in about else ()
+    return Plan(exhibit, {'models': models, 'dtype': dtype, **settings.parameters(), **given}, tuple(entries), notes)
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #7fbef8a6
 def probed_name(model: str, dtype: str) -> str:
@@ -514,9 +515,9 @@ def counterfactual_plan(
     entries = entry('', *said, models[0]), entry(UNCHANGED, said[0], old, models[0]), entry(SENTENCES, *sentences)
     files = {name: str(path) if path else None for name, path in (('labels', labels), ('counterfactuals', counterfactuals))}
     unknown = not (labels or facts or settings.data == 'sample')
-    notes = (f'without labels every described error of {Path(settings.data).name} takes part, true of the world or not',)*unknown
+    unsaid = (f'without labels every described error of {Path(settings.data).name} takes part, true of the world or not',)*unknown
     parameters = {'models': models, **settings.parameters(), 'method': method, 'facts': facts, 'made': made, **files}
-    return Plan(exhibit, parameters, entries, notes)
+    return Plan(exhibit, parameters, entries, (*unsaid, *failure_note(labels)))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #6c5046b5
 def detections_of(

@@ -63,7 +63,7 @@ def repeats_plan(
     for number in range(runs):
         again = replace(settings, repeat=number)
         for model in [model for model in models if not number or not repeats_itself(again, model)]:
-            rows = [entry_of(again, key, model) for key in keys]
+            rows = [entry_of(again, key, model, beside=keys) for key in keys]
             entries += [replace(row, about={**row.about, 'run': number + 1}) for row in rows]
     parameters = settings.parameters('classifier', 'verifier', 'temperature')
     return Plan(exhibit, {'models': models, **parameters, 'runs': runs, 'methods': methods}, tuple(entries))

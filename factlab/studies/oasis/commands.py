@@ -29,8 +29,7 @@ def add_wording(
 def _build(arguments: argparse.Namespace) -> int:
     from factlab.building.generation import build
     from factlab.reports.reproduce import plain_table
-    from factlab.studies.oasis.generation import asking
-    from factlab.studies.oasis.study import Settings
+    from factlab.studies.oasis.study import Settings, asking
     words = Settings(prompts=arguments.prompts, temperature=arguments.temperature, max_tokens=arguments.max_tokens)
     made = build(arguments.texts, arguments.model, arguments.out, variant=arguments.variant, limit=arguments.limit, seed=arguments.seed,
                  size=arguments.size, stride=arguments.stride, dry_run=arguments.dry_run, strict=arguments.strict,

@@ -216,9 +216,7 @@ class FactualityJudge:
         states = [read_response(responses[0], parse_factual) for responses in asked]
         unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and self.retry_unparsed]
         compared = _compare(self.prompt, [(values[i], asked[i][0].text) for i in unread], model, store, repeat, self.say)
-        for i, response in zip(unread, compared, strict=True):
-            asked[i].append(response)
-            states[i] = _compared(states[i], response)
+        for i, new in zip(unread, compared, strict=True): asked[i], states[i] = [*asked[i], new], _compared(states[i], new)
         return _verdicts(rows, states, asked)
 
     def _values(self, rows: pl.DataFrame, model: Model, seed: int) -> list[dict[str, str]]:

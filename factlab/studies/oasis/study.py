@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PAIR_SETS', 'WITHHELD', 'WITHHELD_NOTE', 'Task', 'OASIS_PROMPTS', 'PRINTED_IN', 'PIPELINES', 'ELSEWHERE', 'TOLD',
            'BASELINES', 'SYSTEM_ANSWERS', 'SAID', 'JUDGED', 'PARTS', 'SPLITTERS', 'Tasks', 'oasis_tasks',
-           'reference_claims', 'claims_as_texts', 'pair_tasks', 'withheld_tasks', 'load_tasks', 'Settings', 'limited',
-           'is_withheld', 'check_labelled', 'claims_step', 'evidence_step', 'judge_entry', 'references_of',
+           'reference_claims', 'claims_as_texts', 'pair_tasks', 'withheld_tasks', 'load_tasks', 'Settings', 'asking',
+           'limited', 'is_withheld', 'check_labelled', 'claims_step', 'evidence_step', 'judge_entry', 'references_of',
            'pipeline_step', 'pipeline_entry', 'verifier_step', 'verifier_entry', 'rival_steps', 'rival_entries',
            'step_answers', 'system_answers', 'answers_of', 'plan_of', 'setting_plan', 'system_entries',
            'retrieval_plan', 'comparison_plan', 'verifier_plan', 'length_plan', 'extraction_texts',
@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from ...building.generation import UNIFIED, VARIANTS
+from ...building.generation import UNIFIED, VARIANTS, Asking
 from ...building.training_views import extraction_data, without_neighbours
 from ...core.core import DataError, Schema, UsageError
 from ...data.corpora import PASSAGES, TEXTS, end_to_end_texts, held_out, load_oasis_data, oasis_retrieval, verification_pairs
@@ -210,6 +210,16 @@ class Settings(base.Settings):
         source = self.tasks.passages if self.corpus is None else self.corpus
         encoder = self.loaded.get(self.retriever) or TextEncoder(self.retriever)
         return self.hold(('corpus', self.data, self.corpus, self.retriever), lambda: NamedCorpus(source, encoder))
+
+# %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #as1
+def asking(
+    settings: Settings,
+    variant: str,
+) -> Asking:
+    "How a build asks by the settings. Raises `UsageError` for prompts that the authors do not publish."
+    wording = {prompt: settings.worded(prompt) for prompt in VARIANTS[variant]}
+    changed = tuple(worded for ours, worded in wording.items() if worded is not ours)
+    return Asking(changed, settings.max_tokens, settings.temperature)
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #edaf6c68
 def limited(

@@ -141,7 +141,8 @@ def test_decoding_chunks_and_pool_are_parameters():
 
 @pytest.mark.parametrize('written', ['verdict=30', 'relation=', 'relation=-1', 'much', 'relation=3,x=4'])
 def test_lengths_that_are_none_are_refused(written):
-    with pytest.raises(UsageError, match='one number of tokens'): read_lengths(written)
+    with pytest.raises(UsageError, match='numbers of tokens'): read_lengths(written)
+    assert set(read_lengths('all=80').values()) == {80} == set(read_lengths(80).values())
 
 
 def test_a_file_a_set_and_a_model_are_told_apart(tmp_path):
@@ -197,3 +198,15 @@ def test_the_printed_prompts_of_evidence_and_verdicts_are_read_as_ours(tmp_path)
     assert said.startswith('{\n"Faithfulness": true/false') and said.endswith('Document:d\nSummary: s')
     (folder/'vanilla.txt').write_text('Document: {doc}\nSummary: {summary}')
     with pytest.raises(UsageError, match='doc'): Settings(prompts=str(folder))
+
+
+def test_verifiers_stand_for_the_paper_s_metrics_and_rows_say_which():
+    loaded = models('standing', one=ScriptedModel('one', lambda request: SAID.get(request.label, '?'), 'standing'), other=Mute())
+    plan = table('fhsum/table2', loaded, models=[], knowledge='writer', extractor='one', factscore='mute', wecheck='other',
+                 alignscore='mute')
+    names = [entry.method for entry in plan.entries if entry.method.startswith('Hybrid FactScore')]
+    assert names == ['Hybrid FactScore + WeCheck: mute + other', 'Hybrid FactScore + AlignScore: mute + mute']
+    done = execute(plan, store=False)
+    assert all(len(done[entry.step]) == 2 for entry in plan.entries if entry.method in names)
+    assert asked(loaded['one'], 'claims')  # FactScore's claims, too, are those of the one extractor
+    assert not [entry for entry in table('fhsum/table2', loaded, wecheck='other').entries if 'WeCheck' in entry.method]

@@ -490,6 +490,9 @@ def test_peoples_counterfactuals_of_ones_own_data_are_detected_one_by_one(models
     assert detections_of(plan, done)['']['id'].to_list() == ['mill/1'] and not plan.notes
     assert manifest(plan, done)['data']['labels']['rows'] == 2
     assert counterfactual_plan(**plan.parameters, loaded=models).digest == plan.digest
+    labels = labels_of(tmp_path, ('seer', 'mill', 'gold:1', CORRECT), ('seer', 'ship', 'gold:0', 'judge_failure'))
+    assert counterfactual_plan(models=['seer'], loaded=models, **how, labels=labels).notes == (
+        '1 of 2 labelled errors are failures of the judge: left out',)  # App. G
 
 
 def test_counterfactuals_that_cannot_be_meant_are_refused_before_anything_is_asked(tmp_path):

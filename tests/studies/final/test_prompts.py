@@ -1,14 +1,15 @@
 """FINAL's wordings: the authors' files, what is made from them, what is only printed, and a folder of one's own."""
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
+from conftest import real_data
 
 from factlab.core.core import DataError, UsageError
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, ZERO_SHOT
+from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, ZERO_SHOT, FactScore
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompt_folders import export_prompts, file_stem, folder_prompts
 from factlab.probing.ptrue import PTRUE
@@ -22,6 +23,7 @@ from factlab.studies.final.probes import counterfactual_plan, example_text, ptru
 from factlab.studies.final.prompts import PRINTED, PROMPTS, PUBLISHED, factscore_prompt
 from factlab.studies.final.repeats import repeats_cells, repeats_plan
 from factlab.studies.final.study import METHODS, Settings, localization_plan
+from factlab.verification import factscore
 
 SAID = 'As it is printed. '
 
@@ -104,21 +106,37 @@ def test_prompts_whose_files_cannot_be_had_say_what_to_do(monkeypatch, tmp_path)
 
 
 def test_factscores_demonstrations_come_before_the_summary(monkeypatch, tmp_path):
-    solved = {f'Sentence {number} in {{braces}}.': [f'Fact {number}a.', f'Fact {number}b.'] for number in range(9)}
+    solved = {f'Sentence {number} in {{braces}}.': [f'Fact {number}a.', f'Fact {number}b.'] for number in range(8)}
+    solved |= {'The mill burned.': ['A mill burned.'], 'Ada was born.': ['Ada lives.']}
     (tmp_path/'demons.json').write_text(json.dumps(solved), encoding='utf-8')
-    monkeypatch.setattr(wording, 'get', lambda data, file: tmp_path/file)
-    message, = factscore_prompt().render(summary='The mill closed in 1931.')
-    blocks = message.content.split('\n\n')
-    assert len(blocks) == 8 and blocks[0].splitlines()[1:] == ['- Fact 0a.', '- Fact 0b.'] and 'Sentence 6 in {braces}.' in blocks[6]
-    assert blocks[7].endswith(': The mill closed in 1931.\n') and {re.sub(r':.*', '', block.splitlines()[0]) for block in blocks} == {
-        'Please breakdown the following sentence into independent facts'}
+    monkeypatch.setattr(factscore, 'get', lambda data, file: tmp_path/file)
+    model = ScriptedModel('facts', lambda request: '- A fact.', revision='prompts')
+    rows = pl.DataFrame({'summary': ['The mill closed in 1931.', 'Ada was born in London.']})
+    states, _ = FactScore(decomposition=factscore_prompt(), retry_unparsed=False).facts(rows, model, False)
+    assert [state[2] for state in states] == [['A fact.']]*2
+    nearest = ('The mill burned.\n- A mill burned.', 'Ada was born.\n- Ada lives.')
+    for request, near, summary in zip(model.asked, nearest, rows['summary'], strict=True):
+        blocks = request.messages[0].content.split('\n\n')
+        assert len(blocks) == 9 and 'Sentence 6 in {braces}.\n- Fact 6a.\n- Fact 6b.' in blocks[6]
+        assert blocks[7].endswith(f': {near}') and blocks[8].endswith(f': {summary}\n')
+        assert {block.partition(':')[0] for block in blocks} == {'Please breakdown the following sentence into independent facts'}
     (tmp_path/'demons.json').write_text('[1]', encoding='utf-8')
     with pytest.raises(DataError, match='demonstrations'): factscore_prompt()
 
 
+def test_the_real_demonstrations_are_shown_as_they_are():
+    real_data('factscore')
+    known = factscore.demonstrations()
+    for sentence in known: assert factscore.most_similar(sentence, list(known)) == sentence
+    shown = factscore_prompt().render(summary='He was born in York.', nearest=factscore.nearest_solved(['He was born in York.'])[0])
+    assert len(known) == 21 and shown[0].content.count('Please breakdown') == 9
+    for sentence in list(known)[:7]: assert factscore.solved(sentence, known[sentence]) in shown[0].content
+    assert factscore.nearest_solved(['He was born in York.'])[0] in shown[0].content
+
+
 def test_what_is_published_can_be_written_into_a_folder_and_read(final_data, tmp_path):
     export_prompts([PUBLISHED[each.name]() if each.name in PUBLISHED else each for each in PROMPTS], tmp_path/'new', 'final')
-    read, page = folder_prompts(tmp_path/'new', PROMPTS), (tmp_path/'new'/'README.md').read_text(encoding='utf-8')
+    read, page = folder_prompts(tmp_path/'new', PROMPTS, Settings.OPTIONAL), (tmp_path/'new'/'README.md').read_text(encoding='utf-8')
     for name, prompt in read.items():
         if name in PUBLISHED: assert prompt.sha256 == PUBLISHED[name]().sha256
     assert page.count('A usual answer:') == len(PROMPTS) and {each.name for each in PROMPTS} == read.keys()
