@@ -9,6 +9,13 @@ from .exhibits import make_cells as make_cells
 from .exhibits import published_cells as published_cells
 from .exhibits import write_exhibit as write_exhibit
 from .exhibits import write_gallery as write_gallery
+from .own_comparison import compare_results as compare_results
+from .own_files import read_own as read_own
+from .own_files import report_page as report_page
+from .own_judge import judge_report as judge_report
+from .own_scores import score_errors as score_errors
+from .own_scores import score_labels as score_labels
+from .own_scores import score_spans as score_spans
 from .plots import comparison_chart as comparison_chart
 from .plots import count_chart as count_chart
 from .plots import curve_chart as curve_chart

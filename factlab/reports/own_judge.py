@@ -310,15 +310,18 @@ def powered_share(
 ) -> tuple[float, float, float, float]:  # the share, its bounds, and the variance that more labels do not lessen
     "The share of positives by people's labels, and the judge on the rest of the rows; within strata where labels were drawn so."
     from scipy.special import ndtri
-    z, share, variance, fixed = float(ndtri((1 + level)/2)), 0., 0., 0.
+    z, share, variance, fixed, within = float(ndtri((1 + level)/2)), 0., 0., 0., []
     for size, part in _strata_of(judged):
         there = part['gold'].is_not_null()
         gold, said = ((part[name].eq_missing(judged.positive)).cast(pl.Float64).to_numpy() for name in ('gold', 'said'))
         known = there.to_numpy()
         found = prediction_powered_mean(gold[known], said[known], said[~known], weight=None if with_judge else 0., level=level)
         share += size*found.estimate
+        within.append((size, found.estimate))
         variance += (size*(found.high - found.low)/(2*z))**2
         if found.weight: fixed += (size*found.weight)**2*said[~known].var()/max(1, (~known).sum())
+    between = sum(size*(estimate - share)**2 for size, estimate in within)/judged.rows.height  # other rows would fall into strata otherwise
+    variance, fixed = variance + between, fixed + between
     half = z*np.sqrt(variance)
     return share, max(0., share - half), min(1., share + half), fixed
 

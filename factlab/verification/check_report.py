@@ -62,6 +62,7 @@ def check_report(
     counts = dict(checked.units.group_by('verdict').len().iter_rows())
     summed = ', '.join(f'{counts.get(outcome, 0)} {outcome}' for outcome in OUTCOMES.values())
     noun = 'sentence' if checked.settings['by'] == 'sentence' else 'claim'
-    counted = f'{checked.texts.height} texts, {checked.units.height} {noun}s: {summed}.'
+    texts, units = checked.texts.height, checked.units.height
+    counted = f'{texts} text{"s"*(texts != 1)}, {units} {noun}{"s"*(units != 1)}: {summed}.'
     lines += ['', f'{counted} Verifier: {printable(checked.settings["verifier"])}.', known_accuracy(checked.settings)]
     return '\n'.join([*lines[:-2], *(textwrap.fill(line, width) for line in lines[-2:])])

@@ -16,7 +16,7 @@ from factlab.runs.runs import list_runs
 
 ASKED = {**dict.fromkeys(PARAMETERS['models'], '{}'), 'judge': '{}', 'judges': '{}', 'verifier': 'prompt:{}', 'verifiers': 'prompt:{}',
          'extractor': 'prompt:{}', 'extractors': 'prompt:{}'}
-OFFLINE_ALONE = {('facts/judges', 'judges')}
+OFFLINE_ALONE = {(f'facts/{name}', 'judges') for name in ('judges', 'table2', 'table4', 'selfpreference')}
 PLANNED = [exhibit.id for exhibit in catalog() if exhibit.plan]
 
 

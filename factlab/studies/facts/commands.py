@@ -87,17 +87,17 @@ def board_notes(plan, done, board) -> list[str]:
     return notes
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f1372a0d
-_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'eligibility', 'eligibility_baseline', 'prompts',
+_GIVEN = ('data', 'split', 'responders', 'responses', 'judges', 'templates', 'chosen', 'eligibility', 'chosen_eligibility',
+          'eligibility_baseline', 'prompts',
           'limit', 'seed', 'truncate', 'max_tokens', 'judge_tokens', 'temperature', 'retry_unparsed',
           'baselines')  # options that are settings of the plan
 
 def _plans(arguments: argparse.Namespace) -> list:
     "The leaderboard's plan; with --corrected, also one of the same judges on the sample's test split."
     from factlab.studies.facts.study import leaderboard_plan
-    given = {name: getattr(arguments, name) for name in _GIVEN} | {'chosen': _chosen('chosen', arguments.chosen)}
-    given |= {'chosen_eligibility': _chosen('chosen-eligibility', arguments.chosen_eligibility)}
+    given = {name: getattr(arguments, name) for name in _GIVEN}
     known = {'data': 'facts-sample', 'split': 'test', 'responders': (), 'responses': None, 'limit': None, 'baselines': False,
-             'eligibility': 'none', 'eligibility_baseline': None, 'chosen_eligibility': {}}
+             'eligibility': 'none', 'eligibility_baseline': None, 'chosen_eligibility': ()}
     return [leaderboard_plan('facts', **each) for each in (given, *[given | known]*arguments.corrected)]
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #ff7abc49
@@ -137,16 +137,6 @@ def _planted(plan, done) -> list[str]:
         shown += [f'\nPlanted order by the {score} score: {found} (by counting sentences and words: {counted})',
                   plain_table(_percent(order, 'difference', 'low', 'high'))]
     return shown
-
-# %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #f049ff4c
-def _chosen(option: str, named: list[str]) -> dict[str, str]:
-    "Prompts by judge, of texts as `tiny=simpleqa`; a judge's name may have = in it, a prompt's has none."
-    from factlab.core.core import UsageError
-    pairs = [text.rpartition('=') for text in named]
-    if wrong := [text for text, (judge, _, template) in zip(named, pairs, strict=True) if not judge or not template]:
-        example = {'chosen': 'TEMPLATE, as in tiny=simpleqa', 'chosen-eligibility': 'PROMPT, as in tiny=request_and_document'}[option]
-        raise UsageError(f'--{option} {wrong[0]}: expected JUDGE={example}')
-    return {judge: template for judge, _, template in pairs}
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #34488127
 def _corrected(plan, known, done) -> list[str]:

@@ -29,7 +29,7 @@ from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
 from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON
 from ...runs.plan import Done, Entry, Plan, Rows, Step
-from ..base import check_whole_number
+from ..base import check_temperature, check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
 from .measured import UNREAD, eligibility_rivals, in_percent, rank_cells
@@ -287,6 +287,7 @@ def preference_plan(
     """Models answer the first requests. They and the offline judges judge these answers and the data's own, where it has any; the offline
     judges judge all of these as well."""
     for name, value, least in (('seed', seed, 0), ('draws', draws, 1)): check_whole_number(name, value, least)
+    check_temperature(more.get('temperature', 0))
     asked = listed(asked)
     parameters = {'data': data, 'asked': asked, 'judges': _offline(judges), 'few': few, 'seed': seed, 'draws': draws, **_told(more)}
     if not data: return Plan(exhibit, parameters, ())

@@ -14,7 +14,7 @@ __all__ = ['BY_PAPER', 'ALL_SPLITS', 'PAPER_CHOICE', 'PLANTED', 'EVADING', 'Told
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,15 @@ def listed(names: str|Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #82031630
+def _by_judge(name: str, given: Mapping[str, str]|Sequence[str]) -> dict[str, str]:
+    "Prompts by judge, also of texts as `tiny=simpleqa`: a judge's name may have = in it, a prompt's has none. Raises `UsageError`."
+    if isinstance(given, Mapping): return dict(given)
+    pairs = [text.rpartition('=') for text in listed(given)]
+    if wrong := [text for text, (judge, _, prompt) in zip(listed(given), pairs, strict=True) if not judge or not prompt]:
+        raise UsageError(f'{name} is {wrong[0]!r}: expected JUDGE={"TEMPLATE" if name == "chosen" else "PROMPT"}, as in '
+                         f'{"tiny=simpleqa" if name == "chosen" else "tiny=request_and_document"}')
+    return {judge: prompt for judge, _, prompt in pairs}
+
 def _published(name: str) -> Prompt:
     "The authors' own template."
     return read_paper_prompts(get('facts', 'evaluation_prompts.csv'))[name]
@@ -87,9 +96,9 @@ class Settings(base.Settings):
     responses: str|Path|None = None      # a file of answers that exist already
     judges: Sequence[str] = ('embedded',)  # 'embedded', 'quick', 'words', or names of models
     templates: str|Sequence[str] = ('response',)  # of the judges; of several the best on development rows; 'paper': the paper's choice
-    chosen: Mapping[str, str] = field(default_factory=dict)  # a template for a judge of its own, as in other leaderboards
+    chosen: Mapping[str, str]|Sequence[str] = ()  # a template for a judge of its own; also as texts, JUDGE=TEMPLATE
     eligibility: str|Sequence[str] = 'request'  # what is shown, 'request_and_document', both, 'paper'; 'none': no final score
-    chosen_eligibility: Mapping[str, str] = field(default_factory=dict)  # the same, for a judge of its own
+    chosen_eligibility: Mapping[str, str]|Sequence[str] = ()  # the same, for a judge of its own
     eligibility_baseline: str|None = None  # whose response models see beside each, if they do not answer; None: the next responder's
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
@@ -110,6 +119,7 @@ class Settings(base.Settings):
         super().__post_init__()
         base.check_temperature(self.temperature)
         for name in ('responders', 'judges', 'templates', 'eligibility'): object.__setattr__(self, name, listed(getattr(self, name)))
+        for name in ('chosen', 'chosen_eligibility'): object.__setattr__(self, name, _by_judge(name, getattr(self, name)))
         _check(self)
 
     def template(self, name: str) -> Template:
@@ -130,7 +140,7 @@ def _check(settings: Settings) -> None:
     if settings.responders and settings.responses: raise UsageError('name responders or a file of responses, not both')
     for name, chosen, known, alone in (('templates', 'chosen', TEMPLATES, (BY_PAPER,)),
                                        ('eligibility', 'chosen_eligibility', ELIGIBILITY_PROMPTS, (BY_PAPER, 'none'))):
-        names, own = getattr(settings, name), getattr(settings, chosen)
+        names, own = getattr(settings, name), dict(getattr(settings, chosen))
         if not names or not (names[0] in alone and len(names) == 1 or set(names) <= set(known)):
             raise UsageError(f'{name} is {names}: name one or more of {", ".join(known)}, or {" or ".join(alone)} alone')
         if unknown := [each for each in own.values() if each not in known]:
@@ -259,11 +269,12 @@ def templates_of(
     judge: str,
 ) -> list[str]:
     "What a judge is asked with. Raises `UsageError` for a choice that an offline judge does not know, or that the paper did not make."
-    asked = [settings.chosen[judge]] if judge in settings.chosen else list(settings.templates)
+    chosen = dict(settings.chosen)
+    asked = [chosen[judge]] if judge in chosen else list(settings.templates)
     if judge not in OFFLINE_JUDGES: return [paper_choice(judge)[0]] if asked == [BY_PAPER] else asked
     if known := [name for name in asked if name in DECIDED_BY]: return known
-    if judge not in settings.chosen: return ['response']
-    raise UsageError(f'{judge} has no template {settings.chosen[judge]!r}: choose one of {", ".join(DECIDED_BY)}')
+    if judge not in chosen: return ['response']
+    raise UsageError(f'{judge} has no template {chosen[judge]!r}: choose one of {", ".join(DECIDED_BY)}')
 
 def eligibility_of(
     settings: Settings,
@@ -272,7 +283,7 @@ def eligibility_of(
     "With which prompts a judge is asked about eligibility; an offline one has no choice. Raises `UsageError` as `templates_of`."
     if settings.eligibility == ['none']: return []
     if judge in OFFLINE_JUDGES: return ['request']
-    if judge in settings.chosen_eligibility: return [settings.chosen_eligibility[judge]]
+    if chosen := dict(settings.chosen_eligibility).get(judge): return [chosen]
     return [paper_choice(judge)[1]] if settings.eligibility == [BY_PAPER] else list(settings.eligibility)
 
 def _how(settings: Settings) -> tuple[int, float, bool]: return settings.judge_tokens, settings.temperature, settings.retry_unparsed

@@ -62,7 +62,7 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(UsageError): run('--judges', 'nobody', '--limit', 1)
     with pytest.raises(UsageError): run('--templates', 'poem')
     with pytest.raises(UsageError, match='names none of them'): run('--judges', 'tiny', '--templates', 'paper', '--limit', 1)
-    with pytest.raises(UsageError, match='--chosen-eligibility x: expected JUDGE=PROMPT'): run('--chosen-eligibility', 'x')
+    with pytest.raises(UsageError, match='chosen_eligibility.*expected JUDGE=PROMPT'): run('--chosen-eligibility', 'x')
     with pytest.raises(UsageError, match='there is no folder'): run('--prompts', tmp_path/'none')
     with pytest.raises(UsageError, match='temperature'): run('--temperature', -1)
 
