@@ -599,7 +599,8 @@ def test_every_parameter_of_a_notebook_can_be_given(id):
     assert values.keys() | {'out'} == papermill.inspect_notebook(str(notebook_of(EXHIBITS[id]))).keys()
     for name, default in values.items():
         first = next(iter(default or ['one'])) if isinstance(default, list) else default
-        one = 1 if name in ('few', 'limit', 'sensitivity', 'specificity', 'chunk') and default is None else 'one' if first is None else first
+        number = default is None and name in ('few', 'limit', 'sensitivity', 'specificity', 'chunk')
+        one = 1 if number else 'one' if first is None else first
         taken = fitted({name: one}, parameters_of(EXHIBITS[id]))
         assert taken == fitted({name: [one]}, parameters_of(EXHIBITS[id])) == {name: [one] if isinstance(default, list) else one}
         with pytest.raises(UsageError, match=name): fitted({name: 1 if isinstance(one, str) else 'one'}, parameters_of(EXHIBITS[id]))
