@@ -224,7 +224,8 @@ def name_there(
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #36c28a77
 _TRUE_OR_FALSE = {word: word in ('true', 'yes', 'y', 'on', '1') for word in 'true yes y on 1 false no n off 0'.split()}
-_NUMBERS = ('chunk', 'few', 'limit', 'sensitivity', 'specificity')  # where a notebook's own value may be None; others are texts there
+# where a notebook's own value may be None; others are texts there
+_NUMBERS = ('chunk', 'few', 'layer', 'limit', 'max_tokens', 'sensitivity', 'specificity')
 
 def _of_type(name: str, value: object, own: object) -> object:
     "A value as the notebook's own has it: truth values, numbers, texts. Raises `UsageError` for one that is none."
