@@ -45,6 +45,7 @@ from factlab.reports.exhibits import (
     write_exhibit,
 )
 from factlab.reports.reproduce import (
+    _NUMBERS,
     SharedKernel,
     execute_whole,
     fitted,
@@ -599,7 +600,7 @@ def test_every_parameter_of_a_notebook_can_be_given(id):
     assert values.keys() | {'out'} == papermill.inspect_notebook(str(notebook_of(EXHIBITS[id]))).keys()
     for name, default in values.items():
         first = next(iter(default or ['one'])) if isinstance(default, list) else default
-        number = default is None and name in ('few', 'limit', 'sensitivity', 'specificity', 'chunk')
+        number = default is None and name in _NUMBERS
         one = 1 if number else 'one' if first is None else first
         taken = fitted({name: one}, parameters_of(EXHIBITS[id]))
         assert taken == fitted({name: [one]}, parameters_of(EXHIBITS[id])) == {name: [one] if isinstance(default, list) else one}
