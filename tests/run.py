@@ -102,7 +102,8 @@ def units() -> None:
         '-m',
         'pytest',
         'tests',
-        '--ignore=tests/docs',  # the site is built and tested by `.ci/run`
+        '--ignore=tests/docs',  # the site is built and tested by `.ci/run`, and so are
+        '--ignore=tests/papers_on_the_wire',  # all exhibits with the papers' own parameters
         '-n',
         '3',
         '--dist',

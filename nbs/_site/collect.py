@@ -187,7 +187,8 @@ class Collection:
         folders = [ROOT/'nbs'/'papers'/name for name in PARTS['papers'] if (ROOT/'nbs'/'papers'/name).is_dir()]
         for folder in folders: self.group(folder, PARTS['papers'][folder.name].split(':')[0], PARTS['papers'][folder.name])
         single = sorted((ROOT/'nbs'/'papers').glob('*.ipynb'))
-        for path in single: self.notebook(path)
+        redo = ROOT/'nbs'/'redo_the_paper.ipynb'
+        for path in (*single, redo): self.notebook(path)
         rows = [(f'[{folder.name}]({folder.name}/index.md)', PARTS['papers'][folder.name]) for folder in folders] + [
             (f'[{path.stem}]({path.name})', lead(path)) for path in single
         ]
@@ -198,6 +199,7 @@ class Collection:
         )
         self.parts['Papers'] = [
             'Overview <nbs/papers/index>',
+            'nbs/redo_the_paper',
             *(f'nbs/papers/{folder.name}/index' for folder in folders),
             *(f'nbs/papers/{path.stem}' for path in single),
             'Gallery of results <figures/README>',

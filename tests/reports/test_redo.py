@@ -26,6 +26,6 @@ def test_a_notebook_has_the_parameters_of_its_entry_and_its_line_gives_them(id):
     parser = argparse.ArgumentParser()
     add_reproduce(parser.add_subparsers())
     arguments = parser.parse_args(shlex.split(entry.command)[1:])
-    written = json.loads(json.dumps(fitted(_parameters(arguments), known)).replace(f'{Path.cwd()}/', ''))  # files lie where the line is given
+    written = json.loads(json.dumps(fitted(_parameters(arguments), known)).replace(f'{Path.cwd()}/', ''))
     assert written == fitted(entry.parameters, known)
     if entry.models: assert entry.rows and entry.deviates
