@@ -1,4 +1,6 @@
 """FHSumBench with the paper's parameters: what arrives at a server is what §§ 4, 5.2 and Appendices A.3, C.3 say."""
+import os
+
 import pytest
 from on_the_wire import check, on_the_wire
 
@@ -32,6 +34,7 @@ def test_every_exhibit_that_asks_a_model_is_checked():
 
 @pytest.mark.parametrize('id', ASKED)
 def test_an_exhibit_as_the_paper_asks(id, files, tmp_path):
+    if id != 'fhsum/table1' and not os.environ.get('FACTLAB_ALL'): pytest.skip('fits on 120 development rows: minutes; set FACTLAB_ALL=1')
     models, expected = ASKED[id]
     known = [*folder_prompts(files[FOLDER], Settings.PROMPTS).values()]
     outcome = on_the_wire(ENTRIES[id], files, tmp_path, say, known)
