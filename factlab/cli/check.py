@@ -78,7 +78,7 @@ _EXAMPLE = """example: summaries.csv has the columns text and summary
 def add_check(commands) -> None:
     "The command `check`."
     parser = add_command(commands, 'check', _check, 'which of my texts contain errors, where, and how sure?',
-        '. Each sentence of a text is held against the source that the text was made from: supported, contradicted, or not in the '
+        ' Each sentence of a text is held against the source that the text was made from: supported, contradicted, or not in the '
         'evidence. No labels are needed.', epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(out=None)
     add = parser.add_argument
@@ -87,8 +87,8 @@ def add_check(commands) -> None:
     add('--columns', metavar='C', help="other names of columns: source=article,text=abstract,id=number")
     add('--by', choices=('sentence', 'claim'), default='sentence', help='what is checked (default: sentence)')
     add('--verifier', default='mpnet', metavar='V', help='as factlab list verifiers shows them (default: mpnet, trained)')
-    add('--extractor', default='sentences', metavar='E', help='of claims, with --by claim: sentences, tiny (trained), '
-        f'{name_forms("models")} (default: sentences)')
+    add('--extractor', default='tiny', metavar='E', help='of claims, with --by claim: tiny (trained), sentences, '
+        f'{name_forms("models")} (default: tiny)')
     add('--all', action='store_true', help='show the sentences that are supported, too')
     add('--out', dest='written', metavar='FILE', help='.html: a page to read, print and send; .csv, .jsonl, .parquet: a row for each '
         'sentence; .txt: the report')

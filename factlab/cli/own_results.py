@@ -9,7 +9,7 @@ __all__ = ['add_report_options', 'given_report', 'add_compare', 'add_judge', 'ad
 import argparse
 from typing import TYPE_CHECKING
 
-from .output import add_command, give_text
+from .output import NOT_FINISHED, add_command, give_text
 from ..core.core import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def add_report_options(
     columns: str,  # ours, for the help
 ) -> None:
     "Options of a command that reports on files."
+    parser.set_defaults(not_finished=NOT_FINISHED)
     add = parser.add_argument
     add('--columns', metavar='OURS=THEIRS,…', help=f'what the files call our columns ({columns}), as id=example,gold=label')
     add('--level', type=_share, default=.95, metavar='P', help='of intervals and tests (default: 0.95)')

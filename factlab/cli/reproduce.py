@@ -185,8 +185,8 @@ def add_reproduce(commands) -> None:
     add('--prompts', metavar='P', help="ours, paper for the authors' published files, or a folder as factlab prompts export writes it")
     add('--classifier', metavar='C',
         help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
-    add('--verifier', metavar='V', 
-        help='of claims: tiny (the trained one), nli:MODEL, seq2seq:MODEL?form=F, cosine, align:VERIFIER, or a model that is '
+    add('--verifier', metavar='V',
+        help='of claims: mpnet (the trained one), nli:MODEL, seq2seq:MODEL?form=F, cosine, align:VERIFIER, or a model that is '
              'asked: prompt:MODEL, asked:FORM:MODEL')
     add('--no-retry', '--no-repair', dest='retry_unparsed', action='store_false', default=None,
         help='leave what cannot be read unparsed, as the papers do; do not ask a second time')

@@ -288,6 +288,9 @@ def compared_labels(
     check_shared_labels(gold, said)
     kept, notes = _dropped(said, 'label', unreadable)
     classes = gold.filter(pl.Series(kept)).unique().sort().to_list()
+    strange = {name: int((~column.drop_nulls().is_in(classes)).sum()) for name, column in said.items()}
+    if told := ', '.join(f'{name} {n}' for name, n in strange.items() if n):
+        notes.append(f'labels that no row of gold has count as wrong, and are no class of macro F1: {told}')
     if len(classes) == 1: notes.append(f'all gold is {classes[0]!r}: always saying it is right on every row')
     most = majority_class(gold.filter(pl.Series(kept))) if kept.any() else classes[0]
     outcomes = _label_outcomes(classes, most, gold.filter(pl.Series(kept)), metric)

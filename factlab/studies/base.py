@@ -98,7 +98,7 @@ class Settings:
         if self.prompts != 'paper': return self._folder().get(prompt.name, prompt)
         if published := self.PUBLISHED.get(prompt.name): return self.hold(('prompt', prompt.name), published)
         where = f'; the paper prints it in {self.PRINTED[prompt.name]}' if prompt.name in self.PRINTED else ''
-        study, name = prompt.name.partition('/')[0], file_stem(prompt)
+        study, name = type(self).__module__.split('.')[-2], file_stem(prompt)
         raise UsageError(f'the authors publish no file of the prompt {prompt.name}{where}: write the prompts to a folder (factlab prompts '
                          f'export {study} FOLDER --published), paste its text into {name}.txt there, and give prompts=FOLDER')
 

@@ -150,7 +150,8 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(
         (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure)).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
     unsure = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') < sure)
-    unsure_because = pl.format(f'the least is supported with probability {{}}, and {sure:g} is needed', pl.col('least_supported').round(2))
+    least = (100*pl.col('least_supported')).floor()/100
+    unsure_because = pl.format(f'the least is supported with probability {{}}, and {sure:g} is needed', least)
     reason = pl.concat_str(pl.when(unsure).then(unsure_because), 'reason', separator='; ', ignore_nulls=True).replace('', None)
     counted = pl.col('units', 'supported', 'contradicted', 'missing').fill_null(0)
     return whole.with_columns(found.alias('verdict'), counted, reason=reason).select(*CHECKED_TEXTS.columns)
@@ -160,7 +161,7 @@ def check(
     rows: pl.DataFrame|Path|str,  # schema TEXTS, or a file as for `read_texts`
     verifier: Verifier|str = 'mpnet',
     by: str = 'sentence',  # or 'claim', as an extractor takes the text apart
-    extractor: Extractor|str = 'sentences',  # of claims
+    extractor: Extractor|str = 'tiny',  # of claims
     *,
     sure: float = SURE,  # a text is factual where each unit is supported with this probability or more
     store: StoreChoice = None,
