@@ -588,7 +588,8 @@ def remaking(
 def _made_with(exhibit: Exhibit, data: str, folder: Path) -> str:
     "Parameters of a result that are not the notebook's own, as `factlab reproduce` takes them."
     manifest = manifests_of(folder, exhibit).get(data, {})
-    made = {name: value for name, value in manifest.items() if not isinstance(value, dict)} | manifest.get('parameters', {})
+    def plain(value: object) -> bool: return not any(isinstance(each, dict) for each in (value if isinstance(value, list) else [value]))
+    made = {name: value for name, value in manifest.items() if plain(value)} | manifest.get('parameters', {})
     if data: made.setdefault('data', data)
     given = []
     for name, written in parameters_of(exhibit).items():
