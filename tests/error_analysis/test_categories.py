@@ -339,7 +339,7 @@ def test_agreement_of_the_shipped_readings_can_be_shown_and_hostile_text_too(tmp
     assert cells.filter(pl.col('published').is_not_null() & pl.col('measured').is_not_null()).is_empty()
     assert headline(find_exhibits(['final/agreement'])[0], cells) is None  # no κ of theirs in the gallery
     assert set(annotations['annotator']) == {'first reading', 'second reading'}
-    with pytest.raises(DataError, match='right, wrong or unclear'):
+    with pytest.raises(DataError, match='right, wrong, unclear'):
         final_errors.agreement_cells(annotations.with_columns(label=pl.lit('<script>')))
     with pytest.raises(DataError, match='twice'):
         final_errors.read_annotations([data.assets_dir('data')/'sample'/final_errors.SAMPLE_LABELS]*2)
