@@ -54,7 +54,9 @@ def units_of(
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc6
 LARGE, DISTINCT = 20_000, 2_000  # units; different ones
 
-def is_large(units: Units) -> bool: return units.n > LARGE and len(units.values) > DISTINCT
+def is_large(units: Units) -> bool:
+    "Whether drawing units again would take long, and the normal approximation stands in for it."
+    return units.n > LARGE and len(units.values) > DISTINCT
 
 def influences(
     units: Units,
@@ -66,7 +68,8 @@ def influences(
     slopes = np.stack([(statistic(totals + step) - statistic(totals - step))/(2*step.sum()) for step in steps], -1)  # [systems, k]
     return np.einsum('usk,sk->us', units.values, slopes)
 
-def covariance(units: Units, statistic: Statistic) -> np.ndarray:  # [systems, systems] of the scores
+def covariance(units: Units, statistic: Statistic) -> np.ndarray:  # [systems, systems]
+    "Of the scores, by the influence of each unit."
     moved = influences(units, statistic)
     moved = moved - np.average(moved, axis=0, weights=units.often)
     return (moved*units.often[:, None]).T @ moved*units.n/max(1, units.n - 1)

@@ -195,7 +195,9 @@ def file_names(
     return names
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of18
-def shown_p(p: float|None) -> str: return '–' if p is None else '< .001' if p < .001 else f'{p:.3f}'
+def shown_p(p: float|None) -> str:
+    "A p-value with three decimals."
+    return '–' if p is None else '< .001' if p < .001 else f'{p:.3f}'
 
 def _decimals(frame: pl.DataFrame, name: str) -> int:
     "So many that the interval can be seen."

@@ -6,10 +6,8 @@
 __all__ = ['check_html']
 
 # %% ../../nbs/20_workbench/17_check_page.ipynb #cp2
-import polars as pl
-
 from ..reports.theme import FAINT, FONT, INK, QUIET
-from ..verification.check_report import known_accuracy
+from ..verification.check_report import known_accuracy, worst_first
 from ..verification.checking import Checked
 from ..verification.verdict_rules import OUTCOMES
 from .marks import Mark, cut, escaped, marked_html
@@ -59,8 +57,7 @@ def check_html(
     given = {row['id']: row for row in checked.given.iter_rows(named=True)}
     counts = dict(checked.units.group_by('verdict').len().iter_rows())
     key = ' · '.join(f'<mark class="{_CLASSES[outcome]}">{outcome}</mark> {counts.get(outcome, 0)}' for outcome in _COLOURS)
-    order = pl.col('verdict').replace_strict({'not factual': 0, 'undecided': 1, 'factual': 2}, return_dtype=pl.Int8)
-    texts = checked.texts.sort(order, 'least_supported', nulls_last=True, maintain_order=True).iter_rows(named=True)
+    texts = worst_first(checked.texts).iter_rows(named=True)
     body = ''.join(_section(text, given[text['id']], units.get(text['id'], [])) for text in texts)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>Checked texts</title><style>{_STYLE}</style></head><body>'
