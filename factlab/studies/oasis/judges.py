@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['TEXT_EXAMPLES', 'CLAIM_EXAMPLES', 'LABEL_RETRY', 'FACTUALITY_LABELS', 'SETTINGS', 'JUDGE_PROMPTS', 'parse_factual',
-           'SolvedExample', 'judge_prompt', 'format_examples', 'cut_inputs', 'FactualityJudge']
+           'SolvedExample', 'judge_prompt', 'format_examples', 'order_seeds', 'cut_inputs', 'FactualityJudge']
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c2
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
+from math import factorial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -110,6 +112,8 @@ def judge_prompt(
                   trusted=('examples',)*few_shot, example_answer=example)
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #47a996b3
+def _order(examples: int, seed: int) -> list[int]: return np.random.default_rng(seed).permutation(examples).tolist()
+
 def format_examples(
     examples: Sequence[SolvedExample],
     explain: bool = False,
@@ -121,8 +125,21 @@ def format_examples(
         evidence = f'Evidence:\n{fenced("evidence", example.evidence)}\n\n' if example.evidence else ''
         item = evidence + (f'Claim:\n{fenced("claim", example.text)}' if evidence else f'Text:\n{fenced("text", example.text)}')
         return item + (f'\nEXPLANATION: {example.why}\nLABEL: {label}' if explain else f'\n{label}')
-    order = np.random.default_rng(seed).permutation(len(examples))
-    return '\n\n'.join(solved(examples[i]) for i in order)
+    return '\n\n'.join(solved(examples[i]) for i in _order(len(examples), seed))
+
+# %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #ords2
+def order_seeds(
+    first: int,
+    runs: int,
+    examples: int = len(TEXT_EXAMPLES),
+) -> list[int]:
+    "Seeds of so many runs, from the first on, each with another order of the examples. Raises `UsageError` for more runs than orders."
+    if runs > (most := factorial(examples)): raise UsageError(f'{examples} examples have {most} orders: {runs} runs cannot all differ')
+    found: dict[tuple[int, ...], int] = {}  # by order
+    for seed in count(first):
+        found.setdefault(tuple(_order(examples, seed)), seed)
+        if len(found) == runs: break
+    return list(found.values())
 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #c17
 LABEL_RETRY = Prompt(name='oasis/say', version=1, fields=(), user='Give the label alone: Factual or Not Factual.', example_answer='Factual')

@@ -33,7 +33,7 @@ from ...retrieval.methods import Evidence, LeastSupport, NamedCorpus, WordSuppor
 from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
-from .judges import JUDGE_PROMPTS, LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt
+from .judges import JUDGE_PROMPTS, LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt, order_seeds
 from ...text.sentences import split_sentences
 from ...training.extractor import CLAIM_TEXTS, claim_texts
 from ...verification.asked_verifier import ASK_VERIFIER, OASIS_FORM, AskedVerifier
@@ -259,13 +259,14 @@ def judge_entry(
     runs: int = 1,
     **how,  # few_shot, explain, tokens: as of `FactualityJudge`
 ) -> Entry:
-    "A model's row in one column: a step for each run, with a seed of its own."
+    "A model's row in one column: a step for each run, with a seed of its own; where there are examples, also with another order of them."
     wording = settings.worded(judge_prompt(task, how.get('few_shot', False), how.get('explain', False)))
     say = settings.worded(LABEL_RETRY) if settings.retry_unparsed else LABEL_RETRY
     judge = FactualityJudge(task, temperature=settings.temperature, retry_unparsed=settings.retry_unparsed, max_tokens=settings.max_tokens,
                             wording=wording, say=say, **how)
     inputs, asked = {'evidence': evidence_step(settings)} if task == 'rag' else {}, settings.model(model)
-    first, *others = [Step(judge, settings.rows(task), asked, inputs, settings.seed + run) for run in range(runs)]
+    seeds = order_seeds(settings.seed, runs) if judge.few_shot else range(settings.seed, settings.seed + runs)
+    first, *others = [Step(judge, settings.rows(task), asked, inputs, seed) for seed in seeds]
     return Entry(model, model, first, label=column, about={f'run {at}': step for at, step in enumerate(others, 2)})
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c24

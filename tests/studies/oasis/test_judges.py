@@ -20,8 +20,10 @@ from factlab.studies.oasis.judges import (
     cut_inputs,
     format_examples,
     judge_prompt,
+    order_seeds,
     parse_factual,
 )
+from factlab.studies.oasis.study import Settings, judge_entry
 
 ROWS = pl.DataFrame({'id': ['a', 'b'], 'text': ['The sea is salt.', 'The sea is sweet.'],
                      'evidence': [['Sea water holds salt.', 'Rivers bring it.'], []]},
@@ -87,6 +89,25 @@ def test_examples_are_shuffled_by_seed_and_all_there():
     assert format_examples(CLAIM_EXAMPLES, explain=True).count('EXPLANATION: ') == 5
     labels = [example.factual for example in (*TEXT_EXAMPLES, *CLAIM_EXAMPLES)]
     assert 4 <= sum(labels) <= 6  # neither label is the safe one
+
+
+@pytest.mark.parametrize('first', [0, 1, 2, 40])
+def test_five_runs_have_five_orders_and_a_seed_means_what_it_meant(first):
+    settings = Settings(limit=2, seed=first, loaded={'yes': ScriptedModel('yes', lambda request: 'Factual', revision=f'orders {first}')})
+    for task, examples in (('text', TEXT_EXAMPLES), ('claim', CLAIM_EXAMPLES)):
+        seeds = [step.seed for step in judge_entry(settings, 'FS', task, 'yes', 5, few_shot=True).steps]
+        assert seeds[0] == first and sorted(set(seeds)) == seeds
+        assert len({format_examples(examples, seed=seed) for seed in seeds}) == 5
+        # a seed is left out only where its order was there before
+        before = [format_examples(examples, seed=seed) for seed in range(first, seeds[-1] + 1)]
+        assert len(set(before)) == 5
+    plain = judge_entry(settings, 'ZS', 'text', 'yes', 5)
+    assert [step.seed for step in plain.steps] == [*range(first, first + 5)]
+
+
+def test_more_runs_than_orders_are_refused():
+    assert len(order_seeds(0, 120)) == 120
+    with pytest.raises(UsageError, match='5 examples have 120 orders: 121 runs'): order_seeds(0, 121)
 
 
 def words(texts): return np.array([len(text.split()) for text in texts])
