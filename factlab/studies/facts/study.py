@@ -201,16 +201,16 @@ def development_rows(
     settings: Settings,
     *labels: str,  # that are needed; 'accurate' when none is named
 ) -> Rows:  # as of `labelled_rows`
-    "What rivals are fitted on: the development split of the same data if it is labelled there, else of the shipped sample."
+    "What rivals are fitted on: the whole development split of the same data if it is labelled there, else of the shipped sample."
     own = _has_labelled_dev(settings.data, labels or ('accurate',))
-    return labelled_rows(replace(settings, data=settings.data if own else 'facts-sample', split='dev'))
+    return labelled_rows(replace(settings, data=settings.data if own else 'facts-sample', split='dev', limit=None))
 
 def choice_rows(
     settings: Settings,
     label: str,  # 'accurate' or 'eligible'
 ) -> Rows:  # as of `labelled_rows`
-    "Where each judge's prompt is chosen (§ 3): the development split of the data. Raises `DataError` for data without a labelled one."
-    if _has_labelled_dev(settings.data, [label]): return labelled_rows(replace(settings, split='dev'))
+    "Where each judge's prompt is chosen (§ 3): the data's whole development split. Raises `DataError` for data without a labelled one."
+    if _has_labelled_dev(settings.data, [label]): return labelled_rows(replace(settings, split='dev', limit=None))
     one, more = ('templates', 'chosen') if label == 'accurate' else ('eligibility', 'chosen_eligibility')
     raise DataError(f'of several {one} each judge is given the best by macro-F1 on labelled development rows, and {settings.data} has '
                     f"none: it needs responses with document_id, split 'dev' and {label}, true or false. Or name one of {one}, one for "

@@ -29,7 +29,7 @@ from factlab.studies.facts.panel import (
     rates_plan,
     self_preference_cells,
 )
-from factlab.studies.facts.study import choices, judgements, paper_choice
+from factlab.studies.facts.study import Settings, choices, judgements, labelled_rows, leaderboard_plan, paper_choice
 
 SAID = {'good': 'It opened in 1901 ({}).', 'bad': 'It burned down in 1931 ({}).', 'evasive': 'It opened ({}).'}
 
@@ -91,6 +91,22 @@ def test_each_judge_is_given_what_is_best_on_the_files_own_development_rows(own)
     assert average == {'good': 100, 'bad': 0, 'evasive': 0}
     again = ranking_plan('facts/table6', **json.loads(json.dumps(dict(plan.parameters))), loaded=models)
     assert again.digest == plan.digest
+
+
+def test_a_limit_of_requests_takes_no_development_row_from_the_choice(own):
+    "What is chosen, and by how many rows, is the same with one request as with all; of rivals what they are fitted on."
+    def asked(limit: int|None) -> tuple:
+        model = judge('j', f'limit {limit}', knows='json')
+        given = {'templates': ['response', 'json'], 'eligibility': ['request', 'request_and_document'], 'loaded': {'j': model}}
+        plan = ranking_plan('facts/table6', data=own, judges=['j'], split='test', limit=limit, draws=50, baselines=False, **given)
+        chosen = choices(plan, done_of(plan))
+        count = labels_of(model)['grounding/response'], labels_of(model)['grounding/eligible_by_request']
+        entry, *_, counting = leaderboard_plan(data=own, judges=['j'], limit=limit, **given).entries
+        steps = entry.step, entry.about['eligibility'], counting.step
+        return chosen, count, [step.inputs['dev'].frame['id'].to_list() for step in steps], len(labelled_rows(Settings(own, limit)).frame)
+    *every, rows = asked(None)
+    *few, first = asked(1)
+    assert every == few and every[1] == (9, 9) and {len(ids) for ids in every[2]} == {9} and first < rows
 
 
 @pytest.mark.parametrize('lacks, given, said', [
