@@ -305,7 +305,7 @@ _PAIR = f'Evidence:\n{fence("evidence")}\n\nClaim:\n{fence("claim")}\n\nAnswer:\
 _SHOWN = ''.join(_PAIR.format(evidence=evidence, claim=claim) + _answer(*answer) + '\n\n' for evidence, claim, *answer in _EXAMPLES)
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #2fae7836
-RELATION_PROMPT = Prompt('mixed_context/relation', 2, fields=('evidence', 'claim'), example_answer=_answer(*_EXAMPLES[1][2:]),
+RELATION_PROMPT = Prompt('mixed_context/relation', 2, fields=('evidence', 'claim'), example_answer=_answer(*_EXAMPLES[0][2:]),  # silent
     user='How does a piece of evidence bear on a claim? Use the evidence alone: assume nothing, and leave out what you know. '
          'Answer with three lines and nothing else:\n'
          'Rationale: the reason, in 30 tokens at the most\n'

@@ -60,7 +60,7 @@ _TAKEN_APART = (('The ferry company has new ships, which its passengers like.',
                 ('Ida Berg, a former judge, says she will run for mayor of Lund.',
                  'Ida Berg is a former judge.\nIda Berg says that Ida Berg will run for mayor.\nIda Berg will run for mayor of Lund.'),
                 ('After its win in Oslo, the team leads the league.', 'The team won in Oslo.\nThe team leads the league.'))
-CLAIMS_PROMPT = Prompt('mixed_context/claims', 2, fields=('summary',), example_answer=_TAKEN_APART[1][1],
+CLAIMS_PROMPT = Prompt('mixed_context/claims', 2, fields=('summary',), example_answer=_TAKEN_APART[1][1].replace('.', ' ‹question›.'),
     user='Take a text apart into its claims. A claim is one fact or opinion that can be understood and checked on its own, in fewer than '
          '15 words. Put the names in place of pronouns and of other words that refer back. Leave nothing out that the text says. Write one '
          f'claim a line, and nothing else. {JUDGED}\n\n'

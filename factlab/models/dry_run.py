@@ -62,7 +62,8 @@ def stand_in(
     "What stands for an answer that is not in the store."
     if request.choices:
         return Response(finish_reason='choices', choice_logprobs=(-math.log(len(request.choices)),)*len(request.choices))
-    return Response(text=example.replace('‹model›', model.name), meta={'placeholder': True})
+    question = request.key(model.identity)[:6] if '‹question›' in example else ''
+    return Response(text=example.replace('‹model›', model.name).replace('‹question›', question), meta={'placeholder': True})
 
 # %% ../../nbs/04_models/24_dry_run.ipynb #51e55934
 def stored_answers(

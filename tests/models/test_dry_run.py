@@ -32,3 +32,14 @@ def test_a_dry_run_without_a_store_and_with_a_function():
     assert not is_dry_run() and texts(ask([question('x')], ScriptedModel('m', echo), store=False)) == ['X']
     assert estimate_of(DryRun()).is_empty() and estimate_of(dry)['cost'].to_list() == [0.0]
     assert cost(None, 5, 5) == 0 and cost((0.15, 0.60), 10**6, 10**6) == pytest.approx(0.75)
+
+
+def test_an_example_may_hold_the_model_and_the_question_apart(monkeypatch):
+    "What two texts are taken apart into is not the same: what is asked next is asked about each."
+    monkeypatch.setitem(EXAMPLE_ANSWERS, 'test/apart', '‹model› says ‹question›.')
+    with DryRun() as dry:
+        given = [question(text) for text in ('one', 'two', 'one')]
+        first, second, again = texts(ask(given, ScriptedModel('m', echo), store=False, label='test/apart'))
+        other, = texts(ask(given[:1], ScriptedModel('other', echo), store=False, label='test/apart'))
+    assert first == again != second and first.startswith('m says ') and other.startswith('other says ') and '‹' not in first
+    assert estimate_of(dry)['calls'].to_list() == [2, 1]

@@ -280,6 +280,8 @@ def test_answers_decide_how_many_questions_of_retrieval_follow():
     execute(plan, store=False)
     really = pl.Series([request.label for request in loaded['judge'].asked]).value_counts()
     assert {label for label, calls in told.items() if calls} >= set(really.to_series()) and told['mixed_context/knowledge'] == 2
+    # the claims of the one summary are not those of the other, and a document may be silent about each
+    assert told['mixed_context/query'] == told['mixed_context/reflection'] == 2*3 and told['mixed_context/relation'] >= 2*2*3
 
 
 def test_table_2_says_what_the_knowledge_base_has():
