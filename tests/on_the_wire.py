@@ -94,8 +94,8 @@ def check(outcome: Outcome, expected: Mapping[str, str], values: Mapping[str, in
     for model in models:
         found = outcome.counts(model)
         assert {kind: found.get(kind, 0) for kind in wanted if kind not in together} == {
-            kind: count for kind, count in wanted.items() if kind not in together}, model
-    assert {kind: outcome.counts().get(kind, 0) for kind in together} == {kind: wanted[kind] for kind in together}
+            kind: count for kind, count in wanted.items() if kind not in together}, (model, found)
+    assert {kind: outcome.counts().get(kind, 0) for kind in together} == {kind: wanted[kind] for kind in together}, outcome.counts()
     assert len(outcome.seen) <= outcome.counted, 'a dry run counts all that is sent'
 
 
