@@ -130,11 +130,20 @@ def _closing_lines(outcomes, tour: bool) -> str:
     return '\n'.join(lines)
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #e7a4d869
+def _of_old_format(names: list[str]) -> str:
+    "What it means for a reader that results do not name their plan."
+    from factlab.reports.reproduce import OLD_FORMAT
+    return (f'\nresults {OLD_FORMAT} ({len(names)}): {", ".join(names)}\nTheir numbers stand as they were made; only whether '
+            "today's prompts and methods would give the same cannot be told. Make again those that you cite.")
+
 def _stale(out: str|None) -> int:
     "Name the results that today's code did not make, and the commands that make them again; 1 when there are some."
-    from factlab.reports.reproduce import remaking, stale_results, without_plan
+    from factlab.reports.reproduce import OLD_FORMAT, remaking, stale_results, without_plan
     found = stale_results(out)
-    for id, data, wrong in found: print(f'{id:18} {f"on {data}: " if data else ""}{wrong}')
+    told = [(f'{id} on {data}' if data else id, wrong) for id, data, wrong in found]
+    for name, wrong in told:
+        if wrong != OLD_FORMAT: print(f'{name:18} {wrong}')
+    if old := [name for name, wrong in told if wrong == OLD_FORMAT]: print(_of_old_format(old))
     if found: print('\nmake them again:', *remaking(found, out), sep='\n  ')
     else: print("every result with a plan is today's")
     if loose := without_plan(out): print(f'\nnot compared: {loose} results of exhibits without a plan')

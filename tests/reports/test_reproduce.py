@@ -25,6 +25,7 @@ from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
 from statsmodels.stats.proportion import proportion_confint
 
+from factlab.cli.main import main
 from factlab.cli.reproduce import _exit_code
 from factlab.core.core import UsageError
 from factlab.data.datasets import load
@@ -46,6 +47,7 @@ from factlab.reports.exhibits import (
 )
 from factlab.reports.reproduce import (
     _NUMBERS,
+    OLD_FORMAT,
     SharedKernel,
     execute_whole,
     fitted,
@@ -903,10 +905,23 @@ def test_results_of_another_plan_are_stale_and_no_model_is_taken(tmp_path, monke
     assert listed(plan='0'*16) == [f'of plan {"0"*16}, now {plan.digest}']
     [limited] = listed({**plan.parameters, 'limit': 3}, plan=plan.digest)
     assert limited.startswith(f'of plan {plan.digest}, now ')
-    assert listed() == ['made before results named their plan']
+    assert listed() == [OLD_FORMAT]
     [lost] = listed({**plan.parameters, 'verifier': 'nobody'}, plan=plan.digest)
     assert 'cannot be made here' in lost and 'nobody' in lost
     assert ('final/table7', '', 'no result') in stale_results(tmp_path)
+
+
+def test_what_an_old_format_means_is_said_once(monkeypatch, capsys):
+    "Two lines for all such results, whatever their number; others a line each."
+    old = [('final/table4', 'final', OLD_FORMAT), *((f'final/fig{at}', '', OLD_FORMAT) for at in (3, 4))]
+    known = {'stale_results': [('facts/judges', '', 'of plan a, now b'), *old], 'remaking': ['the command'], 'without_plan': 0}
+    for name, given in known.items():
+        monkeypatch.setattr(f'factlab.reports.reproduce.{name}', lambda *_, given=given: given)
+    assert main(['reproduce', '--stale']) == 1
+    first, names, meaning, again, command = filter(None, capsys.readouterr().out.splitlines())
+    assert first.split() == ['facts/judges', *'of plan a, now b'.split()] and command.strip() == 'the command'
+    assert names.endswith('(3): final/table4 on final, final/fig3, final/fig4') and again == 'make them again:'
+    assert 'stand as they were made' in meaning
 
 
 def test_stale_results_are_made_again_as_they_were_made(tmp_path):
