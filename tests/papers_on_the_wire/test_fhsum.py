@@ -1,13 +1,16 @@
 """FHSumBench with the paper's parameters: what arrives at a server is what §§ 4, 5.2 and Appendices A.3, C.3 say."""
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from on_the_wire import check, on_the_wire
 
+from factlab.mixed_context.labels import NONE
 from factlab.models.prompt_folders import folder_prompts
 from factlab.reports.redo import redo_entries
-from factlab.studies.fhsum.redo import FOLDER, PASTED_MARK, small_files
+from factlab.studies.fhsum.redo import DATA, FOLDER, PASTED_MARK, small_files
 from factlab.studies.fhsum.study import Settings
 
 ENTRIES = redo_entries('fhsum')
@@ -16,9 +19,9 @@ VALUES = {'summaries': SUMMARIES, 'dev': DEVELOPMENT, 'claims': 2*SUMMARIES}  # 
 DIRECT = {'*vanilla': 'models*summaries', '*icl': 'models*summaries', '*cot': 'models*summaries'}  # § 4.1
 TAKEN_APART = {'*claims': 'summaries + dev'}  # § A.3: once for all judges, the verifier's among them
 KNOWING = {'*knowledge': 'models*summaries'}  # § 4.2
-# a query for each claim; each claim beside document and knowledge, once for both judges; a reflection where the document is silent
+# a query for each claim; each beside the document and beside what is known, once for both judges
 CHECKING = {'*query': 'models*claims', '*relation': '2*models*claims'}
-REFLECTING = {'*reflection': 'models*summaries'}
+REFLECTING = {'*reflection': 'models*summaries'}  # on the claim about which the document is silent
 RETRIEVAL = TAKEN_APART | KNOWING | CHECKING | REFLECTING
 FIGURE = DIRECT | RETRIEVAL
 COT = {'*cot': 'summaries'}
@@ -31,8 +34,11 @@ ASKED = {
     'fhsum/table8': (1, 1, {'vanilla': '1', 'icl': '1', 'cot': '1', 'claims': '1', 'knowledge': '1', 'query': '2', 'relation': '4',
                             'reflection': '1'}),
     'fhsum/casestudy': (1, 1, COT | {'claims': 'summaries'} | CHECKING | REFLECTING),
+    # ours: three sets, and the sample's 60 development rows for all; a question in two orders on each hallucinated span
+    'fhsum/transfer': (1, 1, {'vanilla': '3*summaries', 'icl': '3*summaries', 'cot': '3*summaries', 'knowledge': '3*summaries',
+                              'claims': '3*summaries + 60', 'query': '3*claims', 'relation': '6*claims', 'reflection': '3*summaries'}),
+    'fhsum/noticing': (1, 1, DIRECT | {'ptrue': '2*spans'}),
 }
-OURS = ('fhsum/transfer', 'fhsum/noticing')  # which no paper has
 LENGTHS = {'vanilla': 30, 'icl': 30, 'knowledge': 30, 'relation': 80}  # of the authors' code
 
 
@@ -74,7 +80,7 @@ def files(tmp_path_factory) -> dict[str, str]: return small_files(tmp_path_facto
 
 
 def test_every_exhibit_that_asks_a_model_is_checked():
-    assert {id for id, entry in ENTRIES.items() if entry.models} == {*ASKED, *OURS}
+    assert {id for id, entry in ENTRIES.items() if entry.models} == {*ASKED}
 
 
 @pytest.mark.parametrize('id', ASKED)
@@ -82,10 +88,11 @@ def test_an_exhibit_as_the_paper_asks(id, files, tmp_path):
     arrive, judge, expected = ASKED[id]
     known = [*folder_prompts(files[FOLDER], Settings.PROMPTS).values()]
     outcome = on_the_wire(ENTRIES[id], files, tmp_path, say, known)
-    check(outcome, expected, VALUES | {'models': judge}, of=arrive)
+    rows = [json.loads(line) for line in Path(files[DATA]).read_text(encoding='utf-8').splitlines()]
+    check(outcome, expected, VALUES | {'models': judge, 'spans': sum(row['label'] != NONE for row in rows)}, of=arrive)
     assert '?' not in outcome.counts() and outcome.decoding() == {.7}
     for kind, tokens in LENGTHS.items(): assert outcome.lengths(kind) <= {tokens}
-    for each in outcome.seen: assert PASTED_MARK in each.call.prompt, 'the printed words that were pasted into the folder'
+    for each in outcome.seen: assert each.kind == 'ptrue' or PASTED_MARK in each.call.prompt, 'the printed words, pasted into the folder'
     writers = {each.model for each in outcome.seen if each.kind in ('claims', 'entity')}
     assert writers <= {'gpt-4o'}, 'claims by one model (§ A.3), knowledge by GPT-4o (§ C.3), whoever judges'
     assert outcome.in_order('entity', 'knowledge') and all(KNOWN in prompt for prompt in outcome.prompts('knowledge'))

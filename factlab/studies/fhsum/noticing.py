@@ -82,14 +82,14 @@ def noticing_plan(
     model: str = 'tiny',
     data: str = 'sample',
     loaded: Loaded = {},  # noqa: B006
-    **settings,  # limit, seed: as of `Settings`
+    **settings,  # prompts, temperature, lengths, limit, seed: as of `Settings`
 ) -> Plan:
     "A judge, and what it believes. Raises `DataError` as `description_questions`."
     chosen = Settings(data=data, loaded=loaded, **settings)
     questions = description_questions(scored_rows(chosen).frame).select('id', 'question', 'answer')
     probe = Step(ExactPTrue(), Rows(data, questions, 'descriptions'), chosen.model(model))
     entries = [replace(entry, about={'probe': probe}) for entry in direct_entries(chosen, [model])]
-    return Plan(exhibit, {'model': model, 'data': data, 'limit': chosen.limit, 'seed': chosen.seed}, tuple(entries))
+    return Plan(exhibit, {'model': model, 'data': data, 'limit': None, 'seed': 0} | settings, tuple(entries))
 
 # %% ../../../nbs/19_studies/03_fhsum/10_noticing.ipynb #df962a4d
 def judges_noticing(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS of fhsum/noticing
