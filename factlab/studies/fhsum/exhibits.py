@@ -42,7 +42,7 @@ EXHIBITS = (
     Exhibit('fhsum/table6', 'Accuracy per category', 'measured', {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'},
             tour={'models': [], 'limit': 12}, plan=partial(_plan, 'fhsum/table6')),
     Exhibit('fhsum/table7', 'Accuracy per category and model size', 'measured', {'row': 'tiny + Vanilla Judge', 'metric': 'F1'},
-            plan=partial(_plan, 'fhsum/table7')),
+            chart=True, plan=partial(_plan, 'fhsum/table7')),
     Exhibit('fhsum/fig4', 'Answers to each category: judges (in print: GPT-4o)', 'measured',
             {'row': 'tiny + Vanilla Judge', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig4')),
     Exhibit('fhsum/fig5', 'F1 against model size', 'exact', {'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig5')),

@@ -5,9 +5,9 @@ import pytest
 from factlab.core.core import DataError, UsageError
 from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import execute
-from factlab.studies.fhsum.measured import size_cells
-from factlab.studies.fhsum.size_curves import curve_cells, read_sizes, size_curves
-from factlab.studies.fhsum.study import sizes_plan
+from factlab.studies.fhsum.measured import size_cells, table6_cells
+from factlab.studies.fhsum.size_curves import curve_cells, read_sizes, size_curves, size_of, table_curves
+from factlab.studies.fhsum.study import sizes_plan, table_plan
 
 
 def test_curves():
@@ -35,3 +35,19 @@ def test_measured_models_of_given_sizes_stand_beside_the_printed_curves():
 @pytest.mark.parametrize('written', ['tiny', 'tiny=', '=3', 'tiny=0', 'tiny=B'])
 def test_a_model_without_a_size_is_refused(written):
     with pytest.raises(UsageError, match='billions of parameters'): sizes_plan(sizes=[written])
+
+
+def test_table_7_has_a_curve_of_each_method_and_models_whose_size_is_known():
+    loaded = {name: ScriptedModel(name, lambda request: '{"Faithfulness": true, "Factuality": true}', f'table 7 {name}')
+              for name in ('own-3B-chat', 'nameless')}
+    plan = table_plan('fhsum/table7', models=[*loaded], families=['judges'], limit=3, loaded=loaded)
+    curves = table_curves(table6_cells(plan, execute(plan, store=False)))
+    printed, measured = (curves.filter(pl.col(name).is_not_null()) for name in ('published', 'measured'))
+    assert printed.height == 42 and printed['series'].n_unique() == 6
+    assert sorted(measured.select('series', 'x').rows()) == [('CoT', 3.), ('ICL', 3.), ('Vanilla Judge', 3.)]
+
+
+@pytest.mark.parametrize('name, size', [
+    ('vllm:Qwen/Qwen2.5-72B-Instruct?tensor_parallel_size=4', 72), ('openai:qwen2.5-0.5b?base_url=http://7B', .5), ('tiny', .135),
+    ('meta-llama/Llama-3.3-70B-Instruct', 70), ('openai:gpt-4o', None), ('Verifier', None), ('openai:model-8bit', None)])
+def test_a_size_is_read_off_a_name(name, size): assert size_of(name) == size
