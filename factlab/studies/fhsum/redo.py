@@ -64,9 +64,9 @@ REDO = (
          BUILT + KNOWN + SEARCH + WORDS + CODE),
     Redo('fhsum/casestudy', ROWS, {'models': [GPT_4O]} | ASKED | SEARCHING | ONCE, N, EXPORT,
          BUILT + KNOWN + SEARCH + WORDS + CODE + 'The paper sorts causes by hand.'),
-    Redo('fhsum/transfer', '150 summaries of each set', {'sets': [DATA, *REAL], 'models': [GPT_4O]} | DECODING | SEARCHING | ONCE,
-         None, EXPORT, OURS),
-    Redo('fhsum/noticing', 'summaries with an injected span', {'model': GPT_4O, 'data': DATA} | DECODING | ONCE, None, EXPORT, OURS),
+    Redo('fhsum/transfer', 'three sets; counted on few summaries of each', {'sets': [DATA, *REAL], 'models': [GPT_4O]} | DECODING
+         | SEARCHING | ONCE, None, EXPORT, OURS),
+    Redo('fhsum/noticing', 'summaries with an injected span', {'model': GPT_4O, 'data': DATA} | DECODING | ONCE, N, EXPORT, OURS),
 )
 
 # %% ../../../nbs/19_studies/03_fhsum/20_redo.ipynb #rd9
