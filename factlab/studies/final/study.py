@@ -382,17 +382,17 @@ def localization_plan(
     exhibit: str = 'final/table4',
     *,
     models: Sequence[str] = ('tiny',),
-    methods: Sequence[str]|None = None,  # keys of METHODS; all when None
+    methods: str|Sequence[str] = tuple(METHODS),
     few: int|None = None,
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
     **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of a table of localization methods (Tables 4 and 7)."
     base.check_whole_number('few', few, 1, optional=True)
-    settings, models = Settings(loaded=loaded, **chosen), base.check_models(models)
-    entries, notes = table_entries(settings, models, list(METHODS) if methods is None else check_methods(methods), few)
-    some = {} if methods is None else {'methods': list(methods)}
-    return Plan(exhibit, {'models': models, **settings.parameters('classifier', 'verifier'), 'few': few, **some}, entries, notes)
+    settings, models, methods = Settings(loaded=loaded, **chosen), base.check_models(models), check_methods(methods)
+    entries, notes = table_entries(settings, models, methods, few)
+    given = {'models': models, **settings.parameters('classifier', 'verifier'), 'few': few, 'methods': methods}
+    return Plan(exhibit, given, entries, notes)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c30b
 def asked_prompts(

@@ -21,7 +21,8 @@ from factlab.studies.final.illustrations import illustration_plan
 from factlab.studies.final.localization import localization_cells
 from factlab.studies.final.probes import counterfactual_plan, example_text, ptrue_plan, question_example, question_plan
 from factlab.studies.final.prompts import PRINTED, PROMPTS, PUBLISHED, factscore_prompt
-from factlab.studies.final.repeats import repeats_cells, repeats_plan
+from factlab.studies.final.redo import PUBLISHED_ROWS
+from factlab.studies.final.repeats import noise_plan, repeats_cells, repeats_plan
 from factlab.studies.final.study import METHODS, Settings, localization_plan
 from factlab.verification import factscore
 
@@ -163,7 +164,7 @@ PAPER = {'prompts': 'paper', 'limit': 2, 'retry_unparsed': False}
 
 
 def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
-    methods = [name for name in METHODS if name != 'factscore' and not name.startswith(('self', 'classifier', 'rejected'))]
+    methods = [name for name in PUBLISHED_ROWS if not name.startswith('classifier')]
     plan = localization_plan(models=['detector'], methods=methods, judge='judge', loaded=parts, **PAPER)
     done = execute(plan, store=False)
     asked = [request for name in ('detector', 'judge') for request in parts[name].asked if request.label != 'claims']
@@ -173,6 +174,14 @@ def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
     assert not {request.label for request in asked if request.label.startswith('final/')} - published
     cells = localization_cells(plan, done)
     assert cells.filter(metric='prompts in our wording')['measured'].to_list() == [0]*len(methods)
+
+
+@pytest.mark.parametrize('planned', [localization_plan, noise_plan])
+def test_rows_whose_prompts_are_published_are_planned_with_paper_alone(planned, theirs, parts):
+    def plan(methods): return planned(models=['detector'], methods=methods, judge='judge', verifier='overlap', loaded=parts, **PAPER)
+    assert estimate(plan(PUBLISHED_ROWS), store=False)['calls'].sum()
+    for name in METHODS.keys() - {*PUBLISHED_ROWS, 'rejected_claims'}:
+        with pytest.raises(UsageError, match='publish no file'): plan([name])
 
 
 def test_exhibits_without_a_prompt_of_the_paper_run_with_paper(theirs, parts):
