@@ -9,7 +9,7 @@ __all__ = ['add_report_options', 'given_report', 'add_compare', 'add_judge', 'ad
 import argparse
 from typing import TYPE_CHECKING
 
-from .output import NOT_FINISHED, add_command, at_least, give_text
+from .output import NOT_FINISHED, add_command, at_least, give_text, output_format
 from ..core.core import UsageError
 
 if TYPE_CHECKING:
@@ -34,18 +34,20 @@ def add_report_options(
     add('--columns', metavar='OURS=THEIRS,…', help=f'what the files call our columns ({columns}), as id=example,gold=label')
     add('--level', type=_share, default=.95, metavar='P', help='of intervals and tests (default: 0.95)')
     add('--seed', type=int, default=0, metavar='S', help='of what is drawn (default: 0)')
-    add('--json', action='store_true', help='everything, as JSON')
+    add('--format', choices=('text', 'markdown', 'latex', 'json'), help="default: what the file's name says (.md, .tex, .json), else text")
+    add('--json', dest='format', action='store_const', const='json', help='everything, as JSON; the same as --format json')
     add('--html', metavar='FILE', help='also write one page that needs nothing else')
     add('--out', metavar='FILE', help='write to a file')
 
 def given_report(
     report: 'OwnReport',
-    arguments: argparse.Namespace,  # with `json` and `html`
+    arguments: argparse.Namespace,  # with `format`, `html` and `out`
 ) -> str:
     "The report as it is to be printed; its page is written where it is asked for."
-    from factlab.reports.own_files import report_page
+    from factlab.reports.own_files import OwnReport, latex_report, markdown_report, report_page
     if arguments.html: give_text(report_page(report), arguments.html)
-    return report.json() if arguments.json else report.text()
+    forms = {'text': OwnReport.text, 'json': OwnReport.json, 'markdown': markdown_report, 'latex': latex_report}
+    return forms[output_format(arguments, {'.md': 'markdown', '.tex': 'latex', '.json': 'json'}, 'text')](report)
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or6
 _COMPARED = ('id', 'score', 'predicted', 'gold')
