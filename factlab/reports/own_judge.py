@@ -211,6 +211,9 @@ def trivial_judges(
     columns = {'judge': pl.Series(['the judge', *names])}
     for name, (statistic, above) in scored.items():
         columns |= _with_differences(name, above, statistic(units.totals), drawn_scores(units, statistic, resamples, seed), units.n, level)
+    right = int((rows['gold'] == rows['said']).sum())
+    for end, bound in zip(('low', 'high'), proportion_bounds(right, rows.height, level), strict=True):  # the interval of `agreement_table`
+        columns[f'agreement_{end}'][0] = float(bound)
     return pl.DataFrame(columns)
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj13
