@@ -26,15 +26,16 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from .output import add_command
-from ..core.core import FactlabError, UsageError, home_dir, write_text
+from ..core.core import FactlabError, UsageError, digest, home_dir, write_text
 
 # %% ../../nbs/21_cli/09_lab.ipynb #c4
 def lab_notebook(
-    run: str|None = None,  # a run's id, or the beginning of it; None: the shipped sample, whose answers a script wrote
+    run: str|None = None,  # a run's id, or its beginning; a queue's file (.jsonl); None: the shipped sample, whose answers a script wrote
     folder: Path|None = None,  # of all runs
 ) -> tuple[str, list[tuple[str, str]]]:  # a name for the file, and its cells: kind and source
-    "What a notebook with a workbench says. Raises `UsageError` naming the runs there are for another one, `RunError` for a damaged one."
+    "What a notebook with a workbench says. Raises `UsageError` naming the runs there are, and what a damaged run or queue raises."
     from factlab.runs.runs import list_runs, load_run
+    if run and run.endswith('.jsonl'): return _queue_notebook(Path(run).expanduser().resolve())
     if run is None:
         return 'sample', [('markdown', '# The workbench on the shipped sample\n\nA script wrote its answers. '
                            '`factlab runs list` shows runs of your own, `factlab lab RUN` opens one.'),
@@ -50,6 +51,14 @@ def lab_notebook(
     return found.id, [('markdown', '# The workbench of a run\n\nLabels are saved as they are given, in factlab\'s home folder.'),
                       ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import browse\n\n'
                        f'browse(load_run({found.id!r}{place}))')]
+
+def _queue_notebook(path: Path) -> tuple[str, list[tuple[str, str]]]:
+    "What a notebook with a queue's annotator says."
+    from factlab.error_analysis.queues import labels_beside, read_queue
+    read_queue(path)
+    return f'{path.stem}-{digest(str(path))[:8]}', [
+        ('markdown', f'# What is to be labelled\n\nLabels are saved as they are given, beside the file: {labels_beside(path).name}'),
+        ('code', f'from factlab.workbench import annotate_queue\n\nannotate_queue({str(path)!r})')]
 
 # %% ../../nbs/21_cli/09_lab.ipynb #9deef687
 def write_notebook(
@@ -206,8 +215,9 @@ def _lab(arguments: argparse.Namespace) -> int:
 # %% ../../nbs/21_cli/09_lab.ipynb #abe680c6
 def add_lab(commands) -> None:
     "The command `lab`."
-    add = add_command(commands, 'lab', _lab, "JupyterLab on a run's workbench, ready to use",
+    add = add_command(commands, 'lab', _lab, "JupyterLab on a run's workbench, or on what is to be labelled, ready to use",
         '. A small notebook is written into factlab\'s home folder, and its cells are run. Without a run: the sample.').add_argument
-    add('run_id', nargs='?', metavar='RUN', help='a run, or the beginning of its id (factlab runs list)')
+    add('run_id', nargs='?', metavar='RUN', help='a run, or the beginning of its id (factlab runs list); or a file of items to label '
+        '(.jsonl), as factlab judge --queue and factlab final enrich write it')
     add('--port', type=int, metavar='N', help='the port to listen on (default: a free one)')
     add('--no-browser', action='store_true', help='print the address, and open nothing')

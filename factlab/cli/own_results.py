@@ -9,11 +9,12 @@ __all__ = ['add_report_options', 'given_report', 'add_compare', 'add_judge', 'ad
 import argparse
 from typing import TYPE_CHECKING
 
-from .output import NOT_FINISHED, add_command, give_text
+from .output import NOT_FINISHED, add_command, at_least, give_text, output_format
 from ..core.core import UsageError
 
 if TYPE_CHECKING:
     from factlab.reports.own_files import OwnReport
+    from factlab.reports.own_judge import Judged
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or4
 def _share(text: str) -> float:
@@ -33,18 +34,20 @@ def add_report_options(
     add('--columns', metavar='OURS=THEIRS,…', help=f'what the files call our columns ({columns}), as id=example,gold=label')
     add('--level', type=_share, default=.95, metavar='P', help='of intervals and tests (default: 0.95)')
     add('--seed', type=int, default=0, metavar='S', help='of what is drawn (default: 0)')
-    add('--json', action='store_true', help='everything, as JSON')
+    add('--format', choices=('text', 'markdown', 'latex', 'json'), help="default: what the file's name says (.md, .tex, .json), else text")
+    add('--json', dest='format', action='store_const', const='json', help='everything, as JSON; the same as --format json')
     add('--html', metavar='FILE', help='also write one page that needs nothing else')
     add('--out', metavar='FILE', help='write to a file')
 
 def given_report(
     report: 'OwnReport',
-    arguments: argparse.Namespace,  # with `json` and `html`
+    arguments: argparse.Namespace,  # with `format`, `html` and `out`
 ) -> str:
     "The report as it is to be printed; its page is written where it is asked for."
-    from factlab.reports.own_files import report_page
+    from factlab.reports.own_files import OwnReport, latex_report, markdown_report, report_page
     if arguments.html: give_text(report_page(report), arguments.html)
-    return report.json() if arguments.json else report.text()
+    forms = {'text': OwnReport.text, 'json': OwnReport.json, 'markdown': markdown_report, 'latex': latex_report}
+    return forms[output_format(arguments, {'.md': 'markdown', '.tex': 'latex', '.json': 'json'}, 'text')](report)
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or6
 _COMPARED = ('id', 'score', 'predicted', 'gold')
@@ -84,15 +87,32 @@ def add_compare(commands) -> None:
 _JUDGED = ('id', 'predicted', 'gold', 'probability', 'position', 'length', 'text')
 
 def _judge(arguments: argparse.Namespace) -> str:
+    from dataclasses import replace
+
     from factlab.reports.own_files import read_mapping, read_own
-    from factlab.reports.own_judge import judge_report
+    from factlab.reports.own_judge import judge_report, judged_rows
+    from factlab.reports.own_queue import given_labels, told_again
     names = read_mapping(arguments.columns, _JUDGED)
-    verdicts = read_own(arguments.verdicts, ['id', 'predicted'], names)
-    labels = read_own(arguments.labels, ['id', 'gold'], names)
-    report = judge_report(verdicts, labels, positive=arguments.positive, drawn=arguments.drawn, width=arguments.width,
-                          level=arguments.level,
-                          seed=arguments.seed)
+    verdicts, said = read_own(arguments.verdicts, ['id', 'predicted'], names), given_labels(arguments.labels, names)
+    report = judge_report(verdicts, said.labels, positive=arguments.positive, drawn=arguments.drawn, width=arguments.width,
+                          level=arguments.level, seed=arguments.seed)
+    if said.again.height or arguments.queue:
+        judged = judged_rows(verdicts, said.labels, arguments.positive, arguments.drawn)
+        more = told_again(said.again, judged) + (_queued(judged, arguments) if arguments.queue else [])
+        report = replace(report, notes=(*report.notes, *more))
     return given_report(report, arguments)
+
+def _queued(judged: 'Judged', arguments: argparse.Namespace) -> list[str]:
+    "Write which rows to label next, and say so."
+    from pathlib import Path
+
+    from factlab.error_analysis.queues import write_queue
+    from factlab.reports.own_queue import disagreements, drawn_rows, judge_queue, told_queue
+    column = (arguments.drawn or '').partition(':')[2] or 'predicted'
+    draw = drawn_rows(judged, arguments.queue_size, column, arguments.seed)
+    again = disagreements(judged, arguments.queue_size)
+    path = write_queue(judge_queue(judged, draw, again, Path(arguments.verdicts).stem), arguments.queue)
+    return told_queue(path, draw, again)
 
 def add_judge(commands) -> None:
     "The command `judge`."
@@ -102,14 +122,18 @@ def add_judge(commands) -> None:
         'position, and length or a text. How the judge agrees with people, which judge that knows nothing does as well, and, where it '
         'is said '
         'how the labelled rows were chosen, the score that people would have given.',
-        epilog='example: factlab judge verdicts.jsonl --labels labels.csv --drawn random --positive yes --width 0.1')
+        epilog='example: factlab judge verdicts.jsonl --labels labels.csv --drawn random --positive yes --width 0.1 --queue next.jsonl')
     add = parser.add_argument
     add('verdicts', metavar='VERDICTS', help='.csv, .tsv, .json, .jsonl or .parquet')
-    add('--labels', required=True, metavar='LABELS', help="people's labels of some of these rows")
+    add('--labels', required=True, nargs='+', metavar='LABELS', help="people's labels of some of these rows, also as the workbench saved "
+        'them')
     add('--drawn', metavar='HOW', help='how the labelled rows were chosen: random, or stratified:COLUMN of the verdicts. Unsaid: '
         'agreement alone')
     add('--positive', metavar='CLASS', help='the class whose share is the score (default: yes, true, supported or the like, of two)')
     add('--width', type=_share, metavar='W', help='say how many labels more make the interval of the score so wide')
+    add('--queue', metavar='FILE', help='write which rows to label next (.jsonl, for factlab lab): a draw within strata, which corrects '
+        'the score, and disagreements, which do not')
+    add('--queue-size', type=at_least(1), default=50, metavar='N', help='rows of each part at the most (default: 50)')
     add_report_options(parser, ', '.join(_JUDGED))
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or11

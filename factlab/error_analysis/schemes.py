@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ENTITY_SCHEME', 'SPAN_SCHEME', 'OPERATION_SCHEME', 'CANDIDATE_SCHEME', 'SCHEME_LABELS', 'DECIDED', 'described_items',
-           'candidate_items', 'read_scheme_labels', 'decide']
+           'candidate_items', 'candidate_proposals', 'read_scheme_labels', 'decide']
 
 # %% ../../nbs/14_error_analysis/06_schemes.ipynb #s2
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from ..core.core import DataError, Schema
-from .annotations import ITEMS, LabelScheme
+from .annotations import ITEM_PROPOSALS, ITEMS, LabelScheme
 from .categories import read_table
 from ..models.prompts import format_lettered
 
@@ -72,6 +72,16 @@ def candidate_items(
     items = candidates.select('id', 'unit', 'text').join(context, on='id', how='left', maintain_order='left')
     items = items.with_columns(source=pl.lit(source), row='id', kind=pl.lit('candidate'))
     return ITEMS.check(items.select(*ITEMS.columns, 'context'))
+
+def candidate_proposals(
+    candidates: pl.DataFrame,  # id, unit, known
+    source: str = 'candidates',
+) -> pl.DataFrame:  # ITEM_PROPOSALS
+    "What the judge of matches finds in the data is proposed as such."
+    reason = pl.format('the data have: “{}”', 'known')
+    found = candidates.drop_nulls('known').select(row='id', unit='unit', reason=reason, source=pl.lit(source), label=pl.lit('in_the_data'),
+                                                  scheme=pl.lit(CANDIDATE_SCHEME.name), by=pl.lit('the judge of matches'))
+    return ITEM_PROPOSALS.check(found.select(*ITEM_PROPOSALS.columns))
 
 # %% ../../nbs/14_error_analysis/06_schemes.ipynb #s9
 SCHEME_LABELS = Schema('labels of schemes', {name: pl.String for name in ('source', 'row', 'unit', 'scheme', 'label', 'annotator')})

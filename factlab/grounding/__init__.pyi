@@ -35,8 +35,6 @@ from .scores import score_responses as score_responses
 from .judge_quality import BestTemplate as BestTemplate
 from .judge_quality import choose_templates as choose_templates
 from .judge_quality import compare_judges as compare_judges
-from .judge_quality import corrected_scores as corrected_scores
-from .judge_quality import counted_rates as counted_rates
 from .judge_quality import self_preference as self_preference
 from .responses import with_other_response as with_other_response
 from .words_judge import WordsJudge as WordsJudge

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['TRIVIAL', 'REQUESTS', 'FULL_PROMPT', 'RESPONSE_STATUSES', 'RESPONSES', 'RESPOND', 'FILE_COLUMNS', 'REFUSAL',
            'BEGINNING_WORDS', 'TRIVIAL_RESPONDERS', 'BESIDE', 'ALL_RESPONSES', 'check_requests', 'requests_of',
-           'check_responses', 'request_messages', 'Responder', 'read_responses', 'labelled_responses', 'beginning',
-           'baseline_responses', 'quoted_sentences', 'quoting_responses', 'trivial_responses', 'with_other_response',
-           'all_responses', 'BesideResponder', 'labelled_beside']
+           'check_responses', 'request_messages', 'Responder', 'read_responses', 'read_response_labels',
+           'labelled_responses', 'beginning', 'baseline_responses', 'quoted_sentences', 'quoting_responses',
+           'trivial_responses', 'with_other_response', 'all_responses', 'BesideResponder', 'labelled_beside']
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #6ba343b1
 import re
@@ -208,7 +208,7 @@ def _response_rows(rows: pl.DataFrame, name: str, got: Sequence[Response|None], 
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #2b8e9083
 _SPELLINGS = {'request_id': ('request_id', 'id'), 'responder': ('responder', 'model')}  # ours: what a file may call it
-FILE_COLUMNS = ('id', 'request_id', 'responder', 'model', 'response', 'system', 'request', 'document')
+FILE_COLUMNS = ('id', 'request_id', 'responder', 'model', 'response', 'system', 'request', 'document', 'accurate', 'gold')
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #308662a9
 def _columns(read: Rows, responder: str|None) -> tuple[str, str|None]:  # those of the request's id and of the responder
@@ -296,6 +296,22 @@ def read_responses(
         reason=pl.when(unsaid).then(pl.lit('the file has null for the response')).otherwise(pl.lit('')),
         prompt_tokens=pl.lit(None, pl.Int64), completion_tokens=pl.lit(None, pl.Int64)))
     return check_responses(rows if requests is None else pl.concat([rows, _missing_rows(rows, requests)]))
+
+_TRUTH = dict.fromkeys(('true', '1', 'yes', 'accurate', 'grounded', 'supported'), True) | dict.fromkeys(
+    ('false', '0', 'no', 'inaccurate', 'ungrounded', 'not grounded', 'unsupported'), False) | dict.fromkeys(('', 'none', 'null'))
+
+def read_response_labels(
+    path: Path|str,  # as for `read_responses`
+    responder: str|None = None,
+) -> pl.DataFrame|None:  # id, accurate (null: unlabelled); None where the file has no labels
+    "What people say of the responses of a file. Raises `DataError` as `read_responses`, and for a label that is neither true nor false."
+    read = read_rows(Path(path).expanduser())
+    name = next((name for name in ('accurate', 'gold') if any(name in row for row in read.rows)), None)
+    if name is None: return None
+    said = [str(identifier(row.get(name))).strip().lower() for row in read.rows]
+    read.refuse([(at, f'{name} is {read.rows[at][name]!r}, expected true or false, or nothing') for at, word in enumerate(said)
+                 if word not in _TRUTH])
+    return _read_rows(read, responder).select('id', accurate=pl.Series([_TRUTH[word] for word in said], dtype=pl.Boolean))
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #9c8fa4c0
 def labelled_responses(

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['read_mapping', 'read_own', 'id_texts', 'once_each', 'number_column', 'label_column', 'same_labels', 'side_by_side',
-           'file_names', 'shown_p', 'shown_table', 'OwnReport', 'report_page']
+           'file_names', 'shown_p', 'shown_table', 'OwnReport', 'report_page', 'latex_text', 'markdown_report',
+           'latex_report']
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of2
 import html
@@ -18,6 +19,7 @@ import polars as pl
 from ..core.core import DataError, UsageError
 from ..data.datasets import read_frame
 from .reproduce import plain_table
+from .tables import markdown_text
 from .theme import drawable
 from ..text.words import plain_text
 
@@ -271,3 +273,43 @@ def report_page(
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>{escaped(report.title)}</title>'
             f'<style>{_STYLE}</style><h1>{escaped(report.title)}</h1>{"".join(parts)}<ul>{notes}</ul></html>\n')
+
+# %% ../../nbs/16_reports/10_own_files.ipynb #of22
+_LATEX = {'\\': r'\textbackslash{}', '~': r'\textasciitilde{}', '^': r'\textasciicircum{}', '<': r'\textless{}', '>': r'\textgreater{}',
+          '|': r'\textbar{}', '"': r'\textquotedbl{}', '−': '$-$', '–': '--', '—': '---', '…': r'\ldots{}', '’': "'", '“': '``', '”': "''",
+          'κ': r'$\kappa$', 'α': r'$\alpha$', 'τ': r'$\tau$', 'Δ': r'$\Delta$', '±': r'$\pm$', '≤': r'$\leq$', '≥': r'$\geq$',
+          '×': r'$\times$', '§': r'\S{}', **{sign: f'\\{sign}' for sign in '&%$#_{}'}}
+
+def latex_text(text: str) -> str:
+    "A text that LaTeX prints as it is."
+    return ''.join(_LATEX.get(sign, sign) for sign in drawable(text).replace('\n', ' '))
+
+# %% ../../nbs/16_reports/10_own_files.ipynb #of23
+def _headed(frame: pl.DataFrame) -> tuple[list[str], list[tuple[str, ...]], list[bool]]:  # names, cells, is a column of numbers?
+    shown = shown_table(frame)
+    return [name.replace('_', ' ') for name in shown.columns], shown.rows(), [frame.schema[name] != pl.String for name in shown.columns]
+
+def markdown_report(report: OwnReport) -> str:
+    "The report in Markdown."
+    parts = [f'## {markdown_text(report.title)}']
+    for heading, frame in report.tables.items():
+        if not frame.height: continue
+        names, rows, numbers = _headed(frame)
+        lines = [[*map(markdown_text, row)] for row in (names, *rows)]
+        lines.insert(1, ['--:' if number else '---' for number in numbers])
+        parts.append(f'**{markdown_text(heading)}**\n\n' + '\n'.join(f'| {" | ".join(line)} |' for line in lines))
+    if report.notes: parts.append('\n'.join(f'- {markdown_text(note)}' for note in report.notes))
+    return '\n\n'.join(parts) + '\n'
+
+def latex_report(report: OwnReport) -> str:
+    "The tables in LaTeX, for a document that loads booktabs; the notes as comments."
+    def comment(text: str) -> str: return '% ' + drawable(text).replace('\n', ' ')
+    parts = [comment(f'{report.title}; \\usepackage{{booktabs}}')]
+    for heading, frame in report.tables.items():
+        if not frame.height: continue
+        names, rows, numbers = _headed(frame)
+        head, *body = [('{}'*row[0].startswith('[')) + ' & '.join(map(latex_text, row)) + r' \\' for row in (names, *rows)]
+        columns = ''.join('r' if number else 'l' for number in numbers)
+        parts.append('\n'.join([r'\begin{table}', r'\centering', rf'\caption{{{latex_text(heading)}}}', rf'\begin{{tabular}}{{{columns}}}',
+                                r'\toprule', head, r'\midrule', *body, r'\bottomrule', r'\end{tabular}', r'\end{table}']))
+    return '\n\n'.join([*parts, '\n'.join(map(comment, report.notes))]).rstrip() + '\n'

@@ -83,13 +83,17 @@ def metric_table(
     seed: int = 0,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # scores of systems and rivals, and pairs of systems where there are two
     "Every metric with its interval, ranks and tests by the first."
-    main, *others = metrics
+    main = next(iter(metrics))
     drawn = drawn_scores(units, metrics[main], resamples, seed)
     table = score_table(names, rivals, units, metrics[main], drawn, level=level)
     table = table.rename({f'score{end}': f'{main}{end}' for end in ('', '_low', '_high')})
-    for name in others:
-        scores, each = metrics[name](units.totals), drawn_scores(units, metrics[name], resamples, seed)
+    for name in metrics:
+        if name == main and name != 'accuracy': continue
+        scores, each = metrics[name](units.totals), drawn if name == main else drawn_scores(units, metrics[name], resamples, seed)
         ends = [expanded_bounds(each[:, at], units.n, level) for at in range(len(scores))]
+        if name == 'accuracy' and not units.clusters:  # a share, as in `factlab compare` and `factlab judge`
+            right = np.round(scores[:len(names)]*units.n)
+            ends[:len(names)] = [(float(low), float(high)) for low, high in zip(*proportion_bounds(right, units.n, level), strict=True)]
         table = table.with_columns(pl.Series(name, scores, pl.Float64).fill_nan(None), pl.Series(f'{name}_low', [e[0] for e in ends],
             pl.Float64),
                                    pl.Series(f'{name}_high', [e[1] for e in ends], pl.Float64))
@@ -98,8 +102,8 @@ def metric_table(
     return table, pair_table(names, units, metrics[main], drawn, level=level, seed=seed)
 
 def _explained(pairs: pl.DataFrame, main: str, n: int, level: float) -> list[str]:
-    notes = [f'in brackets: {100*level:g} % intervals by a bootstrap of {n} rows or clusters (of one class, Wilson\'s where rows are '
-             f'not clustered); above_rival: {main} less that of the best '
+    notes = [f'in brackets: {100*level:g} % intervals by a bootstrap of {n} rows or clusters (of accuracy and of one class, Wilson\'s '
+             f'where rows are not clustered); above_rival: {main} less that of the best '
              f'rival that knows '
              'nothing']
     if not pairs.height: return notes

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['CELLS', 'PLACE', 'KINDS', 'BEST_ROW', 'SIGNIFICANT', 'NAMED_STATUSES', 'SIGNS', 'UNITS', 'found_number',
-           'split_comparisons', 'marks_of', 'column_groups', 'TableView', 'show_table', 'text_table', 'show_units']
+           'split_comparisons', 'marks_of', 'column_groups', 'markdown_text', 'TableView', 'show_table', 'text_table',
+           'show_units']
 
 # %% ../../nbs/16_reports/04_tables.ipynb #c2
 import html
@@ -279,18 +280,18 @@ def _grid(rows: list[str], block: list, entries: dict, sizes: bool, text: Callab
     def cells(row: str) -> list[str]: return [text(_plain_cell(entries.get((row, column), _Entry()), sizes)) for column, _ in columns]
     return [['', *[text(shown) for _, shown in columns]], *[[text(row), *cells(row)] for row in _rows_of(block, rows, entries)]]
 
-def _markdown_text(value: str) -> str:
+def markdown_text(value: str) -> str:
     "Text that Markdown shows as it is."
     return re.sub(r'([\\`*_\[\]|~#!$])', r'\\\1', html.escape(drawable(value), quote=False))
 
 # %% ../../nbs/16_reports/04_tables.ipynb #c25
 def _markdown(rows: list[str], blocks: list, entries: dict, title: str|None, footer: list[str], sizes: bool) -> str:
-    parts = [f'**{_markdown_text(title)}**'] if title else []
+    parts = [f'**{markdown_text(title)}**'] if title else []
     for block in blocks:
-        head, *body = _grid(rows, block, entries, sizes, _markdown_text)
+        head, *body = _grid(rows, block, entries, sizes, markdown_text)
         lines = [head, ['---', *['---:']*(len(head) - 1)], *body]
         parts.append('\n'.join(f'| {" | ".join(line)} |' for line in lines))
-    return '\n\n'.join([*parts, *map(_markdown_text, footer)])
+    return '\n\n'.join([*parts, *map(markdown_text, footer)])
 
 # %% ../../nbs/16_reports/04_tables.ipynb #c2f46f41
 def _text(rows: list[str], blocks: list, entries: dict, title: str|None, footer: list[str], sizes: bool) -> str:
@@ -368,11 +369,11 @@ def text_table(
         return f'<tr>{"".join(f"<{kind}{style}>{escaped(cell)}</{kind}>" for cell in row)}</tr>'
     caption, body = f'<caption>{escaped(title)}</caption>' if title else '', ''.join(line('td', row) for row in rows)
     table = f'<table>{caption}<thead>{line("th", heads)}</thead><tbody>{body}</tbody></table><p>{escaped(footer)}</p>'
-    grid = [heads, ['---']*len(heads), *[[_markdown_text(' '.join(cell.split())) for cell in row] for row in rows]]
+    grid = [heads, ['---']*len(heads), *[[markdown_text(' '.join(cell.split())) for cell in row] for row in rows]]
     markdown = '\n'.join(f'| {" | ".join(cells)} |' for cells in grid)
     named = ['\n'.join(f'{head}: {drawable(cell)}' for head, cell in zip(heads, row, strict=True) if cell) for row in rows]
     return TableView(f'{_STYLE}<div class="factlab-table tex2jax_ignore mathjax_ignore">{table}</div>',
-                     '\n\n'.join(filter(None, [f'**{_markdown_text(title)}**' if title else '', markdown, _markdown_text(footer)])),
+                     '\n\n'.join(filter(None, [f'**{markdown_text(title)}**' if title else '', markdown, markdown_text(footer)])),
                      '\n\n'.join(filter(None, [drawable(title), *named, footer])))
 
 # %% ../../nbs/16_reports/04_tables.ipynb #121bec40

@@ -8,7 +8,7 @@ __all__ = ['check_whole_number', 'check_temperature', 'check_models', 'SampledMo
 # %% ../../nbs/19_studies/00_base.ipynb #c2
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ from ..models.prompts import Prompt
 from ..reports.exhibits import Result, write_exhibit
 from ..reports.tables import CELLS
 from ..runs.plan import Done, Plan, manifest
+from ..verification.asked_verifier import ASK_VERIFIER, OASIS_FORM, AskedVerifier
 from ..verification.named_verifiers import load_verifier
 from ..verification.verifier import Verifier
 
@@ -110,8 +111,12 @@ class Settings:
         return self.loaded.get(name) or load_model(name)
 
     def load_verifier(self, name: str) -> Verifier:
-        "The verifier of that name."
-        return self.loaded.get(name) or self.hold(('verifier', name), lambda: load_verifier(name))
+        "The verifier of that name; one that prompts a model does so in the words of the settings, where its prompt is the study's."
+        found = self.loaded.get(name) or self.hold(('verifier', name), lambda: load_verifier(name))
+        if ASK_VERIFIER not in self.PROMPTS or not isinstance(found, AskedVerifier) or found.form != OASIS_FORM: return found
+        if (prompt := self.worded(ASK_VERIFIER)) == ASK_VERIFIER: return found
+        form = replace(OASIS_FORM, prompt=prompt)
+        return self.hold(('verifier', name, self.prompts), lambda: AskedVerifier(found.model, found.both_orders, form))
 
 # %% ../../nbs/19_studies/00_base.ipynb #c27p
 def write_plan(

@@ -9,6 +9,7 @@ from .mixed_cases import MixedCases as MixedCases
 from .mixed_cases import mixed_cases as mixed_cases
 from .mixed_context import browse_cases as browse_cases
 from .page import browse as browse
+from .queues import annotate_queue as annotate_queue
 from .response_view import browse_responses as browse_responses
 from .response_view import judged_plan as judged_plan
 from .responses import gold_of_labels as gold_of_labels

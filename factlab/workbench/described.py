@@ -13,8 +13,15 @@ import polars as pl
 
 from ..building.enrichment import CANDIDATES
 from ..core.core import DataError
-from ..error_analysis.annotations import ITEM_PROPOSALS, LabelScheme
-from ..error_analysis.schemes import CANDIDATE_SCHEME, ENTITY_SCHEME, SPAN_SCHEME, candidate_items, described_items
+from ..error_analysis.annotations import LabelScheme
+from factlab.error_analysis.schemes import (
+    CANDIDATE_SCHEME,
+    ENTITY_SCHEME,
+    SPAN_SCHEME,
+    candidate_items,
+    candidate_proposals,
+    described_items,
+)
 from ..studies.final.study import load_labelled
 from .annotator import Annotator
 from .browser import labels_path
@@ -46,8 +53,4 @@ def review_candidates(
     "Candidates, one after the other: new, in the data, no error, or unclear. Raises `DataError` where there is none."
     shown = CANDIDATES.check(candidates).filter(pl.lit(known) | pl.col('known').is_null())
     if shown.is_empty(): raise DataError('there are no candidates to review: ask more models, or take `known=True`')
-    items = candidate_items(rows, shown)
-    of_judge = shown.drop_nulls('known').select(row='id', unit='unit', reason=pl.format('the data have: “{}”', 'known'))
-    proposed = of_judge.with_columns(source=pl.lit(items['source'][0]), scheme=pl.lit(CANDIDATE_SCHEME.name), label=pl.lit('in_the_data'),
-                                     by=pl.lit('the judge of matches'))
-    return Annotator(items, (CANDIDATE_SCHEME,), labels, annotator, proposals=proposed.select(*ITEM_PROPOSALS.columns))
+    return Annotator(candidate_items(rows, shown), (CANDIDATE_SCHEME,), labels, annotator, proposals=candidate_proposals(shown))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError, UsageError
-from factlab.grounding.judge_quality import choose_templates, compare_judges, corrected_scores, counted_rates, self_preference
+from factlab.grounding.judge_quality import choose_templates, compare_judges, self_preference
 from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge
 from factlab.grounding.responses import RESPONSES, check_responses, with_other_response
 from factlab.grounding.scores import (
@@ -207,17 +207,6 @@ def test_template_scores_are_those_of_scikit_learn():
     assert same['share_of_draws'].to_list() == [.5, .5]
     with pytest.raises(DataError, match='same responses'): choose_templates(both.head(100), gold)
     with pytest.raises(DataError, match='none of the labelled'): choose_templates(both, gold.with_columns(id=pl.lit('z')))
-
-
-def test_known_error_rates_are_taken_back():
-    generator = np.random.default_rng(1)
-    def said(truth): return np.where(generator.random(len(truth)) < np.where(truth, .8, .7), truth, ~truth)
-    known, new = generator.random(4000) < .5, generator.random(4000) < .3
-    rates = counted_rates(verdicts({'j': {'x': said(known).tolist()}}),
-        pl.DataFrame({'id': [f'{at}/x' for at in range(4000)], 'accurate': known}))
-    found = corrected_scores(verdicts({'j': {'x': said(new).tolist()}}), rates).row(0, named=True)
-    assert abs(found['value'] - .3) > .1 and abs(found['corrected'] - new.mean()) < .05 and found['low'] < new.mean() < found['high']
-    assert corrected_scores(verdicts({'k': {'x': [True]}}), rates)['corrected'].to_list() == [None]
 
 
 @pytest.mark.parametrize('value', [0.0, 1.0])

@@ -5,10 +5,13 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn import metrics
+from statsmodels.stats.proportion import proportion_confint
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError
+from factlab.reports.own_comparison import compare_results
+from factlab.reports.own_judge import judge_report
 from factlab.reports.own_scores import score_errors, score_labels, score_spans
 
 FEW = {'resamples': 300}
@@ -165,3 +168,21 @@ def test_the_command(tmp_path, capsys):
     capsys.readouterr()
     assert run_command(parser(), ['score', 'spans', '--data', str(tmp_path/'spans.csv'), '--predictions', str(tmp_path/'spans.csv')]) == 0
     assert '1.00' in capsys.readouterr().out
+
+
+def test_one_figure_has_one_interval_in_compare_judge_and_score():
+    generator = np.random.default_rng(8)
+    gold = generator.choice(['no', 'yes'], 90)
+    said = np.where(generator.random(90) < .8, gold, 'yes')
+    frame = pl.DataFrame({'id': [f'r{at}' for at in range(90)], 'gold': gold, 'predicted': said})
+    truth, own = frame.select('id', 'gold'), frame.select('id', 'predicted')
+    wilson = proportion_confint(int((gold == said).sum()), 90, method='wilson')
+    judged = judge_report(own, truth, resamples=300).tables
+    scored = score_labels(truth, {'own': own}, 'labels', metric='accuracy').tables
+    also = score_labels(truth, {'own': own}, 'labels').tables
+    compared = compare_results({'own': frame, 'constant': frame.with_columns(predicted=pl.lit('yes'))}, metric='accuracy').tables
+    found = [next(iter(tables.values())).row(0, named=True) for tables in (judged, scored, also, compared)]
+    ends = [(row['value_low'], row['value_high']) if 'value_low' in row else (row.get('accuracy_low', row.get('score_low')),
+            row.get('accuracy_high', row.get('score_high'))) for row in found]
+    trivial = judged['judges that know nothing'].row(0, named=True)
+    for low, high in [*ends, (trivial['agreement_low'], trivial['agreement_high'])]: assert (low, high) == pytest.approx(wilson)

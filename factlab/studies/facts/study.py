@@ -8,8 +8,7 @@ __all__ = ['BY_PAPER', 'ALL_SPLITS', 'PAPER_CHOICE', 'PLANTED', 'EVADING', 'Told
            'paper_choice', 'templates_of', 'eligibility_of', 'judging', 'best_judging', 'judging_eligibility',
            'best_eligibility', 'judge_entry', 'leaderboard_entries', 'leaderboard_plan', 'baseline_notes', 'plan_notes',
            'judge_entries', 'template_of', 'choices', 'all_responses_of', 'judgements', 'eligibilities', 'labels_of',
-           'request_splits', 'scores_of', 'board_of', 'without_errors', 'verdicts', 'planted_order',
-           'counting_verdicts']
+           'people_of', 'request_splits', 'scores_of', 'board_of', 'verdicts', 'planted_order', 'counting_verdicts']
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #9ddd39f6
 import re
@@ -25,7 +24,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import READERS, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
-from ...grounding.judge_quality import COUNTING, BestEligibility, BestTemplate, corrected_scores, counted_rates
+from ...grounding.judge_quality import COUNTING, BestEligibility, BestTemplate
 from factlab.grounding.judges import (
     DOUBLE_CHECK,
     ELIGIBILITY_PROMPTS,
@@ -47,6 +46,7 @@ from factlab.grounding.responses import (
     Responder,
     labelled_beside,
     labelled_responses,
+    read_response_labels,
     read_responses,
     requests_of,
 )
@@ -374,6 +374,9 @@ def leaderboard_entries(settings: Settings) -> tuple[Entry, ...]:
     "Every judge; and one that counts, where there are labels."
     rows = all_responses(settings)
     entries = [judge_entry(settings, judge, rows) for judge in settings.judges]
+    if settings.responses and (said := read_response_labels(settings.responses)) is not None:
+        people = Rows(settings.responses, said, 'labels')
+        return tuple(replace(entry, about=entry.about | {'people': people}) for entry in entries)
     if settings.responders or settings.responses: return tuple(entries)
     labels = Rows(settings.data, load_rows(settings), settings.split or '')
     entries = [replace(entry, about=entry.about | {'labels': labels}) for entry in entries]
@@ -471,6 +474,11 @@ def labels_of(plan: Plan) -> pl.DataFrame|None:  # id, accurate, eligible, sente
     rows = plan.entries[0].about.get('labels')
     return None if rows is None else rows.frame
 
+def people_of(plan: Plan) -> pl.DataFrame|None:  # id, accurate (null: unlabelled); None where the file of responses has no labels
+    "What people say of the responses of a file."
+    rows = plan.entries[0].about.get('people')
+    return None if rows is None else rows.frame
+
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #fbe62a00
 def request_splits(plan: Plan) -> dict[str, str]|None:  # of each request; None where all requests are one ranking
     "The splits that are ranked apart: those of the data, when all are asked for."
@@ -488,17 +496,6 @@ def scores_of(plan: Plan, done: Done, **options) -> pl.DataFrame:  # SCORES
 def board_of(plan: Plan, done: Done, **options) -> pl.DataFrame:  # LEADERBOARD
     "The leaderboard. Options as of `leaderboard`."
     return leaderboard(judgements(plan, done), eligibilities(plan, done), **_options(plan, options))
-
-# %% ../../../nbs/19_studies/02_facts/05_study.ipynb #76b8bc05
-def without_errors(
-    plan: Plan, done: Done,
-    known: Plan, known_done: Done,  # with the same judges, on labelled responses
-    **options,  # of `grounding.judge_quality.corrected_scores`
-) -> pl.DataFrame:  # CORRECTED_SCORES
-    "Scores with the judges' error rates taken back. Raises `DataError` when nothing is labelled there."
-    labels = labels_of(known)
-    if labels is None: raise DataError(f'{known.parameters["data"]} has no labels for its responses: count the rates on facts-sample')
-    return corrected_scores(judgements(plan, done), counted_rates(judgements(known, known_done), labels), **options)
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #2c670c4f
 PLANTED = (('grounded', 'one_error'), ('grounded', 'several_errors'), ('one_error', 'several_errors'), ('grounded', 'evasive'),

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['GPT_4O', 'CLAUDE', 'GEMINI', 'LLAMA', 'MINISTRAL', 'GEMMA', 'MAIN', 'TRUETEACHER', 'TEST', 'ROWS', 'FOLDER', 'ASKED',
-           'GET', 'EXPORT', 'JUDGE', 'PASTED', 'OURS', 'OF_OURS', 'LABELLED', 'REDO', 'QUESTION', 'PASTED_MARK',
-           'small_files']
+           'GET', 'EXPORT', 'JUDGE', 'PASTED', 'TEN', 'PUBLISHED_ROWS', 'OURS', 'OF_OURS', 'LABELLED', 'REDO',
+           'QUESTION', 'PASTED_MARK', 'small_files']
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd2
 import json
@@ -18,6 +18,7 @@ from ...data.datasets import load
 from ...models.prompt_folders import export_prompts, file_stem
 from ...reports.redo import Redo
 from .prompts import PRINTED, PROMPTS, PUBLISHED
+from .study import METHODS
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd4
 GPT_4O = 'openai:gpt-4o-2024-11-20'
@@ -38,7 +39,10 @@ EXPORT = (*GET, 'factlab data get factscore', f'factlab prompts export --publish
 JUDGE = ('The paper does not date its judge GPT-4o: it is taken as of the evaluated one. The judge gets the predictions as one lettered '
          'list, not the raw answer.')
 PASTED = ('The authors print three prompts without a file: paste H.2.5 into detect.txt and merge.txt, and H.3 into binary.txt.')
-OURS = 'The rows of ours (rejected claims, baselines) ask for claims and matchings besides.'
+TEN = [name for name in METHODS if name != 'rejected_claims']  # the rows that the paper has
+PUBLISHED_ROWS = [name for name in TEN if name != 'factscore' and not name.startswith('self')]  # whose prompts are files of the authors
+OURS = ('Our baselines ask for claims and matchings besides. Without pasting anything, -p prompts=paper -p '
+        f"'methods=[{', '.join(PUBLISHED_ROWS)}]' gives the rows whose prompts are published.")
 OF_OURS = 'The example is of ours: the paper draws one by hand.'
 LABELLED = ('People sort the errors: label them in the workbench (`factlab lab`) and name the file as labels; until then categories are '
             'proposals. The paper does not name the method whose errors it sorts: CoT is the best of its.')
@@ -65,12 +69,12 @@ REDO = (
     Redo('final/table6', '214 inconsistencies in 112 summaries', {}, 214, (),
          "The printed counts: the labels are not published. People's labels of your own: -p labels=FILE."),
     Redo('final/fig8', 'FINAL: 2,131 inconsistencies in 1,405 summaries', {'data': 'final'}, 1405, GET),
-    _asking('table4', MAIN, JUDGE, OURS, classifier=TRUETEACHER),
-    _asking('table7', [*MAIN, MINISTRAL, GEMMA], JUDGE, OURS, classifier=TRUETEACHER),
+    _asking('table4', MAIN, JUDGE, OURS, classifier=TRUETEACHER, methods=TEN),
+    _asking('table7', [*MAIN, MINISTRAL, GEMMA], JUDGE, OURS, classifier=TRUETEACHER, methods=TEN),
     _asking('fig4', MAIN, JUDGE, classifier=TRUETEACHER),
     _asking('table8', [*MAIN, MINISTRAL, GEMMA], classifier=TRUETEACHER),
     _asking('table9', [GPT_4O], JUDGE, classifier=TRUETEACHER, limit=None, runs=5, temperature=0.0),
-    _asking('table10', MAIN, JUDGE, OURS, classifier=TRUETEACHER, sensitivity=.95, specificity=.9, draws=1000),
+    _asking('table10', MAIN, JUDGE, OURS, classifier=TRUETEACHER, methods=TEN, sensitivity=.95, specificity=.9, draws=1000),
     Redo('final/table5', 'four categories', deviates=OF_OURS),
     _asking('fig5', MAIN, JUDGE, LABELLED, folder=False, method='cot', errors=150),
     _asking('fig7', MAIN, JUDGE, LABELLED, folder=False, method='cot', errors=100),

@@ -54,8 +54,8 @@ from ...reports.baseline_rows import BASELINE_ROW
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
-from .prompts import OPTIONAL, PRINTED, PROMPTS, PUBLISHED
-from ...verification.extraction import Form, load_extractor
+from .prompts import OPTIONAL, OWN, PRINTED, PROMPTS, PUBLISHED
+from ...verification.extraction import EXTRACT, Form, load_extractor, passage_form
 from ...verification.verifier import Verifier
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c6
@@ -99,6 +99,10 @@ class Settings(base.Settings):
         if not isinstance(judge, ModelJudge): return judge
         return self.limited(replace(judge, model=own or judge.model, prompt=self.worded(MATCH), repeat=self.repeat))
 
+    def worded(self, prompt: Prompt) -> Prompt:
+        "As of the base; under 'paper', what rows of ours ask stays ours: the paper has no such prompt."
+        return prompt if self.prompts == 'paper' and prompt in OWN else super().worded(prompt)
+
     def load_classifier(self) -> Classifier|Verifier:
         "The classifier of the two-step forms."
         if self.classifier == 'verifier': return self.load_verifier(self.verifier)
@@ -139,6 +143,12 @@ def localizers(self: Settings,
 ) -> tuple[Localizer, ...]:
     "Both variants of a prompting style."
     return tuple(map(self.limited, localize.localizers(style, self.worded, self.retry_unparsed)))
+
+@patch
+def claim_form(self: Settings, form: Form) -> Form:
+    "The form in which a model is asked for claims, in the settings' words; of a trained extractor as it is."
+    worded = self.worded(EXTRACT)
+    return form if form.prompt != EXTRACT or worded == EXTRACT else passage_form(worded, form.max_tokens)
 
 @patch(as_prop=True)
 def pipeline(self: Settings) -> FactScore:
@@ -238,9 +248,9 @@ def claim_source(
     model: str,
 ) -> tuple[str, Form]:  # name of the model that is asked for claims, and in which form
     "Who takes summaries apart in a model's column."
-    if model.partition('?')[0] != 'tiny': return model, load_extractor(settings.model(model)).form
+    if model.partition('?')[0] != 'tiny': return model, settings.claim_form(load_extractor(settings.model(model)).form)
     extractor = load_extractor(model)
-    return extractor.model.name, extractor.form
+    return extractor.model.name, settings.claim_form(extractor.form)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c81faf46
 def claims_step(
@@ -382,17 +392,17 @@ def localization_plan(
     exhibit: str = 'final/table4',
     *,
     models: Sequence[str] = ('tiny',),
-    methods: Sequence[str]|None = None,  # keys of METHODS; all when None
+    methods: str|Sequence[str] = tuple(METHODS),
     few: int|None = None,
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
     **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of a table of localization methods (Tables 4 and 7)."
     base.check_whole_number('few', few, 1, optional=True)
-    settings, models = Settings(loaded=loaded, **chosen), base.check_models(models)
-    entries, notes = table_entries(settings, models, list(METHODS) if methods is None else check_methods(methods), few)
-    some = {} if methods is None else {'methods': list(methods)}
-    return Plan(exhibit, {'models': models, **settings.parameters('classifier', 'verifier'), 'few': few, **some}, entries, notes)
+    settings, models, methods = Settings(loaded=loaded, **chosen), base.check_models(models), check_methods(methods)
+    entries, notes = table_entries(settings, models, methods, few)
+    given = {'models': models, **settings.parameters('classifier', 'verifier'), 'few': few, 'methods': methods}
+    return Plan(exhibit, given, entries, notes)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c30b
 def asked_prompts(

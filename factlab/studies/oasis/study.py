@@ -36,7 +36,7 @@ from .. import base
 from .judges import JUDGE_PROMPTS, LABEL_RETRY, SETTINGS, FactualityJudge, judge_prompt, order_seeds
 from ...text.sentences import split_sentences
 from ...training.extractor import CLAIM_TEXTS, claim_texts
-from ...verification.asked_verifier import ASK_VERIFIER, OASIS_FORM, AskedVerifier
+from ...verification.asked_verifier import ASK_VERIFIER
 from factlab.verification.extraction import (
     BY_PASSAGE,
     EXTRACT,
@@ -61,7 +61,6 @@ from factlab.verification.methods import (
     text_lengths,
     word_overlap,
 )
-from ...verification.verifier import Verifier
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c4
 class Tasks(NamedTuple):
@@ -197,13 +196,6 @@ class Settings(base.Settings):
     def _worded_extractor(self, found: Extractor) -> Extractor:
         if not isinstance(found, ModelExtractor) or found.form.name != BY_PASSAGE.name: return found
         return replace(found, form=passage_form(self.worded(EXTRACT), self.max_tokens))
-
-    def load_verifier(self, name: str) -> Verifier:
-        "The verifier of that name; one that prompts a model does so in the words of the settings."
-        found = super().load_verifier(name)
-        if self.prompts == 'ours' or not isinstance(found, AskedVerifier) or found.form != OASIS_FORM: return found
-        form = replace(OASIS_FORM, prompt=self.worded(ASK_VERIFIER))
-        return self.hold(('worded verifier', name), lambda: AskedVerifier(found.model, found.both_orders, form))
 
     def open_corpus(self) -> NamedCorpus:
         "The data's passages, or those of `corpus`. Raises `DataError` where there are none."

@@ -4,10 +4,14 @@ import json
 import polars as pl
 import pytest
 from misbehaving_server import MisbehavingServer, answer
+from sklearn import metrics
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError
+from factlab.data.datasets import load
+from factlab.runs.plan import execute
+from factlab.studies.facts.study import judgements, leaderboard_plan, people_of
 
 
 def run(*arguments) -> int: return run_command(parser(), ['facts', *map(str, arguments)])
@@ -41,16 +45,16 @@ def test_a_file_of_ones_own(tmp_path, capsys):
 
 
 def test_a_dry_run_counts_what_is_then_sent(capsys):
-    "Three responders, two judges, and the judges' errors counted on the sample."
+    "Three responders and two judges."
     def served(call):
         if 'Instruction Following' in call.prompt: return answer('{"Instruction Following": "No Issues"}')
         return answer('Verdict: Accurate' if 'Verdict' in call.prompt else f'{call.body["model"]} says {call.number}.')
     with MisbehavingServer(served) as server:
         def named(*names): return [f'openai:{name}?base_url={server.url}' for name in names]
-        given = ['--responders', *named('a', 'b', 'c'), '--judges', *named('j', 'k'), '--limit', 2, '--corrected']
+        given = ['--responders', *named('a', 'b', 'c'), '--judges', *named('j', 'k'), '--limit', 2]
         assert run(*given, '--dry-run') == 0 and not server.calls
         lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith('openai:')]
-        assert run(*given) == 0 and 'corrected for each judge' in capsys.readouterr().out
+        assert run(*given) == 0
         assert sum(int(line[2]) for line in lines) == len(server.calls)
     assert {line[1] for line in lines} == {'grounding/respond', 'grounding/response', 'grounding/eligible_by_request'}
 
@@ -84,3 +88,41 @@ def test_a_file_that_cannot_be_read_is_said_to_be_so_once(tmp_path):
     (tmp_path/'mine.jsonl').write_text('{"request_id": "a", "responder"\n', encoding='utf-8')
     with pytest.raises(DataError) as refused: run('--responses', tmp_path/'mine.jsonl', '--no-baselines')
     assert str(refused.value).count('line 1 is not whole JSON') == 1 and 'Without the data set' not in str(refused.value)
+
+
+def labelled_file(path, name: str = 'accurate', **more) -> pl.DataFrame:
+    "The sample's responses as a file of one's own, with what is known of them."
+    rows = load('facts-sample').filter(split='test').head(24)
+    rows = rows.select('id', 'document', 'request', 'response', request_id='document_id', responder='kind', **{name: 'accurate'})
+    rows = rows.with_columns(**more)
+    rows.write_ndjson(path)
+    return rows
+
+
+def test_labels_in_a_file_of_responses_are_what_judges_are_held_against(tmp_path, capsys):
+    rows = labelled_file(tmp_path/'mine.jsonl')
+    assert run('--responses', tmp_path/'mine.jsonl', '--judges', 'words', '--no-baselines', '--eligibility', 'none') == 0
+    shown = capsys.readouterr().out
+    how = {'judges': ['words'], 'baselines': False, 'eligibility': 'none', 'data': 'facts-sample'}
+    plan = leaderboard_plan(responses=str(tmp_path/'mine.jsonl'), **how)
+    told = judgements(plan, execute(plan)).join(people_of(plan), on='id', suffix='_people').filter(pl.col('status') != 'unanswered')
+    truth, said = told['accurate_people'].to_list(), told['accurate'].to_list()
+    assert f'words beside what people say of {len(truth)} responses' in shown and 12 < len(truth) <= rows.height
+    for measure, found in (('agreement', metrics.accuracy_score(truth, said)), ('sensitivity', metrics.recall_score(truth, said)),
+                           ('precision', metrics.precision_score(truth, said)), ("Cohen's κ", metrics.cohen_kappa_score(truth, said)),
+                           ('specificity', metrics.recall_score(truth, said, pos_label=False)), ('f1', metrics.f1_score(truth, said))):
+        line = next(line for line in shown.splitlines() if line.startswith(f'{measure} '))
+        assert f'{found:.2f}' in line.replace('−', '-'), (measure, found, line)
+    assert 'always accurate' in shown and 'by length alone' in shown and 'agrees more often than' in shown
+
+
+def test_labels_of_some_responses_in_words_or_none(tmp_path, capsys):
+    some = pl.when(pl.int_range(pl.len()) < 6).then(pl.when('gold').then(pl.lit('Grounded')).otherwise(pl.lit('not grounded')))
+    labelled_file(tmp_path/'mine.jsonl', 'gold', gold=some)
+    given = ['--judges', 'words', '--no-baselines', '--eligibility', 'none']
+    assert run('--responses', tmp_path/'mine.jsonl', *given) == 0
+    assert 'words beside what people say of ' in capsys.readouterr().out
+    labelled_file(tmp_path/'mine.jsonl', accurate=pl.when(pl.int_range(pl.len()) < 1).then('accurate'))
+    assert run('--responses', tmp_path/'mine.jsonl', *given) == 0 and 'two are needed to compare' in capsys.readouterr().out
+    labelled_file(tmp_path/'mine.jsonl', accurate=pl.lit('perhaps'))
+    with pytest.raises(DataError, match="accurate is 'perhaps', expected true or false"): run('--responses', tmp_path/'mine.jsonl', *given)

@@ -22,7 +22,7 @@ from factlab.studies.facts import study
 from factlab.studies.facts.commands import board_table
 from factlab.studies.facts.measured import board_cells
 from factlab.studies.facts.panel import measured_preference, preference_plan, ranking_plan, rates_plan, self_preference_cells
-from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of, without_errors
+from factlab.studies.facts.study import Settings, judgements, labels_of, leaderboard_plan, planted_order, templates_of
 from factlab.text.fences import fenced_in
 
 
@@ -95,12 +95,6 @@ def test_every_split_is_a_ranking_of_its_own():
     apart = [frame.filter(judge='words', responder='grounded')['value'].item() for frame in each]
     assert scores.filter(pl.col('judge').str.ends_with('words'))['value'].to_list() == apart
     assert abs(scores['value'][:-1].mean() - scores['value'][-1]) < 1e-12
-
-
-def test_errors_counted_on_one_split_are_taken_back_on_another():
-    test, dev = judged(judges=['oracle']), judged(judges=['oracle'], split='dev')
-    corrected = without_errors(test.plan, test.done, dev.plan, dev.done)
-    assert corrected.filter(pl.col('responder') == 'grounded')['corrected'].item() > .9
 
 
 def test_models_answer_and_judge_themselves():

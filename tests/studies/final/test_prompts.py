@@ -13,17 +13,22 @@ from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_S
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompt_folders import export_prompts, file_stem, folder_prompts
 from factlab.probing.ptrue import PTRUE
+from factlab.reports.reproduce import parameters_of
 from factlab.runs.plan import estimate, execute
 from factlab.studies.final import prompts as wording
 from factlab.studies.final.consistency import consistency_cells, consistency_plan
+from factlab.studies.final.enrichment import enrichment_plan
 from factlab.studies.final.example import scripted_parts
+from factlab.studies.final.exhibits import EXHIBITS
 from factlab.studies.final.illustrations import illustration_plan
 from factlab.studies.final.localization import localization_cells
 from factlab.studies.final.probes import counterfactual_plan, example_text, ptrue_plan, question_example, question_plan
-from factlab.studies.final.prompts import PRINTED, PROMPTS, PUBLISHED, factscore_prompt
-from factlab.studies.final.repeats import repeats_cells, repeats_plan
+from factlab.studies.final.prompts import OWN, PRINTED, PROMPTS, PUBLISHED, factscore_prompt
+from factlab.studies.final.redo import PUBLISHED_ROWS
+from factlab.studies.final.repeats import noise_plan, repeats_cells, repeats_plan
 from factlab.studies.final.study import METHODS, Settings, localization_plan
 from factlab.verification import factscore
+from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 
 SAID = 'As it is printed. '
 
@@ -163,7 +168,7 @@ PAPER = {'prompts': 'paper', 'limit': 2, 'retry_unparsed': False}
 
 
 def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
-    methods = [name for name in METHODS if name != 'factscore' and not name.startswith(('self', 'classifier', 'rejected'))]
+    methods = [name for name in PUBLISHED_ROWS if not name.startswith('classifier')]
     plan = localization_plan(models=['detector'], methods=methods, judge='judge', loaded=parts, **PAPER)
     done = execute(plan, store=False)
     asked = [request for name in ('detector', 'judge') for request in parts[name].asked if request.label != 'claims']
@@ -175,6 +180,14 @@ def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
     assert cells.filter(metric='prompts in our wording')['measured'].to_list() == [0]*len(methods)
 
 
+@pytest.mark.parametrize('planned', [localization_plan, noise_plan])
+def test_rows_whose_prompts_are_published_are_planned_with_paper_alone(planned, theirs, parts):
+    def plan(methods): return planned(models=['detector'], methods=methods, judge='judge', verifier='overlap', loaded=parts, **PAPER)
+    assert estimate(plan(PUBLISHED_ROWS), store=False)['calls'].sum()
+    for name in METHODS.keys() - {*PUBLISHED_ROWS, 'rejected_claims'}:
+        with pytest.raises(UsageError, match='publish no file'): plan([name])
+
+
 def test_exhibits_without_a_prompt_of_the_paper_run_with_paper(theirs, parts):
     for plan in (illustration_plan('final/fig10', **PAPER), counterfactual_plan(models=['detector'], loaded=parts, **PAPER)):
         assert estimate(plan) is not None
@@ -184,7 +197,7 @@ def test_exhibits_without_a_prompt_of_the_paper_run_with_paper(theirs, parts):
 
 def reworded(parts: dict) -> dict[str, bool]:  # by label: was it asked in the folder's words?
     return {request.label: any(message.content.startswith(SAID) for message in request.messages)
-            for name in ('detector', 'judge') for request in parts[name].asked if request.label.startswith('final/')}
+            for name in ('detector', 'judge') for request in parts[name].asked if request.label.startswith(('final/', 'oasis/'))}
 
 
 def test_every_row_of_table_4_and_7_in_the_words_of_a_folder(printed, parts):
@@ -195,7 +208,7 @@ def test_every_row_of_table_4_and_7_in_the_words_of_a_folder(printed, parts):
         for row in ('FactScore', 'Self + CoT', 'Self + CoT&Hint', 'Zero-Shot', 'Few-Shot', 'CoT', 'Oracle + CoT&Hint'):
             assert cells.filter(row=row)['measured'].drop_nulls().len(), row
     found = reworded(parts)
-    assert found.keys() >= {DECOMPOSE.name, DETECT.name, MERGE.name, 'final/binary', MATCH.name} and all(found.values())
+    assert found.keys() >= {DECOMPOSE.name, DETECT.name, MERGE.name, 'final/binary', MATCH.name, EXTRACT.name} and all(found.values())
     assert any(label.endswith('_hint') for label in found)
 
 
@@ -234,5 +247,36 @@ def test_a_prompt_without_a_file_stays_ours_and_is_counted(printed, parts):
 
 def test_every_prompt_is_ours_published_or_printed_or_people_wrote_it():
     names = {prompt.name for prompt in PROMPTS}
-    assert names - {*PUBLISHED, *PRINTED} == {'final/ask_question', 'final/questions', 'final/counterfactual'}
+    people = {'final/ask_question', 'final/questions', 'final/counterfactual'}
+    assert names - {*PUBLISHED, *PRINTED} == people | {each.name for each in OWN}
     assert len(names) == len(PROMPTS) and all(prompt.example_answer for prompt in PROMPTS)
+
+
+# ---- the export --------------------------------------------------------------------------------------------------------------------
+
+SERVER = 'openai:any?base_url=http://127.0.0.1:9/v1'
+
+
+@pytest.mark.parametrize('exhibit', [exhibit for exhibit in EXHIBITS if exhibit.plan], ids=lambda exhibit: exhibit.name)
+def test_every_prompt_that_an_exhibit_asks_is_in_the_export(exhibit, monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    how = {'models': [SERVER], 'judge': SERVER, 'verifier': f'prompt:{SERVER}', 'made': SERVER, 'limit': 2, 'retry_unparsed': False}
+    there = parameters_of(exhibit)
+    labels = estimate(exhibit.plan(**{name: value for name, value in how.items() if name in there}), store=False)['label']
+    asked = {label.removesuffix('/sampled') for label in labels}
+    assert asked <= {prompt.name for prompt in PROMPTS}
+    if 'methods' in there and exhibit.name != 'table9': assert {each.name for each in OWN} <= asked
+
+
+def test_enrichment_asks_what_is_in_the_export(monkeypatch, tmp_path):
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+    assert set(estimate(enrichment_plan(models=[SERVER], judge=SERVER, limit=2), store=False)['label']) <= {each.name for each in PROMPTS}
+
+
+def test_rows_of_ours_ask_in_the_words_of_a_folder_and_else_in_ours(printed, parts):
+    for prompts, source in (('ours', 'ours'), ('paper', 'ours'), (printed, 'yours')):
+        settings = Settings(prompts=prompts, loaded=parts)
+        assert settings.claim_form(BY_PASSAGE).prompt.source == settings.load_verifier('prompt:tiny').form.prompt.source == source
+        assert settings.claim_form(BY_SENTENCE) == BY_SENTENCE and settings.load_verifier('overlap') is parts['overlap']
+    divided = Settings(prompts=printed).claim_form(BY_PASSAGE).divide('Owls hunt.')
+    assert divided[0][0].content.startswith(SAID) and 'Owls hunt.' in divided[0][0].content

@@ -15,6 +15,7 @@ from factlab.localization.methods import PREDICTIONS
 from factlab.models.asking import answers_frame
 from factlab.models.interface import ScriptedModel
 from factlab.reports.exhibits import notebook_of
+from factlab.reports.reproduce import parameters_of as defaults_of
 from factlab.runs.plan import estimate, execute, manifest
 from factlab.studies.final.example import UNREADABLE, OverlapVerifier, clauses, detector_answer, scripted_parts
 from factlab.studies.final.exhibits import EXHIBITS
@@ -301,3 +302,16 @@ def test_a_plan_is_a_function_of_its_parameters(parts):
     others = [digest(), digest(limit=3), digest(seed=1), digest(judge='offline'), digest(retry_unparsed=False), digest(few=1),
               digest(methods=['cot']), digest(classifier='encoder'), digest(max_tokens=2000)]
     assert len(set(others)) == len(others) and digest() == digest() and not parts['detector'].asked
+    assert digest(methods='cot') == digest(methods=['cot', 'cot'])
+
+
+@pytest.mark.parametrize('name', ['table4', 'table7', 'table10'])
+def test_tables_of_methods_take_some_of_them_by_name(name, parts):
+    exhibit = next(exhibit for exhibit in EXHIBITS if exhibit.name == name)
+    some = {'models': ['detector'], 'judge': 'judge', 'verifier': 'overlap', 'limit': 2, 'loaded': parts}
+    assert ast.literal_eval(defaults_of(exhibit)['methods']) == [*METHODS]
+    plan = exhibit.plan(**some, methods=['cot', 'oracle_cot'])
+    assert [entry.about['key'] for entry in plan.entries if not entry.baseline] == plan.parameters['methods'] == ['cot', 'oracle_cot']
+    for wrong, said in (('cotton', "no method 'cotton': there are zero_shot, few_shot"), ([], 'methods is empty')):
+        with pytest.raises(UsageError, match=said): exhibit.plan(**some, methods=wrong)
+    assert not parts['detector'].asked
