@@ -85,7 +85,7 @@ def pair_inputs(
                      return_tensors='pt')
 
 # %% ../../nbs/18_training/12_cross_encoder.ipynb #ce-targets
-TARGETS = {'label': pl.String, 'supported': pl.Boolean, 'log_odds': pl.Float64}  # what a pair says of its claim; null: not said
+TARGETS = {'label': pl.String, 'supported': pl.Boolean, 'log_odds': pl.Float64, 'contradicted': pl.Float64}  # what a pair says of its claim
 
 def target_rows(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, perhaps with `supported` and `log_odds`
@@ -95,27 +95,28 @@ def target_rows(
     rows = pairs.with_columns(absent).select('evidence', 'claim', *TARGETS)
     if wrong := set(rows['label'].drop_nulls().unique()) - set(NLI_LABELS):
         raise DataError(f'training pairs have the labels {sorted(map(str, wrong))}, expected {NLI_LABELS}')
-    if silent := rows.filter(pl.all_horizontal(pl.col(*TARGETS).is_null())).height:
+    if silent := rows.filter(pl.all_horizontal(pl.col('label', 'supported', 'log_odds').is_null())).height:
         raise DataError(f'{silent} of {rows.height} training pairs have no label, no `supported` and no `log_odds`: give one of them')
     return rows
 
 # %% ../../nbs/18_training/12_cross_encoder.ipynb #ce-loss
 def pair_loss(
     logits: 'torch.Tensor',  # [pairs, 3] in the order of NLI_LABELS
-    targets: Sequence[tuple[str|None, bool|None, float|None]],  # TARGETS of each pair
+    targets: Sequence[tuple[str|None, bool|None, float|None, float|None]],  # TARGETS of each pair
 ) -> 'torch.Tensor':
     "Mean loss of the pairs; of one with a label and a teacher's log-odds the mean of both losses."
     import torch
     known = logits.log_softmax(1)
     odds = torch.stack([known[:, 0], known[:, 1:].logsumexp(1)], 1)  # supported, or not
-    label, supported, teacher = zip(*targets, strict=True)
+    label, supported, teacher, denied = zip(*targets, strict=True)
     place = torch.tensor([NLI_LABELS.index(each) if each else 0 for each in label], device=logits.device)[:, None]
     yes = torch.tensor([0. if each is False else 1. for each in supported], device=logits.device)
-    share = torch.tensor([each or 0. for each in teacher], device=logits.device).sigmoid()
+    share, against = (torch.tensor([each or 0. for each in said], device=logits.device).sigmoid() for said in (teacher, denied))
     both = lambda support: -(support*odds[:, 0] + (1 - support)*odds[:, 1])
+    three = -(share*known[:, 0] + (1 - share)*((1 - against)*known[:, 1] + against*known[:, 2]))
     has = torch.tensor([[each is not None for each in column] for column in targets], device=logits.device)
     hard = torch.where(has[:, 0], -known.gather(1, place)[:, 0], both(yes))
-    parts = torch.stack([hard, both(share)], 1)
+    parts = torch.stack([hard, torch.where(has[:, 3], three, both(share))], 1)
     there = torch.stack([has[:, 0] | has[:, 1], has[:, 2]], 1)
     return ((parts*there).sum(1)/there.sum(1)).mean()
 

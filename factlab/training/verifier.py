@@ -25,9 +25,9 @@ from .verifier_evaluation import grouped_auroc, grouped_balanced_accuracy
 from .written_passages import load_written, written_pairs
 
 # %% ../../nbs/18_training/07_verifier.ipynb #c4
-LICENSED_AS = {'written': 'sample', 'fm2': 'fm2', 'snli': 'snli', 'summedits': 'summedits', 
+LICENSED_AS = {'written': 'sample', 'contrast': 'sample', 'described': 'sample', 'fm2': 'fm2', 'snli': 'snli', 'summedits': 'summedits',
                'factscore': 'factscore', 'xquad': 'xquad', 'xquad-asked': 'xquad', 'wice': 'wice', 'wice-judged': 'wice',
-               'defacto': 'defacto', 'defacto-edited': 'defacto'}  # source: the data set of the registry whose licence it has
+               'defacto': 'defacto', 'defacto-edited': 'defacto', 'explained': 'defacto'}  # source: the data set whose licence it has
 DEV_SHARE = .12
 
 def training_statements(

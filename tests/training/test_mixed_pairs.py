@@ -37,7 +37,7 @@ def test_what_trains_shares_no_page_no_caption_and_no_document_with_what_is_held
 
 
 def test_made_pairs_come_evenly_over_kinds_and_a_teachers_are_not_of_held_out_pages(monkeypatch):
-    for name in ('snli', 'fm2', 'summedits', 'factscore'): real_data(name)
+    for name in ('snli', 'fm2', 'summedits', 'factscore', 'wice', 'defacto', 'final'): real_data(name)
     row = lambda at, kind, split: dict(id=f'{kind}-{at}', split=split, claim=f'c{at}', evidence=f'e{at}', label='ENT', group='g',
                                        source='xquad', kind=kind)
     made = pl.DataFrame([row(at, 'rare', 'train') for at in range(30)] + [row(at, 'often', 'train') for at in range(900)]
@@ -51,8 +51,13 @@ def test_made_pairs_come_evenly_over_kinds_and_a_teachers_are_not_of_held_out_pa
     held_out = set(found.filter(source='fm2', split='dev')['group'])
     taught = found.filter(source='fm2-taught')
     assert held_out and taught.height > 1_500 and not held_out & set(taught['group']) and set(taught['split']) == {'train'}
-    said = found.select(pl.col('label').is_not_null(), pl.col('supported').is_not_null(), pl.col('log_odds').is_not_null())
-    assert set(said.sum_horizontal()) == {1}  # each pair says one thing
+    said = found.select(pl.col('label').is_not_null(), pl.col('supported').is_not_null())
+    assert set(said.sum_horizontal()) == {0, 1}  # people and construction say one thing, or none
+    assert found.filter(said.sum_horizontal() == 0)['log_odds'].null_count() == 0 and found['id'].is_unique().all()
+    often = found.filter(source='summedits', split='train')
+    assert often.height == 2*often['id'].str.strip_suffix('#1').n_unique()
+    matching = found.filter(pl.col('source').is_in(['described', 'explained']))
+    assert set(matching['split']) == {'train', 'dev'} and set(matching['label']) == {'ENT', 'NEUT'}
 
 
 def test_evidence_among_others_is_whole_and_the_others_are_of_other_groups():

@@ -110,22 +110,25 @@ real, kept = cross_encoder.merged, cross_encoder.save_adapted
 def test_the_loss_is_that_of_labels_of_yes_or_no_and_of_a_teacher():
     logits = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = ['ENT', 'CONTR', 'NEUT', 'ENT', 'NEUT', 'CONTR', 'ENT']
-    said = [(label, None, None) for label in labels]
+    said = [(label, None, None, None) for label in labels]
     places = torch.tensor([('ENT', 'NEUT', 'CONTR').index(label) for label in labels])
     plain = torch.nn.functional.cross_entropy(logits, places)
     assert torch.isclose(cross_encoder.pair_loss(logits, said), plain)
     odds = logits[:, 0] - logits[:, 1:].logsumexp(1)
     yes = torch.tensor([1., 0, 0, 1, 0, 0, 1], dtype=torch.float64)
     binary = torch.nn.functional.binary_cross_entropy_with_logits
-    assert torch.isclose(cross_encoder.pair_loss(logits, [(None, label == 'ENT', None) for label in labels]), binary(odds, yes))
+    assert torch.isclose(cross_encoder.pair_loss(logits, [(None, label == 'ENT', None, None) for label in labels]), binary(odds, yes))
     teacher = torch.linspace(-3, 3, 7, dtype=torch.float64)
-    taught = cross_encoder.pair_loss(logits, [(None, None, float(each)) for each in teacher])
+    taught = cross_encoder.pair_loss(logits, [(None, None, float(each), None) for each in teacher])
     assert torch.isclose(taught, binary(odds, teacher.sigmoid()), atol=1e-6)
-    both = cross_encoder.pair_loss(logits, [(label, None, float(each)) for label, each in zip(labels, teacher, strict=True)])
+    both = cross_encoder.pair_loss(logits, [(label, None, float(each), None) for label, each in zip(labels, teacher, strict=True)])
     assert torch.isclose(both, (plain + taught)/2)
-    mixed = cross_encoder.pair_loss(logits, [('ENT', None, None), *[(None, None, float(each)) for each in teacher[1:]]])
+    mixed = cross_encoder.pair_loss(logits, [('ENT', None, None, None), *[(None, None, float(each), None) for each in teacher[1:]]])
     expected = (torch.nn.functional.cross_entropy(logits[:1], places[:1]) + 6*binary(odds[1:], teacher[1:].sigmoid()))/7
     assert torch.isclose(mixed, expected, atol=1e-6)
+    three = torch.randn(7, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64).log_softmax(1)
+    asked = [(None, None, float(each[0] - each[1:].logsumexp(0)), float(each[2] - each[1])) for each in three]
+    assert torch.isclose(cross_encoder.pair_loss(logits, asked), torch.nn.functional.cross_entropy(logits, three.exp()), atol=1e-6)
     with pytest.raises(DataError, match='1 of 18 training pairs have no label'):
         cross_encoder.target_rows(PAIRS.with_columns(label=pl.when(pl.col('id') != '3').then('label')))
 

@@ -59,30 +59,32 @@ def test_a_stopped_labelling_goes_on(base, tmp_path):
     assert ask_teacher(pairs, file, base, seconds=0).is_empty()
     ask_teacher(pairs.head(3), file, base)
     text = file.read_text()
-    file.write_text(text + '{"id": "3", "pa')  # killed while it wrote
+    file.write_text(text + '{"pair": "3", "lo')  # killed while it wrote
     with pytest.raises(json.JSONDecodeError): json.loads(file.read_text().splitlines()[-1])
     found = ask_teacher(pairs, file, base)
-    assert found.sort('id')['id'].to_list() == whole.sort('id')['id'].to_list()
-    joined = found.join(whole, on=['id', 'pair'])
+    assert found.sort('pair')['pair'].to_list() == whole.sort('pair')['pair'].to_list()
+    joined = found.join(whole, on='pair')
     assert joined.height == len(PAIRS) and np.allclose(joined['log_odds'], joined['log_odds_right'], atol=.02)
 
 
-def test_a_label_meets_only_the_texts_that_were_labelled(tmp_path, monkeypatch):
+def test_a_label_meets_only_the_texts_that_were_labelled(tmp_path):
     pairs = frame()
-    monkeypatch.setattr(soft_labels, 'unlabelled_pairs', lambda seed=1, download=True: pairs)
-    answers = LOG_ODDS.frame([dict(id=one, pair=pair, log_odds=1.5) for one, pair in zip(pairs['id'], soft_labels._digests(pairs),
-                                                                                          strict=True)])
+    answers = LOG_ODDS.frame([dict(pair=pair, log_odds=1.5, contradicted=None) for pair in soft_labels._digests(pairs)])
     keep_soft_labels(answers.head(5), {'model': 'tiny'}, tmp_path)
-    assert soft_labelled(folder=tmp_path).select('id', 'log_odds').rows() == [(f'{at}', 1.5) for at in range(5)]
-    pairs = pairs.with_columns(claim=pl.when(pl.col('id') == '2').then(pl.lit('Another.')).otherwise('claim'))
-    with pytest.raises(DataError, match='1 of 5 pairs have other texts'): soft_labelled(folder=tmp_path)
+    assert soft_labelled(pairs, tmp_path)['log_odds'].to_list() == [1.5]*5 + [None]*3
+    changed = pairs.with_columns(claim=pl.when(pl.col('id') == '2').then(pl.lit('Another.')).otherwise('claim'))
+    assert soft_labelled(changed, tmp_path)['log_odds'].null_count() == 4
+    others = pairs.with_columns(claim=pl.format('{} {}', 'claim', pl.lit('Another.')))
+    with pytest.raises(DataError, match='8 of 8 pairs have other texts'): soft_labelled(others, tmp_path)
 
 
 def test_the_labels_that_ship_are_of_todays_pairs():
-    for name in ('fm2', 'factscore'): real_data(name)
-    taught = soft_labelled(download=False)
-    assert taught.height > 7_000 and taught['log_odds'].is_finite().all() and taught['id'].is_unique().all()
+    for name in soft_labels.UNLABELLED: real_data(name)
+    pairs = unlabelled_pairs(download=False)
+    taught = soft_labelled(pairs).drop_nulls('log_odds')
+    assert taught.height > 15_000 and taught['log_odds'].is_finite().all() and taught['id'].is_unique().all()
+    assert taught['contradicted'].is_finite().all()
     assert set(taught['source']) == set(soft_labels.UNLABELLED) and set(taught['split']) == {'train'}
-    measured = unlabelled_pairs(download=False)
-    from factlab.data.claim_sets import load_fm2
-    assert not set(measured['claim']) & set(load_fm2(False).filter(split='test')['claim'])
+    from factlab.data.claim_sets import load_fm2, load_summedits
+    assert not set(pairs['claim']) & set(load_fm2(False).filter(split='test')['claim'])
+    assert not set(pairs['evidence']) & set(load_summedits(False).filter(split='test')['evidence'])
