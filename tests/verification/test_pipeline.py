@@ -60,7 +60,7 @@ class ByRule:
     def probabilities(self, pairs, store=None):
         def row(evidence, claim):
             known = {*re.findall(r'\w{4,}', claim.lower())} <= {*re.findall(r'\w+', evidence.lower())}
-            return [.02, .02, .96] if known and 'never' in evidence else [.96, .02, .02] if known else [.1, .8, .1]
+            return [.005, .005, .99] if known and 'never' in evidence else [.99, .005, .005] if known else [.1, .8, .1]
         return np.array([row(*pair) for pair in pairs], np.float32).reshape(-1, 3)
 
 
@@ -424,21 +424,21 @@ def test_a_claim_that_is_supported_unsurely_is_told():
     found = verify_text('Owls hunt.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=Says((.6, .3, .1)))))
     assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
     assert verdict_report(found, width=200).startswith(
-        'UNDECIDED: 1 claim, 1 supported, 0 contradicted, 0 not in the evidence (supported with a probability below 0.94: 1 of 1).')
-    assert one('Owls hunt at night.', method='three-way?sure=0.97').texts['verdict'].item() == 'undecided'
+        'UNDECIDED: 1 claim, 1 supported, 0 contradicted, 0 not in the evidence (supported with a probability below 0.984: 1 of 1).')
+    assert one('Owls hunt at night.', method='three-way?sure=0.995').texts['verdict'].item() == 'undecided'
     assert one('Owls hunt at night.', method='three-way?sure=0.5').texts['verdict'].item() == 'factual'
 
 
 @pytest.mark.parametrize('method', list(VERDICT_RULES))
 def test_what_a_two_way_verifier_does_not_support_is_not_contradicted(method):
     class TwoWay(Says): two_way = True
-    supports, denies = (one('Owls hunt at night.', verifier=TwoWay(row), method=method) for row in ((.95, 0, .05), (.05, 0, .95)))
+    supports, denies = (one('Owls hunt at night.', verifier=TwoWay(row), method=method) for row in ((.99, 0, .01), (.01, 0, .99)))
     assert supports.claims['outcome'].to_list() == ['supported'] and supports.texts['verdict'].item() == 'factual'
     paper = method == 'algorithm1'
     assert denies.claims['outcome'].to_list() == ['contradicted' if paper else 'not in the evidence']
     assert denies.texts['verdict'].item() == ('not factual' if paper else 'undecided')
     if method == 'three-way':  # the second passage supports it
-        second = TwoWay((.95, 0, .05), 'Ode', (.05, 0, .95))
+        second = TwoWay((.99, 0, .01), 'Ode', (.01, 0, .99))
         found = verify_text('It opened.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=second)))
         assert found.claims['outcome'].to_list() == ['supported'] and found.settings['evaluated'] <= 2
 
@@ -461,7 +461,7 @@ def test_a_text_is_not_factual_where_a_word_is_in_no_claim(text, words):
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
-       st.sampled_from([.5, .9, .96]))
+       st.sampled_from([.5, .9, .99]))
 @settings(deadline=None, max_examples=60)
 def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
     "Any labels of the passages: factual needs sure support for every claim, except by the paper's rule."
