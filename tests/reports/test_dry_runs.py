@@ -103,4 +103,5 @@ def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(mon
     assert about['models'][name] and set(about['asked']) >= {name, *given.get('models', [])}
     assert about['asked'][name]['calls'] >= sent and about['asked'][name]['prompt_tokens'] > sent
     runs = list_runs()
-    assert runs['calls'].sum() == sum(taken['calls'] for taken in about['asked'].values()) and name in runs['model']
+    assert runs['calls'].sum() == sum(taken['calls'] for taken in about['asked'].values())
+    if given.get('methods') != ['rejected_claims']: assert name in runs['model']  # there a step of the other model asks it, too
