@@ -11,9 +11,9 @@ from pathlib import Path
 
 import polars as pl
 
-from ..core.core import Schema, assets_dir
+from ..core.core import Schema
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
-from ..data.datasets import read_rows
+from .written_passages import missing_text, written_lines
 
 # %% ../../nbs/18_training/09_contrasts.ipynb #ct4
 CONTRASTS = Schema('contrasts', {
@@ -22,27 +22,21 @@ CONTRASTS = Schema('contrasts', {
     'claims': pl.List(pl.List(pl.String))})  # text, label with the first evidence, with the second
 _LABELS = {'E': 'ENT', 'N': 'NEUT', 'C': 'CONTR'}
 
-def _fault(row: object) -> str|None:
-    "What is wrong with a line."
-    if not isinstance(row, Mapping) or sorted(row) != sorted(CONTRASTS.columns):
-        return f'expected the fields {sorted(CONTRASTS.columns)}, found {sorted(row) if isinstance(row, Mapping) else row!r}'
+def _fault(row: Mapping) -> str|None:
+    "What is wrong with a line that has its fields."
     evidence, claims = row['evidence'], row['claims']
     if not isinstance(evidence, list) or len(evidence) != 2 or evidence[0] == evidence[1]: return 'evidence must be two different texts'
     if not isinstance(claims, list) or not claims: return 'claims must be a list that holds something'
     for claim in claims:
         if not isinstance(claim, list) or len(claim) != 3 or not {*map(str, claim[1:])} <= {*_LABELS}:
             return f'a claim is [text, label, label] with the labels {", ".join(_LABELS)}, found {claim!r}'
-    texts = [row['topic'], row['kind'], *evidence, *(claim[0] for claim in claims)]
-    if not all(isinstance(text, str) and text.strip() for text in texts): return 'a text is missing or empty'
-    return None
+    return missing_text([row['topic'], row['kind'], *evidence, *(claim[0] for claim in claims)])
 
 def load_contrasts(
     file: Path|str|None = None,  # the package's own when None
 ) -> pl.DataFrame:  # schema CONTRASTS
     "The contrasts. Raises `DataError` on a line that does not fit, naming it."
-    read = read_rows(Path(file) if file else assets_dir('training')/'contrasts.jsonl')
-    read.refuse([(at, fault) for at, row in enumerate(read.rows) if (fault := _fault(row))])
-    return CONTRASTS.frame(read.rows)
+    return CONTRASTS.frame(written_lines(file, 'contrasts.jsonl', CONTRASTS.columns, _fault))
 
 # %% ../../nbs/18_training/09_contrasts.ipynb #ct7
 def contrast_pairs(

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..core.core import Schema, assets_dir, write_text
+from ..core.core import Schema, write_text
 from ..data import datasets
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS
-from ..data.datasets import load_sample, read_rows
+from ..data.datasets import load_sample
 from ..data.summaries import load_defacto, outside
 from ..localization.matching import MatchingJudge, known_matchings, matching_quality
 from factlab.localization.offline_judge import (
@@ -44,6 +44,7 @@ from ..measures.baselines import resampled_scores, weighted_auroc
 from ..measures.stats import F1, Interval, bootstrap_counts, cluster_numbers, proportion_bounds
 from ..models.encoder import Encoder
 from ..store.answers import StoreChoice
+from .written_passages import missing_text, written_lines
 
 # %% ../../nbs/18_training/08_matcher.ipynb #mt7
 PAIRS = Schema('pairs of descriptions', {'id': pl.String, 'kind': pl.String, 'summary': pl.String, 'first': pl.String, 'second': pl.String,
@@ -213,23 +214,18 @@ DESCRIPTIONS = Schema('described errors', {
     'topic': pl.String, 'summary': pl.String,
     'errors': pl.List(pl.List(pl.String))})  # of each error its descriptions
 
-def _undescribed(row: object) -> str|None:
-    "What is wrong with a line."
-    if not isinstance(row, Mapping) or sorted(row) != sorted(DESCRIPTIONS.columns):
-        return f'expected the fields {sorted(DESCRIPTIONS.columns)}, found {sorted(row) if isinstance(row, Mapping) else row!r}'
+def _undescribed(row: Mapping) -> str|None:
+    "What is wrong with a line that has its fields."
     errors = row['errors']
     if not isinstance(errors, list) or len(errors) < 2 or not all(isinstance(error, list) and len(error) > 1 for error in errors):
         return 'errors must be two or more lists of two or more descriptions'
-    texts = [row['topic'], row['summary'], *itertools.chain(*errors)]
-    return None if all(isinstance(text, str) and text.strip() for text in texts) else 'a text is missing or empty'
+    return missing_text([row['topic'], row['summary'], *itertools.chain(*errors)])
 
 def load_descriptions(
     file: Path|str|None = None,  # the package's own when None
 ) -> pl.DataFrame:  # schema DESCRIPTIONS
     "Summaries with their errors. Raises `DataError` on a line that does not fit, naming it."
-    read = read_rows(Path(file) if file else assets_dir('training')/'descriptions.jsonl')
-    read.refuse([(at, fault) for at, row in enumerate(read.rows) if (fault := _undescribed(row))])
-    return DESCRIPTIONS.frame(read.rows)
+    return DESCRIPTIONS.frame(written_lines(file, 'descriptions.jsonl', DESCRIPTIONS.columns, _undescribed))
 
 # %% ../../nbs/18_training/08_matcher.ipynb #dp2
 def described_pairs(
