@@ -41,7 +41,7 @@ whatever the wording.
 
 def _entry(prompt: Prompt) -> str:
     fields = ', '.join(f'`{{{name}}}`' for name in prompt.fields) or 'none'
-    answer = '\n'.join(f'    {line}' for line in prompt.example_answer.splitlines())
+    answer = '\n'.join(f'    {line}' for line in re.sub(r' ?‹\w+›', '', prompt.example_answer).splitlines())
     return f'## {file_stem(prompt)}\n\nPlaceholders: {fields}.' + (f' A usual answer:\n\n{answer}' if answer else '') + '\n'
 
 def export_prompts(

@@ -43,6 +43,7 @@ from factlab.localization.methods import (
     unread_facts,
 )
 from factlab.models.asking import RETRY_NOTE, VERDICTS
+from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.encoder import Encoder
 from factlab.models.interface import Response, ScriptedModel
 from factlab.runs.identity import method_spec
@@ -245,6 +246,12 @@ def test_factscore_asks_stage_by_stage_and_merges_only_what_is_several():
     assert found['calls'].to_list() == [4, 3, 2]
     merges = [request for request in model.asked if request.label == MERGE.name]
     assert len(merges) == 1 and 'A. first\nB. first again' in merges[0].messages[-1].content and 'TWO' in merges[0].messages[-1].content
+
+
+def test_a_dry_run_counts_the_facts_of_summaries_that_share_a_text():
+    model = ScriptedModel('counted', lambda request: '', revision='shared text')
+    with DryRun() as dry: FactScore(retry_unparsed=False).predict(frame(('text', 'one'), ('text', 'two')), model, False)
+    assert dict(estimate_of(dry).select('label', 'calls').iter_rows()) == {DECOMPOSE.name: 2, DETECT.name: 2*3, MERGE.name: 2}
 
 
 def test_factscore_without_facts():

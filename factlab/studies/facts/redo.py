@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['JUDGES', 'RESPONDERS', 'PUBLIC', 'LABELLED', 'FOLDER', 'GET', 'EXPORT', 'PRIVATE', 'DATED', 'LENGTH', 'BLIND',
-           'VERDICTS', 'RANKED', 'REDO', 'small_files']
+           'VERDICTS', 'RANKED', 'REDO', 'PASTED_MARK', 'small_files']
 
 # %% ../../../nbs/19_studies/02_facts/20_redo.ipynb #rd2
 import json
@@ -41,25 +41,27 @@ RANKED = {'data': PUBLIC, 'responders': RESPONDERS, 'judges': JUDGES, 'templates
 
 # %% ../../../nbs/19_studies/02_facts/20_redo.ipynb #rd7
 REDO = (
-    Redo('facts/fig1', '860 public requests', {'data': PUBLIC}, 860, GET, BLIND),
+    Redo('facts/fig1', '860 public requests', {'data': PUBLIC}, 860, GET, (BLIND,)),
     Redo('facts/table1', 'five requests', {'data': PUBLIC}, None, GET),
-    Redo('facts/table3', 'three responses', deviates='The examples are of ours: the paper wrote its own.'),
+    Redo('facts/table3', 'three responses', deviates=('The examples are of ours: the paper wrote its own.',)),
     Redo('facts/table2', '402 labelled responses', {'data': LABELLED, 'asked': JUDGES, 'few': None, 'templates': [*TEMPLATES]}
          | VERDICTS | {'prompts': FOLDER}, 402, EXPORT,
-         f"{PRIVATE} {DATED} {LENGTH} SimpleQA's template is not among the published ones: paste it into simpleqa.txt."),
+         (PRIVATE, DATED, LENGTH, "SimpleQA's template is not among the published ones: paste it into simpleqa.txt.")),
     Redo('facts/table4', '450 labelled responses', {'data': LABELLED, 'asked': JUDGES, 'few': None} | VERDICTS, 450, GET,
-         f'{PRIVATE} {DATED} {LENGTH}'),
-    Redo('facts/table5', '860 public requests, nine models', RANKED, 860, GET, f'{BLIND} {DATED} {LENGTH}'),
+         (PRIVATE, DATED, LENGTH)),
+    Redo('facts/table5', '860 public requests, nine models', RANKED, 860, GET, (BLIND, DATED, LENGTH)),
     Redo('facts/table6', '860 public requests, nine models', RANKED | {'eligibility': 'paper', 'unread_as_ungrounded': True}, 860, GET,
-         f'{BLIND} {DATED} {LENGTH}'),
+         (BLIND, DATED, LENGTH)),
     Redo('facts/selfpreference', '860 public requests, three models that answer and judge', {'data': PUBLIC, 'asked': JUDGES, 'few': None,
-         'templates': 'paper', 'max_tokens': 1024} | VERDICTS, 860, GET, f'{BLIND} {DATED} {LENGTH}'),
-    Redo('facts/judges', 'responses with a label for each sentence', deviates='Ours: the paper has no such exhibit.'),
+         'templates': 'paper', 'max_tokens': 1024} | VERDICTS, 860, GET, (BLIND, DATED, LENGTH)),
+    Redo('facts/judges', 'responses with a label for each sentence', deviates=('Ours: the paper has no such exhibit.',)),
     Redo('facts/leaderboard', '860 public requests, nine models', RANKED | {'eligibility': 'paper', 'unread_as_ungrounded': True}, 860, GET,
-         f'{BLIND} {DATED} {LENGTH}'),
+         (BLIND, DATED, LENGTH)),
 )
 
 # %% ../../../nbs/19_studies/02_facts/20_redo.ipynb #rd9
+PASTED_MARK = 'As it is printed.\n'  # what stands for the printed words in files that a person pastes
+
 def small_files(
     folder: Path,
     test: int = 6,  # responses of the test split, and requests
@@ -85,3 +87,6 @@ def _prompts(folder: Path) -> None:
         try: return Settings.PUBLISHED[prompt.name]() if prompt.name in Settings.PUBLISHED else prompt
         except DataError: return prompt
     export_prompts([replace(published(prompt), name=prompt.name) for prompt in Settings.PROMPTS], folder, 'facts')
+    for name in Settings.PRINTED:  # what a person pastes
+        file = folder/f'{name.rpartition("/")[2]}.txt'
+        file.write_text(PASTED_MARK + file.read_text(encoding='utf-8'), encoding='utf-8')

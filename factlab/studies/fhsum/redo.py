@@ -25,14 +25,14 @@ THREE = [LLAMA, QWEN['14B'], GPT_4O]
 # %% ../../../nbs/19_studies/03_fhsum/20_redo.ipynb #rd6
 DATA, KNOWLEDGE, DEVELOPMENT, REAL = 'fhsumbench.jsonl', 'knowledge.jsonl', 'sample', ('xent', 'mxsum')
 ROWS, N = 'FHSumBench: 1,336 summaries', 1336
-BUILT = ('FHSumBench is not published: `factlab build fhsum` makes such data from XEnt and FactCollect. ')
+BUILT = 'FHSumBench is not published: `factlab build fhsum` makes such data from XEnt and FactCollect.'
 FOLDER = 'fhsum-prompts'
 EXPORT = (f'factlab prompts export fhsum {FOLDER}',)
-WORDS = 'The prompts are printed and not published: paste those of Appendix D into their files. '
-KNOWN = 'GPT-4o writes the knowledge base anew: the authors do not publish theirs. '
-SEARCH = ("The authors search with LlamaIndex' embeddings; here a retriever of ours does, over their chunks of 200 tokens. ")
-CODE = 'Temperature and lengths are those of the authors’ code; the paper prints none. '
-HYBRIDS = 'FactScore, FacTool, WeCheck and AlignScore are stood for by a verifier: their own weights and searches are not here. '
+WORDS = 'The prompts are printed and not published: paste those of Appendix D into their files.'
+KNOWN = 'GPT-4o writes the knowledge base anew: the authors do not publish theirs.'
+SEARCH = "The authors search with LlamaIndex' embeddings; here a retriever of ours does, over their chunks of 200 tokens."
+CODE = 'Temperature and lengths are those of the authors’ code; the paper prints none.'
+HYBRIDS = 'FactScore, FacTool, WeCheck and AlignScore are stood for by a verifier: their own weights and searches are not here.'
 OURS = 'Ours: the paper has no such exhibit.'
 DECODING = {'prompts': FOLDER, 'temperature': .7, 'lengths': 'verdicts=30,relation=80'}
 ASKED = {'data': DATA, 'split': 'all', 'development': DEVELOPMENT} | DECODING
@@ -42,31 +42,31 @@ SEARCHING = {'knowledge': GPT_4O, 'extractor': GPT_4O, 'chunk': 200, 'overlap': 
 # %% ../../../nbs/19_studies/03_fhsum/20_redo.ipynb #rd7
 def _figure(name: str, model: str, printed: str) -> Redo:
     return Redo(f'fhsum/{name}', ROWS, {'model': model, 'printed': printed, 'families': ['judges', 'retrieval'], 'retrieval': True}
-                | ASKED | SEARCHING | ONCE, N, EXPORT, BUILT + KNOWN + SEARCH + WORDS + CODE)
+                | ASKED | SEARCHING | ONCE, N, EXPORT, (BUILT, KNOWN, SEARCH, WORDS, CODE))
 
 REDO = (
-    Redo('fhsum/fig2', ROWS, {'data': DATA}, N, (), BUILT),
-    Redo('fhsum/table4', ROWS, {'data': DATA}, N, (), BUILT),
-    Redo('fhsum/table5', ROWS, {'data': DATA}, N, (), BUILT),
-    Redo('fhsum/construction', 'documents and summaries', {'data': DATA, 'knowledge': KNOWLEDGE}, None, (), BUILT + KNOWN),
-    Redo('fhsum/table1', ROWS, {'models': THREE} | ASKED | ONCE, N, EXPORT, BUILT + WORDS + CODE),
-    Redo('fhsum/table2', ROWS, {'models': THREE} | ASKED | SEARCHING, N, EXPORT, BUILT + KNOWN + SEARCH + WORDS + CODE + HYBRIDS),
+    Redo('fhsum/fig2', ROWS, {'data': DATA}, N, (), (BUILT,)),
+    Redo('fhsum/table4', ROWS, {'data': DATA}, N, (), (BUILT,)),
+    Redo('fhsum/table5', ROWS, {'data': DATA}, N, (), (BUILT,)),
+    Redo('fhsum/construction', 'documents and summaries', {'data': DATA, 'knowledge': KNOWLEDGE}, None, (), (BUILT, KNOWN)),
+    Redo('fhsum/table1', ROWS, {'models': THREE} | ASKED | ONCE, N, EXPORT, (BUILT, WORDS, CODE)),
+    Redo('fhsum/table2', ROWS, {'models': THREE} | ASKED | SEARCHING, N, EXPORT, (BUILT, KNOWN, SEARCH, WORDS, CODE, HYBRIDS)),
     Redo('fhsum/table3', ROWS, {'models': THREE} | ASKED | SEARCHING | {'smaller': 'wikidata'}, N, EXPORT,
-         BUILT + KNOWN + SEARCH + WORDS + CODE),
+         (BUILT, KNOWN, SEARCH, WORDS, CODE)),
     Redo('fhsum/table6', ROWS, {'models': THREE, 'retrieving': THREE} | ASKED | SEARCHING | ONCE, N, EXPORT,
-         BUILT + KNOWN + SEARCH + WORDS + CODE + HYBRIDS),
+         (BUILT, KNOWN, SEARCH, WORDS, CODE, HYBRIDS)),
     Redo('fhsum/table7', ROWS, {'models': [*QWEN.values()], 'retrieving': [*QWEN.values()]} | ASKED | SEARCHING | ONCE, N, EXPORT,
-         BUILT + KNOWN + SEARCH + WORDS + CODE),
+         (BUILT, KNOWN, SEARCH, WORDS, CODE)),
     _figure('fig4', GPT_4O, 'GPT-4o'),
-    Redo('fhsum/fig5', 'seven sizes of Qwen2.5', deviates='From the printed scores; measured by fhsum/table7.'),
+    Redo('fhsum/fig5', 'seven sizes of Qwen2.5', deviates=('From the printed scores; measured by fhsum/table7.',)),
     _figure('fig6', LLAMA, 'Llama3-8B'), _figure('fig7', QWEN['14B'], 'Qwen2.5-14B'), _figure('fig8', QWEN['32B'], 'Qwen2.5-32B'),
     Redo('fhsum/table8', 'one case', {'models': [GPT_4O], 'data': DATA, 'split': None} | DECODING | SEARCHING | ONCE, None, EXPORT,
-         BUILT + KNOWN + SEARCH + WORDS + CODE),
+         (BUILT, KNOWN, SEARCH, WORDS, CODE)),
     Redo('fhsum/casestudy', ROWS, {'models': [GPT_4O]} | ASKED | SEARCHING | ONCE, N, EXPORT,
-         BUILT + KNOWN + SEARCH + WORDS + CODE + 'The paper sorts causes by hand.'),
+         (BUILT, KNOWN, SEARCH, WORDS, CODE, 'The paper sorts causes by hand.')),
     Redo('fhsum/transfer', 'three sets; counted on few summaries of each', {'sets': [DATA, *REAL], 'models': [GPT_4O]} | DECODING
-         | SEARCHING | ONCE, None, EXPORT, OURS),
-    Redo('fhsum/noticing', 'summaries with an injected span', {'model': GPT_4O, 'data': DATA} | DECODING | ONCE, N, EXPORT, OURS),
+         | SEARCHING | ONCE, None, EXPORT, (OURS,)),
+    Redo('fhsum/noticing', 'summaries with an injected span', {'model': GPT_4O, 'data': DATA} | DECODING | ONCE, N, EXPORT, (OURS,)),
 )
 
 # %% ../../../nbs/19_studies/03_fhsum/20_redo.ipynb #rd9

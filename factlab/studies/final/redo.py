@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['GPT_4O', 'CLAUDE', 'GEMINI', 'LLAMA', 'MINISTRAL', 'GEMMA', 'MAIN', 'TRUETEACHER', 'TEST', 'ROWS', 'FOLDER', 'ASKED',
-           'GET', 'EXPORT', 'JUDGE', 'PASTED', 'TEN', 'PUBLISHED_ROWS', 'OURS', 'OF_OURS', 'LABELLED', 'REDO',
-           'QUESTION', 'PASTED_MARK', 'small_files']
+           'GET', 'EXPORT', 'JUDGE', 'PASTED', 'DECOMPOSED', 'TEN', 'PUBLISHED_ROWS', 'OURS', 'OF_OURS', 'COUNTS',
+           'LABELLED', 'REDO', 'QUESTION', 'PASTED_HINT', 'PASTED_MARK', 'small_files']
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd2
 import json
@@ -15,6 +15,7 @@ import polars as pl
 
 from ...core.core import DataError
 from ...data.datasets import load
+from ...localization.methods import HINT
 from ...models.prompt_folders import export_prompts, file_stem
 from ...reports.redo import Redo
 from .prompts import PRINTED, PROMPTS, PUBLISHED
@@ -36,70 +37,72 @@ FOLDER = 'final-prompts'
 ASKED = {'data': 'final', 'judge': GPT_4O, 'retry_unparsed': False}
 GET = ('factlab data get final',)
 EXPORT = (*GET, 'factlab data get factscore', f'factlab prompts export --published final {FOLDER}')
-JUDGE = ('The paper does not date its judge GPT-4o: it is taken as of the evaluated one. The judge gets the predictions as one lettered '
-         'list, not the raw answer.')
-PASTED = ('The authors print three prompts without a file: paste H.2.5 into detect.txt and merge.txt, and H.3 into binary.txt.')
+JUDGE = ('The paper does not date its judge GPT-4o: it is taken as of the evaluated one.',
+         'The judge gets the predictions as one lettered list, not the raw answer.')
+PASTED = ('The authors print some prompts without a file: paste H.2.5 into detect.txt and merge.txt, H.3 into binary.txt, and the '
+          'sentence of H.2.4 over ours in cot1_hint.txt and cot2_hint.txt.')
+DECOMPOSED = ('The paper does not say which of the two sets of examples it takes from FActScore: here the one for biographies, seven and '
+              'the nearest.')
 TEN = [name for name in METHODS if name != 'rejected_claims']  # the rows that the paper has
 PUBLISHED_ROWS = [name for name in TEN if name != 'factscore' and not name.startswith('self')]  # whose prompts are files of the authors
-OURS = ('Our baselines ask for claims and matchings besides. Without pasting anything, -p prompts=paper -p '
-        f"'methods=[{', '.join(PUBLISHED_ROWS)}]' gives the rows whose prompts are published.")
+OURS = ('Our baselines ask for claims and matchings besides.', 'Without pasting anything, -p prompts=paper -p '
+        f"'methods=[{', '.join(PUBLISHED_ROWS)}]' gives the rows whose prompts are published, with a sentence of ours as the hint.")
 OF_OURS = 'The example is of ours: the paper draws one by hand.'
+COUNTS = "The printed counts: the labels are not published. People's labels of your own: -p labels=FILE."
 LABELLED = ('People sort the errors: label them in the workbench (`factlab lab`) and name the file as labels; until then categories are '
-            'proposals. The paper does not name the method whose errors it sorts: CoT is the best of its.')
+            'proposals.', 'The paper does not name the method whose errors it sorts: CoT is the best of its.')
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd7
 def _asking(name: str, models: list[str], *deviates: str, folder: bool = True, n: int = TEST, rows: str = ROWS, **more) -> Redo:
     prompts, before = (FOLDER, EXPORT) if folder else ('paper', GET)
     return Redo(f'final/{name}', rows, {'models': models} | ASKED | {'prompts': prompts} | more, n, before,
-                ' '.join([*deviates, *[PASTED]*folder]))
+                (*deviates, *[PASTED]*folder))
 
 def _shown(name: str) -> Redo:
     return Redo(f'final/{name}', 'one example', {'models': [GPT_4O], 'judge': GPT_4O, 'limit': 4, 'retry_unparsed': False}, None, (),
-                OF_OURS)
+                (OF_OURS,))
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd8
 REDO = (
     *map(_shown, ('table1', 'fig3', 'fig9', 'fig10')),
     Redo('final/table2', 'eight operations', {'labels': 'operations.csv'},
-         deviates='The paper prints its own examples; these are of ours.'),
-    Redo('final/fig2', '655 inconsistencies of 400 summaries of DeFacto', {}, 655, (),
-         "The printed counts: the labels are not published. People's labels of your own: -p labels=FILE."),
+         deviates=('The paper prints its own examples; these are of ours.',)),
+    Redo('final/fig2', '655 inconsistencies of 400 summaries of DeFacto', {}, 655, (), (COUNTS,)),
     Redo('final/table3', 'FINAL: 1,405 summaries', {'data': 'final'}, 1405, GET,
-         'The first two lines are as printed: the data of these phases are not published.'),
-    Redo('final/table6', '214 inconsistencies in 112 summaries', {}, 214, (),
-         "The printed counts: the labels are not published. People's labels of your own: -p labels=FILE."),
+         ('The first two lines are as printed: the data of these phases are not published.',)),
+    Redo('final/table6', '214 inconsistencies in 112 summaries', {}, 214, (), (COUNTS,)),
     Redo('final/fig8', 'FINAL: 2,131 inconsistencies in 1,405 summaries', {'data': 'final'}, 1405, GET),
-    _asking('table4', MAIN, JUDGE, OURS, classifier=TRUETEACHER, methods=TEN),
-    _asking('table7', [*MAIN, MINISTRAL, GEMMA], JUDGE, OURS, classifier=TRUETEACHER, methods=TEN),
-    _asking('fig4', MAIN, JUDGE, classifier=TRUETEACHER),
+    _asking('table4', MAIN, *JUDGE, *OURS, DECOMPOSED, classifier=TRUETEACHER, methods=TEN),
+    _asking('table7', [*MAIN, MINISTRAL, GEMMA], *JUDGE, *OURS, DECOMPOSED, classifier=TRUETEACHER, methods=TEN),
+    _asking('fig4', MAIN, *JUDGE, classifier=TRUETEACHER),
     _asking('table8', [*MAIN, MINISTRAL, GEMMA], classifier=TRUETEACHER),
-    _asking('table9', [GPT_4O], JUDGE, classifier=TRUETEACHER, limit=None, runs=5, temperature=0.0),
-    _asking('table10', MAIN, JUDGE, OURS, classifier=TRUETEACHER, methods=TEN, sensitivity=.95, specificity=.9, draws=1000),
-    Redo('final/table5', 'four categories', deviates=OF_OURS),
-    _asking('fig5', MAIN, JUDGE, LABELLED, folder=False, method='cot', errors=150),
-    _asking('fig7', MAIN, JUDGE, LABELLED, folder=False, method='cot', errors=100),
-    Redo('final/table11', 'five kinds', deviates=OF_OURS),
+    _asking('table9', [GPT_4O], *JUDGE, DECOMPOSED, classifier=TRUETEACHER, limit=None, runs=5, temperature=0.0),
+    _asking('table10', MAIN, *JUDGE, *OURS, DECOMPOSED, classifier=TRUETEACHER, methods=TEN, sensitivity=.95, specificity=.9, draws=1000),
+    Redo('final/table5', 'four categories', deviates=(OF_OURS,)),
+    _asking('fig5', MAIN, *JUDGE, *LABELLED, folder=False, method='cot', errors=150),
+    _asking('fig7', MAIN, *JUDGE, *LABELLED, folder=False, method='cot', errors=100),
+    Redo('final/table11', 'five kinds', deviates=(OF_OURS,)),
     Redo('final/fig6', "119 questions that people wrote about GPT-4o's missed errors",
          {'models': [GPT_4O], 'questions': 'questions.parquet', 'samples': 10, 'sampled': None, 'prompts': FOLDER,
           'retry_unparsed': False}, 119,
-         EXPORT, 'The questions are not published. P(True) is read off the log-probabilities as well. Paste the prompt of G.1 into '
-         'ptrue.txt and '
-         'ptrue.system.txt.'),
-    Redo('final/fig11', 'one question', {'models': [GPT_4O]}, None, (), OF_OURS),
-    _asking('counterfactual', [GPT_4O], JUDGE, "People's counterfactuals are not published: name a file of your own. The paper does not "
-            'name the detector: CoT is taken.', folder=False, n=102,
+         EXPORT, ('The questions are not published.', 'P(True) is read off the log-probabilities as well.',
+                  'Paste the prompt of G.1 into ptrue.txt and ptrue.system.txt.')),
+    Redo('final/fig11', 'one question', {'models': [GPT_4O]}, None, (), (OF_OURS,)),
+    _asking('counterfactual', [GPT_4O], *JUDGE, "People's counterfactuals are not published: name a file of your own.",
+            'The paper does not name the detector: CoT is taken.', folder=False, n=102,
             rows='102 missed errors of GPT-4o that are true, and what people made of them',
             method='cot',
             made='people', counterfactuals='counterfactuals.csv'),
     Redo('final/judge', 'predictions of four models and four prompts on 140 summaries, matched by people',
          {'matchings': 'matchings.csv', 'judge': GPT_4O, 'data': 'final', 'prompts': 'paper'}, 16*140, GET,
-         "People's matchings are not published: name a file of your own. The paper does not date its judge."),
+         ("People's matchings are not published: name a file of your own.", JUDGE[0])),
     Redo('final/agreement', '150 summaries that two people judged', {'annotations': ['first.csv', 'second.csv']}, 150, (),
-         'The two readings are not published: give files of your own.'),
+         ('The two readings are not published: give files of your own.',)),
 )
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd10
 QUESTION = {'id': 'q1', 'category': 'extrinsic_correct', 'question': 'In which year did the bridge open?', 'answer': '1932', 'truth': True}
+PASTED_HINT = 'As printed in Appendix H.2.4.'  # and for the sentence that is pasted over ours
 PASTED_MARK = 'As printed in {}.\n'  # what stands for the printed words in files that a person pastes
 
 def small_files(
@@ -135,3 +138,4 @@ def _prompts(folder: Path) -> None:
         if (where := PRINTED.get(prompt.name)) is None: continue
         file = folder/f'{file_stem(prompt)}.txt'
         file.write_text(PASTED_MARK.format(where) + file.read_text(encoding='utf-8'), encoding='utf-8')
+    for file in folder.glob('*_hint.txt'): file.write_text(file.read_text(encoding='utf-8').replace(HINT, PASTED_HINT), encoding='utf-8')

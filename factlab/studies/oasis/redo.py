@@ -35,7 +35,7 @@ EXPORT = (f'factlab prompts export oasis {FOLDER}',)
 WORDS = ('The prompts are printed and not published: paste Tables B.1 and B.2 into text_zs.system.txt and rag_zs.system.txt, and the lines '
          'of '
          'Appendix B on explanations.')
-GENERATED = 'Paste the prompt of Table 1 into unified.txt. The paper prints no temperature and no length: greedy, 768 tokens.'
+GENERATED = ('Paste the prompt of Table 1 into unified.txt.', 'The paper prints no temperature and no length: greedy, 768 tokens.')
 TRAINED = 'The trained parts are not published: train them with `factlab train`, or name others.'
 PASSAGES = 'The 2.5 million passages are not published: `factlab build passages` makes them from the pages.'
 ASKED = {'data': GOLD, 'limit': None, 'temperature': 0.0, 'prompts': FOLDER, 'retry_unparsed': False}
@@ -44,27 +44,28 @@ ENCODERS = [RETRIEVER, 'intfloat/e5-base-v2', 'google-bert/bert-base-uncased', '
 
 # %% ../../../nbs/19_studies/00_oasis/20_redo.ipynb #rd7
 REDO = (
-    Redo('oasis/fig1', 'one passage', {'model': GPT_4, 'prompts': FOLDER}, None, EXPORT, 'The passage is of ours. ' + GENERATED),
+    Redo('oasis/fig1', 'one passage', {'model': GPT_4, 'prompts': FOLDER}, None, EXPORT, ('The passage is of ours.', *GENERATED)),
     Redo('oasis/table1', '81,275 passages', {'models': [GPT_4], 'data': 'oasis', 'variant': 'unified', 'limit': 81275, 'prompts': FOLDER},
          81275,
          ('factlab data get oasis', *EXPORT), GENERATED),
-    Redo('oasis/table2', '81,275 passages', {'data': 'oasis'}, 81275, ('factlab data get oasis',), 'The four published sets are joined.'),
+    Redo('oasis/table2', '81,275 passages', {'data': 'oasis'}, 81275, ('factlab data get oasis',),
+         ('The four published sets are joined.',)),
     Redo('oasis/table3', '1,750 items for each of four tasks', {'annotations': 'annotations'}, 1750, (),
-         'The annotations are not published: give a folder of your own in the forms of Appendix E.'),
-    Redo('oasis/table4', 'the gold passages', {'extractors': [EXTRACTOR], 'data': GOLD}, None, (), WITHHELD + ' ' + TRAINED),
-    Redo('oasis/table5', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | {'runs': 5}, 1708, EXPORT, f'{WITHHELD} {WORDS}'),
+         ('The annotations are not published: give a folder of your own in the forms of Appendix E.',)),
+    Redo('oasis/table4', 'the gold passages', {'extractors': [EXTRACTOR], 'data': GOLD}, None, (), (WITHHELD, TRAINED)),
+    Redo('oasis/table5', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | {'runs': 5}, 1708, EXPORT, (WITHHELD, WORDS)),
     Redo('oasis/table6', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | PARTS | {'runs': 5}, 1708, EXPORT,
-         f'{WITHHELD} {WORDS} {TRAINED} {PASSAGES}'),
-    Redo('oasis/table7', CLAIMS, {'models': [GPT_4O, *OPEN]} | ASKED | {'runs': 5}, 2656, EXPORT, f'{WITHHELD} {WORDS}'),
-    Redo('oasis/table8', CLAIMS, {'verifiers': [VERIFIER], 'data': GOLD}, 2656, (), f'{WITHHELD} {TRAINED}'),
+         (WITHHELD, WORDS, TRAINED, PASSAGES)),
+    Redo('oasis/table7', CLAIMS, {'models': [GPT_4O, *OPEN]} | ASKED | {'runs': 5}, 2656, EXPORT, (WITHHELD, WORDS)),
+    Redo('oasis/table8', CLAIMS, {'verifiers': [VERIFIER], 'data': GOLD}, 2656, (), (WITHHELD, TRAINED)),
     Redo('oasis/fig2', 'claims of the validation split', {'encoders': [RETRIEVER, 'intfloat/e5-base-v2'], 'data': 'oasis',
-                                                'distractors': 0, 'corpus': CORPUS}, None, (), f'{TRAINED} {PASSAGES}'),
-    Redo('oasis/fig3', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | PARTS, 1708, EXPORT, f'{WITHHELD} {WORDS} {TRAINED} {PASSAGES}'),
-    Redo('oasis/fig4', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | PARTS, 1708, EXPORT, f'{WITHHELD} {WORDS} {TRAINED} {PASSAGES}'),
+                                                'distractors': 0, 'corpus': CORPUS}, None, (), (TRAINED, PASSAGES)),
+    Redo('oasis/fig3', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | PARTS, 1708, EXPORT, (WITHHELD, WORDS, TRAINED, PASSAGES)),
+    Redo('oasis/fig4', TEXTS, {'models': [GPT_4O, *OPEN]} | ASKED | PARTS, 1708, EXPORT, (WITHHELD, WORDS, TRAINED, PASSAGES)),
     Redo('oasis/fig5', TEXTS, {'models': [GPT_4O, *OPEN], 'lengths': [2000, 4000, 8000, 16000, 18000]} | ASKED | PARTS, 1708, EXPORT,
-         f'{WITHHELD} {WORDS} {TRAINED} {PASSAGES}'),
+         (WITHHELD, WORDS, TRAINED, PASSAGES)),
     Redo('oasis/tablec1', 'claims of the validation split', {'encoders': ENCODERS, 'data': 'oasis', 'distractors': 0, 'corpus': CORPUS},
-         None, (), f'{TRAINED} {PASSAGES}'),
+         None, (), (TRAINED, PASSAGES)),
 )
 
 # %% ../../../nbs/19_studies/00_oasis/20_redo.ipynb #rd9

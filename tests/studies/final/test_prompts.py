@@ -9,7 +9,7 @@ from conftest import real_data
 
 from factlab.core.core import DataError, UsageError
 from factlab.localization.matching import MATCH
-from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, MERGE, ZERO_SHOT, FactScore
+from factlab.localization.methods import COT, COT_HINT, DECOMPOSE, DETECT, FEW_SHOT, HINT, MERGE, ZERO_SHOT, FactScore
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompt_folders import export_prompts, file_stem, folder_prompts
 from factlab.probing.ptrue import PTRUE
@@ -26,7 +26,7 @@ from factlab.studies.final.probes import counterfactual_plan, example_text, ptru
 from factlab.studies.final.prompts import OWN, PRINTED, PROMPTS, PUBLISHED, factscore_prompt
 from factlab.studies.final.redo import PUBLISHED_ROWS
 from factlab.studies.final.repeats import noise_plan, repeats_cells, repeats_plan
-from factlab.studies.final.study import METHODS, Settings, localization_plan
+from factlab.studies.final.study import HINT_NOTE, METHODS, Settings, localization_plan
 from factlab.verification import factscore
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, EXTRACT
 
@@ -88,12 +88,12 @@ def test_the_authors_judge_is_asked_verbatim(final_data):
     assert theirs.fields == MATCH.fields
 
 
-@pytest.mark.parametrize('hint, plain, said', list(zip(COT_HINT, COT, wording.HINTS, strict=True)), ids=['1', '2'])
-def test_the_hint_is_the_authors_chain_of_thought_with_a_sentence_more_and_a_line_less(hint, plain, said, final_data):
+@pytest.mark.parametrize('hint, plain', list(zip(COT_HINT, COT, strict=True)), ids=['1', '2'])
+def test_the_hint_is_the_authors_chain_of_thought_with_a_sentence_of_ours_more_and_a_line_less(hint, plain, final_data):
     lines = [line for line in authors_text(file_stem(plain)).rstrip().splitlines() if 'return None' not in line]
-    first = 'I will give you a text and a summary.'
-    assert lines[0].startswith(first) and said not in '\n'.join(lines)
-    expected = '\n'.join([first + f' {said}' + lines[0].removeprefix(first), *lines[1:]])
+    first, end, rest = lines[0].partition('a summary.')
+    assert first and HINT not in '\n'.join(lines)
+    expected = '\n'.join([f'{first}{end} {HINT}{rest}', *lines[1:]])
     found = PUBLISHED[hint.name]()
     assert found.user.strip() == expected.strip() and found.name == hint.name and found.source == 'paper' and 'None' not in found.user
 
@@ -116,15 +116,19 @@ def test_factscores_demonstrations_come_before_the_summary(monkeypatch, tmp_path
     (tmp_path/'demons.json').write_text(json.dumps(solved), encoding='utf-8')
     monkeypatch.setattr(factscore, 'get', lambda data, file: tmp_path/file)
     model = ScriptedModel('facts', lambda request: '- A fact.', revision='prompts')
-    rows = pl.DataFrame({'summary': ['The mill closed in 1931.', 'Ada was born in London.']})
-    states, _ = FactScore(decomposition=factscore_prompt(), retry_unparsed=False).facts(rows, model, False)
-    assert [state[2] for state in states] == [['A fact.']]*2
-    nearest = ('The mill burned.\n- A mill burned.', 'Ada was born.\n- Ada lives.')
-    for request, near, summary in zip(model.asked, nearest, rows['summary'], strict=True):
+    rows = pl.DataFrame({'summary': ['The mill closed in 1931.', 'Ada was born in London. The mill burned down.']})
+    states, responses = FactScore(decomposition=factscore_prompt(), retry_unparsed=False).facts(rows, model, False)
+    assert [state[2] for state in states] == [['A fact.'], ['A fact.', 'A fact.']] and [len(each) for each in responses] == [1, 2]
+    nearest = ('The mill burned.\n- A mill burned.', 'Ada was born.\n- Ada lives.', 'The mill burned.\n- A mill burned.')
+    sentences = ('The mill closed in 1931.', 'Ada was born in London.', 'The mill burned down.')  # FActScore asks about one at a time
+    for request, near, summary in zip(model.asked, nearest, sentences, strict=True):
         blocks = request.messages[0].content.split('\n\n')
         assert len(blocks) == 9 and 'Sentence 6 in {braces}.\n- Fact 6a.\n- Fact 6b.' in blocks[6]
         assert blocks[7].endswith(f': {near}') and blocks[8].endswith(f': {summary}\n')
         assert {block.partition(':')[0] for block in blocks} == {'Please breakdown the following sentence into independent facts'}
+    lost = ScriptedModel('lost', lambda request: 'None.' if 'down.' in request.messages[0].content else '- A fact.', revision='prompts')
+    states, _ = FactScore(decomposition=factscore_prompt(), retry_unparsed=False).facts(rows, lost, False)
+    assert [state[0] for state in states] == ['ok', 'unparsed'], 'the sentence that is lost may be the wrong one'
     (tmp_path/'demons.json').write_text('[1]', encoding='utf-8')
     with pytest.raises(DataError, match='demonstrations'): factscore_prompt()
 
@@ -184,6 +188,7 @@ def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
 def test_rows_whose_prompts_are_published_are_planned_with_paper_alone(planned, theirs, parts):
     def plan(methods): return planned(models=['detector'], methods=methods, judge='judge', verifier='overlap', loaded=parts, **PAPER)
     assert estimate(plan(PUBLISHED_ROWS), store=False)['calls'].sum()
+    assert HINT_NOTE in plan(['oracle_cot_hint']).notes and HINT_NOTE not in plan(['cot']).notes, 'not in silence'
     for name in METHODS.keys() - {*PUBLISHED_ROWS, 'rejected_claims'}:
         with pytest.raises(UsageError, match='publish no file'): plan([name])
 
