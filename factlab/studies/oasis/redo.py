@@ -36,7 +36,8 @@ WORDS = ('The prompts are printed and not published: paste Tables B.1 and B.2 in
          'of '
          'Appendix B on explanations.')
 GENERATED = ('Paste the prompt of Table 1 into unified.txt.', 'The paper prints no temperature and no length: greedy, 768 tokens.')
-TRAINED = 'The trained parts are not published: train them with `factlab train`, or name others.'
+TRAINED = ('The trained parts are not published: `factlab train PART --paper --data oasis` trains each by the recipe of § 6.1; or name '
+           'others.')
 PASSAGES = 'The 2.5 million passages are not published: `factlab build passages` makes them from the pages.'
 ASKED = {'data': GOLD, 'limit': None, 'temperature': 0.0, 'prompts': FOLDER, 'retry_unparsed': False}
 PARTS = {'k': 30, 'extractor': EXTRACTOR, 'retriever': RETRIEVER, 'verifier': VERIFIER, 'corpus': CORPUS}
@@ -49,7 +50,8 @@ REDO = (
          81275,
          ('factlab data get oasis', *EXPORT), GENERATED),
     Redo('oasis/table2', '81,275 passages', {'data': 'oasis'}, 81275, ('factlab data get oasis',),
-         ('The four published sets are joined.',)),
+         ('The published sets hold 52,390 falsified claims, the paper prints 81,275; each line is counted in the set that has it.',
+          'The paper does not say what a token is: words and punctuation marks are counted.')),
     Redo('oasis/table3', '1,750 items for each of four tasks', {'annotations': 'annotations'}, 1750, (),
          ('The annotations are not published: give a folder of your own in the forms of Appendix E.',)),
     Redo('oasis/table4', 'the gold passages', {'extractors': [EXTRACTOR], 'data': GOLD}, None, (), (WITHHELD, TRAINED)),
