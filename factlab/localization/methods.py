@@ -249,6 +249,28 @@ def detection_retry(
     return REASONS_RETRY if parse_yes_no(answer, marker='').value is False else DETECTION_RETRY
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c30
+def _stated(states: Sequence[tuple]) -> tuple:
+    "The state of a summary from those of its parts: one that is lost may have had the wrong fact."
+    if lost := [state for state in states if state[0] != 'ok']: return next((state for state in lost if state[0] == 'failed'), lost[0])
+    return 'ok', '; '.join(reason for _, reason, _ in states if reason), [fact for *_, facts in states for fact in facts]
+
+def _divided(summaries: Sequence[str], decomposition: Prompt) -> tuple[list[list[str]], list[dict[str, str]]]:
+    "The parts of each summary that are asked about, and what fills the prompt for each of all parts. FActScore's takes one sentence."
+    if 'nearest' not in decomposition.fields: return [[summary] for summary in summaries], [{'summary': summary} for summary in summaries]
+    parts = [split_sentences(summary) or [summary] for summary in summaries]
+    every = [part for found in parts for part in found]
+    return parts, [{'summary': part, 'nearest': near} for part, near in zip(every, nearest_solved(every), strict=True)]
+
+def _joined(
+    parts: Sequence[Sequence[str]],
+    states: Sequence[tuple],  # of all parts
+    asked: Sequence[list[Response]],
+) -> tuple[list[tuple], list[list[Response]]]:
+    "States and responses of the summaries."
+    answers = zip(states, asked, strict=True)
+    each = [[next(answers) for _ in found] for found in parts]
+    return [_stated([state for state, _ in found]) for found in each], [[one for _, some in found for one in some] for found in each]
+
 def _pooled(noted: str, answers: Sequence[tuple[str, tuple]]) -> tuple[str, str, list[str]|None]:
     "The state of a row whose facts could be listed (`noted`: how), from what was answered about each fact."
     faults = {status: [f'about the fact {fact!r}: {state[1]}' for fact, state in answers if state[0] == status]
@@ -268,11 +290,6 @@ def unread_facts(
     return predictions.select(unread=pl.when(pl.col('status') == 'ok').then(lost).otherwise(0))['unread']
 
 # %% ../../nbs/09_localization/00_methods.ipynb #c32
-def _stated(states: Sequence[tuple]) -> tuple:
-    "The state of a summary from those of its parts: one that is lost may have had the wrong fact."
-    if lost := [state for state in states if state[0] != 'ok']: return next((state for state in lost if state[0] == 'failed'), lost[0])
-    return 'ok', '; '.join(reason for _, reason, _ in states if reason), [fact for *_, facts in states for fact in facts]
-
 @dataclass(frozen=True)
 class FactScore:
     "Decomposition, detection for each fact, deduplication (FINAL App. C.2, H.2.5)."
@@ -293,15 +310,9 @@ class FactScore:
 
     def facts(self, rows: pl.DataFrame, model: Model, store: StoreChoice = None, **sampling) -> tuple[list[tuple], list[list[Response]]]:
         "Stage 1: status, reason and list of atomic facts of each row's summary, and the responses. FActScore's prompt takes a sentence."
-        summaries, original = rows['summary'].to_list(), 'nearest' in self.decomposition.fields
-        parts = [original and split_sentences(summary) or [summary] for summary in summaries]
-        values = {'summary': [part for found in parts for part in found]}
-        if original: values['nearest'] = nearest_solved(values['summary'])
-        said = ask_lists(self.decomposition, pl.DataFrame(values).to_dicts(), parse_bullets, model, store, max_tokens=self.max_tokens,
-                         retry=FACTS_RETRY if self.retry_unparsed else None, min_items=1, **sampling)
-        answers = zip(*said, strict=True)
-        each = [[next(answers) for _ in found] for found in parts]
-        return [_stated([state for state, _ in found]) for found in each], [[one for _, asked in found for one in asked] for found in each]
+        parts, values = _divided(rows['summary'].to_list(), self.decomposition)
+        return _joined(parts, *ask_lists(self.decomposition, values, parse_bullets, model, store, max_tokens=self.max_tokens,
+                                         retry=FACTS_RETRY if self.retry_unparsed else None, min_items=1, **sampling))
 
     def detect(self, texts: Sequence[str], facts: Sequence[str], model: Model, store: StoreChoice = None,
                **sampling) -> tuple[list[tuple], list[list[Response]]]:
