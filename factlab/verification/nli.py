@@ -397,25 +397,24 @@ class NLI:
     def probabilities(self, pairs: Sequence[Pair], store: StoreChoice = None) -> np.ndarray:
         return cached_probabilities(pairs, self.name, self.identity, self._compute, store)
 
-    def _compute(self, pairs: Sequence[Pair]) -> np.ndarray:
-        if self.adapter: pairs = [(plain_text(evidence), plain_text(claim)) for evidence, claim in pairs]  # spellings are read alike
-        return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, claim, self.window//2),
-                         lambda short: in_chunks(short, self.divide, self._short))
+# %% ../../nbs/08_verification/03_nli.ipynb #compute1
+@patch
+def _compute(self: NLI, pairs: Sequence[Pair]) -> np.ndarray:
+    if self.adapter: pairs = [(plain_text(evidence), plain_text(claim)) for evidence, claim in pairs]  # spellings are read alike
+    size = self.options['chunk']
+    divide = partial(_token_chunks, self.tokenizer, int(size[:-1])) if isinstance(size, str) else size
+    return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, claim, self.window//2),
+                     lambda short: in_chunks(short, divide, self._short))
 
-    @property
-    def divide(self) -> int|Callable[[str], list[str]]|None:
-        "As `in_chunks` takes it."
-        size = self.options['chunk']
-        return partial(_token_chunks, self.tokenizer, int(size[:-1])) if isinstance(size, str) else size
-
-    def _short(self, pairs: Sequence[Pair]) -> np.ndarray:
-        "Probabilities of pairs whose claims leave room for a premise: those of the most decided windows."
-        if self.options['long'] == 'sentences':
-            kept = shortened(pairs, round(WORDS_PER_TOKEN*self.window))
-            pairs = [(evidence, claim) for evidence, (_, claim) in zip(kept, pairs, strict=True)]
-        form = self.options['form']
-        windows, pair_of = (_windows if form == 'pair' else partial(_one_text, form))(self.tokenizer, pairs, self.window)
-        return np.stack([most_decided(part) for part in _runs(self._scores(windows), pair_of, len(pairs))])
+@patch
+def _short(self: NLI, pairs: Sequence[Pair]) -> np.ndarray:
+    "Probabilities of pairs whose claims leave room for a premise: those of the most decided windows."
+    if self.options['long'] == 'sentences':
+        kept = shortened(pairs, round(WORDS_PER_TOKEN*self.window))
+        pairs = [(evidence, claim) for evidence, (_, claim) in zip(kept, pairs, strict=True)]
+    form = self.options['form']
+    windows, pair_of = (_windows if form == 'pair' else partial(_one_text, form))(self.tokenizer, pairs, self.window)
+    return np.stack([most_decided(part) for part in _runs(self._scores(windows), pair_of, len(pairs))])
 
 # %% ../../nbs/08_verification/03_nli.ipynb #scores1
 @patch
