@@ -1,4 +1,7 @@
 """From evidence and a claim to a verdict."""
+import csv
+from pathlib import Path
+
 import lazy_loader
 
 from .. import models  # noqa: F401  whose names are verifiers, too
@@ -21,6 +24,11 @@ register('verifiers',
     Entry('prompt', 'factlab.verification.named_verifiers:load_prompted', 'a language model, asked in the form of LLM-OASIS', 'MODEL',
           nested=True),
     Entry('', 'factlab.verification.named_verifiers:load_prompted', 'the same', 'MODEL', also='models'))
+
+with (Path(__file__).parent/'assets'/'verifiers.csv').open(encoding='utf-8', newline='') as published:
+    register('verifiers', *(Entry(row['name'], 'factlab.verification.published:load_published', row['model'], shelved=True)
+                            for row in csv.DictReader(published) if row['loads'] != row['name']))
+del published
 
 register('extractors',
     Entry('tiny', 'factlab.verification.extraction:load_tiny', 'the trained extractor, which ships with factlab'),
