@@ -9,12 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerance import same_probabilities
 
+from factlab.cli.main import main
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.dry_run import DryRun
 from factlab.store.answers import Store
+from factlab.verification.check_report import check_report
+from factlab.verification.checking import TEXTS, check
 from factlab.verification.named_verifiers import load_verifier
-from factlab.verification.spans import SPAN_FORMS, SpanVerifier, token_cuts, token_spans, wrong_output
+from factlab.verification.nli import halves
+from factlab.verification.spans import SPAN_FORMS, Span, SpanVerifier, token_cuts, token_spans, wrong_output
 from factlab.verification.verifier import Verifier
+from factlab.workbench.check_page import check_html
 
 WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and rests by rivers never . café'.split()
 ODD = ['Cafe\u0301 ', '\U0001F600', ' \U0001F468\u200d\U0001F469 ', '\r\n', 'the owl ', 'hunts.', '  ', 'naïve ', '终', 'x\u0323\u0301 ',
@@ -160,7 +165,6 @@ def test_long_evidence_is_read_in_parts_and_any_part_may_bear_a_token_out(bert):
     evidence, claim = sentence(np.random.default_rng(1), 200), sentence(np.random.default_rng(2), 6)
     narrow = SpanVerifier(f'spans:{bert}?window=64')
     found = narrow.tokens([(evidence, claim), PAIRS[0]], False)
-    from factlab.verification.nli import halves
     fits = lambda part: len(narrow.tokenizer(narrow.form.format(part), claim)['input_ids']) <= 64
     parts = halves(evidence, fits)
     expected = np.min([[p for *_, p in plain(narrow, part, claim)] for part in parts], 0)
@@ -238,3 +242,67 @@ def test_models_that_are_none(tmp_path, bert):
     (pickled/'pytorch_model.bin').write_bytes(b'cos\nsystem\n')
     with pytest.raises(ModelError): load_verifier(f'spans:{pickled}').spans([('a', 'b')], False)
     assert not mark.exists()
+
+
+# ---- `factlab check --by span`
+
+SOURCE = 'The cafe was built in 1887.\r\nA mill is beside it. The mill was sold to the parish in 1952.'
+
+
+class Marks:
+    "A verifier that marks words."
+    name, identity, two_way = 'marks', {'verifier': 'marks', 'version': 1}, True
+
+    def __init__(self, *words: str, least: float = .99): self.words, self.least = words, least
+
+    def spans(self, pairs, store=None):
+        return [sorted(Span(at, at + len(word), .75) for word in self.words for at in [text.find(word)] if at >= 0) for _, text in pairs]
+
+    def probabilities(self, pairs, store=None):
+        wrong = np.array([.75 if found else 1 - self.least for found in self.spans(pairs)], np.float32)
+        return np.stack([1 - wrong, 0*wrong, wrong], 1)
+
+
+def test_a_check_by_span_has_a_row_for_each_span_in_the_users_own_text():
+    text = 'A Cafe\u0301 \U0001F600 was built in 1952.\r\nIts mill was burnt, sold and mended.'
+    rows = TEXTS.frame([{'id': 'a', 'source': SOURCE, 'text': text}, {'id': 'right', 'source': SOURCE, 'text': 'It was built.'},
+                        {'id': 'none', 'source': SOURCE, 'text': ' \u200b'}])
+    found = check(rows, Marks('Cafe\u0301', '\U0001F600', 'burnt', 'mended'), 'span', store=False)
+    units = found.units.to_dicts()
+    assert [text[unit['start']:unit['end']] for unit in units] == [unit['text'] for unit in units] == [
+        'Cafe\u0301', '\U0001F600', 'burnt', 'mended']
+    assert {(unit['verdict'], round(unit['probability'], 2), unit['p_contradicted']) for unit in units} == {('not in the evidence', .75, 0)}
+    for unit in units: assert SOURCE[unit['evidence_start']:unit['evidence_end']].split() == unit['evidence'].split()
+    assert units[2]['evidence'] == 'The mill was sold to the parish in 1952.'  # nearest to the sentence around the span
+    assert found.texts.select('id', 'verdict', 'units', 'missing').rows() == [('a', 'undecided', 4, 4), ('right', 'factual', 0, 0),
+                                                                              ('none', 'undecided', 0, 0)]
+    assert found.texts['least_supported'].round(2).to_list() == [.25, .99, None]
+    page, report = check_html(found), check_report(found)
+    assert '<th>Span</th>' in page and '\U0001F600<sup>' in page and 'does not tell what is contradicted' in page
+    assert '3 texts, 4 spans' in report and 'right: FACTUAL (nothing is marked)' in report
+    assert 'none: UNDECIDED (nothing to check)' in report
+    unsure = check(rows, Marks(least=.8), 'span', store=False).texts.row(1, named=True)
+    assert unsure['verdict'] == 'undecided' and '0.984 is needed' in unsure['reason']
+
+
+def test_what_a_two_way_verifier_does_not_support_is_not_in_the_evidence():
+    rows = TEXTS.frame([{'id': 'a', 'source': SOURCE, 'text': 'It was built. It was burnt.'}])
+    found = check(rows, Marks('burnt'), store=False)
+    assert found.units['verdict'].to_list() == ['supported', 'not in the evidence'] and found.texts['verdict'].to_list() == ['undecided']
+
+
+def test_the_command(modern, tmp_path, capsys):
+    path = tmp_path/'rows.jsonl'
+    rows = [{'id': str(at), 'text': evidence, 'summary': f'Cafe\u0301 \U0001F600\r\n{claim}'} for at, (evidence, claim) in enumerate(PAIRS)]
+    path.write_text('\n'.join(map(json.dumps, rows)))
+    command = ['check', str(path), '--by', 'span', '--verifier', f'spans:{modern}']
+    assert main([*command, '--json']) == 0
+    told = json.loads(capsys.readouterr().out)
+    verifier = load_verifier(f'spans:{modern}')
+    expected = [(row['id'], *span[:2]) for row in rows for span in verifier.spans([(row['text'], row['summary'])], False)[0]]
+    assert [(unit['id'], unit['start'], unit['end']) for unit in told['units']] == expected and expected
+    assert all(rows[int(unit['id'])]['summary'][unit['start']:unit['end']] == unit['text'] for unit in told['units'])
+    assert main([*command, '--out', str(tmp_path/'report.html')]) == 0 and '<th>Span</th>' in (tmp_path/'report.html').read_text()
+    assert main([*command, '--dry-run']) == 0 and 'no language model is asked' in capsys.readouterr().out
+    assert main(['check', 'no such file', '--by', 'span', '--verifier', 'cosine']) == 2  # said before the file is looked for
+    assert 'marks no spans' in capsys.readouterr().err
