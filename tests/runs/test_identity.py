@@ -21,6 +21,7 @@ from factlab.grounding.judge_quality import BestEligibility, BestTemplate
 from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge, Template
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import BesideResponder, Responder
+from factlab.grounding.span_judge import SpanJudge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
@@ -60,6 +61,7 @@ class Known:
 
 WEIGHTS = Logistic((0.,), (1.,), (1.,), 0.)
 EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'MarkedSpans': lambda: MarkedSpans(Known('a')),
+            'SpanJudge': lambda: SpanJudge(Known('a')),
             'RejectedClaims': lambda: RejectedClaims(Known('a')),
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
