@@ -42,6 +42,7 @@ from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
 from factlab.runs.plan import Derived, Rows, Step, make_run
 from factlab.store.answers import Store
 from factlab.studies.oasis.judges import FactualityJudge
+from factlab.verification.check_runs import Checker
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
 from factlab.verification.methods import ByThreshold, ByWords, Claims, Probabilities, TextVerdicts, text_lengths
 
@@ -68,6 +69,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'MarkedSpans':
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
             'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_grounding_judge('words'),
             'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
+            'Checker': lambda: Checker(Known('a')),
             'LabelledSentences': lambda: LabelledSentences(load_grounding_judge('words')), 'Nearness': lambda: Nearness(Known('a')),
             'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
             'BestEligibility': lambda: BestEligibility((EligibilityJudge(),)),
@@ -92,7 +94,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'MarkedSpans':
             'Derived': lambda: Derived('oracle', oracle, VERDICTS), 'FoundErrors': lambda: FoundErrors('m', 'missed', 3),
             'FactTraces': lambda: FactTraces(FactScore()), 'MergedTrace': lambda: MergedTrace(FactScore())}
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
-OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
+OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('Checker', 'extractor'): Known('a'), ('SampledPTrue', 'limit'): 3,
           ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
           ('BestEligibility', 'methods'): (EligibilityJudge('request_and_document'),), ('Responder', 'prompt'): ZERO_SHOT[1],
           ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),

@@ -15,12 +15,14 @@ from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.dry_run import DryRun
 from factlab.store.answers import Store
 from factlab.verification.check_report import check_report
+from factlab.verification.check_runs import check_run, read_check
 from factlab.verification.checking import TEXTS, check
 from factlab.verification.named_verifiers import load_verifier
 from factlab.verification.nli import halves
 from factlab.verification.spans import SPAN_FORMS, Span, SpanVerifier, token_cuts, token_spans, wrong_output
 from factlab.verification.verifier import Verifier
 from factlab.workbench.check_page import check_html
+from factlab.workbench.check_view import browse_check
 
 ODD = ['Cafe\u0301 ', '\U0001F600', ' \U0001F468\u200d\U0001F469 ', '\r\n', 'the owl ', 'hunts.', '  ', 'naïve ', '终', 'x\u0323\u0301 ',
        '½ ', '[SEP] ']
@@ -257,3 +259,22 @@ def test_the_command(modern, tmp_path, capsys):
     assert main([*command, '--dry-run']) == 0 and 'no language model is asked' in capsys.readouterr().out
     assert main(['check', 'no such file', '--by', 'span', '--verifier', 'cosine']) == 2  # said before the file is looked for
     assert 'marks no spans' in capsys.readouterr().err
+
+
+def test_the_workbench_shows_spans_within_their_sentences():
+    text = 'It is old. A Cafe\u0301 \U0001F600 was built in 1952.\r\nIts mill was burnt, sold and mended.'
+    rows = TEXTS.frame([{'id': 'a', 'source': SOURCE, 'text': text}, {'id': 'right', 'source': SOURCE, 'text': 'It was built.'}])
+    found = check(rows, Marks('Cafe\u0301', '\U0001F600', 'burnt', 'mended'), 'span', store=False)
+    browser = browse_check(found, labels=None, encoder=None)
+    judged = browser.judged
+    assert judged.verdicts['labels'].to_list() == [['supported', 'unsupported', 'unsupported'], ['supported']]
+    assert [text[a:b] for a, b in judged.spans['a']] == ['Cafe\u0301', '\U0001F600', 'burnt', 'mended'] and 'right' not in judged.spans
+    assert not judged.verdicts['strays'].list.len().sum()
+    shown = browser.view.summary.value
+    assert '<mark class="evidence">burnt</mark>' in shown and shown.count('class="evidence"') == 4 and 'what the verifier marks' in shown
+
+
+def test_a_check_by_span_is_kept_as_a_run():
+    rows = TEXTS.frame([{'id': 'a', 'source': SOURCE, 'text': 'It was burnt.'}])
+    run = check_run(rows, 'mine', Marks('burnt'), 'span')
+    assert read_check(run).units['text'].to_list() == ['burnt'] and read_check(run).settings['two_way']
