@@ -134,7 +134,8 @@ WORDS_PER_TOKEN = .7  # of English, with room to spare
 HEAD = 'head.safetensors'  # beside an adapter: the classifier's own weights
 _OVERLAP = 64  # tokens that two windows share, at most a quarter of a window
 _TASKS = {'AutoModelForSequenceClassification': ('MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING', 'a sequence classification model'),
-          'AutoModelForSeq2SeqLM': ('MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING', 'an encoder-decoder model')}
+          'AutoModelForSeq2SeqLM': ('MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING', 'an encoder-decoder model'),
+         'AutoModelForTokenClassification': ('MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING', 'a token classification model')}
 
 # %% ../../nbs/08_verification/03_nli.ipynb #c86683be
 def refuse_own_code(
@@ -173,7 +174,7 @@ def load_pretrained(
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
     if missing := sorted(report['missing_keys']):
-        raise ModelError(f'{name} has no trained weights for {missing[:3]}: it is not {_TASKS[task][1]}. Name one that was trained on NLI')
+        raise ModelError(f'{name} has no trained weights for {missing[:3]}: it is not {_TASKS[task][1]}. Name one that was trained as such')
     return model.to(device).eval()
 
 # %% ../../nbs/08_verification/03_nli.ipynb #adapted0
