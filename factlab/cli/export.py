@@ -80,9 +80,9 @@ def _export_run(arguments: argparse.Namespace, out: 'Path') -> 'tuple[list[Path]
         if to == 'hub-card': return _with_table(rows, run_card(run), 'rows.parquet', out), []
         return _table(plain_frame(rows) if to == 'csv' else rows, to, out), []
     mapped = {name: names[name] for name in names if name != 'predicted'}
-    data, notes = read_noted(arguments.data, ['id'], mapped) if arguments.data else (None, ())
+    data, read = read_noted(arguments.data, ['id'], mapped) if arguments.data else (None, ())
     given = run_rows(run, data, names.get('predicted'))
-    notes = [*notes, *given.notes]
+    notes = [*read, *given.notes]
     if to == 'inspect': return [write_text(out, json_text(inspect_log(given)))], notes
     if to == 'labelstudio':
         tasks, shown = label_studio_tasks(given)
@@ -105,7 +105,7 @@ def _export(arguments: argparse.Namespace) -> int:
 def add_export(commands) -> None:
     "The command `export`."
     parser = add_command(commands, 'export', _export, 'a run, an exhibit or the printed tables, in the form of another tool',
-                         '. No path or address of this machine is written.',
+                         '. Of models, data and reasons no path or address is written; texts and answers stay as they are.',
                          epilog='example: factlab export published --to eee --out eee; factlab export RUN --to inspect --data gold.csv '
                                 '--out log.json')
     add = parser.add_argument

@@ -11,6 +11,7 @@ import math
 import re
 import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -33,7 +34,9 @@ _HEAD = 2**26  # bytes of a file within which its first row must end
 
 def _form(first: object) -> str|None:
     if not isinstance(first, dict): return None
-    return next((form for form, keys in _KEYS.items() if any(each <= {*first} for each in keys)), None)
+    found = next((form for form, keys in _KEYS.items() if any(each <= {*first} for each in keys)), None)
+    within = {'label-studio': 'data', 'eee': 'evaluation'}.get(found or '')  # a table's column of that name holds no object
+    return found if within is None or isinstance(first[within], dict) else None
 
 def others_form(
     path: Path|str,
@@ -101,7 +104,7 @@ def _id(value: object, place: str) -> str:
 
 def _item(value: object, kind: type, what: str) -> Any:
     if isinstance(value, kind): return value
-    names = {dict: 'a JSON object', list: 'a list'}
+    names: dict[type, str] = {dict: 'a JSON object', list: 'a list'}
     raise DataError(f'{what} is {names.get(type(value), type(value).__name__)}, expected {names[kind]}. The file may be damaged or of '
                     'another form: write it again')
 
@@ -277,7 +280,7 @@ def _content(file: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> byte
             raise DataError(f'{path}: {member.filename!r:.80} would be up to {most:,} bytes, more than {LARGEST:,}: it is not read')
         lines = pl.read_csv(packed, has_header=False, separator='\1', quote_char=None, infer_schema=False, truncate_ragged_lines=True)
         return '\n'.join(lines.to_series().fill_null('')).encode()
-    except (zipfile.BadZipFile, zipfile.zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, IndexError,
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, IndexError,
             pl.exceptions.PolarsError) as error:
         said = (str(error) or type(error).__name__).splitlines()[0]
         raise DataError(f'{path}: {member.filename!r:.80} cannot be unpacked ({said:.120}). It may be damaged; else write the log as JSON '
@@ -311,9 +314,9 @@ _LM_EVAL = {'doc_id', 'doc', 'target', 'arguments', 'resps', 'filtered_resps', '
 def _requests(row: Mapping) -> list[tuple[str|None, str|None]]:
     "Context and continuation of each request, in the forms of newer and older versions."
     given = row.get('arguments')
-    pairs = [each.values() for each in given.values() if isinstance(each, dict)] if isinstance(given, dict) else given
-    pairs = [[*pair] for pair in pairs if not isinstance(pair, str|int|float|None)] if isinstance(pairs, list) else []
-    return [tuple((*map(_spoken, pair[:2]), None, None)[:2]) for pair in pairs]
+    pairs = [[*each.values()] for each in given.values() if isinstance(each, dict)] if isinstance(given, dict) else given
+    pairs = [[*map(_spoken, pair[:2]), None, None] for pair in pairs if isinstance(pair, list)] if isinstance(pairs, list) else []
+    return [(pair[0], pair[1]) for pair in pairs]
 
 def _likelihoods(row: Mapping) -> list[float]:
     "Log-likelihoods of the choices; empty where the task has none."
@@ -505,7 +508,8 @@ def _marked(tasks: Sequence[Mapping], place: str, side: str) -> tuple[pl.DataFra
     given, notes = _told_tasks(tasks, place)
     at = 0 if side == 'annotations' or not any(guessed for _, guessed in given) else 1
     if side == 'predictions' and not at: notes.append('it has no predictions: the spans of its annotations count')
-    rows, lost, many = [], [], 0
+    rows: list[dict[str, object]] = []
+    lost, many = list[str](), 0
     for id, task, said in zip(_ids(tasks, place), tasks, (each[at] for each in given), strict=True):
         texts = {name: text for name, text in _part(task, 'data').items() if isinstance(text, str) and name not in ('id', 'start', 'end')}
         found = [_spans_by(one, [*texts.values()], f'{place}, task {id}') for one in said]

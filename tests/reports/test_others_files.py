@@ -261,7 +261,7 @@ def test_labels_of_the_workbench_are_gold(tmp_path, capsys):
 
 
 def test_tables_of_ones_own_are_not_taken_for_others(tmp_path):
-    rows = [{'id': 1, 'data': 'x', 'score': 1}, {'id': 2, 'data': 'y', 'score': 0}]
+    rows = [{'id': 1, 'data': 'x', 'predictions': 'a', 'score': 1}, {'id': 2, 'data': 'y', 'predictions': 'b', 'score': 0}]
     for path in (write(tmp_path/'a.json', rows), write(tmp_path/'a.jsonl', lines(rows))):
         assert others_form(path) is None and read_noted(path, ['id', 'score']).rows.height == 2
     assert others_form(tmp_path/'none.json') is None and others_form(write(tmp_path/'b.json', '{"eval": 1, "stat')) is None
