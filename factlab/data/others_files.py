@@ -516,8 +516,9 @@ def _marked(tasks: Sequence[Mapping], place: str, side: str) -> tuple[pl.DataFra
         lost += [f'{text} of {id!r}' for _, nowhere in found for text in nowhere]
         many += len(found) > 1
         spans = _most_spans([spans for spans, _ in found]) if found else []
-        rows += [texts | {'id': id, 'start': start, 'end': end, 'label': label or None} for start, end, label in spans]
-        if said and not spans: rows.append(texts | {'id': id, 'start': None, 'end': None, 'label': None})
+        about: dict[str, object] = {**texts, 'id': id}
+        rows += [about | {'start': start, 'end': end, 'label': label or None} for start, end, label in spans]
+        if said and not spans: rows.append(about | {'start': None, 'end': None, 'label': None})
     if lost: raise DataError(f'{place}: {len(lost)} spans do not stand where they say, as {lost[0]}: neither in characters nor in 16-bit '
                              'units. Was the text changed after labelling? Export it again')
     if not rows: raise DataError(f'{place} has no {side}: expected tasks that are labelled')
