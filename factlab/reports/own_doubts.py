@@ -251,7 +251,9 @@ def gains_of_nothing(
     return _middle(doubts, 'dealt_answers', gains, level), pl.DataFrame(rulers).fill_nan(None)
 
 def _ruler(name: str, tried: list[tuple[int, np.ndarray]], systems: int) -> dict:
-    before, after, as_many = np.mean([scores[:, :systems].mean(1) for _, scores in tried], 0).tolist()
+    scores = np.stack([each[:, :systems].mean(1) for _, each in tried])
+    known = scores[np.isfinite(scores).all(1)]  # a class may be left out whole
+    before, after, as_many = (known.mean(0) if len(known) else scores[0]).tolist()
     return {'answers': name, 'left_out': round(float(np.mean([left for left, _ in tried]))), 'score': before, 'without': after,
             'gain': after - before, 'gain_of_as_many': as_many - before}
 
