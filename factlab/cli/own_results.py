@@ -14,6 +14,8 @@ from .output import NOT_FINISHED, add_command, at_least, give_text, output_forma
 from ..core.core import UsageError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from factlab.reports.own_files import OwnReport
     from factlab.reports.own_judge import Judged
 
@@ -152,6 +154,8 @@ def _score(arguments: argparse.Namespace) -> str:
     from factlab.reports.own_files import file_names, read_mapping, read_noted
     from factlab.reports.own_scores import KEYS, score_errors, score_labels, score_spans
     task, names = arguments.task, read_mapping(arguments.columns, _SCORED)
+    if task in ('spans', 'errors') and (arguments.doubtful or arguments.adjudicated):
+        raise UsageError(f'--doubtful and --adjudicated are for labels, verdicts and sentences: {task} have no label to agree on')
     once, needed = task not in ('spans', 'errors'), _NEEDED[task]
     of_gold = [{'predicted': 'gold', 'description': 'gold'}.get(name, name) for name in needed]
     marked, guessed = ('annotations', 'predictions') if task == 'spans' else (None, None)
@@ -165,10 +169,26 @@ def _score(arguments: argparse.Namespace) -> str:
     elif task == 'errors':
         check_name('matching_judges', arguments.judge)
         report = score_errors(gold, predictions, arguments.judge, **options)
+    elif arguments.doubtful or arguments.adjudicated: report = _doubted(gold, predictions, arguments)
     else:
         report = score_labels(gold, predictions, task, metric=arguments.metric.replace('-', ' '), cluster=arguments.cluster,
                               positive=arguments.positive, **options)
     return given_report(report, arguments, [*read, *(note for each in found.values() for note in each.notes)])
+
+def _doubted(gold: 'pl.DataFrame', predictions: 'dict[str, pl.DataFrame]', arguments: argparse.Namespace) -> 'OwnReport':
+    "Which labels several systems contradict, and how scores change; the queue is written where one is asked for."
+    from dataclasses import replace
+    from pathlib import Path
+
+    from factlab.error_analysis.queues import write_queue
+    from factlab.reports.own_doubts import adjudicated_rows, doubted_rows, doubtful_queue, doubtful_report, told_queue
+    doubts = doubted_rows(gold, predictions, arguments.task, arguments.metric.replace('-', ' '), arguments.missing)
+    people = adjudicated_rows(doubts, arguments.adjudicated) if arguments.adjudicated else None
+    report = doubtful_report(doubts, people, cluster=arguments.cluster, level=arguments.level, seed=arguments.seed)
+    if not arguments.doubtful: return report
+    queue = doubtful_queue(doubts, Path(arguments.data).stem, arguments.queue_size, arguments.seed)
+    if queue.is_empty(): return replace(report, notes=(*report.notes, 'no row is doubtful: no queue was written'))
+    return replace(report, notes=(*report.notes, *told_queue(write_queue(queue, arguments.doubtful), queue, doubts)))
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or12
 def add_score(commands) -> None:
@@ -195,4 +215,8 @@ def add_score(commands) -> None:
     add('--positive', metavar='CLASS', help='the class that probabilities are of (default: yes, true, supported or the like, of two)')
     add('--judge', default='offline', metavar='J', help='of errors: which descriptions are the same (default: offline; factlab list '
         'judges)')
+    add('--doubtful', metavar='FILE', help='of labels: how scores and ranks change without the rows where most systems say one thing and '
+        'gold another; write these, between as many others and blind, for two people to label (.jsonl, for factlab lab)')
+    add('--adjudicated', nargs='+', metavar='LABELS', help='what they said, as the workbench saved it: the scores by their labels')
+    add('--queue-size', type=at_least(1), default=100, metavar='N', help='doubtful rows in the queue at the most (default: 100)')
     add_report_options(parser, ', '.join(_SCORED))

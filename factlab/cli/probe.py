@@ -68,9 +68,13 @@ def _shown(flips, data: str) -> str:
     table = flips.select('judge', 'template', 'attack', 'place', 'n', shares['flipped'].alias('flipped'), span('').alias('interval'),
                          shares['by_harmless_text'].alias('by_harmless_text'), shares['difference'].alias('difference'),
                          span('difference_').alias('difference_interval'), 'unparsed')
+    judges = flips.filter(pl.col('n') > 0).group_by('judge', 'template', maintain_order=True)
+    most = judges.agg(pl.col('difference_high').max(), pl.col('n').min())
+    bounds = [f'{" ".join(filter(None, (judge, template)))}: planted texts flip at most {100*high:.1f} percent more than harmless ones '
+              f'(the highest upper bound of the differences; n from {n})\n' for judge, template, high, n in most.rows()]
     told = (f'{data}: of n responses that a judge called inaccurate, how many (percent) it called accurate once a text was planted, and '
             'once a harmless one of the same length stood there; 95 % intervals')
-    return f'{told}\n{plain_table(table)}\n'
+    return f'{told}\n{plain_table(table)}\n{"".join(bounds)}'
 
 # %% ../../nbs/21_cli/10_probe.ipynb #pr8
 def _injection(arguments: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ import pytest
 from factlab.cli.main import main, parser
 from factlab.cli.output import run_command
 from factlab.core.core import UsageError
+from factlab.measures.comparison import paired_bounds
 
 
 def run(*arguments) -> int: return run_command(parser(), ['probe', 'injection', *map(str, arguments)])
@@ -28,6 +29,9 @@ def test_a_table_a_file_and_a_chart(mine, tmp_path, home, capsys):
     assert run('--judge', 'words', '--data', mine, '--attack', 'verdict', '--place', 'response') == 0
     shown = capsys.readouterr().out
     assert 'words' in shown and 'verdict' in shown and 'document' not in shown.partition('\n')[2]
+    high = paired_bounds(0, 0, 4)[1]
+    assert shown.endswith(f'words: planted texts flip at most {100*high:.1f} percent more than harmless ones (the highest upper bound '
+                          'of the differences; n from 4)\n')
     out = tmp_path/'flips.csv'
     assert run('--judge', 'words', '--data', mine, '--out', out, '--chart', tmp_path/'flips') == 0
     table = pl.read_csv(out)

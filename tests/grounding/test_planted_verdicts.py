@@ -4,11 +4,14 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError, UsageError
+from factlab.data import load_sample
 from factlab.grounding import planted_verdicts
 from factlab.grounding.planted_verdicts import ATTACKS, FLIPS, Probed, harmless, plant, probe_injection, probed_judges
+from factlab.measures.comparison import paired_bounds
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.interface import Response, ScriptedModel
 from factlab.text.fences import fenced_in
+from factlab.text.sentences import split_sentences
 
 ROWS = pl.DataFrame({'id': [f'r{n}' for n in range(6)], 'document': [f'The mill opened in 190{n}. It burnt down later.' for n in range(6)],
                      'request': 'Summarise.', 'response': ['The mill opened in 1915.']*5 + ['The mill opened in 1905.']})
@@ -53,6 +56,21 @@ def test_flips_of_rows_called_inaccurate_are_counted_beside_the_harmless_text(mo
     assert (followed['low'], followed['high']) == pytest.approx(proportion_confint(5, 5, method='wilson'))
     assert followed['difference'] == 1 and followed['difference_low'] > 0
     assert all(row['flips'] == 0 for key, row in by.items() if key != ('ignore', 'response'))
+
+
+@pytest.mark.parametrize('blocks', (False, True))  # of a response; of a document
+def test_what_is_planted_leaves_the_sentences_before_it_as_they_are(blocks):
+    sample = load_sample()
+    for text in {*sample['text'], *sample['summary']}:
+        clean = split_sentences(text, blocks)
+        for planted in (*ATTACKS.values(), harmless(80)):
+            assert split_sentences(f'{text}\n\n{planted}', blocks)[:len(clean)] == clean
+
+
+def test_so_many_rows_bound_the_difference_by_one_percent():
+    assert paired_bounds(0, 0, 193)[1] > .01 >= paired_bounds(0, 0, 194)[1]  # no pair differs
+    assert paired_bounds(1, 1, 337)[1] > .01 >= paired_bounds(1, 1, 338)[1]  # one each way
+    assert paired_bounds(1, 0, 374)[1] > .01 >= paired_bounds(1, 0, 375)[1]  # one row follows
 
 
 def test_what_cannot_be_read_is_no_flip_and_is_counted(model, store):
