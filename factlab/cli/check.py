@@ -28,10 +28,11 @@ def _check(arguments: argparse.Namespace) -> int|str:
     from factlab.reports.options import check_name
     from factlab.verification.check_report import check_report, page_width
     from factlab.verification.check_runs import CheckTold, check_form, check_run, kept_as, read_check
-    from factlab.verification.checking import read_texts
+    from factlab.verification.checking import check_by, read_texts
     check_form(arguments.written)
     for kind in ('verifier', *['extractor']*(arguments.by == 'claim')):
         check_name(f'{kind}s', getattr(arguments, kind), not arguments.dry_run)
+    if arguments.by == 'span': check_by(arguments.by, arguments.verifier)
     rows = read_texts(arguments.file, read_columns(arguments.columns), arguments.encoding)
     make = lambda: check_run(rows, arguments.file, arguments.verifier, arguments.by, arguments.extractor)
     if arguments.dry_run: return _counted(make)
@@ -65,7 +66,8 @@ def add_check(commands) -> None:
     add('file', metavar='FILE', help='.csv, .tsv, .jsonl, .json or .parquet: a row for each text with its source. Known pairs of '
         'columns: text and summary, document and summary, document and response, evidence and claim; perhaps id')
     add('--columns', metavar='C', help="other names of columns: source=article,text=abstract,id=number")
-    add('--by', choices=('sentence', 'claim'), default='sentence', help='what is checked (default: sentence)')
+    add('--by', choices=('sentence', 'claim', 'span'), default='sentence', help='what is checked (default: sentence); span: what a '
+        'verifier marks that marks spans, as spans:ORG/NAME')
     add('--verifier', default='mpnet', metavar='V', help='as factlab list verifiers shows them (default: mpnet, trained)')
     add('--extractor', default='tiny', metavar='E', help='of claims, with --by claim: tiny (trained), sentences, '
         f'{name_forms("models")} (default: tiny)')

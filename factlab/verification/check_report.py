@@ -25,7 +25,8 @@ def known_accuracy(
 ) -> str:
     "How often this way of checking was right where the truth is known, beside the best trivial rival."
     if (settings['verifier'], settings['by']) != ('mpnet', 'sentence'):
-        return 'How often this verifier is right was not measured: hold it against labelled rows before you rely on it.'
+        silent = 'This verifier does not tell what is contradicted from what is not in the evidence. '*settings.get('two_way', False)
+        return f'{silent}How often this verifier is right was not measured: hold it against labelled rows before you rely on it.'
     rows = json.loads((assets_dir('verification')/'checking.json').read_text(encoding='utf-8'))
     said = [f'{row["wrong ones found"]:.0%} of {row["wrong"]} wrong and {row["right ones passed"]:.0%} of '
             f'{row["sentences"] - row["wrong"]} right sentences of {_SETS[row["set"]]} (balanced accuracy '
@@ -34,9 +35,10 @@ def known_accuracy(
             'before for after, plans told as done, doubts left out.')
 
 # %% ../../nbs/08_verification/14_check_report.ipynb #cr6
-def _text_line(text: dict) -> str:
+def _text_line(text: dict, by: str) -> str:
     counts = [(text[name], OUTCOMES[code]) for name, code in (('supported', 'ENT'), ('contradicted', 'CONTR'), ('missing', 'NEUT'))]
-    said = ', '.join(f'{count} {outcome}' for count, outcome in counts if count) or 'nothing to check'
+    said = ', '.join(f'{count} {outcome}' for count, outcome in counts if count) or (
+        'nothing is marked' if by == 'span' and text['least_supported'] is not None else 'nothing to check')
     reason = f'. {printable(text["reason"])}' if text['reason'] else ''
     return f'{printable(text["id"])[:60]}: {text["verdict"].upper()} ({said}){reason}' 
 
@@ -66,14 +68,15 @@ def check_report(
     everything: bool = False,  # supported units, too
 ) -> str:
     "A check as plain text, worst texts first. Safe to print."
+    noun = checked.settings['by']
     units = checked.units if everything else checked.units.filter(pl.col('verdict') != OUTCOMES['ENT'])
     of = {key[0]: part.to_dicts() for key, part in units.partition_by('id', as_dict=True).items()}
     lines = []
     for text in worst_first(checked.texts).iter_rows(named=True):
-        lines += [textwrap.fill(_text_line(text), width), *(line for unit in of.get(text['id'], []) for line in _unit_lines(unit, width))]
+        lines.append(textwrap.fill(_text_line(text, noun), width))
+        lines += [line for unit in of.get(text['id'], []) for line in _unit_lines(unit, width)]
     counts = dict(checked.units.group_by('verdict').len().iter_rows())
     summed = ', '.join(f'{counts.get(outcome, 0)} {outcome}' for outcome in OUTCOMES.values())
-    noun = 'sentence' if checked.settings['by'] == 'sentence' else 'claim'
     texts, units = checked.texts.height, checked.units.height
     counted = f'{texts} text{"s"*(texts != 1)}, {units} {noun}{"s"*(units != 1)}: {summed}.'
     lines += ['', f'{counted} Verifier: {printable(checked.settings["verifier"])}.', known_accuracy(checked.settings)]

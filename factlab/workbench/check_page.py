@@ -49,13 +49,13 @@ def _unit_row(unit: dict) -> str:
     cells = (unit['unit'], f'{unit["verdict"]} ({unit["probability"]:.2f})', unit['text'], unit['evidence'] or 'no sentence shares a word')
     return '<tr>' + ''.join(f'<td dir="auto">{escaped(cell)}</td>' for cell in cells) + '</tr>'
 
-def _section(text: dict, given: dict, units: list[dict]) -> str:
+def _section(text: dict, given: dict, units: list[dict], by: str) -> str:
     doubtful = [unit for unit in units if unit['verdict'] != OUTCOMES['ENT']]
     head = f'<h2>{escaped(cut(text["id"], 100))}: {escaped(text["verdict"])}</h2>'
     note = f'<p class="quiet">{escaped(text["reason"])}</p>' if text['reason'] else ''
     panes = (f'<div class="two"><div><h3>Text</h3>{_marked(given["text"], units, "start", "end")}</div>'
              f'<div><h3>Source</h3>{_marked(given["source"], doubtful, "evidence_start", "evidence_end")}</div></div>')
-    heads = ''.join(f'<th>{head}</th>' for head in ('No.', 'Verdict (probability)', 'Sentence', 'Nearest in the source'))
+    heads = ''.join(f'<th>{head}</th>' for head in ('No.', 'Verdict (probability)', by.capitalize(), 'Nearest in the source'))
     table = f'<table><thead><tr>{heads}</tr></thead><tbody>{"".join(map(_unit_row, units))}</tbody></table>'
     return head + note + panes + (table if units else '')
 
@@ -69,7 +69,7 @@ def check_html(
     counts = dict(checked.units.group_by('verdict').len().iter_rows())
     key = ' · '.join(f'<mark class="{_CLASSES[outcome]}">{outcome}</mark> {counts.get(outcome, 0)}' for outcome in _COLOURS)
     texts = worst_first(checked.texts).iter_rows(named=True)
-    body = ''.join(_section(text, given[text['id']], units.get(text['id'], [])) for text in texts)
+    body = ''.join(_section(text, given[text['id']], units.get(text['id'], []), checked.settings['by']) for text in texts)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>Checked texts</title><style>{_STYLE}</style></head><body>'
             f'<h1>{checked.texts.height} texts held against their sources</h1><p>{key}</p><p class="quiet">'

@@ -14,7 +14,7 @@ import polars as pl
 from ..grounding.scores import JUDGEMENTS
 from ..runs.runs import Run
 from ..verification.check_runs import read_check
-from ..verification.checking import Checked
+from ..verification.checking import Checked, sentence_places
 from ..verification.verdict_rules import FACTUAL, NOT_FACTUAL, OUTCOMES
 from .browser import Browser, Configuration
 from .response_view import OPENS, response_drawing, response_listing
@@ -24,22 +24,40 @@ from .table import Column, Listing
 # %% ../../nbs/20_workbench/20_check_view.ipynb #cv3
 _LABELS = {OUTCOMES['ENT']: 'supported', OUTCOMES['NEUT']: 'unsupported', OUTCOMES['CONTR']: 'contradictory'}
 
+def _by_sentence(checked: Checked) -> pl.DataFrame:  # id, sentences
+    "The sentences of texts whose spans were checked: unsupported where one of them lies."
+    spans = {key[0]: part.to_dicts() for key, part in checked.units.partition_by('id', as_dict=True).items()}
+    rows = []
+    for id, text in checked.given.select('id', 'text').iter_rows():
+        sentences = []
+        for sentence, start, end in sentence_places(text):
+            inside = [span for span in spans.get(id, []) if span['start'] < end and span['end'] > start]
+            near = ' … '.join(dict.fromkeys(span['evidence'] for span in inside if span['evidence']))
+            sentences.append({'sentence': sentence, 'label': 'unsupported' if inside else 'supported', 'excerpt': near})
+        rows.append({'id': id, 'sentences': sentences})
+    return pl.DataFrame(rows, schema={'id': pl.String, 'sentences': JUDGEMENTS.columns['sentences']})
+
 def judged_check(
     checked: Checked,
     name: str = 'check',  # names the file of labels
 ) -> JudgedResponses:
-    "A check as the response view reads it. Of claims each stands with the sentence whose words it has."
+    "A check as the response view reads it. Of claims each stands with the sentence whose words it has, of spans with the one it lies in."
+    by_span = checked.settings['by'] == 'span'
     given = checked.given.select('id', document='source', response='text', responder=pl.lit(''), request=pl.lit(''))
     label = pl.struct(sentence='text', label=pl.col('verdict').replace_strict(_LABELS), excerpt=pl.col('evidence').fill_null(''))
     sure = pl.format('probabilities {}', pl.col('probability').round(2).cast(pl.String).str.join(', '))
     said = checked.units.group_by('id', maintain_order=True).agg(sentences=label, sure=sure)
+    if by_span: said = _by_sentence(checked).join(said.drop('sentences'), on='id', how='left')
     verdict, judge = pl.col('verdict'), pl.lit(str(checked.settings['verifier']))
     told = checked.texts.join(said, on='id', how='left', maintain_order='left').select(
         'id', pl.col('sentences').fill_null([]), request_id=pl.lit(''), responder=pl.lit(''), judge=judge, template=judge,
         reason=pl.concat_str('sure', 'reason', separator='; ', ignore_nulls=True),
         accurate=pl.when(verdict == FACTUAL).then(True).when(verdict == NOT_FACTUAL).then(False),
         status=pl.when(verdict.is_in([FACTUAL, NOT_FACTUAL])).then(pl.lit('ok')).otherwise(verdict))
-    return judged_responses(given, JUDGEMENTS.check(told.select(*JUDGEMENTS.columns)), run=name)
+    found = judged_responses(given, JUDGEMENTS.check(told.select(*JUDGEMENTS.columns)), run=name)
+    places = checked.units.group_by('id', maintain_order=True).agg('start', 'end')
+    spans = {id: [*zip(starts, ends, strict=True)] for id, starts, ends in places.iter_rows()} if by_span else {}
+    return found._replace(spans=spans)
 
 # %% ../../nbs/20_workbench/20_check_view.ipynb #cv4
 _SHOWN = {'all texts': None, 'not factual': ~pl.col('accurate'), 'undecided': pl.col('accurate').is_null(), 'factual': pl.col('accurate')}

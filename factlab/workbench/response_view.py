@@ -188,12 +188,14 @@ def quoted_passages(
             for a, b in places], [str(n or 'gold') for n, places in found if not places]
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #801f1950
-def _response_pane(shown: Shown, title: str) -> str:
+def _response_pane(shown: Shown, title: str, spans: Sequence[tuple[int, int]] = ()) -> str:
     kinds = {sentence.number: 'unlabelled' if shown.blind else sentence.kind for sentence in shown.parts}
     lost = len(shown.parts) - len(shown.marks)
     notes = [f'{lost} sentences do not stand in it']*bool(lost) + ['it is empty']*(not shown.row['response'].strip())
     notes += [f'cards of the first {MAX_SENTENCES} of {len(shown.parts):,} sentences']*(len(shown.parts) > MAX_SENTENCES)
-    return pane_html(title, ' · '.join(notes), shown.row['response'], shown.marks,
+    within = [] if shown.blind else [Mark(a, b, 0) for a, b in spans]
+    notes += ['highlighted: what the verifier marks']*bool(within)
+    return pane_html(title, ' · '.join(notes), shown.row['response'], [*within, *shown.marks],
                      shown.part.number if shown.part else None,
                      lambda number: KIND_LOOKS[kinds[number]])
 
@@ -222,7 +224,8 @@ def response_drawing(
         places = sentence_places([sentence.text for sentence in sentences], row['response'])
         return [Mark(*place, number) for number, place in enumerate(places, 1) if place]
     return Drawing(lambda row, parts, blind: heading_html(row, verdicts(row), blind),
-                   lambda shown: Panes(_response_pane(shown, made), _document_pane(shown, source)), lambda row,
+                   lambda shown: Panes(_response_pane(shown, made, judged.spans.get(shown.row['id'], ())),
+                                       _document_pane(shown, source)), lambda row,
                    whose: sentences_of(row, verdicts(row)),
                    sentence_card, marks, 'document', most=MAX_SENTENCES)
 

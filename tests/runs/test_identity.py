@@ -21,10 +21,12 @@ from factlab.grounding.judge_quality import BestEligibility, BestTemplate
 from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge, Template
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import BesideResponder, Responder
+from factlab.grounding.span_judge import SpanJudge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
+from factlab.localization.spans import MarkedSpans
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
 from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybrid, KnownNames, Scored
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
@@ -59,7 +61,9 @@ class Known:
 
 
 WEIGHTS = Logistic((0.,), (1.,), (1.,), 0.)
-EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaims': lambda: RejectedClaims(Known('a')),
+EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'MarkedSpans': lambda: MarkedSpans(Known('a')),
+            'SpanJudge': lambda: SpanJudge(Known('a')),
+            'RejectedClaims': lambda: RejectedClaims(Known('a')),
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
