@@ -18,6 +18,7 @@ import polars as pl
 from ..core.core import DataError, Schema, UsageError
 from ..core.registry import suggest
 from ..data.datasets import Rows, identifier, read_rows
+from ..data.others_files import others_form, read_others
 from ..models.interface import is_dry_run
 from ..retrieval.evidence_sentences import shared_weights
 from ..store.answers import StoreChoice
@@ -65,12 +66,14 @@ def _text_rows(read: Rows, columns: Mapping[str, str]) -> pl.DataFrame:  # schem
     return TEXTS.frame([row | {'id': id} for row, id in zip(rows, ids, strict=True)])
 
 def read_texts(
-    path: Path|str,  # .jsonl, .json, .csv, .tsv or .parquet
+    path: Path|str,  # .jsonl, .json, .csv, .tsv or .parquet, or what another tool wrote
     columns: Mapping[str, str]|None = None,  # ours ('source', 'text', 'id') to the file's, where they have other names
     encoding: str|None = None,  # of the file; UTF-8 when None
 ) -> pl.DataFrame:  # schema TEXTS; texts as they stand in the file, so that places in them are the user's own
     "Texts and their sources from a file. Raises `DataError` that names lines, `UsageError` for columns that are not there."
-    return _text_rows(read_rows(path, whole_text, encoding), columns or {})
+    if others_form(path) is None: return _text_rows(read_rows(path, whole_text, encoding), columns or {})
+    rows = read_others(path).rows.to_dicts()
+    return _text_rows(Rows(str(path), rows, [f'sample {row["id"]!r}' for row in rows]), columns or {})
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck7
 def sentence_places(
