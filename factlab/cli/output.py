@@ -86,8 +86,9 @@ def write_check(
     if (form := check_form(path)) == '.html':
         from factlab.workbench.check_page import check_html
         return give_text(check_html(checked), path)
-    with replacing(os.path.expanduser(path)) as beside:
-        {'.csv': checked.units.write_csv, '.jsonl': checked.units.write_ndjson, '.parquet': checked.units.write_parquet}[str(form)](beside)
+    units = checked.units
+    writers: dict[str|None, Callable] = {'.csv': units.write_csv, '.jsonl': units.write_ndjson, '.parquet': units.write_parquet}
+    with replacing(os.path.expanduser(path)) as beside: writers[form](beside)
     print(path)
     return 0
 

@@ -197,7 +197,7 @@ def same_labels(
     for label in labels:
         other = seen.setdefault(plain_text(label).strip().casefold(), label)
         if other != label:
-            told = '; '.join(f'{each!r} in ' + ', '.join(f'{n} rows of {of}' for n, of in counted.filter(label=each).select('n',
+            told = '; '.join(f'{each!r} in ' + ', '.join(f'{n} rows of {of.strip()}' for n, of in counted.filter(label=each).select('n',
                 'of').rows())
                              for each in (other, label))
             raise DataError(f'{other!r} and {label!r} differ in spelling alone ({told}): write them alike')

@@ -54,7 +54,7 @@ def joined_labels(
         raise DataError(f'{len(unknown)} of {labels.height} labels are of rows that have no verdict, as '
                         f'{", ".join(map(repr, unknown[:3].to_list()))}: '
                         'take them out, or give the verdicts on them')
-    if labels.height < 2: raise DataError(f'there are {labels.height} labels: two are needed at least, and some dozens to say anything')
+    if labels.height < 2: raise DataError(f'labels of {labels.height} rows: two are needed at least, and some dozens to say anything')
     if 'probability' in verdicts.columns:
         verdicts = verdicts.with_columns(number_column(verdicts['probability'], 'the verdicts', probability=True))
     both = verdicts.drop('gold', strict=False).join(labels, on='id', how='left', maintain_order='left')

@@ -50,6 +50,7 @@ def predicted_rows(
     for name, frame in predictions.items():
         if absent := [key for key in keys if key not in frame.columns]: raise DataError(f'{name} has no column {absent[0]!r}, which '
             f'gold has')
+        if 'probability' in frame.columns: number_column(frame['probability'], name, probability=True)  # in the file's own order
         theirs = frame.select(keys).unique(maintain_order=True)
         strange = theirs.join(wanted, on=keys, how='anti')
         if strange.height: raise DataError(f'{name}: {strange.height} of {theirs.height} rows are not in gold, as {_named(strange)}: '

@@ -55,6 +55,13 @@ def test_probabilities_have_their_calibration():
     assert values['AUROC'] == pytest.approx(metrics.roc_auc_score(truth, said['s0']['probability']))
 
 
+def test_probabilities_out_of_range_are_named_with_their_file():
+    gold, said = labelled(np.random.default_rng(1), 40, ['no', 'yes'])
+    stated = pl.when(pl.int_range(40) < 2).then(1.5).otherwise(.5)
+    said['s1'] = said['s1'].with_columns(probability=stated).reverse()
+    with pytest.raises(DataError, match='s1: 2 of 40 values of probability lie outside 0 … 1'): score_labels(gold, said, 'verdicts', **FEW)
+
+
 def test_missing_and_strange_rows_are_counted():
     gold, said = labelled(np.random.default_rng(1), 40, ['no', 'yes'])
     lost = said | {'s1': said['s1'].head(37)}
