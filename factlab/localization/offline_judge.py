@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
 
 from ..core.core import ModelError, assets_dir, digest
 from ..measures.noise import Rate
@@ -162,6 +161,7 @@ def first_look(
     store: StoreChoice = None,
 ) -> np.ndarray:  # float [triples]
     "What the features alone say: how likely each two descriptions point at the same piece; 0 where one points at nothing."
+    from scipy.special import expit
     scaled = (pair_features(triples, store) - regression['mean'])/regression['scale']
     pointing = {text: bool(pointing_words(text)) for _, *both in triples for text in both}
     named = np.array([pointing[first] and pointing[second] for _, first, second in triples], bool)
@@ -173,6 +173,7 @@ def reader_log_odds(
     store: StoreChoice = None,  # of what the verifier said
 ) -> np.ndarray:  # float [triples], from -7 to 7
     "Log-odds that the shorter description of each pair follows from the summary with the longer one. The same for either order."
+    from scipy.special import logit
     ordered = [(summary, *sorted(both, key=lambda text: (len(text), text))) for summary, *both in triples]
     asked = [(f'{summary}\n{long}', short) for summary, short, long in ordered]
     return logit(load_verifier(READER).probabilities(asked, store)[:, 0].clip(1e-3, 1 - 1e-3))
@@ -236,6 +237,7 @@ class OfflineJudge:
         store: StoreChoice = None,  # of the vectors, and of what the verifier said
     ) -> np.ndarray:  # float [triples], to four digits
         "How likely each two descriptions point at the same piece of their summary; 0 for pairs that are not worth reading."
+        from scipy.special import expit, logit
         card, found = read_matcher(self.file), np.zeros(len(triples))
         likely, reading = first_look(triples, card['regression'], store), card['reading']
         open_ = np.flatnonzero(likely >= reading['least'])

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import logit
 
 from ..core.core import Schema, write_text
 from ..data import datasets
@@ -151,6 +150,7 @@ def fit_reading(
     store: StoreChoice = None,
 ) -> dict[str, Any]:  # weights, bias, least
     "A logistic regression over the log-odds of the first and of the verifier."
+    from scipy.special import logit
     from sklearn.linear_model import LogisticRegression
     triples = triples_of(pairs)
     both = np.column_stack([logit(first_look(triples, regression, store).clip(.01)), reader_log_odds(triples, store)])
