@@ -19,7 +19,7 @@ nb_merge_streams = True
 nb_code_prompt_show = 'Imports'
 nb_code_prompt_hide = 'Imports'
 myst_heading_anchors = 4
-myst_enable_extensions = ['colon_fence']
+myst_enable_extensions = ['attrs_inline', 'colon_fence']
 myst_links_external_new_tab = False
 suppress_warnings = [
     'myst.header',
