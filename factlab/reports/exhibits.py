@@ -263,6 +263,9 @@ def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
     rivals = known.filter(column=cell['column']).sort('measured', descending=True, maintain_order=True)
     if rivals.is_empty(): rivals = known.filter(row=cell['row']).with_columns(row='method')
     over = cells.filter(pl.col('measured').is_not_null(), row=cell['row'], column=cell['column'], kind='difference', against=BEST_BASELINE)
+    if over.height and cell['measured'] is not None:  # a row may be told more than others and be no rival of this one: the difference says
+        meant = rivals.filter((pl.col('measured') - (cell['measured'] - over['measured'][0])).abs() < 1e-4)
+        rivals = meant if meant.height else rivals
     parts = {'baseline': (rivals, ['row', 'measured']), 'over_baseline': (over, ['measured', 'low', 'high', 'n'])}
     return {name: frame.select(columns).row(0, named=True) for name, (frame, columns) in parts.items() if frame.height}
 

@@ -198,7 +198,7 @@ class Collection:
         ]
         self.write(
             'nbs/papers/index.md',
-            '# The papers\n\n> One notebook for each table and figure, published numbers beside ours.\n\n'
+            '# The papers\n\n> One notebook for each table and figure, with what is printed, recomputed and measured.\n\n'
             + reference.table(rows, ('paper', 'what it is about')),
         )
         self.parts['Papers'] = [

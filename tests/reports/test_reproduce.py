@@ -1049,9 +1049,9 @@ def test_the_page_of_a_tour(tmp_path):
     assert links and all((out/link).is_file() for link in links) and 'color-scheme:light dark' in page and '<script' not in page
     hostile = {'row': '<img src=x onerror=alert(1)>', 'column': '"F1"', 'metric': 'F1', 'measured': .2, 'n': 38, 'status': 'measured'}
     write_exhibit('final/table8', make_cells('final/table8', [hostile]), about={'title': '</title><b>'}, out=out)
-    page = write_page(out, {'final/fig8': 'In [4]: <i>no</i>'}).read_text(encoding='utf-8')
+    page = write_page(out, {'final/fig8': 'In [4]: <u>no</u>'}).read_text(encoding='utf-8')
     assert '<b>' not in re.sub(r'<b>(?=[\w/]+</b>|\d+ of \d+</b>)', '', page) and 'src=x' not in page.replace('&lt;img src=x', '')
-    assert '<i>no' not in page and '&lt;i&gt;no' in page
+    assert '<u>no' not in page and '&lt;u&gt;no' in page
     gallery = (out/'README.md').read_text(encoding='utf-8')
     assert '<a href="final/fig2.svg"><img src="final/fig2.svg"' in gallery and '<img src=x' not in gallery
 
