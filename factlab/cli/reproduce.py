@@ -186,7 +186,7 @@ def add_reproduce(commands) -> None:
         'Options are parameters of the notebooks, under their singular or plural name. An exhibit that is named must have each that is '
         'given; in a run of all, of a paper or of a status, those that have it take it. An option that does not fit is refused, and the '
         'message says which parameters the exhibit has.')).add_argument
-    add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4; all when none is named')
+    add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4, or papers, as final; all when none is named')
     add('--paper', help='all exhibits of this paper')
     add('--status', help='only exact, measured or illustrated ones')
     add('--tour', action='store_true',

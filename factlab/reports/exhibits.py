@@ -68,18 +68,18 @@ def paper_title(paper: str) -> str:
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #c6
 def find_exhibits(
-    ids: Iterable[str] = (),  # 'final/table4' …; all when empty
+    ids: Iterable[str] = (),  # 'final/table4' …, or a paper's name for all of its own; all when empty
     paper: str|None = None,
     status: str|None = None,  # 'exact', 'measured' or 'illustrated'
     tour: bool = False,       # those of the tour alone: all that is exact, and what papers name
 ) -> list[Exhibit]:
     "Exhibits of the catalog, in its order. Raises `UsageError` for an id, a paper or a status that it does not have."
     import difflib
-    wanted = list(ids)
     known = {exhibit.id: exhibit for exhibit in catalog()}
+    wanted = [id for each in ids for id in ([id for id in known if known[id].paper == each] or [each])]
     for id in wanted:
         if id in known: continue
-        near = [f'--paper {id}, which is all of its exhibits'] if id in paper_folders() else difflib.get_close_matches(id, known, 3, .4)
+        near = difflib.get_close_matches(id, [*paper_folders(), *known], 3, .4)
         hint = f': did you mean {" or ".join(near)}?' if near else f'; there are {", ".join(known)}'
         raise UsageError(f'there is no exhibit {id!r}{hint}')
     for value, kind in ((paper, 'paper'), (status, 'status')):

@@ -34,6 +34,7 @@ from typing import Any
 import polars as pl
 
 from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, replacing
+from ..core.papers import paper_folders
 from ..models.dry_run import ESTIMATE, DryRun, estimate_of
 from factlab.reports.exhibits import (
     MARKS,
@@ -515,7 +516,7 @@ def chosen_exhibits(
     exhibits = find_exhibits(ids := list(ids), paper, status, tour)
     if not exhibits: raise UsageError('none of these exhibits is part of the tour: leave out --tour')
     for exhibit in exhibits: notebook_of(exhibit)
-    if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids))
+    if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids) and not {*paper_folders()}.intersection(ids))
     return {exhibit.id: {**(tour and exhibit.tour or {}), **(parameters or {})} for exhibit in exhibits}
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #6b7647ac

@@ -42,6 +42,7 @@ html_domain_indices = False
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
+html_scaled_image_link = False  # a picture of given size may lead elsewhere than to itself
 html_theme_options = {'navigation_with_keys': True}
 copybutton_prompt_text = '$ '
 pygments_style, pygments_dark_style = 'friendly', 'monokai'
