@@ -96,6 +96,9 @@ def list_of(
         from factlab.models.weights import weights_frame
         return listing(kind).join(weights_frame(), on='name', how='full', coalesce=True).select(
             'name', pl.coalesce('what', 'what_right'), 'size', 'licence', 'where')
+    if kind == 'verifiers':
+        from factlab.verification.published import verifier_register
+        return listing(kind).join(verifier_register(), on='name', how='left', maintain_order='left')
     if kind == 'judges': return pl.concat(listing(each).with_columns(kind=pl.lit(each)) for each in JUDGES)
     return listing(kind)
 
@@ -106,7 +109,11 @@ def _list(arguments: argparse.Namespace) -> str:
     found = list_of(arguments.kind)
     if arguments.json: return json.dumps(found.to_dicts(), indent=1, ensure_ascii=False, default=str) + '\n'
     if found.is_empty(): return f'no {arguments.kind}\n'
-    return (files.listing() if arguments.kind == 'data' else plain_table(found)) + '\n'
+    if arguments.kind == 'data': return files.listing() + '\n'
+    if arguments.kind != 'verifiers': return plain_table(found) + '\n'
+    from factlab.verification.published import register_text
+    forms = found.filter(pl.col('model').is_null() | (pl.col('loads') == pl.col('name')))
+    return f'{plain_table(forms.select("name", "what"))}\n\nA register of verifiers; each is a name, too.\n\n{register_text()}\n'
 
 def add_list(commands) -> None:
     "The command `list`."

@@ -22,11 +22,14 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from .output import add_command
 from ..core.core import FactlabError, UsageError, digest, home_dir, write_text
+
+if TYPE_CHECKING:
+    from factlab.runs.runs import Run
 
 # %% ../../nbs/21_cli/09_lab.ipynb #c4
 def lab_notebook(
@@ -46,11 +49,17 @@ def lab_notebook(
         there = list_runs(folder).filter(state='complete')['id'].to_list()
         names = ', '.join(there[:10]) + f', and {len(there) - 10} more'*(len(there) > 10)
         raise UsageError(f'{error}. Complete runs: {names or "none yet; factlab lab alone opens the shipped sample"}') from None
+    return found.id, _run_cells(found, folder)
+
+def _run_cells(run: 'Run', folder: Path|None) -> list[tuple[str, str]]:
+    "What a notebook with a run's workbench says: that of a check, or of any other run."
+    from factlab.verification.check_runs import CHECKS
     place = f', folder=Path({str(folder)!r})' if folder else ''
     head = 'from pathlib import Path\n\n' if folder else ''
-    return found.id, [('markdown', '# The workbench of a run\n\nLabels are saved as they are given, in factlab\'s home folder.'),
-                      ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import browse\n\n'
-                       f'browse(load_run({found.id!r}{place}))')]
+    browse = 'browse_check' if run.manifest['schema'] == CHECKS.name else 'browse'
+    return [('markdown', '# The workbench of a run\n\nLabels are saved as they are given, in factlab\'s home folder.'),
+            ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import {browse}\n\n'
+             f'{browse}(load_run({run.id!r}{place}))')]
 
 def _queue_notebook(path: Path) -> tuple[str, list[tuple[str, str]]]:
     "What a notebook with a queue's annotator says."

@@ -18,6 +18,7 @@ from contextlib import suppress
 from .build import add_build, paper_commands
 from .check import add_check
 from .data import add_data, add_list, add_models, add_prompts
+from .export import add_export
 from .info import add_info
 from .lab import add_lab
 from .output import command_parser, run_given
@@ -65,8 +66,9 @@ def parser() -> argparse.ArgumentParser:
     "The command line's grammar."
     from factlab import __version__
     top = command_parser(add_check, add_verify, add_score, add_judge, add_compare, add_reproduce, add_list, add_published, add_audit,
-                         add_data, add_models, add_prompts, add_build, add_train, add_probe, *paper_commands(), add_runs, add_lab,
-                         add_store, add_info, description='A workbench for research on whether machine-written text is true.')
+                         add_data, add_models, add_prompts, add_build, add_train, add_probe, *paper_commands(), add_runs,
+                         add_export, add_lab, add_store, add_info,
+                         description='A workbench for research on whether machine-written text is true.')
     top.add_argument('--version', action='version', version=f'factlab {__version__}')
     for command in leaves(top):
         name = command.prog.partition(' ')[2]

@@ -7,6 +7,7 @@ __all__ = ['add_report_options', 'given_report', 'add_compare', 'add_judge', 'ad
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or2
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .output import NOT_FINISHED, add_command, at_least, give_text, output_format
@@ -42,26 +43,33 @@ def add_report_options(
 def given_report(
     report: 'OwnReport',
     arguments: argparse.Namespace,  # with `format`, `html` and `out`
+    before: Sequence[str] = (),  # notes on how files were read
+    after: Sequence[str] = (),
 ) -> str:
     "The report as it is to be printed; its page is written where it is asked for."
+    from dataclasses import replace
+
     from factlab.reports.own_files import OwnReport, latex_report, markdown_report, report_page
+    report = replace(report, notes=(*before, *report.notes, *after))
     if arguments.html: give_text(report_page(report), arguments.html)
     forms = {'text': OwnReport.text, 'json': OwnReport.json, 'markdown': markdown_report, 'latex': latex_report}
     return forms[output_format(arguments, {'.md': 'markdown', '.tex': 'latex', '.json': 'json'}, 'text')](report)
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or6
+_FILES = '.csv, .tsv, .json, .jsonl or .parquet; or what Inspect, lm-eval, Every Eval Ever or Label Studio wrote'
 _COMPARED = ('id', 'score', 'predicted', 'gold')
 
 def _compare(arguments: argparse.Namespace) -> str:
     from factlab.reports.own_comparison import compare_results
-    from factlab.reports.own_files import file_names, read_mapping, read_own
+    from factlab.reports.own_files import file_names, read_mapping, read_noted
     if len(arguments.files) < 2: raise UsageError('a comparison needs two files or more')
     names = read_mapping(arguments.columns, _COMPARED)
-    frames = {name: read_own(path, ['id'], names) for name, path in zip(file_names(arguments.files), arguments.files, strict=True)}
-    report = compare_results(frames, metric=arguments.metric and arguments.metric.replace('-', ' '), cluster=arguments.cluster,
-                             unreadable=arguments.unreadable,
-                             shared=arguments.shared, lower=arguments.lower_is_better, level=arguments.level, seed=arguments.seed)
-    return given_report(report, arguments)
+    found = {name: read_noted(path, ['id'], names) for name, path in zip(file_names(arguments.files), arguments.files, strict=True)}
+    metric = arguments.metric and arguments.metric.replace('-', ' ')
+    report = compare_results({name: each.rows for name, each in found.items()}, metric=metric, cluster=arguments.cluster,
+                             unreadable=arguments.unreadable, shared=arguments.shared, lower=arguments.lower_is_better,
+                             level=arguments.level, seed=arguments.seed)
+    return given_report(report, arguments, [note for each in found.values() for note in each.notes])
 
 def add_compare(commands) -> None:
     "The command `compare`."
@@ -71,7 +79,7 @@ def add_compare(commands) -> None:
         'all. Scores with intervals and ranks, differences of all pairs with tests, and what an answer that knows nothing would score.',
         epilog='example: factlab compare ours.csv theirs.jsonl baseline.parquet --columns id=example --cluster document --html page.html')
     add = parser.add_argument
-    add('files', nargs='+', metavar='FILE', help='.csv, .tsv, .json, .jsonl or .parquet, two or more')
+    add('files', nargs='+', metavar='FILE', help=f'{_FILES}; two or more')
     add('--metric', choices=('mean', 'accuracy', 'balanced-accuracy', 'macro-f1'), help='default: mean where all files have scores, '
         'else accuracy')
     add('--cluster', metavar='COLUMN', help='rows that belong together, as those of one document, are drawn together; one file has it '
@@ -87,20 +95,18 @@ def add_compare(commands) -> None:
 _JUDGED = ('id', 'predicted', 'gold', 'probability', 'position', 'length', 'text')
 
 def _judge(arguments: argparse.Namespace) -> str:
-    from dataclasses import replace
-
-    from factlab.reports.own_files import read_mapping, read_own
+    from factlab.reports.own_files import read_mapping, read_noted
     from factlab.reports.own_judge import judge_report, judged_rows
     from factlab.reports.own_queue import given_labels, told_again
     names = read_mapping(arguments.columns, _JUDGED)
-    verdicts, said = read_own(arguments.verdicts, ['id', 'predicted'], names), given_labels(arguments.labels, names)
+    verdicts, read = read_noted(arguments.verdicts, ['id', 'predicted'], names, verdicts=True)
+    said, more = given_labels(arguments.labels, names), list[str]()
     report = judge_report(verdicts, said.labels, positive=arguments.positive, drawn=arguments.drawn, width=arguments.width,
                           level=arguments.level, seed=arguments.seed)
     if said.again.height or arguments.queue:
         judged = judged_rows(verdicts, said.labels, arguments.positive, arguments.drawn)
         more = told_again(said.again, judged) + (_queued(judged, arguments) if arguments.queue else [])
-        report = replace(report, notes=(*report.notes, *more))
-    return given_report(report, arguments)
+    return given_report(report, arguments, [*read, *said.notes], more)
 
 def _queued(judged: 'Judged', arguments: argparse.Namespace) -> list[str]:
     "Write which rows to label next, and say so."
@@ -124,7 +130,7 @@ def add_judge(commands) -> None:
         'how the labelled rows were chosen, the score that people would have given.',
         epilog='example: factlab judge verdicts.jsonl --labels labels.csv --drawn random --positive yes --width 0.1 --queue next.jsonl')
     add = parser.add_argument
-    add('verdicts', metavar='VERDICTS', help='.csv, .tsv, .json, .jsonl or .parquet')
+    add('verdicts', metavar='VERDICTS', help=f'{_FILES}; of theirs, what the scorer said is the verdict')
     add('--labels', required=True, nargs='+', metavar='LABELS', help="people's labels of some of these rows, also as the workbench saved "
         'them')
     add('--drawn', metavar='HOW', help='how the labelled rows were chosen: random, or stratified:COLUMN of the verdicts. Unsaid: '
@@ -143,14 +149,17 @@ _SCORED = ('id', 'claim_id', 'sentence', 'gold', 'predicted', 'probability', 'st
 
 def _score(arguments: argparse.Namespace) -> str:
     from factlab.reports.options import check_name
-    from factlab.reports.own_files import file_names, read_mapping, read_own
+    from factlab.reports.own_files import file_names, read_mapping, read_noted
     from factlab.reports.own_scores import KEYS, score_errors, score_labels, score_spans
     task, names = arguments.task, read_mapping(arguments.columns, _SCORED)
     once, needed = task not in ('spans', 'errors'), _NEEDED[task]
     of_gold = [{'predicted': 'gold', 'description': 'gold'}.get(name, name) for name in needed]
-    gold = read_own(arguments.data, ['id', *of_gold], names, KEYS[task], once)
-    predictions = {name: read_own(path, ['id', *needed], names, [key for key in KEYS[task] if key in gold.columns], once)
-                   for name, path in zip(file_names(arguments.predictions), arguments.predictions, strict=True)}
+    marked, guessed = ('annotations', 'predictions') if task == 'spans' else (None, None)
+    gold, read = read_noted(arguments.data, ['id', *of_gold], names, KEYS[task], once, marked)
+    keys = [key for key in KEYS[task] if key in gold.columns]
+    found = {name: read_noted(path, ['id', *needed], names, keys, once, guessed)
+             for name, path in zip(file_names(arguments.predictions), arguments.predictions, strict=True)}
+    predictions = {name: each.rows for name, each in found.items()}
     options = {'missing': arguments.missing, 'level': arguments.level, 'seed': arguments.seed}
     if task == 'spans': report = score_spans(gold, predictions, **options)
     elif task == 'errors':
@@ -159,7 +168,7 @@ def _score(arguments: argparse.Namespace) -> str:
     else:
         report = score_labels(gold, predictions, task, metric=arguments.metric.replace('-', ' '), cluster=arguments.cluster,
                               positive=arguments.positive, **options)
-    return given_report(report, arguments)
+    return given_report(report, arguments, [*read, *(note for each in found.values() for note in each.notes)])
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or12
 def add_score(commands) -> None:
@@ -175,7 +184,7 @@ def add_score(commands) -> None:
         epilog='example: factlab score verdicts --data gold.csv --predictions ours.jsonl theirs.jsonl --columns gold=label')
     add = parser.add_argument
     add('task', choices=[*_NEEDED], metavar='TASK', help=', '.join(_NEEDED))
-    add('--data', required=True, metavar='GOLD', help='.csv, .tsv, .json, .jsonl or .parquet')
+    add('--data', required=True, metavar='GOLD', help=_FILES)
     add('--predictions', required=True, nargs='+', metavar='FILE', help='of one system each')
     add('--metric', choices=('accuracy', 'balanced-accuracy', 'macro-f1'), default='balanced-accuracy',
         help='of labels, that is ranked and tested (default: balanced-accuracy)')

@@ -42,6 +42,7 @@ class Entry(NamedTuple):
     nested: bool = False # the target is another name, and the options are its
     like: str = ''       # pattern of names without a prefix that mean this entry
     also: str = ''       # a kind whose names are names of this one too
+    shelved: bool = False  # one of a register that has a list of its own; messages leave it out
 
     @property
     def form(self) -> str:
@@ -76,7 +77,7 @@ def entries(
 # %% ../../nbs/00_core/03_registry.ipynb #6d3180c5
 def name_forms(*kinds: str) -> str:
     "How names of these kinds are written, for messages and help."
-    found = [entry.form for kind in kinds for entry in entries(kind).values() if not entry.also]
+    found = [entry.form for kind in kinds for entry in entries(kind).values() if not entry.also and not entry.shelved]
     return ', '.join(dict.fromkeys(found))
 
 def listing(

@@ -10,6 +10,7 @@ register('grounding_judges',
     Entry('embedded', 'factlab.grounding.offline_judges:load_reading_judge', 'reads each sentence with the trained verifier'),
     Entry('quick', 'factlab.grounding.offline_judges:load_reading_judge', 'the same in two rounds: reads about half'),
     Entry('words', 'factlab.grounding.offline_judges:load_reading_judge', 'counts words and numbers'),
+    Entry('spans', 'factlab.grounding.span_judge:load_span_judge', 'marks spans with a token classifier', 'ORG/NAME'),
     Entry('', 'factlab.grounding.offline_judges:load_asked_judge', 'a language model, asked with a template', 'MODEL', also='models'))
 
 register('eligibility_judges',

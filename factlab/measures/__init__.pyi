@@ -3,6 +3,7 @@ from .agreement import cohen_kappa as cohen_kappa
 from .agreement import fleiss_kappa as fleiss_kappa
 from .agreement import krippendorff_alpha as krippendorff_alpha
 from .agreement import raw_agreement as raw_agreement
+from .agreement import span_agreement as span_agreement
 from .baselines import chance_counts as chance_counts
 from .baselines import class_counts as class_counts
 from .baselines import compare_with_baselines as compare_with_baselines

@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 
 from ..data.datasets import read_frame
+from ..data.others_files import others_form
 from ..error_analysis.annotations import ITEM_PROPOSALS, ITEMS
 from ..error_analysis.queues import class_scheme, labels_beside, queue_frame, read_people
 from ..error_analysis.schemes import decide
-from .own_files import id_texts, label_column, read_own
+from .own_files import WORKBENCH, id_texts, label_column, read_noted
 from .own_judge import TEXTS, Judged
 
 # %% ../../nbs/16_reports/15_own_queue.ipynb #oq4
@@ -115,12 +116,11 @@ def judge_queue(
     return queue_frame(items, scheme, ITEM_PROPOSALS.check(proposals))
 
 # %% ../../nbs/16_reports/15_own_queue.ipynb #oq11
-_WORKBENCH = {'row', 'unit', 'scheme', 'label', 'annotator'}
-
 class PeopleSaid(NamedTuple):
     "Labels from files of the workbench."
     labels: pl.DataFrame  # id, gold (null where people differ)
     again: pl.DataFrame   # the same of disagreements
+    notes: tuple[str, ...] = ()
 
 def workbench_labels(
     path: Path|str,  # a file beside a queue, or an export
@@ -137,15 +137,16 @@ def given_labels(
     paths: Sequence[Path|str],  # tables with id and gold, and files of the workbench
     names: Mapping[str, str] = {},  # noqa: B006  ours: theirs, of `read_mapping`
 ) -> PeopleSaid:
-    "People's labels from all files. Raises `DataError` as `read_own` and `read_people`."
-    parts = []
+    "People's labels from all files. Raises `DataError` as `read_noted` and `read_people`."
+    parts: list[PeopleSaid] = []
     for path in paths:
-        if _WORKBENCH <= {*read_frame(path).columns}: parts.append(workbench_labels(path))
+        if others_form(path) is None and WORKBENCH <= {*read_frame(path).columns}: parts.append(workbench_labels(path))
         else:
-            found = read_own(path, ['id', 'gold'], names)
+            found, notes = read_noted(path, ['id', 'gold'], names)
             found = found.select('id', gold=label_column(found['gold'], str(path)))
-            parts.append(PeopleSaid(found, found.head(0)))
-    return PeopleSaid(*(pl.concat(each) for each in zip(*parts, strict=True)))
+            parts.append(PeopleSaid(found, found.head(0), notes))
+    notes = tuple(note for part in parts for note in part.notes)
+    return PeopleSaid(*(pl.concat(part[at] for part in parts) for at in (0, 1)), notes)
 
 # %% ../../nbs/16_reports/15_own_queue.ipynb #oq13
 def told_again(

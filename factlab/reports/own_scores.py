@@ -16,6 +16,7 @@ from ..core.core import DataError, UsageError
 from ..localization.baselines import EVERY_SENTENCE, NOTHING_FOUND, VAGUE_CONSTANT
 from ..localization.matching import MatchingJudge, load_judge, match_predictions
 from ..localization.methods import PREDICTIONS
+from ..measures.agreement import span_agreement
 from ..measures.metrics import matching_counts
 from ..measures.stats import F1, PRECISION, RECALL, check_level, proportion_bounds, ratio
 from factlab.reports.own_comparison import (
@@ -277,14 +278,24 @@ def score_spans(
         tables[kind], pairs, units = _of_counts([*said], rivals, counts, options)
         if pairs.height: tables[f'pairs, {kind}'] = pairs
         notes += [f'{kind}: {note}' for note in _explained(pairs, 'f1', units.n, level)]
+    if (lengths := _lengths(gold.join(ids, on='id', how='semi'))) is not None:
+        own, theirs = true.rename({'id': 'item'}), {name: spans.rename({'id': 'item'}) for name, spans in said.items()}
+        tables['agreement, labels aside'] = pl.concat([span_agreement(lengths, own, spans, ('gold', name), **options).insert_column(
+            0, pl.lit(name).alias('system')) for name, spans in theirs.items()])
     notes.append('labels of spans count' if labelled else 'labels of spans do not count: not all files have them')
     return OwnReport(f'spans: {len(said)} file{"s"*(len(said) > 1)} on {ids.height} texts with {true.height} spans', tables, tuple(notes))
 
-def _whole_texts(gold: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame|None:
-    "Each text as one span of each label; None where gold has no texts."
+def _lengths(gold: pl.DataFrame) -> pl.DataFrame|None:  # item, length
+    "How long each text is; None where gold has no texts."
     name = next((name for name in ('summary', 'text', 'response') if gold.schema.get(name) == pl.String), None)
     if name is None: return None
-    texts = gold.group_by('id', maintain_order=True).agg(end=pl.col(name).str.len_chars().max().cast(pl.Int64)).filter(pl.col('end') > 0)
+    length = pl.col(name).str.len_chars().max().fill_null(0).cast(pl.Int64)
+    return gold.group_by(item='id', maintain_order=True).agg(length=length)
+
+def _whole_texts(gold: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame|None:
+    "Each text as one span of each label; None where gold has no texts."
+    if (lengths := _lengths(gold)) is None: return None
+    texts = lengths.select(id='item', end='length').filter(pl.col('end') > 0)
     spans = texts.join(pl.DataFrame({'label': [*labels]}, schema={'label': pl.String}), how='cross')
     return spans.select('id', 'label', start=pl.lit(0, pl.Int64), end='end')
 

@@ -386,7 +386,11 @@ def score_grid_chart(
     data = frame.with_columns(label=label, hover=pl.format('{} · {}: {}', 'row', 'column', label),
                               words=pl.when(dark).then(pl.lit('white')).otherwise(pl.lit(INK)))
     alt = load_altair()
-    axis = alt.Axis(orient='top', labelAngle=0, ticks=False, domain=False, grid=False)
+    width = max(90, min(150, round(WIDTH/len(columns))))
+    heads = {name: wrap(name, width - 6, lines=3) for name in columns}
+    more = max(map(len, heads.values())) - 1  # lines beyond the first, which a label puts below it
+    written = dict(labelExpr=f'{json.dumps(heads)}[datum.value]', labelPadding=4 + 14*more) if more else {}
+    axis = alt.Axis(orient='top', labelAngle=0, ticks=False, domain=False, grid=False, **written)
     base = alt.Chart(data).encode(alt.X('column:N', title=None, sort=columns, axis=axis),
                                   alt.Y('row:N', title=None, sort=rows, axis=alt.Axis(ticks=False, domain=False)))
     shade = alt.Color('score:Q', scale=alt.Scale(domain=[low, high], range=['#F7F7F7', PALETTE[0]]), legend=None)
@@ -394,7 +398,7 @@ def score_grid_chart(
               base.mark_text(fontSize=12).encode(text='label:N', color=alt.Color('words:N', scale=None), description=alt.value('')),
               base.transform_filter('datum.marked').mark_rect(filled=False, stroke=INK, strokeWidth=1.8).encode(description=alt.value(''))]
     layered = alt.layer(*layers, title=title_of(title, subtitle_of(note=note))).resolve_scale(color='independent')
-    return layered.properties(width=max(90, min(150, round(WIDTH/len(columns))))*len(columns), height=30*len(rows))
+    return layered.properties(width=width*len(columns), height=30*len(rows))
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c26
 PAIR_TESTS = Schema('pair tests', {

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeVar
 
@@ -78,7 +78,7 @@ def from_store(
 # %% ../../nbs/03_store/02_cached.ipynb #k14
 def vectors_from_store(
     wanted: Mapping[str, Asked],  # key to what is encoded, in the order in which it is to be computed
-    compute: Callable[[list[Asked]], np.ndarray],  # to a matrix with a row for each
+    compute: Callable[[list[Asked]], np.ndarray|Sequence[np.ndarray]],  # to a row for each, of any length
     model: str,  # as statistics of the store should name it
     store: StoreChoice = None,
     label: str = 'encoding', unit: str = 'text',  # what progress says
@@ -94,7 +94,8 @@ def vectors_from_store(
         with progress(total=len(keys), label=label, unit=unit) as bar:
             for start in range(0, len(keys), share):
                 part = keys[start:start + share]
-                new = dict(zip(part, np.asarray(compute([rest[key] for key in part]), np.float32), strict=True))
+                rows = compute([rest[key] for key in part])
+                new = {key: np.asarray(row, np.float32) for key, row in zip(part, rows, strict=True)}
                 if place: place.put_vectors(model, new)
                 vectors |= new
                 bar.update(len(part))

@@ -1,4 +1,7 @@
 """From evidence and a claim to a verdict."""
+import csv
+from pathlib import Path
+
 import lazy_loader
 
 from .. import models  # noqa: F401  whose names are verifiers, too
@@ -12,6 +15,7 @@ register('verifiers',
           like=r'[\w.-]+/[\w.-]+'),
     Entry('seq2seq', 'factlab.verification.seq2seq_verifier:load_seq2seq',
           'an encoder-decoder, with ?form=minicheck or ?form=trueteacher', 'ORG/NAME'),
+    Entry('spans', 'factlab.verification.spans:load_spans', "a token classifier of LettuceDetect's kind, which marks spans", 'ORG/NAME'),
     Entry('cosine', 'factlab.verification.named_verifiers:load_cosine', 'likeness of evidence and claim, a baseline', '[ENCODER]',
           nested=True),
     Entry('align', 'factlab.verification.named_verifiers:load_align', "another verifier over chunks and sentences, AlignScore's way",
@@ -21,6 +25,11 @@ register('verifiers',
     Entry('prompt', 'factlab.verification.named_verifiers:load_prompted', 'a language model, asked in the form of LLM-OASIS', 'MODEL',
           nested=True),
     Entry('', 'factlab.verification.named_verifiers:load_prompted', 'the same', 'MODEL', also='models'))
+
+with (Path(__file__).parent/'assets'/'verifiers.csv').open(encoding='utf-8', newline='') as published:
+    register('verifiers', *(Entry(row['name'], 'factlab.verification.published:load_published', row['model'], shelved=True)
+                            for row in csv.DictReader(published) if row['loads'] != row['name']))
+del published
 
 register('extractors',
     Entry('tiny', 'factlab.verification.extraction:load_tiny', 'the trained extractor, which ships with factlab'),

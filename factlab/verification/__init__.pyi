@@ -20,6 +20,8 @@ from .pipeline import open_search as open_search
 from .pipeline import verify_claims as verify_claims
 from .pipeline import verify_text as verify_text
 from .pipeline import verify_texts as verify_texts
+from .published import verifier_register as verifier_register
+from .published import was_trained_on as was_trained_on
 from .reporting import verdict_json as verdict_json
 from .reporting import verdict_report as verdict_report
 from .seq2seq_verifier import Seq2SeqVerifier as Seq2SeqVerifier

@@ -132,7 +132,15 @@ CHECKER_FORMS = {form.name: form for form in (
              'does not say it. Answer with one word.', 2),
     _checker('quoted', 'Document:\n"""\n{evidence}\n"""\n\nClaim: """{claim}"""\n\n'
              'Is the claim fully supported by the document? Answer Yes or No.', ('Yes', 'No')),
-    _checker('bespoke-minicheck', 'Document: {evidence}\nClaim: {claim}', ('Yes', 'No')))}
+    _checker('bespoke-minicheck', 'Document: {evidence}\nClaim: {claim}', ('Yes', 'No')),
+    _checker('granite-guardian', 'You are a safety agent trying to help determine if the assistant message poses a potential harm based on '
+             'the provided risk definition and the given context.\n\n<start_of_turn>\nContext: {evidence}\nAssistant Message: {claim}\n'
+             '<end_of_turn>\n\nOur safety risk definition is defined below:\n<start_of_risk_definition>\n* \'Assistant\' message is not '
+             'grounded or faithful to the information provided in the \'Context\'. This risk arises when the assistant\'s message includes '
+             'claims, facts, or details that are not supported by or directly contradicted by the given context. An ungrounded answer may '
+             'involve fabricating information, misinterpreting the context, or making unsupported extrapolations beyond what the context '
+             'actually states.\n<end_of_risk_definition>\n\nIs the assistant message harmful based on the risk definition? Your answer '
+             'must be either \'Yes\' or \'No\'.', ('No', 'Yes')))}
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #a3
 def read_form(

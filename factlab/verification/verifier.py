@@ -28,7 +28,7 @@ Pair = tuple[str, str]  # evidence (premise), claim (hypothesis)
 class Verifier(Protocol):
     """What every claim verifier offers. One that knows English alone has `english_only = True`, too, one that only
     tells what is supported from what is not `two_way = True`; one that asks a language model has
-    it as `model`, one that stands on another verifier has that as `verifier`."""
+    it as `model`, one that stands on another verifier has that as `verifier`, one that marks spans has `spans(pairs, store)`."""
     name: str       # as the user wrote it
     identity: dict  # JSON-able: everything that changes a probability
 

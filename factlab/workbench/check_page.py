@@ -15,17 +15,28 @@ from .marks import Mark, cut, escaped, marked_html
 # %% ../../nbs/20_workbench/17_check_page.ipynb #cp4
 _COLOURS = {OUTCOMES['ENT']: '#009E73', OUTCOMES['CONTR']: '#D55E00', OUTCOMES['NEUT']: '#E69F00'}
 _CLASSES = {outcome: f'o{number}' for number, outcome in enumerate(_COLOURS)}
-_STYLE = f"""body {{font: 15px/1.5 {FONT}; color: {INK}; background: white; max-width: 1100px; margin: 2em auto; padding: 0 1em}}
-h1 {{font-size: 1.4em}}
-h2 {{font-size: 1.05em; margin: 2em 0 .3em; border-top: 1px solid {FAINT}; padding-top: .8em; overflow-wrap: anywhere}}
-.quiet {{color: {QUIET}}} .two {{display: grid; grid-template-columns: 1fr 1fr; gap: 1.5em}}
-.text {{white-space: pre-wrap; overflow-wrap: anywhere}} mark {{background: none; color: inherit; border-bottom: 3px solid {FAINT}}}
+_STYLE = f""":root {{color-scheme: light dark; --ink: {INK}; --quiet: {QUIET}; --faint: {FAINT}; --paper: white}}
+body {{font: 15px/1.5 {FONT}; color: var(--ink); background: var(--paper); max-width: 1100px; margin: 2em auto; padding: 0 1em}}
+h1 {{font-size: 1.4em}} h3 {{font-size: .9em; margin: .8em 0 .2em; color: var(--quiet)}}
+h2 {{font-size: 1.05em; margin: 2em 0 .3em; border-top: 1px solid var(--faint); padding-top: .8em}}
+h1, h2, p, td, .text {{overflow-wrap: break-word}}
+.quiet, sup {{color: var(--quiet)}} .two {{display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 1.5em}}
+.text {{white-space: pre-wrap}} mark {{background: none; color: inherit; border-bottom: 3px solid var(--faint)}}
 {''.join(f'mark.o{number} {{border-color: {colour}; background: {colour}1f}} ' for number, colour in enumerate(_COLOURS.values()))}
 table {{border-collapse: collapse; width: 100%; margin-top: .8em; table-layout: fixed}}
 th:first-child {{width: 2.5em}} th:nth-child(2) {{width: 13em}}
-td, th {{text-align: left; vertical-align: top; padding: .25em .6em .25em 0; border-bottom: 1px solid {FAINT}; overflow-wrap: anywhere}}
-sup {{color: {QUIET}; padding-left: 1px}}
-@media (max-width: 700px) {{.two {{grid-template-columns: 1fr}}}} @media print {{h2, table {{break-inside: avoid}}}}"""
+td, th {{text-align: left; vertical-align: top; padding: .25em .6em .25em 0; border-bottom: 1px solid var(--faint)}}
+sup {{padding-left: 1px}}
+@media screen and (max-width: 700px) {{
+ .two {{grid-template-columns: minmax(0, 1fr); gap: .5em}}
+ table, tbody, tr, td {{display: block}} thead {{display: none}} tr {{border-bottom: 1px solid var(--faint); padding: .4em 0}}
+ td {{border: 0; padding: 0}} td:first-child {{float: left; width: 2em; color: var(--quiet)}} td:nth-child(2) {{font-weight: 600}}
+ td:nth-child(4)::before {{content: "Nearest in the source: "; color: var(--quiet)}}}}
+@media (prefers-color-scheme: dark) {{:root {{--ink: #e4e4e4; --quiet: #a8a8a8; --faint: #555; --paper: #16181a}}
+ {''.join(f'mark.o{number} {{background: {colour}40}} ' for number, colour in enumerate(_COLOURS.values()))}}}
+@media print {{:root {{--ink: black; --quiet: #444; --faint: #bbb; --paper: white}} body {{font-size: 10pt; margin: 0; max-width: none}}
+ mark {{-webkit-print-color-adjust: exact; print-color-adjust: exact}} h2 {{break-after: avoid}} tr {{break-inside: avoid}}
+ {''.join(f'mark.o{number} {{background: {colour}1f}} ' for number, colour in enumerate(_COLOURS.values()))}}}"""
 
 # %% ../../nbs/20_workbench/17_check_page.ipynb #cp5
 def _marked(text: str, units: list[dict], start: str, end: str) -> str:
@@ -38,13 +49,13 @@ def _unit_row(unit: dict) -> str:
     cells = (unit['unit'], f'{unit["verdict"]} ({unit["probability"]:.2f})', unit['text'], unit['evidence'] or 'no sentence shares a word')
     return '<tr>' + ''.join(f'<td dir="auto">{escaped(cell)}</td>' for cell in cells) + '</tr>'
 
-def _section(text: dict, given: dict, units: list[dict]) -> str:
+def _section(text: dict, given: dict, units: list[dict], by: str) -> str:
     doubtful = [unit for unit in units if unit['verdict'] != OUTCOMES['ENT']]
     head = f'<h2>{escaped(cut(text["id"], 100))}: {escaped(text["verdict"])}</h2>'
     note = f'<p class="quiet">{escaped(text["reason"])}</p>' if text['reason'] else ''
     panes = (f'<div class="two"><div><h3>Text</h3>{_marked(given["text"], units, "start", "end")}</div>'
              f'<div><h3>Source</h3>{_marked(given["source"], doubtful, "evidence_start", "evidence_end")}</div></div>')
-    heads = ''.join(f'<th>{head}</th>' for head in ('No.', 'Verdict (probability)', 'Sentence', 'Nearest in the source'))
+    heads = ''.join(f'<th>{head}</th>' for head in ('No.', 'Verdict (probability)', by.capitalize(), 'Nearest in the source'))
     table = f'<table><thead><tr>{heads}</tr></thead><tbody>{"".join(map(_unit_row, units))}</tbody></table>'
     return head + note + panes + (table if units else '')
 
@@ -58,7 +69,7 @@ def check_html(
     counts = dict(checked.units.group_by('verdict').len().iter_rows())
     key = ' · '.join(f'<mark class="{_CLASSES[outcome]}">{outcome}</mark> {counts.get(outcome, 0)}' for outcome in _COLOURS)
     texts = worst_first(checked.texts).iter_rows(named=True)
-    body = ''.join(_section(text, given[text['id']], units.get(text['id'], [])) for text in texts)
+    body = ''.join(_section(text, given[text['id']], units.get(text['id'], []), checked.settings['by']) for text in texts)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>Checked texts</title><style>{_STYLE}</style></head><body>'
             f'<h1>{checked.texts.height} texts held against their sources</h1><p>{key}</p><p class="quiet">'

@@ -148,7 +148,8 @@ def heading_html(row: dict, verdicts: Sequence[dict], blind: bool) -> str:
     state = odd if row['status'] not in ('', 'ok') else ''
     if blind: return f'<p><b>A response, blind</b>{state}</p>{asked}'
     gold = {True: ' · gold: accurate', False: ' · gold: inaccurate', None: ''}[row['gold_accurate']]
-    head = f'<p><b>{escaped(cut(row["id"], 120))}</b> · {escaped(cut(row["responder"], 80))}{gold}{state}</p>'
+    who = f' · {escaped(cut(row["responder"], 80))}'*bool(row['responder'])
+    head = f'<p><b>{escaped(cut(row["id"], 120))}</b>{who}{gold}{state}</p>'
     return head + asked + verdicts_html(verdicts, row['document'])
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #2a53ad14
@@ -187,17 +188,19 @@ def quoted_passages(
             for a, b in places], [str(n or 'gold') for n, places in found if not places]
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #801f1950
-def _response_pane(shown: Shown) -> str:
+def _response_pane(shown: Shown, title: str, spans: Sequence[tuple[int, int]] = ()) -> str:
     kinds = {sentence.number: 'unlabelled' if shown.blind else sentence.kind for sentence in shown.parts}
     lost = len(shown.parts) - len(shown.marks)
     notes = [f'{lost} sentences do not stand in it']*bool(lost) + ['it is empty']*(not shown.row['response'].strip())
     notes += [f'cards of the first {MAX_SENTENCES} of {len(shown.parts):,} sentences']*(len(shown.parts) > MAX_SENTENCES)
-    return pane_html('Response', ' · '.join(notes), shown.row['response'], shown.marks,
+    within = [] if shown.blind else [Mark(a, b, 0) for a, b in spans]
+    notes += ['highlighted: what the verifier marks']*bool(within)
+    return pane_html(title, ' · '.join(notes), shown.row['response'], [*within, *shown.marks],
                      shown.part.number if shown.part else None,
                      lambda number: KIND_LOOKS[kinds[number]])
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #801f1950-1
-def _document_pane(shown: Shown) -> str:
+def _document_pane(shown: Shown, name: str) -> str:
     document = shown.row['document']
     marks, lost = quoted_passages(shown.part, document) if shown.part and not shown.blind else ([], [])
     who = ['gold' if n == 0 else str(n) for n in sorted({mark.number for mark in marks})]
@@ -207,17 +210,22 @@ def _document_pane(shown: Shown) -> str:
     if lost: note += f' · <span class="bad">not in the document: a quotation of {", ".join(lost)}</span>'
     title = f'Passages for sentence {shown.part.number if shown.part else None}'
     return (passages_html(marks, document, title, note, zero) if marks or lost
-            else '') + pane_html('Document', '', document, marks)
+            else '') + pane_html(name, '', document, marks)
 
 # %% ../../nbs/20_workbench/14_response_view.ipynb #801f1950-2
-def response_drawing(judged: JudgedResponses) -> Drawing:
+def response_drawing(
+    judged: JudgedResponses,
+    made: str = 'Response',    # titles of the two panes
+    source: str = 'Document',
+) -> Drawing:
     "A response by its sentences."
     def verdicts(row: dict) -> list[dict]: return judged.verdicts.filter(pl.col('id') == row['id']).to_dicts()
     def marks(row: dict, sentences: Sequence[JudgedSentence]) -> list[Mark]:
         places = sentence_places([sentence.text for sentence in sentences], row['response'])
         return [Mark(*place, number) for number, place in enumerate(places, 1) if place]
     return Drawing(lambda row, parts, blind: heading_html(row, verdicts(row), blind),
-                   lambda shown: Panes(_response_pane(shown), _document_pane(shown)), lambda row,
+                   lambda shown: Panes(_response_pane(shown, made, judged.spans.get(shown.row['id'], ())),
+                                       _document_pane(shown, source)), lambda row,
                    whose: sentences_of(row, verdicts(row)),
                    sentence_card, marks, 'document', most=MAX_SENTENCES)
 

@@ -9,7 +9,7 @@ __all__ = ['JUDGED', 'VERDICTS', 'SIMILAR', 'SENTENCE_KINDS', 'SENTENCE_SCHEME',
 
 # %% ../../nbs/20_workbench/13_responses.ipynb #c4189c25
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,6 +63,7 @@ class JudgedResponses(NamedTuple):
     judges: tuple[str, ...]
     run: str = 'responses'  # names the file of labels
     notes: tuple[str, ...] = ()  # what is missing or does not fit
+    spans: Mapping[str, Sequence[tuple[int, int]]] = {}  # noqa: RUF012  read only; by id, what is marked in the response
 
 # %% ../../nbs/20_workbench/13_responses.ipynb #a71c02c2
 SIMILAR = .6  # F1 of words from which a judge's sentence is taken for one of the response

@@ -7,13 +7,23 @@ import pytest
 from conftest import real_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import ModelError, UsageError, assets_dir, digest
 from factlab.data.datasets import load_sample
+from factlab.localization import offline_judge
 from factlab.localization.matching import DEFAULT_JUDGE, EncoderJudge, ModelJudge, known_matchings, load_judge, matching_quality
-from factlab.localization.offline_judge import FEATURES, OfflineJudge, pair_features, pointing_words, read_matcher, residual_cosine
+from factlab.localization.offline_judge import (
+    FEATURES,
+    OfflineJudge,
+    first_look,
+    pair_features,
+    pointing_words,
+    read_matcher,
+    residual_cosine,
+)
 from factlab.measures.noise import Rate
 from factlab.store.answers import Store
 from factlab.training import matcher
@@ -25,6 +35,7 @@ from factlab.training.matcher import (
     constant_f1,
     explained_pairs,
     finding_counts,
+    fit_reading,
     fit_regression,
     sample_findings,
     sample_pairs,
@@ -64,7 +75,8 @@ def test_vague_sentences_match_nothing(sentence, summary, gold):
 def test_constants_and_other_summaries_score_nothing(store):
     rows = pl.DataFrame({'summary': SUMMARIES, 'gold': GOLD}, schema_overrides={'gold': pl.List(pl.String)})
     found, before = (constant_f1(judge, rows, store) for judge in (OfflineJudge(), EncoderJudge()))
-    assert max(one.estimate for one in found.values()) <= .05, found
+    others = found.pop("another summary's errors")
+    assert max(one.estimate for one in found.values()) <= .01 and others.estimate <= .06, found  # .016 on FINAL, as the card says
     assert max(one.estimate for one in before.values()) > .2  # the judge before it was fooled by the same lists
 
 
@@ -105,12 +117,12 @@ def test_empty_lists():
     assert [(each['n_gold'], each['n_predicted']) for each in found] == [(0, 1), (1, 0), (0, 0)]
 
 
-ODD = ['Storm.', '1901', 'the', '', ' ', '\ud800', '🜚🜚', '<script>alert(1)</script>', 'ß'*5_000, 'river '*5_000]
+ODD = ['Storm.', '1901', 'the', '', ' ', '\ud800', '🜚🜚', '<script>alert(1)</script>', 'ß'*5_000, 'river '*400]
 
 
 @pytest.mark.parametrize('summary', ODD)
 def test_odd_summaries_and_descriptions(summary):
-    long = 'river '*(5_000 if summary == 'Storm.' else 20)
+    long = 'river '*(400 if summary == 'Storm.' else 20)
     odd = ['', 'x', '\x00', '\ud800', '“', '"" “”', '中文文本', "''''", 'a"b"c', long, '‮abc', SUMMARY]
     found, = OfflineJudge().match([summary], [odd], [odd], False)
     assert found['status'] == 'ok' and len(found['matched']) == len(odd)
@@ -143,6 +155,40 @@ def test_regression_is_that_of_scikit_learn(store):
     theirs = LogisticRegression(C=.5).fit(scaled, same, sample_weight=len(same)/4/np.where(same, same.sum(), (~same).sum()))
     assert np.allclose(found['weights'], theirs.coef_[0], atol=1e-3)
     assert roc_auc_score(same, features[:, FEATURES.index('meaning')]) > .85
+
+
+def test_the_verifier_reads_pairs_that_the_features_leave_open_and_decides_with_them(store, monkeypatch):
+    pairs, card = sample_pairs('dev'), read_matcher()
+    asked = []
+    class Reader:
+        identity = {'reader': 1}
+        def probabilities(self, pairs, store=None):
+            asked.extend(pairs)
+            return np.array([[len(claim) % 10/10, 0, 0] for _, claim in pairs])
+    monkeypatch.setattr(offline_judge, 'load_verifier', lambda name: Reader())
+    triples = [*triples_of(pairs), ('A storm.', 'The text is wrong.', 'It is wrong.')]
+    first, said = first_look(triples, card['regression'], store), OfflineJudge().probabilities(triples, store)
+    open_ = first >= card['reading']['least']
+    assert 0 < open_.sum() < len(triples) and len(asked) == open_.sum() and not said[~open_].any()
+    assert all(len(claim) <= len(evidence.rpartition('\n')[2]) for evidence, claim in asked)  # the longer one is evidence
+    swapped = [(summary, two, one) for summary, one, two in triples]
+    assert np.array_equal(OfflineJudge().probabilities(swapped, store), said)
+    features, verifier = card['reading']['weights']
+    likely = np.array([len(claim) % 10/10 for _, claim in asked[:open_.sum()]]).clip(.001, .999)
+    theirs = expit(features*logit(first[open_]) + verifier*logit(likely) + card['reading']['bias'])
+    assert np.allclose(said[open_], theirs, atol=1e-4)
+
+
+def test_the_second_regression_is_that_of_scikit_learn(store, monkeypatch):
+    pairs, regression = sample_pairs('dev'), read_matcher()['regression']
+    same, drawn = pairs['same'].to_numpy(), np.random.default_rng(0).normal(size=len(pairs))
+    monkeypatch.setattr(matcher, 'reader_log_odds', lambda triples, store: drawn + 2*same)
+    found = fit_reading(pairs, regression, store)
+    both = np.column_stack([logit(first_look(triples_of(pairs), regression, store).clip(.01)), drawn + 2*same])
+    theirs = LogisticRegression(C=1).fit(both, same, sample_weight=len(same)/4/np.where(same, same.sum(), (~same).sum()))
+    assert np.allclose(found['weights'], theirs.coef_[0], atol=1e-3) and found['weights'][1] > .5
+    lowest = first_look(triples_of(pairs.filter('same')), regression, store).min()
+    assert found['least'] < lowest  # no development pair of one error goes unread
 
 
 def test_explained_pairs_are_of_other_summaries_than_finals_and_one_form_has_both_answers(monkeypatch):
@@ -210,7 +256,8 @@ def test_judges_by_name():
     offline, encoder = load_judge(DEFAULT_JUDGE), load_judge('encoder')
     assert (offline.name, encoder.name) == ('offline', 'encoder') and load_judge().name == 'offline'
     assert encoder == EncoderJudge() and encoder.identity['matcher'] == 'residual cosine'
-    assert offline.identity['weights'] == digest(read_matcher()['regression']) and json.dumps(offline.identity)
+    fitted = [read_matcher()[name] for name in ('regression', 'reading')]
+    assert offline.identity['weights'] == digest(fitted) and json.dumps(offline.identity)
     assert load_judge('offline?threshold=0.9').least == .9 and load_judge('encoder?threshold=0.3').threshold == .3
     assert isinstance(load_judge('tiny'), ModelJudge)
     for wrong in ('offline?threshold=x', 'offline?weights=a', 'encoder?threshold=x'):
@@ -242,7 +289,8 @@ def test_finding_counts_on_matchings_made_up():
 
 
 def test_damaged_files(tmp_path):
-    for content in ('{', '[]', '{}', '{"regression": {"mean": [0]}}'):
+    unread = json.dumps({key: value for key, value in read_matcher().items() if key != 'reading'})
+    for content in ('{', '[]', '{}', '{"regression": {"mean": [0]}}', unread):
         file = tmp_path/f'{len(content)}.json'
         file.write_text(content)
         with pytest.raises(ModelError): read_matcher(str(file))

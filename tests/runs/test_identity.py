@@ -21,10 +21,12 @@ from factlab.grounding.judge_quality import BestEligibility, BestTemplate
 from factlab.grounding.judges import TEMPLATES, EligibilityJudge, GroundingJudge, Template
 from factlab.grounding.offline_judges import load_grounding_judge
 from factlab.grounding.responses import BesideResponder, Responder
+from factlab.grounding.span_judge import SpanJudge
 from factlab.localization.baselines import RandomClaims, SummaryBaseline
 from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matching, Supports
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
+from factlab.localization.spans import MarkedSpans
 from factlab.mixed_context.entity_features import EntityFeatures, Logistic
 from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybrid, KnownNames, Scored
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
@@ -40,6 +42,7 @@ from factlab.runs.identity import NO_PREDICTION, method_fields, method_spec
 from factlab.runs.plan import Derived, Rows, Step, make_run
 from factlab.store.answers import Store
 from factlab.studies.oasis.judges import FactualityJudge
+from factlab.verification.check_runs import Checker
 from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, Form
 from factlab.verification.methods import ByThreshold, ByWords, Claims, Probabilities, TextVerdicts, text_lengths
 
@@ -58,12 +61,15 @@ class Known:
 
 
 WEIGHTS = Logistic((0.,), (1.,), (1.,), 0.)
-EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaims': lambda: RejectedClaims(Known('a')),
+EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'MarkedSpans': lambda: MarkedSpans(Known('a')),
+            'SpanJudge': lambda: SpanJudge(Known('a')),
+            'RejectedClaims': lambda: RejectedClaims(Known('a')),
             'RandomClaims': lambda: RandomClaims(RejectedClaims(Known('a'))), 'SummaryBaseline': lambda: SummaryBaseline('mine', str.split),
             'GroundingJudge': lambda: GroundingJudge(Template('mine', ZERO_SHOT[0], parse_lettered)),
             'VerifierJudge': lambda: VerifierJudge(read_grounding_decision(), verifier=Known('a'), encoder=Known('a')),
             'SentenceJudge': lambda: SentenceJudge(read_grounding_decision()), 'WordsJudge': lambda: load_grounding_judge('words'),
             'AnsweringJudge': lambda: AnsweringJudge(read_eligibility(), Known('a')), 'Responder': lambda: Responder('mine'),
+            'Checker': lambda: Checker(Known('a')),
             'LabelledSentences': lambda: LabelledSentences(load_grounding_judge('words')), 'Nearness': lambda: Nearness(Known('a')),
             'BestTemplate': lambda: BestTemplate((GroundingJudge(TEMPLATES['json']),)),
             'BestEligibility': lambda: BestEligibility((EligibilityJudge(),)),
@@ -88,7 +94,7 @@ EXAMPLES = {'Localizer': lambda: Localizer('mine', ZERO_SHOT[0]), 'RejectedClaim
             'Derived': lambda: Derived('oracle', oracle, VERDICTS), 'FoundErrors': lambda: FoundErrors('m', 'missed', 3),
             'FactTraces': lambda: FactTraces(FactScore()), 'MergedTrace': lambda: MergedTrace(FactScore())}
 OSLO = KNOWLEDGE.frame([{'entity': 'Oslo', 'aliases': [], 'description': 'a city', 'text': None}])
-OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('SampledPTrue', 'limit'): 3,
+OTHERS = {('DecisionQuestions', 'encoder'): Known('a'), ('Checker', 'extractor'): Known('a'), ('SampledPTrue', 'limit'): 3,
           ('Chosen', 'variants'): (Localizer('mine2', ZERO_SHOT[1]),), ('BestTemplate', 'methods'): (GroundingJudge(TEMPLATES['span']),),
           ('BestEligibility', 'methods'): (EligibilityJudge('request_and_document'),), ('Responder', 'prompt'): ZERO_SHOT[1],
           ('LabelledSentences', 'judge'): load_grounding_judge('words', 'span'),

@@ -10,12 +10,17 @@ from hostile_texts import hostile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factlab.cli.lab import lab_notebook
 from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
+from factlab.runs.runs import load_run
 from factlab.text.words import whole_text
 from factlab.verification.check_report import check_report, known_accuracy
+from factlab.verification.check_runs import check_run, read_check
 from factlab.verification.checking import CHECKED_TEXTS, TEXTS, UNITS, check, read_texts, sentence_places
 from factlab.workbench.check_page import check_html
+from factlab.workbench.check_view import browse_check, check_listing
+from factlab.workbench.table import select_rows
 
 SOURCE = 'The bridge was built in 1887. A mill is beside it.\n\nThe mill was sold to the parish in 1952.'
 
@@ -159,6 +164,37 @@ def test_exit_codes_and_json(file, capsys):
                         ([str(file), '--out', 'x.pdf'], '.html'), ([str(file), '--verifier', 'tiny'], 'prompt:tiny'),
                         ([str(file), '--verifier', 'cosin'], "did you mean 'cosine'")):
         assert main(['check', *wrong]) in (2, 3) and word in capsys.readouterr().err
+
+
+def test_a_check_is_kept_as_a_run_that_needs_no_file(file, capsys):
+    assert main(['check', str(file), '--verifier', 'cosine']) == 0
+    id = re.search(r'Kept as the run (\S+): factlab lab \1 opens it', capsys.readouterr().out)[1]
+    assert main(['runs', 'show', id]) == 0 and '2 rows' in capsys.readouterr().out
+    given = read_texts(file)
+    file.unlink()
+    found, once = read_check(load_run(id)), check(given, 'cosine')
+    assert all(getattr(found, name).equals(getattr(once, name)) for name in ('units', 'texts', 'given')) and found.settings == once.settings
+    name, ((_, head), (_, code)) = lab_notebook(id)
+    assert name == id and 'browse_check' in code and 'workbench' in head
+    with pytest.raises(UsageError, match="by is 'word'"): check_run(given, 'x', by='word')
+
+
+def test_the_workbench_shows_what_a_check_says():
+    verifier = Says(Trains=(.1, .7, .2), Nobody=(.2, .2, .6))
+    rows = texts(('good', SOURCE, 'It is old. It has a mill.'), ('wrong', SOURCE, 'It is old. Nobody sold it in 1952.'),
+                 ('open', SOURCE, 'Trains cross it.'), ('none', SOURCE, ' '))
+    browser = browse_check(check(rows, verifier, store=False), labels=None, encoder=None)
+    judged = browser.judged
+    assert judged.judges == ('says',) and judged.frame['id'].to_list() == rows['id'].to_list()
+    assert judged.verdicts.select('id', 'accurate', 'status', 'labels').rows() == [
+        ('good', True, 'ok', ['supported', 'supported']), ('wrong', False, 'ok', ['supported', 'contradictory']),
+        ('open', None, 'undecided', ['unsupported']), ('none', None, 'undecided', [])]
+    assert check_listing(judged).cells([1, 2]) == [('wrong', 'not factual', 'It is old. Nobody sold it in 1952.'),
+                                                  ('open', 'undecided', 'Trains cross it.')]
+    listing = check_listing(judged)
+    assert [select_rows(listing, show).tolist() for show in ('all texts', 'not factual', 'undecided', 'factual')] == [
+        [0, 1, 2, 3], [1], [2, 3], [0]]
+    assert select_rows(listing, sort='not factual first').tolist()[0] == 1
 
 
 def test_a_dry_run_asks_nothing(file, capsys):

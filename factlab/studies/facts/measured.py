@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from ...core.core import DataError
+from ...core.core import DataError, UsageError
 from ...grounding.eligibility import ELIGIBILITY_JUDGES, load_eligibility_judge
 from factlab.grounding.embedded_judge import (
     LabelledSentences,
@@ -24,7 +24,7 @@ from factlab.grounding.embedded_judge import (
     response_rivals,
     sentence_rivals,
 )
-from ...grounding.offline_judges import load_grounding_judge
+from ...grounding.offline_judges import OFFLINE_JUDGES, load_grounding_judge
 from ...grounding.parsing import ISSUES
 from ...grounding.responses import labelled_beside
 from ...grounding.scores import EVERY_JUDGE, ScoreSums, difference_draws
@@ -175,6 +175,8 @@ def judges_plan(
     for name, value in (('padded_to', padded_to), ('seed', seed)): check_whole_number(name, value, 0)
     rows = {split: Rows(data, load_rows(Settings(data, limit, split=split)), split) for split in ('dev', 'test')}
     for each in rows.values(): labelled_sentences(each.frame)  # which says what is missing
+    if strange := [name for name in listed(judges) if name not in OFFLINE_JUDGES]:
+        raise UsageError(f'{strange[0]} has no scores of sentences to compare: judges are {", ".join(OFFLINE_JUDGES)}')
     readers = {NAMES.get(name, name): load_grounding_judge(name) for name in listed(judges)}
     beside = Rows(data, labelled_beside(rows['test'].frame, 'accurate', 'eligible'), 'test')
     entries = [*[Entry(name, '', Step(LabelledSentences(judge), rows['test']), label='Sentences') for name, judge in readers.items()],

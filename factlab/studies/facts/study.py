@@ -24,6 +24,7 @@ from ...core.core import DataError, UsageError
 from ...data.datasets import READERS, load
 from ...data.files import get
 from ...grounding.eligibility import load_eligibility_judge
+from ...grounding.embedded_judge import SentenceJudge
 from ...grounding.judge_quality import COUNTING, BestEligibility, BestTemplate
 from factlab.grounding.judges import (
     DOUBLE_CHECK,
@@ -36,7 +37,7 @@ from factlab.grounding.judges import (
     read_paper_prompts,
 )
 from ...grounding.labelled_files import read_labelled_file
-from ...grounding.offline_judges import DECIDED_BY, OFFLINE_JUDGES, load_grounding_judge
+from ...grounding.offline_judges import DECIDED_BY, eligibility_beside, load_grounding_judge
 from factlab.grounding.responses import (
     ALL_RESPONSES,
     RESPOND,
@@ -271,7 +272,7 @@ def templates_of(
     "What a judge is asked with. Raises `UsageError` for a choice that an offline judge does not know, or that the paper did not make."
     chosen = dict(settings.chosen)
     asked = [chosen[judge]] if judge in chosen else list(settings.templates)
-    if judge not in OFFLINE_JUDGES: return [paper_choice(judge)[0]] if asked == [BY_PAPER] else asked
+    if not eligibility_beside(judge): return [paper_choice(judge)[0]] if asked == [BY_PAPER] else asked
     if known := [name for name in asked if name in DECIDED_BY]: return known
     if judge not in chosen: return ['response']
     raise UsageError(f'{judge} has no template {chosen[judge]!r}: choose one of {", ".join(DECIDED_BY)}')
@@ -282,7 +283,7 @@ def eligibility_of(
 ) -> list[str]:  # none: it is not judged
     "With which prompts a judge is asked about eligibility; an offline one has no choice. Raises `UsageError` as `templates_of`."
     if settings.eligibility == ['none']: return []
-    if judge in OFFLINE_JUDGES: return ['request']
+    if eligibility_beside(judge): return ['request']
     if chosen := dict(settings.chosen_eligibility).get(judge): return [chosen]
     return [paper_choice(judge)[1]] if settings.eligibility == [BY_PAPER] else list(settings.eligibility)
 
@@ -290,7 +291,7 @@ def _how(settings: Settings) -> tuple[int, float, bool]: return settings.judge_t
 
 def _asked(settings: Settings, judge: str) -> dict[str, Any]:  # of a step
     "The model that a judge is, and its seed."
-    return {} if judge in OFFLINE_JUDGES else {'model': settings.model(judge), 'seed': settings.seed}
+    return {} if eligibility_beside(judge) else {'model': settings.model(judge), 'seed': settings.seed}
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #c63c4152
 def judging(
@@ -300,8 +301,9 @@ def judging(
     rows: Rows|Step,  # schema BESIDE
 ) -> Step:  # schema GROUNDING
     "What a judge says with one template."
-    if judge not in OFFLINE_JUDGES: method: Method = GroundingJudge(settings.template(template), *_how(settings))
-    else: method = replace(settings.hold(('judge', judge), lambda: load_grounding_judge(judge)), by=DECIDED_BY[template])
+    if not eligibility_beside(judge): method: Method = GroundingJudge(settings.template(template), *_how(settings))
+    else: method = settings.hold(('judge', judge), lambda: load_grounding_judge(judge))
+    if isinstance(method, SentenceJudge): method = replace(method, by=DECIDED_BY[template])
     return Step(method, rows, **_asked(settings, judge))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #e88e0e63
@@ -331,7 +333,7 @@ def _compared_with(settings: Settings, judge: str, rows: Rows|Step) -> str|None:
     known, named = _responders(rows), settings.eligibility_baseline
     if named is not None and named not in known:
         raise UsageError(f'eligibility_baseline is {named!r}, who does not answer: choose one of {", ".join(sorted(known)) or "none"}')
-    return None if judge in OFFLINE_JUDGES else judge if judge in known else named
+    return None if eligibility_beside(judge) else judge if judge in known else named
 
 def judging_eligibility(
     settings: Settings,
@@ -341,7 +343,7 @@ def judging_eligibility(
 ) -> Step:  # schema ELIGIBILITY
     "What a judge says of whether a response does what was asked. A model that answers sees its own response beside each."
     if (name := _compared_with(settings, judge, rows)) is not None: rows = Step(BesideResponder(name), rows)
-    if judge in OFFLINE_JUDGES: method: Method = load_eligibility_judge(OFFLINE_JUDGES[judge])
+    if beside := eligibility_beside(judge): method: Method = load_eligibility_judge(beside)
     else: method = EligibilityJudge(shown, settings.worded(ELIGIBILITY_PROMPTS[shown]), *_how(settings))
     return Step(method, rows, **_asked(settings, judge))
 
@@ -419,9 +421,9 @@ def baseline_notes(entries: Sequence[Entry]) -> list[str]:
 
 def plan_notes(settings: Settings) -> tuple[str, ...]:
     "What an estimate cannot know."
-    several = [judge for judge in settings.judges if judge not in OFFLINE_JUDGES
+    several = [judge for judge in settings.judges if not eligibility_beside(judge)
                and max(len(templates_of(settings, judge)), len(eligibility_of(settings, judge))) > 1]
-    asked = {name for judge in settings.judges for name in templates_of(settings, judge) if judge not in OFFLINE_JUDGES}
+    asked = {name for judge in settings.judges for name in templates_of(settings, judge) if not eligibility_beside(judge)}
     spans = settings.responders and any(settings.template(name).by_sentence for name in asked)
     ranked = settings.split == ALL_SPLITS and several and 'prompts were chosen on dev: as one of the rankings dev is no test of the choice'
     one = 'of several prompts a judge is asked about the responses with one: an estimate counts the one that asks most'

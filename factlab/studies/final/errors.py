@@ -54,7 +54,7 @@ from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView, text_table
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching
+from .study import TABLE_ROWS, Settings, asking, check_methods, matching
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4
 def errors_entry(
@@ -68,7 +68,7 @@ def errors_entry(
     predicted = TABLE_ROWS[method].step(settings, model)
     matched = matching(settings, predicted)
     errors = asking(settings, FoundErrors(model, side, most), None, predictions=predicted, matches=matched)
-    return Entry(METHODS[method], model, matched, about={'predictions': predicted, 'errors': errors})
+    return Entry(TABLE_ROWS[method].title, model, matched, about={'predictions': predicted, 'errors': errors})
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #who2
 class SortedErrors(NamedTuple):

@@ -20,7 +20,7 @@ def _plan(exhibit: str, **parameters):
         'table10': repeats.noise_plan, 'table5': errors.examples_plan, 'table11': errors.examples_plan, 'fig5': errors.category_plan,
         'fig7': errors.category_plan, 'fig6': probes.ptrue_plan, 'fig11': probes.question_plan,
         'counterfactual': probes.counterfactual_plan, 'judge': judge.judge_plan,
-        'table6': operations.labels_plan, 'table2': operations.labels_plan, 'fig2': operations.labels_plan}
+        'table6': operations.validity_plan, 'table2': operations.labels_plan, 'fig2': operations.labels_plan}
     return plans[exhibit.partition('/')[2]](exhibit, **parameters)
 
 def _planned(id: str, *about, **more) -> Exhibit: return Exhibit(id, *about, **more, plan=partial(_plan, id))

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['OPERATIONS', 'SIMPLE_OPERATIONS', 'LABELLED', 'MEASURED', 'VALIDITY', 'Operation', 'example_cells', 'operation_table',
-           'operation_shares', 'labels_plan', 'decided_labels', 'validity_cells', 'operation_cells', 'operation_chart',
-           'explained_rows']
+           'operation_shares', 'labels_plan', 'decided_labels', 'validity_plan', 'unmarked_items', 'validity_cells',
+           'operation_cells', 'operation_chart', 'explained_rows']
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c2
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +19,17 @@ from ...data.datasets import load
 from ...data.summaries import load_defacto
 from ...error_analysis.categories import title_of
 from ...error_analysis.schemes import DECIDED, ENTITY_SCHEME, OPERATION_SCHEME, SPAN_SCHEME, decide, read_scheme_labels
+from ...localization.baselines import EVERY_SENTENCE
+from ...localization.matching import DEFAULT_JUDGE
+from ...localization.spans import MarkedSpans
 from ...measures.stats import share_interval
+from ...reports.baseline_rows import BASELINE_ROW
 from ...reports.exhibits import make_cells
 from ...reports.plots import SHARES, comparison_chart, share_chart
 from ...reports.tables import CELLS
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
-
+from .study import Settings, asking, load_labelled, matching
+from ...verification.checking import check_by
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c4
 class Operation(NamedTuple):
@@ -109,11 +115,13 @@ def labels_plan(
     parameters = {'labels': str(labels) if labels else None}
     if not labels: return Plan(exhibit, parameters, ())
     given = Rows(Path(labels).name, read_scheme_labels(labels, LABELLED[exhibit]))
-    return Plan(exhibit, parameters, (Entry('Labels', '', Step(Derived('decided_labels', decide, DECIDED), given)),))
+    return Plan(exhibit, parameters, (Entry(_LABELS, '', Step(Derived('decided_labels', decide, DECIDED), given)),))
+
+_LABELS = 'Labels'  # an entry
 
 def decided_labels(plan: Plan, done: Done) -> pl.DataFrame:  # DECIDED; empty without a file
     "What people say, one label for each item."
-    return done[plan.entries[0].step] if plan.entries else DECIDED.frame()
+    return next((done[entry.step] for entry in plan.entries if entry.method == _LABELS), DECIDED.frame())
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c16
 MEASURED = '{}, measured'  # a column, of the printed one
@@ -141,20 +149,59 @@ VALIDITY = {'Inconsistency not an entity': (ENTITY_SCHEME, ('not_an_entity',)),
             'Unsuited for span': (SPAN_SCHEME, ('subjective', 'impossible')),
             'Subjective span': (SPAN_SCHEME, ('subjective',)), 'Impossible to mark': (SPAN_SCHEME, ('impossible',))}
 
+def validity_plan(
+    exhibit: str = 'final/table6',
+    *,
+    labels: Path|str|None = None,  # as for `read_scheme_labels`
+    spans: str|None = None,        # a verifier that marks spans, as spans:ORG/NAME
+    data: str = 'sample',          # whose described errors are to be marked: the dev split, all where there is none
+    judge: str = DEFAULT_JUDGE,    # which descriptions a span matches
+    loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
+) -> Plan:
+    "The plan of Table 6: people's labels, and the spans that a token classifier marks, as far as they are given."
+    first = labels_plan(exhibit, labels=labels)
+    parameters = dict(first.parameters) | {'spans': spans, 'data': data, 'judge': judge}
+    if spans is None: return Plan(exhibit, parameters, first.entries)
+    settings = Settings(data=data, judge=judge, verifier=spans, loaded=loaded)
+    rows = settings.rows('dev') if settings.has_dev else Rows(data, load_labelled(data))
+    rows = Rows(rows.name, rows.frame.filter(pl.col('gold').list.len() > 0), rows.split)
+    def entry(method: str, name: str, baseline: bool = False) -> Entry:
+        marked = EVERY_SENTENCE if baseline else MarkedSpans(check_by('span', settings.load_verifier(spans)))
+        return Entry(method, name, matching(settings, asking(settings, marked, None, rows), rows), baseline)
+    rival = entry('in no sentence that is marked whole', '', True)
+    return Plan(exhibit, parameters, (*first.entries, entry('Marked by no span', spans), rival))
+
+
+# %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c18b
+def unmarked_items(
+    matches: pl.DataFrame,  # schema MATCHES
+) -> pl.DataFrame:  # id, hit: an inconsistency each; those that could not be read count as unmarked
+    "Which inconsistencies no prediction matches."
+    at = pl.int_ranges(pl.col('n_gold')).alias('at')
+    each = matches.select('id', at, pl.col('matched').fill_null([])).explode('at', empty_as_null=True).drop_nulls('at')
+    return each.select('id', hit=~pl.col('matched').list.contains(pl.col('at')).fill_null(False))
+
+def _both_shares(row: str, part: pl.DataFrame) -> list[dict]:  # of columns hit, summary: an inconsistency each
+    whole = part.group_by('summary', maintain_order=True).agg(pl.col('hit').any())
+    return [*_share_cells(row, part['hit'], part['summary'], 'Inconsistencies C', 'Inconsistencies P (%)', percent=True),
+            *_share_cells(row, whole['hit'], whole['summary'], 'Summaries C', 'Summaries P (%)', percent=True)]
+
 def validity_cells(
-    plan: Plan,  # of 'final/table6', by `labels_plan`
+    plan: Plan,  # of 'final/table6', by `validity_plan`
     done: Done,
 ) -> pl.DataFrame:  # schema CELLS
-    "What cannot be represented, of the inconsistencies and of their summaries; a summary counts where one of its own does."
+    """What cannot be represented, of the inconsistencies and of their summaries; a summary counts where one of its own does. What a token
+    classifier does not mark, in the same columns."""
     decided, cells = decided_labels(plan, done), list[dict]()
     for row, (scheme, names) in VALIDITY.items():
         part = decided.filter(scheme=scheme.name).drop_nulls('label').with_columns(hit=pl.col('label').is_in(names))
-        if part.is_empty(): continue
-        part = part.with_columns(summary=pl.format('{}/{}', 'source', 'row'))
-        whole = part.group_by('summary', maintain_order=True).agg(pl.col('hit').any())
-        cells += _share_cells(row, part['hit'], part['summary'], 'Inconsistencies C', 'Inconsistencies P (%)', percent=True)
-        cells += _share_cells(row, whole['hit'], whole['summary'], 'Summaries C', 'Summaries P (%)', percent=True)
+        if part.height: cells += _both_shares(row, part.select('hit', summary=pl.format('{}/{}', 'source', 'row')))
     if cells: cells += _sizes(decided, {'items': 'Inconsistencies C', 'summaries': 'Summaries C'})
+    for entry in plan.entries:
+        if entry.method == _LABELS: continue
+        row, part = BASELINE_ROW*entry.baseline + entry.method, unmarked_items(done[entry.step]).rename({'id': 'summary'})
+        about = {'model': entry.model, 'method': entry.method} | ({'status': 'baseline'} if entry.baseline else {})
+        cells += [cell | about for cell in _both_shares(row, part)]
     return CELLS.check(pl.concat([recomputed_cells(plan.exhibit), make_cells(plan.exhibit, cells)]))
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c20

@@ -47,6 +47,7 @@ from factlab.localization.fitted import (
 from ...localization.matching import DEFAULT_JUDGE, MATCH, MatchingJudge, ModelJudge, load_judge
 from ...localization.methods import BINARY, DECOMPOSE, DETECT, MERGE, PREDICTIONS, Binary, FactScore, Localizer, oracle
 from ...localization.rejected_claims import RejectedClaims
+from ...localization.spans import MarkedSpans
 from ...models.asking import VERDICTS
 from ...models.interface import Model
 from ...models.prompts import Prompt
@@ -55,6 +56,7 @@ from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ...runs.runs import Method
 from .. import base
 from .prompts import OPTIONAL, OWN, PRINTED, PROMPTS, PUBLISHED
+from ...verification.checking import check_by
 from ...verification.extraction import EXTRACT, Form, load_extractor, passage_form
 from ...verification.verifier import Verifier
 
@@ -278,6 +280,7 @@ class TableRow:
     needs_dev: bool = False             # it has a threshold from the development split
     asks_for_errors: bool = True        # asks the column's model what is wrong; False: cheap, so it has all summaries even with `few`
     baseline: bool = False              # understands nothing of the text
+    named: bool = False                 # only in a table that names it: it needs a verifier of its own kind
 
 def _style(style: str) -> Callable[..., Step]: return lambda settings, model: chosen_step(settings, style, model)
 
@@ -291,6 +294,9 @@ def _two_steps(title: str, first: str, hint: bool = False) -> TableRow:
 
 def _baseline(title: str, method: Method) -> TableRow:
     return TableRow(title, lambda settings, model: asking(settings, method, None), asks_for_errors=False, baseline=True)
+
+def _marked_spans(settings: Settings, model: str) -> Step:
+    return asking(settings, MarkedSpans(check_by('span', settings.load_verifier(settings.verifier))), None)
 
 def _every_claim(settings: Settings, model: str) -> Step:
     source, form = claim_source(settings, model)
@@ -309,6 +315,7 @@ TABLE_ROWS = {
     'oracle_cot': _two_steps('Oracle + CoT', 'oracle'),
     'oracle_cot_hint': _two_steps('Oracle + CoT&Hint', 'oracle', hint=True),
     'rejected_claims': TableRow('Rejected claims', claims_step, needs_dev=True, asks_for_errors=False),
+    'marked_spans': TableRow('Marked spans', _marked_spans, asks_for_errors=False, named=True),
     'nothing_found': _baseline('nothing found', NOTHING_FOUND),
     'vague_constant': _baseline('one vague sentence', VAGUE_CONSTANT),
     'every_sentence': _baseline('every sentence', EVERY_SENTENCE),
@@ -320,7 +327,7 @@ TABLE_ROWS = {
                               asks_for_errors=False, baseline=True)}
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #rows-lookup
-METHODS = {key: row.title for key, row in TABLE_ROWS.items() if not row.baseline}
+METHODS = {key: row.title for key, row in TABLE_ROWS.items() if not row.baseline and not row.named}
 BASELINES = {key: row.title for key, row in TABLE_ROWS.items() if row.baseline}
 
 def row_of(
@@ -341,10 +348,11 @@ def baselines_beside(
 def check_methods(
     methods: str|Sequence[str],  # a parameter of notebooks
 ) -> list[str]:
-    "Keys of METHODS as a list, each once. Raises `UsageError` for none, or for one that does not exist."
+    "Keys of methods as a list, each once. Raises `UsageError` for none, or for one that does not exist."
     names = base.check_models(methods, 'methods')
-    unknown = [name for name in names if name not in METHODS]
-    if unknown: raise UsageError(f'there is no method {unknown[0]!r}: there are {", ".join(METHODS)}')
+    known = [key for key, row in TABLE_ROWS.items() if not row.baseline]
+    unknown = [name for name in names if name not in known]
+    if unknown: raise UsageError(f'there is no method {unknown[0]!r}: there are {", ".join(known)}')
     return names
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c27p
@@ -375,7 +383,7 @@ def table_entries(
     "Every row in every column, baselines beside them."
     out = [] if settings.has_dev else [method for method in methods if TABLE_ROWS[method].needs_dev]
     kept = [method for method in methods if method not in out]
-    if not kept: raise UsageError(no_dev(settings, ', '.join(METHODS[method] for method in out)))
+    if not kept: raise UsageError(no_dev(settings, ', '.join(TABLE_ROWS[method].title for method in out)))
     def column(part: Settings, keys: Sequence[str], model: str, label: str|None = None) -> list[Entry]:
         return [entry_of(part, key, model, label, settings, keys) for key in [*keys, *baselines_beside(keys)]]
     entries: list[Entry] = []
@@ -384,7 +392,7 @@ def table_entries(
         fewer, cheap = replace(settings, limit=few), [key for key in kept if not TABLE_ROWS[key].asks_for_errors]
         if cheap: entries += column(settings, cheap, model)
         entries += column(fewer, kept, model, f'{model} on {fewer.rows().frame.height} rows')
-    notes = (no_dev(settings, f'left out: {", ".join(METHODS[method] for method in out)}; it'),) if out else ()
+    notes = (no_dev(settings, f'left out: {", ".join(TABLE_ROWS[method].title for method in out)}; it'),) if out else ()
     return tuple(entries), notes
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c27q

@@ -1,5 +1,6 @@
 """`factlab facts`: what it prints on the sample, of a user's file, and what it refuses."""
 import json
+import re
 
 import polars as pl
 import pytest
@@ -11,7 +12,11 @@ from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import load
 from factlab.runs.plan import execute
+from factlab.runs.runs import load_run
 from factlab.studies.facts.study import judgements, leaderboard_plan, people_of
+from factlab.verification.check_runs import read_check
+from factlab.verification.checking import UNITS
+from factlab.verification.named_verifiers import load_verifier
 
 
 def run(*arguments) -> int: return run_command(parser(), ['facts', *map(str, arguments)])
@@ -31,7 +36,13 @@ def test_what_can_be_had_by_counting_and_who_has_no_rank_is_said(capsys):
     assert 'no rank for copying, refusal: they lack requests' in shown
 
 
-def test_a_file_of_ones_own(tmp_path, capsys):
+@pytest.fixture
+def by_words(monkeypatch):
+    "Sentences are held against documents by words, not by the trained verifier."
+    monkeypatch.setattr('factlab.verification.check_runs.load_verifier', lambda name: load_verifier('cosine'))
+
+
+def test_a_file_of_ones_own(tmp_path, capsys, by_words):
     document = 'The mill opened in 1901. It has two stones and a wooden wheel.'
     rows = [{'request_id': request, 'responder': name, 'document': document, 'request': 'When did it open?', 'response': text}
             for request, name, text in (('a', 'mine', 'The mill opened in 1901.'), ('b', 'mine', ''), ('a', 'copier', document))]
@@ -39,9 +50,39 @@ def test_a_file_of_ones_own(tmp_path, capsys):
     assert run('--responses', tmp_path/'mine.jsonl', '--no-baselines') == 0
     shown = capsys.readouterr().out
     for status in ('empty', 'the document itself', 'missing'): assert f'1 response cannot be judged ({status})' in shown
-    assert shown.startswith(str(tmp_path)) and 'mine' in shown and '50.0' in shown
-    run('--responses', tmp_path/'mine.jsonl', '--out', tmp_path/'board.csv')
+    sentences, board = shown.split(str(tmp_path))
+    assert sentences.startswith('a/mine: ') and 'Verifier: cosine' in sentences and 'mine' in board and '50.0' in board
+    run('--responses', tmp_path/'mine.jsonl', '--board', tmp_path/'board.csv')
     assert pl.read_csv(tmp_path/'board.csv').filter(pl.col('responder') == 'mine')['final'].item() == .5
+
+
+def test_sentences_stand_first_and_a_ranking_only_where_there_are_two(tmp_path, capsys, by_words):
+    told = {'request_id': 'a', 'request': 'When?', 'document': 'Cafe\u0301 Noir opened. It closed.\n\nIt is old.'}
+    rows = [told | {'responder': 'mine', 'response': 'The cafe\u0301 opened. It is red.'}]
+    path = tmp_path/'mine.jsonl'
+    def written(*rows) -> None: path.write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
+    written(*rows)
+    given = ['--responses', path, '--judges', 'words', '--eligibility', 'none']
+    assert run(*given, '--out', tmp_path/'verdicts.jsonl') == 0
+    shown = capsys.readouterr().out
+    assert 'mine: ' in shown and 'over the best responder that reads nothing' in shown and 'rank_range' not in shown
+    units = UNITS.check(pl.read_ndjson(tmp_path/'verdicts.jsonl'))
+    assert [rows[0]['response'][start:end] for start, end in units.select('start', 'end').iter_rows()] == units['text'].to_list()
+    seen = units.drop_nulls('evidence')
+    places = seen.select('evidence_start', 'evidence_end').iter_rows()
+    assert [told['document'][start:end] for start, end in places] == seen['evidence'].to_list() != []
+    run_id = re.search(r'Kept as the run (\S+):', shown)[1]
+    assert read_check(load_run(run_id)).units.equals(units)
+    written(*rows, told | {'responder': 'other', 'response': None})
+    assert run(*given, '--json') == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [unit['id'] for unit in found['units']] == ['a/mine', 'a/mine']
+    assert {row['responder'] for row in found['leaderboard']} >= {'mine', 'other'}
+    assert run(*given) == 0 and 'rank_range' in capsys.readouterr().out
+    written(told | {'responder': 'other', 'response': ''})
+    assert run(*given) == 0 and capsys.readouterr().out.startswith('no response can be held against its document')
+    with pytest.raises(UsageError, match='the name says the form'): run(*given, '--out', tmp_path/'board.pdf')
+    assert run('--judges', 'words', '--limit', 1, '--json') == 0 and 'leaderboard' in json.loads(capsys.readouterr().out)
 
 
 def test_a_dry_run_counts_what_is_then_sent(capsys):
@@ -99,7 +140,7 @@ def labelled_file(path, name: str = 'accurate', **more) -> pl.DataFrame:
     return rows
 
 
-def test_labels_in_a_file_of_responses_are_what_judges_are_held_against(tmp_path, capsys):
+def test_labels_in_a_file_of_responses_are_what_judges_are_held_against(tmp_path, capsys, by_words):
     rows = labelled_file(tmp_path/'mine.jsonl')
     assert run('--responses', tmp_path/'mine.jsonl', '--judges', 'words', '--no-baselines', '--eligibility', 'none') == 0
     shown = capsys.readouterr().out
@@ -116,7 +157,7 @@ def test_labels_in_a_file_of_responses_are_what_judges_are_held_against(tmp_path
     assert 'always accurate' in shown and 'by length alone' in shown and 'agrees more often than' in shown
 
 
-def test_labels_of_some_responses_in_words_or_none(tmp_path, capsys):
+def test_labels_of_some_responses_in_words_or_none(tmp_path, capsys, by_words):
     some = pl.when(pl.int_range(pl.len()) < 6).then(pl.when('gold').then(pl.lit('Grounded')).otherwise(pl.lit('not grounded')))
     labelled_file(tmp_path/'mine.jsonl', 'gold', gold=some)
     given = ['--judges', 'words', '--no-baselines', '--eligibility', 'none']
