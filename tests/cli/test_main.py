@@ -74,7 +74,8 @@ def test_every_help_ends_with_an_example_that_is_understood():
     told = {command.prog: (command.epilog or '').rpartition('xample: ')[2].strip() for command in leaves(parser())}
     told['factlab check'] = told['factlab check'].strip().splitlines()[-1].strip()  # with a line before it
     assert not (lacking := [name for name, said in told.items() if not said.startswith(name)]), f'no example in EXAMPLES: {lacking}'
-    for said in told.values(): parser().parse_args(shlex.split(said.splitlines()[0])[1:])
+    for said in told.values():  # perhaps several, one after the other
+        for each in re.split(r'\s*[;,·]?\s+(?=factlab )', said): parser().parse_args(shlex.split(each.splitlines()[0])[1:])
 
 
 def test_info_tells_names_of_keys_and_no_key(capsys, home, monkeypatch):
