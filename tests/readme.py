@@ -20,13 +20,18 @@ def made() -> str:
     "The README's text: the notebook as Markdown, its paths as seen from the project's root."
     notebook = nbformat.read(ROOT/'nbs'/'index.ipynb', as_version=4)
     notebook.metadata['language_info'] = {'name': 'python'}
+    notebook.cells = [cell for cell in notebook.cells if not cell.source.startswith('#| hide')]
+    for cell in notebook.cells:
+        if cell.source.startswith('#| echo: false'): cell.source = ''
     exporter = MarkdownExporter(config=Config({'NbConvertBase': {'display_data_priority': ['text/markdown', 'text/plain']}}))
     text, _ = exporter.from_notebook_node(notebook)
     text = text.replace('\r\n', '\n')  # as a terminal ends its lines
     text = re.sub(r'^#\|.*\n', '', text, flags=re.MULTILINE)
+    text = re.sub(r'^```python\n+```\n', '', text, flags=re.MULTILINE)
     # a cell of `!command` becomes a shell block, with what it printed below it
     text = re.sub(r'^```python\n!(.*?)^```', r'```sh\n\1```', text, flags=re.MULTILINE|re.DOTALL)
     text = re.sub(r'\]\((?!https?:|#)(?:\.\./)?([^)]+)\)', lambda found: f']({_from_root(found[1])})', text)
+    text = re.sub(r'\b(href|src)="(?!https?:|#)(?:\.\./)?([^"]+)"', lambda found: f'{found[1]}="{_from_root(found[2])}"', text)
     return re.sub(r'\n{3,}', '\n\n', text).strip() + '\n'
 
 
@@ -46,7 +51,7 @@ def run_snippets(text: str) -> int:
         subprocess.run([sys.executable, '-c', python], cwd=home, env=environment, check=True)
         shell = [line for block in re.findall(r'^```sh\n(.*?)^```', text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]
         looking = [line for line in shell
-                   if re.match(r'factlab (verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)', line)]
+                   if re.match(r'factlab (check|verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)', line)]
         for line in looking: subprocess.run(['bash', '-c', line], cwd=ROOT, env=environment, check=True)
     return len(looking)
 

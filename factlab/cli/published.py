@@ -16,6 +16,7 @@ from ..core.papers import paper_folders
 def _published(arguments: argparse.Namespace) -> str:
     from factlab.reports.published import published_values
     from factlab.reports.reproduce import plain_table
+    if arguments.id in paper_folders(): arguments.id, arguments.paper = None, arguments.id
     frame = published_values(arguments.id, arguments.paper)
     if output_format(arguments, {'.csv': 'csv'}, 'table') == 'csv': return frame.write_csv()
     if arguments.id is None: return plain_table(frame.group_by('exhibit', maintain_order=True).len('cells')) + '\n'
@@ -41,7 +42,8 @@ def _add_options(command: argparse.ArgumentParser, formats: Sequence[str]) -> No
 def add_published(commands) -> None:
     "The command `published`."
     command = add_command(commands, 'published', _published, 'the numbers that the papers print')
-    command.add_argument('id', nargs='?', metavar='ID', help='one exhibit, as final/table4; none: how many cells each exhibit has')
+    command.add_argument('id', nargs='?', metavar='ID', help='one exhibit, as final/table4; a paper, as final, or none: how many cells '
+                         'each exhibit has')
     _add_options(command, ('table', 'csv'))
 
 def add_audit(commands) -> None:

@@ -121,11 +121,15 @@ def _exit_code(outcomes) -> int:
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #g1
 def _closing_lines(outcomes, tour: bool) -> str:
-    "Where the results lie, and after a tour what it left out."
+    "What the table's marks mean, where the results lie, and after a tour what it left out."
     from pathlib import Path
     files = [Path(outcome.file) for outcome in outcomes if outcome.status != 'error' and outcome.file]
-    lines = [f'{sum(outcome.seconds for outcome in outcomes)/60:.1f} minutes']
-    if files: lines.append(f'tables, charts and manifests: {files[0].parent.parent} (README.md shows all of them)')
+    lines = ["○ printed in the paper   ◐ recomputed from the paper's own numbers   ● measured here, by other systems",
+             '≠ some cells are not as printed   over rival: above the best rival that knows nothing, beyond chance?', '',
+             f'{sum(outcome.seconds for outcome in outcomes)/60:.1f} minutes']
+    if files:
+        shown = 'index.html is the page to open' if tour else 'README.md shows all of them'
+        lines.append(f'tables, charts and manifests: {files[0].parent.parent} ({shown})')
     if tour: lines.append('a tour: language models were asked few rows. In full, and the other exhibits: factlab reproduce')
     return '\n'.join(lines)
 
@@ -153,7 +157,7 @@ def _stale(out: str|None) -> int:
 def _reproduce(arguments: argparse.Namespace) -> int:
     from factlab.reports.exhibits import find_exhibits
     from factlab.reports.options import check_options
-    from factlab.reports.reproduce import estimate, outcome_table, plain_table, run_exhibits
+    from factlab.reports.reproduce import estimate, outcome_table, plain_table, results_dir, run_exhibits
     if arguments.stale: return _stale(arguments.out)
     chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, tour=arguments.tour, parameters=_parameters(arguments))
     def report(outcome):
@@ -167,7 +171,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         print(_estimate_text(counted))
     else:
         outcomes = run_exhibits(**chosen, out=arguments.out, jobs=arguments.jobs, report=report)
-        print('\n' + plain_table(outcome_table(outcomes).drop('file')))
+        print('\n' + plain_table(outcome_table(outcomes)))
+        if arguments.tour:
+            from factlab.reports.tour_page import write_page
+            write_page(results_dir(arguments.out, tour=True), {outcome.exhibit: outcome.error for outcome in outcomes if outcome.error})
         print('\n' + _closing_lines(outcomes, arguments.tour))
     return _exit_code(outcomes)
 
@@ -179,7 +186,7 @@ def add_reproduce(commands) -> None:
         'Options are parameters of the notebooks, under their singular or plural name. An exhibit that is named must have each that is '
         'given; in a run of all, of a paper or of a status, those that have it take it. An option that does not fit is refused, and the '
         'message says which parameters the exhibit has.')).add_argument
-    add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4; all when none is named')
+    add('ids', nargs='*', metavar='ID', help='exhibits, as final/table4, or papers, as final; all when none is named')
     add('--paper', help='all exhibits of this paper')
     add('--status', help='only exact, measured or illustrated ones')
     add('--tour', action='store_true',

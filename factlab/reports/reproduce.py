@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['OLD_FORMAT', 'ESTIMATES', 'Outcome', 'outcome_table', 'plain_table', 'SharedKernel', 'spare_grammar', 'forget',
            'load_ipython_extension', 'parameters_of', 'name_there', 'fitted', 'plan_of', 'carry_out', 'execute_whole',
-           'run_notebook', 'chosen_exhibits', 'run_exhibits', 'stale_results', 'without_plan', 'remaking',
-           'estimate_sums', 'Estimate', 'estimate']
+           'run_notebook', 'chosen_exhibits', 'results_dir', 'run_exhibits', 'stale_results', 'without_plan',
+           'remaking', 'estimate_sums', 'Estimate', 'estimate']
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c2
 import ast
@@ -18,6 +18,7 @@ import json
 import logging
 import multiprocessing
 import os
+import re
 import shlex
 import signal
 import sys
@@ -33,8 +34,20 @@ from typing import Any
 import polars as pl
 
 from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, replacing
+from ..core.papers import paper_folders
 from ..models.dry_run import ESTIMATE, DryRun, estimate_of
-from .exhibits import Exhibit, catalog, figures_dir, find_exhibits, manifests_of, notebook_of, result_stem, summary_of
+from factlab.reports.exhibits import (
+    MARKS,
+    Exhibit,
+    agreement_of,
+    catalog,
+    figures_dir,
+    find_exhibits,
+    manifests_of,
+    notebook_of,
+    result_stem,
+    summary_of,
+)
 from ..runs.plan import Plan, execute
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c4
@@ -55,12 +68,26 @@ class Outcome:
 
 def outcome_table(
     outcomes: Iterable[Outcome],
-) -> pl.DataFrame:  # exhibit, status, columns of `summary_of`, seconds, file: what `make reproduce` ends with
-    "The closing table: one row for each exhibit, with the cell that stands for it."
-    empty = dict.fromkeys(('n', 'printed', 'recomputed', 'measured', 'baseline', 'difference'), '–')
-    rows = [{'exhibit': o.exhibit, 'status': o.status, **(summary_of(o.manifest) if o.manifest else empty),
-             'seconds': f'{o.seconds:.1f}', 'file': o.file} for o in outcomes]
-    return pl.DataFrame(rows, schema=dict.fromkeys(('exhibit', 'status', *empty, 'seconds', 'file'), pl.String))
+    width: int = 100,  # of the table at the most, as `plain_table` shows it: names of cells are cut
+) -> pl.DataFrame:  # of text: what a run ends with
+    "The closing table: one row for each exhibit, with the cell that stands for it (○ printed, ◐ recomputed, ● measured)."
+    rows = [(o.exhibit, *(_closing_cells(o.manifest) if o.manifest else ('–', 'stopped with an error' if o.error else '–', '–')))
+            for o in outcomes]
+    columns = dict(zip(_CLOSING, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(_CLOSING, ())
+    rest = sum(max(map(len, (name, *texts))) for name, texts in columns.items() if name != _CLOSING[2]) + 2*(len(columns) - 1)
+    columns[_CLOSING[2]] = tuple(_cut(text, max(width - rest, len(_CLOSING[2]))) for text in columns[_CLOSING[2]])
+    return pl.DataFrame(columns, schema=dict.fromkeys(_CLOSING, pl.String))
+
+_CLOSING = ('exhibit', 'paper prints', 'recomputed or measured', 'agrees? over rival?')
+
+def _cut(text: str, width: int) -> str: return text if len(text) <= width else f'{text[:width - 1].rstrip()}…'
+
+def _closing_cells(manifest: Mapping) -> tuple[str, str, str]:
+    summary = summary_of(manifest)
+    found = [(kind, summary[kind]) for kind in ('recomputed', 'measured') if summary[kind] != '–'][:1]
+    printed = re.sub(r' \(.*', '', summary['printed'])
+    shown = [f'{MARKS[kind]} {re.sub(" .[^]]*]", "", text, count=1)}'.replace(' (', ' ', 1).removesuffix(')') for kind, text in found]
+    return (printed if printed == '–' else f'{MARKS["published"]} {printed}', *(shown or ['–']), agreement_of(manifest))
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #26e9080e
 def plain_table(
@@ -489,7 +516,7 @@ def chosen_exhibits(
     exhibits = find_exhibits(ids := list(ids), paper, status, tour)
     if not exhibits: raise UsageError('none of these exhibits is part of the tour: leave out --tour')
     for exhibit in exhibits: notebook_of(exhibit)
-    if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids))
+    if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids) and not {*paper_folders()}.intersection(ids))
     return {exhibit.id: {**(tour and exhibit.tour or {}), **(parameters or {})} for exhibit in exhibits}
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #6b7647ac
@@ -509,6 +536,13 @@ def _refuse_lacking(exhibits: list[Exhibit], parameters: Mapping, every: bool) -
             except UsageError as error: raise UsageError(f'{id}: {error}') from None
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #runall1
+def results_dir(
+    out: str|Path|None = None,  # as given by the user
+    tour: bool = False,
+) -> Path:
+    "Where a run writes: `out`, else `figures` of the checkout, else `figures/tour` for the tour."
+    return figures_dir(out)/'tour' if tour and out is None else figures_dir(out)
+
 def run_exhibits(
     ids: Iterable[str] = (),  # exhibits; all when empty
     *,
@@ -526,7 +560,7 @@ def run_exhibits(
     those chosen otherwise; `RunError` when another runner holds the folder or there is no checkout."""
     if jobs < 1: raise UsageError(f'jobs must be at least 1, not {jobs}')
     given = chosen_exhibits(ids, paper, status, tour, parameters)
-    target, outcomes = figures_dir(out)/'tour' if tour and out is None else figures_dir(out), []
+    target, outcomes = results_dir(out, tour), []
     with _alone(target), _logged() as log:
         for outcome in _run_all(given, target, min(jobs, len(given))):
             log(outcome)

@@ -79,6 +79,10 @@ class Collection:
         known = own.links if own else self.known
         def link(found: re.Match) -> str: return f'{found[1]}({self.target(found[2], source, page)}{found[3] or ""})'
         def name(found: re.Match) -> str: return f'{{py:obj}}`{found[1]} <{known[found[1]]}>`' if found[1] in known else found[0]
+        def picture(found: re.Match) -> str:  # as an image that Sphinx copies
+            return f'[![{found["alt"]}]({self.target(found["src"], source, page)}){{{found["side"]}={found["size"]}px}}]({found["href"]})'
+        image = r'<img src="(?P<src>[^"]+)" (?P<side>height|width)="(?P<size>\d+)" alt="(?P<alt>[^"]*)">'
+        text = re.sub(rf'<a href="(?P<href>[^"]+)">{image}</a>', picture, text)
         parts = re.split(r'(^```.*?^```[^\n]*$|^~~~.*?^~~~$)', text, flags=re.MULTILINE | re.DOTALL)
         for i in range(0, len(parts), 2):
             parts[i] = re.sub(r'(!?\[(?:[^\[\]]|\[[^\[\]]*\]|!\[[^\]]*\]\([^)]*\))*\])\(([^()\s]+)(\s+"[^"]*")?\)', link, parts[i])
@@ -194,7 +198,7 @@ class Collection:
         ]
         self.write(
             'nbs/papers/index.md',
-            '# The papers\n\n> One notebook for each table and figure, published numbers beside ours.\n\n'
+            '# The papers\n\n> One notebook for each table and figure, with what is printed, recomputed and measured.\n\n'
             + reference.table(rows, ('paper', 'what it is about')),
         )
         self.parts['Papers'] = [

@@ -19,7 +19,7 @@ nb_merge_streams = True
 nb_code_prompt_show = 'Imports'
 nb_code_prompt_hide = 'Imports'
 myst_heading_anchors = 4
-myst_enable_extensions = ['colon_fence']
+myst_enable_extensions = ['attrs_inline', 'colon_fence']
 myst_links_external_new_tab = False
 suppress_warnings = [
     'myst.header',
@@ -42,6 +42,7 @@ html_domain_indices = False
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
+html_scaled_image_link = False  # a picture of given size may lead elsewhere than to itself
 html_theme_options = {'navigation_with_keys': True}
 copybutton_prompt_text = '$ '
 pygments_style, pygments_dark_style = 'friendly', 'monokai'

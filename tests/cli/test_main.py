@@ -1,6 +1,8 @@
 """The command line: what it loads, what it prints, and how it ends."""
 import json
 import os
+import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from factlab.cli.main import main
 from factlab.core.core import home_dir
 from factlab.localization.methods import localizers
 from factlab.models.interface import ScriptedModel
+from factlab.reports.exhibits import find_exhibits
 from factlab.runs.plan import make_run
 
 BIN = Path(sys.executable).parent
@@ -64,6 +67,37 @@ def test_what_says_how_to_ask_and_what_lists_load_nothing_heavy(tmp_path, comman
     code = (f'import os\nos.environ["FACTLAB_HOME"] = {str(tmp_path)!r}\nfrom factlab.cli.main import main\n'
             f'for arguments in {commands!r}:\n    try: main(arguments)\n    except SystemExit: pass')
     assert not loaded_by(code) & {*heavy}
+
+
+def test_every_help_ends_with_an_example_that_is_understood():
+    from factlab.cli.main import leaves, parser
+    told = {command.prog: (command.epilog or '').rpartition('xample: ')[2].strip() for command in leaves(parser())}
+    told['factlab check'] = told['factlab check'].strip().splitlines()[-1].strip()  # with a line before it
+    assert not (lacking := [name for name, said in told.items() if not said.startswith(name)]), f'no example in EXAMPLES: {lacking}'
+    for said in told.values():  # perhaps several, one after the other
+        for each in re.split(r'\s*[;,·]?\s+(?=factlab )', said): parser().parse_args(shlex.split(each.splitlines()[0])[1:])
+
+
+def test_info_tells_names_of_keys_and_no_key(capsys, home, monkeypatch):
+    for name in ('FACTLAB_WEIGHTS', 'FACTLAB_DATA'): monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv('OPENAI_API_KEY', 'sk-secret')
+    home.mkdir()
+    (home/'store.db').write_bytes(bytes(3_000_000))
+    code, text, _ = say(capsys, 'info')
+    assert code == 0 and 'OPENAI_API_KEY' in text and 'secret' not in text
+    assert re.search(rf'answers and runs +3 MB +{re.escape(str(home))}$', text, re.MULTILINE)
+    assert re.search(r'^  mpnet +439 MB', text, re.MULTILINE)
+    code, text, _ = say(capsys, 'info', '--json')
+    found = json.loads(text)
+    assert found['folders']['answers and runs'] == {'path': str(home), 'bytes': 3_000_000} and found['keys'] == ['OPENAI_API_KEY']
+
+
+def test_a_paper_stands_for_its_exhibits(capsys, home):
+    code, text, _ = say(capsys, 'published', 'final')
+    assert code == 0 and 'final/table4' in text and 'oasis/' not in text
+    assert [each.id for each in find_exhibits(['final', 'oasis/fig1'])][0] == 'oasis/fig1' and len(find_exhibits(['final'])) == 24
+    code, _, errors = say(capsys, 'reproduce', 'finale')
+    assert code == 2 and 'final' in errors
 
 
 def test_no_module_loads_the_heavy_libraries_until_they_are_needed():

@@ -36,6 +36,7 @@ from factlab.probing.questions import ASK_QUESTIONS
 from factlab.reports import reproduce as reproduce_module
 from factlab.reports.exhibits import (
     Exhibit,
+    agreement_of,
     catalog,
     find_exhibits,
     headline,
@@ -48,17 +49,21 @@ from factlab.reports.exhibits import (
 from factlab.reports.reproduce import (
     _NUMBERS,
     OLD_FORMAT,
+    Outcome,
     SharedKernel,
     execute_whole,
     fitted,
     forget,
     notebook_of,
+    outcome_table,
     parameters_of,
+    plain_table,
     remaking,
     run_notebook,
     stale_results,
 )
 from factlab.reports.tables import BEST_BASELINE, BEST_ROW, CELLS
+from factlab.reports.tour_page import write_page
 from factlab.studies.final.study import METHODS
 from factlab.verification.extraction import EXTRACT
 
@@ -216,8 +221,9 @@ def test_files_and_the_closing_table(made):
                                                                            for kind in ('svg', 'png')} | {'README.md'}
     assert set(made['files']) == names
     lines = made['output'].strip().splitlines()
-    assert lines[0].split() == ['exhibit', 'status', 'n', 'printed', 'recomputed', 'measured', 'baseline', 'difference', 'seconds']
+    assert re.split(' {2,}', lines[0]) == ['exhibit', 'paper prints', 'recomputed or measured', 'agrees? over rival?']
     assert [line.split()[0] for line in lines[2:5]] == list(SOME) and 'manifests: out (' in lines[-1]
+    assert max(map(len, lines[:5])) <= 100
     header = made['files']['final/table8.csv'].decode().splitlines()[0]
     assert header.split(',') == list(CELLS.columns)
 
@@ -370,7 +376,7 @@ def test_tables_9_and_10_beside_table_4(table4):
     before = len(server.calls)
     code, _, errors = reproduce(home, 'final/table10', *options)
     assert code == 0 and len(server.calls) == before, errors
-    code, output, errors = reproduce(home, 'final/table9', *options, '-p', 'temperature=0', '-p', 'methods=[zero_shot]')
+    code, _, errors = reproduce(home, 'final/table9', *options, '-p', 'temperature=0', '-p', 'methods=[zero_shot]')
     asked = [kind_of(call) for call in server.calls]  # Table 4's first run among them
     assert code == 0 and asked.count('zero_shot1') + asked.count('zero_shot2') == 8 + 5*4, errors  # both on dev, one in five runs
     def measured(id, metric, kind='value'):
@@ -385,7 +391,7 @@ def test_tables_9_and_10_beside_table_4(table4):
     assert all(half == 0 for row, half in halves.items() if row.partition(': ')[2] in fixed), halves
     assert any(cell['against'] == BEST_ROW for cell in cells_of(out, 'final/table4'))
     made = json.loads((out/'final'/'table9.json').read_text())['parameters']
-    assert made['runs'] == 5 and made['methods'] == ['zero_shot'] and re.search('final/table9 +measured', output)
+    assert made['runs'] == 5 and made['methods'] == ['zero_shot'] and re.search('final/table9 +measured', errors)
 
 
 # ---- notebooks that fail -----------------------------------------------------------------------------------------------------------
@@ -424,8 +430,8 @@ def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
              'final/table6': ['write'], 'final/fig8': ['1'], 'fhsum/fig2': '{"cells": [', 'fhsum/table4': ['write'],
              'fhsum/table5': ['import sys; sys.exit(3)'], 'fhsum/fig5': ['write']}
     project = checkout(tmp_path/'project', **cells)
-    code, output, errors = reproduce(tmp_path/'home', *cells, '--out', tmp_path/'out', cwd=project)
-    status = {line.split()[0]: line.split()[1] for line in output.strip().splitlines()[2:] if line.startswith(('oasis', 'final', 'fhsum'))}
+    code, _, errors = reproduce(tmp_path/'home', *cells, '--out', tmp_path/'out', cwd=project)
+    status = {line.split()[0]: line.split()[1] for line in errors.splitlines() if re.match(r'\w+/\w+ +\w+ +[\d.]+ s$', line)}
     good = ('final/fig2', 'final/table6', 'fhsum/table4', 'fhsum/fig5')
     assert code == 1 and status == {name: 'exact' if name in good else 'error' for name in cells}
     assert set(files_of(tmp_path/'out')) == {f'{name}.{kind}' for name in good for kind in ('csv', 'json')}
@@ -855,8 +861,8 @@ def test_results_of_two_data_sets_are_two_files_and_one_table(tmp_path):
     assert re.search(r'^tiny +● 0.20', table, re.MULTILINE) and re.search(r'^tiny · on final +● 0.30', table, re.MULTILINE)
     assert table.count('○ 0.70') == 1
     gallery = (tmp_path/'README.md').read_text()
-    assert gallery.count('| final/table8: Binary consistency | measured | 38 |') == 1
-    assert gallery.count('| final/table8: Binary consistency · on final | measured | 1000 |') == 1
+    assert gallery.count('** Binary consistency [csv](final/table8.csv) [json](final/table8.json) | – | 38 | tiny, F1: ● 0.20') == 1
+    assert gallery.count('** Binary consistency · on final [csv](final/table8.final.csv) [json](final/table8.final.json) | – | 1000 |') == 1
 
 
 def test_a_result_may_have_a_title_of_its_own(tmp_path):
@@ -865,7 +871,7 @@ def test_a_result_may_have_a_title_of_its_own(tmp_path):
     for data, title in (('sample', {}), ('final', {'title': 'How often do they agree?'})):
         write_exhibit('final/table8', cells, about={'parameters': {'data': data}, **title}, out=tmp_path)
     gallery = (tmp_path/'README.md').read_text()
-    assert '| final/table8: Binary consistency |' in gallery and '| final/table8: How often do they agree? · on final |' in gallery
+    assert '** Binary consistency [csv]' in gallery and '** How often do they agree? · on final [csv]' in gallery
 
 
 def test_what_does_not_change_is_not_written(tmp_path):
@@ -1000,11 +1006,54 @@ def test_a_tour_passes_its_parameters_and_keeps_its_results_apart(tmp_path):
     project = checkout(tmp_path/'project', table4=asked, table6=['write'])
     code, output, errors = reproduce(tmp_path/'home', '--tour', 'final/table4', 'final/table6', cwd=project)
     assert code == 0, errors
-    assert set(files_of(project/'figures')) == {f'tour/final/{name}.{kind}' for name in ('table4', 'table6') for kind in ('csv', 'json')}
-    assert 'figures/tour' in output and 'factlab reproduce' in output.splitlines()[-1]
+    made = {f'tour/final/{name}.{kind}' for name in ('table4', 'table6') for kind in ('csv', 'json')}
+    assert set(files_of(project/'figures')) == made | {'tour/index.html'}
+    assert 'figures/tour (index.html' in output and 'factlab reproduce' in output.splitlines()[-1]
     code, _, errors = reproduce(tmp_path/'home', '--tour', 'final/table4', '--limit', '31', '--out', tmp_path/'out', cwd=project)
     assert code == 1 and 'AssertionError: 31' in errors
     assert reproduce(tmp_path/'home', '--tour', 'final/table9', cwd=project)[0] == 2
+
+
+def test_the_closing_table_fits_a_terminal_and_names_what_it_cuts():
+    cell = {'row': 'A method with a name that no terminal has room for', 'column': 'and a measure as long as that', 'measured': .3, 'n': 38}
+    measured = {'status': 'measured', 'headline': cell | {'published': .7, 'counterpart': 'GPT-4o'}}
+    exact = {'status': 'finding', 'recomputed': {'cells': 1600, 'as_printed': 1599},
+             'headline': {'row': 'All', 'column': 'N', 'published': 402., 'recomputed': 406., 'low': 405., 'high': 407.}}
+    table = outcome_table([Outcome('final/counterfactual', 'measured', 1, measured), Outcome('facts/table2', 'finding', 1, exact),
+                           Outcome('final/fig8', 'error', 1, error='In [4]: DataError')])
+    first, second, third = table.rows()
+    assert first[1] == '○ 0.70' and first[2].startswith('● 0.30 A method') and first[2].endswith('…')
+    assert second == ('facts/table2', '○ 402', '◐ 406 All N', '≠ 1599 of 1600 as printed')
+    assert third == ('final/fig8', '–', 'stopped with an error', '–')
+    assert 95 < max(map(len, plain_table(table).splitlines())) <= 100 and outcome_table([]).is_empty()
+
+
+def of_rival(low: float, high: float, n: int = 38, status: str = 'measured') -> str:
+    over = {'measured': (low + high)/2, 'low': low, 'high': high, 'n': n}
+    return agreement_of({'status': status, 'headline': {'row': 'a', 'column': 'b', 'measured': .5, 'n': n, 'over_baseline': over}})
+
+
+def test_above_a_rival_is_said_beyond_chance_alone():
+    assert (of_rival(.1, .3), of_rival(-.3, -.1), of_rival(-.1, .3)) == ('yes, +0.20', 'no, −0.20', 'not shown, +0.10')
+    assert of_rival(.1, .3, n=9) == 'too few' and of_rival(.1, .3, status='illustrated') == 'an example'
+
+
+def test_the_page_of_a_tour(tmp_path):
+    "Exact exhibits as they are made, one of them with a chart, and names that are markup."
+    code, _, errors = reproduce(tmp_path/'home', '--tour', 'fhsum/table5', 'final/fig2', '--out', tmp_path/'out')
+    assert code == 0, errors
+    out = tmp_path/'out'
+    page = (out/'index.html').read_text(encoding='utf-8')
+    assert page.count('<tr>') == 4 and '<img src="final/fig2.svg"' in page and '15 of 17' in page and '≠ 14 of 16 as printed' in page
+    links = re.findall(r'(?:href|src)="([^"]*)"', page)
+    assert links and all((out/link).is_file() for link in links) and 'color-scheme:light dark' in page and '<script' not in page
+    hostile = {'row': '<img src=x onerror=alert(1)>', 'column': '"F1"', 'metric': 'F1', 'measured': .2, 'n': 38, 'status': 'measured'}
+    write_exhibit('final/table8', make_cells('final/table8', [hostile]), about={'title': '</title><b>'}, out=out)
+    page = write_page(out, {'final/fig8': 'In [4]: <u>no</u>'}).read_text(encoding='utf-8')
+    assert '<b>' not in re.sub(r'<b>(?=[\w/]+</b>|\d+ of \d+</b>)', '', page) and 'src=x' not in page.replace('&lt;img src=x', '')
+    assert '<u>no' not in page and '&lt;u&gt;no' in page
+    gallery = (out/'README.md').read_text(encoding='utf-8')
+    assert '<a href="final/fig2.svg"><img src="final/fig2.svg"' in gallery and '<img src=x' not in gallery
 
 
 def test_exact_exhibits_load_no_model(tmp_path):

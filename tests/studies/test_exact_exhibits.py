@@ -120,6 +120,6 @@ def test_manifest_and_gallery_say_what_holds(made, tmp_path):
     assert result.manifest['status'] == 'finding' and result.manifest['recomputed']['findings'] == ['Qwen2.5-32B + ICL · FHSumBench F1']
     counts = result.manifest['recomputed']
     assert counts['as_printed'] == counts['cells'] - 1
-    words = f'finding ({counts["as_printed"]} of {counts["cells"]} cells as printed)'
+    words = f'≠ {counts["as_printed"]} of {counts["cells"]} as printed'
     assert words in (tmp_path/'README.md').read_text()
     assert 'n = 860' in write_exhibit('facts/table5', made['facts/table5'], out=tmp_path).table().text

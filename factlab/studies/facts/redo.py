@@ -43,7 +43,7 @@ RANKED = {'data': PUBLIC, 'responders': RESPONDERS, 'judges': JUDGES, 'templates
 REDO = (
     Redo('facts/fig1', '860 public requests', {'data': PUBLIC}, 860, GET, (BLIND,)),
     Redo('facts/table1', 'five requests', {'data': PUBLIC}, None, GET),
-    Redo('facts/table3', 'three responses', deviates=('The examples are of ours: the paper wrote its own.',)),
+    Redo('facts/table3', 'three responses', deviates=('The examples were written for factlab: the paper has its own.',)),
     Redo('facts/table2', '402 labelled responses', {'data': LABELLED, 'asked': JUDGES, 'few': None, 'templates': [*TEMPLATES]}
          | VERDICTS | {'prompts': FOLDER}, 402, EXPORT,
          (PRIVATE, DATED, LENGTH, "SimpleQA's template is not among the published ones: paste it into simpleqa.txt.")),

@@ -47,7 +47,7 @@ TEN = [name for name in METHODS if name != 'rejected_claims']  # the rows that t
 PUBLISHED_ROWS = [name for name in TEN if name != 'factscore' and not name.startswith('self')]  # whose prompts are files of the authors
 OURS = ('Our baselines ask for claims and matchings besides.', 'Without pasting anything, -p prompts=paper -p '
         f"'methods=[{', '.join(PUBLISHED_ROWS)}]' gives the rows whose prompts are published, with a sentence of ours as the hint.")
-OF_OURS = 'The example is of ours: the paper draws one by hand.'
+OF_OURS = 'The example was written for factlab: the paper draws one by hand.'
 COUNTS = "The printed counts: the labels are not published. People's labels of your own: -p labels=FILE."
 LABELLED = ('People sort the errors: label them in the workbench (`factlab lab`) and name the file as labels; until then categories are '
             'proposals.', 'The paper does not name the method whose errors it sorts: CoT is the best of its.')
@@ -66,7 +66,7 @@ def _shown(name: str) -> Redo:
 REDO = (
     *map(_shown, ('table1', 'fig3', 'fig9', 'fig10')),
     Redo('final/table2', 'eight operations', {'labels': 'operations.csv'},
-         deviates=('The paper prints its own examples; these are of ours.',)),
+         deviates=('The paper prints its own examples; these were written for factlab.',)),
     Redo('final/fig2', '655 inconsistencies of 400 summaries of DeFacto', {}, 655, (), (COUNTS,)),
     Redo('final/table3', 'FINAL: 1,405 summaries', {'data': 'final'}, 1405, GET,
          ('The first two lines are as printed: the data of these phases are not published.',)),

@@ -45,7 +45,7 @@ ENCODERS = [RETRIEVER, 'intfloat/e5-base-v2', 'google-bert/bert-base-uncased', '
 
 # %% ../../../nbs/19_studies/00_oasis/20_redo.ipynb #rd7
 REDO = (
-    Redo('oasis/fig1', 'one passage', {'model': GPT_4, 'prompts': FOLDER}, None, EXPORT, ('The passage is of ours.', *GENERATED)),
+    Redo('oasis/fig1', 'one passage', {'model': GPT_4, 'prompts': FOLDER}, None, EXPORT, ('The passage is factlab’s own.', *GENERATED)),
     Redo('oasis/table1', '81,275 passages', {'models': [GPT_4], 'data': 'oasis', 'variant': 'unified', 'limit': 81275, 'prompts': FOLDER},
          81275,
          ('factlab data get oasis', *EXPORT), GENERATED),
