@@ -51,8 +51,8 @@ def run_snippets(text: str) -> int:
         subprocess.run([sys.executable, '-c', python], cwd=home, env=environment, check=True)
         shell = [line for block in re.findall(r'^```sh\n(.*?)^```', text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]
         looking = [line for line in shell
-                   if re.match(r'factlab (check|verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)', line)]
-        for line in looking: subprocess.run(['bash', '-c', line], cwd=ROOT, env=environment, check=True)
+                   if re.match(r'factlab (examples|check|verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)', line)]
+        for line in looking: subprocess.run(['bash', '-c', line], cwd=home, env=environment, check=True)
     return len(looking)
 
 
