@@ -50,8 +50,8 @@ def run_snippets(text: str) -> int:
         python = '\n'.join(re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE))
         subprocess.run([sys.executable, '-c', python], cwd=home, env=environment, check=True)
         shell = [line for block in re.findall(r'^```sh\n(.*?)^```', text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]
-        looking = [line for line in shell
-                   if re.match(r'factlab (examples|check|verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)', line)]
+        looks = r'factlab (examples|check|verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)'
+        looking = [line for line in shell if re.match(looks, line)]
         for line in looking: subprocess.run(['bash', '-c', line], cwd=home, env=environment, check=True)
     return len(looking)
 

@@ -39,7 +39,7 @@ def _text_line(text: dict, by: str) -> str:
     counts = [(text[name], OUTCOMES[code]) for name, code in (('supported', 'ENT'), ('contradicted', 'CONTR'), ('missing', 'NEUT'))]
     said = ', '.join(f'{count} {outcome}' for count, outcome in counts if count) or (
         'nothing is marked' if by == 'span' and text['least_supported'] is not None else 'nothing to check')
-    reason = f'. {printable(text["reason"])}' if text['reason'] else ''
+    reason = f': {printable(text["reason"])}' if text['reason'] else ''
     return f'{printable(text["id"])[:60]}: {text["verdict"].upper()} ({said}){reason}' 
 
 def _short(text: str, length: int = 400) -> str:

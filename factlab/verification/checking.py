@@ -193,8 +193,8 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(
         (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure)).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
     unsure = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') < sure)
-    least = ((100*pl.col('least_supported')).floor()/100).round(2)
-    unsure_because = pl.format(f'the least is supported with probability {{}}, and {sure:g} is needed', least)
+    least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
+    unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
     reason = pl.concat_str(pl.when(unsure).then(unsure_because), 'reason', separator='; ', ignore_nulls=True).replace('', None)
     return whole.with_columns(found.alias('verdict'), reason=reason).select(*CHECKED_TEXTS.columns)
 

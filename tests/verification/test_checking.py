@@ -53,7 +53,7 @@ def test_each_sentence_is_one_pair_and_texts_have_three_outcomes():
         'id': 'wrong', 'verdict': 'not factual', 'units': 2, 'supported': 1, 'contradicted': 1, 'missing': 0,
         'least_supported': pytest.approx(.2), 'reason': None}
     assert 'no sentence' in found.texts.filter(id='none')['reason'].item()
-    assert '0.8, and 0.984 is needed' in found.texts.filter(id='unsure')['reason'].item()
+    assert '0.800 (0.984 is needed)' in found.texts.filter(id='unsure')['reason'].item()
     assert found.texts.filter(id='good')['reason'].item() is None
     assert check(rows, verifier, sure=.8, store=False).texts.filter(id='unsure')['verdict'].item() == 'factual'
     nearest = found.units.filter(id='wrong')['evidence'].to_list()[1]
