@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from misbehaving_server import MisbehavingServer, answer, in_turn, null_content, raw, status
 
-from factlab.core.core import DataError
+from factlab.core.core import DataError, assets_dir
 from factlab.models.dry_run import DryRun, estimate_of
 from factlab.models.endpoint_answers import listed_price
 from factlab.models.interface import ask
@@ -166,6 +166,17 @@ def test_an_unknown_price_is_unknown(tmp_path, monkeypatch):
         assert model_at(server.url).price == (1, 2) and model_at(server.url, price='3,4').price == (3, 4)
         assert listed_price('any', server.url, date(2019, 1, 1)) is None and model_at(server.url, 'unlisted').price is None
         assert model_at(server.url).identity == {'backend': 'openai', 'model': 'any', 'base_url': server.url}
+
+
+def test_listed_prices_have_a_source_and_those_of_the_papers_models_are_known(monkeypatch):
+    monkeypatch.delenv('FACTLAB_PRICES', raising=False)
+    told = json.loads((assets_dir('models')/'prices.json').read_text(encoding='utf-8'))['prices']
+    assert all(each['source'].startswith('https://') and each['completion'] > each['prompt'] > 0 for each in told)
+    assert len({(each['host'], each['model'], each['from']) for each in told}) == len(told)
+    assert listed_price('gpt-4o-2024-11-20', 'https://api.openai.com/v1') == (2.5, 10)
+    assert listed_price('gpt-4o-2024-11-20', 'https://api.openai.com/v1', batch=True) == (1.25, 5)
+    assert listed_price('claude-3-5-sonnet-20241022', 'https://api.anthropic.com/v1', batch=True) is None  # no such batches here
+    assert listed_price('gpt-4o', 'http://localhost:8000/v1') is None
 
 
 @pytest.mark.parametrize('text', ['', '[]', '{}', '{"prices": [{"model": "x"}]}', '{"prices": [{"host": "h", "model": "m", "from": "soon", '
