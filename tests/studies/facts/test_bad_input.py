@@ -31,7 +31,8 @@ def facts(tmp_path, capsys):
         given = ['facts', '--responses', file, '--no-baselines', '--judges', *judges, '--eligibility', eligibility, *arguments]
         assert run_command(parser(), [*map(str, given)]) == 0
         shown = capsys.readouterr().out
-        assert run_command(parser(), [*map(str, given), '--out', str(tmp_path/'board.csv')]) == 0
+        assert run_command(parser(), [*map(str, given), '--board', str(tmp_path/'board.csv')]) == 0
+        capsys.readouterr()
         return shown, pl.read_csv(tmp_path/'board.csv', schema_overrides={'final': pl.Float64})
     return run
 
@@ -136,7 +137,7 @@ def test_missing_rows_are_counted_for_who_left_them_out(tmp_path, capsys):
     given = ['facts', '--responses', tmp_path/'answers.jsonl', '--limit', 2, '--judges', 'words', '--no-baselines']
     assert run_command(parser(), [*map(str, given)]) == 0
     assert '1 response cannot be judged (missing)' in capsys.readouterr().out
-    run_command(parser(), [*map(str, given), '--out', str(tmp_path/'board.csv')])
+    run_command(parser(), [*map(str, given), '--board', str(tmp_path/'board.csv')])
     board = pl.read_csv(tmp_path/'board.csv')
     assert dict(board.select('responder', 'unanswered').rows()) == {'all': 0, 'some': 1} and board['n'].to_list() == [2, 2]
 
