@@ -93,7 +93,7 @@ def start(home: Path, *arguments: str, cwd: Path|None = None) -> subprocess.Pope
                             text=True, start_new_session=True,
                             cwd=cwd or home.parent, env=os.environ | {'FACTLAB_HOME': str(home), 'FACTLAB_PROGRESS': '0'})
 
-def finish(process: subprocess.Popen, timeout: float = 400) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen, timeout: float = 900) -> tuple[int, str, str]:
     try: output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
