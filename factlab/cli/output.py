@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from ..core.core import replacing, write_text
@@ -100,7 +100,9 @@ def give_check(
 ) -> int:  # exit code
     "Write a check where a file is named, and print what is told of it."
     is_text, checked = (out or '').lower().endswith('.txt'), told.checked
-    if out: give_text(told.text, out) if is_text else write_check(checked, out)
+    if out:
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):  # what is printed is JSON alone
+            give_text(told.text, out) if is_text else write_check(checked, out)
     if as_json:
         print(json.dumps({'settings': dict(checked.settings), 'texts': checked.texts.to_dicts(), 'units': checked.units.to_dicts(),
                           **told.more}, default=str))

@@ -59,6 +59,9 @@ def run_rows(
     if 'gold' in kept.columns and not kept['predicted'].dtype.is_nested():
         same = same_labels({'gold': label_column(kept['gold'], 'the data'), f'run {run.id}': kept['predicted']})
         kept = kept.with_columns(gold=same['gold'], predicted=same[f'run {run.id}'])
+        said, true = (sorted(set(kept[name].drop_nulls())) for name in ('predicted', 'gold'))
+        if said and true and not {*said} & {*true}:
+            raise DataError(f'no label of run {run.id} ({", ".join(said[:4])}) is one of gold ({", ".join(true[:4])}): write them alike')
     return GivenRows(run.manifest, kept, tuple(texts), tuple(notes))
 
 # %% ../../nbs/16_reports/17_run_exports.ipynb #rx4

@@ -231,6 +231,16 @@ def test_tables_and_cards_of_runs(run, tmp_path, capsys):
         assert 'secret' not in str(pl.read_parquet(path)['reason'].to_list())
 
 
+def test_gold_in_other_words_is_refused(run, data, tmp_path, capsys):
+    "Or every answer would count as wrong, in silence."
+    gold = pl.read_ndjson(data) if data.suffix == '.jsonl' else pl.read_csv(data)
+    gold.select(pl.col('id'), gold=pl.lit('faithful')).write_ndjson(tmp_path/'other.jsonl')
+    for form in ('eee', 'inspect'):
+        code = main(['export', run.id, '--to', form, '--data', str(tmp_path/'other.jsonl'), '--out', str(tmp_path/f'out-{form}')])
+        assert code != 0 and 'is one of gold (faithful): write them alike' in capsys.readouterr().err
+        assert not (tmp_path/f'out-{form}').exists()
+
+
 @pytest.mark.parametrize('what, more, words', [
     ('RUN', ['--to', 'eee'], ('--data', 'gold')),
     ('RUN', ['--to', 'inspect', '--columns', 'predicted=nothing'], ('predicted=NAME', 'accurate')),
