@@ -7,7 +7,9 @@ __all__ = ['add_report_options', 'given_report', 'add_compare', 'add_judge', 'ad
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or2
 import argparse
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from .output import NOT_FINISHED, add_command, at_least, give_text, output_format
@@ -53,9 +55,11 @@ def given_report(
 
     from factlab.reports.own_files import OwnReport, latex_report, markdown_report, report_page
     report = replace(report, notes=(*before, *report.notes, *after))
-    if arguments.html: give_text(report_page(report), arguments.html)
+    form = output_format(arguments, {'.md': 'markdown', '.tex': 'latex', '.json': 'json'}, 'text')
+    if arguments.html:
+        with redirect_stdout(sys.stderr if form == 'json' else sys.stdout): give_text(report_page(report), arguments.html)
     forms = {'text': OwnReport.text, 'json': OwnReport.json, 'markdown': markdown_report, 'latex': latex_report}
-    return forms[output_format(arguments, {'.md': 'markdown', '.tex': 'latex', '.json': 'json'}, 'text')](report)
+    return forms[form](report)
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or6
 _FILES = '.csv, .tsv, .json, .jsonl or .parquet; or what Inspect, lm-eval, Every Eval Ever or Label Studio wrote'
