@@ -110,7 +110,8 @@ def eee_document(
     place = Path('data', slug(collection), *model['id'].split('/'), f'{name}.json')
     return place, content | {'evaluation_id': f'{slug(collection)}/{model["id"]}/{now}', 'retrieved_timestamp': now, **more}
 
-def this_library() -> dict:
+def this_library() -> dict:  # name, version
+    "Who made an export, as Every Eval Ever's `eval_library` says it."
     from factlab import __version__
     return {'name': 'factlab', 'version': __version__}
 
