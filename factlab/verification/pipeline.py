@@ -29,7 +29,7 @@ from ..text.word_forms import added_words
 from ..text.words import normal_text
 from .extraction import Extractor, load_extractor
 from .named_verifiers import load_verifier
-from .search_scores import low_scores
+from .search_scores import low_scores, silent_where_low
 from factlab.verification.verdict_rules import (
     CONTR,
     ENT,
@@ -445,6 +445,7 @@ def verify_texts(
         needed = _text_claims(stated, claims) if stop_at_text_verdict else None
         _in_parts(kept, claims, search, k, verifier, rule, store, needed)
     rows, shown = kept.frames()
+    if not rule.lenient: rows = silent_where_low(rows, parts['retriever'])
     low = pl.col('id').replace_strict(low_scores(rows, parts['retriever']), default=None, return_dtype=pl.String)
     about = about.with_columns(warning=pl.concat_str('warning', low, separator='; ', ignore_nulls=True).replace('', None))
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,

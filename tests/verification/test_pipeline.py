@@ -396,15 +396,22 @@ def test_an_empty_corpus_is_refused_and_gives_no_verdict(corpus):
             verify_text(NOTHING, corpus, extractor='sentences', retriever=retriever, verifier=ByRule(), store=False)
 
 
-def test_a_contradiction_by_another_passage_is_told_from_none():
-    "The walk stops at the first passage that is not neutral, whatever it is about: then it is shown, and its search score is warned of."
+@pytest.mark.parametrize('method', VERDICT_RULES)
+def test_a_passage_about_something_else_contradicts_nothing(method):
+    "The verifier says so of every passage, which scores low in the search; Algorithm 1 says it as the paper has it."
     against = Says((.1, .2, .7), word='1931')
-    found = verify_text('Napoleon was born in Ohio.', BRIDGE, extractor='sentences', retriever='tiny', verifier=against, store=False)
-    claim = found.claims.row(0, named=True)
-    assert (claim['outcome'], found.texts['verdict'].item()) == ('contradicted', 'not factual')
-    assert 'may not be about it' in found.texts['warning'].item() and '1931' in verdict_report(found)
-    shown = found.evidence.filter(rank=claim['rank']).row(0, named=True)
-    assert shown['score'] == claim['search_score'] and '1931' in shown['passage']
+    found = verify_text('Napoleon was born in Ohio.', BRIDGE, extractor='sentences', retriever='tiny', verifier=against, store=False,
+                        method=method)
+    claim, verdict, paper = found.claims.row(0, named=True), found.texts['verdict'].item(), method == 'algorithm1'
+    assert (claim['outcome'], verdict) == (('contradicted', 'not factual') if paper else ('not in the evidence', 'undecided'))
+    assert claim['algorithm1'] is False and (claim['rank'] is None) is not paper
+    assert 'may not be about it' in found.texts['warning'].item()
+    about = verify_text('The bridge at Marl opened in 1932.', BRIDGE, extractor='sentences', retriever='tiny', verifier=against,
+                        store=False, method=method)
+    claim = about.claims.row(0, named=True)
+    assert (claim['outcome'], about.texts['verdict'].item(), about.texts['warning'].item()) == ('contradicted', 'not factual', None)
+    shown = about.evidence.filter(rank=claim['rank']).row(0, named=True)
+    assert shown['score'] == claim['search_score'] and '1931' in shown['passage'] and '1931' in verdict_report(about)
 
 
 def test_a_low_search_score_is_warned_of():
