@@ -21,10 +21,12 @@ from factlab.reports.own_judge import (
     judge_report,
     judged_rows,
     labels_needed,
+    order_by_probability,
     powered_share,
     rogan_gladen_share,
     trivial_judges,
 )
+from factlab.reports.own_scores import score_labels
 
 FEW = {'resamples': 300}
 
@@ -84,6 +86,27 @@ def test_calibration_and_bias_equal_other_libraries(seed):
     assert bias['bias'].to_list() == pytest.approx([error[first].mean(), error[~first].mean()])
     assert bias['p'][0] == pytest.approx(stats.ttest_ind(error[first], error[~first], equal_var=False).pvalue)
     assert bias['n'].sum() == effect_table(judged).filter(of='length')['n'].sum() == 80
+
+
+@pytest.mark.parametrize('kind, strange', [('threshold', False), ('threshold .9', False), ('noisy', False), ('confidence', True),
+                                           ('of the other class', True)])
+def test_probabilities_that_go_against_their_verdicts_are_told(kind, strange):
+    generator = np.random.default_rng(3)
+    gold = generator.random(300) < .5
+    stated = np.clip(np.where(gold, .65, .35) + generator.normal(0, .2, 300), .01, .99)
+    said = stated > (.9 if kind == 'threshold .9' else .5)
+    if kind == 'noisy': stated = np.clip(stated + generator.normal(0, .15, 300), 0, 1)
+    if kind == 'confidence': stated = np.where(said, stated, 1 - stated)
+    if kind == 'of the other class': stated = 1 - stated
+    ids = [f'r{at}' for at in range(300)]
+    verdicts = pl.DataFrame({'id': ids, 'predicted': np.where(said, 'yes', 'no'), 'probability': stated})
+    labels = pl.DataFrame({'id': ids, 'gold': np.where(gold, 'yes', 'no')})
+    order = order_by_probability(judged_rows(verdicts, labels))
+    assert order == pytest.approx(metrics.roc_auc_score(said, stated))
+    report, scored = judge_report(verdicts, labels), score_labels(labels, {'A': verdicts, 'B': verdicts.drop('probability')}, resamples=200)
+    assert bool(report.tables['calibration'].height) is ('calibration' in scored.tables) is not strange
+    for told in (report.notes, scored.notes): assert any('do not fit the verdicts' in note for note in told) is strange
+    if strange: assert any('A: probabilities do not fit' in note and '--positive' in note for note in scored.notes)
 
 
 def test_trivial_judges_are_told():
