@@ -163,6 +163,25 @@ def test_a_whole_draw_gives_the_score_by_peoples_labels(tmp_path):
     assert 'doubtful rows have no label yet' in doubtful_report(doubts, some, **FEW).text()
 
 
+@pytest.mark.parametrize('few', [True, False])
+def test_a_score_by_few_labels_lies_between_0_and_1_or_is_not_told(tmp_path, few):
+    told = 0
+    for at in range(8):
+        known, gold, systems = made(np.random.default_rng(at), 600, right=(.95, .95, .9), wrong=.01 if few else .25)
+        doubts = doubted_rows(gold, systems, metric='balanced accuracy')
+        queue = doubtful_queue(doubts, 'gold', 600, seed=at)
+        said = {'yes': 'no', 'no': 'yes'}
+        if few: known |= {id: said[label] for id, label in known.items() if int(id[1:]) % 3 == 0}  # people who differ from gold
+        people = adjudicated_rows(doubts, [looked_at(queue, known, tmp_path/f'{at}.jsonl', ['Ann'])])
+        report = doubtful_report(doubts, people, **FEW)
+        shown = report.tables['by labels of people']
+        if 'by_the_draw' not in shown.columns: assert 'have labels for a score by the draw' in report.text()
+        else:
+            told += 1
+            assert shown.select(pl.col('^by_the_draw.*$').drop_nulls().is_between(0, 1).all()).row(0) == (True,)*3
+    assert told < 8 if few else told == 8
+
+
 def test_two_people_in_the_workbench_see_neither_gold_nor_systems(tmp_path, capsys):
     known, gold, systems = made(np.random.default_rng(6), 90)
     gold = gold.with_columns(claim=pl.format('Claim {}.', 'id'), evidence=pl.lit('It is so.'), error_type=pl.lit('SECRET'))
