@@ -89,7 +89,8 @@ def check_responses(
                          schema={'request': pl.String, 'note': pl.String})
     rows = rows.join(notes, on='request', how='left', maintain_order='left')
     said, good = _squeezed('response'), pl.col('status') == 'ok'
-    empty, copy = good & (said == ''), good & (said == _squeezed('document')) & (said != '')
+    several = said.str.contains(r'[.!?] |[。！？].')  # of one sentence, the document may be the answer
+    empty, copy = good & (said == ''), good & (said == _squeezed('document')) & several
     reasons = [pl.when(empty).then(pl.lit('the response is empty')), pl.when(copy).then(pl.lit('the response is the document')),
                pl.when(pl.col('note') != '').then(pl.format('the request: {}', 'note')),
                pl.when(pl.col('reason') != '').then(pl.col('reason'))]
