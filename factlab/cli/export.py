@@ -22,7 +22,7 @@ _FORMS = {'eee': 'Every Eval Ever, a folder', 'inspect': 'a log of Inspect', 'la
           'parquet': 'a table', 'hub-card': 'a data set for the Hugging Face hub, a folder'}
 _OF_RUNS = ('inspect', 'labelstudio')
 
-def _cells(what: str) -> 'tuple[pl.DataFrame, str, dict]|None':  # cells, title, manifest; None: it is a run
+def _cells(what: str) -> 'tuple[tuple[pl.DataFrame, str, dict], list[str]]|None':  # cells, title, manifest; notes; None: it is a run
     "Printed tables or an exhibit."
     from pathlib import Path
 
@@ -31,18 +31,19 @@ def _cells(what: str) -> 'tuple[pl.DataFrame, str, dict]|None':  # cells, title,
     name, _, paper = what.partition('/')
     if name == 'published':
         from factlab.reports.published import published_values
-        return published_values(paper=paper or None), f'Printed tables{f" of {paper}" if paper else ""}', {}
-    found = next((exhibit for exhibit in catalog() if exhibit.id == what), None)
+        return (published_values(paper=paper or None), f'Printed tables{f" of {paper}" if paper else ""}', {}), []
+    found, notes = next((exhibit for exhibit in catalog() if exhibit.id == what), None), []
     if found is None and Path(what).suffix not in ('.csv', '.json'): return None
     if found is not None:
         stems = [result_stem(figures_dir(), found, data) for data in manifests_of(figures_dir(), found)]
         if not stems: raise UsageError(f'{what} has no result in {figures_dir()}: make it with factlab reproduce {what}, or name its file')
-        if len(stems) > 1:
-            named = ', '.join(str(stem.with_name(f'{stem.name}.csv')) for stem in stems)
-            raise UsageError(f'{what} has results on several data sets: name one of the files, {named}')
-        what = str(stems[0].with_name(f'{stems[0].name}.csv'))
+        named = [str(stem.with_name(f'{stem.name}.csv')) for stem in stems]
+        if len(stems) > 1 and '' not in manifests_of(figures_dir(), found):
+            raise UsageError(f'{what} has results on several data sets: name one of the files, {", ".join(named)}')
+        notes = [f'the result on the data by default; others have {", ".join(named[1:])}']*(len(stems) > 1)
+        what = named[0]
     cells, manifest = read_cells(what)
-    return cells, manifest.get('title') or Path(what).stem, manifest
+    return (cells, manifest.get('title') or Path(what).stem, manifest), notes
 
 # %% ../../nbs/21_cli/13_export.ipynb #ep5
 def _with_table(table: 'pl.DataFrame', card: str, file: str, folder: 'Path') -> 'list[Path]':
@@ -97,9 +98,10 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.to in ('eee', 'hub-card') and out.is_file(): raise UsageError(f'{out} is a file: --to {arguments.to} writes a folder')
     found = _cells(arguments.what)
     if found is not None and (arguments.data or arguments.columns): raise UsageError('--data and --columns are for rows of a run')
-    paths, notes = _export_run(arguments, out) if found is None else _export_cells(*found, arguments.to, out)
+    cells, chosen = found or (None, [])
+    paths, notes = _export_run(arguments, out) if cells is None else _export_cells(*cells, arguments.to, out)
     print(paths[0] if len(paths) == 1 else f'{out}: {len(paths)} files, as {paths[0].relative_to(out)}')
-    for note in notes: print(f'- {note}')
+    for note in [*chosen, *notes]: print(f'- {note}')
     return 0
 
 def add_export(commands) -> None:

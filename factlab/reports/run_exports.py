@@ -20,10 +20,12 @@ from ..measures.stats import proportion_bounds
 from .exports import OURS, eee_document, hub_card, json_text, model_info, public, public_text, slug, this_library
 from .own_files import label_column, same_labels
 from ..runs.runs import Run
+from ..verification.verdict_rules import OUTCOMES, VERDICTS
 
 # %% ../../nbs/16_reports/17_run_exports.ipynb #rx3
 PREDICTED = ('predicted', 'verdict', 'label', 'accurate', 'factual', 'inconsistent', 'faithful', 'grounded')
-_TEXTS = ('summary', 'response', 'claim', 'text', 'document', 'evidence', 'context', 'request')
+_TEXTS = ('summary', 'response', 'claim', 'text', 'document', 'source', 'evidence', 'context', 'request')
+_TOGETHER = (VERDICTS, tuple(OUTCOMES.values()), ('true', 'false'), ('yes', 'no'))  # classes that are a choice between them all
 
 class GivenRows(NamedTuple):
     "A run's rows, with what its data say of them."
@@ -48,7 +50,8 @@ def run_rows(
                         **{each: each for each in ('start', 'end') if each in frame.columns})
     kept = kept.with_columns(pl.col('id').cast(pl.String))
     if not kept['predicted'].dtype.is_nested(): kept = kept.with_columns(label_column(kept['predicted'], f'run {run.id}'))
-    if data is None: return GivenRows(run.manifest, kept, (), ())
+    own = [each for each in _TEXTS if frame.schema.get(each) == pl.String and each not in kept.columns]
+    if data is None: return GivenRows(run.manifest, kept.with_columns(frame.select(own)), tuple(own), ())
     texts = [each for each in _TEXTS if data.schema.get(each) == pl.String]
     columns = ['id', *texts, *['gold']*('gold' in data.columns)]
     known = kept.join(data, on='id', how='semi').height
@@ -177,7 +180,8 @@ def label_studio_tasks(given: GivenRows) -> tuple[list[dict], str]:  # tasks, an
             ]*(row['predicted'] is not None)
         said = [{'model_version': public_id(given.run), 'result': found}] if spans or found else []
         tasks.append({'id': at, 'data': {'id': row['id']} | {name: row[name] for name in given.texts}, 'predictions': said})
-    names = sorted({*rows['predicted'].drop_nulls(), *(rows['gold'].drop_nulls() if 'gold' in rows.columns else ())})
+    found = {*rows['predicted'].drop_nulls(), *(rows['gold'].drop_nulls() if 'gold' in rows.columns else ())}
+    names = next((list(known) for known in _TOGETHER if found <= {*known}), sorted(found))
     kind, one = ('Labels', 'Label') if spans else ('Choices', 'Choice')
     labels = ''.join(f'<{one} value="{html.escape(name)}"/>' for name in names)
     others = ''.join(f'<Header value="${name}"/>' for name in given.texts[1:])
