@@ -61,7 +61,7 @@ def decoded(
     except LookupError: raise UsageError(f'there is no encoding {named!r}: name one as utf-8, latin-1, cp1252 or utf-16') from None
     except UnicodeDecodeError as error:
         where = f'line {raw.count(10, 0, error.start) + 1} is not {named.removesuffix("-sig").upper()} (byte 0x{raw[error.start]:02x})'
-        raise DataError(f"{place}: {where}. Save the file as UTF-8, or name its encoding, as encoding='latin-1'") from None
+        raise DataError(f"{place}: {where}. Save the file as UTF-8, or name its encoding (--encoding latin-1)") from None
     if 4*text.count('\0') > len(text):
         raise DataError(f'{place} is mostly zero bytes: it is no text, or UTF-16 without its mark. Save the file as UTF-8')
     return text
@@ -140,16 +140,33 @@ def _read_json(path: Path, form: Form, encoding: str|None) -> Rows:
 SEPARATORS = {'.csv': ',', '.tsv': '\t'}
 _LINE_ENDS = re.compile(r'("[^"]*")|(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))*')  # those within quotes belong to a cell
 
+def _separator(path: Path, text: str) -> str:
+    "Of a table: where its first line has no comma, a semicolon or a tab that it has, as spreadsheets write them in many countries."
+    first = text.partition('\n')[0]
+    if path.suffix.lower() == '.csv' and ',' not in first: return next((sign for sign in ';\t' if sign in first), ',')
+    return SEPARATORS[path.suffix.lower()]
+
+def _long_line(text: str, separator: str, columns: int) -> str|None:
+    "The first line that has more cells than there are columns, and what helps."
+    reader = csv.reader(io.StringIO(text), delimiter=separator)
+    if (row := next((row for row in reader if len(row) > columns), None)) is None: return None
+    return (f'line {reader.line_num} has {len(row)} cells, and the first line names {columns} columns: put a text that has {separator!r} '
+            'in quotes')
+
 def _table(path: Path, encoding: str|None = None) -> pl.DataFrame:
     "A .parquet, .csv or .tsv file as it stands; each cell of the latter two is text."
     try:
         if path.suffix.lower() == '.parquet': return pl.read_parquet(path, glob=False)
-        separator = SEPARATORS[path.suffix.lower()]
-        text = _LINE_ENDS.sub(lambda found: found[1] or '\n', read_text(path, encoding)).lstrip('\n')
+        given = read_text(path, encoding)
+        text = _LINE_ENDS.sub(lambda found: found[1] or '\n', given).lstrip('\n')
+        separator = _separator(path, text)
         heads = next(csv.reader(io.StringIO(text), delimiter=separator))
         twice = [head for head in heads if heads.count(head) > 1]
         if twice: raise DataError(f'{path} has the column {twice[0]!r} twice: keep one')
-        return pl.read_csv(io.BytesIO(text.encode()), infer_schema=False, separator=separator)
+        try: return pl.read_csv(io.BytesIO(text.encode()), infer_schema=False, separator=separator)
+        except pl.exceptions.PolarsError:
+            if (told := _long_line(given, separator, len(heads))) is None: raise
+            raise DataError(f'{path}: {told}') from None
     except OSError as error: raise cannot('read', path, error) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, csv.Error) as error:
         reason = (str(error).splitlines() or ['it is empty'])[0]

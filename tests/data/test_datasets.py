@@ -327,7 +327,7 @@ A, B = '{"text": "a", "summary": "b"}\n', '{"text": "c", "summary": "d"'
     ('own.csv', 'text,summary\n', 'has no rows'),
     ('own.csv', 'text,summary\na,b\n,d\n', 'row 2: text is null'),
     ('own.csv', 'text,summary,gold\na,b,\nc,d,none\n', "row 2: gold is 'none', expected a list"),
-    ('own.csv', 'text,summary\na,b,c,d\n', 'cannot be read as csv'),
+    ('own.csv', 'text,summary\na,b,c,d\n', 'line 2 has 4 cells'),
     ('own.csv', b'text,summary\na,b\n\xe9,d\n', 'line 3 is not UTF-8'),
     ('own.parquet', b'PAR1 and then nothing', 'cannot be read as parquet'),
     ('own.parquet', b'', 'cannot be read as parquet')])

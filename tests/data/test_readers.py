@@ -72,9 +72,22 @@ def test_cells_keep_their_own_line_ends(tmp_path):
     assert read_frame(tmp_path/'own.csv').rows() == [('1', 'One.\r\n\r\nTwo.')]
 
 
+@pytest.mark.parametrize('text', ['id;text\n1;"Rain; snow"\n\n2;\n', 'id\ttext\n1\tRain; snow\n2\t\n', '\n"id";"text"\r\n1;"Rain; snow"\r\n2;\r\n'])
+def test_a_table_with_the_separators_of_another_country(tmp_path, text):
+    (tmp_path/'own.csv').write_text(text, newline='')
+    assert read_frame(tmp_path/'own.csv').rows() == [('1', 'Rain; snow'), ('2', None)]
+
+
+def test_a_comma_outside_quotes_names_its_line(tmp_path):
+    (tmp_path/'own.csv').write_text('id,text,gold\n1,"Rain,\nsnow",yes\n\n2,Yes, it is,no\n3,No,no\n')
+    with pytest.raises(DataError, match=r'own.csv: line 5 has 4 cells, and the first line names 3 columns: .* in quotes'):
+        read_frame(tmp_path/'own.csv')
+
+
+
 def test_an_encoding_is_refused_by_name_or_read_when_it_is_named(tmp_path):
     (tmp_path/'own.csv').write_bytes('id,text\n1,Café in Malmö.\n'.encode('latin-1'))
-    with pytest.raises(DataError, match='line 2 is not UTF-8 .byte 0xe9.*encoding='): read_frame(tmp_path/'own.csv')
+    with pytest.raises(DataError, match='line 2 is not UTF-8 .byte 0xe9.*encoding latin-1'): read_frame(tmp_path/'own.csv')
     assert read_frame(tmp_path/'own.csv', 'latin-1')['text'].item() == 'Café in Malmö.'
     with pytest.raises(UsageError, match="no encoding 'latin-x'"): read_frame(tmp_path/'own.csv', 'latin-x')
 
