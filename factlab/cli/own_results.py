@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from .output import NOT_FINISHED, add_command, at_least, give_text, output_format
-from ..core.core import UsageError
+from ..core.core import DataError, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,15 +67,18 @@ _COMPARED = ('id', 'score', 'predicted', 'gold')
 
 def _compare(arguments: argparse.Namespace) -> str:
     from factlab.reports.own_comparison import compare_results
-    from factlab.reports.own_files import file_names, read_mapping, read_noted
+    from factlab.reports.own_files import check_taken, file_names, read_mapping, read_noted
     if len(arguments.files) < 2: raise UsageError('a comparison needs two files or more')
     names = read_mapping(arguments.columns, _COMPARED)
     found = {name: read_noted(path, ['id'], names) for name, path in zip(file_names(arguments.files), arguments.files, strict=True)}
-    metric = arguments.metric and arguments.metric.replace('-', ' ')
-    report = compare_results({name: each.rows for name, each in found.items()}, metric=metric, cluster=arguments.cluster,
-                             unreadable=arguments.unreadable, shared=arguments.shared, lower=arguments.lower_is_better,
-                             level=arguments.level, seed=arguments.seed)
-    return given_report(report, arguments, [note for each in found.values() for note in each.notes])
+    check_taken(names, *found.values())
+    metric, notes = arguments.metric and arguments.metric.replace('-', ' '), [note for each in found.values() for note in each.notes]
+    try:
+        report = compare_results({name: each.rows for name, each in found.items()}, metric=metric, cluster=arguments.cluster,
+                                 unreadable=arguments.unreadable, shared=arguments.shared, lower=arguments.lower_is_better,
+                                 level=arguments.level, seed=arguments.seed)
+    except DataError as error: raise DataError('; '.join([str(error), *dict.fromkeys(notes)])) from None
+    return given_report(report, arguments, notes)
 
 def add_compare(commands) -> None:
     "The command `compare`."
@@ -101,11 +104,12 @@ def add_compare(commands) -> None:
 _JUDGED = ('id', 'predicted', 'gold', 'probability', 'position', 'length', 'text')
 
 def _judge(arguments: argparse.Namespace) -> str:
-    from factlab.reports.own_files import read_mapping, read_noted
+    from factlab.reports.own_files import Noted, check_taken, read_mapping, read_noted
     from factlab.reports.own_judge import judge_report, judged_rows
     from factlab.reports.own_queue import given_labels, told_again
     names = read_mapping(arguments.columns, _JUDGED)
-    verdicts, read = read_noted(arguments.verdicts, ['id', 'predicted'], names, verdicts=True)
+    verdicts, read, taken = read_noted(arguments.verdicts, ['id', 'predicted'], names, verdicts=True)
+    check_taken({name: names[name] for name in names if name not in ('id', 'gold')}, Noted(verdicts, read, taken))
     said, more = given_labels(arguments.labels, names), list[str]()
     report = judge_report(verdicts, said.labels, positive=arguments.positive, drawn=arguments.drawn, width=arguments.width,
                           level=arguments.level, seed=arguments.seed)
@@ -155,7 +159,7 @@ _SCORED = ('id', 'claim_id', 'sentence', 'gold', 'predicted', 'probability', 'st
 
 def _score(arguments: argparse.Namespace) -> str:
     from factlab.reports.options import check_name
-    from factlab.reports.own_files import file_names, read_mapping, read_noted
+    from factlab.reports.own_files import check_taken, file_names, read_mapping, read_noted
     from factlab.reports.own_scores import KEYS, score_errors, score_labels, score_spans
     task, names = arguments.task, read_mapping(arguments.columns, _SCORED)
     if task in ('spans', 'errors') and (arguments.doubtful or arguments.adjudicated):
@@ -163,10 +167,12 @@ def _score(arguments: argparse.Namespace) -> str:
     once, needed = task not in ('spans', 'errors'), _NEEDED[task]
     of_gold = [{'predicted': 'gold', 'description': 'gold'}.get(name, name) for name in needed]
     marked, guessed = ('annotations', 'predictions') if task == 'spans' else (None, None)
-    gold, read = read_noted(arguments.data, ['id', *of_gold], names, KEYS[task], once, marked)
+    of_data = read_noted(arguments.data, ['id', *of_gold], names, KEYS[task], once, marked)
+    gold, read, _ = of_data
     keys = [key for key in KEYS[task] if key in gold.columns]
     found = {name: read_noted(path, ['id', *needed], names, keys, once, guessed)
              for name, path in zip(file_names(arguments.predictions), arguments.predictions, strict=True)}
+    check_taken(names, of_data, *found.values())
     predictions = {name: each.rows for name, each in found.items()}
     options = {'missing': arguments.missing, 'level': arguments.level, 'seed': arguments.seed}
     if task == 'spans': report = score_spans(gold, predictions, **options)

@@ -263,7 +263,10 @@ def test_an_exhibit_with_several_results_asks_which(monkeypatch, exhibit, capsys
     monkeypatch.setattr('factlab.reports.exhibits.figures_dir', lambda out=None: exhibit.parents[1])
     assert main(['export', 'final/table4', '--to', 'csv', '--out', str(exhibit.with_name('out.csv'))]) == 0
     exhibit.with_name('table4.mine.json').write_text('{"parameters": {"data": "mine"}}')
+    assert main(['export', 'final/table4', '--to', 'csv', '--out', str(exhibit.with_name('out.csv'))]) == 0
+    assert 'on the data by default; others have' in (told := capsys.readouterr().out) and 'table4.mine.csv' in told
+    exhibit.with_suffix('.json').rename(exhibit.with_name('table4.other.json'))
     assert main(['export', 'final/table4', '--to', 'csv', '--out', str(exhibit.with_name('out.csv'))]) == 2
-    assert 'table4.mine.csv' in capsys.readouterr().err
+    assert 'table4.mine.csv' in (told := capsys.readouterr().err) and 'table4.other.csv' in told
     assert main(['export', 'final/table8', '--to', 'csv', '--out', str(exhibit.with_name('out.csv'))]) == 2
     assert 'factlab reproduce final/table8' in capsys.readouterr().err

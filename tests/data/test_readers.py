@@ -72,7 +72,8 @@ def test_cells_keep_their_own_line_ends(tmp_path):
     assert read_frame(tmp_path/'own.csv').rows() == [('1', 'One.\r\n\r\nTwo.')]
 
 
-@pytest.mark.parametrize('text', ['id;text\n1;"Rain; snow"\n\n2;\n', 'id\ttext\n1\tRain; snow\n2\t\n', '\n"id";"text"\r\n1;"Rain; snow"\r\n2;\r\n'])
+@pytest.mark.parametrize('text', ['id;text\n1;"Rain; snow"\n\n2;\n', 'id\ttext\n1\tRain; snow\n2\t\n',
+                                  '\n"id";"text"\r\n1;"Rain; snow"\r\n2;\r\n'])
 def test_a_table_with_the_separators_of_another_country(tmp_path, text):
     (tmp_path/'own.csv').write_text(text, newline='')
     assert read_frame(tmp_path/'own.csv').rows() == [('1', 'Rain; snow'), ('2', None)]

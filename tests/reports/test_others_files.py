@@ -177,6 +177,23 @@ def test_long_texts_lie_beside_a_sample(tmp_path):
     assert read_texts(tmp_path/'log.json').select('id', 'source', 'text').row(0) == ('1', 'a long question', 'yes')
 
 
+def test_a_column_that_no_file_has_is_told_and_so_are_the_scores_that_there_are(tmp_path, capsys):
+    two = [write(tmp_path/f'samples_{name}.jsonl', lines(lm_eval_rows(('strict', 'loose')))) for name in 'ab']
+    assert main(['compare', *map(str, two), '--columns', 'score=strictly']) == 2
+    assert "score=strictly: no file has a column 'strictly'; found" in capsys.readouterr().err
+    gold = tmp_path/'gold.csv'
+    gold.write_text('id,human\na,yes\nb,no\n')
+    said = tmp_path/'said.csv'
+    said.write_text('id,answer\na,yes\nb,no\n')
+    command = ['score', 'labels', '--data', str(gold), '--predictions', str(said), '--columns']
+    assert main([*command, 'gold=human,predicted=answer']) == 0
+    capsys.readouterr()
+    assert main([*command, 'gold=human,predicted=answer,probability=p']) == 2
+    assert "no file has a column 'p'" in capsys.readouterr().err
+    assert main(['judge', str(said), '--labels', str(gold), '--columns', 'gold=human,predicted=answer,length=n']) == 2
+    assert "no file has a column 'n'" in capsys.readouterr().err
+
+
 def test_filters_and_metrics_of_lm_eval(tmp_path):
     found = read_others(write(tmp_path/'samples_a.jsonl', lines(lm_eval_rows(('strict', 'loose')))))
     assert found.rows.columns[-2:] == ['acc@strict', 'acc@loose'] and found.rows['predicted'].to_list() == SAID

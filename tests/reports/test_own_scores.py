@@ -46,7 +46,7 @@ def test_labels_equal_scikit_learn(seed):
 def test_probabilities_have_their_calibration():
     generator = np.random.default_rng(0)
     gold, said = labelled(generator, 120, ['no', 'yes'])
-    said['s0'] = said['s0'].with_columns(probability=pl.Series(generator.random(120)))
+    said['s0'] = said['s0'].with_columns(probability=(pl.col('predicted') == 'yes')*.4 + pl.Series(generator.random(120))*.6)
     found = score_labels(gold, said, 'verdicts', **FEW).tables['calibration']
     truth = (gold['gold'] == 'yes').to_list()
     assert found['system'].unique().to_list() == ['s0']
