@@ -939,6 +939,9 @@ def test_stale_results_are_made_again_as_they_were_made(tmp_path):
     given = command.removeprefix('factlab reproduce final/table4 ').split()
     assert {*zip(given[::2], given[1::2], strict=True)} == {('--data', 'final'), ('--limit', '4'), ('-p', 'few=2'),
                                                             ('-p', 'retry_unparsed=False')}
+    whole = make_cells('oasis/table6', [{'row': 'tiny', 'column': 'ZS (%)', 'measured': .5, 'n': 4, 'status': 'measured'}])
+    write_exhibit('oasis/table6', whole, about={'parameters': {'limit': None, 'max_tokens': None}}, out=tmp_path)
+    assert remaking([('oasis/table6', '', '')], tmp_path) == ['factlab reproduce oasis/table6 -p limit=null']  # the notebook takes 60
     write_exhibit('final/table4', cells, about={'parameters': made | {'models': []}, 'few': 2}, out=tmp_path)
     assert "-p 'models=[]'" in remaking([('final/table4', data, '')], tmp_path)[0]  # no model was asked: none is to be
 
