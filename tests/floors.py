@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = Path(os.environ.get('FACTLAB_FLOORS', ROOT/'.venv-floors'))
 AT_PINS = ('torch',)
-FOR_TESTS = ('pytest', 'pytest-timeout', 'pytest-xdist', 'hypothesis', 'psutil', 'statsmodels', 'threadpoolctl', 'ir-measures', 'pymilvus', 'milvus-lite')
+FOR_TESTS = ('pytest', 'pytest-timeout', 'pytest-xdist', 'hypothesis', 'psutil', 'statsmodels', 'threadpoolctl',
+             'ir-measures', 'pymilvus', 'milvus-lite')
 PART = ('tests/core', 'tests/text', 'tests/data/test_datasets.py', 'tests/measures/test_metrics.py', 'tests/measures/test_stats.py',
         'tests/measures/test_comparison.py', 'tests/models/test_adapters.py', 'tests/models/test_encoder.py',
         'tests/models/test_endpoint_answers.py', 'tests/models/test_endpoint_requests.py', 'tests/models/test_transformers_backend.py',
