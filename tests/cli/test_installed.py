@@ -67,16 +67,18 @@ def test_measures_need_neither_torch_nor_spacy():
 
 @pytest.mark.parametrize(('command', 'missing', 'library'), [
     (['lab'], 'jupyterlab', 'JupyterLab'), (['lab'], 'ipywidgets', 'JupyterLab'), (['reproduce', 'final/table6'], 'papermill', 'papermill'),
-    (['train', 'retriever'], 'papermill', 'papermill')])
+    (['train', 'retriever'], 'papermill', 'papermill'),
+    (['probe', 'injection', '--judge', 'words', '--chart', 'flips.svg'], 'vl_convert', 'vl-convert')])
 def test_a_command_says_how_to_install_what_it_needs(command, missing, library):
     done = python(f'from factlab.cli.main import main\nsys.exit(main({command!r}))', missing)
     assert done.returncode == 2
-    assert done.stderr == f"factlab: factlab {command[0]} needs {library}: pip install 'factlab[lab]'\n"
+    assert done.stderr == f"factlab: factlab {command[0]}{' --chart'*('--chart' in command)} needs {library}: pip install 'factlab[lab]'\n"
 
 
 def test_the_base_installation_runs_no_notebooks():
     "The commands about a user's own texts are there without the extra, and so is what is said of exhibits."
-    lab = ('jupyterlab', 'ipywidgets', 'papermill', 'nbclient', 'nbformat', 'ipykernel', 'IPython', 'jupyter_core', 'jupyter_client')
+    lab = ('jupyterlab', 'ipywidgets', 'papermill', 'nbclient', 'nbformat', 'ipykernel', 'IPython', 'jupyter_core', 'jupyter_client',
+           'spacy', 'faiss', 'vl_convert', 'statsmodels', 'pandas', 'nltk')
     commands = (['info'], ['list', 'exhibits'], ['published', 'oasis/table3'], ['reproduce', 'final/table6', '--dry-run'])
     done = python(f'from factlab.cli.main import main\nsys.exit(sum(map(main, {commands!r})))', *lab)
     assert done.returncode == 0 and 'nothing to ask' in done.stdout, done.stderr
