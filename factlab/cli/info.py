@@ -86,7 +86,7 @@ def _lines(found: Mapping) -> str:
     "As a terminal shows it."
     from factlab.models.weights import size_text
     packages = ', '.join(f'{name} {number}' for name, number in found['packages'].items())
-    told = {'factlab': found['factlab'] + (f', {found["checkout"]}' if found['checkout'] else ', installed (no notebooks)'),
+    told = {'factlab': found['factlab'] + (f', {found["checkout"]}' if found['checkout'] else ', installed'),
             'python': f'{found["python"]} on {found["system"]}', 'packages': packages, 'device': found['device'],
             'keys found': ', '.join(found['keys']) or 'none'}
     places = [(what, size_text(each['bytes']), each['path']) for what, each in found['folders'].items()]

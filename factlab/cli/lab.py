@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from .output import add_command
-from ..core.core import FactlabError, UsageError, digest, home_dir, write_text
+from ..core.core import FactlabError, UsageError, digest, home_dir, need_lab, write_text
 
 if TYPE_CHECKING:
     from factlab.runs.runs import Run
@@ -209,6 +209,7 @@ def _interrupted_by_all() -> Iterator[None]:
         for number, handler in before.items(): signal.signal(number, handler)
 
 def _lab(arguments: argparse.Namespace) -> int:
+    need_lab('factlab lab', 'JupyterLab', 'jupyterlab', 'ipywidgets', 'ipykernel')
     path = write_notebook(arguments.run_id)
     print(f'starting JupyterLab on {path} …', flush=True)
     with _interrupted_by_all(), running_lab(path.parent, arguments.port) as lab:

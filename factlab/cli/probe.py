@@ -9,7 +9,7 @@ __all__ = ['probed_rows', 'add_probe']
 import argparse
 
 from .output import add_command, add_group, output_format
-from ..core.core import DataError, UsageError
+from ..core.core import DataError, UsageError, need_lab
 from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/10_probe.ipynb #pr4
@@ -81,6 +81,7 @@ def _injection(arguments: argparse.Namespace) -> str:
     from factlab.grounding.planted_verdicts import probe_injection
     given = _given(arguments)
     if arguments.dry_run: return _estimate(given)
+    if arguments.chart: need_lab('factlab probe --chart', 'vl-convert', 'vl_convert')
     flips = probe_injection(**given)
     if arguments.chart:
         from factlab.reports.flips import flips_chart

@@ -209,7 +209,7 @@ def add_reproduce(commands) -> None:
     add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',
         help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be '
              'repeated')
-    add('--out', metavar='DIR', help='folder of results (default: figures in the checkout)')
+    add('--out', metavar='DIR', help='folder of results (default: figures in the checkout, elsewhere in the working directory)')
     add('--jobs', type=at_least(1), default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens, cost and width of the intervals; ask nothing')
     add('--batch', action='store_true',

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from .output import add_command
-from ..core.core import RunError, UsageError, home_dir, project_dir
+from ..core.core import RunError, UsageError, home_dir, need_lab, notebooks_dir
 from ..models.adapters import CARD, read_card
 
 # %% ../../nbs/21_cli/07_train.ipynb #c4
@@ -32,12 +32,8 @@ PAPER: dict[str, dict] = {  # LLM-OASIS § 6.1; of the verifier it names no rate
 def training_notebook(
     part: str,  # one of PARTS
 ) -> Path:
-    "The notebook that trains a part. Raises `RunError` outside a checkout."
-    project = project_dir()
-    if project is None:
-        raise RunError('the notebooks that train are not in the installed package: '
-                       'run this inside a checkout of factlab (the folder with settings.ini)')
-    path = project/'nbs'/'train'/f'{part}.ipynb'
+    "The notebook that trains a part. Raises `RunError` when it is not there."
+    path = notebooks_dir()/'train'/f'{part}.ipynb'
     if not path.is_file(): raise RunError(f'the notebook that trains the {part} is missing: expected {path}')
     return path
 
@@ -106,6 +102,7 @@ def given_data(
 
 # %% ../../nbs/21_cli/07_train.ipynb #c12
 def _train(arguments: argparse.Namespace) -> int:
+    need_lab('factlab train', 'papermill', 'papermill', 'ipykernel')
     notebook = training_notebook(arguments.part)
     data = None if arguments.data is None else given_data(arguments.data)
     recipe = PAPER[arguments.part] if arguments.paper else {}
@@ -130,7 +127,7 @@ def _train(arguments: argparse.Namespace) -> int:
 # %% ../../nbs/21_cli/07_train.ipynb #5199c279
 def add_train(commands) -> None:
     "The command `train`."
-    more = (': runs nbs/train/PART.ipynb of the checkout. The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the '
+    more = (': runs nbs/train/PART.ipynb. The shipped part stays in use until FACTLAB_ADAPTERS names the folder above the '
             'new one, as the last line printed says.')
     add = add_command(commands, 'train', _train, 'train one of the embedded parts anew', more).add_argument
     add('part', choices=PARTS, help='extractor, retriever or verifier: by default LoRA adapters on the embedded models')

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FactlabError', 'UsageError', 'DataError', 'StoreError', 'ModelError', 'RunError', 'home_dir', 'cache_dir',
-           'project_dir', 'package_dir', 'assets_dir', 'canonical_json', 'digest', 'remedy', 'cannot', 'replacing',
-           'write_text', 'write_if_changed', 'Schema', 'progress']
+           'project_dir', 'package_dir', 'assets_dir', 'notebooks_dir', 'need_lab', 'canonical_json', 'digest',
+           'remedy', 'cannot', 'replacing', 'write_text', 'write_if_changed', 'Schema', 'progress']
 
 # %% ../../nbs/00_core/00_core.ipynb #c2
 import errno
@@ -86,6 +86,21 @@ def assets_dir(
 ) -> Path:
     "Folder of the files that ship inside one of factlab's packages: the sample, the trained parts, the training data."
     return package_dir()/package/'assets'
+
+def notebooks_dir() -> Path:
+    "Folder of `papers` and `train`, the notebooks that commands run: `nbs` of the checkout, else the copy in the wheel."
+    project = project_dir()
+    return project/'nbs' if project else package_dir()/'notebooks'
+
+# %% ../../nbs/00_core/00_core.ipynb #need2
+def need_lab(
+    what: str,     # is asked for: 'factlab lab'
+    library: str,  # as people write it: 'JupyterLab'
+    *modules: str,  # that are imported for it
+) -> None:
+    "Raise `UsageError` when the extra `lab` is not installed whole."
+    from importlib.util import find_spec
+    if not all(map(find_spec, modules)): raise UsageError(f"{what} needs {library}: pip install 'factlab[lab]'")
 
 # %% ../../nbs/00_core/00_core.ipynb #c13
 def canonical_json(

@@ -195,14 +195,17 @@ def proportion_bounds(
     level: float = .95,
 ) -> tuple[np.ndarray, np.ndarray]:  # low and high; NaN where n is 0
     "Wilson's bounds of many shares at once. Raises `UsageError` when a number of successes lies outside 0 … n."
-    from statsmodels.stats.proportion import proportion_confint
+    from scipy.special import ndtri
     check_level(level)
     try: successes, n = map(np.array, np.broadcast_arrays(np.asarray(successes, dtype=float), np.asarray(n, dtype=float)))
     except ValueError: raise UsageError('successes and n must be numbers, one n for each number of successes') from None
     if not ((successes >= 0) & (successes <= n) & np.isfinite(n)).all():  # NaN fails all of them
         raise UsageError('a number of successes lies outside 0 … n, or is NaN: give counts, not shares')
-    low, high = proportion_confint(successes, np.where(n == 0, 1, n), alpha=1 - level, method='wilson')
-    return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
+    there, z = np.where(n == 0, np.nan, n), -ndtri((1 - level)/2)
+    share, wider = successes/there, 1 + z**2/there
+    middle = (share + z**2/(2*there))/wider
+    half = z*np.sqrt(share*(1 - share)/there + z**2/(4*there**2))/wider
+    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
 
 # %% ../../nbs/05_measures/01_stats.ipynb #66ac7c30
 def proportion_interval(

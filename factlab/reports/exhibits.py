@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ..core.core import DataError, RunError, UsageError, project_dir, write_if_changed
+from ..core.core import DataError, RunError, UsageError, notebooks_dir, project_dir, write_if_changed
 from ..core.papers import contributed, paper_folders
 from .published import published_values
 from .tables import BEST_BASELINE, CELLS, KINDS, PLACE, found_number, markdown_text
@@ -126,12 +126,8 @@ def figures_dir(
 def notebook_of(
     exhibit: Exhibit,
 ) -> Path:
-    "The notebook of an exhibit in the checkout. Raises `RunError` outside one."
-    project = project_dir()
-    if project is None:
-        raise RunError("the exhibits' notebooks are not in the installed package: run this inside a checkout of factlab (the folder with "
-                       "settings.ini)")
-    path = project/'nbs'/'papers'/exhibit.paper/f'{exhibit.name}.ipynb'
+    "The notebook of an exhibit. Raises `RunError` when it is not there."
+    path = notebooks_dir()/'papers'/exhibit.paper/f'{exhibit.name}.ipynb'
     if not path.is_file(): raise RunError(f'the notebook of {exhibit.id} is missing: expected {path}')
     return path
 

@@ -33,7 +33,7 @@ from typing import Any
 
 import polars as pl
 
-from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, replacing
+from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, need_lab, replacing
 from ..core.papers import paper_folders
 from ..models.dry_run import ESTIMATE, DryRun, estimate_of
 from factlab.reports.exhibits import (
@@ -556,9 +556,10 @@ def run_exhibits(
 ) -> list[Outcome]:  # in the order of the catalog
     """Run the notebooks of the exhibits. One that fails does not stop the others.
 
-    Raises `UsageError` for an exhibit that does not exist, and for a parameter that one of those named in `ids` does not have, or none of
-    those chosen otherwise; `RunError` when another runner holds the folder or there is no checkout."""
+    Raises `UsageError` for an exhibit that does not exist, for a parameter that one of those named in `ids` does not have, or none of
+    those chosen otherwise, and without papermill; `RunError` when another runner holds the folder."""
     if jobs < 1: raise UsageError(f'jobs must be at least 1, not {jobs}')
+    need_lab('factlab reproduce', 'papermill', 'papermill', 'ipykernel')
     given = chosen_exhibits(ids, paper, status, tour, parameters)
     target, outcomes = results_dir(out, tour), []
     with _alone(target), _logged() as log:

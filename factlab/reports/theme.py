@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.core import DataError, write_if_changed
+from ..core.core import DataError, need_lab, write_if_changed
 
 if TYPE_CHECKING:
     import altair
@@ -163,6 +163,7 @@ _LABELLED = re.compile(r'<(path|rect|text|line)((?: [\w:-]+="[^"]*")*? aria-labe
 
 def _render(spec: dict) -> str:
     "A Vega-Lite specification as SVG."
+    need_lab('a chart', 'vl-convert', 'vl_convert')
     import altair
     import vl_convert
     version = '.'.join(altair.SCHEMA_VERSION.removeprefix('v').split('.')[:2])

@@ -33,7 +33,7 @@ def checkout(tmp_path, monkeypatch) -> Path:
                                        "Path(out).write_text(f'{steps} {seed}')\nprint('trained', steps)")]
     metadata = {'kernelspec': {'name': 'python3', 'display_name': 'python3', 'language': 'python'}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path/'nbs'/'train'/'verifier.ipynb')
-    monkeypatch.setattr(train_command, 'project_dir', lambda: tmp_path)
+    monkeypatch.setattr(train_command, 'notebooks_dir', lambda: tmp_path/'nbs')
     return tmp_path
 
 
@@ -77,9 +77,9 @@ def test_a_parameter_that_the_notebook_does_not_have(checkout):
         train_command.run_training(checkout/'nbs'/'train'/'verifier.ipynb', {'speed': 1})
 
 
-def test_no_training_outside_a_checkout(monkeypatch):
-    monkeypatch.setattr(train_command, 'project_dir', lambda: None)
-    with pytest.raises(RunError, match='checkout'): run('train', 'extractor')
+def test_a_notebook_that_is_not_there_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(train_command, 'notebooks_dir', lambda: tmp_path)
+    with pytest.raises(RunError, match='extractor is missing: expected'): run('train', 'extractor')
 
 
 def test_equation_6_is_reached_by_command(monkeypatch, tmp_path, capfd):
