@@ -30,7 +30,7 @@ from ..text.sentences import split_sentences
 from ..text.units import load_tagger
 from ..text.words import content_words
 from ..verification.extraction import distinct_claims
-from ..verification.verdict_rules import CONTR, ENT, labels_of
+from ..verification.verdict_rules import CONTR, ENT, OUTCOMES, labels_of
 from ..verification.verifier import NLI_LABELS, Verifier
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #daba4ab0
@@ -390,7 +390,7 @@ def verified_relations(
     relations = {ENT: SUPPORT, CONTR: CONTRADICT}
     labels = labels_of(said).tolist()
     found = [relations.get(label) if row.max() >= threshold else None for label, row in zip(labels, said, strict=True)]
-    return [Finding(relation is not None, relation, f'P({NLI_LABELS[label]}) = {row.max():.2f}')
+    return [Finding(relation is not None, relation, f'{OUTCOMES[NLI_LABELS[label]]} {row.max():.2f}')
             for relation, label, row in zip(found, labels, said, strict=True)]
 
 # %% ../../nbs/11_mixed_context/05_evidence.ipynb #37582b9f
