@@ -173,7 +173,7 @@ class Answer(NamedTuple):
 @dataclass(frozen=True)
 class Asking:
     "In whose words a build asks, and how."
-    wording: tuple[Prompt, ...] = ()  # prompts in the place of ours of the same name, with their fields
+    wording: tuple[Prompt, ...] = ()  # prompts in the place of factlab's of the same name, with their fields
     max_tokens: int|None = None  # of every answer; None: each step's own
     temperature: float = 0.0
 

@@ -20,7 +20,7 @@ def read_columns(
     "Names of columns as a user writes them. Raises `UsageError` for another form."
     pairs = [part.partition('=') for part in (text or '').split(',') if part.strip()]
     if wrong := [name for name, equals, column in pairs if not equals or not column.strip()]:
-        raise UsageError(f'--columns has {wrong[0]!r}: write OURS=THEIRS, as source=article,text=abstract')
+        raise UsageError(f'--columns has {wrong[0]!r}: write NAME=THEIRS, as source=article,text=abstract')
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 # %% ../../nbs/21_cli/11_check.ipynb #cc5

@@ -71,7 +71,7 @@ def add_prompts(commands) -> None:
     export = actions.add_parser('export', help=summary, description=summary)
     export.add_argument('study', metavar='STUDY', choices=[*paper_folders()], help=', '.join(paper_folders()))
     export.add_argument('folder', metavar='FOLDER', help='empty, or to be made')
-    export.add_argument('--published', action='store_true', help='the authors\' own files where they publish them, ours elsewhere')
+    export.add_argument('--published', action='store_true', help='the authors\' own files where they publish them, factlab\'s elsewhere')
 
 
 # %% ../../nbs/21_cli/01_data.ipynb #l2

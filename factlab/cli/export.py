@@ -115,4 +115,4 @@ def add_export(commands) -> None:
     add('--to', required=True, choices=[*_FORMS], metavar='FORM', help='; '.join(f'{name}: {said}' for name, said in _FORMS.items()))
     add('--out', dest='path', required=True, metavar='PATH', help='a file, or the folder of eee and hub-card')
     add('--data', metavar='FILE', help="of a run: its data, with id, and gold and texts where there are; eee needs gold")
-    add('--columns', metavar='OURS=THEIRS', help='which columns are id and gold of the data, and predicted of the run')
+    add('--columns', metavar='NAME=THEIRS', help='which columns are id and gold of the data, and predicted of the run')

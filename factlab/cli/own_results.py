@@ -36,7 +36,7 @@ def add_report_options(
     "Options of a command that reports on files."
     parser.set_defaults(not_finished=NOT_FINISHED)
     add = parser.add_argument
-    add('--columns', metavar='OURS=THEIRS,…', help=f'what the files call our columns ({columns}), as id=example,gold=label')
+    add('--columns', metavar='NAME=THEIRS,…', help=f'what the files call the columns {columns}, as id=example,gold=label')
     add('--level', type=_share, default=.95, metavar='P', help='of intervals and tests (default: 0.95)')
     add('--seed', type=int, default=0, metavar='S', help='of what is drawn (default: 0)')
     add('--format', choices=('text', 'markdown', 'latex', 'json'), help="default: what the file's name says (.md, .tex, .json), else text")
@@ -86,7 +86,7 @@ def add_compare(commands) -> None:
         '. Each file has the columns id and score (a number), or id and predicted (a label); gold, the true label, is in one of them or '
         'in '
         'all. Scores with intervals and ranks, differences of all pairs with tests, and what an answer that knows nothing would score.',
-        epilog='example: factlab compare ours.csv theirs.jsonl baseline.parquet --columns id=example --cluster document --html page.html')
+        epilog='example: factlab compare mine.csv theirs.jsonl baseline.parquet --columns id=example --cluster document --html page.html')
     add = parser.add_argument
     add('files', nargs='+', metavar='FILE', help=f'{_FILES}; two or more')
     add('--metric', choices=('mean', 'accuracy', 'balanced-accuracy', 'macro-f1'), help='default: mean where all files have scores, '
@@ -211,7 +211,7 @@ def add_score(commands) -> None:
         'of predicted or description; a text without span or error has one row without it. Scores with intervals, what an answer that '
         'knows '
         'nothing would score, and tests where there are two files.',
-        epilog='example: factlab score verdicts --data gold.csv --predictions ours.jsonl theirs.jsonl --columns gold=label')
+        epilog='example: factlab score verdicts --data gold.csv --predictions mine.jsonl theirs.jsonl --columns gold=label')
     add = parser.add_argument
     add('task', choices=[*_NEEDED], metavar='TASK', help=', '.join(_NEEDED))
     add('--data', required=True, metavar='GOLD', help=_FILES)

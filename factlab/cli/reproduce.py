@@ -198,7 +198,7 @@ def add_reproduce(commands) -> None:
         help='sample, final, climate-fever, wice, or a file: text, summary and gold for FINAL, OASIS-shaped for LLM-OASIS')
     add('--limit', type=int, metavar='N', help='rows of each split at the most')
     add('--seed', type=int, metavar='S')
-    add('--prompts', metavar='P', help="ours, paper for the authors' published files, or a folder as factlab prompts export writes it")
+    add('--prompts', metavar='P', help="ours (factlab's), paper (the authors' published files), or a folder as prompts export writes it")
     add('--classifier', metavar='C',
         help='of the two-step methods: verifier (the trained one), encoder, t5:google/t5_11b_trueteacher_and_anli, or a verifier by name')
     add('--verifier', metavar='V',

@@ -315,7 +315,7 @@ def plain_cells(
 JUDGE_FAILURE = 'judge_failure'  # a label of either side: no error of the detector's
 
 WORKBENCH_COLUMNS = {'run': 'source', 'id': 'row', 'unit': 'unit', 'side': 'kind', 'description': 'text', 'category': 'label',
-             'annotator': 'annotator'}  # ours: the workbench's
+             'annotator': 'annotator'}  # factlab's: the workbench's
 
 def check_labels(
     frame: pl.DataFrame,  # with the columns of ERROR_LABELS or of the workbench's export; others may stand beside them

@@ -29,7 +29,7 @@ from ..measures.stats import Interval, share_interval
 from ..text.words import normal_text
 
 # %% ../../nbs/14_error_analysis/03_human_evaluation.ipynb #c4
-EVALUATION_TASKS = {  # ours → the rows of Table 3
+EVALUATION_TASKS = {  # factlab's → the rows of Table 3
     'claims': 'Claim Extraction', 'falsification': 'Claim Falsification', 'factual_text': 'Factual Text Generation',
     'unfactual_text': 'Unfactual Text Generation'}
 INSTANCES = Schema('instances', {'task': pl.String, 'instance': pl.String, 'unit': pl.String, 'context': pl.String, 'text': pl.String,

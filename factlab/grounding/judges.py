@@ -121,7 +121,7 @@ _FIELDS = {'user_request': 'request', 'context_document': 'document', 'response'
 # %% ../../nbs/10_grounding/01_judges.ipynb #4e18cbc7
 def read_paper_prompts(
     path: Path|str,  # evaluation_prompts.csv, columns evaluation_method and evaluation_prompt
-) -> dict[str, Prompt]:  # by our names of the templates
+) -> dict[str, Prompt]:  # by factlab's names of the templates
     "The published templates, word for word. Raises `DataError` when the file has other columns, or lacks a template."
     try: rows = pl.read_csv(path)
     except (OSError, pl.exceptions.PolarsError) as error: raise DataError(f'cannot read the templates in {path} ({error})') from None
@@ -134,14 +134,14 @@ def read_paper_prompts(
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #358e8f73
 def _renamed(method: str, text: str) -> Prompt:
-    "One template with our names of its fields."
+    "One template with factlab's names of its fields."
     fields = [ours for theirs, ours in _FIELDS.items() if f'{{{{{theirs}}}}}' in text]
     for theirs, ours in _FIELDS.items(): text = text.replace(f'{{{{{theirs}}}}}', f'{{{ours}}}')
     return Prompt(f'facts/{method}', 1, text, tuple(dict.fromkeys(fields)), source='paper')
 
 def paper_templates(
     prompts: dict[str, Prompt],  # of `read_paper_prompts`
-) -> dict[str, Template]:  # by name; `simpleqa` is ours
+) -> dict[str, Template]:  # by name; `simpleqa` is factlab's
     "The seven templates with the authors' prompts."
     chosen = {name: replace(template, prompt=prompts.get(name, template.prompt)) for name, template in TEMPLATES.items()}
     double = replace(chosen['json'], name='json_double_check', double_check=prompts['double_check'])
@@ -216,7 +216,7 @@ def _again(retry: bool, *readers: Callable) -> tuple[Prompt, ...]:
     return tuple(AGAIN[read] for read in readers if read in AGAIN)*retry
 
 def _worded_by(prompt: Prompt) -> str:
-    "The end of a method's name: whose words it asks with, unless they are ours."
+    "The end of a method's name: whose words it asks with, unless they are factlab's."
     return f'_{prompt.source}'*(prompt.source != 'ours')
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #again01

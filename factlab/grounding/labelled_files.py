@@ -20,7 +20,7 @@ LABELLED_COLUMNS: dict[str, Any] = dict.fromkeys(_TEXTS, pl.String) | {  # what 
     'accurate': pl.Boolean, 'eligible': pl.Boolean,
     'sentences': pl.List(pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpts': pl.List(pl.String)}))}
 _NAMES = {'system_instruction': 'system', 'user_request': 'request', 'context_document': 'document', 'type': 'task',
-          'request_id': 'document_id', 'responder': 'kind', 'model': 'kind'}  # what a file may call them: ours
+          'request_id': 'document_id', 'responder': 'kind', 'model': 'kind'}  # what a file may call them: factlab's
 
 # %% ../../nbs/10_grounding/10_labelled_files.ipynb #lf06
 _TRUTH = {'true': True, 'false': False, '1': True, '0': False}

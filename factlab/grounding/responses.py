@@ -208,7 +208,7 @@ def _response_rows(rows: pl.DataFrame, name: str, got: Sequence[Response|None], 
                             for row, more in zip(rows.iter_rows(named=True), new, strict=True)])
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #2b8e9083
-_SPELLINGS = {'request_id': ('request_id', 'id'), 'responder': ('responder', 'model')}  # ours: what a file may call it
+_SPELLINGS = {'request_id': ('request_id', 'id'), 'responder': ('responder', 'model')}  # factlab's: what a file may call it
 FILE_COLUMNS = ('id', 'request_id', 'responder', 'model', 'response', 'system', 'request', 'document', 'accurate', 'gold')
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #308662a9
@@ -227,7 +227,7 @@ def _columns(read: Rows, responder: str|None) -> tuple[str, str|None]:  # those 
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #f9cb0a23
 def _read_rows(read: Rows, responder: str|None) -> pl.DataFrame:
-    "The file's rows with our names. Raises `DataError` naming lines."
+    "The file's rows with factlab's names. Raises `DataError` naming lines."
     request, model = _columns(read, responder)
     named = ['request_id', 'responder', 'response', 'system', 'request', 'document']
     source = dict(zip(named, [request, model, *named[2:]], strict=True))

@@ -48,7 +48,7 @@ _LABEL_OF = {spelling: label for label, spellings in SPELLINGS.items() for spell
 # %% ../../nbs/11_mixed_context/01_files.ipynb #c0ce3463
 def read_label(
     value: Any,  # as a file has it
-    labels: Mapping[Any, str]|None = None,  # the file's labels -> ours; what is not in it is read by its spelling
+    labels: Mapping[Any, str]|None = None,  # the file's labels -> factlab's; other labels are read by their spelling
 ) -> str|None:  # one of LABELS; None for an empty value
     "A label from its spelling. Raises `DataError` for one that is not known, and `UsageError` when `labels` maps to another label."
     own = {str(key).strip().lower(): label for key, label in (labels or {}).items()}

@@ -67,7 +67,7 @@ def wikidata_row(
 
 # %% ../../nbs/11_mixed_context/03_knowledge.ipynb #68cac7e4
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    "The row of an object with our columns; what is wrong with it is raised."
+    "The row of an object, with factlab's columns. Raises what is wrong with it."
     for name in ('entity', 'description'):
         if not isinstance(row.get(name), str) or not row[name].strip(): raise DataError(f'{name} is {row.get(name)!r}, expected a text')
     aliases, text = row.get('aliases') or [], row.get('text')

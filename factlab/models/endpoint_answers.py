@@ -56,7 +56,7 @@ def reading() -> Iterator[None]:
 def seconds_to_wait(
     headers: Mapping[str, str],  # names in lower case
 ) -> float|None:  # None when they say nothing that can be read
-    "What Retry-After says, in seconds or as a date. A date is of the server's clock, so it is compared with that: ours may be wrong."
+    "What Retry-After says, in seconds or as a date. A date is compared with the server's clock: the local one may be wrong."
     with suppress(ValueError, KeyError): return max(0.0, float(headers['retry-after-ms'])/1000)
     text = headers.get('retry-after', '')
     with suppress(ValueError): return max(0.0, float(text))

@@ -30,7 +30,7 @@ from .interface import Deliver, Request, Response
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #f4864653
 class Held(NamedTuple):
     "A batch in the record."
-    name: str          # ours, also in the batch's metadata
+    name: str          # factlab's, also in the batch's metadata
     created: float     # seconds since 1970
     form: dict         # the dialect in which it was written
     file: str|None     # id of the input file, once it is uploaded

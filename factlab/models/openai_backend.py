@@ -158,7 +158,7 @@ def client_of(endpoint: Endpoint,
     make: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
     http: Any = openai.DefaultAsyncHttpxClient if asynchronous else openai.DefaultHttpxClient
     # redirects are not followed, and no proxy stands between this process and its own servers
-    # a connection is used once, unless the server is ours: what a server sends beyond an answer would be read as the next
+    # a connection is used once, unless factlab started the server: what a server sends beyond an answer would be read as the next
     limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=0 if endpoint.own_key is None else 100)
     try: carrier = http(timeout=timeout, limits=limits, follow_redirects=False, trust_env=endpoint.own_key is None)
     except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
@@ -218,7 +218,7 @@ def identity_of(endpoint: Endpoint) -> dict:
 
 # %% ../../nbs/04_models/16_openai_backend.ipynb #bee4073a
 def settle(endpoint: Endpoint) -> None:
-    "Find out what kind of server this is. A server of ours is known."
+    "Find out what kind of server this is. A server that factlab started is known."
     if endpoint.own_key is not None: return
     if host_of(endpoint.base_url) == host_of(VENDOR): endpoint.dialect.scores_tokens = False; return
     listed, dialect = endpoint.listed or list_models(endpoint), endpoint.dialect

@@ -56,7 +56,7 @@ VLLM_OPTIONS = {
 }
 
 # %% ../../nbs/04_models/09_vllm_requests.ipynb #35d0964a
-NOT_VLLM = ('json_whitespace',)  # options of ours; the others carry vLLM's names
+NOT_VLLM = ('json_whitespace',)  # options of factlab; the others carry vLLM's names
 
 def structured_outputs(
     options: Mapping[str, Any],  # the values of `VLLM_OPTIONS`

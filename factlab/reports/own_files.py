@@ -30,9 +30,9 @@ from ..text.words import plain_text
 # %% ../../nbs/16_reports/10_own_files.ipynb #of4
 def read_mapping(
     text: str|None,  # 'ours=theirs,ours=theirs'
-    known: Sequence[str],  # our names
+    known: Sequence[str],  # factlab's names
 ) -> dict[str, str]:  # ours: theirs
-    "Which columns of a file stand for ours. Raises `UsageError` for what is no such list, and for a name that is not ours."
+    "Which columns of a file stand for factlab's. Raises `UsageError` for another text or an unknown name."
     pairs = [part.partition('=') for part in (text or '').split(',') if part.strip()]
     if wrong := [''.join(pair) for pair in pairs if not (pair[0].strip() and pair[2].strip())]:
         raise UsageError(f'{wrong[0]!r} names no column: write ours=theirs, as in id=example,predicted=answer')
@@ -43,7 +43,7 @@ def read_mapping(
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of5
 def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    "The frame with our names for its columns. One that has our name and stands for nothing gives way."
+    "The frame with factlab's names for its columns. A column that has such a name already and is not mapped is dropped."
     there = {ours: theirs for ours, theirs in names.items() if theirs in frame.columns and ours != theirs}
     kept = frame.drop([ours for ours in there if ours in frame.columns and ours not in there.values()])
     return kept.rename({theirs: ours for ours, theirs in there.items()})
@@ -74,7 +74,7 @@ def _of_people(path: Path|str) -> Noted:
     return Noted(said.select('row', 'unit', 'scheme', id=pl.concat_str(address, separator='/'), gold='label'), notes)
 
 def _any_tools(path: Path|str, names: Mapping[str, str], spans: str|None, verdicts: bool) -> Noted:
-    "A file's rows with our names."
+    "A file's rows with factlab's names."
     if others_form(path) is None:
         frame = read_frame(path)
         rows, notes, _ = _of_people(path) if WORKBENCH <= {*frame.columns} else Noted(frame)

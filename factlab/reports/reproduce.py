@@ -390,7 +390,7 @@ def _told(exhibit: Exhibit, error: Exception) -> str:
     return f'In [{error.exec_count}] of {exhibit.id}: {error.ename}: {error.evalue}'
 
 def _written_at(out: Path, exhibit: Exhibit) -> dict[str, int]:  # by data set
-    "When the manifests of an exhibit were written, by the clock of their disk, which need not be ours."
+    "When the manifests of an exhibit were written, by the clock of their disk, which need not be this machine's."
     stems = {data: result_stem(out, exhibit, data) for data in manifests_of(out, exhibit)}
     return {data: stem.with_name(f'{stem.name}.json').stat().st_mtime_ns for data, stem in stems.items()}
 

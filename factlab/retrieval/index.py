@@ -381,7 +381,7 @@ def _milvus_errors() -> tuple[type[Exception], ...]:
 def _first_line(error: BaseException) -> str: return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 def _ask_milvus(client, uri: str, name: str, *values, **options) -> Any:
-    "Call a method of the client, and say what failed in our own terms."
+    "Call a method of the client, and say what failed in factlab's terms."
     try: return getattr(client, name)(*values, **options)
     except _milvus_errors() as error:
         raise DataError(f'Milvus at {uri} refused `{name}` ({_first_line(error)}): is the server up, and of a like version?') from None

@@ -79,7 +79,7 @@ class Settings:
     held: dict = field(default_factory=dict, repr=False, compare=False)  # what was loaded; shared by settings made with `replace`
 
     MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}  # of the settings that are whole numbers
-    PROMPTS: ClassVar[tuple[Prompt, ...]] = ()                      # all that the paper's plans ask with, in our wording
+    PROMPTS: ClassVar[tuple[Prompt, ...]] = ()                      # all that the paper's plans ask with, in factlab's wording
     PUBLISHED: ClassVar[Mapping[str, Callable[[], Prompt]]] = {}    # the authors' own, by our prompt's name
     PRINTED: ClassVar[Mapping[str, str]] = {}                       # where the paper prints one that is not published, by our prompt's name
     OPTIONAL: ClassVar[Mapping[str, Sequence[str]]] = {}            # placeholders that a wording may have or lack, by our prompt's name

@@ -35,7 +35,7 @@ TEXTS = Schema('texts to check', {'id': pl.String, 'source': pl.String, 'text': 
 COLUMN_PAIRS = (('text', 'summary'), ('document', 'summary'), ('source', 'summary'), ('article', 'summary'), ('document', 'response'),
                 ('context_document', 'response'), ('evidence', 'claim'), ('context', 'answer'), ('source', 'text'))
 
-def _named_columns(found: Sequence[str], source: str, columns: Mapping[str, str]) -> dict[str, str]:  # ours: the file's
+def _named_columns(found: Sequence[str], source: str, columns: Mapping[str, str]) -> dict[str, str]:  # factlab's: the file's
     "Which columns are meant. Raises `UsageError` for one that is not there, `DataError` where no pair is known, or several."
     if strange := sorted({*columns} - {*TEXTS.columns}):
         raise UsageError(f'there is no column {strange[0]!r} to name: {suggest(strange[0], TEXTS.columns)}')
@@ -67,7 +67,7 @@ def _text_rows(read: Rows, columns: Mapping[str, str]) -> pl.DataFrame:  # schem
 
 def read_texts(
     path: Path|str,  # .jsonl, .json, .csv, .tsv or .parquet, or what another tool wrote
-    columns: Mapping[str, str]|None = None,  # ours ('source', 'text', 'id') to the file's, where they have other names
+    columns: Mapping[str, str]|None = None,  # factlab's ('source', 'text', 'id') to the file's, where they have other names
     encoding: str|None = None,  # of the file; UTF-8 when None
 ) -> pl.DataFrame:  # schema TEXTS; texts as they stand in the file, so that places in them are the user's own
     "Texts and their sources from a file. Raises `DataError` that names lines, `UsageError` for columns that are not there."

@@ -191,8 +191,7 @@ class Collection:
         folders = [ROOT/'nbs'/'papers'/name for name in PARTS['papers'] if (ROOT/'nbs'/'papers'/name).is_dir()]
         for folder in folders: self.group(folder, PARTS['papers'][folder.name].split(':')[0], PARTS['papers'][folder.name])
         single = sorted((ROOT/'nbs'/'papers').glob('*.ipynb'))
-        redo = ROOT/'nbs'/'redo_the_paper.ipynb'
-        for path in (*single, redo): self.notebook(path)
+        for path in (*single, *(ROOT/'nbs'/f'{name}.ipynb' for name in ('redo_the_paper', 'glossary'))): self.notebook(path)
         rows = [(f'[{folder.name}]({folder.name}/index.md)', PARTS['papers'][folder.name]) for folder in folders] + [
             (f'[{path.stem}]({path.name})', lead(path)) for path in single
         ]
@@ -244,7 +243,7 @@ class Collection:
         self.reference()
         present = {source: page for source, page in self.texts.items() if (ROOT/source).is_file()}
         self.parts['Lessons'] = [f'nbs/{name}/index' for name in PARTS['lessons']]
-        self.parts['Reference'] = ['All modules <reference/index>', 'All names <genindex>']
+        self.parts['Reference'] = ['nbs/glossary', 'All modules <reference/index>', 'All names <genindex>']
         self.parts['Project'] = [page.removesuffix('.md') for page in ('CONTRIBUTING.md', 'CHANGELOG.md') if page in present.values()]
         for source, page in present.items():
             text = self.text((ROOT/source).read_text(encoding='utf-8'), source, page)

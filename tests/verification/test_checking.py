@@ -160,7 +160,7 @@ def test_exit_codes_and_json(file, capsys):
     assert [text['id'] for text in found['texts']] == ['a', 'b'] and len(found['units']) == 3 and found['settings']['verifier'] == 'cosine'
     verdicts = {text['verdict'] for text in found['texts']}
     assert main(['check', str(file), '--verifier', 'cosine', '--fail-on', 'undecided']) == ('undecided' in verdicts)
-    for wrong, word in ((['no.csv'], 'there is no file'), ([str(file), '--columns', 'source'], 'OURS=THEIRS'),
+    for wrong, word in ((['no.csv'], 'there is no file'), ([str(file), '--columns', 'source'], 'NAME=THEIRS'),
                         ([str(file), '--out', 'x.pdf'], '.html'), ([str(file), '--verifier', 'tiny'], 'prompt:tiny'),
                         ([str(file), '--verifier', 'cosin'], "did you mean 'cosine'")):
         assert main(['check', *wrong]) in (2, 3) and word in capsys.readouterr().err

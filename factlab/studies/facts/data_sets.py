@@ -74,7 +74,7 @@ def load_facts_sample(
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c21
 FACTS = Schema('facts', {'id': pl.String, 'system': pl.String, 'request': pl.String, 'document': pl.String}, open=True)
-FACTS_COLUMNS = {'system': 'system_instruction', 'request': 'user_request', 'document': 'context_document'}  # ours: theirs
+FACTS_COLUMNS = {'system': 'system_instruction', 'request': 'user_request', 'document': 'context_document'}  # factlab's: theirs
 FACTS_MORE = {'domain': 'domain', 'task': 'type', 'full_prompt': 'full_prompt'}  # kept where the file has them
 
 def _examples_file(download: bool) -> Path:

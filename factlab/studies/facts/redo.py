@@ -54,7 +54,7 @@ REDO = (
          (BLIND, DATED, LENGTH)),
     Redo('facts/selfpreference', '860 public requests, three models that answer and judge', {'data': PUBLIC, 'asked': JUDGES, 'few': None,
          'templates': 'paper', 'max_tokens': 1024} | VERDICTS, 860, GET, (BLIND, DATED, LENGTH)),
-    Redo('facts/judges', 'responses with a label for each sentence', deviates=('Ours: the paper has no such exhibit.',)),
+    Redo('facts/judges', 'responses with a label for each sentence', deviates=('factlab\'s own: the paper has no such exhibit.',)),
     Redo('facts/leaderboard', '860 public requests, nine models', RANKED | {'eligibility': 'paper', 'unread_as_ungrounded': True}, 860, GET,
          (BLIND, DATED, LENGTH)),
 )
@@ -67,7 +67,7 @@ def small_files(
     test: int = 6,  # responses of the test split, and requests
     dev: int = 4,
 ) -> dict[str, str]:  # by the name that stands for the authors'
-    "Files of a few rows of ours: requests in the columns of the public examples, and labelled responses."
+    "Files of a few invented rows: requests in the columns of the public examples, and labelled responses."
     rows = load('facts-sample')
     labelled = pl.concat([part.head(count) for (split,), part in rows.group_by('split', maintain_order=True)
                           for count in [{'test': test, 'dev': dev}[split]]])
@@ -82,7 +82,7 @@ def small_files(
     return {LABELLED: str(folder/'labelled.jsonl'), PUBLIC: str(folder/'requests.jsonl'), FOLDER: str(folder/'prompts')}
 
 def _prompts(folder: Path) -> None:
-    "The authors' prompts where they are at hand, and ours elsewhere."
+    "The authors' prompts where they are at hand, and factlab's elsewhere."
     def published(prompt):
         try: return Settings.PUBLISHED[prompt.name]() if prompt.name in Settings.PUBLISHED else prompt
         except DataError: return prompt

@@ -159,7 +159,7 @@ def case_cells(
     plan: Plan,
     done: Done,
 ) -> pl.DataFrame:  # CELLS of fhsum/casestudy
-    "The paper's numbers (§ 6, App. C.3), ours, and those of trivial rivals. Raises `DataError` for rows without labels or predictions."
+    "The paper's numbers (§ 6, App. C.3), measured ones, and trivial rivals'. Raises `DataError` for rows without labels or predictions."
     said = {entry.method: done[entry.step] for entry in plan.entries if not entry.baseline and 'label' in done[entry.step].columns}
     baselines = {entry.method: done[entry.step] for entry in plan.entries if entry.baseline}
     data = Path(plan.parameters['data']).stem

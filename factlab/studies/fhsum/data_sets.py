@@ -175,7 +175,7 @@ def load_mxsum_majority(
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #43371390
 ENTITY_LABELS = {'Non-factual Hallucination': NON_FACTUAL, 'Intrinsic Hallucination': NON_FACTUAL, 'Factual Hallucination': FACTUAL,
-                 'Non-hallucinated': NONE}  # EntFA's: ours
+                 'Non-hallucinated': NONE}  # EntFA's: factlab's
 PRIORITY = (NON_FACTUAL, FACTUAL, NONE)  # of a summary's label
 
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #fc1c4df7

@@ -296,7 +296,7 @@ def printed_shares(
 SHORT = dict(zip(LABELS, ('factual', 'non-factual', 'none'), strict=True))
 
 def answer_cells_of(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "Figures 4 and 6 to 8: the printed shares that were answered rightly, and ours of every answer."
+    "Figures 4 and 6 to 8: the printed shares that were answered rightly, and the measured ones of every answer."
     return pl.concat([printed_shares(plan.exhibit, plan.parameters['printed']), share_cells(plan.exhibit, answers_of(plan, done))])
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #3fd1cefe

@@ -33,7 +33,7 @@ KNOWN = 'GPT-4o writes the knowledge base anew: the authors do not publish their
 SEARCH = "The authors search with LlamaIndex' embeddings; here one of factlab’s retrievers does, over their chunks of 200 tokens."
 CODE = 'Temperature and lengths are those of the authors’ code; the paper prints none.'
 HYBRIDS = 'FactScore, FacTool, WeCheck and AlignScore are stood for by a verifier: their own weights and searches are not here.'
-OURS = 'Ours: the paper has no such exhibit.'
+OURS = 'factlab\'s own: the paper has no such exhibit.'
 DECODING = {'prompts': FOLDER, 'temperature': .7, 'lengths': 'verdicts=30,relation=80'}
 ASKED = {'data': DATA, 'split': 'all', 'development': DEVELOPMENT} | DECODING
 ONCE = {'retry_unparsed': False}
@@ -77,7 +77,7 @@ def small_files(
     test: int = 6,  # summaries of each set
     dev: int|None = None,  # those of the sample that thresholds come from; None: all
 ) -> dict[str, str]:  # by the name that stands for the authors'
-    "Files of a few rows of ours in the form of the benchmark, and their knowledge base."
+    "Files of a few invented rows in the form of the benchmark, and their knowledge base."
     kept = ('id', 'document', 'summary', 'label', 'document_id', 'kind', 'entity', 'start', 'end')
     rows = load('fhsum-sample')
     some = rows.filter(split='test').select(kept).gather_every(5, 1)  # 17, of different documents

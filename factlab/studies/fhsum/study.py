@@ -64,7 +64,7 @@ class Settings(base.Settings):
     overlap: int = 20           # of chunks of tokens
     pool: str = 'summary'       # the knowledge that is searched for a claim: of all names in its summary, or of its own ('claim')
     temperature: float = 0.0    # of all models that are asked (the authors' code: .7)
-    lengths: str|int|None = None  # of answers, in tokens, as 'verdicts=30, relation=80' or 'all=80'; None: ours
+    lengths: str|int|None = None  # of answers, in tokens, as 'verdicts=30, relation=80' or 'all=80'; None: factlab's
 
     PROMPTS: ClassVar[tuple[Prompt, ...]] = (*DIRECT_PROMPTS.values(), *Wording(), ENTITY_PROMPT)
     PRINTED: ClassVar[Mapping[str, str]] = {f'mixed_context/{name}': f'Appendix D, {title}' for name, title in {

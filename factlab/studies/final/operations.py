@@ -33,7 +33,7 @@ from ...verification.checking import check_by
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c4
 class Operation(NamedTuple):
-    "One annotation operation, with an example of ours."
+    "One annotation operation, with an example written for factlab."
     name: str          # as in the paper
     what: str          # is done
     text: str          # an extract of the document

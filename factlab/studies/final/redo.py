@@ -40,13 +40,13 @@ EXPORT = (*GET, 'factlab data get factscore', f'factlab prompts export --publish
 JUDGE = ('The paper does not date its judge GPT-4o: it is taken as of the evaluated one.',
          'The judge gets the predictions as one lettered list, not the raw answer.')
 PASTED = ('The authors print some prompts without a file: paste H.2.5 into detect.txt and merge.txt, H.3 into binary.txt, and the '
-          'sentence of H.2.4 over ours in cot1_hint.txt and cot2_hint.txt.')
+          'sentence of H.2.4 over that of cot1_hint.txt and cot2_hint.txt.')
 DECOMPOSED = ('The paper does not say which of the two sets of examples it takes from FActScore: here the one for biographies, seven and '
               'the nearest.')
 TEN = [name for name in METHODS if name != 'rejected_claims']  # the rows that the paper has
 PUBLISHED_ROWS = [name for name in TEN if name != 'factscore' and not name.startswith('self')]  # whose prompts are files of the authors
-OURS = ('Our baselines ask for claims and matchings besides.', 'Without pasting anything, -p prompts=paper -p '
-        f"'methods=[{', '.join(PUBLISHED_ROWS)}]' gives the rows whose prompts are published, with a sentence of ours as the hint.")
+OURS = ('factlab\'s baselines ask for claims and matchings besides.', 'Without pasting anything, -p prompts=paper -p '
+        f"'methods=[{', '.join(PUBLISHED_ROWS)}]' gives the rows whose prompts are published, with a hint of factlab.")
 OF_OURS = 'The example was written for factlab: the paper draws one by hand.'
 COUNTS = "The printed counts: the labels are not published. People's labels of your own: -p labels=FILE."
 LABELLED = ('People sort the errors: label them in the workbench (`factlab lab`) and name the file as labels; until then categories are '
@@ -102,7 +102,7 @@ REDO = (
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd10
 QUESTION = {'id': 'q1', 'category': 'extrinsic_correct', 'question': 'In which year did the bridge open?', 'answer': '1932', 'truth': True}
-PASTED_HINT = 'As printed in Appendix H.2.4.'  # and for the sentence that is pasted over ours
+PASTED_HINT = 'As printed in Appendix H.2.4.'  # and for the sentence that is pasted over factlab's
 PASTED_MARK = 'As printed in {}.\n'  # what stands for the printed words in files that a person pastes
 
 def small_files(
@@ -129,7 +129,7 @@ def small_files(
             'matchings.csv': str(folder/'matchings.csv'), 'counterfactuals.csv': str(folder/'counterfactuals.csv'), TRUETEACHER: 'encoder'}
 
 def _prompts(folder: Path) -> None:
-    "The authors' prompts where they are at hand, and ours with a mark where they are pasted."
+    "The authors' prompts where they are at hand, and factlab's with a mark where they are pasted."
     def published(prompt):
         try: return PUBLISHED[prompt.name]() if prompt.name in PUBLISHED else prompt
         except DataError: return prompt

@@ -102,7 +102,7 @@ class Settings(base.Settings):
         return self.limited(replace(judge, model=own or judge.model, prompt=self.worded(MATCH), repeat=self.repeat))
 
     def worded(self, prompt: Prompt) -> Prompt:
-        "As of the base; under 'paper', what rows of ours ask stays ours: the paper has no such prompt."
+        "As of the base; under 'paper', rows that only factlab has keep its prompts: the paper has none."
         return prompt if self.prompts == 'paper' and prompt in OWN else super().worded(prompt)
 
     def load_classifier(self) -> Classifier|Verifier:

@@ -21,7 +21,7 @@ def add_wording(
     add: Callable,  # `add_argument` of a command
 ) -> None:
     "Options that say in whose words a model is asked, and how."
-    add('--prompts', default='ours', metavar='P', help='ours, or a folder as factlab prompts export oasis writes it (default: ours)')
+    add('--prompts', default='ours', metavar='P', help='ours (the default), or a folder as factlab prompts export oasis writes it')
     add('--temperature', type=float, default=0., metavar='T', help='of the answers of a model that is asked (default: 0)')
     add('--max-tokens', type=int, metavar='N', help='of an answer (default: as each question needs)')
 

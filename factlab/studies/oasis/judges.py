@@ -103,7 +103,7 @@ def judge_prompt(
     few_shot: bool = False,
     explain: bool = False,
 ) -> Prompt:
-    "The prompt of one setting (§ 6.3, App. B), in our wording. Fields: text, evidence (not for task `text`), examples (few-shot)."
+    "The prompt of one setting (§ 6.3, App. B), in factlab's wording. Fields: text, evidence (not for task `text`), examples (few-shot)."
     setting = '_'.join(['fs' if few_shot else 'zs', *['ex'] * explain])
     system = f'{_RULES[task]}\n{JUDGED}\n{_EXPLAIN if explain else _PLAIN}' + ('\n\nExamples:\n\n{examples}' if few_shot else '')
     fields = ('text', *['evidence'] * (task != 'text'), *['examples'] * few_shot)

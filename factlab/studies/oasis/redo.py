@@ -77,7 +77,7 @@ def small_files(
     folder: Path,
     test: int = 3,  # passages: each has a factual and an unfactual text, and two claims
 ) -> dict[str, str]:  # by the name that stands for the authors'
-    "Files of a few rows of ours, and small parts in place of the trained ones."
+    "Files of a few invented rows, and small parts in place of the trained ones."
     rows = load_oasis_data('sample').filter(pl.col('split') == 'test').head(test)
     rows.write_parquet(folder/'gold.parquet')
     passages = [(f'{page}-{at}', page, text) for page, texts in rows.select('page', pl.concat_list('passage', 'page_passages')).iter_rows()
