@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .output import add_command, at_least
-from ..core.core import UsageError, cannot
+from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c4
@@ -95,7 +95,8 @@ def _parameters_file(path: str) -> dict[str, dict]:
     "Parameters by exhibit or paper. Raises `DataError` when it cannot be read, and `UsageError` for what is no such file."
     import yaml
     try: text = Path(path).expanduser().read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error: raise cannot('read', path, error) from None
+    except OSError as error: raise cannot('read', path, error) from None
+    except UnicodeDecodeError: raise DataError(f'{path} is not UTF-8: convert it first, as with iconv') from None
     form = 'expected exhibits or papers, and of each its parameters, as "final/table4: {limit: 5}"'
     node, found = _composed(text, path), dict[str, dict]()
     for key, below in _pairs(node, path, form):
