@@ -35,19 +35,20 @@ def _check(arguments: argparse.Namespace) -> int|str:
     if arguments.by == 'span': check_by(arguments.by, arguments.verifier)
     rows = read_texts(arguments.file, read_columns(arguments.columns), arguments.encoding)
     make = lambda: check_run(rows, arguments.file, arguments.verifier, arguments.by, arguments.extractor)
-    if arguments.dry_run: return _counted(make)
+    if arguments.dry_run: return _counted(make, arguments.json)
     run = make()
     checked = read_check(run)
     text = f'{check_report(checked, page_width(), arguments.all)}\n{kept_as(run)}\n'
     give_check(CheckTold(text, checked, {'run': run.id}), arguments.written, arguments.json)
     return verdict_code(arguments, checked.texts['verdict'])
 
-def _counted(run: Callable[[], object]) -> str:
+def _counted(run: Callable[[], object], as_json: bool) -> str:
     "What would be asked."
     from factlab.models.dry_run import DryRun, estimate_of
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     with DryRun() as dry: run()
     found = estimate_of(dry)
+    if as_json: return table_json(found)
     return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
 # %% ../../nbs/21_cli/11_check.ipynb #cc6

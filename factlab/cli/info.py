@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .output import add_command
+from .output import add_command, config_file
 
 # %% ../../nbs/21_cli/14_info.ipynb #inf4
 def folder_size(
@@ -79,7 +79,7 @@ def information() -> dict:
             'checkout': str(project_dir() or '') or None,
             'folders': {what: {'path': str(place), 'bytes': sizes[what]} for what, place in places.items()},
             'weights': {row['name']: {'size': row['size'], 'where': row['where']} for row in weights.iter_rows(named=True)},
-            'keys': keys_found(os.environ)}
+            'config': str(config_file() or '') or None, 'keys': keys_found(os.environ)}
 
 # %% ../../nbs/21_cli/14_info.ipynb #inf10
 def _lines(found: Mapping) -> str:
@@ -88,14 +88,14 @@ def _lines(found: Mapping) -> str:
     packages = ', '.join(f'{name} {number}' for name, number in found['packages'].items())
     told = {'factlab': found['factlab'] + (f', {found["checkout"]}' if found['checkout'] else ', installed'),
             'python': f'{found["python"]} on {found["system"]}', 'packages': packages, 'device': found['device'],
-            'keys found': ', '.join(found['keys']) or 'none'}
+            'defaults': found['config'] or 'none', 'keys found': ', '.join(found['keys']) or 'none'}
     places = [(what, size_text(each['bytes']), each['path']) for what, each in found['folders'].items()]
     weights = [(name, each['size'], each['where']) for name, each in found['weights'].items()]
     parts = ['\n'.join(f'{name:12}{said}' for name, said in told.items())]
     for title, rows in (('folders', places), ('weights', weights)):
         wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
         parts.append('\n'.join([title, *(f'  {a:{wide[0]}}  {b:>{wide[1]}}  {c}' for a, b, c in rows)]))
-    return '\n\n'.join([*parts, 'The cache can be deleted: it is fetched or made again. Answers go by: factlab store prune\n'])
+    return '\n\n'.join([*parts, 'factlab clear says what of this can be removed, and removes it\n'])
 
 def _info(arguments: argparse.Namespace) -> str:
     found = information()

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Command', 'VERDICTS', 'MET', 'NOT_FINISHED', 'add_command', 'add_group', 'command_parser', 'give_text', 'write_check',
            'give_check', 'run_given', 'run_command', 'at_least', 'read_verdicts', 'add_fail_on', 'verdict_code',
-           'output_format']
+           'output_format', 'leaves', 'config_file', 'take_defaults', 'fill_defaults']
 
 # %% ../../nbs/21_cli/00_output.ipynb #fc4a50a2
 import argparse
@@ -15,9 +15,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.core import replacing, write_text
+from ..core.core import DataError, UsageError, cannot, replacing, write_text
 
 if TYPE_CHECKING:
     from factlab.verification.check_runs import CheckTold
@@ -185,3 +186,83 @@ def output_format(
 ) -> str:
     "The format that was asked for, or that the file's name says."
     return arguments.format or suffixes.get(os.path.splitext(arguments.out or '')[1].lower(), otherwise)
+
+# %% ../../nbs/21_cli/00_output.ipynb #cf2
+def leaves(
+    parser: argparse.ArgumentParser,
+) -> Iterator[argparse.ArgumentParser]:
+    "The parsers of commands that have no commands under them."
+    below = [each for action in parser._actions if isinstance(action, argparse._SubParsersAction) for each in action.choices.values()]
+    for each in below: yield from leaves(each)
+    if not below: yield parser
+
+def config_file() -> Path|None:
+    "The file of defaults that is read: `factlab.toml` in the working folder, else `config.toml` in factlab's home; None without."
+    places = [Path('factlab.toml')]
+    if os.environ.get('FACTLAB_HOME'): places.append(Path(os.environ['FACTLAB_HOME']).expanduser()/'config.toml')
+    else:
+        import platformdirs
+        places.append(platformdirs.user_data_path('factlab', appauthor=False)/'config.toml')
+    return next((path.resolve() for path in places if path.is_file()), None)
+
+# %% ../../nbs/21_cli/00_output.ipynb #cf3
+_SECRET = re.compile(r'(^|[_-])(api[_-]?key|secret|password|token)$', re.IGNORECASE)
+_SECRET_VALUE = re.compile(r'\b(sk-|hf_|AIza)[\w-]{16,}')
+
+def _unknown(where: str, what: str, name: str, known: Iterable[str]) -> UsageError:
+    import difflib
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, 3, .5)
+    hint = f': did you mean {" or ".join(near)}?' if near else f'; there are {", ".join(known)}'
+    return UsageError(f'{where}: there is no {what} {name!r}{hint}')
+
+def _configured(command: argparse.ArgumentParser, table: dict, where: str) -> dict[str, object]:
+    "Values by their place in the parsed arguments, read as the command line reads them."
+    options = {name.lstrip('-'): action for action in command._actions for name in action.option_strings
+               if name.startswith('--') and action.dest != 'help'}
+    found = dict[str, object]()
+    for written, value in table.items():
+        name = written.replace('_', '-')
+        if _SECRET.search(written) or _SECRET_VALUE.search(str(value)):
+            raise UsageError(f'{where}: {written} looks like a key: keep keys in environment variables, and leave it out here')
+        if name not in options: raise _unknown(where, 'option', written, options)
+        action, several = options[name], isinstance(value, list)
+        action.required = False
+        if action.nargs == 0:  # a switch
+            if not isinstance(value, bool): raise UsageError(f'{where}: {written} is true or false, found {value!r}')
+            if value: found[action.dest] = action.const
+            continue
+        many = action.nargs in ('+', '*') or isinstance(action, argparse._AppendAction)
+        if several and not many: raise UsageError(f'{where}: {written} is one value, found {value!r}')
+        if isinstance(value, dict | bool): raise UsageError(f'{where}: {written} is a number or a text, found {value!r}')
+        texts = [str(each) for each in (value if several else [value])]
+        try: read = [command._get_values(action, [text]) for text in texts]
+        except argparse.ArgumentError as error: raise UsageError(f'{where}: {written}: {error.message}') from None
+        flat = [each for part in read for each in (part if action.nargs in ('+', '*') else [part])]
+        found[action.dest] = flat if many else flat[0]
+    return found
+
+# %% ../../nbs/21_cli/00_output.ipynb #cf4
+def take_defaults(
+    parser: argparse.ArgumentParser,  # of all commands
+    path: Path,
+) -> None:
+    """Let options that are not given be what a file says; `fill_defaults` puts that in after parsing. Raises `DataError` for a file that
+    cannot be read, and `UsageError` for a command or an option that there is not, a value that the option cannot have, and keys."""
+    import tomllib
+    try: tables = tomllib.loads(path.read_text(encoding='utf-8'))
+    except OSError as error: raise cannot('read', str(path), error) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error: raise DataError(f'{path} is no TOML: {error}') from None
+    commands = {each.prog.partition(' ')[2]: each for each in leaves(parser)}
+    for name, table in tables.items():
+        if name not in commands: raise _unknown(str(path), 'command', name, commands)
+        if not isinstance(table, dict): raise UsageError(f'{path}: {name} is a command: expected a table of its options, as [{name}]')
+        found = _configured(commands[name], table, f'{path}, [{name}]')
+        commands[name].set_defaults(**dict.fromkeys(found), configured=found)
+
+def fill_defaults(
+    given: argparse.Namespace,
+) -> None:
+    "What the file says takes the place of what the command line did not."
+    for name, value in getattr(given, 'configured', {}).items():
+        if getattr(given, name) is None: setattr(given, name, value)

@@ -47,13 +47,14 @@ def _given(arguments: argparse.Namespace) -> dict:
             'attacks': {name: ATTACKS[name] for name in arguments.attack or ATTACKS}, 'places': arguments.place or PLACES}
 
 # %% ../../nbs/21_cli/10_probe.ipynb #pr7
-def _estimate(given: dict) -> str:
+def _estimate(given: dict, as_json: bool) -> str:
     import polars as pl
 
     from factlab.grounding.planted_verdicts import probe_injection
     from factlab.models.dry_run import DryRun, estimate_of
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     with DryRun() as dry: probe_injection(**given)
+    if as_json: return table_json(estimate_of(dry))
     return plain_table(estimate_of(dry).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')) + '\n'
 
 def _shown(flips, data: str) -> str:
@@ -80,7 +81,7 @@ def _shown(flips, data: str) -> str:
 def _injection(arguments: argparse.Namespace) -> str:
     from factlab.grounding.planted_verdicts import probe_injection
     given = _given(arguments)
-    if arguments.dry_run: return _estimate(given)
+    if arguments.dry_run: return _estimate(given, arguments.format == 'json')
     if arguments.chart: need_lab('factlab probe --chart', 'vl-convert', 'vl_convert')
     flips = probe_injection(**given)
     if arguments.chart:
@@ -111,4 +112,5 @@ def add_probe(commands) -> None:
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--chart', metavar='STEM', help='also draw it, into STEM.svg and STEM.png')
     add('--format', choices=('table', 'csv', 'json'), help="default: what the file's name says, else table")
+    add('--json', dest='format', action='store_const', const='json', help='the same as --format json')
     add('--out', metavar='FILE', help='write to a file')

@@ -15,10 +15,12 @@ from ..core.papers import paper_folders
 # %% ../../nbs/21_cli/05_published.ipynb #c4
 def _published(arguments: argparse.Namespace) -> str:
     from factlab.reports.published import published_values
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     if arguments.id in paper_folders(): arguments.id, arguments.paper = None, arguments.id
     frame = published_values(arguments.id, arguments.paper)
-    if output_format(arguments, {'.csv': 'csv'}, 'table') == 'csv': return frame.write_csv()
+    form = output_format(arguments, {'.csv': 'csv', '.json': 'json'}, 'table')
+    if form == 'csv': return frame.write_csv()
+    if form == 'json': return table_json(frame)
     if arguments.id is None: return plain_table(frame.group_by('exhibit', maintain_order=True).len('cells')) + '\n'
     return plain_table(frame.select('exhibit', 'row', 'column', 'printed', 'source', 'note')) + '\n'
 
@@ -36,6 +38,7 @@ def _add_options(command: argparse.ArgumentParser, formats: Sequence[str]) -> No
     *papers, last = paper_folders()
     command.add_argument('--paper', metavar='P', help=f'only this paper: {", ".join(papers)} or {last}')
     command.add_argument('--format', choices=formats, help="default: what the file's name says, else table")
+    command.add_argument('--json', dest='format', action='store_const', const='json', help='the same as --format json')
     command.add_argument('--out', metavar='FILE', help='write to a file')
 
 # %% ../../nbs/21_cli/05_published.ipynb #7a482585
@@ -44,7 +47,7 @@ def add_published(commands) -> None:
     command = add_command(commands, 'published', _published, 'the numbers that the papers print')
     command.add_argument('id', nargs='?', metavar='ID', help='one exhibit, as final/table4; a paper, as final, or none: how many cells '
                          'each exhibit has')
-    _add_options(command, ('table', 'csv'))
+    _add_options(command, ('table', 'csv', 'json'))
 
 def add_audit(commands) -> None:
     "The command `audit`."

@@ -11,9 +11,12 @@ import math
 import os
 import re
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 
 from .output import add_command, at_least
-from ..core.core import UsageError
+from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c4
@@ -31,12 +34,21 @@ def _scalar(text: str) -> object:
 # %% ../../nbs/21_cli/04_reproduce.ipynb #prm1
 def _value(name: str, written: str) -> object:
     "The value of a parameter. Only lists and quoted texts are read as YAML."
-    import yaml
     if not written.startswith(('[', '{', '"', "'")): return _scalar(written)
+    return _node_value(name, _composed(written, f'the value of {name}'), written)
+
+def _composed(written: str, what: str):
+    "YAML as its nodes, whose scalars are still texts."
+    import yaml
     try: node = yaml.compose(written, yaml.SafeLoader)
     except yaml.YAMLError as error:
         problem = getattr(error, 'problem', error)
-        raise UsageError(f'the value of {name} cannot be read as YAML ({problem}): put texts with other signs in quotes') from None
+        raise UsageError(f'{what} cannot be read as YAML ({problem}): put texts with other signs in quotes') from None
+    return node
+
+def _node_value(name: str, node, written: str) -> object:
+    "A number, a text or a list of these."
+    import yaml
     parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
     if not all(isinstance(part, yaml.ScalarNode) for part in parts):
         raise UsageError(f'the value of {name} is {written}: give a number, a text or a list of these; quotes make it a text')
@@ -77,6 +89,44 @@ def _parameters(arguments: argparse.Namespace) -> dict:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f'{", ".join(twice)}: given more than once; several values are one list, as models=[a, b]')
     return {name: [*map(_absolute_path, value)] if isinstance(value, list) else _absolute_path(value) for name, value in given}
+
+# %% ../../nbs/21_cli/04_reproduce.ipynb #pf1
+def _parameters_file(path: str) -> dict[str, dict]:
+    "Parameters by exhibit or paper. Raises `DataError` when it cannot be read, and `UsageError` for what is no such file."
+    import yaml
+    try: text = Path(path).expanduser().read_text(encoding='utf-8')
+    except OSError as error: raise cannot('read', path, error) from None
+    except UnicodeDecodeError: raise DataError(f'{path} is not UTF-8: convert it first, as with iconv') from None
+    form = 'expected exhibits or papers, and of each its parameters, as "final/table4: {limit: 5}"'
+    node, found = _composed(text, path), dict[str, dict]()
+    for key, below in _pairs(node, path, form):
+        found[key] = {}
+        for name, value in _pairs(below, f'{path}, {key}', form):
+            read = _node_value(name, value, yaml.serialize(value).strip())
+            if name == 'out': raise UsageError(f'{path}: the folder of results is given with --out')
+            found[key][name] = [*map(_absolute_path, read)] if isinstance(read, list) else _absolute_path(read)
+    return found
+
+def _pairs(node, where: str, form: str) -> list[tuple]:
+    "Keys and nodes of a mapping, each key once."
+    import yaml
+    if not isinstance(node, yaml.MappingNode): raise UsageError(f'{where}: {form}')
+    names = [str(key.value) for key, _ in node.value]
+    if twice := {name for name in names if names.count(name) > 1}: raise UsageError(f'{where}: {min(twice)} is given more than once')
+    return [(str(key.value), value) for key, value in node.value]
+
+def _of_exhibits(given: Mapping[str, dict]) -> dict[str, dict]:
+    "Parameters by exhibit: those of a paper go to each of its exhibits that has them."
+    from factlab.core.papers import paper_folders
+    from factlab.reports.exhibits import find_exhibits
+    from factlab.reports.reproduce import name_there, parameters_of
+    found = dict[str, dict]()
+    for key, parameters in sorted(given.items(), key=lambda each: '/' in each[0]):  # papers first
+        for exhibit in find_exhibits([key]):
+            known = parameters_of(exhibit) if key in paper_folders() else None
+            fits = {name: value for name, value in parameters.items() if known is None or name_there(name, known)}
+            found[exhibit.id] = found.get(exhibit.id, {}) | fits
+    return found
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #866da8a1
 def _with_sum(table, sums, **more) -> str:
@@ -122,7 +172,6 @@ def _exit_code(outcomes) -> int:
 # %% ../../nbs/21_cli/04_reproduce.ipynb #g1
 def _closing_lines(outcomes, tour: bool) -> str:
     "What the table's marks mean, where the results lie, and after a tour what it left out."
-    from pathlib import Path
     files = [Path(outcome.file) for outcome in outcomes if outcome.status != 'error' and outcome.file]
     lines = ["○ printed in the paper   ◐ recomputed from the paper's own numbers   ● measured here, by other systems",
              '≠ some cells are not as printed   over rival: above the best rival that knows nothing, beyond chance?', '',
@@ -140,10 +189,13 @@ def _of_old_format(names: list[str]) -> str:
     return (f'\nresults {OLD_FORMAT} ({len(names)}): {", ".join(names)}\nTheir numbers stand as they were made; only whether '
             "today's prompts and methods would give the same cannot be told. Make again those that you cite.")
 
-def _stale(out: str|None) -> int:
+def _stale(out: str|None, as_json: bool) -> int:
     "Name the results that today's code did not make, and the commands that make them again; 1 when there are some."
-    from factlab.reports.reproduce import OLD_FORMAT, remaking, stale_results, without_plan
+    from factlab.reports.reproduce import OLD_FORMAT, remaking, stale_results, table_json, without_plan
     found = stale_results(out)
+    if as_json:
+        print(table_json([dict(zip(('exhibit', 'data', 'wrong'), each, strict=True)) for each in found]), end='')
+        return int(bool(found))
     told = [(f'{id} on {data}' if data else id, wrong) for id, data, wrong in found]
     for name, wrong in told:
         if wrong != OLD_FORMAT: print(f'{name:18} {wrong}')
@@ -153,29 +205,57 @@ def _stale(out: str|None) -> int:
     if loose := without_plan(out): print(f'\nnot compared: {loose} results of exhibits without a plan')
     return int(bool(found))
 
+# %% ../../nbs/21_cli/04_reproduce.ipynb #tb1
+def _before_text(counts: Mapping, took: float|None, known: Mapping) -> str:
+    "One line on what an exhibit will ask, and how to ask for less."
+    less = ['--limit N']*('limit' in known) + ['-p methods=[zero_shot]']*('methods' in known) + ['--tour']*bool(counts.get('tour'))
+    told = f'the longest run here so far took {took:g} minutes' if took else 'how long that takes here is not known yet'
+    return (f'{counts["exhibit"]}: {counts["calls"]:,} questions on {counts["n"]:,} rows, {counts["prompt_tokens"]:,} tokens read and '
+            f'at most {counts["completion_tokens"]:,} written; {told}' + (f'. For less: {" or ".join(less)}' if less else ''))
+
+def _told_before(chosen: Mapping) -> None:
+    "Say on standard error what will be asked, of each exhibit that asks a model."
+    from factlab.cli.data import longest_runs
+    from factlab.core.core import FactlabError
+    from factlab.reports.exhibits import find_exhibits
+    from factlab.reports.reproduce import estimate, parameters_of
+    try: counted = estimate(**chosen).by_exhibit()
+    except FactlabError: return  # the run itself says what is wrong
+    exhibits, took = {each.id: each for each in find_exhibits()}, longest_runs()
+    for row in counted.iter_rows(named=True):
+        exhibit = exhibits[row['exhibit']]
+        shown = row | {'tour': exhibit.tour is not None}
+        if row['calls']: print(_before_text(shown, took.get(exhibit.id), parameters_of(exhibit)), file=sys.stderr, flush=True)
+
 # %% ../../nbs/21_cli/04_reproduce.ipynb #c14
 def _reproduce(arguments: argparse.Namespace) -> int:
     from factlab.reports.exhibits import find_exhibits
     from factlab.reports.options import check_options
-    from factlab.reports.reproduce import estimate, outcome_table, plain_table, results_dir, run_exhibits
-    if arguments.stale: return _stale(arguments.out)
-    chosen = dict(ids=arguments.ids, paper=arguments.paper, status=arguments.status, tour=arguments.tour, parameters=_parameters(arguments))
+    from factlab.reports.reproduce import estimate, outcome_table, plain_table, results_dir, run_exhibits, table_json
+    if arguments.stale: return _stale(arguments.out, arguments.json)
+    own = _parameters_file(arguments.parameters) if arguments.parameters else {}
+    chosen: dict = dict(ids=arguments.ids or [*own], by_exhibit=_of_exhibits(own))
+    chosen |= dict(paper=arguments.paper, status=arguments.status, tour=arguments.tour, parameters=_parameters(arguments))
     def report(outcome):
         print(f'{outcome.exhibit:18} {outcome.status:12} {outcome.seconds:7.1f} s', file=sys.stderr, flush=True)
-    if chosen['parameters']:
-        found = find_exhibits(arguments.ids, arguments.paper, arguments.status, arguments.tour)
-        check_options(found, chosen['parameters'], asking=not arguments.dry_run)
+    found = find_exhibits(chosen['ids'], arguments.paper, arguments.status, arguments.tour) if chosen['parameters'] or own else []
+    if chosen['parameters']: check_options(found, chosen['parameters'], asking=not arguments.dry_run)
+    for each in found:
+        if given := chosen['by_exhibit'].get(each.id): check_options([each], given, asking=not arguments.dry_run)
     if arguments.dry_run:
         counted = estimate(**chosen, report=report)
         outcomes = counted.outcomes
-        print(_estimate_text(counted))
+        if arguments.json: print(table_json({'exhibits': counted.by_exhibit(), 'questions': counted.by_label()}), end='')
+        else: print(_estimate_text(counted))
     else:
+        if arguments.ids and not arguments.tour: _told_before(chosen)
         outcomes = run_exhibits(**chosen, out=arguments.out, jobs=arguments.jobs, report=report)
-        print('\n' + plain_table(outcome_table(outcomes)))
+        if arguments.json: print(table_json([asdict(each) for each in outcomes]), end='')
+        else: print('\n' + plain_table(outcome_table(outcomes)))
         if arguments.tour:
             from factlab.reports.tour_page import write_page
             write_page(results_dir(arguments.out, tour=True), {outcome.exhibit: outcome.error for outcome in outcomes if outcome.error})
-        print('\n' + _closing_lines(outcomes, arguments.tour))
+        if not arguments.json: print('\n' + _closing_lines(outcomes, arguments.tour))
     return _exit_code(outcomes)
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #2328db48
@@ -209,8 +289,12 @@ def add_reproduce(commands) -> None:
     add('-p', '--parameter', action='append', default=[], metavar='NAME=VALUE',
         help='any parameter of the notebooks, as runs=3, retriever=tiny, extractors=[tiny, sentences], or labels=./labels.csv; may be '
              'repeated')
+    add('--parameters', metavar='FILE',
+        help='parameters as YAML: exhibits or papers, and of each its parameters (final/table4: {limit: 5}). It runs these where no ID is '
+             'given; options go before it')
     add('--out', metavar='DIR', help='folder of results (default: figures in the checkout, elsewhere in the working directory)')
     add('--jobs', type=at_least(1), default=1, metavar='N', help='notebooks at once; each job loads its models anew')
     add('--dry-run', action='store_true', help='count calls, tokens, cost and width of the intervals; ask nothing')
+    add('--json', action='store_true', help='the closing table, the counts of --dry-run, or what is stale, as JSON')
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')

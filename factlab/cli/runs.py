@@ -12,17 +12,16 @@ from .output import add_group
 
 # %% ../../nbs/21_cli/03_runs.ipynb #c4
 def _runs(arguments: argparse.Namespace) -> int:
-    import json
-
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     from factlab.runs import runs
     if arguments.action == 'list':
         found = runs.list_runs()
-        print(plain_table(found) if found.height else f'no runs in {runs.runs_dir()}')
+        if arguments.json: print(table_json(found), end='')
+        else: print(plain_table(found) if found.height else f'no runs in {runs.runs_dir()}')
     elif arguments.action == 'show':
         run = runs.load_run(arguments.id)
-        print(json.dumps(run.manifest, indent=1, ensure_ascii=False))
-        print(f'\n{run.predictions.height} rows in {run.folder}')
+        print(table_json(run.manifest), end='')
+        if not arguments.json: print(f'\n{run.predictions.height} rows in {run.folder}')
     else: print(f'removed {runs.remove_run(arguments.id)}')
     return 0
 
@@ -30,6 +29,8 @@ def _runs(arguments: argparse.Namespace) -> int:
 def add_runs(commands) -> None:
     "The commands `runs …`."
     actions = add_group(commands, 'runs', 'runs: which there are, what one holds, removing one', _runs)
-    actions.add_parser('list', help='all runs, newest first')
-    for name, summary in (('show', 'the manifest of one, its rows checked'), ('rm', 'remove one; its answers stay in the store')):
-        actions.add_parser(name, help=summary).add_argument('id', metavar='ID', help='a run, or the beginning of its id')
+    for name, summary in (('list', 'all runs, newest first'), ('show', 'the manifest of one, its rows checked'),
+                          ('rm', 'remove one; its answers stay in the store')):
+        action = actions.add_parser(name, help=summary)
+        if name != 'list': action.add_argument('id', metavar='ID', help='a run, or the beginning of its id')
+        if name != 'rm': action.add_argument('--json', action='store_true', help='as JSON')

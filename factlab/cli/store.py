@@ -14,17 +14,19 @@ from ..core.core import DataError
 
 # %% ../../nbs/21_cli/02_store.ipynb #c4
 def _store(arguments: argparse.Namespace) -> int:
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     from factlab.store.answers import Store
     if arguments.store is not None and not os.path.exists(os.path.expanduser(arguments.store)):
         raise DataError(f'there is no store {arguments.store}: correct --store, or leave it out for the user\'s own')
     with Store(arguments.store) as store:
         if arguments.action == 'stats':
-            print(f'{store.path}\n')
-            print(plain_table(store.stats()))
+            found = store.stats()
+            if arguments.json: print(table_json({'path': store.path, 'models': found}), end='')
+            else: print(f'{store.path}\n\n{plain_table(found)}')
         elif arguments.action == 'verify':
             faults = store.verify(repair=arguments.repair)
-            print('sound' if faults.is_empty() else plain_table(faults))
+            if arguments.json: print(table_json(faults), end='')
+            else: print('sound' if faults.is_empty() else plain_table(faults))
             return int(not faults.is_empty())
         elif arguments.action == 'export':
             print(f'{store.export(arguments.path, model=arguments.model):,} responses written to {arguments.path}')
@@ -41,6 +43,7 @@ def add_store(commands) -> None:
                           ('export', 'write responses to a .jsonl or .parquet file'), ('prune', 'remove responses')):
         action = actions.add_parser(name, help=summary)
         action.add_argument('--store', metavar='FILE', help="another store than the user's own")
+        if name in ('stats', 'verify'): action.add_argument('--json', action='store_true', help='as JSON')
         if name == 'verify':
             action.add_argument('--repair', action='store_true',
                                 help='remove rows that are not what was written, so that they are asked again')

@@ -68,7 +68,7 @@ def _verify(arguments: argparse.Namespace) -> int|str:
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     verify = partial(verify_texts, frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
                      method=arguments.method, encoding=arguments.encoding, stop_at_text_verdict=arguments.stop_at_text_verdict)
-    if arguments.dry_run: return _counted(verify)
+    if arguments.dry_run: return _counted(verify, arguments.json)
     found = verify()
     width = min(120, max(60, shutil.get_terminal_size((100, 24)).columns))
     text = json.dumps(verdict_json(found), indent=1) if arguments.json else verdict_report(found, arguments.passages, width)
@@ -76,12 +76,13 @@ def _verify(arguments: argparse.Namespace) -> int|str:
     return verdict_code(arguments, found.texts['verdict'], not found.texts['reason'].fill_null('').str.starts_with(NO_CLAIMS_CAME).any())
 
 # %% ../../nbs/21_cli/06_verify.ipynb #55b48ab8
-def _counted(verify: Callable[[], object]) -> str:
+def _counted(verify: Callable[[], object], as_json: bool) -> str:
     "What would be asked, for claims and evidence as a dry run has them."
     from factlab.models.dry_run import DryRun, estimate_of
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     with DryRun() as dry: verify()
     found = estimate_of(dry)
+    if as_json: return table_json(found)
     return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
 # %% ../../nbs/21_cli/06_verify.ipynb #06dadbff

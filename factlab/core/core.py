@@ -241,13 +241,14 @@ def progress(
     unit: str = 'it',
 ) -> Any:
     """A tqdm bar that appears after two seconds and clears itself: iterate over it, or call `.update(n)`. With `FACTLAB_PROGRESS=lines`,
-    for a log, a line every ten seconds."""
+    and where standard error is no terminal, a line every minute."""
     from tqdm import tqdm
     shown = os.environ.get('FACTLAB_PROGRESS')
     options = dict(iterable=iterable, total=total, desc=label, unit=unit, leave=False, disable=shown == '0', smoothing=0.1)
-    if shown != 'lines': return tqdm(**options, delay=2, dynamic_ncols=True)
+    lines = shown == 'lines' or (shown is None and not sys.stderr.isatty() and 'ipykernel' not in sys.modules)  # notebooks show bars
+    if not lines: return tqdm(**options, delay=2, dynamic_ncols=True)
     line = '{desc}: {n_fmt} of {total_fmt} {unit}s, {elapsed} so far, {remaining} left'
-    return tqdm(**options, delay=10, mininterval=10, maxinterval=10, file=_Lines(), bar_format=line)
+    return tqdm(**options, delay=60, mininterval=60, maxinterval=60, file=_Lines(), bar_format=line)
 
 # %% ../../nbs/00_core/00_core.ipynb #594bbeeb
 class _Lines:

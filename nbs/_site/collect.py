@@ -176,11 +176,12 @@ class Collection:
 
     def group(self, folder: Path, title: str, said: str, more: tuple[str, ...] = ()) -> None:
         "The page of a folder of notebooks that export nothing."
-        notebooks = sorted(
-            folder.glob('*.ipynb'), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r'(\d+)', path.stem)]
-        )
+        def place(path: Path) -> tuple[int, list]:  # lessons say their number themselves; other notebooks go by name
+            number = re.search(r'Lesson (\d+) of', path.read_text(encoding='utf-8'))
+            return int(number[1]) if number else 0, [int(part) if part.isdigit() else part for part in re.split(r'(\d+)', path.stem)]
+        notebooks = sorted(folder.glob('*.ipynb'), key=place)
         for path in notebooks: self.notebook(path)
-        rows = [(f'[{path.stem}]({path.name})', lead(path)) for path in notebooks]
+        rows = [(f'{place(path)[0] or ""} [{path.stem.replace("_", " ")}]({path.name})'.strip(), lead(path)) for path in notebooks]
         self.write(
             f'{folder.relative_to(ROOT)}/index.md',
             f'# {title}\n\n> {said}\n\n{reference.table(rows, ("notebook", "what it shows"))}\n\n'
@@ -236,7 +237,7 @@ class Collection:
         self.papers()
         cards = [path for path in self.texts if '/adapters/' in path]
         for name, said in PARTS['lessons'].items():
-            title = {'tutorials': 'Tutorials', 'train': 'Training', 'bench': 'Speed'}[name]
+            title = {'tutorials': 'Lessons', 'train': 'Training', 'bench': 'Speed'}[name]
             self.group(
                 ROOT / 'nbs' / name, title, said, tuple(f'/{path.removesuffix(".md")}' for path in sorted(cards)) if name == 'train' else ()
             )

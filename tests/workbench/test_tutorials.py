@@ -1,5 +1,6 @@
 """The lessons run from top to bottom, as a reader runs them."""
 import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -11,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize('name', ['build_a_benchmark', 'check_your_summaries', 'compare_two_systems', 'judge_your_answers',
-                                  'judge_your_judge', 'paper_scale', 'score_predictions', 'steer_a_judge'])
+                                  'judge_your_judge', 'paper_scale', 'score_predictions', 'steer_a_judge', 'your_own_method',
+                                  'your_own_package'])
 def test_a_lesson_runs(name, tmp_path, monkeypatch):
     with_weights(tmp_path/'home')
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
@@ -20,3 +22,14 @@ def test_a_lesson_runs(name, tmp_path, monkeypatch):
     NotebookClient(notebook, timeout=600, resources={'metadata': {'path': str(tmp_path)}}).execute()
     printed = [output for cell in notebook.cells for output in cell.get('outputs', [])]
     assert printed and not [output for output in printed if output['output_type'] == 'error' or output.get('name') == 'stderr']
+
+
+def test_lessons_have_one_order():
+    lessons = dict[int, tuple[str, str]]()  # by number: name, next
+    for path in (ROOT/'nbs'/'tutorials').glob('*.ipynb'):
+        found = re.search(r'\*Lesson (\d+) of (\d+); .*?\((\w+)\.ipynb\)\*', nbformat.read(path, 4).cells[0].source)
+        assert found, f'{path.name} does not say which lesson it is'
+        lessons[int(found[1])] = path.stem, found[3]
+        assert int(found[2]) == len([*path.parent.glob('*.ipynb')]) <= 12
+    assert sorted(lessons) == [*range(1, len(lessons) + 1)] and lessons[1][0] == 'check_your_summaries'
+    assert [lessons[n][1] for n in sorted(lessons)] == [*(lessons[n][0] for n in sorted(lessons)[1:]), 'check_your_summaries']

@@ -107,7 +107,7 @@ def _facts(arguments: argparse.Namespace) -> 'int|str|CheckTold':
 
     from factlab.core.core import write_text
     from factlab.reports.options import check_name
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     from factlab.runs.plan import estimate, execute
     from factlab.studies.facts.study import board_of
     from factlab.verification.check_runs import check_form
@@ -116,6 +116,7 @@ def _facts(arguments: argparse.Namespace) -> 'int|str|CheckTold':
     if arguments.responses: check_form(arguments.out)
     plan = _plan(arguments)
     if arguments.dry_run:
+        if arguments.json: return table_json(estimate(plan))
         counted = estimate(plan).cast({'cost': pl.String, 'batch_cost': pl.String}).fill_null('unknown')
         return '\n'.join([plain_table(counted), *plan.notes]) + '\n'
     done = execute(plan)

@@ -231,17 +231,21 @@ def construct(
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #bc73049a
 def _build(arguments: argparse.Namespace) -> int:
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     names = ('summaries', 'knowledge', 'endpoint', 'seed', 'dry_run', 'size', 'paired', 'max_cosine', 'types', 'drop_ambiguous')
     made = construct(arguments.out, **{name: getattr(arguments, name) for name in names})
-    if made.estimate is not None: print(plain_table(made.estimate) if made.estimate.height else 'nothing to look up or ask')
+    out = Path(arguments.out)
+    dropped = out.with_name(f'{out.stem}.drops.jsonl')
+    if arguments.json:
+        print(table_json(made.estimate if made.estimate is not None else {'out': out, 'rows': made.rows['label'].value_counts(sort=True),
+                                                                           'left_out': drop_counts(made.drops), 'drops': dropped}), end='')
+    elif made.estimate is not None: print(plain_table(made.estimate) if made.estimate.height else 'nothing to look up or ask')
     else:
         print(', '.join(f'{count:,} {label}' for label, count in made.rows['label'].value_counts().sort('label').iter_rows()))
         if told := made.rows['rivals'].drop_nulls().len():
             print(f'{told:,} descriptions are of a name that several entities bear: the document says which, column rivals has the others')
         if made.drops.height: print('\n' + plain_table(drop_counts(made.drops)))
-        out = Path(arguments.out)
-        print(f'\n{out}; what was left out: {out.with_name(f"{out.stem}.drops.jsonl")}')
+        print(f'\n{out}; what was left out: {dropped}')
     return 0
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #364780b2
@@ -267,6 +271,7 @@ def add_build_fhsum(kinds) -> None:
     add('--types', choices=('prefer', 'require', 'ignore'), default='prefer',
         help='wrong descriptions of the same kind of entity (default: prefer)')
     add('--dry-run', action='store_true', help='count what would be looked up or asked; write nothing')
+    add('--json', action='store_true', help='counts as JSON')
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
 

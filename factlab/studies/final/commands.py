@@ -73,10 +73,11 @@ def _unread(frames: Mapping[str, 'pl.DataFrame']) -> list[str]:
     counts = {name: (int((frame['status'] != 'ok').sum()), frame.height) for name, frame in frames.items()}
     return [f'{name}: {bad} of {n} answers could not be read, and give no candidates' for name, (bad, n) in counts.items() if bad]
 
-def _counted(plan, most: int, judge: str) -> str:
+def _counted(plan, most: int, judge: str, as_json: bool) -> str:
     "A dry run."
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     from factlab.runs.plan import estimate
+    if as_json: return table_json({'asked': estimate(plan) if plan else [], 'lists_to_match': most, 'judge': judge})
     table = plain_table(estimate(plan)) if plan else 'no model is asked for candidates'
     return f'{table}\nbesides, the judge ({judge}) matches at the most {most} lists\n'
 
@@ -100,11 +101,15 @@ def _candidates(arguments: argparse.Namespace) -> str:
              for name, path in zip(names, arguments.predictions, strict=True)}
     if both := sorted({*models} & {*names}): raise UsageError(f'{both[0]} is a model and a file: rename the file')
     plan = enrichment_plan(models=models, **given) if models else None
-    if arguments.dry_run: return _counted(plan, rows.height*len([*models, *files]), arguments.judge)
+    if arguments.dry_run: return _counted(plan, rows.height*len([*models, *files]), arguments.judge, arguments.json)
     done = execute(plan) if plan else None
     said = {entry.model: done[entry.step] for entry in plan.entries} if plan else {}
     candidates = find_candidates(rows, said | files, Settings(**given).matcher)
     path = write_candidates(arguments.folder, rows, candidates, not arguments.new_only)
+    if arguments.json:
+        from factlab.reports.reproduce import table_json
+        counts = {'candidates': candidates.height, 'summaries': rows.height, 'in_the_data': candidates['known'].count()}
+        return table_json({'queue': path} | counts)
     return '\n'.join([
         f'{candidates.height} candidates on {rows.height} summaries; the judge finds {candidates["known"].count()} of them in the data',
         *_unread(said), f'label them, one person after the other: factlab lab {path}', f'then: factlab final enrich {path.parent}', ''])
@@ -128,7 +133,7 @@ def _enrich(arguments: argparse.Namespace) -> str:
     from factlab.building.enrichment import enrich, write_data
     from factlab.error_analysis.queues import labels_beside, read_people
     from factlab.error_analysis.schemes import CANDIDATE_SCHEME
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     folder = Path(arguments.folder).expanduser()
     rows, candidates = read_candidates(folder)
     labels = read_people(arguments.labels or [labels_beside(folder/FILES['queue'])]).filter(scheme=CANDIDATE_SCHEME.name)
@@ -136,6 +141,9 @@ def _enrich(arguments: argparse.Namespace) -> str:
     path = write_data(made.data, Path(arguments.to).expanduser() if arguments.to else folder/'enriched.jsonl')
     left = f'; {len(made.left_out)} are left out, since a candidate was unclear or people differed'*bool(made.left_out)
     table, notes = agreement_beside(labels, arguments.seed)
+    if arguments.json:
+        return table_json({'file': path, 'summaries': made.data.height, 'left_out': made.left_out, 'errors_before': made.before,
+                           'errors_now': made.after, 'models': made.models, 'people': people, 'agreement': table})
     if len(people) < 2: notes = ['agreement needs a second person, who labels the same file under another name']
     return '\n'.join([f'{path}: {made.data.height} of {rows.height} summaries{left}',
                       f'described errors of these: {made.before} before, {made.after} now; {made.turned} summaries had none before', '',
@@ -160,6 +168,7 @@ def _add_candidates(actions) -> None:
     add('--max-tokens', type=int, metavar='N', help='of an answer (default: 1024)')
     add('--no-retry', dest='retry_unparsed', action='store_false', help='do not ask again for what cannot be read')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing, write nothing')
+    add('--json', action='store_true', help='counts as JSON')
     add('--batch', action='store_true',
         help='ask openai: models by batches of the vendor, at its price for these; stopped at any time, it goes on where it was')
 
@@ -172,6 +181,7 @@ def _add_enrich(actions) -> None:
     add('folder', metavar='FOLDER', help='of factlab final candidates')
     add('--labels', nargs='+', default=[], metavar='FILE', help='exports of the workbench (default: the labels beside queue.jsonl)')
     add('--to', metavar='FILE', help='the .jsonl file to write (default: enriched.jsonl in the folder)')
+    add('--json', action='store_true', help='what is printed, as JSON')
     add('--seed', type=int, default=0, metavar='S', help='of the intervals of agreement (default: 0)')
 
 # %% ../../../nbs/19_studies/01_final/21_commands.ipynb #fc14

@@ -28,13 +28,16 @@ def add_wording(
 # %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #56cf900f
 def _build(arguments: argparse.Namespace) -> int:
     from factlab.building.generation import build
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     from factlab.studies.oasis.study import Settings, asking
     words = Settings(prompts=arguments.prompts, temperature=arguments.temperature, max_tokens=arguments.max_tokens)
     made = build(arguments.texts, arguments.model, arguments.out, variant=arguments.variant, limit=arguments.limit, seed=arguments.seed,
                  size=arguments.size, stride=arguments.stride, dry_run=arguments.dry_run, strict=arguments.strict,
                  every=arguments.all_passages, how=asking(words, arguments.variant))
-    if made.estimate is not None: print(plain_table(made.estimate))
+    if arguments.json:
+        counts = made.estimate is None and {'folder': made.folder, 'counts': made.manifest['counts'], 'rules_broken': made.shares()}
+        print(table_json(counts or made.estimate), end='')
+    elif made.estimate is not None: print(plain_table(made.estimate))
     else:
         print(', '.join(f'{count:,} {name}' for name, count in made.manifest['counts'].items()))
         if made.manifest['rules_broken']: print('\n' + plain_table(made.shares()))
@@ -61,6 +64,7 @@ def add_build_oasis(kinds) -> None:
     add('--stride', type=int, default=1, metavar='S', help='sentences from one passage to the next (default: 1)')
     add('--all-passages', action='store_true',
         help='keep all other passages of a page, as the paper; by default up to 30 that share no sentence with the drawn one')
+    add('--json', action='store_true', help='counts as JSON')
     add('--strict', action='store_true',
         help='reject every item that breaks a rule of the prompt; by default it is kept, its broken rules marked, where it can be used')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
@@ -141,7 +145,7 @@ def gold_ids(
 # %% ../../../nbs/19_studies/00_oasis/06_commands.ipynb #f5114786
 def _made_submission(arguments: argparse.Namespace) -> int|str:
     "A submission from a model or the pipeline."
-    from factlab.reports.reproduce import plain_table
+    from factlab.reports.reproduce import plain_table, table_json
     from factlab.runs.plan import estimate, execute
     from factlab.studies.oasis.submissions import make_submission, submission_plan
     given = {name: getattr(arguments, name) for name in ('extractor', 'retriever', 'verifier', 'corpus', 'k', *WORDING)}
@@ -150,7 +154,8 @@ def _made_submission(arguments: argparse.Namespace) -> int|str:
                            seed=arguments.seed, **parts)
     if arguments.dry_run:
         asked, rows = estimate(plan), plan.entries[0].step.rows
-        print(f'{rows.frame.height:,} {rows.split}\n\n{plain_table(asked) if asked.height else "no language model is asked"}')
+        if arguments.json: print(table_json({'rows': rows.frame.height, 'split': rows.split, 'asked': asked}), end='')
+        else: print(f'{rows.frame.height:,} {rows.split}\n\n{plain_table(asked) if asked.height else "no language model is asked"}')
         return 0
     written, counts = make_submission(plan, execute(plan), {None: None, 'factual': True, 'unfactual': False}[arguments.unread])
     print(', '.join(f'{count:,} {what}' for what, count in counts.items()), file=sys.stderr)
@@ -235,6 +240,7 @@ def add_oasis(commands) -> None:
     add('--verifier', metavar='V', help='of the pipeline (default: mpnet)')
     add('--k', type=int, metavar='K', help='passages of a claim (default: 30)')
     add('--seed', type=int, default=0, metavar='S')
+    add('--json', action='store_true', help='with --dry-run: counts as JSON')
     add('--unread', choices=('factual', 'unfactual'), help='what texts are called without a verdict that is read (default: an error)')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--batch', action='store_true',
