@@ -61,6 +61,7 @@ def _verify(arguments: argparse.Namespace) -> int|str:
         raise DataError(f'there is no corpus {arguments.corpus}: give a folder of texts, a file of passages, or an encoded corpus')
     import polars as pl
 
+    from factlab.models.weights import WEIGHTS, weights_at_hand
     from factlab.reports.options import check_name
     from factlab.verification.pipeline import NO_CLAIMS_CAME, verify_texts
     for kind in ('extractor', 'retriever', 'verifier'): check_name(f'{kind}s', getattr(arguments, kind), not arguments.dry_run)
@@ -69,6 +70,8 @@ def _verify(arguments: argparse.Namespace) -> int|str:
     verify = partial(verify_texts, frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
                      method=arguments.method, encoding=arguments.encoding, stop_at_text_verdict=arguments.stop_at_text_verdict)
     if arguments.dry_run: return _counted(verify, arguments.json)
+    for name in (arguments.extractor, arguments.verifier):  # what is not on this machine is told before a corpus is encoded
+        if (known := name.partition('?')[0]) in WEIGHTS: weights_at_hand(known)
     found = verify()
     width = min(120, max(60, shutil.get_terminal_size((100, 24)).columns))
     text = json.dumps(verdict_json(found), indent=1) if arguments.json else verdict_report(found, arguments.passages, width)

@@ -181,6 +181,17 @@ def test_an_nli_model_with_unknown_labels(corpus, tmp_path, labels):
         run('verify', 'Owls hunt at night.', '--corpus', corpus, *EMBEDDED[:4], '--verifier', f'nli:{tmp_path/"model"}')
 
 
+@pytest.mark.parametrize('part, name', [('--extractor', 'tiny'), ('--verifier', 'mpnet')])
+def test_weights_that_are_not_there_are_told_before_anything_is_encoded(corpus, monkeypatch, part, name):
+    def forbidden(*_, **__): raise AssertionError('it encodes')
+    monkeypatch.setattr('factlab.models.weights._find', lambda weights, repair=False: None)
+    monkeypatch.setattr('factlab.verification.pipeline.open_search', forbidden)
+    given = {'--extractor': 'sentences', '--verifier': 'cosine', part: name}
+    with pytest.raises(ModelError, match=f'factlab models get {name}'):
+        run('verify', 'Owls hunt.', '--corpus', corpus, *(each for pair in given.items() for each in pair))
+
+
+
 def test_an_empty_text_is_said_to_be_empty_before_anything_is_encoded(corpus, capsys, monkeypatch):
     def encoded(*arguments, **options): raise AssertionError('the corpus was opened')
     monkeypatch.setattr('factlab.verification.pipeline.open_search', encoded)
