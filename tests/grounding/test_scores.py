@@ -137,7 +137,7 @@ def judged(rows: pl.DataFrame, judge: ScriptedModel, template: str = 'response')
 
 def test_what_cannot_be_judged_is_never_accurate_and_asks_nobody():
     judge = ScriptedModel('j', lambda request: 'Verdict: Accurate', '1')
-    rows = responses(('The mill.', ''), ('The mill.', 'The  mill.'), ('The mill.', 'It is one.'))
+    rows = responses(('The mill.', ''), ('The mill. It turns.', 'The  mill. It turns.'), ('The mill.', 'It is one.'))
     found = judged(rows, judge)
     assert found['status'].to_list() == ['unanswered', 'unanswered', 'ok'] and len(judge.asked) == 1
     assert found['accurate'].to_list() == [None, None, True] and 'copy' in found['reason'][1]

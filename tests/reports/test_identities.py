@@ -14,8 +14,8 @@ FOLDER = project_dir()/'figures'
 MEASURED = {path.relative_to(FOLDER).with_suffix('').as_posix(): manifest for path in sorted(FOLDER.glob('*/*.json'))
             if path.parent.name != 'tour' and (manifest := json.loads(path.read_text(encoding='utf-8')))['status'] == 'measured'}
 NO_MODEL = {  # measured, and by whom
-    'facts/fig1': 'requests of the sample, counted', 'fhsum/construction': 'what the injection of entities makes, counted',
-    'fhsum/fig8': 'a classifier of how entities are written', 'fhsum/table1.xent': 'the same classifier'}
+    'facts/fig1': 'requests of the sample, counted', 'fhsum/fig8': 'a classifier of how entities are written',
+    'fhsum/table1.xent': 'the same classifier'}
 
 
 def entries(part, name: str) -> Iterator:

@@ -1074,12 +1074,12 @@ def test_exact_exhibits_load_no_model(tmp_path):
 
 def test_a_log_gets_lines_that_name_the_exhibit(tmp_path):
     slow = ['import time\nimport tqdm.std\nfrom factlab.core.core import progress\nbegin = time.time()\n'
-            'tqdm.std.time = lambda: begin + 8*(time.time() - begin)  # a clock that goes fast\n'
+            'tqdm.std.time = lambda: begin + 64*(time.time() - begin)  # a clock that goes fast\n'
             'for _ in progress(range(24), label="asking", unit="row"): time.sleep(.5/8)', 'write']
     project, home = checkout(tmp_path/'project', table4=slow), tmp_path/'home'
     with_weights(home)
     environment = {name: value for name, value in os.environ.items() if name != 'FACTLAB_PROGRESS'} | {'FACTLAB_HOME': str(home)}
     done = subprocess.run([str(BIN/'factlab'), 'reproduce', 'final/table4', '--out', str(tmp_path/'out')], cwd=project, env=environment,
                           capture_output=True, text=True, check=True)
-    assert re.search(r'^final/table4: asking: \d+ of 24 rows, 00:1\d so far, 00:0\d left$', done.stderr, re.MULTILINE), done.stderr
+    assert re.search(r'^final/table4: asking: \d+ of 24 rows, 01:\d\d so far, 00:\d\d left$', done.stderr, re.MULTILINE), done.stderr
     assert '\r' not in done.stderr
