@@ -7,6 +7,7 @@ __all__ = ['probed_rows', 'add_probe']
 
 # %% ../../nbs/21_cli/10_probe.ipynb #pr2
 import argparse
+from pathlib import Path
 
 from .output import add_command, add_group, output_format
 from ..core.core import DataError, UsageError, need_lab
@@ -23,11 +24,20 @@ def probed_rows(
     "Rows to plant texts in, of a data set by its name or of a file. Raises `DataError` where documents or responses are missing."
     import polars as pl
 
-    from factlab.data.datasets import load
-    found = load(data, split=split)
+    from factlab.data.datasets import READERS, load, read_frame
+    from factlab.reports.own_files import id_texts, once_each
+    own = Path(data).suffix.lower() in READERS
+    found = read_frame(data) if own else load(data, split=split)
+    if own and split: found = found.filter(pl.col('split') == split) if 'split' in found.columns else found.clear()
+    if found.is_empty(): raise DataError(f'{data} has no rows' + (f' of the split {split}' if split else ''))
     names = {name: next((each for each in (name, *others) if each in found.columns), None) for name, others in _ALSO.items()}
     if missing := [name for name, column in names.items() if column is None]:
         raise DataError(f'{data} has no column {missing[0]} ({", ".join(_ALSO[missing[0]])}), only {", ".join(found.columns)}')
+    if strange := [column for column in names.values() if found[column].dtype != pl.String]:
+        raise DataError(f'{data}: {strange[0]} is {found[strange[0]].dtype}, expected text')
+    found = found.with_columns(id_texts(found['id'], data) if 'id' in found.columns else
+                               pl.format('row {}', pl.int_range(1, pl.len() + 1)).alias('id'))
+    found = once_each(found, ['id'], data)
     request = pl.col('request') if 'request' in found.columns else pl.lit('Summarise the document.').alias('request')
     rows = found.select('id', request, **{name: pl.col(column) for name, column in names.items()}).drop_nulls()
     return rows.head(limit) if limit else rows

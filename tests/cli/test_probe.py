@@ -41,6 +41,16 @@ def test_a_table_a_file_and_a_chart(mine, tmp_path, home, capsys):
     assert len(json.loads((tmp_path/'flips.json').read_text())) == 10
 
 
+@pytest.mark.parametrize('names', [('document', 'response'), ('evidence', 'claim'), ('text', 'response')])
+def test_columns_that_the_help_names(names, mine, tmp_path, home, capsys):
+    rows = [json.loads(line) for line in mine.read_text().splitlines()]
+    path = tmp_path/'named.csv'
+    named = [{names[0]: row['text'], names[1]: row['summary'], 'split': split} for row, split in zip(rows, 'aaab', strict=True)]
+    pl.DataFrame(named).write_csv(path)
+    assert run('--judge', 'words', '--data', path, '--attack', 'verdict', '--split', 'a', '--json') == 0
+    assert {row['n'] for row in json.loads(capsys.readouterr().out)} == {3}
+
+
 def test_a_dry_run_asks_nothing(mine, home, capsys):
     assert run('--judge', 'openai:gpt-4o', '--data', mine, '--attack', 'ignore', '--dry-run') == 0
     shown = capsys.readouterr().out.splitlines()
@@ -52,6 +62,9 @@ def test_what_is_refused(mine, tmp_path, home, capsys):
     with pytest.raises(UsageError, match='no template'): run('--judge', 'words', '--data', mine, '--template', 'x')
     with pytest.raises(UsageError): run('--judge', 'wrds', '--data', mine)
     other = tmp_path/'other.jsonl'
-    other.write_text('{"id": "1", "text": "a b c", "claim": "d"}')
-    assert main(['probe', 'injection', '--judge', 'words', '--data', str(other)]) != 0
+    for row, told in (('{"text": "a b c"}', "no column response"), ('{"id": "1", "text": "a b c", "claim": 4}', 'expected text'),
+                      ('{"id": 1, "text": "a", "claim": "d"}\n{"id": 1, "text": "a", "claim": "e"}', 'more than once')):
+        other.write_text(row)
+        capsys.readouterr()
+        assert main(['probe', 'injection', '--judge', 'words', '--data', str(other)]) == 1 and told in capsys.readouterr().err
     with pytest.raises(SystemExit): run('--data', mine)
