@@ -151,7 +151,7 @@ def attach_lora(
 def save_adapter(
     model,  # peft.PeftModel
     folder: Path|str,
-    base: str,  # what it stands on, as a user names it
+    base: str,  # the base model, as a user names it
     *,
     dtype: Literal['float16', 'bfloat16', 'float32'] = 'float16',
 ) -> Path:

@@ -27,7 +27,7 @@ def cost(
     price: tuple[float, float]|None,  # `Model.price`
     prompt_tokens: int,
     completion_tokens: int,
-    paid: bool = False,  # it is asked for money: without a price the cost is unknown
+    paid: bool = False,  # a paid model: without a price the cost is unknown
 ) -> float|None:  # in the price's currency units; 0 for a free model, None when unknown
     "What so many tokens cost."
     if price is None and paid and prompt_tokens + completion_tokens > 0: return None
@@ -75,7 +75,7 @@ def stored_answers(
 
 # %% ../../nbs/04_models/24_dry_run.ipynb #d10
 def _row(model: Model, request: Request, tokens: int|None) -> dict:  # tokens: of the prompt; None where the store has the answer
-    "What one question counts for."
+    "What one question adds to the counts."
     most = request.max_tokens + getattr(model, 'thinking_tokens', 0) if tokens is not None and not request.choices else 0
     return dict(model=model.name, label=request.label, calls=int(tokens is not None), in_store=int(tokens is None),
                 prompt_tokens=tokens or 0, completion_tokens=most)

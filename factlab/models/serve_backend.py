@@ -237,7 +237,7 @@ def load_lora(endpoint: Endpoint, adapter: Adapter) -> None:
 
 # %% ../../nbs/04_models/20_serve_backend.ipynb #9d589589
 def ask_server(model: ServeModel, server: ServerProcess, requests: Sequence[Request], deliver: Deliver) -> None:
-    "Asks a served model; a server that died is told from one that refused."
+    "Asks a served model; a dead server and a refused request raise different errors."
     endpoint = endpoint_of(model, server)
     if model.adapter: load_lora(endpoint, model.adapter)
     try: endpoint.generate(requests, deliver)
