@@ -196,7 +196,7 @@ def called_eligible(
     test: pl.DataFrame,   # id
     found: pl.DataFrame,  # schema ELIGIBILITY
 ) -> np.ndarray:  # Boolean, of the test rows
-    "Which responses a judge calls eligible. One that it was not asked about is."
+    "Which responses a judge calls eligible; one that it was not asked about counts as eligible."
     said = found.select('id', eligible=pl.col('issues') != ISSUES[2])
     return test.select('id').join(said, on='id', how='left', maintain_order='left')['eligible'].fill_null(True).to_numpy()
 
@@ -215,7 +215,7 @@ def _block(plan: Plan, block: str) -> tuple[list[Entry], Entry, pl.DataFrame, pl
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #32f757dd
 def _said(plan: Plan, done: Done, block: str) -> Answers:
-    "What judges and rivals of a block say."
+    "The verdicts of a block's judges and rivals."
     judges, rivals, dev, test = _block(plan, block)
     near = [done[rivals.about['dev']], done[rivals.step]]
     if block == 'Eligibility':

@@ -248,5 +248,5 @@ SETS = {'sample': 'Sample', 'fhsum-sample': 'Sample', 'xent': 'XEnt', 'mxsum': '
 def title_of(
     data: str,  # a name, or a file
 ) -> str:
-    "As the columns of a table call the data."
+    "The name of the data in the columns of a table."
     return SETS.get(data, Path(data).stem)

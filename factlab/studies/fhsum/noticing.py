@@ -84,7 +84,7 @@ def noticing_plan(
     loaded: Loaded = {},  # noqa: B006
     **settings,  # prompts, temperature, lengths, limit, seed: as of `Settings`
 ) -> Plan:
-    "A judge, and what it believes. Raises `DataError` as `description_questions`."
+    "A judge, and its P(True) of the descriptions. Raises `DataError` as `description_questions`."
     chosen = Settings(data=data, loaded=loaded, **settings)
     questions = description_questions(scored_rows(chosen).frame).select('id', 'question', 'answer')
     probe = Step(ExactPTrue(), Rows(data, questions, 'descriptions'), chosen.model(model))

@@ -292,7 +292,7 @@ def retrieval_entries(
     given: Inputs|None = None,  # as of `offline_entries`
     **changes,  # other fields of `RetrievalJudge`
 ) -> list[Entry]:
-    "The judges of § 4.2: with every model, and with the verifier (but knowledge retrieval, which is a question to a model)."
+    "The judges of § 4.2: with every model, and with the verifier (except knowledge retrieval, which asks a model)."
     found: list[Entry] = []
     for kind in kinds:
         inputs = given_knowledge(settings) if given is None else given
@@ -362,7 +362,7 @@ def standing_entries(
 ) -> list[Entry]:
     """The paper's hybrids, with verifiers in the place of its metrics. Each row says which.
 
-    FacTool judges what a search engine finds: nothing here can stand for that."""
+    FacTool needs a search engine, so nothing stands for it."""
     def reader(name: str) -> Verifier: return settings.load_verifier(name)
     faithful = {**({'WeCheck': (wecheck, WholeScorer(reader(wecheck)))} if wecheck else {}),
                 **({'AlignScore': (alignscore, AlignedScorer(reader(alignscore)))} if alignscore else {})}

@@ -88,7 +88,7 @@ def gold_categories(
     return each.select('id', pl.format('gold:{}', 'at').alias('unit'), pl.col('inconsistencies').struct.field('category'))
 
 def gold_rows(settings: Settings) -> Rows:
-    "The same in a plan, so that its digest knows them."
+    "The same as a step of a plan, so that they are part of its digest."
     return Rows(settings.data, gold_categories(settings.data), 'categories')
 
 def labels_step(
@@ -159,7 +159,7 @@ def sorted_errors(
     done: Done,
     data: str,
 ) -> SortedErrors:
-    "A category for each error, by whoever can say it. Raises `DataError` when there is nothing to sort."
+    "A category for each error: people's, the data's, or else a proposal. Raises `DataError` when there is nothing to sort."
     steps = [step for entry in entries if (step := entry.about.get('categories'))]
     if steps and steps[0].method.schema == ADJUDICATED: return sorted_by_people(steps[0], done)
     errors = pl.concat([done[entry.about['errors']] for entry in entries])

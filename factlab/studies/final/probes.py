@@ -213,7 +213,7 @@ def _category_cells(name: str, category: str, probed: pl.DataFrame, seed: int) -
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c24
 def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
-    "What one probe is worth over all questions."
+    "AUROC, calibration and readability of one probe over all questions."
     gap = probe_calibration(asked, probe, seed=seed).filter(metric='expected calibration error').row(0, named=True)
     gap_cell = {'column': f'calibration error, {name}', 'measured': gap['value']}
     cells = [gap_cell | {key: gap[key] for key in ('low', 'high', 'n', 'unparsed')},

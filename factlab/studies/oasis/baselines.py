@@ -95,8 +95,8 @@ def baseline_cells(
     seed: int = 0,
     **same: str,  # columns of the systems' cells: method
 ) -> pl.DataFrame:  # CELLS, in percent
-    """Baselines as rows of a column, and what each system is over the best of them; of one with forced answers also on the texts that were
-    read without force. A system without any answer is not compared."""
+    """Baselines as rows of a column, and each system's difference from the best;
+    with forced answers also on the texts read without force. A system without any answer is not compared."""
     answered = {name: answers for name, answers in systems.items() if answers['predicted'].count()}
     forced = {name: forced_texts(answers) for name, answers in answered.items()}
     compared, same = compared_answers(rivals, answered, seed), {'system': 'model', **same}
