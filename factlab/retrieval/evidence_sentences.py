@@ -30,7 +30,7 @@ def with_predecessors(
 
 # %% ../../nbs/07_retrieval/03_evidence_sentences.ipynb #bs2
 def shared_weights(parts: Sequence[set[str]], claim: set[str]) -> np.ndarray:  # [sentences]
-    "What each sentence has of the claim's words; a word counts the more, the fewer sentences have it."
+    "The claim's words in each sentence; a word that fewer sentences have counts more."
     has = np.array([[word in part for word in sorted(claim)] for part in parts], float).reshape(len(parts), len(claim))
     return has @ np.log1p(len(parts)/np.maximum(has.sum(0), 1))
 
@@ -59,7 +59,7 @@ def shortened(
 
 # %% ../../nbs/07_retrieval/03_evidence_sentences.ipynb #c7
 class NearestSentences(NamedTuple):
-    "What a text has that is near to a claim."
+    "The sentences of a text that are nearest to a claim."
     text: str         # the nearest sentences, in the order of the text
     cosine: float     # of the claim and its nearest sentence
     n_sentences: int  # of the whole text
@@ -68,7 +68,7 @@ class NearestSentences(NamedTuple):
 def nearest_sentences(
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     encoder: Encoder,
-    k: int = 3,  # sentences, beside those that they lean on
+    k: int = 3,  # sentences, besides their predecessors
     store: StoreChoice = None,
 ) -> list[NearestSentences]:  # one for each pair
     "For each pair the sentences of its evidence nearest to its claim. Raises `UsageError` when k is below 1."
