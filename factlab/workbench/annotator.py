@@ -113,7 +113,7 @@ class AnnotationQueue:
 
 # %% ../../nbs/20_workbench/02_annotator.ipynb #c7q
 class Proposals:
-    "Proposed labels by item; of one proposer and scheme the last counts. Raises `DataError` for a proposal of nobody."
+    "Proposed labels by item; of one proposer and scheme the last counts. Raises `DataError` for one without a proposer."
 
     def __init__(self, proposals: pl.DataFrame|None = None):  # schema ITEM_PROPOSALS
         self._of: dict[tuple, dict[tuple[str, str], dict]] = {}
