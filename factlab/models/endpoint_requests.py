@@ -165,7 +165,7 @@ class Refusal(NamedTuple):
     param: str|None          # the field that the server blames, where it says so
 
     def names(self, name: str) -> bool:
-        "Whether it speaks of a field."
+        "Whether the refusal names a field."
         blamed = bool(self.param and (self.param == name or self.param.startswith(name + '.')))
         return blamed or bool(re.search(rf'(?<![a-z_]){name}(?![a-z_])', self.said))
 

@@ -295,7 +295,7 @@ def _in_turn(
     return opened, notes
 
 def _out_of_turn(mark: _Mark, start: _Mark, last: _Mark, places: Mapping[int, list[int]]) -> bool:
-    "Does a label that was not due open an item all the same?"
+    "Whether a label out of turn opens an item."
     if mark.style != start.style or _INITIAL.match(mark.rest): return False
     if mark.index <= last.index: return True
     later = _after(places.get(last.index + 1, ()), mark.line)

@@ -64,7 +64,7 @@ def server_arguments(
     dtype: str,
     revision: str|None = None,
 ) -> list[str]:
-    "Arguments of vLLM's server, but for its model, address and adapters."
+    "Arguments of vLLM's server, without its model, address and adapters."
     own = {'dtype': dtype, 'revision': revision, 'seed': 0, 'load_format': 'safetensors', 'enable_prefix_caching': True,
            'enable_prompt_tokens_details': True, 'disable_uvicorn_access_log': True,
            'served_model_name': 'factlab', 'host': '127.0.0.1'}

@@ -457,7 +457,7 @@ def measure_matcher(
     made: str,       # the day
     store: StoreChoice = None,
 ) -> dict:  # the card
-    "Measure the judge on FINAL's test rows and on the sample's test split, and write what came out on its card."
+    "Measure the judge on FINAL's test rows and on the sample's test split, and write the results on its card."
     judge, pairs, final = OfflineJudge(str(file)), known_pairs('test'), datasets.load('final').filter(split='test')
     counts = {'final': finding_counts(judge, final_findings('test'), store), 'sample': held_out_counts(store=store)}
     tested = finding_counts(judge, sample_findings('test'), store)

@@ -159,7 +159,7 @@ class LabelButtons(widgets.Box):
 
     def mark(self, scheme: LabelScheme, mine: str|None, others: Mapping[str, str], unsaved: str|None,
              proposed: Sequence[str] = ()) -> None:
-        "Draw one scheme: one's own label, those of others by annotator, one that could not be saved, and proposed ones."
+        "Draw one scheme: the annotator's label, those of others by annotator, one that could not be saved, and proposed ones."
         for label, button in zip(scheme.labels, self._rows[scheme.name], strict=True):
             also = [cut(name, 20) for name, given in others.items() if given == label.name]
             notes = (f'  ({", ".join(also)})' if also else '') + '  (not saved)'*(unsaved == label.name)

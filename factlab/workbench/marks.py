@@ -166,7 +166,7 @@ def best_sentences(
     encoder: str|None = None,  # name of an encoder; None: by words
     max_encoded: int = 64,  # sentences that the encoder sees at most
 ) -> list[tuple[int, int]]:  # places in the source, the best first
-    "The sentences that speak of an error. Raises `ModelError` when the encoder cannot be loaded."
+    "The sentences that are evidence for an error. Raises `ModelError` when the encoder cannot be loaded."
     parts = split_sentences(source)
     scores = word_scores(query, parts)
     if encoder is not None and len(parts) > 1:

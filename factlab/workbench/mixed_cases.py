@@ -133,7 +133,7 @@ def _traced(frame: pl.DataFrame, traces: Mapping[str, pl.DataFrame]) -> pl.DataF
 
 # %% ../../nbs/20_workbench/15_mixed_cases.ipynb #1e028678-2
 def _strangers(frame: pl.DataFrame, given: Mapping[str, pl.DataFrame], what: str) -> list[str]:
-    "A note for each method that speaks of ids that are not there."
+    "A note for each method with ids that the rows do not have."
     notes = []
     for name, each in given.items():
         lost = each.join(frame, on='id', how='anti')['id'].drop_nulls().unique(maintain_order=True)
@@ -193,7 +193,7 @@ RELATIONS = {'support': '✓ supports', 'contradict': '✗ contradicts', 'irrele
              'unjudged': '‡ not judged'}
 
 def relation_of(step: dict) -> str:  # a key of RELATIONS
-    "What was said of a piece of evidence, of a row of TRACES."
+    "The judgement of a piece of evidence, from a row of TRACES."
     if step['relevant'] is False: return 'irrelevant'
     return step['relation'] if step['relation'] in ('support', 'contradict') else 'unjudged'
 

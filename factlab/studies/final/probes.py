@@ -253,7 +253,7 @@ def ptrue_cells(
     probes: Mapping[str, pl.DataFrame],  # of `probes_of`
     seed: int = 0,
 ) -> pl.DataFrame:  # schema CELLS
-    "P(True) of each category and what it is worth, beside what the paper prints (Fig. 6, App. G.1)."
+    "P(True) of each category and its quality, beside the printed values (Fig. 6, App. G.1)."
     rows = [{'row': row, 'column': 'Facts asked about', 'kind': 'count', 'measured': count, 'n': count, 'status': 'measured'}
             for row, count in titled(asked).group_by('category', maintain_order=True).len().iter_rows()]
     asked = asked.with_columns(document=documents_of(asked))

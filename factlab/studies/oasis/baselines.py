@@ -52,7 +52,7 @@ def answer_counts(
 
 # %% ../../../nbs/19_studies/00_oasis/03_baselines.ipynb #375089c1
 def _rival_counts(rivals: Mapping[str, pl.DataFrame], systems: Collection[str]) -> dict[str, np.ndarray]:
-    "Counts of the baselines and of chance, but for those that are themselves asked about."
+    "Counts of the baselines and of chance, without those that are themselves compared."
     truth = rivals['majority']
     known = {name: answer_counts(answers, truth['id']) for name, answers in rivals.items()}
     known['chance'] = chance_counts(truth['factual'], classes=LABELS)

@@ -537,7 +537,7 @@ def extraction_plan(
     max_tokens: int|None = None,  # of their answers
     loaded: Mapping[str, object] = {},  # noqa: B006  extractors of your own, by name
 ) -> Plan:
-    "Table 4: how near the claims of extractors and of plain rules are to the reference claims, by each similarity."
+    "Table 4: how similar the claims of extractors and of plain rules are to the reference claims, by each similarity."
     chosen = Settings(data, limit, seed, prompts=prompts, max_tokens=max_tokens, loaded=loaded)
     names = base.check_models(extractors, 'extractors')
     texts, split = extraction_texts(data, limit)
