@@ -111,7 +111,7 @@ class Settings:
         return self.loaded.get(name) or load_model(name)
 
     def load_verifier(self, name: str) -> Verifier:
-        "The verifier of that name; one that prompts a model does so in the words of the settings, where its prompt is the study's."
+        "The verifier of that name; one that prompts a model uses the settings' wording, where its prompt is the study's."
         found = self.loaded.get(name) or self.hold(('verifier', name), lambda: load_verifier(name))
         if ASK_VERIFIER not in self.PROMPTS or not isinstance(found, AskedVerifier) or found.form != OASIS_FORM: return found
         if (prompt := self.worded(ASK_VERIFIER)) == ASK_VERIFIER: return found

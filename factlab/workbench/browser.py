@@ -132,7 +132,7 @@ def start(self: Browser) -> None:
 
 @patch
 def follow_filter(self: Browser) -> None:
-    "What is labelled next is what the table shows, in its order."
+    "The next items to label are those that the table shows, in its order."
     self.annotator.queue.order = self._items.of(self.table.places)
     self.annotator.refresh()
 
@@ -186,7 +186,7 @@ def _part_chosen(self: Browser) -> None:
 # %% ../../nbs/20_workbench/05_browser.ipynb #b13-2
 @patch
 def _item_chosen(self: Browser) -> None:
-    "Table and view go where the annotator went."
+    "Table and view follow the annotator."
     item = self.annotator.queue.item
     if self._following or item is None: return
     self._following = True
