@@ -73,7 +73,7 @@ def audited_paper(
 class PaperFindings(NamedTuple):
     "What a paper adds to its findings: `FINDINGS` of its module `findings`."
     stakes: Mapping[str, str] = {}  # what in the text rests on a finding, by the finding's name
-    transcription_note: str = ''  # what to know about our copy of the text
+    transcription_note: str = ''  # how the text was transcribed, where that may have erred
     remarks: tuple[Callable[[AuditedPaper], list[dict]], ...]|None = None  # in the order of the page; None: REMARKS
 
 def findings_of(paper: str) -> PaperFindings:
@@ -201,7 +201,7 @@ def explain_f1(audited: AuditedPaper) -> list[dict]:
             f'{len(checks)} F1 score{"s" if len(checks) > 1 else ""} of {exhibit} that P and R do not give',
             where=f'{exhibit}: {column} of {listed(rows)}', printed=', '.join(cells.printed[check.target] for check in checks),
             implied=', '.join(fixed(value) for value in middle.values()),
-            explanation=explanation + ('; or our copy of the paper misread that digit' if misread else ''),
+            explanation=explanation + ('; or the transcription of the paper misread that digit' if misread else ''),
             consequence='; '.join(_moved(before, after, row, words) for row in rows if row in before),
             by_hand=[_f1_by_hand(check, cells) for check in checks], checks=len(checks)))
     return found

@@ -104,7 +104,7 @@ Only what no such reading removes
 counts as a contradiction, and it says that two places disagree, not which of them is wrong.
 
 A finding is *certain* when the cells exclude each other, *likely* when chance is a poor explanation, a *question* when
-the text bears a reading that no cell can settle or our copy of it may be at fault, a *remark* when nothing is wrong
+the text bears a reading that no cell can settle or its transcription may be at fault, a *remark* when nothing is wrong
 but a reader who recomputes will stumble. The explanations are the smallest that a search came upon; the authors may
 know a better one, and nothing here says how a number came about.'''
 

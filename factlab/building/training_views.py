@@ -251,7 +251,7 @@ class TrainingData(NamedTuple):
         return self.name if self.name == SAMPLE_NAME else f'{self.name} (OASIS-shaped)'
 
     @property
-    def licence(self) -> str: return 'Apache-2.0, ours' if self.name == SAMPLE_NAME else STATED_ELSEWHERE
+    def licence(self) -> str: return 'Apache-2.0, part of factlab' if self.name == SAMPLE_NAME else STATED_ELSEWHERE
 
     @property
     def option(self) -> str:  # of the command `train`

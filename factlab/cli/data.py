@@ -19,7 +19,7 @@ import polars as pl
 from .output import add_command, add_group
 from ..core.core import FactlabError, RunError, home_dir
 from ..core.papers import contributed, paper_folders
-from ..core.registry import listing
+from ..core.registry import entries, listing
 
 if TYPE_CHECKING:
     from factlab.reports.exhibits import Exhibit
@@ -124,6 +124,19 @@ def exhibits_frame() -> pl.DataFrame:  # name, status, minutes, needs, what
     return pl.DataFrame([(each.id, each.status, took.get(each.id), needs(each), each.title) for each in catalog()], orient='row',
                         schema={'name': pl.String, 'status': pl.String, 'minutes': pl.Float64, 'needs': pl.String, 'what': pl.String})
 
+# %% ../../nbs/21_cli/01_data.ipynb #lsn1
+def _with_needs(
+    kind: str,
+) -> pl.DataFrame:  # name, what, size, licence, needs
+    "The names of a kind, with the weights behind each or what else it needs."
+    from factlab.models.weights import weights_frame
+    needs = pl.DataFrame([{'name': entry.form, 'weights': entry.needs} for entry in entries(kind).values()])
+    weights = weights_frame().select('size', 'licence', 'where', weights='name')
+    named = pl.format('weights {}: {}', 'weights', 'where')
+    found = listing(kind).join(needs, on='name', maintain_order='left').join(weights, on='weights', how='left', maintain_order='left')
+    told = pl.when(weights='').then(pl.lit('nothing')).otherwise(pl.coalesce(named, 'weights'))
+    return found.select('name', 'what', 'size', 'licence', needs=told)
+
 # %% ../../nbs/21_cli/01_data.ipynb #77c70e47
 def list_of(
     kind: str,  # one of LISTS
@@ -139,13 +152,14 @@ def list_of(
         return list_runs()
     if kind == 'models':
         from factlab.models.weights import weights_frame
-        return listing(kind).join(weights_frame(), on='name', how='full', coalesce=True).select(
-            'name', pl.coalesce('what', 'what_right'), 'size', 'licence', 'where')
+        needs = _with_needs(kind).select('name', 'what', needs=pl.col('needs').replace('nothing', None))
+        return needs.join(weights_frame(), on='name', how='full', coalesce=True).select(
+            'name', pl.coalesce('what', 'what_right'), 'size', 'licence', pl.coalesce('where', 'needs'))
     if kind == 'verifiers':
         from factlab.verification.published import verifier_register
         return listing(kind).join(verifier_register(), on='name', how='left', maintain_order='left')
-    if kind == 'judges': return pl.concat(listing(each).with_columns(kind=pl.lit(each)) for each in JUDGES)
-    return listing(kind)
+    if kind == 'judges': return pl.concat(_with_needs(each).with_columns(kind=pl.lit(each)) for each in JUDGES)
+    return _with_needs(kind)
 
 # %% ../../nbs/21_cli/01_data.ipynb #l4
 def _list(arguments: argparse.Namespace) -> str:

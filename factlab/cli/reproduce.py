@@ -210,8 +210,8 @@ def _before_text(counts: Mapping, took: float|None, known: Mapping) -> str:
     "One line on what an exhibit will ask, and how to ask for less."
     less = ['--limit N']*('limit' in known) + ['-p methods=[zero_shot]']*('methods' in known) + ['--tour']*bool(counts.get('tour'))
     told = f'the longest run here so far took {took:g} minutes' if took else 'how long that takes here is not known yet'
-    return (f'{counts["exhibit"]}: {counts["calls"]:,} questions on {counts["n"]:,} rows, {counts["prompt_tokens"]:,} tokens read and '
-            f'at most {counts["completion_tokens"]:,} written; {told}' + (f'. For less: {" or ".join(less)}' if less else ''))
+    return (f'{counts["exhibit"]}: {counts["calls"]:,} questions on {counts["n"]:,} rows, about {counts["prompt_tokens"]:,} tokens read '
+            f'and at most {counts["completion_tokens"]:,} written; {told}' + (f'. For less: {" or ".join(less)}' if less else ''))
 
 def _told_before(chosen: Mapping) -> None:
     "Say on standard error what will be asked, of each exhibit that asks a model."
@@ -219,7 +219,7 @@ def _told_before(chosen: Mapping) -> None:
     from factlab.core.core import FactlabError
     from factlab.reports.exhibits import find_exhibits
     from factlab.reports.reproduce import estimate, parameters_of
-    try: counted = estimate(**chosen).by_exhibit()
+    try: counted = estimate(**chosen, roughly=True).by_exhibit()
     except FactlabError: return  # the run itself says what is wrong
     exhibits, took = {each.id: each for each in find_exhibits()}, longest_runs()
     for row in counted.iter_rows(named=True):

@@ -43,6 +43,7 @@ class Entry(NamedTuple):
     like: str = ''       # pattern of names without a prefix that mean this entry
     also: str = ''       # a kind whose names are names of this one too
     shelved: bool = False  # one of a register that has a list of its own; messages leave it out
+    needs: str = ''      # for lists: weights by their name (`factlab list models`), else in words; '': nothing
 
     @property
     def form(self) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import polars as pl
 
 from ..core.core import Schema
-from .interface import Model, Request, Response, _at_hand, asking_through
+from .interface import Model, Request, Response, _at_hand, asking_through, estimated_tokens
 from .prompts import EXAMPLE_ANSWERS
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
@@ -93,8 +93,9 @@ class DryRun:
     "Counts calls and tokens for each model and label while it is open, and calls nothing."
     def __init__(self,
         example: Callable[[Request], str]|None = None,  # what stands for an answer; the example of the request's prompt when None
+        roughly: bool = False,  # prompt tokens are estimated by bytes, and no tokenizer is loaded
     ):
-        self.example = example
+        self.example, self.roughly = example, roughly
         self.models: dict[str, Model] = {}
         self.counted: dict[tuple[str, str], dict] = {}  # a row for each different question, by its scope and key
         self.scope = ''
@@ -125,7 +126,7 @@ class DryRun:
         stored = stored_answers(wanted, store)
         new = {key: request for key, request in wanted.items() if (self.scope, key) not in self.counted}
         calls = [request for key, request in new.items() if key not in stored]
-        tokens = iter(model.count_tokens(calls) if calls else [])
+        tokens = iter(estimated_tokens(calls) if self.roughly or not calls else model.count_tokens(calls))
         for key, request in new.items():
             self.counted[self.scope, key] = _row(model, request, None if key in stored else next(tokens))
         return [stored.get(key) or stand_in(model, request, example(request)) for key, request in zip(keys, requests, strict=True)]

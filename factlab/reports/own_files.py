@@ -29,16 +29,16 @@ from ..text.words import plain_text
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of4
 def read_mapping(
-    text: str|None,  # 'ours=theirs,ours=theirs'
+    text: str|None,  # 'id=example,predicted=answer'
     known: Sequence[str],  # factlab's names
 ) -> dict[str, str]:  # ours: theirs
     "Which columns of a file stand for factlab's. Raises `UsageError` for another text or an unknown name."
     pairs = [part.partition('=') for part in (text or '').split(',') if part.strip()]
     if wrong := [''.join(pair) for pair in pairs if not (pair[0].strip() and pair[2].strip())]:
-        raise UsageError(f'{wrong[0]!r} names no column: write ours=theirs, as in id=example,predicted=answer')
+        raise UsageError(f'{wrong[0]!r} names no column: write NAME=YOURS, as in id=example,predicted=answer')
     names = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     if unknown := [name for name in names if name not in known]:
-        raise UsageError(f'there is no column {unknown[0]!r} to be mapped: ours are {", ".join(known)}')
+        raise UsageError(f'there is no column {unknown[0]!r} to be mapped: factlab reads {", ".join(known)}')
     return names
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of5

@@ -191,7 +191,8 @@ def trivial_judges(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.DataFrame:  # judge, agreement, judge_above, balanced_accuracy, balanced_above, with their bounds
-    "The judge and those that know nothing on the labelled rows, and by how much it is above each."
+    """The judge and those that know nothing on the labelled rows, and by how much it is above each. Of one class among the labels there is
+    no balanced accuracy."""
     rows, classes = judged.labelled, sorted(judged.labelled['gold'].unique())
     patterns, names = rows.select('gold', 'said'), [*(f'always {name}' for name in classes), 'at random, as often as labels']
     lengths = row_lengths(rows)
@@ -214,7 +215,8 @@ def trivial_judges(
     right = int((rows['gold'] == rows['said']).sum())
     for end, bound in zip(('low', 'high'), proportion_bounds(right, rows.height, level), strict=True):  # the interval of `agreement_table`
         columns[f'agreement_{end}'][0] = float(bound)
-    return pl.DataFrame(columns)
+    found = pl.DataFrame(columns)
+    return found.with_columns(pl.lit(None, pl.Float64).alias(name) for name in found.columns if len(classes) == 1 and 'balanced' in name)
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj13
 def _with_differences(name: str, above: str, scores: np.ndarray, drawn: np.ndarray, n: int, level: float) -> dict[str, pl.Series]:
@@ -460,10 +462,11 @@ def _told(judged: Judged, trivial: pl.DataFrame) -> list[str]:
     if every: notes.append(f'verdicts that are missing: {every} of {judged.rows.height}, {labelled} of them labelled: they agree with '
                            f'no label')
     classes = judged.labelled['gold'].unique().sort().to_list()
-    if len(classes) == 1: notes.append(f'people said {classes[0]!r} of all labelled rows: nothing shows whether the judge would see the '
-                                       f'other class')
+    if len(classes) == 1: notes.append(f'only one class among the labels: people said {classes[0]!r} of all labelled rows. So there is no '
+                                       f'balanced accuracy (–), and nothing shows whether the judge would see the other class')
     if judged.labelled['said'].n_unique() == 1: notes.append('the judge said the same of all labelled rows')
-    for score, name in (('judge_above', 'agrees more often'), ('balanced_above', 'has a higher balanced accuracy')):
+    scores = {'judge_above': 'agrees more often'} | ({'balanced_above': 'has a higher balanced accuracy'} if len(classes) > 1 else {})
+    for score, name in scores.items():
         alike = as_good_judges(trivial, score)
         notes.append(f'the judge {name} than each judge that knows nothing' if not alike else
                      f'it is not shown that the judge {name} than: {", ".join(alike)}')

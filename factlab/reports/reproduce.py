@@ -720,11 +720,12 @@ def estimate(
     parameters: Mapping|None = None,
     by_exhibit: Mapping[str, Mapping]|None = None,
     report: Callable[[Outcome], None] = lambda outcome: None,
+    roughly: bool = False,  # prompt tokens by their bytes; loading tokenizers takes longer than all else
 ) -> Estimate:
     "Count what `run_exhibits` would ask, without asking. Later stages of a pipeline are estimated from example answers."
     given = chosen_exhibits(ids, paper, status, tour, parameters, by_exhibit)
     rows, sizes, outcomes, before = [], [], [], ESTIMATE.frame()
-    with DryRun() as dry:
+    with DryRun(roughly=roughly) as dry:
         for exhibit in find_exhibits(given):
             outcome, n = _counted(exhibit, given[exhibit.id])
             after = estimate_of(dry)

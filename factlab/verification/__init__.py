@@ -32,10 +32,13 @@ with (Path(__file__).parent/'assets'/'verifiers.csv').open(encoding='utf-8', new
 del published
 
 register('extractors',
-    Entry('tiny', 'factlab.verification.extraction:load_tiny', 'the trained extractor, which ships with factlab'),
+    Entry('tiny', 'factlab.verification.extraction:load_tiny', 'the trained extractor, which ships with factlab', needs='tiny'),
     Entry('sentences', 'factlab.verification.extraction:load_sentences', 'each sentence is a claim; asks no model'),
-    Entry('trained', 'factlab.verification.extraction:load_trained', 'a language model that was trained to extract', 'MODEL', nested=True),
+    Entry('trained', 'factlab.verification.extraction:load_trained', 'a language model that was trained to extract', 'MODEL', nested=True,
+          needs='what the model needs (factlab list models)'),
     Entry('seq2seq', 'factlab.verification.named_extractors:load_seq2seq_extractor', 'an encoder-decoder that was trained to extract',
-          'ORG/NAME'),
-    Entry('prompt', 'factlab.verification.extraction:load_prompted', 'a language model, asked', 'MODEL', nested=True),
-    Entry('', 'factlab.verification.extraction:load_prompted', 'the same, where MODEL is not tiny', 'MODEL', also='models'))
+          'ORG/NAME', needs='weights of the hub or of a folder'),
+    Entry('prompt', 'factlab.verification.extraction:load_prompted', 'a language model, asked', 'MODEL', nested=True,
+          needs='what the model needs (factlab list models)'),
+    Entry('', 'factlab.verification.extraction:load_prompted', 'the same, where MODEL is not tiny', 'MODEL', also='models',
+          needs='what the model needs (factlab list models)'))

@@ -75,6 +75,18 @@ def test_a_command_says_how_to_install_what_it_needs(command, missing, library):
     assert done.stderr == f"factlab: factlab {command[0]}{' --chart'*('--chart' in command)} needs {library}: pip install 'factlab[lab]'\n"
 
 
+def test_the_workbench_says_how_to_install_what_it_needs():
+    caught = """
+from factlab.core.core import UsageError
+try: from factlab.workbench import browse
+except UsageError as error: print(error)
+from factlab.workbench.check_page import check_html
+from factlab.workbench import read_examples
+"""
+    done = python(caught, 'ipywidgets', 'traitlets')
+    assert (done.returncode, done.stdout) == (0, "the workbench needs JupyterLab: pip install 'factlab[lab]'\n"), done.stderr
+
+
 def test_the_base_installation_runs_no_notebooks():
     "The commands about a user's own texts are there without the extra, and so is what is said of exhibits."
     lab = ('jupyterlab', 'ipywidgets', 'papermill', 'nbclient', 'nbformat', 'ipykernel', 'IPython', 'jupyter_core', 'jupyter_client',

@@ -141,6 +141,11 @@ def test_models(capsys, home, monkeypatch, tmp_path):
     assert code == 0 and all(part in row for part in ('1.1 GB', 'Apache-2.0', 'factlab models get small')) and 'openai:MODEL' in output
     code, output, _ = say(capsys, 'list', 'models', '--json')
     assert {row['name']: row['where'] for row in json.loads(output)}['tiny'] == 'installed'
+    for kind, name, weights in (('extractors', 'tiny', 'tiny'), ('retrievers', 'retriever', 'minilm'), ('judges', 'quick', 'mpnet')):
+        code, output, _ = say(capsys, 'list', kind, '--json')
+        row = next(row for row in json.loads(output) if row['name'] == name)
+        assert row['licence'] == 'Apache-2.0' and row['size'].endswith('MB') and row['needs'].startswith(f'weights {weights}: ')
+        assert {row['needs'] for row in json.loads(output)} > {'nothing'}
     for action in ('where', 'get'):
         code, output, _ = say(capsys, 'models', action, 'tiny')
         assert code == 0 and output.endswith('.gguf\n')

@@ -34,6 +34,13 @@ def test_a_dry_run_without_a_store_and_with_a_function():
     assert cost(None, 5, 5) == 0 and cost((0.15, 0.60), 10**6, 10**6) == pytest.approx(0.75)
 
 
+def test_a_rough_count_loads_no_tokenizer(monkeypatch):
+    model = ScriptedModel('m', echo)
+    monkeypatch.setattr(ScriptedModel, 'count_tokens', lambda self, requests: pytest.fail('counted by its tokenizer'))
+    with DryRun(roughly=True) as dry: ask([question('eight bytes a word')], model, store=False)
+    assert estimate_of(dry)['prompt_tokens'].item() == 3 + 4 + 5 and estimate_of(dry)['calls'].item() == 1
+
+
 def test_an_example_may_hold_the_model_and_the_question_apart(monkeypatch):
     "What two texts are taken apart into is not the same: what is asked next is asked about each."
     monkeypatch.setitem(EXAMPLE_ANSWERS, 'test/apart', '‹model› says ‹question›.')

@@ -183,7 +183,11 @@ def test_without_a_word_on_the_draw_nothing_is_corrected():
 def test_one_class_and_a_judge_that_tells_nothing():
     verdicts, labels = judged_files(np.random.default_rng(0))
     report = judge_report(verdicts, labels.with_columns(gold=pl.lit('yes')), drawn='random', **FEW)
-    assert any("people said 'yes' of all labelled rows" in note for note in report.notes)
+    assert any("only one class among the labels: people said 'yes' of all labelled rows" in note for note in report.notes)
+    assert not any('higher balanced accuracy' in note for note in report.notes)
+    agree, trivial = report.tables['agreement with people'], report.tables['judges that know nothing']
+    assert agree.filter(measure='balanced accuracy')['value'].to_list() in ([None], [])
+    assert trivial['balanced_accuracy'].null_count() == trivial['balanced_above'].null_count() == trivial.height
     assert any(note.startswith('no Rogan–Gladen') for note in report.notes)
     report = judge_report(verdicts.with_columns(predicted=pl.lit('yes')), labels, drawn='random', **FEW)
     assert any('the judge said the same' in note for note in report.notes)

@@ -374,7 +374,7 @@ def entry_of(
     return Entry(row.title, model, matching(settings, predicted), row.baseline, label or '', about)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #aac52b1c
-HINT_NOTE = ('the sentence of the hint is ours, since Appendix H.2.4 only prints it: paste it into cot1_hint.txt and cot2_hint.txt of a '
+HINT_NOTE = ('the sentence of the hint is factlab\'s; Appendix H.2.4 only prints it: paste it into cot1_hint.txt and cot2_hint.txt of a '
              'folder (factlab prompts export final FOLDER --published)')
 
 def table_entries(
