@@ -25,6 +25,7 @@ from factlab.reports.own_judge import (
     powered_share,
     rogan_gladen_share,
     trivial_judges,
+    uneven_draw,
 )
 from factlab.reports.own_scores import score_labels
 
@@ -178,6 +179,28 @@ def test_without_a_word_on_the_draw_nothing_is_corrected():
     report = judge_report(verdicts, several, drawn='random', **FEW)
     assert any('--positive NAME' in note for note in report.notes)
     assert 'sensitivity to unclear' in report.tables['agreement with people']['measure'].to_list()
+
+
+def test_labels_that_no_draw_would_choose_correct_nothing():
+    generator = np.random.default_rng(3)
+    told = [uneven_draw(judged_rows(*judged_files(generator, n=60, labelled=25), drawn='random')) for _ in range(1000)]
+    assert sum(each is not None for each in told) <= 5  # one in a thousand is expected at the most
+    verdicts, _ = judged_files(np.random.default_rng(0), n=60, labelled=2)
+    gold = pl.when(pl.int_range(25) % 4 > 0).then(pl.lit('yes')).otherwise(pl.lit('no'))
+    chosen = verdicts.filter(predicted='yes').head(25).select('id', gold=gold)
+    report = judge_report(verdicts, chosen, drawn='random', **FEW)
+    assert 'share of yes' not in report.tables and 'said yes of 25 of the 25 labelled rows' in report.notes[0]
+    within = verdicts.with_columns(half=pl.int_range(60) % 2)
+    others = verdicts.filter(predicted='no').head(4).select('id', gold=pl.lit('no'))
+    both = judge_report(within, pl.concat([chosen, others]), drawn='stratified:half', **FEW)
+    assert 'share of yes' not in both.tables and 'labelled rows of the stratum' in both.notes[0]
+
+
+def test_labels_copied_from_the_verdicts_are_told():
+    verdicts, labels = judged_files(np.random.default_rng(0))
+    copied = labels.select('id').join(verdicts.rename({'predicted': 'gold'}), on='id', how='left')
+    assert any('were they copied from it?' in note for note in judge_report(verdicts, copied, drawn='random', **FEW).notes)
+    assert not any('copied' in note for note in judge_report(verdicts, labels, drawn='random', **FEW).notes)
 
 
 def test_one_class_and_a_judge_that_tells_nothing():
