@@ -115,6 +115,13 @@ COMPARISON = Schema('comparison', {
     'status': pl.String,  # as in CELLS: rows of 'baseline' are grey
 }, open=True)
 
+_STEP = 17  # pixels from one series of a row to the next
+_INNER = .3  # of a row: not its band
+
+def _row_height(marks: pl.DataFrame) -> int:  # pixels
+    "Room for the series of the row that has most."
+    return max(26, _STEP*marks.group_by('panel', 'row').agg(pl.col('series').n_unique())['series'].max() + 8)
+
 SOURCES = {'published': 'printed', 'recomputed': 'recomputed', 'measured': 'measured'}  # columns of numbers, and what a chart calls them
 
 def _shapes(drawn: Collection[str]) -> str:
@@ -140,7 +147,10 @@ def _comparison_layers(
     ticks: int
 ) -> list:
     "The interval rules and the marks of a comparison."
-    several = len(series) > 1
+    several, at = len(series) > 1, {name: i for i, name in enumerate(series)}
+    place = pl.col('series').replace_strict(at, return_dtype=pl.Int64).rank('dense').over('panel', 'row').cast(pl.Float64)
+    middle = (1 - _INNER)/2*_row_height(marks)  # of a row's band
+    marks = marks.with_columns(beside=middle + _STEP*(place - 1 - (place.max().over('panel', 'row') - 1)/2))
     symbols = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0)
     colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series)), sort=series,
                        legend=symbols if several else None)
@@ -153,10 +163,10 @@ def _comparison_layers(
         return alt.X(f'{field}:Q', scale=scale, title=drawable(x_title), axis=alt.Axis(tickCount=ticks, labelFlush=False, **form))
 
     base = alt.Chart(marks).encode(
-        alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=0.3), axis=alt.Axis(
+        alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=_INNER, paddingOuter=_INNER/2), axis=alt.Axis(
             ticks=False, domain=False, bandPosition=0.5, minExtent=label_extent(rows), labelColor=_label_colour(trivial)))
     )
-    if several: base = base.encode(yOffset=alt.YOffset('series:N', sort=series, scale=alt.Scale(domain=series, paddingOuter=0.2)))
+    if several: base = base.encode(yOffset=alt.YOffset('beside:Q', scale=None))
     rule = base.transform_filter('isValid(datum.low)').mark_rule(strokeWidth=2).encode(
         x('low'), alt.X2('high:Q'), description=alt.value(''), **look)
     def marks_of(which: str, **form):
@@ -188,7 +198,7 @@ def comparison_chart(
     alt = load_altair()
     width = max(96, min(400, round((WIDTH - 22*(len(panels) - 1))/len(panels))))
     layers = alt.layer(*_comparison_layers(alt, marks, rows, series, trivial, x_title, domain, 5 if width > 120 else 2)).properties(
-        width=width, height=len(rows) * max(26, 17 * len(series) + 8)
+        width=width, height=len(rows)*_row_height(marks)
     )
     head = alt.Header(title=None, labels=len(panels) > 1)
     shapes = _and_baselines(_shapes(marks['source'].unique()), trivial, 'pale' if len(series) > 1 else 'grey')

@@ -248,3 +248,17 @@ def test_baselines_stand_back(tmp_path):
         else: assert pale == {'Baseline: majority'}, form
     plain = save_chart(comparison_chart(one.filter(row='CoT'), '?'), tmp_path/'plain')[0].read_text()
     assert 'baselines' not in plain
+
+
+def test_marks_stand_beside_the_middle_of_their_row(tmp_path):
+    """A series that is alone in its row stands in the row's middle, whichever it is; two stand above and below it."""
+    both = [comparison(row='two', series=name, published=None) for name in ('Binary', 'Binarized')]
+    root = svg_of(comparison_chart(pl.concat([*both, comparison(row='one', series='Binarized', published=None)]), '?'), tmp_path)
+    points = {element.get('aria-label').partition(' · F1 · ')[::2]: element.get('transform') for element in root.iter()
+              if element.get('aria-roledescription') == 'point'}
+    at = {(row, said.partition(' ')[0]): float(place.rpartition(',')[2].rstrip(')')) for (row, said), place in points.items()}
+    middle = (at['two', 'Binary'] + at['two', 'Binarized'])/2
+    labels = {element.text: float(element.get('transform').rpartition(',')[2].rstrip(')')) for element in root.iter()
+              if element.tag.endswith('}text') and element.text in ('one', 'two')}
+    assert at['two', 'Binarized'] - at['two', 'Binary'] == pytest.approx(17)
+    assert at['one', 'Binarized'] - middle == pytest.approx(labels['one'] - labels['two'], abs=1)
