@@ -1,7 +1,7 @@
 """Orders on several sets as lines: who stands where, what is equal, and what cannot be drawn."""
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError
@@ -17,6 +17,7 @@ def orders(**places) -> pl.DataFrame:
                          for at, score in enumerate(each)])
 
 
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(scores, scores)
 def test_better_stands_above_and_equals_share_a_rank(first, second):
     slots = _slots(orders(one=first, two=second))
@@ -26,6 +27,7 @@ def test_better_stands_above_and_equals_share_a_rank(first, second):
         assert all(row['rank'] == 1 + sum(other > row['score'] for other in given_) for row in there)
 
 
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(scores)
 def test_lines_do_not_cross_where_no_rank_changes(first):
     slots = _slots(orders(one=first, two=first, three=[.5]*4))
