@@ -23,6 +23,7 @@ from .plots import link_chart as link_chart
 from .plots import p_value_chart as p_value_chart
 from .plots import rank_chart as rank_chart
 from .plots import share_chart as share_chart
+from .orders import order_chart as order_chart
 from .flips import flips_chart as flips_chart
 from .published import published_values as published_values
 from .published import read_published as read_published

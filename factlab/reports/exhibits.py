@@ -424,6 +424,8 @@ def write_exhibit(
     if chart is not None:
         from factlab.reports.theme import save_chart
         files += save_chart(chart, stem, names=names)
+    elif exhibit.chart:  # a picture of other numbers
+        for ending in ('svg', 'png'): stem.with_name(f'{stem.name}.{ending}').unlink(missing_ok=True)
     files.append(stem.with_name(f'{stem.name}.json'))
     write_if_changed(files[-1], (json.dumps(renamed(manifest, names), indent=1, ensure_ascii=False) + '\n').encode())
     files[-1].touch()  # so that a runner finds what was written last

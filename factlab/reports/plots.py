@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
-from .theme import INK, PALETTE, QUIET, WIDER, WIDTH, drawable, label_extent, load_altair, subtitle_of, title_of, wrap
+from .theme import INK, PALETTE, QUIET, WIDTH, drawable, label_extent, load_altair, subtitle_of, text_width, title_of, wrap
 
 if TYPE_CHECKING:
     import altair
@@ -101,7 +101,8 @@ def count_chart(
     note = 'printed: outlined' if frame['printed'].count() else None
     total = int(frame['counted'].sum() or frame['printed'].sum())
     lines = [subtitle] if subtitle is not None else subtitle_of([total], drawable(y_title), note=note)
-    return alt.layer(*layers, title=title_of(title, lines)).properties(width=min(WIDTH, max(180, 62*len(span))), height=240)
+    width = min(WIDTH, max(180, 62*len(span)))
+    return alt.layer(*layers, title=title_of(title, lines, width)).properties(width=width, height=240)
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c9
 COMPARISON = Schema('comparison', {
@@ -113,6 +114,13 @@ COMPARISON = Schema('comparison', {
     'n': pl.Int64,
     'status': pl.String,  # as in CELLS: rows of 'baseline' are grey
 }, open=True)
+
+_STEP = 17  # pixels from one series of a row to the next
+_INNER = .3  # of a row: not its band
+
+def _row_height(marks: pl.DataFrame) -> int:  # pixels
+    "Room for the series of the row that has most."
+    return max(26, _STEP*marks.group_by('panel', 'row').agg(pl.col('series').n_unique())['series'].max() + 8)
 
 SOURCES = {'published': 'printed', 'recomputed': 'recomputed', 'measured': 'measured'}  # columns of numbers, and what a chart calls them
 
@@ -139,7 +147,10 @@ def _comparison_layers(
     ticks: int
 ) -> list:
     "The interval rules and the marks of a comparison."
-    several = len(series) > 1
+    several, at = len(series) > 1, {name: i for i, name in enumerate(series)}
+    place = pl.col('series').replace_strict(at, return_dtype=pl.Int64).rank('dense').over('panel', 'row').cast(pl.Float64)
+    middle = (1 - _INNER)/2*_row_height(marks)  # of a row's band
+    marks = marks.with_columns(beside=middle + _STEP*(place - 1 - (place.max().over('panel', 'row') - 1)/2))
     symbols = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0)
     colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series)), sort=series,
                        legend=symbols if several else None)
@@ -152,10 +163,10 @@ def _comparison_layers(
         return alt.X(f'{field}:Q', scale=scale, title=drawable(x_title), axis=alt.Axis(tickCount=ticks, labelFlush=False, **form))
 
     base = alt.Chart(marks).encode(
-        alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=0.3), axis=alt.Axis(
+        alt.Y('row:N', title=None, sort=rows, scale=alt.Scale(paddingInner=_INNER, paddingOuter=_INNER/2), axis=alt.Axis(
             ticks=False, domain=False, bandPosition=0.5, minExtent=label_extent(rows), labelColor=_label_colour(trivial)))
     )
-    if several: base = base.encode(yOffset=alt.YOffset('series:N', sort=series, scale=alt.Scale(domain=series, paddingOuter=0.2)))
+    if several: base = base.encode(yOffset=alt.YOffset('beside:Q', scale=None))
     rule = base.transform_filter('isValid(datum.low)').mark_rule(strokeWidth=2).encode(
         x('low'), alt.X2('high:Q'), description=alt.value(''), **look)
     def marks_of(which: str, **form):
@@ -185,15 +196,16 @@ def comparison_chart(
     marks = pl.concat(_hover(frame, column) for column in reversed(SOURCES))
     if marks.is_empty(): raise DataError('nothing to compare: no value, printed, recomputed or measured, in the frame')
     alt = load_altair()
-    width = max(96, min(300, round((WIDTH - 22*(len(panels) - 1))/len(panels))))
+    width = max(96, min(400, round((WIDTH - 22*(len(panels) - 1))/len(panels))))
     layers = alt.layer(*_comparison_layers(alt, marks, rows, series, trivial, x_title, domain, 5 if width > 120 else 2)).properties(
-        width=width, height=len(rows) * max(26, 17 * len(series) + 8)
+        width=width, height=len(rows)*_row_height(marks)
     )
     head = alt.Header(title=None, labels=len(panels) > 1)
     shapes = _and_baselines(_shapes(marks['source'].unique()), trivial, 'pale' if len(series) > 1 else 'grey')
     lines = subtitle_of(frame.filter(pl.any_horizontal(pl.col('measured', 'recomputed').is_not_null()))['n'], of,
                         interval if frame['low'].count() else None, note, shapes)
-    return layers.facet(column=alt.Column('panel:N', sort=panels, header=head), spacing=22).properties(title=title_of(title, lines))
+    above = title_of(title, lines, (width + 22)*len(panels) - 22, rows)
+    return layers.facet(column=alt.Column('panel:N', sort=panels, header=head), spacing=22).properties(title=above)
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c17
 CURVES = Schema('curves', {
@@ -203,14 +215,44 @@ CURVES = Schema('curves', {
     'status': pl.String,  # as in CELLS: series of 'baseline' are grey and dashed
 }, open=True)
 
+_TALL, _LEADER, _APART = 300, 22, 16  # height of the curves, way from their ends to their names, distance of names: pixels
+
+def _apart(wanted: Sequence[float]) -> list[float]:  # in the same order
+    "Heights as near to those that are wanted, from the top down, as names have room for one under the other."
+    placed = []
+    for height in wanted: placed.append(max(height, placed[-1] + _APART) if placed else height)
+    for at in reversed(range(len(placed))): placed[at] = min(placed[at], _TALL - _APART*(len(placed) - 1 - at))
+    return placed
+
+def _end_names(alt, marks: pl.DataFrame, series: Sequence[str], trivial: Sequence[str], x, domain: tuple[float, float]) -> list:
+    "A series' name behind the end of its curve, with a line to it; one that ends earlier has its name beside its last point."
+    colours = dict(zip(series, series_colours(series, trivial), strict=True))
+    last = marks.sort('x').group_by('series', maintain_order=True).agg(pl.col('x', 'value').last(), mean=pl.col('value').mean())
+    last = last.with_columns(end=_TALL*(domain[1] - pl.col('value'))/(domain[1] - domain[0]), words=pl.when(
+        pl.col('series').is_in(list(trivial))).then(pl.lit(QUIET)).otherwise(pl.lit(INK)),
+                             colour=pl.col('series').replace_strict(colours))
+    reach = last.filter(pl.col('x') == marks['x'].max()).sort('end', -pl.col('mean')).with_columns(
+        at=pl.col('end').map_batches(lambda ends: pl.Series(_apart(ends.to_list())), return_dtype=pl.Float64))
+    look, paint = dict(align='left', fontSize=12, baseline='middle'), alt.Color('words:N', scale=None)
+    def y(field: str): return alt.Y(f'{field}:Q', scale=None)
+    led = alt.Chart(reach).encode(description=alt.value(''))
+    thin = led.mark_rule(strokeWidth=1.4).encode(y('end'), alt.Y2('at:Q'), alt.Color('colour:N', scale=None), x=alt.value(WIDTH - 8),
+                                                 x2=alt.value(WIDTH + _LEADER - 4))
+    room = alt.Chart(reach.head(1)).mark_rule(opacity=0).encode(y('at'), x=alt.value(WIDTH), description=alt.value(''),
+                                                                x2=alt.value(WIDTH + _LEADER + label_extent(series)))
+    beside = alt.Chart(last.join(reach, on='series', how='anti')).mark_text(**look, dx=9, dy=5).encode(
+        x, y('end'), paint, text='series:N', description=alt.value(''))
+    return [thin, room, led.mark_text(**look).encode(y('at'), paint, x=alt.value(WIDTH + _LEADER), text='series:N'), beside]
+
+
 # %% ../../nbs/16_reports/03_plots.ipynb #e3334028
 def _curve_layers(
-    alt, marks: pl.DataFrame, series: list[str], trivial: list[str], x, y_title: str, domain: tuple[float, float]|None
+    alt, marks: pl.DataFrame, series: list[str], trivial: list[str], x, y_title: str, domain: tuple[float, float]|None, legend: bool
 ) -> list:
     "Lines through the printed points where there are any, else through the others, with both kinds of points."
-    symbols = alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, columns=3)
+    symbols = alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, symbolSize=300, columns=3)
     colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series, trivial)), sort=series,
-                       legend=symbols if len(series) > 1 else None)
+                       legend=symbols if legend else None)
     y = alt.Y('value:Q', title=drawable(y_title), axis=alt.Axis(grid=True, tickCount=6),
               scale=alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False, nice=True, padding=12))
     printed = pl.col('source') == 'printed'
@@ -233,6 +275,7 @@ def curve_chart(
     note: str|None = None,  # more for the subtitle
     domain: tuple[float, float]|None = None,  # of the vertical axis; None: what the values need
     logarithmic: bool = True,  # is the horizontal axis?
+    ends: bool = False,  # names stand where the curves end, instead of in a legend; it needs a domain
 ) -> 'altair.LayerChart':
     """A line for each series, with printed points hollow and others filled. Raises `DataError` for a wrong frame, one without any value, or
     an x of 0 or less on a logarithmic axis, `UsageError` for more series than colours."""
@@ -249,65 +292,99 @@ def curve_chart(
     x = alt.X('x:Q', title=drawable(x_title), scale=alt.Scale(type='log', nice=False, padding=12)
               if logarithmic else alt.Scale(zero=False, padding=12), axis=axis)
     shapes = _and_baselines(_shapes(marks['source'].unique()), trivial, 'grey and dashed')
-    layers = _curve_layers(alt, marks, series, trivial, x, y_title, domain)
-    return alt.layer(*layers, title=title_of(title, subtitle_of(note=note, shapes=shapes))).properties(width=WIDTH, height=300)
+    layers = _curve_layers(alt, marks, series, trivial, x, y_title, domain, legend=len(series) > 1 and not (ends and domain))
+    if not ends or not domain: above, names = title_of(title, subtitle_of(note=note, shapes=shapes)), []
+    else:
+        names = _end_names(alt, marks, series, trivial, x, domain)
+        above = title_of(title, subtitle_of(note=note, shapes=shapes), WIDTH + _LEADER + label_extent(series))
+    return alt.layer(*layers, *names, title=above).properties(width=WIDTH, height=_TALL)
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c20
 SHARES = Schema('shares', {
     'row': pl.String,   # a bar: a data set
     'part': pl.String,  # by colour: a label
     'share': pl.Float64,  # 0 to 1
-}, open=True)  # optional `status`: what is 'baseline' is pale
+}, open=True)  # optional `panel`: side by side; `right`: outlined; `status`: what is 'baseline' is pale
+
+_BETWEEN = 30  # pixels between panels of bars
+
+def _shares(frame: pl.DataFrame) -> pl.DataFrame:
+    "The shares, checked, with panels and with what is right. Raises `DataError`."
+    frame = SHARES.check(frame, 'the shares')
+    plain = {'panel': pl.lit('', pl.String), 'right': pl.lit(False)}
+    frame = frame.with_columns(default.alias(name) for name, default in plain.items() if name not in frame.columns)
+    frame = frame.with_columns(pl.col('panel', 'row', 'part').fill_null('').map_elements(drawable, return_dtype=pl.String))
+    if frame.is_empty(): raise DataError('no shares to draw: the frame is empty')
+    sums = frame.group_by('panel', 'row').agg(pl.col('share').sum())['share']
+    if not frame['share'].is_between(0, 1).fill_null(False).all() or sums.max() > 1.005:
+        raise DataError('shares lie between 0 and 1, and those of one row add up to 1 at the most')
+    return frame
+
+def _bars(frame: pl.DataFrame, trivial: Sequence[str], width: float, digits: int) -> pl.DataFrame:
+    "Where each part begins and ends, what is written on it, and where: `middle`, `end`, or nowhere. `width` is that of a share of 1."
+    over = pl.col('share').cum_sum().over('panel', 'row')
+    percent = pl.col('share').map_elements(lambda share: f'{100*share:.{digits}f}' + ' %'*(digits > 0), return_dtype=pl.String)
+    data = frame.select('panel', 'row', 'part', 'share', 'right', baseline=pl.col('row').is_in(list(trivial)), start=over - pl.col('share'),
+                        end=over, middle=over - pl.col('share')/2, label=percent)
+    needed = pl.col('label').map_elements(text_width, return_dtype=pl.Float64) + 8
+    single = pl.len().over('panel', 'row') == 1
+    at = pl.when(width*pl.col('share') > needed).then(pl.lit('middle')).when(single).then(pl.lit('end'))
+    where = pl.concat_str(pl.col('panel').replace('', None), 'row', 'part', separator=' · ', ignore_nulls=True)
+    return data.with_columns(at=at, hover=pl.format('{}: {} %', where, (100*pl.col('share')).map_elements('{:.1f}'.format,
+                                                                                                     return_dtype=pl.String)))
+
+def _bar_layers(alt, data: pl.DataFrame, y, x, colour) -> list:
+    "The parts of the bars, outlines around the right ones, and the shares."
+    base = alt.Chart(data).encode(y)
+    bars = base.mark_bar(stroke='white', strokeWidth=1).encode(x, alt.X2('end:Q'), colour, tooltip='hover:N', description='hover:N',
+        opacity=alt.condition('datum.baseline', alt.value(.4), alt.value(1)))
+    outlines = base.transform_filter('datum.right && datum.share > 0').mark_bar(filled=False, stroke=INK, strokeWidth=2.2).encode(
+        x, alt.X2('end:Q'), description=alt.value(''))
+    def words(which: str, at: str, **look):
+        shown = base.transform_filter(f'datum.at === "{at}"' + which).mark_text(fontWeight='bold', **look)
+        return shown.encode(alt.X(f'{at}:Q'), text='label:N', description=alt.value(''))
+    return [bars, *[outlines]*data['right'].any(), words(' && !datum.baseline', 'middle', color='white'),
+            words(' && datum.baseline', 'middle', color=INK), words('', 'end', color=INK, align='left', dx=5)]
+
 
 # %% ../../nbs/16_reports/03_plots.ipynb #268ffc3e
 def share_chart(
-    frame: pl.DataFrame,  # SHARES, rows and parts in the order to be drawn
+    frame: pl.DataFrame,  # SHARES, panels, rows and parts in the order to be drawn
     title: str,  # the question that the chart answers
     x_title: str = 'share',
     *,
     note: str|None = None,  # the subtitle
     plain: Sequence[str] = (),  # parts in grey: what is not known, what is left over
     max_share: float = 1,  # the end of the axis
-) -> 'altair.LayerChart':
-    """Bars cut in parts.
+) -> 'altair.TopLevelMixin':
+    """Bars cut in parts, in panels side by side where the frame has some; there the numbers are in % without decimals.
 
     Raises `DataError` for a wrong frame, a share outside 0 to 1, or bars longer than one; `UsageError` for more parts than colours."""
-    frame = SHARES.check(frame, 'the shares').with_columns(pl.col('row', 'part').fill_null('').map_elements(drawable,
-        return_dtype=pl.String))
-    if frame.is_empty(): raise DataError('no shares to draw: the frame is empty')
-    if not frame['share'].is_between(0,
-                                     1).fill_null(False).all() or frame.group_by('row').agg(pl.col('share').sum())['share'].max() > 1.005:
-        raise DataError('shares lie between 0 and 1, and those of one row add up to 1 at the most')
-    rows, parts = (frame[name].unique(maintain_order=True).to_list() for name in ('row', 'part'))
+    frame = _shares(frame)
+    panels, rows, parts = (frame[name].unique(maintain_order=True).to_list() for name in ('panel', 'row', 'part'))
     coloured = [part for part in parts if part not in plain]
     if len(coloured) > len(PALETTE):
         raise UsageError(f'{len(coloured)} parts in one chart, and {len(PALETTE)} colours that can be told apart: draw fewer')
     colours = {**dict(zip(coloured, PALETTE, strict=False)), **dict.fromkeys(plain, '#767676')}
-    end = pl.col('share').cum_sum().over('row')
-    trivial = _baselines(frame, 'row')
-    data = frame.select('row', 'part', 'share', baseline=pl.col('row').is_in(trivial),
-                        start=end - pl.col('share'), end=end, middle=end - pl.col('share')/2,
-                        label=(100*pl.col('share')).map_elements('{:.1f} %'.format, return_dtype=pl.String))
-    data = data.with_columns(hover=pl.format('{} · {}: {}', 'row', 'part', 'label'))
+    trivial, several = _baselines(frame, 'row'), len(panels) > 1
+    width = max(96, round((WIDTH + 50 - _BETWEEN*(len(panels) - 1))/len(panels))) if several else WIDTH
+    data = _bars(frame, trivial, width/max_share, 0 if several else 1)
     alt = load_altair()
     y = alt.Y('row:N', title=None, sort=rows, axis=alt.Axis(ticks=False, domain=False, labelColor=_label_colour(trivial)),
               scale=alt.Scale(paddingInner=.35))
-    legend = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0, columns=4)
-    axis = alt.Axis(format='~%', tickCount=5, grid=False, labelFlush=False)
-    bars = alt.Chart(data).mark_bar(stroke='white', strokeWidth=1).encode(
-        alt.X('start:Q', title=drawable(x_title), scale=alt.Scale(domain=[0, max_share]), axis=axis), alt.X2('end:Q'), y,
-        alt.Color('part:N', scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), sort=parts, legend=legend),
-        opacity=alt.condition('datum.baseline', alt.value(.4), alt.value(1)),
-        tooltip='hover:N', description='hover:N')
-    def words(part: pl.DataFrame, at: str, **look):
-        return alt.Chart(part).mark_text(fontWeight='bold', **look).encode(alt.X(f'{at}:Q'), y, text='label:N', description=alt.value(''))
-    room, single = pl.col('share') > .075*max_share, pl.len().over('row') == 1
-    labels = [words(data.filter(room & ~pl.col('baseline')), 'middle', color='white'),
-              words(data.filter(room & pl.col('baseline')), 'middle', color=INK),
-              words(data.filter(single & ~room), 'end', color=INK, align='left', dx=5)]
-    height = (46 if len(rows) < 5 else 30)*len(rows)
-    lines = subtitle_of(note=_and_baselines(note or '', trivial, 'pale'))
-    return alt.layer(bars, *labels, title=title_of(title, lines)).properties(width=WIDTH, height=height)
+    there = data.filter(pl.col('share') > 0)['part'].unique()
+    legend = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0, columns=5 if several else 4,
+                        values=[part for part in parts if part in there])
+    x = alt.X('start:Q', title=drawable(x_title), scale=alt.Scale(domain=[0, max_share]),
+              axis=alt.Axis(format='~%', tickCount=2 if several else 5, grid=False, labelFlush=False))
+    colour = alt.Color('part:N', scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), sort=parts, legend=legend)
+    layers = alt.layer(*_bar_layers(alt, data, y, x, colour)).properties(width=width, height=(46 if len(rows) < 5 else 30)*len(rows))
+    said = ' · '.join(part for part in (note or '', 'in %'*several, 'outlined: the right answer'*bool(data['right'].any())) if part)
+    above = title_of(title, subtitle_of(note=_and_baselines(said, trivial, 'pale')), (width + _BETWEEN)*len(panels) - _BETWEEN, rows)
+    if not several: return layers.properties(title=above)
+    head = alt.Column('panel:N', sort=panels, header=alt.Header(title=None))
+    return layers.facet(column=head, spacing=_BETWEEN).properties(title=above)
+
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c23
 GRID = Schema('grid', {
@@ -355,8 +432,7 @@ def rank_chart(
     alt = load_altair()
     wide = max(26, min(44, round((WIDTH - 40)/len(panels)/len(columns))))
     layers = alt.layer(*_grid_layers(alt, data, rows, columns, x_title)).properties(width=wide*len(columns), height=28*len(rows))
-    width = min(WIDTH + 80, wide*len(columns)*len(panels)/WIDER)  # of the subtitle, which stands above the squares
-    lines = title_of(title, subtitle_of(note=note), width)
+    lines = title_of(title, subtitle_of(note=note), (wide*len(columns) + 22)*len(panels) - 22, rows)
     if len(panels) == 1: return layers.properties(title=lines)
     return layers.facet(column=alt.Column('panel:N', sort=panels, header=alt.Header(title=None)), spacing=22).properties(title=lines)
 
@@ -397,7 +473,8 @@ def score_grid_chart(
     layers = [base.mark_rect(stroke='white', strokeWidth=1).encode(shade, tooltip='hover:N', description='hover:N'),
               base.mark_text(fontSize=12).encode(text='label:N', color=alt.Color('words:N', scale=None), description=alt.value('')),
               base.transform_filter('datum.marked').mark_rect(filled=False, stroke=INK, strokeWidth=1.8).encode(description=alt.value(''))]
-    layered = alt.layer(*layers, title=title_of(title, subtitle_of(note=note))).resolve_scale(color='independent')
+    above = title_of(title, subtitle_of(note=note), width*len(columns), rows)
+    layered = alt.layer(*layers, title=above).resolve_scale(color='independent')
     return layered.properties(width=width*len(columns), height=30*len(rows))
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c26
@@ -434,8 +511,8 @@ def p_value_chart(
                                                                    description='hover:N')
     words = base.mark_text(fontSize=11).encode(text='label:N', color=alt.Color('words:N', scale=None), description=alt.value(''))
     side = max(44, min(72, round(WIDTH/len(systems))))
-    return alt.layer(squares, words, title=title_of(title, subtitle_of(note=note))).properties(width=side*len(systems),
-                                                                                               height=32*len(systems))
+    above = title_of(title, subtitle_of(note=note), side*len(systems), systems)
+    return alt.layer(squares, words, title=above).properties(width=side*len(systems), height=32*len(systems))
 
 # %% ../../nbs/16_reports/03_plots.ipynb #c30
 BOXES = Schema('boxes', {
@@ -561,4 +638,5 @@ def link_chart(
     captions = [base.mark_text(**words, color=QUIET).encode(x('px'), y('top'), text='head:N', description=alt.value('')),
                 base.mark_text(**words, color=INK).encode(x('px'), y('second'), text='wrapped:N', description=alt.value(''))]
     layers = [*captions, *_link_layers(alt, placed, links, x, y)]
-    return alt.layer(*layers, title=title_of(title, [subtitle] if subtitle else [])).properties(width=width, height=height)
+    above = title_of(title, [subtitle] if subtitle else [], width, labels=())
+    return alt.layer(*layers, title=above).properties(width=width, height=height)

@@ -7,9 +7,11 @@ import pytest
 
 from factlab.core.core import DataError, UsageError
 from factlab.reports.plots import BOXES, COMPARISON, COUNTS, GRID, LINKS, SOURCES, comparison_chart, count_chart, link_chart, rank_chart
-from factlab.reports.theme import PALETTE, save_chart, text_width
+from factlab.reports.theme import PALETTE, save_chart, text_width, theme
 
 HOSTILE = '</text><script>alert(1)</script><img src=x onerror=alert(1)> "\'&amp; ]]> \x00\x1b[31m\u202e ${datum} {{x}} 漢字🙂 \\n %s'
+
+PADDING = theme()['config']['padding']
 
 
 def comparison(**more) -> pl.DataFrame:
@@ -71,7 +73,7 @@ def test_what_is_printed_is_hollow_and_the_rest_filled(tmp_path):
     assert by_source['printed'].get('fill') in (None, 'none', 'transparent') and by_source['printed']['stroke'] == PALETTE[0]
     assert by_source['measured']['fill'] == by_source['recomputed']['fill'] == PALETTE[0]
     assert ['[0.300, 0.500], n = 40' in by_source[source]['aria-label'] for source in SOURCES.values()] == [False, False, True]
-    assert '○ printed ● recomputed ● measured · n = 40 summaries · 95 % interval' in words(root)
+    assert all(said in words(root) for said in ('○ printed ● recomputed ● measured · n = 40 summaries', '95 % interval'))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +160,12 @@ def test_many_boxes_and_many_links(tmp_path):
     svg_of(link_chart(frame, LINKS.frame([dict(left=str(i), right=str(39 - i)) for i in range(40)]), 't'), tmp_path)
 
 
+def lines_of(root: ElementTree.Element, *words: str) -> list[str]:
+    """Lines of text that hold one of the words."""
+    found = [element.text or '' for element in root.iter() if element.tag.endswith(('}text', '}tspan'))]
+    return [line for line in found if any(word in line for word in words)]
+
+
 def test_a_chart_of_ranks_has_room_for_a_wider_font(tmp_path):
     "The longest label and the subtitle fit where a viewer draws them a seventh wider."
     rows = ['Gemini 2.0 Flash Experimental', 'GPT-4o']
@@ -167,8 +175,51 @@ def test_a_chart_of_ranks_has_room_for_a_wider_font(tmp_path):
     group = next(element for element in root.iter() if element.tag.endswith('}g'))
     left = float(group.get('transform').removeprefix('translate(').partition(',')[0])
     assert left >= 1.15*text_width(rows[0])
-    lines = [element.text for element in root.iter() if element.tag.endswith(('}text', '}tspan')) and 'rank' in (element.text or '')]
-    assert len(lines) > 1 and all(left + 1.15*text_width(line) <= float(root.get('width')) for line in lines)
+    lines = lines_of(root, 'draws', 'framed')
+    assert lines and all(PADDING + 1.15*text_width(line) <= float(root.get('width')) for line in lines)
+
+
+@pytest.mark.parametrize('rows', [['CoT'], ['a method with a rather long name', 'another one whose name is even longer than that']])
+@pytest.mark.parametrize('panels', [1, 3])
+def test_a_long_subtitle_takes_lines_and_not_width(tmp_path, rows, panels):
+    "A picture is as wide with a long subtitle as without one, and no part of the subtitle is lost."
+    from factlab.reports.plots import SHARES, share_chart
+    note = 'judged by the verifier that ships · sorted by the fused rank, last those that lack requests · '
+    note += 'a third part, long too · and a fourth one, which says nothing'
+    def both(note):
+        frame = pl.concat([comparison(row=row, panel=str(panel)) for row in rows for panel in range(panels)])
+        shares = SHARES.frame([dict(row=row, part='right', share=.5) for row in rows for _ in range(panels)])
+        shares = shares.with_columns(panel=pl.Series(list(map(str, range(panels)))*len(rows)))
+        return [svg_of(comparison_chart(frame, 'Which?', note=note), tmp_path), svg_of(share_chart(shares, 'Which?', note=note), tmp_path)]
+    for plain, long in zip(both(None), both(note), strict=True):
+        assert long.get('width') == plain.get('width') and float(long.get('height')) > float(plain.get('height'))
+        assert all(part in ' '.join(words(long).split()) for part in note.split(' · '))
+
+
+def test_what_is_right_is_outlined_in_each_panel(tmp_path):
+    from factlab.reports.plots import SHARES, share_chart
+    frame = SHARES.frame([dict(row='judge', part=part, share=share) for _ in range(2) for part, share in (('yes', .7), ('no', .3))])
+    frame = frame.with_columns(panel=pl.Series(['true', 'true', 'false', 'false']), right=pl.Series([True, False, False, True]))
+    root = svg_of(share_chart(frame, 'What is said?', note='made up'), tmp_path)
+    assert 'made up · in % · outlined: the right answer' in words(root)
+    outlines = [element for element in root.iter() if element.get('stroke') == '#1A1A1A' and element.get('stroke-width') == '2.2']
+    widths = [float(element.get('d').split('h')[1].partition('v')[0]) for element in outlines]
+    assert len(widths) == 2 and max(widths)/min(widths) == pytest.approx(7/3)
+    assert {'70', '30'} <= set(words(root).split())
+    assert 'true · judge · yes: 70.0 %' in {element.get('aria-label') for element in root.iter()}
+
+
+def test_curves_are_named_at_their_ends(tmp_path):
+    """Names of curves that end at one height stand one under the other, in the order of the ends, and there is no legend."""
+    from factlab.reports.plots import CURVES, curve_chart
+    ends = {'second': .99, 'first': 1., 'far below': .1, 'third': .98}
+    curves = CURVES.frame([dict(series=name, x=x, measured=end*x/2) for name, end in ends.items() for x in (1., 2.)]
+                          + [dict(series='early', x=1., published=.5)])
+    root = svg_of(curve_chart(curves, 'Where?', 'x', 'y', domain=(0, 1), ends=True), tmp_path)
+    texts = [element for element in root.iter() if element.tag.endswith('}text') and element.text in {*ends, 'early'}]
+    at = {text.text: float(text.get('transform').rpartition(',')[2].rstrip(')')) for text in texts}
+    assert len(texts) == 5 and at['second'] - at['first'] >= 14 and at['third'] - at['second'] >= 14 and at['far below'] > 250
+    assert 'role-legend' not in (tmp_path/'chart.svg').read_text()
 
 
 def test_baselines_stand_back(tmp_path):
@@ -197,3 +248,17 @@ def test_baselines_stand_back(tmp_path):
         else: assert pale == {'Baseline: majority'}, form
     plain = save_chart(comparison_chart(one.filter(row='CoT'), '?'), tmp_path/'plain')[0].read_text()
     assert 'baselines' not in plain
+
+
+def test_marks_stand_beside_the_middle_of_their_row(tmp_path):
+    """A series that is alone in its row stands in the row's middle, whichever it is; two stand above and below it."""
+    both = [comparison(row='two', series=name, published=None) for name in ('Binary', 'Binarized')]
+    root = svg_of(comparison_chart(pl.concat([*both, comparison(row='one', series='Binarized', published=None)]), '?'), tmp_path)
+    points = {element.get('aria-label').partition(' · F1 · ')[::2]: element.get('transform') for element in root.iter()
+              if element.get('aria-roledescription') == 'point'}
+    at = {(row, said.partition(' ')[0]): float(place.rpartition(',')[2].rstrip(')')) for (row, said), place in points.items()}
+    middle = (at['two', 'Binary'] + at['two', 'Binarized'])/2
+    labels = {element.text: float(element.get('transform').rpartition(',')[2].rstrip(')')) for element in root.iter()
+              if element.tag.endswith('}text') and element.text in ('one', 'two')}
+    assert at['two', 'Binarized'] - at['two', 'Binary'] == pytest.approx(17)
+    assert at['one', 'Binarized'] - middle == pytest.approx(labels['one'] - labels['two'], abs=1)

@@ -888,6 +888,20 @@ def test_what_does_not_change_is_not_written(tmp_path):
     assert {path.name for path in inodes if path.stat().st_ino != inodes[path]} == {'fig4.csv', 'fig4.json', 'README.md'}
 
 
+def test_a_result_without_a_chart_leaves_no_picture_of_an_older_one(tmp_path):
+    import altair as alt
+    chart = alt.Chart(load('sample').select('id').head(3)).mark_bar().encode(x='count()')
+    def write(id, chart, **parameters): return {path.name for path in write_exhibit(
+        id, make_cells(id, [{'row': 'tiny', 'column': 'F1', 'measured': .2, 'status': 'measured'}]), chart=chart, out=tmp_path,
+        about={'parameters': parameters}).files}
+    assert {'fig4.svg', 'fig4.png'} < write('final/fig4', chart) and {'fig4.final.svg'} < write('final/fig4', chart, data='final')
+    assert write('final/fig4', None) == {'fig4.csv', 'fig4.json'}
+    assert {path.name for path in (tmp_path/'final').glob('*.[sp][vn]g')} == {'fig4.final.svg', 'fig4.final.png'}
+    (tmp_path/'final/table8.svg').write_text('somebody\'s own')
+    write('final/table8', None)
+    assert (tmp_path/'final/table8.svg').is_file()
+
+
 def test_a_manifest_says_which_processor(tmp_path):
     cells = make_cells('final/table8', [{'row': 'tiny', 'column': 'F1', 'measured': .2, 'n': 38, 'status': 'measured'}])
     here, far = ({'models': {'m': {'backend': backend, **more}}} for backend, more in (('local', {'dtype': 'float32'}), ('openai', {})))

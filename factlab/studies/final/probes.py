@@ -56,7 +56,7 @@ from ...probing.questions import GAP_WRITER, PTRUE_CAVEAT, WRITE_QUESTION, quest
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE, baseline_rows
 from ...reports.exhibits import Result, make_cells, published_cells
 from ...reports.published import published_values
-from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, wrap
+from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, title_of
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
 from .errors import SortedErrors, errors_entry, failure_note, labels_step, sorted_errors, sorting_step
@@ -296,8 +296,7 @@ def figure_cells(plan: Plan, done: Done) -> pl.DataFrame:  # schema CELLS
 def _subtitle(model: str, *parts: str, who: str = '', more: Sequence[str] = ()) -> list[str]:
     "The model with what is counted, who sorted, whatever else is to be known, and the caveat of the embedded model."
     read = ' · '.join([drawable(model.partition('?')[0]), *parts])
-    lines = [read, *[f'categories: {drawable(who)}']*bool(who), *map(drawable, more), *[PTRUE_CAVEAT]*model.startswith('tiny')]
-    return [part for line in lines for part in wrap(line, WIDTH + 80, lines=3)]
+    return [read, *[f'categories: {drawable(who)}']*bool(who), *map(drawable, more), *[PTRUE_CAVEAT]*model.startswith('tiny')]
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #d51f523d
 def ptrue_chart(
@@ -311,7 +310,9 @@ def ptrue_chart(
     alt, density = load_altair(), density_by_category(titled(asked), exact)
     sizes = density.select('category', 'n').unique(maintain_order=True)
     counts = [f'{category}: n = {n}' for category, n in sizes.iter_rows()] or ['n = 0: no question, or no answer, could be read']
-    colour = alt.Color('category:N', title=None, scale=alt.Scale(domain=sizes['category'].to_list() or ['not known'], range=list(PALETTE)))
+    symbols = alt.Legend(symbolType='stroke', symbolStrokeWidth=3, symbolSize=300, symbolOpacity=1)
+    scale = alt.Scale(domain=sizes['category'].to_list() or ['not known'], range=list(PALETTE))
+    colour = alt.Color('category:N', title=None, legend=symbols, scale=scale)
     lost = asked['question'].null_count()
     source = 'gaps in the sentences of the summaries' if writer == GAP_WRITER else f'written by {writer}'
     written = [f'questions: {source}, none for {lost} of {asked.height} facts']*bool(writer)
@@ -322,8 +323,8 @@ def ptrue_chart(
     bands = alt.Chart(density.drop_nulls('low')).mark_area(opacity=.25).encode(
         x, alt.Y('low:Q', title='density', scale=height), alt.Y2('high:Q'), colour)
     counts += ['band: 95 % at each point, by summary']*(density['low'].count() > 0)
-    return alt.layer(bands, curves).properties(width=WIDTH, title={
-        'text': 'Did the model know the added facts?', 'subtitle': _subtitle(model, *counts, who=who, more=written)})
+    above = title_of('Did the model know the added facts?', _subtitle(model, *counts, who=who, more=written))
+    return alt.layer(bands, curves).properties(width=WIDTH, title=above)
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c33
 def calibration_chart(
@@ -346,8 +347,7 @@ def calibration_chart(
     diagonal = alt.Chart(pl.DataFrame({'at': [0., 1.]})).mark_line(strokeDash=[4, 4], color='gray').encode(
         alt.X('at:Q', title='P(True), mean of the bin'), alt.Y('at:Q', title='share of facts that are true'))
     lines = _subtitle(model, f'n = {read.height} facts in {bins} bins', '95 % Wilson interval', 'dashed: calibrated')
-    title = {'text': 'Can P(True) be taken at its word?', 'subtitle': lines}
-    return alt.layer(diagonal, spread, marks).properties(width=WIDTH, title=title)
+    return alt.layer(diagonal, spread, marks).properties(width=WIDTH, title=title_of('Can P(True) be taken at its word?', lines))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c36
 def question_plan(

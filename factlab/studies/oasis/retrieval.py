@@ -227,11 +227,13 @@ def with_bands(
     bounds: pl.DataFrame,     # columns series, x, low, high
     series: Sequence[str],    # all of the chart's, in its order
     baselines: Collection[str] = (),  # those among them that are baselines
+    legend: bool = True,  # that names every line, be it one
 ) -> 'alt.LayerChart':
-    "The chart over the intervals of its lines, each a band in the line's colour; the legend names every line, be it one."
+    "The chart over the intervals of its lines, each a band in the line's colour."
     alt, series = load_altair(), list(series)
+    symbols = alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, symbolSize=300, symbolOpacity=1, columns=3)
     colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series, baselines)), sort=series,
-                       legend=alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, symbolOpacity=1, columns=3))
+                       legend=symbols if legend else None)
     bands = alt.Chart(bounds.drop_nulls()).mark_area(opacity=.18).encode(
         alt.X('x:Q'), alt.Y('low:Q'), alt.Y2('high:Q'), colour, description=alt.value(''))
     return alt.layer(bands, *chart.layer, title=chart.title).properties(width=chart.width, height=chart.height)
@@ -242,12 +244,12 @@ def recall_chart(
     title: str,  # the question that the chart answers
     note: str|None = None,
 ) -> 'alt.LayerChart':
-    "R@k over k: a line for each system and baseline, its 95 % interval as a band, published points hollow."
+    "R@k over k: a line for each system and baseline, named at its end, its 95 % interval as a band; printed points hollow."
     printed = published_cells('oasis/tablec1').filter(pl.col('method').is_in(['E5-base', 'E5-base without fine-tuning']))
     recalls = recalls.with_columns(series=pl.when('baseline').then(pl.lit(BASELINE_ROW) + pl.col('name')).otherwise('name'))
     status = pl.when('baseline').then(pl.lit('baseline'))
     curves = pl.concat([recalls.select('series', x=pl.col('k').cast(pl.Float64), measured='score', status=status),
                         printed.select(series='row', x=pl.lit(PRINTED_K), published='published')], how='diagonal')
-    chart = curve_chart(curves, title, 'k: passages retrieved', 'R@k', note=note, domain=(0, 1))
+    chart = curve_chart(curves, title, 'k: passages retrieved', 'R@k', note=note, domain=(0, 1), ends=True)
     names, trivial = (frame['series'].unique(maintain_order=True).to_list() for frame in (curves, curves.filter(status='baseline')))
-    return with_bands(chart, recalls.select('low', 'high', 'series', x='k'), names, trivial)
+    return with_bands(chart, recalls.select('low', 'high', 'series', x='k'), names, trivial, legend=False)

@@ -6,8 +6,8 @@
 __all__ = ['RECALLS', 'BALANCED', 'Answers', 'MEANS', 'EASINESS_SCORES', 'PARTS', 'CURVES_WITHIN', 'recall_counts',
            'BalancedAccuracy', 'score_answers', 'with_deviations', 'score_rows', 'against_the_best', 'plan_answers',
            'runs_vary', 'system_rows', 'described_baselines', 'withheld_cells', 'extraction_cells', 'table_cells',
-           'called_unfactual', 'verifier_cells', 'verifier_aurocs', 'first_runs', 'pair_cells', 'prediction_cells',
-           'length_cells']
+           'called_unfactual', 'verifier_cells', 'verifier_aurocs', 'first_runs', 'pair_cells', 'pair_sentence',
+           'prediction_cells', 'length_cells']
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c2
 from collections.abc import Collection, Mapping, Sequence
@@ -294,6 +294,18 @@ def pair_cells(
     tests = compare_systems(answers.with_columns(correct=pl.col('predicted') == pl.col('factual')), method=test)
     cells = pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)])
     return cells, PAIR_TESTS.check(tests.select('first', 'second', 'p'))
+
+def pair_sentence(
+    tests: pl.DataFrame,  # PAIR_TESTS of two systems at the most
+    test: str,  # its form, as in `pair_cells`
+    texts: int,
+) -> str:
+    "What a figure of all pairs would say of so few systems."
+    if tests.is_empty(): return 'There is only one system, so nothing is compared.'
+    first, second, p = tests.select('first', 'second', 'p').row(0)
+    said = 'differ beyond chance' if p < .05 else 'do not differ beyond chance'
+    return f'{first} and {second} {said} on {texts:,} texts (McNemar’s test, {test}: p {"< 0.001" if p < .001 else f"= {p:.3f}"}).'
+
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #parts2
 PARTS = {('Factual', 'correct'): (True, True), ('Factual', 'wrong'): (True, False),  # of the verdicts: predicted, factual

@@ -16,6 +16,7 @@ from factlab.studies.fhsum.measured import (
     TAU,
     Answers,
     accuracy_cells,
+    between_sets,
     footing_cells,
     half_scores,
     printed_shares,
@@ -118,13 +119,17 @@ def test_shares_of_a_label_add_up(rows, methods):
     both = share_cells('fhsum/fig4', Answers('Sample', rows, methods, constant(rows)))
     assert cell(both, f'{BASELINE_ROW}majority', f'Sample {NONE} predicted {NONE} share')['status'] == 'baseline'
     assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['measured'] == pytest.approx(1/6)
-    marks = share_marks(Answers('Sample', rows, methods))
-    rivals = share_marks(Answers('Sample', rows, methods, {'majority': methods['bad']})).filter(status='baseline')
-    assert set(rivals['row'].str.contains('Baseline: majority')) == {True}
-    assert marks.group_by('row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
+    marks = share_marks(cells)
+    rivals = share_marks(both).filter(status='baseline')
+    assert set(rivals['row']) == {f'{BASELINE_ROW}majority'} and not share_marks(both, shown=()).filter(status='baseline').height
+    assert marks.group_by('panel', 'row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
+    assert marks['panel'].unique(maintain_order=True).to_list() == list(LABELS)
+    assert marks.filter('right').select('panel', 'part').unique().height == 3
+    assert marks.filter(pl.col('panel') == NONE, row='fair', right=True)['share'].item() == pytest.approx(
+        cell(cells, 'fair', f'Sample {NONE} predicted {NONE} share')['measured'])
     name = 'Verifier + Reflection Retrieval'
-    short = share_marks(Answers('Sample', rows, {name: methods['fair'], name + UNDECIDED: methods['bad']}))['row'].unique()
-    assert {f'none · {name}', 'none · Verifier + Reflection, undecided'} <= set(short)
+    named = Answers('Sample', rows, {name: methods['fair'], name + UNDECIDED: methods['bad']})
+    assert set(share_marks(share_cells('fhsum/fig4', named))['row']) == {name, 'Verifier + Reflection, undecided'}
 
 
 def test_printed_accuracies_of_a_model_are_table_6():
@@ -170,8 +175,10 @@ def test_transfer_compares_the_order_of_methods(rows, methods, majority):
     chance = cell(cells, f'{BASELINE_ROW}an order of 3 methods at random', TAU)
     assert (chance['measured'], chance['low'], chance['high'], chance['status']) == (0, -1, 1, 'baseline')  # three methods say nothing
     assert cell(cells, 'Sample, one half and the other', TAU)['measured'] > .8
-    marks = transfer_marks(cells)
-    assert set(marks['series']) == {'Sample', 'other'} and set(methods) < set(marks['row'])
+    marks, best = transfer_marks(cells), f'{BASELINE_ROW}the best on each set'
+    assert set(marks['place']) == {f'Sample (n = {rows.height})', f'other (n = {other.height})'}
+    assert set(marks['series']) == {*methods, best} and marks.filter(status='baseline')['series'].to_list() == [best]*2
+    assert between_sets(cells) == ['τ = −1.00'] and between_sets(cells.filter(data='Sample')) == []
 
 
 def test_what_a_default_decides_is_counted_and_left_out_beside(rows, methods, majority):
