@@ -215,6 +215,8 @@ def _before_text(counts: Mapping, took: float|None, known: Mapping) -> str:
 
 def _told_before(chosen: Mapping) -> None:
     "Say on standard error what will be asked, of each exhibit that asks a model."
+    import polars as pl
+
     from factlab.cli.data import longest_runs
     from factlab.core.core import FactlabError
     from factlab.reports.exhibits import find_exhibits
@@ -222,7 +224,7 @@ def _told_before(chosen: Mapping) -> None:
     try: counted = estimate(**chosen, roughly=True).by_exhibit()
     except FactlabError: return  # the run itself says what is wrong
     exhibits, took = {each.id: each for each in find_exhibits()}, longest_runs()
-    for row in counted.iter_rows(named=True):
+    for row in counted.filter(pl.col('n').is_not_null()).iter_rows(named=True):  # the others cannot be run, and say so themselves
         exhibit = exhibits[row['exhibit']]
         shown = row | {'tour': exhibit.tour is not None}
         if row['calls']: print(_before_text(shown, took.get(exhibit.id), parameters_of(exhibit)), file=sys.stderr, flush=True)

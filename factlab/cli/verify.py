@@ -111,7 +111,7 @@ def add_verify(commands) -> None:
         help='mpnet (trained), nli:MODEL, seq2seq:MODEL?form=F, prompt:MODEL, asked:FORM:MODEL, cosine, or align:VERIFIER (default: mpnet)')
     add('--method', default='three-way', metavar='M',
         help="three-way; algorithm1, the paper's, which counts what nothing decides as verified; max-entailment or net; perhaps with "
-             'an option, as in three-way?sure=0.5 (FACTUAL needs this probability of support for each claim; 0.94 where none is given) '
+             'an option, as in three-way?sure=0.5 (FACTUAL needs this probability of support for each claim; 0.984 where none is given) '
              'or max-entailment?threshold=0.7 (default: three-way)')
     add('--texts-only', dest='stop_at_text_verdict', action='store_true',
         help='stop where the verdict on a text is known, though not that on all of its claims: sooner done')

@@ -101,6 +101,12 @@ def test_what_will_be_asked_is_told_before(started, capsys):
     assert 'questions' not in capsys.readouterr().err
 
 
+def test_an_exhibit_that_these_rows_cannot_make_is_left_to_say_so_itself(started, tmp_path, capsys):
+    (tmp_path/'one.jsonl').write_text('{"document": "The mill closed in 1931.", "summary": "It closed.", "label": "NFH"}\n')
+    assert main(['reproduce', 'fhsum/table7', '--data', 'one.jsonl', '--out', 'out']) == 0 and len(started) == 1
+    assert 'questions' not in capsys.readouterr().err
+
+
 def test_progress_in_a_log_is_a_line_a_minute():
     code = ('import os, time\nos.environ.pop("FACTLAB_PROGRESS", None)\nfrom factlab.core.core import progress\n'
             'bar = progress(range(3), label="x")\nprint(bar.mininterval, bar.delay, list(bar))')

@@ -19,6 +19,7 @@ from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
 from factlab.retrieval.corpus import Corpus, read_passages
 from factlab.verification.extraction import ModelExtractor
+from factlab.verification.verdict_rules import SURE
 
 EMBEDDED = ('--extractor', 'sentences', '--retriever', 'bm25', '--verifier', 'cosine', '--method', 'max-entailment')
 WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}
@@ -247,3 +248,8 @@ def test_a_refusal_or_no_claim_is_undecided_with_its_reason(corpus, capsys, monk
         assert main(['verify', TRUE, '--corpus', str(corpus), *EMBEDDED[:-1], method, '--fail-on', 'factual,not-factual']) == 0
         shown = capsys.readouterr().out
         assert shown.startswith('UNDECIDED: ') and why in ' '.join(shown.partition('\n\n')[0].split())
+
+
+def test_the_help_names_the_probability_that_factual_takes(capsys):
+    with pytest.raises(SystemExit): main(['verify', '--help'])
+    assert f'{SURE:g} where none is given' in ' '.join(capsys.readouterr().out.split())
