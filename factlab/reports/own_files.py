@@ -18,6 +18,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ..core.core import DataError, UsageError
+from ..core.glossary import tooltip
 from ..data.datasets import normal_frame, read_frame
 from ..data.others_files import others_form, read_others
 from ..error_analysis.queues import read_people
@@ -314,14 +315,14 @@ def report_page(
 ) -> str:
     "The report as one page of HTML that needs nothing else."
     def escaped(text: str) -> str: return html.escape(drawable(text))
-    def cells(tag: str, values: Sequence[str]) -> str: return f'<tr>{"".join(f"<{tag}>{escaped(value)}</{tag}>" for value in values)}</tr>'
+    def cells(values: Sequence[str]) -> str: return f'<tr>{"".join(f"<td>{escaped(value)}</td>" for value in values)}</tr>'
     parts = []
     for heading, frame in report.tables.items():
         if not frame.height: continue
         shown = shown_table(frame)
-        head = cells('th', [name.replace('_', ' ') for name in shown.columns])
-        body = ''.join(cells('td', row) for row in shown.rows())
-        parts.append(f'<h2>{escaped(heading)}</h2><table><thead>{head}</thead><tbody>{body}</tbody></table>')
+        head = ''.join(f'<th{tooltip(name)}>{escaped(name.replace("_", " "))}</th>' for name in shown.columns)
+        body = ''.join(map(cells, shown.rows()))
+        parts.append(f'<h2>{escaped(heading)}</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>')
     notes = ''.join(f'<li>{escaped(note)}</li>' for note in report.notes)
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>{escaped(report.title)}</title>'

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from ..core.core import DataError, Schema
+from ..core.glossary import tooltip
 from .baseline_rows import BEST_BASELINE
 from .theme import drawable
 
@@ -230,6 +231,7 @@ _STYLE = '''<style>
 .factlab-table th[scope=row] {text-align: left; font-weight: normal; white-space: normal; min-width: 8em;
   max-width: 24em; overflow-wrap: anywhere}
 .factlab-table thead th {vertical-align: bottom; overflow-wrap: break-word; white-space: normal; max-width: 13em}
+.factlab-table th[title] {cursor: help}
 .factlab-table th[colspan] {text-align: center; border-bottom: 1px solid currentColor}
 .factlab-table tbody tr:first-child > * {border-top: 1px solid currentColor}
 .factlab-table small {opacity: 0.75; display: inline-block; white-space: normal; max-width: 15em}
@@ -255,11 +257,11 @@ def _html(rows: list[str], blocks: list, entries: dict, title: str|None, footer:
     tables = []
     for number, block in enumerate(blocks):
         caption = f'<caption>{text(title)}</caption>' if title and number == 0 else ''
-        names = ''.join(f'<th colspan="{len(members)}" scope="colgroup">{text(name)}</th>' if name else '<td></td>'*len(members)
-                        for name, members in block)
+        names = ''.join(f'<th colspan="{len(members)}" scope="colgroup"{tooltip(name)}>{text(name)}</th>' if name
+                        else '<td></td>'*len(members) for name, members in block)
         columns = [member for _, members in block for member in members]
         groups = f'<tr><td></td>{names}</tr>' if any(name for name, _ in block) else ''
-        heads = ''.join(f'<th scope="col">{text(measure)}</th>' for _, measure in columns)
+        heads = ''.join(f'<th scope="col"{tooltip(measure)}>{text(measure)}</th>' for _, measure in columns)
         head = f'{groups}<tr><td></td>{heads}</tr>'
         body = ''
         for row in _rows_of(block, rows, entries):
@@ -365,10 +367,10 @@ def text_table(
     "A table of texts, which are escaped, from the left."
     style = ' style="text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere"'
     def escaped(text: str) -> str: return html.escape(drawable(text))
-    def line(kind: str, row: Sequence[str]) -> str:
-        return f'<tr>{"".join(f"<{kind}{style}>{escaped(cell)}</{kind}>" for cell in row)}</tr>'
-    caption, body = f'<caption>{escaped(title)}</caption>' if title else '', ''.join(line('td', row) for row in rows)
-    table = f'<table>{caption}<thead>{line("th", heads)}</thead><tbody>{body}</tbody></table><p>{escaped(footer)}</p>'
+    def line(row: Sequence[str]) -> str: return f'<tr>{"".join(f"<td{style}>{escaped(cell)}</td>" for cell in row)}</tr>'
+    caption, body = f'<caption>{escaped(title)}</caption>' if title else '', ''.join(map(line, rows))
+    head = ''.join(f'<th{style}{tooltip(name)}>{escaped(name)}</th>' for name in heads)
+    table = f'<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escaped(footer)}</p>'
     grid = [heads, ['---']*len(heads), *[[markdown_text(' '.join(cell.split())) for cell in row] for row in rows]]
     markdown = '\n'.join(f'| {" | ".join(cells)} |' for cells in grid)
     named = ['\n'.join(f'{head}: {drawable(cell)}' for head, cell in zip(heads, row, strict=True) if cell) for row in rows]

@@ -6,6 +6,7 @@
 __all__ = ['check_html']
 
 # %% ../../nbs/20_workbench/17_check_page.ipynb #cp2
+from ..core.glossary import meaning, tooltip
 from ..reports.theme import FAINT, FONT, INK, QUIET
 from ..verification.check_report import known_accuracy, worst_first
 from ..verification.checking import Checked
@@ -26,7 +27,7 @@ h1, h2, p, td, .text {{overflow-wrap: break-word}}
 table {{border-collapse: collapse; width: 100%; margin-top: .8em; table-layout: fixed}}
 th:first-child {{width: 2.5em}} th:nth-child(2) {{width: 13em}}
 td, th {{text-align: left; vertical-align: top; padding: .25em .6em .25em 0; border-bottom: 1px solid var(--faint)}}
-sup {{padding-left: 1px}}
+sup {{padding-left: 1px}} a {{color: inherit; text-decoration: none}} th[title] {{cursor: help}}
 @media screen and (max-width: 700px) {{
  .two {{grid-template-columns: minmax(0, 1fr); gap: .5em}}
  table, tbody, tr, td {{display: block}} thead {{display: none}} tr {{border-bottom: 1px solid var(--faint); padding: .4em 0}}
@@ -55,9 +56,18 @@ def _section(text: dict, given: dict, units: list[dict], by: str) -> str:
     note = f'<p class="quiet">{escaped(text["reason"])}</p>' if text['reason'] else ''
     panes = (f'<div class="two"><div><h3>Text</h3>{_marked(given["text"], units, "start", "end")}</div>'
              f'<div><h3>Source</h3>{_marked(given["source"], doubtful, "evidence_start", "evidence_end")}</div></div>')
-    heads = ''.join(f'<th>{head}</th>' for head in ('No.', 'Verdict (probability)', by.capitalize(), 'Nearest in the source'))
+    names = ('No.', 'Verdict (probability)', by.capitalize(), 'Nearest in the source')
+    heads = ''.join(f'<th{tooltip(name)}>{name}</th>' for name in names)
     table = f'<table><thead><tr>{heads}</tr></thead><tbody>{"".join(map(_unit_row, units))}</tbody></table>'
     return head + note + panes + (table if units else '')
+
+# %% ../../nbs/20_workbench/17_check_page.ipynb #cp5w
+_EXPLAINED = (*_COLOURS, 'not factual', 'verifier', 'claim', 'balanced accuracy')  # words of the page that the glossary has
+
+def _words() -> str:
+    "The glossary's lines for the words of the page, where its key leads."
+    lines = dict.fromkeys(word for name in _EXPLAINED if (word := meaning(name)))
+    return '<h2 id="words">Words</h2>' + ''.join(f'<h3>{escaped(word.words)}</h3><p>{escaped(word.said)}</p>' for word in lines)
 
 # %% ../../nbs/20_workbench/17_check_page.ipynb #cp6
 def check_html(
@@ -67,7 +77,8 @@ def check_html(
     units = {key[0]: part.to_dicts() for key, part in checked.units.partition_by('id', as_dict=True).items()}
     given = {row['id']: row for row in checked.given.iter_rows(named=True)}
     counts = dict(checked.units.group_by('verdict').len().iter_rows())
-    key = ' · '.join(f'<mark class="{_CLASSES[outcome]}">{outcome}</mark> {counts.get(outcome, 0)}' for outcome in _COLOURS)
+    key = ' · '.join(f'<a href="#words"{tooltip(outcome)}><mark class="{_CLASSES[outcome]}">{outcome}</mark></a> {counts.get(outcome, 0)}'
+                     for outcome in _COLOURS)
     texts = worst_first(checked.texts).iter_rows(named=True)
     body = ''.join(_section(text, given[text['id']], units.get(text['id'], []), checked.settings['by']) for text in texts)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -75,4 +86,4 @@ def check_html(
             f'<h1>{checked.texts.height} texts held against their sources</h1><p>{key}</p><p class="quiet">'
             f'Verifier: {escaped(checked.settings["verifier"])}. {escaped(known_accuracy(checked.settings))} '
             'A verdict says what the source bears out, not what is true elsewhere. The source is marked where it is nearest to a '
-            f'sentence that it does not bear out.</p>{body}</body></html>\n')
+            f'sentence that it does not bear out.</p>{body}{_words()}</body></html>\n')

@@ -1,8 +1,10 @@
 "Collects the pages of the site: the repository's notebooks and texts at their own paths, their links rewritten to what the site has."
+import html
 import json
 import os
 import re
 import shutil
+import sys
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,6 +15,9 @@ from reference import Module, read_modules
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+from factlab.core.glossary import meaning  # noqa: E402  of this checkout
+
 PARTS = tomllib.loads((HERE/'packages.toml').read_text(encoding='utf-8'))
 SOURCE = 'https://github.com/factlab/factlab/tree/main'  # where folders that are no pages can be seen
 TEXTS = {
@@ -114,6 +119,8 @@ class Collection:
                 for output in cell['outputs']:
                     if 'text/markdown' in output.get('data', {}):
                         output['data']['text/markdown'] = self.text(''.join(output['data']['text/markdown']), source, source)
+                    if 'text/html' in output.get('data', {}):
+                        output['data']['text/html'] = explained(''.join(output['data']['text/html']), source)
             cells.append(cell | {'source': text})
         notebook |= {
             'cells': cells,
@@ -269,6 +276,16 @@ def only_imports(text: str) -> bool:
     except SyntaxError: return False
     typing_only = [node for node in body if isinstance(node, reference.ast.If) and 'TYPE_CHECKING' in reference.unparsed(node.test)]
     return bool(body) and all(isinstance(node, reference.ast.Import|reference.ast.ImportFrom) or node in typing_only for node in body)
+
+def explained(table: str, page: str) -> str:
+    "HTML whose heads of columns that the glossary has say what they mean, and lead to it."
+    glossary = os.path.relpath('nbs/glossary.html', Path(page).parent).replace(os.sep, '/')
+    def linked(found: re.Match) -> str:
+        word = meaning(html.unescape(found[2]))
+        if not word: return found[0]
+        attributes = re.sub(r' title="[^"]*"', '', found[1])
+        return f'<th{attributes}><a href="{glossary}#{word.anchor}" title="{html.escape(word.tip)}">{found[2]}</a></th>'
+    return re.sub(r'<th((?:\s[^<>]*)?)>([^<>]+)</th>', linked, table)
 
 def defined_names(text: str, module: Module|None) -> list[str]:
     try: tree = reference.ast.parse(text)

@@ -1,4 +1,5 @@
 """`factlab check`: sentences against their sources; places in the user's own text; files of every form; hostile texts; one command."""
+import html
 import json
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from factlab.cli.lab import lab_notebook
 from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
+from factlab.core.glossary import meaning
 from factlab.runs.runs import load_run
 from factlab.text.words import whole_text
 from factlab.verification.check_report import check_report, known_accuracy
@@ -121,9 +123,17 @@ def test_hostile_texts_are_shown_and_do_nothing(text):
     rows = texts((text, f'{text} A mill.', f'{text} It mills.'))
     found = check(rows, Says(It=(.1, .1, .8)), store=False)
     page, report = check_html(found), check_report(found, everything=True)
+    page = re.sub(r'<a href="#words" title="[^"<>]*">(<mark class="o\d">[a-z ]+</mark>)</a>', r'\1', page)  # the key's links to its words
     assert not re.search(r'<(?!/?(?:html|head|meta|title|style|body|h[123]|p|mark|div|table|thead|tbody|tr|th|td|sup)\b|!doctype)', page)
     assert not re.search(r'<[^>]*\son\w+=', page) and '\x1b' not in report and '\u202e' not in report
     assert page.count('<html') == 1 and 'http' not in page.partition('</style>')[0]
+
+
+def test_words_of_a_page_are_explained_on_it():
+    page = check_html(check(texts(('a', SOURCE, 'Trains cross it.')), Says(Trains=(.1, .7, .2)), store=False))
+    said = meaning('contradicted').said
+    assert page.count('href="#words"') == 3 and page.count('id="words"') == 1 and f'<p>{said}</p>' in page
+    assert f'title="{html.escape(meaning("contradicted").tip)}"><mark class="o1">contradicted</mark>' in page
 
 
 def test_what_the_default_is_worth_stands_below():
