@@ -45,7 +45,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    "What became of a job."
+    "The answer to a job."
     tokens: list[int] = field(default_factory=list)   # new tokens, without the one that ends an answer
     finish: Literal['', 'stop', 'length', 'choices', 'error'] = ''
     ended_by_token: bool = False                      # the model said that it was done
@@ -196,7 +196,7 @@ class BlockCache:
         self.fold()
 
     def join(self, others: Sequence['BlockCache']) -> None:
-        "Take the rows of other caches after one's own. All must have the same shared block; the others are used up."
+        "Append the rows of other caches. All must have the same shared block; the others are used up."
         caches = [self, *others]
         for cache in caches: cache.fold()
         width = max(cache.valid.shape[1] for cache in caches)
@@ -424,7 +424,7 @@ KIN = 32  # tokens that prompts must share, beyond what all share, to be read to
 def common_prefix(
     prompts: Sequence[Sequence[int]],
 ) -> int:  # number of tokens; always less than the shortest prompt has
-    "How many tokens all prompts begin with. At least one token is left to every prompt."
+    "Length of the prefix that all prompts share. At least one token of every prompt is left over."
     first, last = min(prompts), max(prompts)  # in lexicographic order: what these two share, all share
     shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return min(shared, min(map(len, prompts)) - 1)
@@ -444,7 +444,7 @@ def order_jobs(
 # %% ../../nbs/04_models/07_decoding.ipynb #c41
 @dataclass
 class Reader:
-    "Reads prompts into a cache: which of them together, and into what."
+    "Reads prompts into a cache, those with a common prefix together."
     model: object
     cache: type[BlockCache]|type[PlainCache]
     chunk_tokens: int = 4096      # tokens in one pass of the model
@@ -475,7 +475,7 @@ class Reader:
 # %% ../../nbs/04_models/07_decoding.ipynb #c43
 @patch
 def open(self: Reader, jobs: Sequence[Job]) -> None:
-    "Read what all jobs share, where that is worth it."
+    "Read the prefix that all jobs share, where that pays off."
     shared = common_prefix([job.tokens for job in jobs]) if self.cache.joins and len(jobs) > 1 else 0
     self.opening, self.skip = None, 0
     if shared < 8: return
@@ -495,7 +495,7 @@ def read(self: Reader, prompts: Sequence[Sequence[int]]) -> tuple[BlockCache|Pla
 @patch
 def _read_kin(self: Reader, cache: BlockCache, prompts: list[list[int]], families: list[list[int]]) -> Tensor:
     shared = [common_prefix([prompts[row] for row in family]) if len(family) > 1 else 0 for family in families]
-    # a prompt without kin takes part with one token, so that it has a row
+    # a prompt that shares no prefix takes part with one token, so that it has a row
     shared = [max(length, 1) if len(prompts[family[0]]) > 1 else 0 for length, family in zip(shared, families, strict=True)]
     self._extend(cache, [prompts[family[0]][:length] for length, family in zip(shared, families, strict=True)])
     seats = [(row, number) for number, family in enumerate(families) for row in family]
@@ -548,7 +548,7 @@ class _Batch:
         return tokens, [seat for seat in before if seat.outcome.finish]
 
     def advance(self, tokens: Tensor) -> None:
-        "Write the tokens, after letting rows go where that pays."
+        "Write the tokens, after removing finished rows where that pays off."
         alive = [row for row, seat in enumerate(self.seats) if not seat.outcome.finish]
         if not alive: self.seats, self.cache, self.logits = [], None, None; return
         if len(self.seats) - len(alive) >= max(1, len(self.seats)//8):
@@ -607,7 +607,7 @@ def _free(model) -> None:
     if model.device.type == 'cuda': torch.cuda.empty_cache()
 
 def _open(reader: Reader, jobs: Sequence[Job]) -> None:
-    "Read what all jobs share, unless memory runs out."
+    "Read the prefix that all jobs share, unless memory runs out."
     try: reader.open(jobs)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error): raise

@@ -144,7 +144,7 @@ def stand_in_vectors(
     keys: Iterable[str],  # hexadecimal digests
     dimension: int = 384,
 ) -> dict[str, np.ndarray]:  # by key
-    "What a dry run takes for vectors: any, of length 1, and always the same ones for the same text."
+    "Vectors for a dry run: arbitrary, of length 1, and the same for the same text."
     draw = {key: np.random.default_rng(int(key[:16], 16)).standard_normal(dimension) for key in keys}
     return {key: _unit(vector[None])[0] for key, vector in draw.items()}
 

@@ -46,7 +46,7 @@ class Refused(Exception):
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #a7c31e05
 @contextmanager
 def reading() -> Iterator[None]:
-    "Around what reads an answer: where its parts are of another kind than they should be, it is `Again`."
+    "Within the block a malformed answer raises `Again`."
     try: yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise Again(f'the answer is malformed: {type(error).__name__}: {error}') from None

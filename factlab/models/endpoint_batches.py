@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #f4864654
 class BatchRecord:
-    "Which store keys a batch holds. A SQLite file beside the store; what a method has returned from is on the disk."
+    "Which store keys a batch holds: a SQLite file beside the store. A method returns when its change is on the disk."
     tables = ('''CREATE TABLE IF NOT EXISTS batches
                    (name TEXT PRIMARY KEY, base_url TEXT, created REAL, form TEXT, file TEXT, id TEXT)''',
               '''CREATE TABLE IF NOT EXISTS requests
@@ -85,7 +85,7 @@ class BatchRecord:
                 for name, created, form, file, id, held in rows]
 
     def forget(self, keys: Iterable[str]) -> None:
-        "These keys are answered and stored, or may be submitted anew. A batch that holds no more keys goes too."
+        "Remove keys that are answered and stored, or may be submitted again; also batches without any more keys."
         with self._file() as file:
             file.execute('DELETE FROM requests WHERE base_url = ? AND key IN (SELECT value FROM json_each(?))',
                          (self.base_url, json.dumps(list(keys))))
@@ -187,7 +187,7 @@ def _id(thing: Any) -> str:
     return thing.id
 
 def _listed(run: BatchRun, name: str) -> str|None:
-    "Look through all of the server's batches, the newest first, for the one of our name: clocks differ, so times do not say where to stop."
+    "Search all of the server's batches, newest first, for the one with factlab's name: clocks differ, so times do not say where to stop."
     for batch in run.client.batches.list(limit=100):
         if (batch.metadata or {}).get('factlab') == name: return _id(batch)
     return None
@@ -201,7 +201,7 @@ def _passing(error: BaseException) -> bool:
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #6c2fdff1
 def _create(run: BatchRun, name: str, file: str) -> str:
-    "The id of a batch of our name, created unless the server has it."
+    "The id of the batch with factlab's name, created unless the server has it."
     from tenacity import Retrying, retry_if_exception, stop_after_attempt
     once = run.client.with_options(max_retries=0)
     for attempt in Retrying(wait=lambda state: backoff(state.attempt_number - 1), retry=retry_if_exception(_passing),
@@ -230,7 +230,7 @@ def submit(run: BatchRun, name: str, content: bytes) -> str:  # the batch's id
     return batch
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #1c3a077d
-def find(run: BatchRun, held: Held) -> str|None:  # None: there is none, and none can come of it any more
+def find(run: BatchRun, held: Held) -> str|None:  # None: there is none, and none can appear any more
     "The id of a batch that may have been created."
     import openai
     if held.id is not None or held.file is None: return held.id  # a batch is created after its file is in the record

@@ -54,11 +54,11 @@ def give_back(limiter: RateLimiter) -> None:
 
 # %% ../../nbs/04_models/13_endpoint_calls.ipynb #dc62936c
 def backoff(tries: int) -> float:
-    "Seconds before a call that follows so many in vain, with jitter, so that many requests do not return at the same moment."
+    "Seconds to wait after so many failed calls, with jitter, so that many requests do not return at the same moment."
     return min(LONGEST_WAIT, FIRST_WAIT*2**min(20, tries))*random.uniform(0.5, 1.0)
 
 def pause(limiter: RateLimiter, left: float, after: float|None) -> None:
-    "A call that left then met a 429, with the seconds that the server asks to wait where it says so."
+    "A call that was sent at that time returned a 429, with the seconds that the server asks to wait where it says so."
     with limiter.lock:
         now, first = time.monotonic(), left >= limiter.paused
         seconds = backoff(limiter.pauses) if after is None else after

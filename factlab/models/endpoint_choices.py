@@ -151,7 +151,7 @@ async def _given(session: Session, prompt: Sequence[int], token: int) -> tuple[f
 
 # %% ../../nbs/04_models/14_endpoint_choices.ipynb #93a211cf
 async def _verify(session: Session, prompt: Sequence[int], known: Mapping[int, float]) -> None:
-    "See that a given token has the log-probability that it had before it was given. Raises `Refused` otherwise."
+    "Check that a forced token has the log-probability that it had before it was forced. Raises `Refused` otherwise."
     if session.endpoint.dialect.verified: return
     token, expected = min(known.items(), key=lambda each: each[1])
     found, _ = await _given(session, prompt, token)

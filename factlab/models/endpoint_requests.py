@@ -103,7 +103,7 @@ def address(
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #f627ab9d
 def host_of(base_url: str) -> str:
-    "Scheme, host and port of an address: what has limits of its own, and may see a key."
+    "Scheme, host and port of an address. Rate limits and keys belong to these."
     return '/'.join(base_url.split('/')[:3])
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #ca9dadc0
@@ -158,14 +158,14 @@ def left_out(dialect: Dialect, request: Request) -> list[str]:
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #1b3b5b4d
 class Refusal(NamedTuple):
-    "What a server said to a body."
+    "A server's refusal of a body."
     body: Mapping[str, Any]  # as it was sent
     said: str                # in lower case
     schema: str|None         # of the request
     param: str|None          # the field that the server blames, where it says so
 
     def names(self, name: str) -> bool:
-        "Whether it speaks of a field."
+        "Whether the refusal names a field."
         blamed = bool(self.param and (self.param == name or self.param.startswith(name + '.')))
         return blamed or bool(re.search(rf'(?<![a-z_]){name}(?![a-z_])', self.said))
 
@@ -211,7 +211,7 @@ def _logprobs(dialect: Dialect, refusal: Refusal) -> bool:
 def _drop(dialect: Dialect, refusal: Refusal) -> bool:
     droppable = {'temperature', 'seed', 'stop', *NEUTRAL}
     named = {name for name in droppable if name in refusal.body and refusal.names(name)}
-    if 'both' in refusal.said: named -= {'temperature'}  # of two that exclude each other the temperature stays
+    if 'both' in refusal.said: named -= {'temperature'}  # if the two exclude each other, the temperature stays
     if not named - dialect.dropped or not _REFUSES.search(refusal.said): return False
     dialect.dropped |= named
     return True

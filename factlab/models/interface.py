@@ -73,12 +73,12 @@ class Request(BaseModel):
 
     @property
     def sampling_seed(self) -> int|None:
-        "The seed to sample with: another one for each repeat, or several samples with one seed would all be the same."
+        "The seed to sample with. It differs for each repeat, since samples with one seed would all be equal."
         if self.seed is None or self.repeat == 0: return self.seed
         return int(digest([self.seed, self.repeat])[:7], 16)
 
     def asked(self) -> dict:  # JSON-able
-        "What decides the answer: every field that is set, but the label and those that change nothing here."
+        "The fields that can change the answer: all that are set, without the label and those without effect here."
         idle = _IDLE_WHEN_SCORING if self.choices else _IDLE_WHEN_GREEDY if self.temperature == 0 else set()
         fields = self.model_dump(mode='json', exclude={'label'} | idle)
         return {name: value for name, value in fields.items() if value is not None and value != []}
@@ -191,7 +191,7 @@ def unload_models(
 
 # %% ../../nbs/04_models/03_interface.ipynb #c31
 def _name_of(answer: Callable) -> str:
-    "What tells a function from another one: its module and name. One without a name is told from every other."
+    "What identifies a function: its module and name. Each lambda gets an identity of its own."
     name = getattr(answer, '__qualname__', type(answer).__qualname__)
     return uuid.uuid4().hex[:16] if '<' in name else f'{getattr(answer, "__module__", "")}.{name}'
 
@@ -325,7 +325,7 @@ def asking_through(
     asker: Asker,
     everywhere: bool = False,  # in all threads; in this one alone otherwise
 ) -> Iterator[None]:
-    "While this is open `ask` hands its requests on."
+    "While this is open, `ask` hands its requests to another function."
     before = getattr(_here, 'asker', None)
     if everywhere: _everywhere.append(asker)
     else: _here.asker = asker
@@ -336,7 +336,7 @@ def asking_through(
 
 # %% ../../nbs/04_models/03_interface.ipynb #7e3b5c16
 def is_dry_run() -> bool:
-    "Is everything only counted? Then nothing may be sent, and no weights need be loaded."
+    "Whether a dry run is open: then nothing may be sent, and no weights need be loaded."
     return bool(_everywhere)
 
 # %% ../../nbs/04_models/03_interface.ipynb #c48

@@ -129,7 +129,7 @@ class Endpoint:
 
     @property
     def price(self) -> tuple[float, float]|None:
-        "Of batches where requests go into batches, else of direct calls. None when that is not known, whatever the other is."
+        "The price within batches where requests go into batches, else that of direct calls. None when it is not known."
         return self.batch_price if self.batches else self.direct_price
 
     def file_client(self) -> Any: return client_of(self, retries=self.settings.retries)
@@ -188,7 +188,7 @@ def _weights(listed: Any, model: str) -> dict[str, str]:
 
 # %% ../../nbs/04_models/16_openai_backend.ipynb #bc999fed
 def list_models(endpoint: Endpoint) -> Any:
-    "The server's list of models; None when it does not answer, or does not let us see the list."
+    "The server's list of models; None when it does not answer, or does not show the list."
     import httpx2
     from openai import OpenAIError
     try:

@@ -86,7 +86,7 @@ def folder_prompts(
     prompts: Iterable[Prompt],  # of the study, in factlab's wording
     optional: Mapping[str, Sequence[str]] = {},  # noqa: B006  placeholders that a wording may have or lack, by the prompt's name
 ) -> dict[str, Prompt]:  # by name: those that have a file
-    "The prompts that a folder words. Raises `UsageError` for a folder that is not there, holds no prompt, or a wrong one."
+    "The prompts with a folder's wording. Raises `UsageError` for a folder that is not there, holds no prompt, or a wrong one."
     folder, known = Path(folder).expanduser(), {file_stem(each): each for each in prompts}
     if not folder.is_dir(): raise UsageError(f'prompts are ours, paper, or a folder of files; there is no folder {str(folder)!r}')
     files = {file.name.removesuffix('.txt'): file for file in sorted(folder.glob('*.txt')) if not file.name.startswith('.')}

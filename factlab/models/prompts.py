@@ -28,7 +28,7 @@ from ..text.fences import marks_of, neutral_values, unfenced
 T = TypeVar('T')
 
 # %% ../../nbs/04_models/04_prompts.ipynb #c4
-EXAMPLE_ANSWERS: dict[str, str] = {}  # of every prompt by its name: what a dry run takes for an answer
+EXAMPLE_ANSWERS: dict[str, str] = {}  # example answers by the prompt's name, for dry runs
 
 @dataclass(frozen=True)
 class Prompt:
@@ -135,7 +135,7 @@ _AROUND = (re.compile(r'\s*(?:(?:<\|start\|>assistant)?<\|channel\|>final[^\n]{0
            re.compile(r'(?:<\|(?:return|end|im_end|eot_id|endoftext|end_of_solution|END_RESPONSE)\|>\s*)+\Z'))
 
 def _ending(begun: re.Match) -> re.Pattern:
-    "What ends a thought that began so."
+    "The closing tag of reasoning with this opening tag."
     if begun['channel']: return re.compile(r'<\|end\|>|(?=<\|start\|>|<\|channel\|>final)')
     if begun['bare']: return re.compile('assistantfinal')
     if begun['bar']: return _THOUGHT_END
@@ -150,14 +150,14 @@ def _quotes(before: str) -> bool:
     return opened or any(line.count(mark) % 2 for mark in '"`') or before.count('```') % 2 == 1
 
 def _end(text: str, ending: re.Pattern) -> re.Match|None:
-    "Where a thought ends. A mark that it quotes does not end it."
+    "Where the reasoning ends. A quoted tag does not end it."
     return next((found for found in islice(ending.finditer(text), 50) if not _quotes(text[:found.start()])), None)
 
 # %% ../../nbs/04_models/04_prompts.ipynb #3eeec0fa
 def split_thinking(
     text: str,
 ) -> tuple[str, str, bool]:  # the answer, the thinking, and whether the text ends within the thinking
-    "Take the thinking out of an answer: what stands first, in a tag such as `<think>` or `[THINK]`, or in a channel of its own."
+    "Take the reasoning out of an answer: the text at its start in a tag such as `<think>` or `[THINK]`, or in a channel."
     thoughts, rest = [], text
     while begun := _THOUGHT.match(rest):
         rest = rest[begun.end():]
@@ -295,7 +295,7 @@ def _in_turn(
     return opened, notes
 
 def _out_of_turn(mark: _Mark, start: _Mark, last: _Mark, places: Mapping[int, list[int]]) -> bool:
-    "Does a label that was not due open an item all the same?"
+    "Whether a label out of turn opens an item."
     if mark.style != start.style or _INITIAL.match(mark.rest): return False
     if mark.index <= last.index: return True
     later = _after(places.get(last.index + 1, ()), mark.line)

@@ -82,7 +82,7 @@ _SPARE, _TRIALS = 2, 3  # processors of a local Ray beyond those of the copies, 
 _starting = threading.Lock()
 
 def last_words(error: BaseException|None) -> str:
-    "What long reports of errors say at their ends, and those of the errors behind them."
+    "The last lines of long error reports, and of the errors that caused them."
     said = []
     while error is not None:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -182,7 +182,7 @@ class Replica:
 
 # %% ../../nbs/04_models/21_ray.ipynb #r15
 class Row(NamedTuple):
-    "A row for vLLM, and what is made of its answer."
+    "A row for vLLM, and the function that reads its answer."
     tokens: list[int]
     fields: dict[str, Any]  # of vLLM's `SamplingParams`
     read: Callable[[Mapping[str, Any]], Response|None]  # None: other rows of this request are still out
@@ -349,7 +349,7 @@ def load_ray(name: str, target: str, options: Mapping[str, str]) -> RayModel:
 
 # %% ../../nbs/04_models/21_ray.ipynb #r27
 def _copy_name(model: RayModel) -> str:
-    "The model as a copy loads it: nothing of its name is left for the node to decide."
+    "The model's name as a copy loads it, with nothing left for the node to decide."
     options = {name: value for name in ('adapter', 'batch_tokens') if (value := model.options[name])}
     options |= {'dtype': model.dtype, 'device': model.device}
     if model.source.path in WEIGHTS: return f'{model.source.path}?{urlencode(options)}'
@@ -418,7 +418,7 @@ class _Run:
 
 # %% ../../nbs/04_models/21_ray.ipynb #p4
 class Part(NamedTuple):
-    "Some rows of a file, and where what is made of them goes."
+    "Some rows of a file, and the file that their results go to."
     file: str   # Parquet, its full path
     start: int  # the first row
     rows: int
@@ -428,7 +428,7 @@ class Part(NamedTuple):
 def parts_of(
     source: Path|str,  # a Parquet file, or a folder of them
     rows: int = 20_000,  # of a part
-    columns: Sequence[str] = (),  # that there must be
+    columns: Sequence[str] = (),  # columns that must be there
 ) -> list[Part]:
     "The parts of a frame on the disk. Raises `DataError` when there is no Parquet file, or one that lacks a column."
     source = Path(source).expanduser().absolute()
@@ -485,7 +485,7 @@ class PartWorker:
         self.work = load()
 
     def write(self, part: Part) -> int:  # rows written
-        "Write a part, unless it is there: what a killed process had finished is not done again."
+        "Write a part, unless it is there: parts that a killed process had finished are not computed again."
         if (self.out/part.name).is_file(): return 0
         frame = pl.scan_parquet(part.file).slice(part.start, part.rows).select(self.columns).collect()
         made = self.work(frame)

@@ -64,7 +64,7 @@ def server_arguments(
     dtype: str,
     revision: str|None = None,
 ) -> list[str]:
-    "Arguments of vLLM's server, but for its model, address and adapters."
+    "Arguments of vLLM's server, without its model, address and adapters."
     own = {'dtype': dtype, 'revision': revision, 'seed': 0, 'load_format': 'safetensors', 'enable_prefix_caching': True,
            'enable_prompt_tokens_details': True, 'disable_uvicorn_access_log': True,
            'served_model_name': 'factlab', 'host': '127.0.0.1'}
@@ -237,7 +237,7 @@ def load_lora(endpoint: Endpoint, adapter: Adapter) -> None:
 
 # %% ../../nbs/04_models/20_serve_backend.ipynb #9d589589
 def ask_server(model: ServeModel, server: ServerProcess, requests: Sequence[Request], deliver: Deliver) -> None:
-    "Asks a served model; a server that died is told from one that refused."
+    "Asks a served model; a dead server and a refused request raise different errors."
     endpoint = endpoint_of(model, server)
     if model.adapter: load_lora(endpoint, model.adapter)
     try: endpoint.generate(requests, deliver)

@@ -42,8 +42,8 @@ TINY_ANSWER = 64  # tokens; what the untrained model writes beyond them is repet
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c5b
 @contextmanager
 def _read_once():
-    """Within the block gguf parses a file once, on a plain array, and makes its table of names once: transformers asks for the file three
-    times and for the names at every module, which is half of the conversion; a slice of a memory map takes many times one of an array."""
+    """Within the block gguf parses a file once, from a plain array, and makes its table of names once. transformers parses
+    it three times and makes the names for every module, which is half of the conversion; slicing a memory map is slow."""
     import gguf
     import numpy as np
     class Reader(gguf.GGUFReader):
@@ -158,7 +158,7 @@ def pick_dtype(
     stored: str|None,  # what the checkpoint has
     device: Callable[[], str],  # called only when it matters
 ) -> str:
-    "The arithmetic: as asked, else the checkpoint's own, but none that this processor only imitates."
+    "The arithmetic: as asked, else the checkpoint's own, but none that this processor only emulates."
     if asked != 'auto': return asked
     if stored not in ('bfloat16', 'float16'): return 'float32'
     if device() == 'cpu': return 'bfloat16' if native_bfloat16() else 'float32'

@@ -29,7 +29,7 @@ _MIXED = re.compile(r'\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u03ff\u0400-\u052f\u0261])
 def clean_answer(
     text: str,
 ) -> str:
-    "An answer in one normal form, for reading only: what looks alike is alike, what is not seen is gone."
+    "An answer in normal form, for reading only: look-alike characters made equal, invisible ones removed."
     text = unicodedata.normalize('NFKC', visible_text(text.translate(_OURS)).replace('\u00b4', "'")).translate(_HYPHENS)
     text = _MIXED.sub(lambda word: word[0].translate(_LOOKALIKES), text)
     text = re.sub(r"(?<=\w)[’ʼ′](?=\w)", "'", text).replace('。', '. ')
@@ -282,7 +282,7 @@ _BECAUSE = _any('''because | since | due to | given | based on | per | consideri
 _REASON = re.compile(rf'^[\s\])}}"\'`]*(?:[.,;:!(\[]+|-+(?=\s)|(?=\b{_BECAUSE}\b))\s*', re.IGNORECASE)
 
 def _stands(value: bool, tail: str) -> bool:
-    "Whether what follows a label leaves it as it is: nothing, or a reason."
+    "Whether the text after a label does not change it: it is empty, or a reason."
     if not tail.strip(' \t.!)]}"\'`*$✅✓✔👍❌✗✘👎'): return True
     found = _REASON.match(tail)
     if not found: return False
@@ -346,7 +346,7 @@ def _sentences(words: str, names: str) -> Iterator[Stated]:
             yield each._replace(kind='other', value=None) if introduced and each.kind in ('announced', 'alone') else each
 
 def _joined(stated: Sequence[Stated]) -> list[Stated]:
-    "An announcement without a label takes the label of the next line; one that only repeats the choice is none."
+    "An announcement without a label takes the label of the next line; one that only repeats the question's choice is none."
     found: list[Stated] = []
     for each in stated:
         if found and found[-1].kind == 'announced' and not found[-1].said and each.kind != 'announced':
@@ -401,7 +401,7 @@ def _readable(said: str) -> str:
 NO_VERDICT = 'the answer names neither label'
 
 def _last_alone(stated: Sequence[Stated]) -> Stated|None:
-    "A label alone on the last line, unless the line before holds the other one alone: that is the choice given back."
+    "A label alone on the last line, unless the line before holds the other one alone: these two repeat the question's choice."
     last = [each for each in stated if each.line == stated[-1].line]
     if len(last) != 1 or last[0].kind != 'alone' or not re.fullmatch(rf'\W*{_MARK}\W*', last[0].said): return None
     before = [each for each in stated if each.line == last[0].line - 1]

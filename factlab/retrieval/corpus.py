@@ -33,7 +33,7 @@ from ..store.answers import StoreChoice
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c4
 class Prefixes(NamedTuple):
-    "What is put before a claim and before a passage."
+    "The prefixes of claims and of passages."
     query: str = ''
     passage: str = ''
 
@@ -72,7 +72,7 @@ class TextEncoder:
 
     @cached_property
     def prefixes(self) -> Prefixes:
-        "What is put before claims and passages: as given, as the encoder's configuration says, or as its name is known for."
+        "The prefixes of claims and passages: those given, those of the encoder's configuration, or those known for its name."
         if self._prefixes is not None: return self._prefixes
         return prefixes_of(getattr(self.encoder, 'prompts', {})) or known_prefixes(self.name)
 

@@ -284,7 +284,7 @@ def vectors_digest(
     vectors: np.ndarray,
     samples: int = 1024,
 ) -> str:
-    "Tells vectors apart: a digest of their shape, their type, and rows spread evenly over them."
+    "A digest of vectors: of their shape, their type, and rows spread evenly over them."
     rows = np.unique(np.linspace(0, max(len(vectors) - 1, 0), min(samples, len(vectors))).astype(int))
     return digest([list(vectors.shape), str(vectors.dtype), digest(np.ascontiguousarray(vectors[rows]).tobytes())])
 

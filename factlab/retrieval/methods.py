@@ -48,7 +48,7 @@ class NamedCorpus:
 
     @cached_property
     def identity(self) -> dict:
-        "What decides which passages are found."
+        "The identity of the search: everything that decides which passages are found."
         passages = {'encoded': self.opened.manifest['key']} if self.opened else {'passages': fingerprint(self.given)}
         return {'retriever': self.encoder.identity, **passages}
 

@@ -150,7 +150,7 @@ def passage_statements(
     return STATEMENTS.frame(rows).filter(pl.col('claims').list.len() > 0)
 
 def seeded(seed: int, *key: object) -> random.Random:
-    "A generator that depends on the place alone, not on what was drawn before."
+    "A random generator that depends only on its seed and key, not on earlier draws."
     return random.Random(int(digest([seed, *map(str, key)])[:15], 16))
 
 # %% ../../nbs/18_training/01_edited_pairs.ipynb #c17
@@ -395,7 +395,7 @@ def ordered_edits(doc, page: str, pools: Pools, rng: random.Random, nearby: Sequ
 
 # %% ../../nbs/18_training/01_edited_pairs.ipynb #c48
 class PairGenerator(NamedTuple):
-    "What generating pairs needs beside the statement."
+    "What pair generation needs besides the statement."
     docs: Mapping  # spacy Docs by text
     pools: Pools
     seed: int

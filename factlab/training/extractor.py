@@ -227,7 +227,7 @@ class ExtractorSettings:
 
 # %% ../../nbs/18_training/04_extractor.ipynb #c25
 class TrainedExtractor(NamedTuple):
-    "What a training left."
+    "The result of a training."
     folder: Path
     losses: list[float]  # of each step
     examples: int        # that fit
@@ -420,7 +420,7 @@ def extractor_card(
 
 # %% ../../nbs/18_training/04_extractor.ipynb #44d9cd25
 def form_digest() -> str:  # 16 hexadecimal digits
-    "Digest of how a text is put to the trained extractor. An adapter is good for the form that it was trained in and for no other."
+    "Digest of the prompt form of the trained extractor. An adapter works only with the form that it was trained with."
     shown = extractor_prompts('The one. The two of it. The three.')
     prompts = [[[message.role, message.content] for message in messages] for messages in shown]
     return digest([*prompts, format_claims(['A.', 'B.']), format_claims([])])[:16]

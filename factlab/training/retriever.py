@@ -170,7 +170,7 @@ class RetrieverSettings:
 
     @property
     def used_prefixes(self) -> Prefixes:
-        "What is put before a claim and before a passage, in training as in every search."
+        "The prefixes of claims and of passages, the same in training and in search."
         return TextEncoder(self.base).prefixes if self.prefixes is None else Prefixes(*self.prefixes)
 
     def recorded(self) -> dict:
@@ -207,7 +207,7 @@ def _in_half(transformer, device: str) -> None:
     transformer.forward = half
 
 def _bfloat16(device: str) -> bool:
-    "Whether a device may compute in bfloat16; an older GPU only imitates it."
+    "Whether a device may compute in bfloat16; an older GPU only emulates it."
     import torch
     return not device.startswith('cuda') or torch.cuda.is_bf16_supported(including_emulation=False)
 

@@ -125,7 +125,7 @@ def _recalls(supported: np.ndarray, said: np.ndarray) -> np.ndarray:  # float [n
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #ce4948f1
 def grouped_balanced_accuracy(
     supported: np.ndarray, said: np.ndarray, group: np.ndarray,
-    other: np.ndarray|None = None,  # what another system says: then the difference to it, paired
+    other: np.ndarray|None = None,  # another system's answers: then the paired difference to it
     seed: int = 0,
 ) -> Interval:  # n counts groups
     "Mean of the recalls of supported and of other pairs, with an interval over groups."
@@ -201,7 +201,7 @@ def evaluate_verifier(
     return EVALUATION.frame(rows).unique(maintain_order=True)
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c20
-READ_AS = {  # what the pairs of MEASURED_SETS are, and what the verifier that ships had seen that is near to them
+READ_AS = {  # what the pairs of MEASURED_SETS are, and which similar pairs the shipped verifier was trained on
     'fm2': ('claims written to fool, with their evidence', 'other pages'),
     'dialfact': ('answers in a dialogue', 'nothing'),
     'summedits': ('summaries with one edit, long documents', 'other documents'),

@@ -53,7 +53,7 @@ def with_changes(
     sentences: Sequence[str],
     facts: Sequence[Mapping],  # of WRITTEN
 ) -> list[str]:
-    "The sentences as the facts would change them. Raises `DataError` where words stand there more than once, or not at all."
+    "The sentences with all facts changed. Raises `DataError` where words stand there more than once, or not at all."
     found = list(sentences)
     for fact in facts:
         if not 0 <= fact['at'] < len(found): raise DataError(f'a fact is told in sentence {fact["at"]}, expected 0 to {len(found) - 1}')
@@ -176,7 +176,7 @@ def known_passages(
     written: pl.DataFrame,  # schema WRITTEN
     form: str,              # of the texts, one of FORMS
 ) -> pl.DataFrame:  # schema PASSAGES
-    "What is known of all passages, in the other form. Raises `UsageError` for an unknown form."
+    "The knowledge base: all passages in the other form. Raises `UsageError` for an unknown form."
     if form not in FORMS: raise UsageError(f'the form is one of {FORMS}, found {form!r}')
     of = pl.col('sentences') if form == FORMS[1] else pl.col('facts').list.eval(pl.element().struct.field('claim'))
     return PASSAGES.check(written.select('id', page='topic', text=of.list.join(' ')))

@@ -113,7 +113,7 @@ class AnnotationQueue:
 
 # %% ../../nbs/20_workbench/02_annotator.ipynb #c7q
 class Proposals:
-    "Proposed labels by item; of one proposer and scheme the last counts. Raises `DataError` for a proposal of nobody."
+    "Proposed labels by item; of one proposer and scheme the last counts. Raises `DataError` for one without a proposer."
 
     def __init__(self, proposals: pl.DataFrame|None = None):  # schema ITEM_PROPOSALS
         self._of: dict[tuple, dict[tuple[str, str], dict]] = {}
@@ -159,7 +159,7 @@ class LabelButtons(widgets.Box):
 
     def mark(self, scheme: LabelScheme, mine: str|None, others: Mapping[str, str], unsaved: str|None,
              proposed: Sequence[str] = ()) -> None:
-        "Draw one scheme: one's own label, those of others by annotator, one that could not be saved, and proposed ones."
+        "Draw one scheme: the annotator's label, those of others by annotator, one that could not be saved, and proposed ones."
         for label, button in zip(scheme.labels, self._rows[scheme.name], strict=True):
             also = [cut(name, 20) for name, given in others.items() if given == label.name]
             notes = (f'  ({", ".join(also)})' if also else '') + '  (not saved)'*(unsaved == label.name)

@@ -41,7 +41,7 @@ def judged_check(
     checked: Checked,
     name: str = 'check',  # names the file of labels
 ) -> JudgedResponses:
-    "A check as the response view reads it. Of claims each stands with the sentence whose words it has, of spans with the one it lies in."
+    "A check as the response view reads it. A claim is shown with the sentence whose words it has, a span with the sentence that it is in."
     by_span = checked.settings['by'] == 'span'
     given = checked.given.select('id', document='source', response='text', responder=pl.lit(''), request=pl.lit(''))
     label = pl.struct(sentence='text', label=pl.col('verdict').replace_strict(_LABELS), excerpt=pl.col('evidence').fill_null(''))

@@ -78,7 +78,7 @@ def error_card(error: Error, blind: bool) -> Card:
 
 # %% ../../nbs/20_workbench/07_errors.ipynb #c14l
 def links_html(errors: Sequence[Error], blind: bool = False) -> str:
-    "What the cards' signs and edges mean, and how many of the judge's links are known to be wrong. Nothing of the latter when blind."
+    "What the cards' signs and edges mean, and, unless blind, how many of the judge's matches are known to be wrong."
     if not errors: return ''
     doubts = [doubt for error in errors for doubt in error.doubts if doubt]
     kinds = ' · '.join(ERROR_KINDS[kind] for kind in dict.fromkeys(error.kind for error in errors))

@@ -72,7 +72,7 @@ def proposal_sources(
 
 # %% ../../nbs/20_workbench/12_page.ipynb #c9
 class Tabs(NamedTuple):
-    "What stands beside the annotator of a run; `compare` is None without a second run."
+    "The tabs beside the annotator of a run; `compare` is None without a second run."
     probe: ProbePanel
     verification: VerificationPad
     scratch: ScratchPad

@@ -54,7 +54,7 @@ def result_html(value: object) -> str:
 
 # %% ../../nbs/20_workbench/08_probes.ipynb #c7
 class ProbePanel(widgets.VBox):
-    "Runs a probe on the chosen error, in the background, and shows its result. `case` is the chosen error; whoever chooses sets it."
+    "Runs a probe on the chosen error, in the background, and shows its result. `case` is the chosen error, set by the caller."
     case = traitlets.Instance(ProbedError, allow_none=True)
 
     def __init__(self, p_true: ProbeFunction|None = None, counterfactual: ProbeFunction|None = None):

@@ -105,7 +105,7 @@ def new_keys(
 
 # %% ../../nbs/20_workbench/01_widgets.ipynb #c10-1
 class KeyField(widgets.Text):
-    "Calls what belongs to each key that is typed into it; `other` gets the keys that have nothing."
+    "Calls the action of each key that is typed into it; `other` gets keys without an action."
 
     def __init__(self, acts: Mapping[str, Callable[[], object]], other: Callable[[str], object]):
         super().__init__('', description='Keys', placeholder='click, then type', **sized('170px'))
@@ -126,7 +126,7 @@ class Stopped(FactlabError):
 
 # %% ../../nbs/20_workbench/01_widgets.ipynb #c13-1
 def quietly(act: Callable[[], object]) -> object:
-    "Do something without bars of progress, which would land in whatever cell ran last."
+    "Do something without progress bars, which would appear in the cell that ran last."
     shown = os.environ.get('FACTLAB_PROGRESS')
     os.environ['FACTLAB_PROGRESS'] = '0'
     try: return act()

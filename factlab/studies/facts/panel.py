@@ -371,7 +371,7 @@ def beside_printed(
     cells: pl.DataFrame,  # CELLS
     **stands,  # for all: columns of the measured cell and their values, as for `Exhibit.headline`
 ) -> dict:  # entries of the manifest
-    "What is said of a result whose measured cells stand behind the printed ones."
+    "Manifest entries of a result that has measured cells besides the printed ones."
     if not plan.entries: return {'from': 'published cells'}
     if plan.parameters['data'] in BESIDE_PRINTED: return {'from': 'published cells, and measured'}
     exhibit = replace(find_exhibits([plan.exhibit])[0], status='measured', headline=stands, wider=None)

@@ -227,7 +227,7 @@ def example_of(
 
 # %% ../../../nbs/19_studies/03_fhsum/09_cases.ipynb #2a53e042
 def _claim_text(trace: pl.DataFrame) -> list[str]:
-    "The lines of one claim: what was searched for, what came, what was said of it."
+    "The lines of one claim: its queries, their evidence, and the judgements."
     first = trace.row(0, named=True)
     lines = [f'    claim: {first["claim"]}  →  {first["claim_label"] or "unknown"}']
     for row in trace.iter_rows(named=True):

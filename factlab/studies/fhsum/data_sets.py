@@ -81,7 +81,7 @@ def annotated_summaries(
     spans: pl.DataFrame,       # XSUM_SPANS
     factuality: pl.DataFrame,  # XSUM_FACTUALITY
 ) -> pl.DataFrame:  # ANNOTATED, in the order of the spans' file
-    "What XSumFaith's annotators said of each summary. Spans are where their text stands in it; those that do not stand in it are left out."
+    "XSumFaith's annotations of each summary. Spans are places in the summary; those whose text is not in it are left out."
     key, category = ['bbcid', 'system'], pl.col('category').fill_null('none')
     span = pl.struct('start', 'end', text='span', type='category', annotator='worker')
     seen = spans.group_by(key, maintain_order=True).agg(document=pl.col('text').first(), summary=pl.col('summary').first(),
@@ -248,5 +248,5 @@ SETS = {'sample': 'Sample', 'fhsum-sample': 'Sample', 'xent': 'XEnt', 'mxsum': '
 def title_of(
     data: str,  # a name, or a file
 ) -> str:
-    "As the columns of a table call the data."
+    "The name of the data in the columns of a table."
     return SETS.get(data, Path(data).stem)

@@ -40,7 +40,7 @@ def write_candidates(
     candidates: 'pl.DataFrame',  # CANDIDATES
     known: bool = True,  # also show people what the judge finds in the data, as the paper's annotators saw it
 ) -> Path:  # the file that `factlab lab` opens
-    "Rows, candidates, and the queue of what people are to say. Raises `UsageError` where nothing is to label, or labels of others are."
+    "Write rows, candidates, and the queue that annotators label. Raises `UsageError` where nothing is to label, or labels of others are."
     import polars as pl
 
     from factlab.building.enrichment import CANDIDATES, write_data

@@ -88,14 +88,14 @@ def gold_categories(
     return each.select('id', pl.format('gold:{}', 'at').alias('unit'), pl.col('inconsistencies').struct.field('category'))
 
 def gold_rows(settings: Settings) -> Rows:
-    "The same in a plan, so that its digest knows them."
+    "The same as a step of a plan, so that they are part of its digest."
     return Rows(settings.data, gold_categories(settings.data), 'categories')
 
 def labels_step(
     labels: Path|str,  # a file
     side: str,
 ) -> Step:  # schema ADJUDICATED
-    "What people say of errors of a side. Raises `DataError` when they say nothing."
+    "People's labels of errors of a side. Raises `DataError` when there are none."
     given = read_labels(labels).filter(pl.col('side') == side)
     if given.is_empty():
         raise DataError(f'{Path(labels).name} has no labels of {SIDES[side]}: label some, or leave `labels` out to see proposals')
@@ -117,7 +117,7 @@ def sorting_step(
     assistant: str|None = None,    # a model whose proposals are wanted
     p_true: Mapping[tuple[str, str, str], float] = {},  # noqa: B006  by (run, id, unit), for the decision questions
 ) -> Step|None:  # None: the data's categories
-    """What says of which category the errors are. A file of labels is counted as it stands: every labelled error of the side, sampled
+    """The step that gives errors their categories. A file of labels is counted as it is: every labelled error of the side, sampled
     here or not."""
     side = errors.method.side
     if labels is not None: return labels_step(labels, side)
@@ -159,7 +159,7 @@ def sorted_errors(
     done: Done,
     data: str,
 ) -> SortedErrors:
-    "A category for each error, by whoever can say it. Raises `DataError` when there is nothing to sort."
+    "A category for each error: people's, the data's, or else a proposal. Raises `DataError` when there is nothing to sort."
     steps = [step for entry in entries if (step := entry.about.get('categories'))]
     if steps and steps[0].method.schema == ADJUDICATED: return sorted_by_people(steps[0], done)
     errors = pl.concat([done[entry.about['errors']] for entry in entries])
@@ -346,7 +346,7 @@ def sample_proposals(
 def proposal_counts(
     both: pl.DataFrame,  # of `sample_proposals`
 ) -> pl.DataFrame:  # gold, and a column of counts for each proposal
-    "How often the errors of each category are proposed to be what."
+    "A confusion matrix: categories by proposals."
     side = both['side'][0]
     counts = both.group_by('category').agg(*[(pl.col('proposal') == name).sum().alias(title_of(name)) for name in proposed_names(side)])
     grid = pl.DataFrame({'category': names_of(side)}).join(counts, on='category', how='left', maintain_order='left')

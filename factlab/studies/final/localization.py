@@ -116,12 +116,12 @@ def left_out_cells(
     exhibit: str,
     column: str,  # 'tiny F1'
     counts: pl.DataFrame,  # method, id, tp (null where unread), n_predicted, n_gold
-    baselines: Sequence[str] = (),  # methods that understand nothing, and are always read
+    baselines: Sequence[str] = (),  # baselines, which can always be read
     seed: int = 0,
     system: str = 'method',  # what the methods are: 'model' where a table's rows are models
     **same: str,  # columns of all cells: model
 ) -> pl.DataFrame:  # schema CELLS
-    """F1 of the rows that a method read alone (`unparsed` counts the others), and its difference from the best baseline on these very rows.
+    """F1 on the rows that a method could read (`unparsed` counts the others), and its difference from the best baseline on these very rows.
     Methods that read all rows, and baselines, are not repeated."""
     systems, unread = counts.filter(~pl.col('method').is_in(baselines)), pl.col('tp').is_null()
     partly = systems.group_by('method', maintain_order=True).agg(unread.any().alias('some')).filter('some')['method'].to_list()
@@ -142,7 +142,7 @@ def over_baseline_cells(
     exhibit: str,
     column: str,  # 'tiny F1'
     counts: pl.DataFrame,  # as for `aligned_counts`; no null
-    baselines: Sequence[str],  # rows that understand nothing
+    baselines: Sequence[str],  # the baselines' rows
     seed: int = 0,
     **same: str,  # columns of all cells, as for `baseline_rows`: metric, model
 ) -> pl.DataFrame:  # schema CELLS; differences in the places of the scores
@@ -193,7 +193,7 @@ def wording_cells(
     exhibit: str,
     entries: Iterable[Entry],
 ) -> pl.DataFrame:  # schema CELLS
-    "How many of each method's prompts are in our wording although another was asked for."
+    "How many of each method's prompts are in factlab's wording although another was asked for."
     name = 'prompts in our wording'
     return make_cells(exhibit, [{
         'row': entry.method, 'column': f'{entry.label or entry.model} {name}', 'model': entry.model, 'method': entry.method,

@@ -213,7 +213,7 @@ def _category_cells(name: str, category: str, probed: pl.DataFrame, seed: int) -
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c24
 def _whole_cells(name: str, asked: pl.DataFrame, probe: pl.DataFrame, seed: int) -> list[dict]:
-    "What one probe is worth over all questions."
+    "AUROC, calibration and readability of one probe over all questions."
     gap = probe_calibration(asked, probe, seed=seed).filter(metric='expected calibration error').row(0, named=True)
     gap_cell = {'column': f'calibration error, {name}', 'measured': gap['value']}
     cells = [gap_cell | {key: gap[key] for key in ('low', 'high', 'n', 'unparsed')},
@@ -253,7 +253,7 @@ def ptrue_cells(
     probes: Mapping[str, pl.DataFrame],  # of `probes_of`
     seed: int = 0,
 ) -> pl.DataFrame:  # schema CELLS
-    "P(True) of each category and what it is worth, beside what the paper prints (Fig. 6, App. G.1)."
+    "P(True) of each category and its quality, beside the printed values (Fig. 6, App. G.1)."
     rows = [{'row': row, 'column': 'Facts asked about', 'kind': 'count', 'measured': count, 'n': count, 'status': 'measured'}
             for row, count in titled(asked).group_by('category', maintain_order=True).len().iter_rows()]
     asked = asked.with_columns(document=documents_of(asked))

@@ -52,7 +52,7 @@ def answer_counts(
 
 # %% ../../../nbs/19_studies/00_oasis/03_baselines.ipynb #375089c1
 def _rival_counts(rivals: Mapping[str, pl.DataFrame], systems: Collection[str]) -> dict[str, np.ndarray]:
-    "Counts of the baselines and of chance, but for those that are themselves asked about."
+    "Counts of the baselines and of chance, without those that are themselves compared."
     truth = rivals['majority']
     known = {name: answer_counts(answers, truth['id']) for name, answers in rivals.items()}
     known['chance'] = chance_counts(truth['factual'], classes=LABELS)
@@ -95,8 +95,8 @@ def baseline_cells(
     seed: int = 0,
     **same: str,  # columns of the systems' cells: method
 ) -> pl.DataFrame:  # CELLS, in percent
-    """Baselines as rows of a column, and what each system is over the best of them; of one with forced answers also on the texts that were
-    read without force. A system without any answer is not compared."""
+    """Baselines as rows of a column, and each system's difference from the best;
+    with forced answers also on the texts read without force. A system without any answer is not compared."""
     answered = {name: answers for name, answers in systems.items() if answers['predicted'].count()}
     forced = {name: forced_texts(answers) for name, answers in answered.items()}
     compared, same = compared_answers(rivals, answered, seed), {'system': 'model', **same}

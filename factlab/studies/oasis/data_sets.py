@@ -55,7 +55,7 @@ HUB_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
 
 # %% ../../../nbs/19_studies/00_oasis/10_data_sets.ipynb #c9dc62e9
 def _renamed(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    "Our names for a set's columns."
+    "factlab's names for a set's columns."
     chosen = {}
     for ours, theirs in HUB_COLUMNS[name].items():
         if not (found := [column for column in theirs if column in frame.columns]):
@@ -87,7 +87,7 @@ def join_oasis(
 # %% ../../../nbs/19_studies/00_oasis/10_data_sets.ipynb #c12
 def load_oasis_sets(
     download: bool = True,  # False: only from a local folder
-) -> dict[str, pl.DataFrame]:  # by name, as of ENTRIES; our columns and `split`
+) -> dict[str, pl.DataFrame]:  # by name, as of ENTRIES; factlab's columns and `split`
     "The four public sets, each with all that it holds."
     entry = entry_of('oasis')
     return {hub.name: _renamed(hub_frame(entry, hub, download), hub.name) for hub in entry.hub}

@@ -158,7 +158,7 @@ def withheld_cells(
     answers: Mapping[str, Mapping[str, pl.DataFrame]],  # by column as 'ZS', then by row: schema SYSTEM_ANSWERS
     seed: int = 0,
 ) -> pl.DataFrame:  # CELLS, in percent; no score is among them
-    """What can be shown of answers whose truth is with others: how many texts each system calls factual, and on how many two systems give
+    """What can be shown without labels: how many texts each system calls factual, and on how many two systems give
     the same verdict (first runs)."""
     share, rows = ratio([1, 0], [0, 1]), []
     def cell(row: str, column: str, table: pl.DataFrame, hit: pl.Expr, **more) -> dict:
