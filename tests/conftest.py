@@ -65,6 +65,20 @@ def surroundings(tmp_path_factory):
         yield
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    "A home of a test's own."
+    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+    return tmp_path/'home'
+
+
+@pytest.fixture
+def no_key(monkeypatch):
+    "No key, address or prices of the user's."
+    for name in [*os.environ]:
+        if name.startswith('OPENAI_') or name == 'FACTLAB_PRICES': monkeypatch.delenv(name)
+
+
 def with_weights(home: Path) -> None:
     "Give a home of its own the embedded model's converted weights, which take every new home seconds to make."
     from factlab.models.transformers_backend import tiny_folder

@@ -7,9 +7,8 @@ __all__ = ['read_columns', 'add_check']
 
 # %% ../../nbs/21_cli/11_check.ipynb #cc2
 import argparse
-from collections.abc import Callable
 
-from .output import add_command, add_fail_on, give_check, verdict_code
+from .output import add_command, add_fail_on, counted, give_check, verdict_code
 from ..core.core import UsageError
 from ..core.registry import name_forms
 
@@ -35,21 +34,12 @@ def _check(arguments: argparse.Namespace) -> int|str:
     if arguments.by == 'span': check_by(arguments.by, arguments.verifier)
     rows = read_texts(arguments.file, read_columns(arguments.columns), arguments.encoding)
     make = lambda: check_run(rows, arguments.file, arguments.verifier, arguments.by, arguments.extractor)
-    if arguments.dry_run: return _counted(make, arguments.json)
+    if arguments.dry_run: return counted(make, arguments.json)
     run = make()
     checked = read_check(run)
     text = f'{check_report(checked, page_width(), arguments.all)}\n{kept_as(run)}\n'
     give_check(CheckTold(text, checked, {'run': run.id}), arguments.written, arguments.json)
     return verdict_code(arguments, checked.texts['verdict'])
-
-def _counted(run: Callable[[], object], as_json: bool) -> str:
-    "What would be asked."
-    from factlab.models.dry_run import DryRun, estimate_of
-    from factlab.reports.reproduce import plain_table, table_json
-    with DryRun() as dry: run()
-    found = estimate_of(dry)
-    if as_json: return table_json(found)
-    return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
 # %% ../../nbs/21_cli/11_check.ipynb #cc6
 _EXAMPLE = """example: summaries.csv has the columns text and summary

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Command', 'VERDICTS', 'MET', 'NOT_FINISHED', 'add_command', 'add_group', 'command_parser', 'give_text', 'write_check',
-           'give_check', 'run_given', 'run_command', 'at_least', 'read_verdicts', 'add_fail_on', 'verdict_code',
-           'output_format', 'leaves', 'config_file', 'take_defaults', 'fill_defaults']
+           'give_check', 'run_given', 'run_command', 'counted', 'at_least', 'read_verdicts', 'add_fail_on',
+           'verdict_code', 'output_format', 'leaves', 'config_file', 'take_defaults', 'fill_defaults']
 
 # %% ../../nbs/21_cli/00_output.ipynb #fc4a50a2
 import argparse
@@ -136,6 +136,19 @@ def run_command(
 ) -> int:  # exit code
     "Run a command. Raises what it raises, and `SystemExit` for arguments that were not understood."
     return run_given(parser.parse_args(arguments))
+
+# %% ../../nbs/21_cli/00_output.ipynb #counted1
+def counted(
+    run: Callable[[], object],  # what would ask
+    as_json: bool = False,
+) -> str:
+    "What a command would ask, as its dry run prints it."
+    from factlab.models.dry_run import DryRun, estimate_of
+    from factlab.reports.reproduce import plain_table, table_json
+    with DryRun() as dry: run()
+    found = estimate_of(dry)
+    if as_json: return table_json(found)
+    return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
 # %% ../../nbs/21_cli/00_output.ipynb #al1
 def at_least(

@@ -10,11 +10,10 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from .output import add_command, add_fail_on, at_least, give_text, verdict_code
+from .output import add_command, add_fail_on, at_least, counted, give_text, verdict_code
 from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
@@ -69,7 +68,7 @@ def _verify(arguments: argparse.Namespace) -> int|str:
     frame = pl.DataFrame({'id': list(texts), 'text': list(texts.values())})
     verify = partial(verify_texts, frame, arguments.corpus, arguments.extractor, arguments.retriever, arguments.verifier, k=arguments.k,
                      method=arguments.method, encoding=arguments.encoding, stop_at_text_verdict=arguments.stop_at_text_verdict)
-    if arguments.dry_run: return _counted(verify, arguments.json)
+    if arguments.dry_run: return counted(verify, arguments.json)
     for name in (arguments.extractor, arguments.verifier):  # what is not on this machine is told before a corpus is encoded
         if (known := name.partition('?')[0]) in WEIGHTS: weights_at_hand(known)
     found = verify()
@@ -77,16 +76,6 @@ def _verify(arguments: argparse.Namespace) -> int|str:
     text = json.dumps(verdict_json(found), indent=1) if arguments.json else verdict_report(found, arguments.passages, width)
     give_text(text + '\n', arguments.out)
     return verdict_code(arguments, found.texts['verdict'], not found.texts['reason'].fill_null('').str.starts_with(NO_CLAIMS_CAME).any())
-
-# %% ../../nbs/21_cli/06_verify.ipynb #55b48ab8
-def _counted(verify: Callable[[], object], as_json: bool) -> str:
-    "What would be asked, for claims and evidence as a dry run has them."
-    from factlab.models.dry_run import DryRun, estimate_of
-    from factlab.reports.reproduce import plain_table, table_json
-    with DryRun() as dry: verify()
-    found = estimate_of(dry)
-    if as_json: return table_json(found)
-    return (plain_table(found) if found.height else 'no language model is asked') + '\n'
 
 # %% ../../nbs/21_cli/06_verify.ipynb #06dadbff
 def add_verify(commands) -> None:

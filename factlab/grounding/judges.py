@@ -28,8 +28,8 @@ from factlab.grounding.parsing import (
     parse_json_labels,
     parse_labelled_lines,
 )
-from ..models.asking import RETRY_NOTE, RetryPrompt, answer_schema, answers_frame, ask_prompt, read_response
-from ..models.interface import Model, Response, ask
+from ..models.asking import RetryPrompt, answer_schema, answers_frame, ask_again, ask_prompt, read_response
+from ..models.interface import Model, Response
 from ..models.prompts import Parsed, Prompt, json_objects
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence
@@ -236,12 +236,9 @@ def ask_verdicts(
     states = [read_response(responses[0], read) for responses in asked]
     unread = [at for at, (status, *_) in enumerate(states) if retry and status == 'unparsed' and read in AGAIN]
     limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
-    again = ask([RetryPrompt(AGAIN[read], read).request(prompt, values[at], asked[at][0].text, max_tokens=limit, **sampling)
-                 for at in unread], model, store)
-    for at, response in zip(unread, again, strict=True):
-        asked[at].append(response)
-        status, reason, value = read_response(response, read)
-        states[at] = (status, '; '.join(filter(None, (RETRY_NOTE, reason))) if status == 'ok' else reason, value)
+    following = {at: RetryPrompt(AGAIN[read], read).request(prompt, values[at], asked[at][0].text, max_tokens=limit, **sampling)
+                 for at in unread}
+    ask_again(following, lambda _, response: read_response(response, read), states, asked, model, store)
     return states, asked
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n16x16

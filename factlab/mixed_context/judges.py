@@ -16,8 +16,8 @@ import polars as pl
 
 from ..core.core import Schema, UsageError, canonical_json
 from .labels import MIXED_PREDICTIONS, check_mixed, label_of
-from ..models.asking import RETRY_NOTE, answer_schema, answers_frame, ask_prompt, read_response
-from ..models.interface import Model, Request, Response, ask
+from ..models.asking import answer_schema, answers_frame, ask_again, ask_prompt, read_response
+from ..models.interface import Model, Request, Response
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.verdicts import without_quoted_objects
 from ..store.answers import StoreChoice
@@ -192,9 +192,6 @@ class DirectJudge:
         prompt, = self.prompts
         unread = [at for at in values if states[at][0] == 'unparsed']
         limit = min(VERDICT_TOKENS, getattr(model, 'answer_limit', None) or VERDICT_TOKENS)
-        requests = [Request(messages=prompt.render(**values[at]), json_schema=VERDICT_SCHEMA, label=prompt.name, max_tokens=limit,
-                            **sampling) for at in unread]
-        for at, response in zip(unread, ask(requests, model, store), strict=True):
-            asked[at].append(response)
-            status, reason, value = read_response(response, parse_verdicts)
-            states[at] = (status, '; '.join(part for part in (RETRY_NOTE, reason) if part) if status == 'ok' else reason, value)
+        requests = {at: Request(messages=prompt.render(**values[at]), json_schema=VERDICT_SCHEMA, label=prompt.name, max_tokens=limit,
+                                **sampling) for at in unread}
+        ask_again(requests, lambda _, response: read_response(response, parse_verdicts), states, asked, model, store)

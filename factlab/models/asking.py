@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['RETRY_NOTE', 'ANSWERS', 'VERDICTS', 'read_response', 'ask_prompt', 'RetryPrompt', 'list_schema', 'read_items',
-           'ask_lists', 'answer_schema', 'answers_frame']
+           'ask_again', 'ask_lists', 'answer_schema', 'answers_frame']
 
 # %% ../../nbs/04_models/05_asking.ipynb #c2
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -89,6 +89,21 @@ def read_items(
         return Parsed(None, 'unparsed', 'the JSON object has no list of texts under "items"')
     return Parsed([item.strip() for item in items if item.strip()])
 
+# %% ../../nbs/04_models/05_asking.ipynb #again1
+def ask_again(
+    requests: Mapping[int, Request],  # the next question about each place that could not be read
+    read: Callable[[int, Response], tuple],  # of a place and its answer: status, reason, value
+    states: list[tuple],           # status, reason, value of each place: what is read now takes the place of what was there
+    asked: list[list[Response]],   # what each place took: longer by one
+    model: Model,
+    store: StoreChoice = None,
+) -> None:
+    "Ask once more, all at once."
+    for at, response in zip(requests, ask([*requests.values()], model, store), strict=True):
+        asked[at].append(response)
+        status, reason, value = read(at, response)
+        states[at] = (status, '; '.join(filter(None, (RETRY_NOTE, reason))) if status == 'ok' else reason, value)
+
 # %% ../../nbs/04_models/05_asking.ipynb #c13
 def ask_lists(
     prompt: Prompt,
@@ -112,11 +127,8 @@ def ask_lists(
     unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and retry]
     limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
     ways = {i: retry if isinstance(retry, RetryPrompt) else retry(asked[i][0].text) for i in unread}
-    seconds = ask([way.request(prompt, values[i], asked[i][0].text, max_tokens=limit, **sampling) for i, way in ways.items()], model, store)
-    for (i, way), response in zip(ways.items(), seconds, strict=True):
-        asked[i].append(response)
-        status, reason, value = whole(response, way.read)
-        states[i] = (status, '; '.join(part for part in (RETRY_NOTE, reason) if part) if status == 'ok' else reason, value)
+    following = {i: way.request(prompt, values[i], asked[i][0].text, max_tokens=limit, **sampling) for i, way in ways.items()}
+    ask_again(following, lambda i, response: whole(response, ways[i].read), states, asked, model, store)
     return states, asked
 
 # %% ../../nbs/04_models/05_asking.ipynb #c17

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['TINY_SHA256', 'TINY_ANSWER', 'TINY_SOURCE', 'GRANITE_TURNS', 'DTYPE', 'DEVICE', 'quiet', 'unpacked_folder',
            'unpacked', 'tiny_folder', 'gguf_tokenizer', 'native_bfloat16', 'pick_device', 'pick_dtype', 'Source',
-           'named_source', 'place_of', 'context_of', 'folder_digest', 'find_source', 'ChatFormat', 'JsonGrammar',
-           'Grammars', 'SourcedModel', 'LocalModel', 'load_tokenizer', 'fault_of', 'cut_at_stop', 'above_zero',
-           'load_gguf', 'load_hf']
+           'named_source', 'place_of', 'context_of', 'folder_digest', 'pretrained', 'find_source', 'ChatFormat',
+           'JsonGrammar', 'Grammars', 'SourcedModel', 'LocalModel', 'load_tokenizer', 'fault_of', 'cut_at_stop',
+           'above_zero', 'load_gguf', 'load_hf']
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c2
 import importlib.util
@@ -222,6 +222,24 @@ def _sampled(file: Path, samples: int = 64, size: int = 4096) -> list:
             stream.seek(max(0, (length - size)*i//(samples - 1)))
             blocks.append(digest(stream.read(size)))
     return [length, digest(blocks)]
+
+# %% ../../nbs/04_models/08_transformers_backend.ipynb #pretrained1
+def pretrained(
+    task: str,  # a class of transformers, as AutoModelForSeq2SeqLM
+    source: Source,
+    dtype: str,
+    failed: str,  # the beginning of an error: what cannot be done
+    **options: Any,  # of `from_pretrained`
+) -> tuple[Any, dict]:  # the model, and what was found of its weights
+    "A model from safetensors; no code of its repository runs. Raises `ModelError` when it cannot be loaded."
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+    options |= dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, output_loading_info=True)
+    with quiet():
+        try: return getattr(transformers, task).from_pretrained(place_of(source), dtype=getattr(torch, dtype), **options)
+        except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
+            raise ModelError(f'{failed}: {str(error).strip() or type(error).__name__}') from error
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c17
 def _folder_source(folder: Path) -> Source:

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, UsageError
+from ..measures.agreement import quotient
 from ..measures.baselines import accuracy, balanced_accuracy, class_counts, crossed_thresholds, length_scores
 from ..measures.calibration import auroc, brier_score, expected_calibration_error
 from ..measures.comparison import paired_bounds
@@ -115,25 +116,21 @@ def confusions(
     return total, draws
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj9
-def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    part, whole = np.broadcast_arrays(np.asarray(part, float), np.asarray(whole, float))
-    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 1e-12)
-
 def agreement(table: np.ndarray) -> np.ndarray:
     "Share of verdicts that are the label, of tables [..., k, k + 1]."
-    return _over(np.trace(table, axis1=-2, axis2=-1), table.sum((-2, -1)))
+    return quotient(np.trace(table, axis1=-2, axis2=-1), table.sum((-2, -1)))
 
 def kappa(table: np.ndarray) -> np.ndarray:
     "Cohen's κ; an unreadable verdict is a verdict of its own."
     n, gold, said = table.sum((-2, -1)), table.sum(-1), table.sum(-2)
-    by_chance = _over((gold*said[..., :-1]).sum(-1), n**2)
-    return _over(agreement(table) - by_chance, 1 - by_chance)
+    by_chance = quotient((gold*said[..., :-1]).sum(-1), n**2)
+    return quotient(agreement(table) - by_chance, 1 - by_chance)
 
 def alpha(table: np.ndarray) -> np.ndarray:
     "Krippendorff's α of two annotators, for names."
     n, both = table.sum((-2, -1)), table.sum(-2) + np.concatenate([table.sum(-1), np.zeros((*table.shape[:-2], 1))], -1)
     differ = 2*(n - np.trace(table, axis1=-2, axis2=-1))
-    return 1 - _over(differ*(2*n - 1), (2*n)**2 - (both**2).sum(-1))
+    return 1 - quotient(differ*(2*n - 1), (2*n)**2 - (both**2).sum(-1))
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj10
 Measure = Callable[[np.ndarray], np.ndarray]
@@ -145,10 +142,10 @@ def _two_classes(at: int) -> dict[str, tuple[Measure, Measure|None, Measure|None
     def gold(t): return t[..., at, :].sum(-1)
     def others(t): return t.sum((-2, -1)) - gold(t)
     def left(t): return others(t) - (said(t) - hits(t)) - (t[..., -1].sum(-1) - t[..., at, -1])
-    def share(part, whole): return lambda t: _over(part(t), whole(t)), part, whole
+    def share(part, whole): return lambda t: quotient(part(t), whole(t)), part, whole
     return {'sensitivity': share(hits, gold), 'specificity': share(left, others), 'precision': share(hits, said),
-            'balanced accuracy': (lambda t: (_over(hits(t), gold(t)) + _over(left(t), others(t)))/2, None, None),
-            'f1': (lambda t: _over(2*hits(t), gold(t) + said(t)), None, None)}
+            'balanced accuracy': (lambda t: (quotient(hits(t), gold(t)) + quotient(left(t), others(t)))/2, None, None),
+            'f1': (lambda t: quotient(2*hits(t), gold(t) + said(t)), None, None)}
 
 def agreement_table(
     judged: Judged,
@@ -376,7 +373,7 @@ def rogan_gladen_share(
                                                'taken back')
     share = np.random.default_rng(seed).binomial(n, positives/n, resamples)/n
     right, wrong = draws[:, at, at], draws[:, :, at].sum(-1) - draws[:, at, at]
-    found, missed = _over(right, draws[:, at].sum(-1)), _over(wrong, draws.sum((-2, -1)) - draws[:, at].sum(-1))
+    found, missed = quotient(right, draws[:, at].sum(-1)), quotient(wrong, draws.sum((-2, -1)) - draws[:, at].sum(-1))
     values = np.clip((share - missed)/np.where(found > missed, found - missed, np.nan), 0, 1)
     low, high = np.nanquantile(values, [(1 - level)/2, (1 + level)/2])
     return float(np.clip((positives/n - alarms)/(sensitivity - alarms), 0, 1)), float(low), float(high), fixed

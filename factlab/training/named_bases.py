@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from ..core.core import ModelError, UsageError
 from ..core.registry import split_options
 from ..models.adapters import attach_lora
-from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, place_of, quiet
+from ..models.transformers_backend import Source, find_source, load_tokenizer, native_bfloat16, pick_device, pretrained, quiet
 from .loop import MOMENTS, Learner, put_files
 
 # %% ../../nbs/18_training/10_named_bases.ipynb #00e35328
@@ -183,17 +183,10 @@ def open_base(
 ) -> OpenedBase:
     "Load a base for training. Raises `ModelError` when it cannot be loaded or is of another kind."
     import torch
-    import transformers
-    from safetensors import SafetensorError
     source, device = base_source(settings.base), settings.used_device
     tokenizer = load_tokenizer(settings.base, source)
-    options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, output_loading_info=True,
-                   dtype=getattr(torch, settings.used_dtype), **config)
     torch.manual_seed(settings.seed)  # of a new head
-    with quiet():
-        try: model, report = getattr(transformers, CLASSES[kind]).from_pretrained(place_of(source), **options)
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f'{settings.base} cannot be opened as a {kind} model: {str(error).strip() or type(error).__name__}') from error
+    model, report = pretrained(CLASSES[kind], source, settings.used_dtype, f'{settings.base} cannot be opened as a {kind} model', **config)
     body = f'{model.base_model_prefix}.'
     missing = sorted(name for name in report['missing_keys'] if kind != 'classifier' or name.startswith(body))
     if missing: raise ModelError(f'{settings.base} has no weights for {missing[:3]}: it is no {kind} model. Name another base')

@@ -4,27 +4,20 @@
 
 # %% auto #0
 __all__ = ['BIOGRAPHIES', 'UNLABELLED', 'LOG_ODDS', 'SHIPPED', 'page_pairs', 'biography_pairs', 'sentence_pairs', 'window_pairs',
-           'article_pairs', 'unlabelled_pairs', 'log_odds', 'ask_teacher', 'keep_soft_labels', 'soft_labelled']
+           'article_pairs', 'unlabelled_pairs', 'soft_labelled']
 
 # %% ../../nbs/18_training/13_soft_labels.ipynb #sl2
-import json
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import polars as pl
 
-from ..core.core import DataError, Schema, assets_dir, digest, progress, replacing, write_text
+from ..core.core import DataError, Schema, assets_dir, digest
 from ..data.claim_sets import load_fm2, load_summedits
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, load_factscore, load_wice
-from ..models.shared_prefixes import PrefixBatch, prefix_batches
 from ..text.sentences import split_sentences
-from .named_bases import BaseSettings, open_base
 from .paraphrased_claims import summary_pairs, unseen_by_final
-from ..verification.asked_verifier import CHECKER_FORMS, CheckerForm
 
 # %% ../../nbs/18_training/13_soft_labels.ipynb #sl4
 def page_pairs(
@@ -112,48 +105,6 @@ def unlabelled_pairs(
     order = pl.col('evidence').map_elements(digest, pl.String)
     return CLAIM_EVIDENCE_PAIRS.frame(rows).with_columns(order=order).sort('order', 'id').drop('order')
 
-# %% ../../nbs/18_training/13_soft_labels.ipynb #sl9
-_ANSWERS = ('{0}', ' {0}', '{1}', '{2}')  # as an answer may be spelled: Yes, with a space before it, yes, YES
-
-def _spellings(tokenizer, word: str) -> list[int]:
-    "First tokens of an answer, as it may be spelled."
-    return sorted({tokenizer.encode(form.format(word, word.lower(), word.upper()), add_special_tokens=False)[0] for form in _ANSWERS})
-
-def _sight(batch: PrefixBatch):  # torch Boolean [1, 1, n, n]
-    "Which token of a batch sees which."
-    import torch
-    sees = torch.zeros(len(batch.tokens), len(batch.tokens), dtype=torch.bool)
-    for path, own in zip(batch.paths, batch.own, strict=True):
-        place = torch.from_numpy(path)
-        sees[place[-own:, None], place[None]] = torch.ones(own, len(place), dtype=torch.bool).tril(len(place) - own)
-    return sees[None, None]
-
-# %% ../../nbs/18_training/13_soft_labels.ipynb #sl10
-def log_odds(
-    pairs: Sequence[tuple[str, str]],  # evidence and claim; those of one evidence cost little together
-    language_model: Any,  # of transformers, a causal one
-    tokenizer: Any,
-    form: CheckerForm = CHECKER_FORMS['quoted'],
-    batch_tokens: int = 1024,
-) -> np.ndarray:  # float32 [n]
-    "For each pair the log-probability of the form's first answer less that of its second, at the place of the answer."
-    import torch
-    asked = [[message.model_dump() for message in form.messages(*pair)] for pair in pairs]
-    texts = [tokenizer.apply_chat_template(each, tokenize=False, add_generation_prompt=True) for each in asked]
-    tokens = tokenizer(texts, add_special_tokens=False)['input_ids'] if texts else []
-    yes, no = (language_model.get_output_embeddings().weight[_spellings(tokenizer, word)].float() for word in form.choices)
-    found = np.zeros(len(pairs), np.float32)
-    device = yes.device
-    for batch in prefix_batches(tokens, batch_tokens):
-        ids, places = (torch.from_numpy(each)[None].to(device) for each in (batch.tokens, batch.positions))
-        with torch.inference_mode():
-            hidden = language_model.base_model(input_ids=ids, position_ids=places, attention_mask=_sight(batch).to(device),
-                                               use_cache=False).last_hidden_state[0]
-            ends = hidden[[int(path[-1]) for path in batch.paths]].float()
-            odds = (ends@yes.T).logsumexp(1) - (ends@no.T).logsumexp(1)
-        found[batch.texts] = odds.cpu().numpy()
-    return found
-
 # %% ../../nbs/18_training/13_soft_labels.ipynb #sl13
 LOG_ODDS = Schema('log-odds', {
     'pair': pl.String,  # digest of evidence and claim, 12 digits
@@ -163,50 +114,7 @@ SHIPPED = 'log_odds.parquet'
 
 def _digests(pairs: pl.DataFrame) -> list[str]: return [digest(pair)[:12] for pair in pairs.select('evidence', 'claim').rows()]
 
-def _answered(file: Path) -> pl.DataFrame:
-    "What was answered before. A last line that was cut off goes out of the file, and is asked again."
-    text = file.read_text(encoding='utf-8') if file.is_file() else ''
-    whole = text[:text.rfind('\n') + 1]
-    if whole != text: write_text(file, whole)
-    return LOG_ODDS.frame([json.loads(line) for line in whole.splitlines()])
-
-# %% ../../nbs/18_training/13_soft_labels.ipynb #sl14
-def ask_teacher(
-    pairs: pl.DataFrame,  # of `unlabelled_pairs`
-    file: Path|str,  # of lines; the answers of an earlier call are kept
-    model: str = 'small',
-    seconds: float|None = None,  # after which no further pairs are begun; None: until all are answered
-    together: int = 128,  # pairs that are asked at once
-) -> pl.DataFrame:  # LOG_ODDS of all that is answered
-    "Ask a language model about pairs, or go on where it was stopped. Raises `ModelError` when the model cannot be loaded."
-    file, digests = Path(file), pl.Series('pair', _digests(pairs), dtype=pl.String)
-    known = _answered(file)
-    left = pairs.with_columns(digests).unique('pair', keep='first', maintain_order=True)
-    left = left.join(known, on='pair', how='anti', maintain_order='left')
-    if left.is_empty(): return known
-    opened, end = open_base('causal', BaseSettings(model)), None if seconds is None else time.monotonic() + seconds
-    with file.open('a', encoding='utf-8') as lines, progress(total=len(left), label='labelling', unit='pair') as bar:
-        for part in left.iter_slices(together):
-            if end is not None and time.monotonic() > end: break
-            odds = log_odds(part.select('evidence', 'claim').rows(), opened.model, opened.tokenizer)
-            rows = zip(part['pair'], odds.tolist(), strict=True)
-            lines.writelines(json.dumps(dict(pair=pair, log_odds=round(value, 2), contradicted=None)) + '\n' for pair, value in rows)
-            lines.flush()
-            bar.update(len(part))
-    return _answered(file)
-
 # %% ../../nbs/18_training/13_soft_labels.ipynb #sl15
-def keep_soft_labels(
-    answers: pl.DataFrame,  # LOG_ODDS
-    card: Mapping[str, Any],  # the teacher, the pairs, the date
-    folder: Path|str|None = None,  # None: the package's own
-) -> Path:
-    "Write the file that ships and its card."
-    place = Path(folder) if folder else assets_dir('training')
-    with replacing(place/SHIPPED) as beside: LOG_ODDS.check(answers).sort('pair').write_parquet(beside, compression_level=19)
-    write_text(place/'log_odds.json', json.dumps(dict(card), indent=1, ensure_ascii=False) + '\n')
-    return place/SHIPPED
-
 def soft_labelled(
     pairs: pl.DataFrame,  # with evidence and claim
     folder: Path|str|None = None,  # None: the package's own
@@ -215,6 +123,5 @@ def soft_labelled(
     kept = LOG_ODDS.check(pl.read_parquet((Path(folder) if folder else assets_dir('training'))/SHIPPED))
     found = pairs.with_columns(pair=pl.Series(_digests(pairs), dtype=pl.String)).join(kept, on='pair', how='left', maintain_order='left')
     if (unseen := found['log_odds'].null_count()) > .75*found.height:
-        raise DataError(f'{unseen} of {found.height} pairs have other texts than those labelled: the data sets differ, or the seed '
-                        'does; label them again with `ask_teacher`')
+        raise DataError(f'{unseen} of {found.height} pairs have other texts than those labelled: the data sets differ, or the seed does')
     return found.drop('pair')

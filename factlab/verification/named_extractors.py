@@ -30,7 +30,7 @@ from factlab.models.transformers_backend import (
     find_source,
     pick_device,
     pick_dtype,
-    place_of,
+    pretrained,
     quiet,
 )
 from ..text.sentences import short_sentences, split_sentences
@@ -122,14 +122,7 @@ SEQ2SEQ_EXTRACTOR_OPTIONS = {
 # %% ../../nbs/08_verification/01_named_extractors.ipynb #d569c17b
 def _loaded(name: str, source: Source, dtype: str, device: str):
     "The model of transformers. Raises `ModelError` when it cannot be loaded or is no encoder-decoder."
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoModelForSeq2SeqLM
-    options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, output_loading_info=True)
-    with quiet():
-        try: model, report = AutoModelForSeq2SeqLM.from_pretrained(place_of(source), dtype=getattr(torch, dtype), **options)
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
+    model, report = pretrained('AutoModelForSeq2SeqLM', source, dtype, f'{name} cannot be loaded')
     if missing := sorted(report['missing_keys']): raise ModelError(f'{name} has no weights for {missing[:3]}: it is no encoder-decoder')
     return model.to(device).eval()
 

@@ -32,6 +32,7 @@ from factlab.models.transformers_backend import (
     pick_device,
     pick_dtype,
     place_of,
+    pretrained,
     quiet,
 )
 from ..retrieval.evidence_sentences import shortened
@@ -164,15 +165,7 @@ def load_pretrained(
     task: str = 'AutoModelForSequenceClassification',
 ):  # of transformers
     "The model, once in this process, from safetensors. Raises `ModelError` when it cannot be loaded or lacks trained weights."
-    import torch
-    import transformers
-    from safetensors import SafetensorError
-    options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True,
-                   dtype=getattr(torch, dtype), output_loading_info=True)
-    with quiet():
-        try: model, report = getattr(transformers, task).from_pretrained(place_of(source), **options)
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
+    model, report = pretrained(task, source, dtype, f'{name} cannot be loaded')
     if missing := sorted(report['missing_keys']):
         raise ModelError(f'{name} has no trained weights for {missing[:3]}: it is not {_TASKS[task][1]}. Name one that was trained as such')
     return model.to(device).eval()
@@ -199,15 +192,8 @@ def load_adapted(
     adapter: Adapter,
 ):  # of transformers
     "A base with LoRA merged into it and the head that was trained with it. Raises `ModelError` where they do not belong together."
-    import torch
-    import transformers
-    from safetensors import SafetensorError
-    options = dict(revision=source.revision or 'main', trust_remote_code=False, use_safetensors=True, num_labels=len(NLI_LABELS),
-                   ignore_mismatched_sizes=True, dtype=getattr(torch, dtype), output_loading_info=True)
-    with quiet():
-        try: model, report = transformers.AutoModelForSequenceClassification.from_pretrained(place_of(source), **options)
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f'{name} cannot be loaded: {str(error).strip() or type(error).__name__}') from error
+    model, report = pretrained('AutoModelForSequenceClassification', source, dtype, f'{name} cannot be loaded',
+                               num_labels=len(NLI_LABELS), ignore_mismatched_sizes=True)
     head, own = read_tensors(Path(adapter.folder)/HEAD), dict(model.named_parameters())
     body = f'{model.base_model_prefix}.'
     wrong = [part for part, weight in head.items() if part not in own or own[part].shape != weight.shape]

@@ -53,12 +53,17 @@ def test_each_error_is_a_candidate_once(candidates):
     assert candidates['models'].to_list() == [['one'], ['one', 'two'], ['two'], ['one', 'two'], ['two'], ['two']]
 
 
-def test_a_model_is_asked_for_as_much_as_it_can_find(tmp_path):
+def finder(name: str, beginning: str = '') -> ScriptedModel:
+    "Finds what FOUND says of it."
     def answer(request) -> str:
+        assert request.messages[-1].content.startswith(beginning)
         id = next(id for id in GOLD if f'The {id} went.' in request.messages[-1].content)
-        return '\n'.join(f'{label}. {text}' for label, text in zip('ABC', FOUND['two'][id], strict=False)) or 'None'
-    model = ScriptedModel('finder', answer, revision='enrichment')
-    step = Step(high_recall(), Rows('mine', ROWS), model)
+        return '\n'.join(f'{label}. {text}' for label, text in zip('ABC', FOUND[name][id], strict=False)) or 'None'
+    return ScriptedModel(name, answer, revision=f'enrichment {beginning}')
+
+
+def test_a_model_is_asked_for_as_much_as_it_can_find(tmp_path):
+    step = Step(high_recall(), Rows('mine', ROWS), finder('two'))
     found = execute(step, store=False, folder=tmp_path)[step]
     assert found['predicted'].to_list() == [FOUND['two'][id] for id in GOLD]
     (tmp_path/'own').mkdir()
@@ -73,13 +78,7 @@ def test_several_models_are_asked_by_a_plan(tmp_path, monkeypatch):
     ROWS.write_ndjson(tmp_path/'mine.jsonl')
     (tmp_path/'own').mkdir()
     (tmp_path/'own'/'high_recall.txt').write_text('As printed. Text: {text} Summary: {summary}')
-    def finder(name: str) -> ScriptedModel:
-        def answer(request) -> str:
-            assert request.messages[-1].content.startswith('As printed.')
-            id = next(id for id in GOLD if f'The {id} went.' in request.messages[-1].content)
-            return '\n'.join(f'{label}. {text}' for label, text in zip('ABC', FOUND[name][id], strict=False)) or 'None'
-        return ScriptedModel(name, answer, revision='enrichment plan')
-    loaded = {name: finder(name) for name in FOUND} | {'first-word': JUDGE.model}
+    loaded = {name: finder(name, 'As printed.') for name in FOUND} | {'first-word': JUDGE.model}
     chosen = {'data': str(tmp_path/'mine.jsonl'), 'judge': 'first-word', 'prompts': str(tmp_path/'own')}
     plan = enrichment_plan(models=['one', 'two'], loaded=loaded, **chosen)
     assert estimate(plan)['calls'].sum() == 6 and not loaded['one'].asked

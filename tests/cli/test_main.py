@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from commands import say
 
-from factlab.cli.main import main
 from factlab.core.core import home_dir
 from factlab.localization.methods import localizers
 from factlab.models.interface import ScriptedModel
@@ -25,24 +25,11 @@ HEAVY = ('torch', 'transformers', 'sentence_transformers', 'altair', 'vl_convert
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
-    return tmp_path/'home'
-
-
-@pytest.fixture
 def run(home):
     "A run and its answers in the store, in a home of this test's own."
     rows = pl.DataFrame({'id': ['a', 'b'], 'text': ['one', 'two'], 'summary': ['three', 'four']})
     return make_run(rows, localizers('zero_shot')[0], ScriptedModel('scripted', lambda request: 'A. wrong', revision='1'),
                     dataset='mine.jsonl')
-
-
-def say(capsys, *arguments: str) -> tuple[int, str, str]:
-    "Exit code, output and errors of a command, run in this process."
-    try: code = main(list(arguments))
-    except SystemExit as end: code = end.code
-    return (code, *capsys.readouterr())
 
 
 # ---- what is loaded ----------------------------------------------------------------------------------------------------------------

@@ -14,10 +14,6 @@ def run(*arguments) -> int: return run_command(parser(), ['probe', 'injection', 
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch): monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
-
-
-@pytest.fixture
 def mine(tmp_path):
     rows = [{'id': f'r{n}', 'text': f'The mill opened in 190{n}. It burnt down.', 'summary': 'The mill opened in 1915.'} for n in range(4)]
     path = tmp_path/'mine.jsonl'

@@ -7,24 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import say
 
-from factlab.cli.main import main
 from factlab.core.core import DataError, cannot, remedy, write_text
 
 BIN = Path(sys.executable).parent
 LONG = 'x'*300
 
 
-def say(capsys, *arguments: object) -> tuple[int, str, str]:
-    "Exit code, output and errors of a command, run in this process."
-    try: code = main([*map(str, arguments)])
-    except SystemExit as end: code = end.code
-    return (code, *capsys.readouterr())
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+pytestmark = pytest.mark.usefixtures('home')
 
 
 @pytest.mark.parametrize('number, words', [

@@ -5,20 +5,15 @@ from pathlib import Path
 import nbformat
 import polars as pl
 import pytest
+from commands import run
 from conftest import with_weights
 
 from factlab.building.training_views import training_data
 from factlab.cli import train as train_command
-from factlab.cli.main import parser
-from factlab.cli.output import run_command
 from factlab.core.core import DataError, RunError, UsageError, project_dir
 from factlab.data.corpora import load_oasis_sample
 from factlab.models.adapters import read_card
 from factlab.training.extractor import oasis_examples
-
-
-def run(*arguments) -> int:
-    return run_command(parser(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture

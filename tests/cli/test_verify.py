@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import WORLD, corpus_in, run
 from verification.test_nli import save_model
 
-from factlab.cli.main import main, parser
-from factlab.cli.output import run_command
+from factlab.cli.main import main
 from factlab.cli.verify import given_texts
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.encoder import Encoder
@@ -22,19 +22,9 @@ from factlab.verification.extraction import ModelExtractor
 from factlab.verification.verdict_rules import SURE
 
 EMBEDDED = ('--extractor', 'sentences', '--retriever', 'bm25', '--verifier', 'cosine', '--method', 'max-entailment')
-WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}
-
-
-def run(*arguments) -> int:
-    return run_command(parser(), [str(argument) for argument in arguments])
-
 
 @pytest.fixture
-def corpus(tmp_path) -> Path:
-    folder = tmp_path/'corpus'
-    folder.mkdir()
-    for name, text in WORLD.items(): (folder/name).write_text(text)
-    return folder
+def corpus(tmp_path) -> Path: return corpus_in(tmp_path/'corpus')
 
 
 def test_verify_prints_a_verdict_with_claims_and_evidence(corpus, capsys):

@@ -39,21 +39,12 @@ def as_csv(rows):
 
 
 @settings(deadline=None)
-@given(ROWS, FILE, st.booleans())
-def test_json_lines_read_alike(tmp_path_factory, rows, file, escaped):
+@given(ROWS, FILE, st.sampled_from(['csv', 'jsonl', 'escaped']))
+def test_tables_and_lines_of_json_read_alike(tmp_path_factory, rows, file, kind):
     encoding, end, blanks, form = file
-    path = tmp_path_factory.getbasetemp()/'own.jsonl'
-    lines = [unicodedata.normalize(form, line) for line in as_lines(rows, escaped)]
-    path.write_bytes((end*blanks + (end*(1 + blanks)).join(lines) + end*blanks).encode(encoding))
-    assert list(read_rows(path).rows) == normal(rows) == read_frame(path).to_dicts()
-
-
-@settings(deadline=None)
-@given(ROWS, FILE)
-def test_tables_read_alike(tmp_path_factory, rows, file):
-    encoding, end, blanks, form = file
-    path = tmp_path_factory.getbasetemp()/'own.csv'
-    lines = [unicodedata.normalize(form, line) for line in as_csv(rows)]
+    path = tmp_path_factory.getbasetemp()/('own.csv' if kind == 'csv' else 'own.jsonl')
+    written = as_csv(rows) if kind == 'csv' else as_lines(rows, kind == 'escaped')
+    lines = [unicodedata.normalize(form, line) for line in written]
     path.write_bytes((end*blanks + (end*(1 + blanks)).join(lines) + end*blanks).encode(encoding))
     assert list(read_rows(path).rows) == normal(rows) == read_frame(path).to_dicts()
 

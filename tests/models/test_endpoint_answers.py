@@ -15,10 +15,7 @@ from factlab.models.endpoint_answers import listed_price
 from factlab.models.interface import ask
 from factlab.models.prompts import split_thinking
 
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch):
-    for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL', 'FACTLAB_PRICES'): monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures('no_key')
 
 
 def body(message, ended='stop', **usage):

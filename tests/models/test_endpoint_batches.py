@@ -1,13 +1,10 @@
 """Batches of the openai: backend against a real server that misbehaves, and against real kills."""
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 
 import pytest
 from asking import QUICK, question, questions
+from commands import started
 from misbehaving_server import MisbehavingServer, bad_line, drop, good_line, html, late_line, status, wait_until
 
 from factlab.core.core import ModelError
@@ -36,9 +33,7 @@ def model_at(server, **options) -> Endpoint:
     return load_openai('openai:any', 'any', {'base_url': server.url, **given})
 
 
-def start(server, path) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, '-c', textwrap.dedent(VICTIM), server.url, str(path)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, env={**os.environ, 'FACTLAB_PROGRESS': '0'})
+def start(server, path): return started(VICTIM, server.url, path)
 
 
 def submitted(server) -> list[str]: return [line['custom_id'] for lines in server.batches.inputs for line in lines]

@@ -13,10 +13,7 @@ from factlab.models.endpoint_answers import seconds_to_wait
 from factlab.models.endpoint_calls import limiter_of
 from factlab.models.interface import ask
 
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch):
-    for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures('no_key')
 
 
 # ---- how long to wait ----------------------------------------------------------------------------------------------------------------

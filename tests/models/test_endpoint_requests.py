@@ -1,5 +1,4 @@
 """What leaves the machine: keys, forms that are learnt from refusals, and sampling values."""
-import os
 import re
 import uuid
 from pathlib import Path
@@ -17,10 +16,7 @@ from factlab.store.answers import Store
 KEY, OTHER = 'sk-very-secret-0123456789', 'sk-another-one-987654321'
 
 
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith('OPENAI_'): monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures('no_key')
 
 
 def heads(server) -> set[str]: return {call.headers['authorization'] for call in server.calls}

@@ -1,15 +1,12 @@
 """Requests and their keys, asking through the store; with threads, processes and signals."""
 import json
-import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
 import pytest
 from asking import question
+from commands import started
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -281,9 +278,7 @@ CHILD = '''
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
 def test_killed_and_resumed(tmp_path, how):
     log = tmp_path/'log'
-    def start(until):
-        return subprocess.Popen([sys.executable, '-c', textwrap.dedent(CHILD), str(tmp_path/'s.sqlite'), str(log), str(until)], text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, 'FACTLAB_PROGRESS': '0'})
+    def start(until): return started(CHILD, tmp_path/'s.sqlite', log, until)
     child, end = start(until=20), time.monotonic() + 60
     while not log.is_file() or len(log.read_text().split()) < 20:
         assert time.monotonic() < end and child.poll() is None

@@ -1,15 +1,12 @@
 """The openai: backend against a real server that misbehaves, and against real signals."""
 import asyncio
-import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from asking import model_at, one, question, questions
+from commands import started
 from misbehaving_server import (
     MisbehavingServer,
     answer,
@@ -39,9 +36,7 @@ from factlab.store.answers import Store
 KEY = 'sk-very-secret-0123456789'
 
 
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch):
-    for name in ('OPENAI_API_KEY', 'OPENAI_BASE_URL'): monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures('no_key')
 
 
 # ---- what passes -------------------------------------------------------------------------------------------------------------------
@@ -483,12 +478,6 @@ CHILD = '''
     print(sum(response.ok for response in responses))
 '''
 
-def start_child(server, path) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, '-c', textwrap.dedent(CHILD), server.url, str(path)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, 'FACTLAB_PROGRESS': '0'})
-
-
 def held_back(number: int):
     "A script: the first answers come at once, the others never."
     return lambda call: answer() if call.number < number else never()
@@ -497,14 +486,14 @@ def held_back(number: int):
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
 def test_what_was_killed_goes_on_where_it_was(tmp_path, how):
     with MisbehavingServer(held_back(20)) as server:
-        child = start_child(server, tmp_path/'s.sqlite')
+        child = started(CHILD, server.url, tmp_path/'s.sqlite')
         wait_until(lambda: len(server.calls) == 24)
         time.sleep(0.6)  # twice the time after which what arrived is in the store
         child.send_signal(how)
         _, errors = child.communicate(timeout=30)
         assert child.returncode != 0 and ('KeyboardInterrupt' in errors) == (how == signal.SIGINT)
         server.script, asked = in_turn(*[answer()]*9), len(server.calls)
-        child = start_child(server, tmp_path/'s.sqlite')
+        child = started(CHILD, server.url, tmp_path/'s.sqlite')
         output, errors = child.communicate(timeout=60)
         assert output.strip() == '60', errors
         assert len(server.calls) - asked == 40
@@ -512,6 +501,6 @@ def test_what_was_killed_goes_on_where_it_was(tmp_path, how):
 
 def test_two_processes_share_the_work_and_pay_once(tmp_path):
     with MisbehavingServer(lambda call: slow(0.02)) as server:
-        children = [start_child(server, tmp_path/'s.sqlite') for _ in range(2)]
+        children = [started(CHILD, server.url, tmp_path/'s.sqlite') for _ in range(2)]
         assert [child.communicate(timeout=60)[0].strip() for child in children] == ['60', '60']
         assert len(server.calls) == 60

@@ -20,8 +20,7 @@ def server_of(folder: Path, **orders) -> ServerProcess:
     make_environment(folder, **orders)
     return ServerProcess(lambda port: [folder/'python', '-m', 'vllm.entrypoints.openai.api_server', '--port', port], 'a server')
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch): monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+pytestmark = pytest.mark.usefixtures('home')
 
 
 PARENT = '''

@@ -13,8 +13,7 @@ from factlab.studies.oasis.study import retrieval_plan
 VENDOR_KEY = 'https://api.openai.com/v1 needs a key'
 
 
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch): monkeypatch.delenv('OPENAI_API_KEY', raising=False)
+pytestmark = pytest.mark.usefixtures('no_key')
 
 
 @pytest.mark.parametrize('arguments, code, said', [

@@ -4,14 +4,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from commands import run
 from scipy import stats
 from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from factlab.cli.main import parser
-from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError
 from factlab.reports.own_comparison import MEAN, compare_results, covariance, expanded_bounds, swap_p, units_of
 from factlab.reports.own_files import read_own, report_page, side_by_side
@@ -183,9 +182,6 @@ def test_truth_is_read_in_any_spelling():
     numbers = pl.DataFrame({'id': [*'abcd'], 'predicted': [1., 0., 1., 1.]})
     scores = compare_results({'a': gold, 'b': words, 'c': numbers}, **FEW).tables['scores']['score'].to_list()
     assert scores[:3] == [.75, 1, .75]
-
-
-def run(*arguments) -> int: return run_command(parser(), [str(argument) for argument in arguments])
 
 
 def test_files_of_all_kinds_meet(tmp_path, capsys):

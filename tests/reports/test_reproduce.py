@@ -728,13 +728,22 @@ WRONG = {
     'another kind of data': ('fig8', {'data': '/nowhere.pdf'}, 'nowhere'),
     'unknown classifier': ('table4', {'classifier': 'nobody'}, 'nobody')}
 
+@pytest.fixture
+def tried(kernel, good, tmp_path):
+    "An exhibit's outcome with these parameters; an error says clearly what is wrong, and leaves nothing."
+    def run(name: str, **parameters):
+        given = {'models': [name_of(good)], 'judge': name_of(good, 'judge')} | parameters
+        outcome = run_notebook(EXHIBITS[f'final/{name}'], given, kernel, out=tmp_path/'out')
+        if outcome.status == 'error': assert CLEAR.search(outcome.error) and not (tmp_path/'out').exists(), outcome.error
+        return outcome
+    return run
+
+
 @pytest.mark.parametrize('case', WRONG)
-def test_parameters_that_cannot_be_are_named(case, kernel, good, tmp_path):
+def test_parameters_that_cannot_be_are_named(case, tried):
     name, wrong, word = WRONG[case]
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'limit': 3, 'data': 'sample'} | wrong
-    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
-    assert outcome.status == 'error' and CLEAR.search(outcome.error) and word in outcome.error, outcome.error
-    assert not (tmp_path/'out').exists()
+    outcome = tried(name, **{'limit': 3, 'data': 'sample'} | wrong)
+    assert outcome.status == 'error' and word in outcome.error, outcome.error
 
 
 FILES = {
@@ -744,26 +753,21 @@ FILES = {
     'split': ([GOLD | {'split': 'train'}], 'train')}
 
 @pytest.mark.parametrize('case, name', [(case, 'table8') for case in FILES] + [('no rows', 'fig8'), ('no gold', 'fig8')])
-def test_a_file_of_ones_own_that_does_not_fit_is_named(case, name, kernel, good, tmp_path):
+def test_a_file_of_ones_own_that_does_not_fit_is_named(case, name, tried, tmp_path):
     rows, word = FILES[case]
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows)}
-    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
-    assert outcome.status == 'error' and CLEAR.search(outcome.error) and word in outcome.error, outcome.error
-    assert not (tmp_path/'out').exists()
+    outcome = tried(name, data=rows_in(tmp_path/'mine.jsonl', *rows))
+    assert outcome.status == 'error' and word in outcome.error, outcome.error
 
 
 @pytest.mark.parametrize('name', ['fig3', 'fig9'])
-def test_a_file_without_an_inconsistent_summary_has_no_example(name, kernel, good, tmp_path):
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', ROW | {'gold': []})}
-    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
-    assert outcome.status == 'error' and CLEAR.search(outcome.error), outcome.error
+def test_a_file_without_an_inconsistent_summary_has_no_example(name, tried, tmp_path):
+    assert tried(name, data=rows_in(tmp_path/'mine.jsonl', ROW | {'gold': []})).status == 'error'
 
 
 @pytest.mark.parametrize('rows, limit', [([GOLD], 10**9), ([GOLD, ROW | {'gold': []}], None),
                                          ([GOLD | {'split': 'dev'}, GOLD | {'split': 'test', 'summary': 'One.'}], 1)])
-def test_a_file_of_ones_own_without_a_dev_split_or_smaller_than_the_limit_works(rows, limit, kernel, good, tmp_path):
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', *rows), 'limit': limit}
-    outcome = run_notebook(EXHIBITS['final/table8'], parameters, kernel, out=tmp_path/'out')
+def test_a_file_of_ones_own_without_a_dev_split_or_smaller_than_the_limit_works(rows, limit, tried, tmp_path):
+    outcome = tried('table8', data=rows_in(tmp_path/'mine.jsonl', *rows), limit=limit)
     assert outcome.status == 'measured', outcome.error
     manifest = json.loads((tmp_path/'out'/'final'/'table8.mine.json').read_text())
     assert manifest['data']['test']['rows'] == sum(row.get('split', 'test') == 'test' for row in rows)
@@ -771,18 +775,14 @@ def test_a_file_of_ones_own_without_a_dev_split_or_smaller_than_the_limit_works(
 
 
 @pytest.mark.parametrize('name', ['fig3', 'fig9', 'fig4'])
-def test_results_of_a_file_of_ones_own_do_not_name_its_folder(name, kernel, good, tmp_path):
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'),
-                  'data': rows_in(tmp_path/'mine.jsonl', GOLD, GOLD | {'summary': 'It opened in May.'})}
-    outcome = run_notebook(EXHIBITS[f'final/{name}'], parameters, kernel, out=tmp_path/'out')
+def test_results_of_a_file_of_ones_own_do_not_name_its_folder(name, tried, tmp_path):
+    outcome = tried(name, data=rows_in(tmp_path/'mine.jsonl', GOLD, GOLD | {'summary': 'It opened in May.'}))
     assert outcome.done, outcome.error
     assert not [file for file, content in files_of(tmp_path/'out').items() if str(tmp_path).encode() in content]
 
 
-def test_the_classifier_wants_a_dev_split(kernel, good, tmp_path):
-    parameters = {'models': [name_of(good)], 'judge': name_of(good, 'judge'), 'data': rows_in(tmp_path/'mine.jsonl', GOLD),
-                  'classifier': 't5:/nowhere'}
-    outcome = run_notebook(EXHIBITS['final/table4'], parameters, kernel, out=tmp_path/'out')
+def test_the_classifier_wants_a_dev_split(tried, tmp_path):
+    outcome = tried('table4', data=rows_in(tmp_path/'mine.jsonl', GOLD), classifier='t5:/nowhere')
     assert outcome.status == 'measured', outcome.error
     manifest = (tmp_path/'out'/'final'/'table4.mine.json').read_text()
     assert 'no dev split' in manifest and 'TrueTeacher + CoT' in manifest

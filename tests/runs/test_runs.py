@@ -3,14 +3,13 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from collections import Counter
 
 import polars as pl
 import pytest
+from commands import started
 from misbehaving_server import MisbehavingServer, answer, free_port, never, slow, status, wait_until
 
 from factlab.core.core import DataError, FactlabError, ModelError, RunError, UsageError
@@ -76,11 +75,8 @@ CHILD = '''
     print(run.id, run.manifest['counts'].get('ok'), run.manifest['sha256'])
 '''
 
-def start_child(url: str, folder, count: int = 60, limit: int = 0) -> subprocess.Popen:
-    code = textwrap.dedent(CHILD).format(tests=os.path.dirname(os.path.dirname(__file__)))
-    return subprocess.Popen([sys.executable, '-c', code, url, str(folder), str(count), str(limit)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, 'FACTLAB_PROGRESS': '0'})
+def start_child(url: str, folder, count: int = 60, limit: int = 0):
+    return started(textwrap.dedent(CHILD).format(tests=os.path.dirname(os.path.dirname(__file__))), url, folder, count, limit)
 
 
 @pytest.mark.parametrize('pause', [0.0, 0.8])

@@ -6,13 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from commands import run
 from conftest import with_weights
 from safetensors.torch import load_file
 
 from factlab.building.training_views import training_data, with_pages
 from factlab.cli import train as train_command
-from factlab.cli.main import parser
-from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError, project_dir
 from factlab.data.corpora import PASSAGES, load_oasis_sample
 from factlab.models.adapters import check_card, read_card
@@ -155,9 +154,6 @@ def test_pages_are_found_by_their_names():
 
 
 # ---- by one command ----------------------------------------------------------------------------------------------------------------
-
-def run(*arguments) -> int: return run_command(parser(), [str(argument) for argument in arguments])
-
 
 @pytest.mark.parametrize('part, told', [
     ('extractor', {'base': 'google-t5/t5-base', 'full': True, 'optimizer': 'adafactor', 'rate': 1e-5, 'steps': 1_000_000, 'select': True}),

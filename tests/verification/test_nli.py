@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import save_classifier, words_tokenizer
 from tolerance import same_probabilities
 
 from factlab.core.core import DataError, ModelError, UsageError
@@ -21,33 +22,8 @@ WORDS = 'the otter heron owl eats hunts fish crabs at dawn in shallow water and 
 
 def save_model(folder: Path, labels, *, positions=64, kind='Bert', seed=1) -> Path:
     "A random sequence classification model and a tokenizer of words, saved as a user's folder would be."
-    import torch
-    import transformers
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-    from tokenizers.processors import TemplateProcessing
-    vocabulary = {word: at for at, word in enumerate(['[PAD]', '[UNK]', '[CLS]', '[SEP]', *WORDS])}
-    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token='[UNK]'))
-    tokenizer.pre_tokenizer = Whitespace()
-    tokenizer.post_processor = TemplateProcessing(single='[CLS] $A [SEP]', pair='[CLS] $A [SEP] $B:1 [SEP]:1',
-                                                  special_tokens=[('[CLS]', 2), ('[SEP]', 3)])
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]',
-                                                sep_token='[SEP]',
-                                                model_max_length=positions, model_input_names=['input_ids', 'token_type_ids',
-                                                                                               'attention_mask'])
-    torch.manual_seed(seed)
-    common = dict(vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-                  max_position_embeddings=positions,
-                  initializer_range=2.0, id2label=dict(enumerate(labels)), label2id={label: at for at, label in enumerate(labels)})
-    if kind == 'Bert': model = transformers.BertForSequenceClassification(transformers.BertConfig(**common))
-    else:
-        config = transformers.DebertaV2Config(**common, relative_attention=True, position_buckets=16, pos_att_type=['p2c', 'c2p'],
-                                              type_vocab_size=0)
-        model = transformers.DebertaV2ForSequenceClassification(config)
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
+    tokenizer = words_tokenizer('Bert', WORDS, 'Whitespace', model_max_length=positions)
+    return save_classifier(folder, kind, labels, positions=positions, seed=seed, spread=2.0, tokenizer=tokenizer)
 
 
 @pytest.fixture(scope='module')
@@ -93,7 +69,7 @@ def test_labels_asked_win_over_names_that_say_nothing():
 
 # ---- the model ---------------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('kind', ['Bert', 'Deberta'])
+@pytest.mark.parametrize('kind', ['Bert', 'DebertaV2'])
 def test_rows_are_those_of_transformers(tmp_path, kind):
     import torch
     verifier = NLI(f'nli:{save_model(tmp_path, ["neutral", "entailment", "contradiction"], kind=kind)}')
@@ -300,7 +276,7 @@ def test_a_folder_with_a_sentencepiece_model_and_no_tokenizer_json_opens(tmp_pat
 
     import sentencepiece
     import transformers
-    folder, model = save_model(tmp_path/'v3', ['entailment', 'neutral', 'contradiction'], kind='Deberta'), io.BytesIO()
+    folder, model = save_model(tmp_path/'v3', ['entailment', 'neutral', 'contradiction'], kind='DebertaV2'), io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([' '.join(WORDS)]*9), model_writer=model, vocab_size=24, minloglevel=2, hard_vocab_limit=False,
         pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, user_defined_symbols=['[CLS]', '[SEP]', '[MASK]'])

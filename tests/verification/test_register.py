@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_models import WORDS, save_classifier, save_t5, sentence, some_pairs, words_tokenizer
+from small_models import save_classifier, save_llama, save_t5, sentence, some_pairs, words_tokenizer
 from tolerance import same_probabilities
 
 from factlab.core.core import ModelError, UsageError
@@ -216,22 +216,9 @@ def test_a_guardians_own_template_is_not_asked(tmp_path):
     "A Llama with Granite's turns, scored by hand; the model's own template would ask about harm."
     import torch
     import transformers
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    marks = ['<|start_of_role|>', '<|end_of_role|>', '<|end_of_text|>']
-    known = [*marks, *WORDS, 'user', 'assistant', 'Yes', 'No', 'Context:', 'Message:', 'grounded']
-    tokenizer = Tokenizer(WordLevel({word: at for at, word in enumerate(['<unk>', *known])}, unk_token='<unk>'))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token='<unk>', eos_token=marks[2], pad_token=marks[2],
-                                                extra_special_tokens=marks[:2])
-    fast.chat_template = "{% if guardian_config %}{% endif %}{% for m in messages %}Is it harmful? {{ m.content }}{% endfor %}"
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(vocab_size=len(fast), hidden_size=16, intermediate_size=32, num_hidden_layers=2, bos_token_id=None,
-                                      num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=512, initializer_range=.5,
-                                      eos_token_id=fast.eos_token_id)
-    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path)
-    fast.save_pretrained(tmp_path)
+    template = "{% if guardian_config %}{% endif %}{% for m in messages %}Is it harmful? {{ m.content }}{% endfor %}"
+    fast = save_llama(tmp_path, ['<|start_of_role|>', '<|end_of_role|>', '<|end_of_text|>'],
+                      ['user', 'assistant', 'Yes', 'No', 'Context:', 'Message:', 'grounded'], positions=512, chat_template=template)
     form, pairs = CHECKER_FORMS['granite-guardian'], some_pairs(5)
     verifier = load_verifier(f'asked:granite-guardian:hf:{tmp_path}?dtype=float32')
     found = verifier.probabilities(pairs, False)

@@ -1,13 +1,9 @@
 """From XEnt and FactCollect to a benchmark in one command, with descriptions of a live Wikidata that knows several bearers of a name."""
 import json
-from collections import Counter
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
 import pytest
+from building.test_wikidata import serving
 from conftest import real_data
 
 from factlab.building import Patience
@@ -27,33 +23,14 @@ ITEMS = {  # in Wikidata's order, as labels and descriptions
 DOCUMENTS = ('Police in Northern Ireland say that {} met a crowd of people on item {}.', 'Schools of Maine heard {} speak about item {}.')
 
 
-@contextmanager
 def wikidata(down=lambda name: False):
     "A server of Wikidata's form: wbsearchentities over ITEMS. Gives its address, and how often each name was asked for."
-    asked = Counter()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_): pass
-
-        def do_GET(self):
-            query = parse_qs(urlsplit(self.path).query)
-            name, = query['search']
-            asked[name] += 1
-            assert query['action'] == ['wbsearchentities']
-            hits = [{'id': f'Q{at}', 'label': label, 'description': text, 'match': {'type': 'label', 'language': 'en', 'text': label}}
-                    for at, (label, text) in enumerate(ITEMS.get(name, ()))]
-            body = json.dumps({'searchinfo': {'search': name}, 'search': hits, 'success': 1}).encode()
-            self.send_response(503 if down(name) else 200)
-            self.send_header('Content-Length', str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-    Thread(target=server.serve_forever, kwargs={'poll_interval': .02}, daemon=True).start()
-    try: yield f'http://127.0.0.1:{server.server_port}/w/api.php', asked
-    finally:
-        server.shutdown()
-        server.server_close()
+    def script(name: str, before: int) -> tuple[int, bytes, dict]:
+        hits = [{'id': f'Q{at}', 'label': label, 'description': text, 'match': {'type': 'label', 'language': 'en', 'text': label}}
+                for at, (label, text) in enumerate(ITEMS.get(name, ()))]
+        body = json.dumps({'searchinfo': {'search': name}, 'search': hits, 'success': 1}).encode()
+        return 503 if down(name) else 200, body, {}
+    return serving(script)
 
 
 @pytest.fixture

@@ -4,27 +4,16 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from commands import corpus_in, run
 
-from factlab.cli.main import parser
-from factlab.cli.output import run_command
 from factlab.core.core import DataError, FactlabError, UsageError
 from factlab.error_analysis.human_evaluation import read_form
 from factlab.runs.plan import make_run
 from factlab.studies.oasis.commands import read_predictions
 
-WORLD = {'owls.txt': 'Owls hunt at night. They rest in hollow trees by day.', 'otters.md': 'Otters live by rivers and eat fish.'}
-
-
-def run(*arguments) -> int:
-    return run_command(parser(), [str(argument) for argument in arguments])
-
 
 @pytest.fixture
-def corpus(tmp_path) -> Path:
-    folder = tmp_path/'corpus'
-    folder.mkdir()
-    for name, text in WORLD.items(): (folder/name).write_text(text)
-    return folder
+def corpus(tmp_path) -> Path: return corpus_in(tmp_path/'corpus')
 
 
 # ---- build -------------------------------------------------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ import time
 
 import polars as pl
 import pytest
+from commands import run
 from misbehaving_server import MisbehavingServer, answer, raw, status, wait_until
 
-from factlab.cli.main import parser
-from factlab.cli.output import run_command
 from factlab.core.core import DataError, RunError, UsageError
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompts import Parsed
@@ -22,9 +21,6 @@ from factlab.studies.oasis.tables import score_answers, table_cells, verifier_ce
 
 TEXTS = {'a': 'Owls hunt at night.', 'b': 'Owls swim at night.', 'c': 'Otters eat fish.', 'd': 'Otters swim in soup.'}
 PASSAGES = pl.DataFrame({'id': ['p', 'q'], 'page': ['owls', 'otters'], 'text': ['Owls hunt at night.', 'Otters eat fish.']})
-
-
-def run(*arguments) -> int: return run_command(parser(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture
