@@ -207,9 +207,9 @@ def same_labels(
     for label in labels:
         other = seen.setdefault(plain_text(label).strip().casefold(), label)
         if other != label:
-            told = '; '.join(f'{each!r} in ' + ', '.join(f'{n} rows of {of.strip()}' for n, of in counted.filter(label=each).select('n',
-                'of').rows())
-                             for each in (other, label))
+            rows = {each: counted.filter(label=each).select('n', 'of').rows() for each in (other, label)}
+            told = '; '.join(f'{each!r} in ' + ', '.join(f'{n} row{"s"*(n > 1)} of {of.rstrip(chr(0))}' for n, of in where)
+                             for each, where in rows.items())
             raise DataError(f'{other!r} and {label!r} differ in spelling alone ({told}): write them alike')
     return dict(columns)
 

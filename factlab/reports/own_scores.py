@@ -194,10 +194,12 @@ def score_labels(
     metrics = {name.replace(' ', '_'): METRICS[name] for name in (metric, *(name for name in METRICS if name != metric))}
     scores, pairs = metric_table([*frames], found.rivals, units, metrics, level=level, resamples=resamples, seed=seed)
     if metric == 'accuracy' and len(frames) > 1: pairs = _by_rows(frames, groups, level, resamples, seed)
-    unread = [frame['predicted'].null_count() for frame in frames.values()]
+    unread = [found.patterns[f'said {at}'].null_count() for at in range(len(frames))]
     scores = scores.with_columns(pl.Series('missing', [*unread, *[None]*len(found.rivals)], pl.Int64))
     tables = {'scores': scores, 'by class': class_table([*frames], classes, units, level, resamples, seed), 'pairs': pairs}
-    stated, told = calibrations(frames, positive, level, seed)
+    read = {name: frame.with_columns(predicted=pl.when(found.patterns[f'said {at}'].is_not_null()).then('predicted'))
+            for at, (name, frame) in enumerate(frames.items())}
+    stated, told = calibrations(read, positive, level, seed)
     if stated.height: tables['calibration'] = stated
     if stated.height and units.clusters: told.append(f'calibration: its intervals are by row, not by {called.removesuffix("s")}')
     if called == 'texts': told.insert(0, f'intervals and tests by text, whose rows are drawn together: {units.n} texts')
