@@ -81,7 +81,7 @@ def _export_run(arguments: argparse.Namespace, out: 'Path') -> 'tuple[list[Path]
         if to == 'hub-card': return _with_table(rows, run_card(run), 'rows.parquet', out), []
         return _table(plain_frame(rows) if to == 'csv' else rows, to, out), []
     mapped = {name: names[name] for name in names if name != 'predicted'}
-    data, read, _ = read_noted(arguments.data, ['id'], mapped) if arguments.data else (None, (), ())
+    data, read, *_ = read_noted(arguments.data, ['id'], mapped) if arguments.data else (None, (), ())
     given = run_rows(run, data, names.get('predicted'))
     notes = [*read, *given.notes]
     if to == 'inspect': return [write_text(out, json_text(inspect_log(given)))], notes

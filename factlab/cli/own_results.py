@@ -104,12 +104,13 @@ def add_compare(commands) -> None:
 _JUDGED = ('id', 'predicted', 'gold', 'probability', 'position', 'length', 'text')
 
 def _judge(arguments: argparse.Namespace) -> str:
-    from factlab.reports.own_files import Noted, check_taken, read_mapping, read_noted
+    from factlab.reports.own_files import check_taken, read_mapping, read_noted
     from factlab.reports.own_judge import judge_report, judged_rows
     from factlab.reports.own_queue import given_labels, told_again
     names = read_mapping(arguments.columns, _JUDGED)
-    verdicts, read, taken = read_noted(arguments.verdicts, ['id', 'predicted'], names, verdicts=True)
-    check_taken({name: names[name] for name in names if name not in ('id', 'gold')}, Noted(verdicts, read, taken))
+    given = read_noted(arguments.verdicts, ['id', 'predicted'], names, verdicts=True)
+    check_taken({name: names[name] for name in names if name not in ('id', 'gold')}, given)
+    verdicts, read = given.rows, given.notes
     said, more = given_labels(arguments.labels, names), list[str]()
     report = judge_report(verdicts, said.labels, positive=arguments.positive, drawn=arguments.drawn, width=arguments.width,
                           level=arguments.level, seed=arguments.seed)
@@ -159,7 +160,7 @@ _SCORED = ('id', 'claim_id', 'sentence', 'gold', 'predicted', 'probability', 'st
 
 def _score(arguments: argparse.Namespace) -> str:
     from factlab.reports.options import check_name
-    from factlab.reports.own_files import check_taken, file_names, read_mapping, read_noted
+    from factlab.reports.own_files import check_gold, check_taken, file_names, read_mapping, read_noted
     from factlab.reports.own_scores import KEYS, score_errors, score_labels, score_spans
     task, names = arguments.task, read_mapping(arguments.columns, _SCORED)
     if task in ('spans', 'errors') and (arguments.doubtful or arguments.adjudicated):
@@ -168,7 +169,8 @@ def _score(arguments: argparse.Namespace) -> str:
     of_gold = [{'predicted': 'gold', 'description': 'gold'}.get(name, name) for name in needed]
     marked, guessed = ('annotations', 'predictions') if task == 'spans' else (None, None)
     of_data = read_noted(arguments.data, ['id', *of_gold], names, KEYS[task], once, marked)
-    gold, read, _ = of_data
+    gold, read, *_ = of_data
+    if once: check_gold(of_data, arguments.data)
     keys = [key for key in KEYS[task] if key in gold.columns]
     found = {name: read_noted(path, ['id', *needed], names, keys, once, guessed)
              for name, path in zip(file_names(arguments.predictions), arguments.predictions, strict=True)}
@@ -218,7 +220,8 @@ def add_score(commands) -> None:
     add('--predictions', required=True, nargs='+', metavar='FILE', help='of one system each')
     add('--metric', choices=('accuracy', 'balanced-accuracy', 'macro-f1'), default='balanced-accuracy',
         help='of labels, that is ranked and tested (default: balanced-accuracy)')
-    add('--cluster', metavar='COLUMN', help='of gold: rows of labels that belong together, as those of one document, are drawn together')
+    add('--cluster', metavar='COLUMN', help='of labels, verdicts and sentences, a column of gold: rows that belong together, as '
+        'those of one document, are drawn together (default: those of one id)')
     add('--missing', choices=('refuse', 'wrong', 'exclude'), default='refuse', help='a row of gold without a prediction: an error '
         '(default), '
         'wrong, or left out for all')

@@ -411,15 +411,15 @@ def _given(task: Mapping, place: str) -> tuple[list, list, int]:  # annotations,
     said = _item(task.get('predictions') or [], list, f'{place}: predictions')
     return truth or kept, [each for each in said if isinstance(each, dict)][-1:], len(every) - len(truth or kept)
 
-def _chosen_by(given: object, place: str) -> dict[str, str]:  # by control
-    "What an annotation chose: labels of the whole text."
+def _chosen_by(given: object, place: str) -> dict[str, tuple[str, ...]]:  # by control
+    "What an annotation chose: labels of the whole text, of which there should be one."
     found: dict[str, list[str]] = {}
     for control, kind, value in _results(given, place):
         if kind not in _VALUES or kind == 'labels': continue
         chosen = value.get(kind)
         found.setdefault(control, []).extend(text for each in (chosen if isinstance(chosen, list) else [chosen])
                                              if (text := _words(each)) is not None)
-    return {control: '; '.join(sorted(names)) for control, names in found.items() if names}
+    return {control: tuple(sorted({*names})) for control, names in found.items() if names}
 
 # %% ../../nbs/02_data/08_others_files.ipynb #xf27
 def _place(value: Mapping, texts: Sequence[str]) -> tuple[int, int]|None:
@@ -468,18 +468,24 @@ def _ids(tasks: Sequence[Mapping], place: str) -> list[str]:
     if all(isinstance(each, str|int) for each in own) and len({*map(str, own)}) == len(own): return [str(each) for each in own]
     return [_id(task.get('id'), f'{place}, task {at}') for at, task in enumerate(tasks, 1)]
 
+def _as(ids: Sequence[str]) -> str: return ', as ' + ', '.join(map(repr, ids[:3]))
+
+def _tasks_of(ids: Sequence[str]) -> str: return f'{len(ids)} task{"s"*(len(ids) > 1)}'
+
 def _told_tasks(tasks: Sequence[Mapping], place: str) -> tuple[list[tuple[list, list]], list[str]]:
     "Annotations and predictions of each task, and what does not count."
     given = [_given(task, f'{place}, task {at}') for at, task in enumerate(tasks, 1)]
-    beside, none = sum(each[2] for each in given), sum(not each[0] for each in given)
+    beside, empty = sum(each[2] for each in given), [id for id, each in zip(_ids(tasks, place), given, strict=True) if not each[0]]
+    cancelled = [id for id, each in zip(_ids(tasks, place), given, strict=True) if not each[0] and each[2]]
     kinds = Counter(kind for said, guessed, _ in given for each in (*said, *guessed) for _, kind, _ in _results(each, place))
     unread = ', '.join(f'{kind} {n}' for kind, n in kinds.items() if kind not in _VALUES)
     notes = [f'annotations that were cancelled, or stand beside a ground truth, do not count: {beside}']*bool(beside)
-    notes += [f'{none} of {len(tasks)} tasks have no annotation']*bool(none)
+    if empty: notes.append(f'{len(empty)} of {len(tasks)} tasks have no annotation{_as(empty)}'
+                           + f'; those of {", ".join(map(repr, cancelled[:3]))} were cancelled'*bool(cancelled))
     return [each[:2] for each in given], notes + [f'results of other types, which are not read: {unread}']*bool(unread)
 
 # %% ../../nbs/02_data/08_others_files.ipynb #xf29
-def _majority(chosen: Sequence[Mapping[str, str]], control: str) -> str|None:
+def _majority(chosen: Sequence[Mapping[str, tuple[str, ...]]], control: str) -> tuple[str, ...]|None:
     "What more than half of those chose who chose something."
     counts = Counter(each[control] for each in chosen if control in each)
     return next((name for name, n in counts.items() if 2*n > counts.total()), None)
@@ -489,16 +495,21 @@ def _labelled(tasks: Sequence[Mapping], place: str) -> tuple[pl.DataFrame, list[
     given, notes = _told_tasks(tasks, place)
     sides = {'gold': [[_chosen_by(one, place) for one in said] for said, _ in given],
              'predicted': [[_chosen_by(one, place) for one in guessed] for _, guessed in given]}
+    ids = _ids(tasks, place)
     rows = [{'id': id} | {name: text for name, text in _part(task, 'data').items() if name != 'id' and isinstance(text, str)}
-            for id, task in zip(_ids(tasks, place), tasks, strict=True)]
+            for id, task in zip(ids, tasks, strict=True)]
     for side, chosen in sides.items():
         controls = sorted({control for each in chosen for one in each for control in one})
         for control in controls:
-            for row, each in zip(rows, chosen, strict=True):
-                row[side if len(controls) == 1 else f'{side}:{control}'] = _majority(each, control)
-            torn = sum(_majority(each, control) is None and any(control in one for one in each) for each in chosen)
-            if torn: notes.append(f'{torn} tasks without a {side}: no more than half of their annotators agree'
-                                  + f' ({control})'*(len(controls) > 1))
+            most = [_majority(each, control) for each in chosen]
+            for row, found in zip(rows, most, strict=True):
+                row[side if len(controls) == 1 else f'{side}:{control}'] = found[0] if found and len(found) == 1 else None
+            several = [f'{id!r} ({"; ".join(found)})' for id, found in zip(ids, most, strict=True) if found and len(found) > 1]
+            torn = [id for id, found, each in zip(ids, most, chosen, strict=True) if not found and any(control in one for one in each)]
+            named = f' ({control})'*(len(controls) > 1)
+            if torn: notes.append(f'{_tasks_of(torn)} without a {side}: no more than half of their annotators agree{named}{_as(torn)}')
+            if several: notes.append(f'{_tasks_of(several)} without a {side}: several choices where one is expected{named}, as '
+                                     + ', '.join(several[:3]))
         if len(controls) > 1: notes.append(f'{side} is one of {", ".join(controls)}: choose it with --columns {side}={side}:NAME')
     return pl.DataFrame(rows, infer_schema_length=None), notes
 

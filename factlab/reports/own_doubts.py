@@ -28,7 +28,7 @@ from .own_comparison import METRICS, Compared, Units, compared_labels, drawn_sco
 from .own_files import OwnReport
 from .own_judge import TEXTS
 from .own_queue import allocated, verdict_items
-from .own_scores import KEYS, predicted_frames
+from .own_scores import KEYS, drawn_whole, predicted_frames
 
 # %% ../../nbs/16_reports/18_own_doubts.ipynb #od4
 AGAINST, SPLIT, WITH = 'against gold', 'split', 'with gold'  # what most systems say
@@ -373,8 +373,7 @@ def doubtful_report(
 ) -> OwnReport:
     "How scores and ranks change. Raises `DataError` for a cluster that gold lacks, and where too few rows are left."
     check_level(level)
-    if cluster is not None and cluster not in doubts.rows.columns: raise DataError(f'gold has no column {cluster!r} that --cluster names')
-    groups = None if cluster is None else doubts.rows[cluster].cast(pl.String)
+    groups, called = drawn_whole(doubts.rows, cluster)
     options, kept = (groups, resamples, seed), doubts.rows['most'] != AGAINST
     conditions = [_condition(doubts, 'gold', doubts.gold, None, *options)]
     if people:
@@ -392,7 +391,8 @@ def doubtful_report(
     tables['differences'] = condition_pairs(doubts, [conditions[0], left, *conditions[1:]], level)
     doubtful = doubts.rows.height - int(kept.sum())
     title = f'{len(doubts.systems)} systems on {doubts.rows.height} rows, {doubtful} of them doubtful: {doubts.metric}'
-    return OwnReport(title, tables, (*doubts.notes, *_explained(doubts, moved, level), *_told_people(doubts, people, conditions)))
+    by_text = ['intervals of scores by text, whose rows are drawn together']*(called == 'texts')
+    return OwnReport(title, tables, (*doubts.notes, *by_text, *_explained(doubts, moved, level), *_told_people(doubts, people, conditions)))
 
 # %% ../../nbs/16_reports/18_own_doubts.ipynb #od21
 def _explained(doubts: Doubts, moved: float, level: float) -> list[str]:

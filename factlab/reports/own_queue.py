@@ -142,7 +142,7 @@ def given_labels(
     for path in paths:
         if others_form(path) is None and WORKBENCH <= {*read_frame(path).columns}: parts.append(workbench_labels(path))
         else:
-            found, notes, _ = read_noted(path, ['id', 'gold'], names)
+            found, notes, *_ = read_noted(path, ['id', 'gold'], names)
             found = found.select('id', gold=label_column(found['gold'], str(path)))
             parts.append(PeopleSaid(found, found.head(0), notes))
     notes = tuple(note for part in parts for note in part.notes)

@@ -262,7 +262,8 @@ class Corpus:
     def notes(self) -> str:
         "What was done to the passages before they were encoded, in words."
         told = [f'{count:,} {word}' for word in ('empty', 'repeated', 'split', 'cut') if (count := self.manifest['counts'].get(word))]
-        return f'{len(self):,} passages' + (f' from {self.manifest["counts"]["passages"]:,} rows ({", ".join(told)})' if told else '')
+        return f'{len(self):,} passage{"s"*(len(self) != 1)}' + (
+            f' from {self.manifest["counts"]["passages"]:,} rows ({", ".join(told)})' if told else '')
 
     def __repr__(self) -> str: return f'Corpus({self.notes}; {self.encoder.name}, {self.index_name})'
 

@@ -230,10 +230,31 @@ def test_annotators_of_label_studio(tmp_path):
     found = read_others(write(tmp_path/'a.json', made))
     assert found.rows['gold'].to_list() == ['yes', None, 'no', 'no', None]
     told = '\n'.join(found.notes)
-    assert 'do not count: 4' in told and '1 of 5 tasks have no annotation' in told and '1 tasks without a gold' in told
+    assert 'do not count: 4' in told and '1 of 5 tasks have no annotation' in told
+    assert "1 task without a gold: no more than half of their annotators agree, as '1'" in told
     made[0]['annotations'][0]['result'].append(choice('much', 'how'))
     found = read_others(write(tmp_path/'b.json', made))
     assert {'gold:verdict', 'gold:how'} <= {*found.rows.columns} and 'gold=gold:NAME' in found.notes[-1]
+
+
+def test_gold_that_is_missing_is_named_with_its_reason(tmp_path, capsys):
+    def task(at, *labels, cancelled=False):
+        said = {'was_cancelled': cancelled, 'result': [{'from_name': 'v', 'type': 'choices', 'value': {'choices': [*labels]}}]}
+        return {'id': at, 'data': {'text': 'x'}, 'annotations': [said] if labels else []}
+    tasks = [task(0, 'yes'), task(1, 'no'), task(2, 'yes', 'no'), task(3, 'yes', cancelled=True), task(4)]
+    gold, said = write(tmp_path/'gold.json', tasks), tmp_path/'said.csv'
+    said.write_text('id,predicted\n' + ''.join(f'{at},yes\n' for at in range(5)))
+    assert main(['score', 'labels', '--data', str(gold), '--predictions', str(said)]) != 0
+    error = capsys.readouterr().err
+    assert "gold.json: 3 of 5 rows have no gold, as '2', '3', '4'" in error and 'said' not in error
+    assert "2 of 5 tasks have no annotation, as '3', '4'; those of '3' were cancelled" in error
+    assert "1 task without a gold: several choices where one is expected, as '2' (no; yes)" in error
+
+
+def test_an_error_lists_the_columns_that_a_file_has(tmp_path):
+    table = tmp_path/'gold.csv'
+    table.write_text('id,gold\n1,yes\n2,no\n')
+    with pytest.raises(DataError, match="no column 'id'; found id, gold"): read_noted(table, ['id', 'gold'], {'gold': 'id'})
 
 
 @given(st.text(st.characters(exclude_categories=['Cs']), min_size=1, max_size=30), st.data())

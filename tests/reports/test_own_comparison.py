@@ -140,7 +140,7 @@ def test_order_does_not_matter_and_other_rows_are_counted():
     with pytest.raises(DataError, match=r"s0 50, s1 48\). All have 47; s0 has 3 others, as 'r47', 'r48', 'r49'; s1 has 1 others, as 'new'"):
         compare_results(fewer, **FEW)
     found = compare_results(fewer, shared=True, **FEW)
-    assert '47 rows' in found.title and found.notes[0] == 'left out, since not all files have them: 3 rows of s0, 1 rows of s1'
+    assert '47 rows' in found.title and 'left out, since not all files have them: 3 rows of s0, 1 row of s1' in found.notes
     strange = files | {'s1': files['s1'].with_columns(id='q' + pl.col('id'))}
     with pytest.raises(DataError, match='no row in common'): side_by_side(strange, shared=True)
 
@@ -152,7 +152,7 @@ def told(frame, label) -> pl.DataFrame:
 
 def test_labels_and_scores_that_do_not_fit():
     files = labelled(np.random.default_rng(8), 20, (.9, .6))
-    with pytest.raises(DataError, match=r"'Yes' and 'yes' differ in spelling alone \('Yes' in 1 rows of s1"):
+    with pytest.raises(DataError, match=r"'Yes' and 'yes' differ in spelling alone \('Yes' in 1 row of s1"):
         compare_results(files | {'s1': told(files['s1'], 'Yes')})
     with pytest.raises(DataError, match='no label is one of gold'):
         compare_results(files | {'s1': files['s1'].with_columns(predicted=pl.lit('supported'))})
@@ -163,6 +163,37 @@ def test_labels_and_scores_that_do_not_fit():
     assert '19 rows' in compare_results(lost, unreadable='exclude', **FEW).title
     with pytest.raises(DataError, match='no file has the column'): compare_results(files, cluster='page')
     with pytest.raises(UsageError, match='two files'): compare_results({'s0': files['s0']})
+
+
+@pytest.mark.parametrize('word', ['NaN', 'None', 'null', '<NA>'])
+def test_words_for_nothing_are_missing_where_gold_has_no_such_class(word):
+    files = labelled(np.random.default_rng(8), 20, (.9, .6))
+    lost, empty = (compare_results(files | {'s1': told(files['s1'], label)}, **FEW) for label in (word, None))
+    assert lost.tables['scores']['missing'].to_list()[:2] == [0, 1] and lost.tables['scores'].equals(empty.tables['scores'])
+    assert f's1: {word!r} of 1 row read as missing, since gold has no such class' in lost.notes
+    own = {name: frame.with_columns(pl.col('gold').replace('no', word), pl.col('predicted').replace('no', word))
+           for name, frame in files.items()}
+    found = compare_results(own, **FEW)
+    assert 'missing' not in found.tables['scores'].columns and found.tables['pairs'].equals(compare_results(files, **FEW).tables['pairs'])
+
+
+def test_files_that_say_the_same_are_named():
+    files = labelled(np.random.default_rng(8), 20, (.9, .6))
+    same = 's1 and copy say the same in every row'
+    assert same in compare_results(files | {'copy': files['s1'].reverse()}, **FEW).notes
+    right = files['s0'].with_columns(predicted='gold')
+    assert 's0, gold and the labels of gold say the same in every row' in compare_results(files | {'gold': right}, **FEW).notes
+    numbers = scored(np.random.default_rng(2), 20, (0, 1))
+    assert same in compare_results(numbers | {'copy': numbers['s1']}, **FEW).notes
+    assert not any('the same in' in note for note in compare_results(numbers, **FEW).notes)
+
+
+@pytest.mark.parametrize(('times', 'warned'), [(19, True), (100, True), (-3, True), (1, False), (1.2, False)])
+def test_scores_on_another_scale_are_asked_about_first(times, warned):
+    share = pl.DataFrame({'id': [f'r{at}' for at in range(20)], 'score': [at/19 for at in range(20)]})
+    first = compare_results({'a': share, 'b': share.with_columns(pl.col('score')*times)}, **FEW).notes[0]
+    assert ('those of a lie within 0 to 1: the same measure on another scale' in first) == warned
+    assert not warned or f'values of b go from {min(0, times)} to {max(0, times)}' in first.replace('-0', '0')
 
 
 def test_scores_that_do_not_fit():

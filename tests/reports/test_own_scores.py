@@ -86,7 +86,17 @@ def test_sentences_have_two_keys_and_clusters():
     found = score_labels(keyed(gold), {name: keyed(frame).reverse() for name, frame in said.items()}, 'sentences', cluster='id', **FEW)
     alone = score_labels(gold, said, **FEW)
     assert found.tables['scores']['accuracy'].to_list() == pytest.approx(alone.tables['scores']['accuracy'].to_list())
-    assert '15 rows or clusters' in found.notes[-2] and found.tables['pairs']['test'][0] == 'swaps of clusters'
+    assert 'of 15 clusters' in found.notes[-2] and found.tables['pairs']['test'][0] == 'swaps of clusters'
+    unsaid = score_labels(keyed(gold), {name: keyed(frame) for name, frame in said.items()}, 'sentences', **FEW)
+    assert all(unsaid.tables[name].equals(found.tables[name]) for name in ('scores', 'by class', 'pairs'))
+    assert any('by text, whose rows are drawn together: 15 texts' in note for note in unsaid.notes)
+
+
+def test_claims_of_one_text_alone_are_drawn_by_row():
+    gold, said = labelled(np.random.default_rng(2), 30, ['no', 'yes'])
+    def keyed(frame): return frame.with_columns(id=pl.lit('d'), claim_id='id')
+    found = score_labels(keyed(gold), {name: keyed(frame) for name, frame in said.items()}, 'verdicts', **FEW)
+    assert any('all rows are of one text' in note for note in found.notes) and 'of 30 rows' in ' '.join(found.notes)
 
 
 def test_accuracy_is_tested_by_mcnemar():
