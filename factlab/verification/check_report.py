@@ -15,7 +15,7 @@ import polars as pl
 from ..core.core import assets_dir
 from .checking import Checked
 from .reporting import printable
-from .verdict_rules import OUTCOMES
+from .verdict_rules import OUTCOMES, UNDECIDED
 
 # %% ../../nbs/08_verification/14_check_report.ipynb #cr4
 _SETS = {'sample': "factlab's sample", 'xsumfaith': 'XSumFaith'}
@@ -79,5 +79,8 @@ def check_report(
     summed = ', '.join(f'{counts.get(outcome, 0)} {outcome}' for outcome in OUTCOMES.values())
     texts, units = checked.texts.height, checked.units.height
     counted = f'{texts} text{"s"*(texts != 1)}, {units} {noun}{"s"*(units != 1)}: {summed}.'
-    lines += ['', f'{counted} Verifier: {printable(checked.settings["verifier"])}.', known_accuracy(checked.settings)]
+    unsure = checked.texts.filter(pl.col('verdict') == UNDECIDED, pl.col('units') > 0, pl.col('supported') == pl.col('units')).height
+    sure = (f' In {unsure} undecided text{"s"*(unsure != 1)} every {noun} is supported, but not with the probability of '
+            f'{checked.settings["sure"]:g} that FACTUAL takes for each.')*bool(unsure)
+    lines += ['', f'{counted}{sure} Verifier: {printable(checked.settings["verifier"])}.', known_accuracy(checked.settings)]
     return '\n'.join([*lines[:-2], *(textwrap.fill(line, width) for line in lines[-2:])])

@@ -141,6 +141,10 @@ def test_what_the_default_is_worth_stands_below():
     assert 'was not measured' in known_accuracy({'verifier': 'cosine', 'by': 'sentence'})
     report = check_report(check(texts(('a', SOURCE, 'Trains cross it.')), Says(Trains=(.1, .7, .2)), store=False))
     assert report.startswith('a: UNDECIDED (1 not in the evidence)') and 'nearest in the source' not in report.split('\n')[2]
+    assert 'undecided text' not in report
+    rows = texts(('a', SOURCE, 'Perhaps it was sold.'), ('b', SOURCE, 'It is old.'))
+    unsure = check_report(check(rows, Says(Perhaps=(.8, .1, .1)), store=False))
+    assert 'In 1 undecided text every sentence is supported' in ' '.join(unsure.split())
 
 
 # ---- the command
