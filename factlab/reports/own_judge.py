@@ -23,7 +23,7 @@ from ..measures.calibration import auroc, brier_score, expected_calibration_erro
 from ..measures.comparison import paired_bounds
 from ..measures.noise import Rate, prediction_powered_mean, rogan_gladen
 from ..measures.stats import check_level, mean_interval, proportion_bounds
-from .own_comparison import LARGE, check_shared_labels, drawn_scores, expanded_bounds, units_of
+from .own_comparison import LARGE, check_shared_labels, drawn_scores, expanded_bounds, units_of, without_nothing
 from .own_files import OwnReport, label_column, number_column, once_each, same_labels
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj4
@@ -60,7 +60,8 @@ def joined_labels(
     if 'probability' in verdicts.columns:
         verdicts = verdicts.with_columns(number_column(verdicts['probability'], 'the verdicts', probability=True))
     both = verdicts.drop('gold', strict=False).join(labels, on='id', how='left', maintain_order='left')
-    spelled = same_labels({'gold': both['gold'], 'the verdicts': label_column(both['predicted'], 'the verdicts')})
+    said, _ = without_nothing({'the verdicts': label_column(both['predicted'], 'the verdicts')}, labels['gold'])
+    spelled = same_labels({'gold': both['gold'], **said})
     check_shared_labels(spelled['gold'].drop_nulls(), {'the verdicts': spelled['the verdicts']})
     return both.with_columns(spelled['gold'].alias('gold'), spelled['the verdicts'].alias('said'))
 

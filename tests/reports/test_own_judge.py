@@ -196,6 +196,14 @@ def test_labels_that_no_draw_would_choose_correct_nothing():
     assert 'share of yes' not in both.tables and 'labelled rows of the stratum' in both.notes[0]
 
 
+def test_words_for_nothing_are_missing_verdicts():
+    verdicts, labels = judged_files(np.random.default_rng(0))
+    some = verdicts.with_columns(predicted=pl.when(pl.int_range(400) < 40).then(pl.lit('NaN')).otherwise('predicted'))
+    judged = judged_rows(some, labels, drawn='random')
+    assert judged.classes == ('no', 'yes') and judged.rows['said'].null_count() == 40
+    assert any(note.startswith('verdicts that are missing: 40 of 400') for note in judge_report(some, labels, drawn='random', **FEW).notes)
+
+
 def test_labels_copied_from_the_verdicts_are_told():
     verdicts, labels = judged_files(np.random.default_rng(0))
     copied = labels.select('id').join(verdicts.rename({'predicted': 'gold'}), on='id', how='left')
