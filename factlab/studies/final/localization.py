@@ -246,4 +246,4 @@ def _column_cells(exhibit: str, label: str, entries: Sequence[Entry], done: Done
 # %% ../../../nbs/19_studies/01_final/02_localization.ipynb #25d5d1e5
 def is_contrast() -> pl.Expr:
     "Which cells are contrasts of two methods: they have rows of their own, and are shown in a table of their own."
-    return pl.col('against').is_in(list(METHODS.values()))
+    return pl.col('against').is_in(list(METHODS.values())).fill_null(False)

@@ -132,6 +132,7 @@ def test_baselines_are_what_the_judge_says_of_them(settings):
 def test_one_row_has_a_table_without_contrasts(settings):
     cells = cells_of(replace(settings, limit=1), ['detector'])
     assert cells.filter(metric='F1', status='measured').height and cells.filter(is_contrast()).is_empty()
+    assert cells.filter(~is_contrast()).height == cells.height  # what is compared with nothing is shown, too
 
 
 def test_contrasts_are_differences_of_the_table(settings):
