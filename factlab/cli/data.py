@@ -178,7 +178,7 @@ def _list(arguments: argparse.Namespace) -> str:
 def add_list(commands) -> None:
     "The command `list`."
     add = add_command(commands, 'list', _list, 'what there is: exhibits, models, verifiers, data sets …').add_argument
-    add('kind', choices=LISTS, metavar='KIND', help=', '.join(LISTS))
+    add('kind', choices=LISTS)
     add('--json', action='store_true', help='as JSON')
     add('--out', metavar='FILE', help='write to a file')
 
