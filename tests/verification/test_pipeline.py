@@ -389,6 +389,14 @@ def test_passages_that_repeat_the_subject_alone_make_no_text_factual(method):
     assert found.claims['passages'].item() > 0
 
 
+def test_a_corpus_that_contradicts_itself_leaves_a_claim_open_where_all_passages_are_read():
+    both = pl.DataFrame({'id': ['a', 'b'], 'page': ['Owls']*2, 'text': ['Owls swim.', 'Owls never swim.']})
+    assert verify_text('Owls swim.', both, **BY_WORDS).claims['outcome'].item() != 'not in the evidence'  # the first passage decides
+    found = verify_text('Owls swim.', both, **BY_WORDS, method='net?threshold=0.5')
+    assert found.claims['outcome'].item() == 'not in the evidence' and found.texts['verdict'].item() == 'undecided'
+    assert verify_text('Owls swim.', both.head(1), **BY_WORDS, method='net?threshold=0.5').texts['verdict'].item() == 'factual'
+
+
 @pytest.mark.parametrize('corpus', [WORLD.head(0), WORLD.with_columns(text=pl.lit(' '))])
 def test_an_empty_corpus_is_refused_and_gives_no_verdict(corpus):
     for retriever in ('bm25', 'tiny'):
