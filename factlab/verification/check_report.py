@@ -14,7 +14,7 @@ import polars as pl
 
 from ..core.core import assets_dir
 from .checking import Checked
-from .reporting import printable
+from .reporting import OVERLOOKED, printable
 from .verdict_rules import OUTCOMES, UNDECIDED
 
 # %% ../../nbs/08_verification/14_check_report.ipynb #cr4
@@ -31,8 +31,8 @@ def known_accuracy(
     said = [f'{row["wrong ones found"]:.0%} of {row["wrong"]} wrong and {row["right ones passed"]:.0%} of '
             f'{row["sentences"] - row["wrong"]} right sentences of {_SETS[row["set"]]} (balanced accuracy '
             f'{row["balanced accuracy"][0]:.2f}, best rival without a model {row["of it"][0]:.2f})' for row in rows]
-    return (f'Where the truth is known, this method tells {"; ".join(said)}. What it often does not see: order and roles changed, '
-            'before for after, plans told as done, doubts left out.')
+    return (f'Where the truth is known, this method tells {"; ".join(said)}. What it often does not see: '
+            f'{OVERLOOKED}.')
 
 # %% ../../nbs/08_verification/14_check_report.ipynb #cr6
 def _text_line(text: dict, by: str) -> str:
