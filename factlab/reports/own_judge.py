@@ -458,7 +458,9 @@ def judge_report(
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj24
 def _told(judged: Judged, trivial: pl.DataFrame) -> list[str]:
     labelled, every = judged.labelled['said'].null_count(), judged.rows['said'].null_count()
-    notes = []
+    unread = judged.rows.filter(pl.col('said').is_null())['predicted'].cast(pl.String).str.strip_chars().drop_nulls()
+    notes, words = [], unread.filter(unread != '').unique().sort().to_list()
+    if words: notes.append(f'{", ".join(map(repr, words))} among the verdicts: read as missing, since no label says so')
     if every: notes.append(f'verdicts that are missing: {every} of {judged.rows.height}, {labelled} of them labelled: they agree with '
                            f'no label' + f', and count as not {judged.positive}'*bool(judged.positive))
     classes = judged.labelled['gold'].unique().sort().to_list()

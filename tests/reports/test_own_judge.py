@@ -201,7 +201,9 @@ def test_words_for_nothing_are_missing_verdicts():
     some = verdicts.with_columns(predicted=pl.when(pl.int_range(400) < 40).then(pl.lit('NaN')).otherwise('predicted'))
     judged = judged_rows(some, labels, drawn='random')
     assert judged.classes == ('no', 'yes') and judged.rows['said'].null_count() == 40
-    assert any(note.startswith('verdicts that are missing: 40 of 400') for note in judge_report(some, labels, drawn='random', **FEW).notes)
+    notes = judge_report(some, labels, drawn='random', **FEW).notes
+    assert "'NaN' among the verdicts: read as missing, since no label says so" in notes
+    assert any(note.startswith('verdicts that are missing: 40 of 400') for note in notes)
 
 
 def test_labels_copied_from_the_verdicts_are_told():
