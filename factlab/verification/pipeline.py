@@ -25,7 +25,7 @@ from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
 from ..text.language import language_warning
-from ..text.word_forms import added_words
+from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
 from .extraction import Extractor, load_extractor
 from .named_verifiers import load_verifier
@@ -343,10 +343,15 @@ def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|Non
     return '; '.join(part for part in (language, noted) if part) or None
 
 def _unsaid(text: str, found: Parsed[list[str]], most: int = 5) -> str|None:
-    "The words of a text that none of its claims has, so that a verdict on the claims is none on the text."
-    words = added_words('\n'.join(found.value), text) if found.value else []
-    shown = ', '.join(f'"{word}"' for word in words[:most]) + f' and {len(words) - most} more'*(len(words) > most)
-    return f'no claim has the text\'s {shown}' if words else None
+    "The words of a text that none of its claims has, or has as often, so that a verdict on the claims is none on the text."
+    if not found.value: return None
+    links, said = lost_links(text, found.value), {word.casefold() for claim in found.value for word in written_words(claim)}
+    absent = [*added_words('\n'.join(found.value), text), *(word for word in links if word.casefold() not in said)]
+    fewer = [word for word in links if word not in absent]
+    def shown(words: list[str]) -> str:
+        return ', '.join(f'"{word}"' for word in words[:most]) + f' and {len(words) - most} more'*(len(words) > most)
+    why = [f'no claim has the text\'s {shown(list(dict.fromkeys(absent)))}']*bool(absent)
+    return '; '.join([*why, *[f'the claims have the text\'s {shown(fewer)} less often']*bool(fewer)]) or None
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #p9part
 def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], english_only: bool) -> tuple[pl.DataFrame, pl.DataFrame]:

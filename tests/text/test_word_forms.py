@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factlab.text.sentences import split_sentences
 from factlab.text.units import number_value
-from factlab.text.word_forms import added_words, number_readings, word_stem, written_words
+from factlab.text.word_forms import added_words, lost_links, number_readings, word_stem, written_words
 from factlab.text.words import COUNT_WORDS, TENS
 
 
@@ -60,3 +61,43 @@ def test_more_text_adds_nothing_and_what_is_added_stands_in_the_claim(text, clai
 
 def test_numbers_have_every_reading():
     assert number_readings(['twenty', 'five', 'million']) == {0: {20.: 1, 25.: 2}, 1: {5.: 1, 5e6: 2}}
+
+
+# ---- links and negations -----------------------------------------------------------------------------------------------------------
+
+WON = ['The club won the cup.', 'The club won the title in 1960.']
+
+@pytest.mark.parametrize('text, lost', [
+    ('The club won the cup, so it won the title in 1960.', ['so']), ('The club won the cup and then the title in 1960.', ['then']),
+    ('Since the club won the cup, it won the title in 1960.', ['Since']), ('The club won the cup to win the title in 1960.', ['to win']),
+    ('The club, having won the cup, won the title in 1960.', ['having']), ('Winning the cup, the club won the title in 1960.', ['Winning']),
+    ('The club would win the cup if it won the title in 1960.', ['would', 'if']), ('The club won the cup and the title in 1960.', []),
+    ('The club won the cup. It won the title in 1960.', []), ('Nobody won the cup without the title in 1960.', ['Nobody', 'without']),
+    ('', [])])
+def test_links_that_claims_lose(text, lost):
+    assert lost_links(text, WON) == lost
+
+
+@pytest.mark.parametrize('text, claims, lost', [
+    ('He did not win. He did not lose.', ['He did not win.', 'He lost.'], ['not']),
+    ('He never won, nor lost.', ['He did not win.', 'He did not lose.'], []), ("He won't come.", ['He will not come.'], []),
+    ('He neither won nor lost. He did not leave.', ['He did not win.', 'He did not lose.', 'He left.'], ['not']),
+    ('He left for Oslo to sing.', ['He left for Oslo to sing.'], []), ('He left for Oslo to sing.', ['He left for Oslo.', 'He sang.'],
+                                                                       ['to sing']),
+    ('He moved to Oslo and to Bergen.', ['He moved to Oslo.', 'He moved to Bergen.'], []),
+    ('In May 1960 and May 1961.', ['In May 1960.', 'In May 1961.'], []), ('He did not win.', ['He won.'], ['not'])])
+def test_links_are_counted_by_sentence(text, claims, lost):
+    assert lost_links(text, claims) == lost
+
+
+LINKED = st.sampled_from(['The mill did not burn', 'No mill stood there before 1900', 'Then it rained', 'If so, it closed',
+                          'Having sung, he left', 'It may rain', 'Nothing is left'])
+
+@settings(deadline=None)
+@given(st.lists(LINKED, min_size=1, max_size=6), st.data())
+def test_sentences_lose_no_link_and_each_that_is_left_out_loses_its_own(parts, data):
+    text = ' '.join(f'{part}.' for part in parts)
+    claims = split_sentences(text)
+    assert lost_links(text, claims) == lost_links(text, list(dict.fromkeys(claims))) == []
+    gone = data.draw(st.sampled_from(claims))
+    assert lost_links(text, [claim for claim in claims if claim != gone])

@@ -475,6 +475,38 @@ def test_a_text_is_not_factual_where_a_word_is_in_no_claim(text, words):
     assert one(text, extractor=Overlooks(), method='algorithm1').texts['verdict'].item() == 'factual'
 
 
+CUP = ['The Dorvik football club won the national cup in 1951.', 'The Dorvik football club won the league title in 1960.']
+CASTLE = ['Halden Castle was built by the Duke of Orm.', 'Mira Tolen was born in Vask.']
+
+
+@pytest.mark.parametrize('text, claims, why', [
+    ('Halden Castle was built by the Duke of Orm, so Mira Tolen was born in Vask.', CASTLE, '"so"'),
+    ('The Dorvik football club won the national cup in 1951 to win the league title in 1960.', CUP, '"to win"'),
+    ('The Dorvik football club won the league title in 1960, then the national cup in 1951.', CUP, '"then"'),
+    ('The Dorvik football club, having won the league title in 1960, won the national cup in 1951.', CUP, '"having"'),
+    ('Winning the league title in 1960, the Dorvik football club won the national cup in 1951.', CUP, '"Winning"'),
+    ('If Mira Tolen was born in Vask, Halden Castle was built by the Duke of Orm.', CASTLE, '"If"'),
+    ('Halden Castle may have been built by the Duke of Orm before Mira Tolen was born in Vask.', CASTLE, '"may", "before"'),
+    ('Halden Castle was not built by the Duke of Orm. Mira Tolen was not born in Vask.', [
+        'Halden Castle was not built by the Duke of Orm.', CASTLE[1]], '"not" less often'),
+    ("Halden Castle wasn't built by the Duke of Orm. Mira Tolen has never been to Vask, so she was not born in Vask.", [
+        'Halden Castle was not built by the Duke of Orm.', 'The Duke of Orm did not build Halden Castle.',
+        'Mira Tolen was not born in Vask.'],
+     'no claim has the text\'s "never", "so"; the claims have the text\'s "not" less often')])
+def test_a_text_is_not_factual_where_its_claims_lose_a_link_or_a_negation(text, claims, why):
+    "Each claim is borne out, what the text makes of them is not."
+    class Splits:
+        name, identity = 'splits', {}
+        def extract(self, texts, store=None): return [Parsed(claims) for _ in texts]
+    known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': ['Anything.']})
+    found = verify_texts(pl.DataFrame({'id': ['t'], 'text': [text]}), known, Splits(), 'tiny', Says((.99, .005, .005)), store=False)
+    assert found.claims['outcome'].to_list() == ['supported']*len(claims) and found.texts['verdict'].item() == 'undecided'
+    assert why in found.texts['reason'].item()
+    plain = verify_texts(pl.DataFrame({'id': ['t'], 'text': [' '.join(claims)]}), known, Splits(), 'tiny', Says((.99, .005, .005)),
+                         store=False)
+    assert plain.texts['verdict'].item() == 'factual'
+
+
 @given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
        st.sampled_from([.5, .9, .99]))
 @settings(deadline=None, max_examples=60)
