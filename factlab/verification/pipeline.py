@@ -8,7 +8,7 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'NO_CLAIMS_CA
            'Verdicts', 'open_search', 'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #c2
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_t
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
+from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
@@ -288,6 +289,13 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
     return frame.with_columns(settled.then(pl.col('outcome', 'label', 'algorithm1', 'score', 'search_score')))
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #55708895
+def _disowned(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
+    "Supported claims whose passage has a word that may call it untrue, with that word."
+    rows = np.flatnonzero((found.labels == ENT) & (found.places >= 0))
+    texts = passages['text'].gather(hits.ids[rows, found.places[rows]])
+    said = {claims[row]: disowning_word(text, claims[row]) for row, text in zip(rows.tolist(), texts, strict=True)}
+    return {claim: word for claim, word in said.items() if word}
+
 def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> pl.DataFrame:
     "One row for each passage of each different claim, in the order of the ranks."
     rows, columns = np.nonzero(hits.ids >= 0)
@@ -323,6 +331,16 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
         pl.col('n_claims', 'n_supported', 'n_contradicted', 'n_missing').fill_null(0),
         score=pl.when(open=0).then(pl.col('n_supported')/pl.col('n_claims')),
         reason=pl.coalesce('reason', pl.when(verdict=UNDECIDED).then(why))).select(*TEXT_VERDICTS.columns))
+
+def _doubts(rows: pl.DataFrame, disowned: Mapping[str, str]) -> dict[str, str]:
+    "For each text (text_id) why its supported claims may not be, by what their passages say of themselves."
+    doubted = rows.filter((pl.col('label') == NLI_LABELS[ENT]) & pl.col('claim').is_in(list(disowned)))
+    found = doubted.group_by('text_id', maintain_order=True).agg('number', 'claim')
+    def said(numbers: list[int], claims: list[str]) -> str:
+        words = ', '.join(f'"{word}"' for word in dict.fromkeys(disowned[claim] for claim in claims))
+        if len(numbers) == 1: return f'the passage that supports claim {numbers[0]} speaks of {words}: read it'
+        return f'the passages that support claims {", ".join(map(str, numbers))} speak of {words}: read them'
+    return {text: said(numbers, claims) for text, numbers, claims in found.iter_rows()}
 
 def _normal(text: str|None) -> str|None: return None if text is None else normal_text(text)
 
@@ -382,6 +400,7 @@ class _Kept:
     evidence: bool|Path        # as for `verify_texts`
     claims: list[pl.DataFrame] = field(default_factory=list)
     shown: list[pl.DataFrame] = field(default_factory=list)
+    disowned: dict[str, str] = field(default_factory=dict)  # claims, with what their passage says of itself
     pairs: int = 0
     evaluated: int = 0
 
@@ -389,6 +408,7 @@ class _Kept:
         "Take a part; its evidence goes to the disk where a folder is given."
         number = len(self.claims)
         self.claims.append(_claim_frame(claims, found, hits))
+        self.disowned |= _disowned(claims, found, hits, self.passages)
         self.pairs, self.evaluated = self.pairs + found.pairs, self.evaluated + found.evaluated
         if self.evidence is False: return
         rows = _evidence_frame(claims, found, hits, self.passages)
@@ -453,6 +473,8 @@ def verify_texts(
     if not rule.lenient: rows = silent_where_low(rows, parts['retriever'])
     low = pl.col('id').replace_strict(low_scores(rows, parts['retriever']), default=None, return_dtype=pl.String)
     about = about.with_columns(warning=pl.concat_str('warning', low, separator='; ', ignore_nulls=True).replace('', None))
+    doubt = pl.col('id').replace_strict(_doubts(rows, kept.disowned), default=None, return_dtype=pl.String)
+    about = about.with_columns(unsaid=pl.concat_str('unsaid', doubt, separator='; ', ignore_nulls=True).replace('', None))
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,
                     passages=len(passages), pairs=kept.pairs, evaluated=kept.evaluated,
                     left_out={} if blank else left_out_of(corpus, encoding))

@@ -507,6 +507,37 @@ def test_a_text_is_not_factual_where_its_claims_lose_a_link_or_a_negation(text, 
     assert plain.texts['verdict'].item() == 'factual'
 
 
+DAM = 'The Ulvik dam was built in 1950.'
+
+@pytest.mark.parametrize('passage, claim, word', [
+    (f'The following sentences are all false. {CASTLE[0]}', CASTLE[0], 'false'),
+    (f'Retraction. The article below was invented by its author and has been withdrawn.\n\n{DAM}', DAM, 'Retraction'),
+    (f'Wrong statements for the exam. Mark each as wrong. 1. {DAM}', DAM, 'Wrong'),
+    (f'This page lists hoaxes that were spread about Halden. {CASTLE[0]}', CASTLE[0], 'hoaxes'),
+    (f'Test data, not real: {CUP[0]}', CUP[0], 'Test data'), (f'{CASTLE[0]} Everything above is invented.', CASTLE[0], 'invented')])
+def test_a_text_is_not_factual_where_its_passage_calls_itself_untrue(passage, claim, word):
+    known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': [passage]})
+    options = dict(extractor='sentences', retriever='tiny', verifier=Says((.99, .005, .005)), store=False)
+    found = verify_text(claim, known, **options)
+    assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
+    assert found.texts['reason'].item() == f'the passage that supports claim 1 speaks of "{word}": read it'
+    assert f'speaks of "{word}": read it' in verdict_report(found, width=300) and 'read it' in verdict_json(found)['texts'][0]['reason']
+    assert verify_text(claim, known, **options, method='algorithm1').texts.select('verdict', 'reason').row(0) == ('factual', None)
+    assert verify_text(claim, known.with_columns(text=pl.lit(claim)), **options).texts['verdict'].item() == 'factual'
+
+
+def test_claims_whose_passages_call_themselves_untrue_are_named():
+    known = pl.DataFrame({'id': ['a', 'b', 'c'], 'page': ['p']*3, 'text': [f'A myth: {CUP[0]}', DAM, f'A hoax and no myth: {CASTLE[0]}']})
+    rows = pl.DataFrame({'id': ['x', 'y', 'z'], 'text': [f'{CUP[0]} {DAM} {CASTLE[0]}', DAM, f'{CUP[0]} Owls sing.']})
+    for parts in (10, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr('factlab.verification.pipeline.CLAIMS_AT_ONCE', parts)
+            found = verify_texts(rows, known, 'sentences', 'bm25', ByRule(), store=False).texts
+        assert found['verdict'].to_list() == ['undecided', 'factual', 'undecided']
+        assert found['reason'].to_list() == ['the passages that support claims 1, 3 speak of "myth", "hoax": read them', None,
+                                             '1 of 2 are not in the evidence']
+
+
 @given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
        st.sampled_from([.5, .9, .99]))
 @settings(deadline=None, max_examples=60)
