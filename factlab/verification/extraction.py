@@ -7,7 +7,8 @@ __all__ = ['MAX_WORDS', 'EXTRACTOR_PROMPT', 'CLAIM_RULES', 'EXTRACT', 'PASSAGE_S
            'extractor_prompts', 'format_claims', 'distinct_claims', 'says_no_claim', 'says_refusal', 'said_instead',
            'json_claims', 'list_labels', 'answer_lines', 'parse_claims', 'parse_listed', 'Extractor',
            'SentenceExtractor', 'Form', 'passage_form', 'read_part', 'joined_parts', 'guarded', 'claims_of',
-           'ModelExtractor', 'load_sentences', 'load_prompted', 'load_trained', 'load_tiny', 'load_extractor']
+           'without_repeats', 'ModelExtractor', 'load_sentences', 'load_prompted', 'load_trained', 'load_tiny',
+           'load_extractor']
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c2
 import ast
@@ -27,7 +28,7 @@ from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence, fenced, unfenced
 from ..text.language import language_warning
 from ..text.sentences import short_sentences, split_sentences
-from ..text.word_forms import added_words
+from ..text.word_forms import added_words, repeated_words
 from ..text.words import content_overlap, plain_text
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c4
@@ -340,11 +341,11 @@ def guarded(
     added = added_words(text, claim)
     return (sentence if added else claim), added
 
-def _addition_note(count: int, added: Iterable[str], most: int = 5) -> str:
+def _addition_note(count: int, added: Iterable[str], most: int = 5, did: str = 'added') -> str:
     words = list(dict.fromkeys(added))
     shown = ', '.join(f'"{word}"' for word in words[:most]) + f' and {len(words) - most} more words'*(len(words) > most)
-    return f'1 claim added {shown}: its sentence stands in its place' if count == 1 else (
-        f'{count} claims added {shown}: their sentences stand in their place')
+    return f'1 claim {did} {shown}: its sentence stands in its place' if count == 1 else (
+        f'{count} claims {did} {shown}: their sentences stand in their place')
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #g3
 def claims_of(
@@ -365,6 +366,25 @@ def claims_of(
             if more: added.append(more)
     note = _addition_note(len(added), (word for words in added for word in words)) if added else ''
     return Parsed(distinct_claims(kept), 'ok', '; '.join(part for part in (joined.reason, note) if part))
+
+# %% ../../nbs/08_verification/00_extraction.ipynb #g5
+def without_repeats(
+    text: str,
+    found: Parsed[list[str]],  # its claims
+) -> Parsed[list[str]]:
+    "The claims of a text; a sentence in place of each claim that has a word twice and more often than the sentence."
+    if not found.value: return found
+    sentences, kept, repeated = split_sentences(text) or [text], list[str](), list[list[str]]()
+    for claim in found.value:
+        again = repeated_words('', claim)
+        if again:
+            near = [(content_overlap(claim, sentence), -len(repeated_words(sentence, claim))) for sentence in sentences]
+            likest = sentences[max(range(len(near)), key=near.__getitem__)]
+            again = repeated_words(likest, claim)
+        kept.append(likest if again else claim)
+        if again: repeated.append(again)
+    note = _addition_note(len(repeated), (word for words in repeated for word in words), did='repeated') if repeated else ''
+    return Parsed(distinct_claims(kept), found.status, '; '.join(part for part in (found.reason, note) if part))
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c25
 @dataclass(frozen=True)

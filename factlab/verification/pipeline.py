@@ -28,7 +28,7 @@ from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
-from .extraction import Extractor, load_extractor
+from .extraction import Extractor, load_extractor, without_repeats
 from .named_verifiers import load_verifier
 from .search_scores import low_scores, silent_where_low
 from factlab.verification.verdict_rules import (
@@ -326,7 +326,7 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
     said = texts.join(sums, left_on='id', right_on='text_id', how='left', maintain_order='left').with_columns(verdict=_verdict(rule))
     below = pl.format('supported with a probability below {}: {} of {}', pl.lit(f'{rule.sure or 0:g}'), 'unsure', 'n_claims')
     why = pl.when(pl.col('n_missing') > 0).then(pl.format('{} of {} are {}', 'n_missing', 'n_claims', pl.lit(missing))).when(
-        pl.col('unsure') > 0).then(below).otherwise('unsaid')
+        pl.col('unsure') > 0).then(pl.concat_str(below, 'unsaid', separator='; ', ignore_nulls=True)).otherwise('unsaid')
     return TEXT_VERDICTS.check(said.with_columns(
         pl.col('n_claims', 'n_supported', 'n_contradicted', 'n_missing').fill_null(0),
         score=pl.when(open=0).then(pl.col('n_supported')/pl.col('n_claims')),
@@ -465,7 +465,9 @@ def verify_texts(
     parts = dict(extractor=extractor.name, retriever=getattr(getattr(search, 'encoder', None), 'name', retriever), verifier=verifier.name)
     with open_store(store) as store:
         english = any(getattr(part, 'english_only', False) for part in (extractor, search, verifier))
-        stated, about = _stated(texts, extractor.extract(texts['text'].to_list(), store), english)
+        parsed = extractor.extract(texts['text'].to_list(), store)
+        if not rule.lenient: parsed = [without_repeats(text, one) for text, one in zip(texts['text'], parsed, strict=True)]
+        stated, about = _stated(texts, parsed, english)
         claims, kept = stated['claim'].unique(maintain_order=True), _Kept(stated, passages, evidence)
         needed = _text_claims(stated, claims) if stop_at_text_verdict else None
         _in_parts(kept, claims, search, k, verifier, rule, store, needed)

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from factlab.models.interface import Response
 from factlab.models.prompts import Parsed
 from factlab.text.sentences import split_sentences
-from factlab.verification.extraction import BY_PASSAGE, BY_SENTENCE, claims_of, distinct_claims, guarded, parse_claims, parse_listed
+from factlab.verification.extraction import (
+    BY_PASSAGE,
+    BY_SENTENCE,
+    claims_of,
+    distinct_claims,
+    guarded,
+    parse_claims,
+    parse_listed,
+    without_repeats,
+)
 
 # ---- reading answers ---------------------------------------------------------------------------------------------------------------
 
@@ -134,3 +143,30 @@ def test_claims_that_add_something_give_way_to_their_sentence_once():
     by_passage = [Response(text='- Eddie Marlow founded the mill.\n- The mill was sold for 4 million kronor.')]
     assert claims_of(TOLD, by_passage, BY_PASSAGE).value == sentences[:2]
     assert claims_of(TOLD, [Response.failed('late'), *by_sentence[1:]], BY_SENTENCE).status == 'failed'
+
+
+# ---- names that take each other's place --------------------------------------------------------------------------------------------
+
+LOST = 'Pavel Dorn lost to Milan Reck, who had lost to Ida Frost.'
+
+@pytest.mark.parametrize('text, claims, kept', [
+    (LOST, ['Pavel Dorn lost to Milan Reck.', 'Ida Frost had lost to Ida Frost.'], ['Pavel Dorn lost to Milan Reck.', LOST]),
+    (f'Ida Frost is from Vask. {LOST}', ['Ida Frost had lost to Ida Frost.'], [LOST]),
+    ('Arlen lies north of Borlen, which lies north of Corlen.', ['Corlen lies north of Corlen.', 'Borlen lies north of Borlen.'],
+     ['Arlen lies north of Borlen, which lies north of Corlen.']),
+    ('Owls eat. Owls eat owls.', ['Owls eat owls.', 'Owls eat.'], ['Owls eat owls.', 'Owls eat.']),
+    ('She sold it to him.', ['She sold it to him.'], ['She sold it to him.']), ('', ['Orm beat Orm.'], ['']), ('Orm won.', [], [])])
+def test_a_claim_that_repeats_a_name_gives_way_to_its_sentence(text, claims, kept):
+    found = without_repeats(text, Parsed(claims, 'ok', 'a note'))
+    assert found.value == [claim for claim in kept if claim] and found.reason.startswith('a note')
+    changed = [claim for claim in claims if claim not in kept]
+    assert ('repeated' in found.reason) == bool(changed)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from(['Ida', 'Orm', 'lost', 'to', 'and', '9']), min_size=1, max_size=7), min_size=1, max_size=4))
+def test_sentences_and_unread_claims_stay(words):
+    text = ' '.join(f'{" ".join(each)}.' for each in words)
+    sentences = distinct_claims(split_sentences(text))
+    assert without_repeats(text, Parsed(sentences)) == Parsed(sentences)
+    assert without_repeats(text, Parsed(None, 'failed', 'late')) == Parsed(None, 'failed', 'late')

@@ -502,6 +502,9 @@ def test_a_text_is_not_factual_where_its_claims_lose_a_link_or_a_negation(text, 
     found = verify_texts(pl.DataFrame({'id': ['t'], 'text': [text]}), known, Splits(), 'tiny', Says((.99, .005, .005)), store=False)
     assert found.claims['outcome'].to_list() == ['supported']*len(claims) and found.texts['verdict'].item() == 'undecided'
     assert why in found.texts['reason'].item()
+    unsure = verify_texts(pl.DataFrame({'id': ['t'], 'text': [text]}), known, Splits(), 'tiny', Says((.9, .05, .05)), store=False)
+    assert unsure.texts['reason'].item() == (f'supported with a probability below 0.984: {len(claims)} of {len(claims)}; '
+                                             + found.texts['reason'].item())
     plain = verify_texts(pl.DataFrame({'id': ['t'], 'text': [' '.join(claims)]}), known, Splits(), 'tiny', Says((.99, .005, .005)),
                          store=False)
     assert plain.texts['verdict'].item() == 'factual'
@@ -536,6 +539,19 @@ def test_claims_whose_passages_call_themselves_untrue_are_named():
         assert found['verdict'].to_list() == ['undecided', 'factual', 'undecided']
         assert found['reason'].to_list() == ['the passages that support claims 1, 3 speak of "myth", "hoax": read them', None,
                                              '1 of 2 are not in the evidence']
+
+
+def test_a_claim_that_repeats_a_name_is_not_verified():
+    class Repeats:
+        name, identity = 'repeats', {}
+        def extract(self, texts, store=None): return [Parsed(['Reck had lost to Frost.', 'Frost had lost to Frost.']) for _ in texts]
+    text, known = 'Dorn beat Reck, who had lost to Frost.', pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': ['Reck had lost to Frost.']})
+    options = dict(extractor=Repeats(), retriever='tiny', verifier=ByRule(), store=False)
+    found = verify_text(text, known, **options)
+    assert found.claims.select('claim', 'outcome').rows() == [('Reck had lost to Frost.', 'supported'), (text, 'not in the evidence')]
+    assert found.texts['warning'].item().startswith('1 claim repeated "Frost": its sentence stands in its place')
+    paper = verify_text(text, known, **options, method='algorithm1')
+    assert paper.claims['claim'].to_list() == ['Reck had lost to Frost.', 'Frost had lost to Frost.']
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 1, 2]), max_size=3), min_size=1, max_size=4), st.sampled_from(list(VERDICT_RULES)),
