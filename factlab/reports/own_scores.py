@@ -134,7 +134,9 @@ def drawn_whole(
     "What intervals and tests resample: as named, else texts where one has several rows. Raises `DataError` for a column that gold lacks."
     if cluster is not None:
         if cluster not in gold.columns: raise DataError(f'gold has no column {cluster!r} that --cluster names')
-        return gold[cluster].cast(pl.String), 'clusters'
+        found = gold[cluster].cast(pl.String).replace('', None)
+        if found.null_count(): raise DataError(f'{found.null_count()} of {gold.height} rows of gold have no {cluster} (--cluster)')
+        return found, 'clusters'
     several = gold['id'].is_duplicated().any() and gold['id'].n_unique() > 1
     return (gold['id'], 'texts') if several else (None, 'rows')
 
