@@ -244,3 +244,15 @@ def test_bad_files_are_named_with_counts(tmp_path):
     with pytest.raises(DataError, match='has no column \'gold\'.*--columns gold=NAME'): read_own(twice, ['id', 'gold'])
     with pytest.raises(UsageError, match='given twice'): run('compare', twice, twice)
     with pytest.raises(UsageError, match='there is no column'): run('compare', twice, unnamed, '--columns', 'truth=x')
+
+
+@pytest.mark.parametrize('rows', [2, 3, 5, 6, 12])
+def test_fewer_rows_than_a_test_needs_have_no_interval(rows):
+    frames = {name: pl.DataFrame({'id': [str(at) for at in range(rows)], 'score': [shift + at**.5 for at in range(rows)]})
+              for name, shift in (('A', .1), ('B', 0.))}
+    frames['A'] = frames['A'].with_columns(pl.col('score') + pl.Series([.01*(at % 2) for at in range(rows)]))
+    report = compare_results(frames, resamples=500)
+    pair, enough = report.tables['pairs'].row(0, named=True), rows >= 6
+    assert [pair[name] is not None for name in ('difference_low', 'difference_high', 'smallest')] == [enough]*3
+    assert report.tables['scores'].select('rank_low', 'rank_high').rows() == ([(1, 1), (2, 2)] if enough else [(1, 2), (1, 2)])
+    assert (pair['p'] < .05) is enough and any('too few' in note for note in report.notes) is not enough
