@@ -62,6 +62,8 @@ def given_report(
     return forms[form](report)
 
 # %% ../../nbs/21_cli/12_own_results.ipynb #or6
+def _metric(arguments: argparse.Namespace) -> str|None: return arguments.metric and arguments.metric.replace('-', ' ')
+
 _FILES = '.csv, .tsv, .json, .jsonl or .parquet; or what Inspect, lm-eval, Every Eval Ever or Label Studio wrote'
 _COMPARED = ('id', 'score', 'predicted', 'gold')
 
@@ -72,7 +74,7 @@ def _compare(arguments: argparse.Namespace) -> str:
     names = read_mapping(arguments.columns, _COMPARED)
     found = {name: read_noted(path, ['id'], names) for name, path in zip(file_names(arguments.files), arguments.files, strict=True)}
     check_taken(names, *found.values())
-    metric, notes = arguments.metric and arguments.metric.replace('-', ' '), [note for each in found.values() for note in each.notes]
+    metric, notes = _metric(arguments), [note for each in found.values() for note in each.notes]
     try:
         report = compare_results({name: each.rows for name, each in found.items()}, metric=metric, cluster=arguments.cluster,
                                  unreadable=arguments.unreadable, shared=arguments.shared, lower=arguments.lower_is_better,
@@ -183,7 +185,7 @@ def _score(arguments: argparse.Namespace) -> str:
         report = score_errors(gold, predictions, arguments.judge, **options)
     elif arguments.doubtful or arguments.adjudicated: report = _doubted(gold, predictions, arguments)
     else:
-        report = score_labels(gold, predictions, task, metric=arguments.metric.replace('-', ' '), cluster=arguments.cluster,
+        report = score_labels(gold, predictions, task, metric=_metric(arguments), cluster=arguments.cluster,
                               positive=arguments.positive, **options)
     return given_report(report, arguments, [*read, *(note for each in found.values() for note in each.notes)])
 
@@ -194,7 +196,7 @@ def _doubted(gold: 'pl.DataFrame', predictions: 'dict[str, pl.DataFrame]', argum
 
     from factlab.error_analysis.queues import write_queue
     from factlab.reports.own_doubts import adjudicated_rows, doubted_rows, doubtful_queue, doubtful_report, told_queue
-    doubts = doubted_rows(gold, predictions, arguments.task, arguments.metric.replace('-', ' '), arguments.missing)
+    doubts = doubted_rows(gold, predictions, arguments.task, _metric(arguments), arguments.missing)
     people = adjudicated_rows(doubts, arguments.adjudicated) if arguments.adjudicated else None
     report = doubtful_report(doubts, people, cluster=arguments.cluster, level=arguments.level, seed=arguments.seed)
     if not arguments.doubtful: return report
@@ -218,8 +220,8 @@ def add_score(commands) -> None:
     add('task', choices=[*_NEEDED], metavar='TASK', help=', '.join(_NEEDED))
     add('--data', required=True, metavar='GOLD', help=_FILES)
     add('--predictions', required=True, nargs='+', metavar='FILE', help='of one system each')
-    add('--metric', choices=('accuracy', 'balanced-accuracy', 'macro-f1'), default='balanced-accuracy',
-        help='of labels, that is ranked and tested (default: balanced-accuracy)')
+    add('--metric', choices=('accuracy', 'balanced-accuracy', 'macro-f1'), help='of labels, that is ranked and tested (default: '
+        'balanced-accuracy; accuracy where gold has one class)')
     add('--cluster', metavar='COLUMN', help='of labels, verdicts and sentences, a column of gold: rows that belong together, as '
         'those of one document, are drawn together (default: those of one id)')
     add('--missing', choices=('refuse', 'wrong', 'exclude'), default='refuse', help='a row of gold without a prediction: an error '
