@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
-from .output import NOT_FINISHED, add_command, at_least, give_text, output_format
+from .output import add_command, at_least, give_text, output_format
 from ..core.core import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def add_report_options(
     columns: str,  # ours, for the help
 ) -> None:
     "Options of a command that reports on files."
-    parser.set_defaults(not_finished=NOT_FINISHED)
     add = parser.add_argument
     add('--columns', metavar='NAME=THEIRS,…', help=f'what the files call the columns {columns}, as id=example,gold=label')
     add('--level', type=_share, default=.95, metavar='P', help='of intervals and tests (default: 0.95)')

@@ -391,7 +391,8 @@ def compare_results(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> OwnReport:  # tables 'scores' and 'pairs'
-    "Systems on the same rows. Raises `DataError` with counts on rows that do not meet, values that are none, and too few rows."
+    """Systems on the same rows. Raises `DataError` with counts on rows that do not meet, values that are none, and too few rows, and
+    `UsageError` for a cluster that no file has."""
     check_level(level)
     if metric not in (None, 'mean', *METRICS): raise UsageError(f'unknown metric {metric!r}: choose mean, {", ".join(METRICS)}')
     if len(frames) < 2: raise UsageError('a comparison needs two files or more')
@@ -427,7 +428,7 @@ def _what(frames: Mapping[str, pl.DataFrame], metric: str|None, unreadable: str|
 def _clusters(frames: Mapping[str, pl.DataFrame], cluster: str|None) -> pl.Series|None:
     if cluster is None: return None
     groups = gold_of(frames, cluster)
-    if groups is None: raise DataError(f'no file has the column {cluster!r} that --cluster names')
+    if groups is None: raise UsageError(f'no file has the column {cluster!r} that --cluster names')
     return groups
 
 def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, rivals: bool) -> list[str]:

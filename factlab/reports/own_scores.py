@@ -138,9 +138,9 @@ def drawn_whole(
     gold: pl.DataFrame,  # id
     cluster: str|None,   # a column of gold
 ) -> tuple[pl.Series|None, str]:  # what is drawn together, None for single rows; what that is called: clusters, texts or rows
-    "What intervals and tests resample: as named, else texts where one has several rows. Raises `DataError` for a column that gold lacks."
+    "What intervals and tests resample: as named, else texts where one has several rows. Raises `UsageError` for a column that gold lacks."
     if cluster is not None:
-        if cluster not in gold.columns: raise DataError(f'gold has no column {cluster!r} that --cluster names')
+        if cluster not in gold.columns: raise UsageError(f'gold has no column {cluster!r} that --cluster names')
         return gold[cluster].cast(pl.String), 'clusters'
     several = gold['id'].is_duplicated().any() and gold['id'].n_unique() > 1
     return (gold['id'], 'texts') if several else (None, 'rows')

@@ -180,7 +180,7 @@ def test_labels_and_scores_that_do_not_fit():
     lost = files | {'s1': told(files['s1'], None)}
     assert any('missing count as wrong: s1 1' in note for note in compare_results(lost, **FEW).notes)
     assert '19 rows' in compare_results(lost, unreadable='exclude', **FEW).title
-    with pytest.raises(DataError, match='no file has the column'): compare_results(files, cluster='page')
+    with pytest.raises(UsageError, match='no file has the column'): compare_results(files, cluster='page')
     with pytest.raises(UsageError, match='two files'): compare_results({'s0': files['s0']})
 
 
