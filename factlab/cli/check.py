@@ -56,7 +56,8 @@ def add_check(commands) -> None:
     add = parser.add_argument
     add('file', metavar='FILE', help='.csv, .tsv, .jsonl, .json or .parquet: a row for each text with its source. Known pairs of '
         'columns: text and summary, document and summary, document and response, evidence and claim; perhaps id')
-    add('--columns', metavar='C', help="other names of columns: source=article,text=abstract,id=number")
+    add('--columns', metavar='C', help="other names of columns: source=article,text=abstract,id=number; fields of objects "
+        'by their path, as source=input.article')
     add('--by', choices=('sentence', 'claim', 'span'), default='sentence', help='what is checked (default: sentence); span: what a '
         'verifier marks that marks spans, as spans:ORG/NAME')
     add('--verifier', default='mpnet', metavar='V', help='as factlab list verifiers shows them (default: mpnet, trained)')

@@ -35,7 +35,8 @@ def add_report_options(
 ) -> None:
     "Options of a command that reports on files."
     add = parser.add_argument
-    add('--columns', metavar='NAME=THEIRS,…', help=f'what the files call the columns {columns}, as id=example,gold=label')
+    add('--columns', metavar='NAME=THEIRS,…', help=f'what the files call the columns {columns}, as id=example,gold=label; a field of an '
+        'object by its path, as gold=labels.human')
     add('--level', type=_share, default=.95, metavar='P', help='of intervals and tests (default: 0.95)')
     add('--seed', type=int, default=0, metavar='S', help='of what is drawn (default: 0)')
     add('--format', choices=('text', 'markdown', 'latex', 'json'), help="default: what the file's name says (.md, .tex, .json), else text")

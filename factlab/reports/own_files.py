@@ -19,7 +19,8 @@ import polars as pl
 
 from ..core.core import DataError, UsageError
 from ..core.glossary import tooltip
-from ..data.datasets import normal_frame, read_frame
+from ..core.registry import nearest
+from ..data.datasets import frame_fields, normal_frame, read_frame, with_fields
 from ..data.others_files import others_form, read_others
 from ..error_analysis.queues import read_people
 from ..error_analysis.schemes import decide
@@ -46,8 +47,7 @@ def read_mapping(
 def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     "The frame with factlab's names for its columns. A column that has such a name already and is not mapped is dropped."
     there = {ours: theirs for ours, theirs in names.items() if theirs in frame.columns and ours != theirs}
-    kept = frame.drop([ours for ours in there if ours in frame.columns and ours not in there.values()])
-    return kept.rename({theirs: ours for ours, theirs in there.items()})
+    return frame.with_columns(**{ours: pl.col(theirs) for ours, theirs in there.items()}).drop({*there.values()} - {*names})
 
 class Noted(NamedTuple):
     "Rows, and what their reader must know of how they were read."
@@ -62,8 +62,10 @@ def check_taken(
 ) -> None:
     "Raises `UsageError` for a column that was named and that no file has."
     if absent := [ours for ours in names if not any(ours in each.taken for each in read)]:
-        found = list(dict.fromkeys(name for each in read for name in each.own or each.rows.columns))
-        raise UsageError(f'--columns {absent[0]}={names[absent[0]]}: no file has a column {names[absent[0]]!r}; found {", ".join(found)}')
+        found, theirs = list(dict.fromkeys(name for each in read for name in each.own or each.rows.columns)), names[absent[0]]
+        near = nearest(theirs, found)
+        raise UsageError(f'--columns {absent[0]}={theirs}: no file has a column {theirs!r}; found {", ".join(found)}'
+                         + f'; nearest is {near!r}'*(near is not None))
 
 WORKBENCH = {'row', 'unit', 'scheme', 'label', 'annotator'}  # columns of labels that the workbench saved
 
@@ -78,14 +80,15 @@ def _of_people(path: Path|str) -> Noted:
 def _any_tools(path: Path|str, names: Mapping[str, str], spans: str|None, verdicts: bool) -> Noted:
     "A file's rows with factlab's names."
     if others_form(path) is None:
-        frame = read_frame(path)
+        frame = read_frame(path, fields=[*names.values()])
         rows, notes, *_ = _of_people(path) if WORKBENCH <= {*frame.columns} else Noted(frame)
     else:
         _, rows, notes = read_others(path, spans)
         if verdicts: names = {'predicted': 'verdict', **names}
+        rows = with_fields(rows, [*names.values()])
         if not spans: rows = normal_frame(rows)
     return Noted(_renamed(rows, names), notes, frozenset(ours for ours, theirs in names.items() if theirs in rows.columns),
-                 tuple(rows.columns))
+                 tuple(frame_fields(rows)))
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of5n
 def read_noted(
@@ -196,7 +199,9 @@ def label_column(
     place: str,
 ) -> pl.Series:  # String, null where missing
     "A column as names of classes. Raises `DataError` for lists, and for numbers that are no whole ones."
-    if values.dtype.is_nested(): raise DataError(f'{place}: {values.name} is {values.dtype}, expected a label a row')
+    if values.dtype.is_nested():
+        hint = f'. Name a field of it: --columns {values.name}=COLUMN.{values.struct.fields[0]}' if values.dtype == pl.Struct else ''
+        raise DataError(f'{place}: {values.name} is {values.dtype}, expected a label a row{hint}')
     if values.dtype.is_float():
         values = values.fill_nan(None)
         if (strange := values.drop_nulls().filter(values.drop_nulls() % 1 != 0)).len():

@@ -17,7 +17,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from ..core.registry import suggest
-from ..data.datasets import Rows, identifier, read_rows
+from ..data.datasets import Rows, field_names, field_of, identifier, read_rows
 from ..data.others_files import others_form, read_others
 from ..models.interface import is_dry_run
 from ..retrieval.evidence_sentences import shared_weights
@@ -53,8 +53,9 @@ def _named_columns(found: Sequence[str], source: str, columns: Mapping[str, str]
 # %% ../../nbs/08_verification/13_checking.ipynb #ck5
 def _text_rows(read: Rows, columns: Mapping[str, str]) -> pl.DataFrame:  # schema TEXTS
     if not read.rows: raise DataError(f'{read.source} has no rows: expected one for each text, with its source')
-    named = _named_columns(list(dict.fromkeys(column for row in read.rows for column in row)), read.source, columns)
-    rows = [{ours: row.get(theirs) for ours, theirs in named.items()} for row in read.rows]
+    top = list(dict.fromkeys(column for row in read.rows for column in row))
+    named = _named_columns([*top, *(name for name in field_names(*read.rows) if name not in top)], read.source, columns)
+    rows = [{ours: row.get(theirs) if theirs in top else field_of(row, theirs) for ours, theirs in named.items()} for row in read.rows]
     rows = [row | {'text': '' if row['text'] is None else row['text']} for row in rows]  # an empty cell; its verdict says so
     read.refuse([(at, f'{named[name]} is {"null" if row[name] is None else type(row[name]).__name__}, expected text')
                  for at, row in enumerate(rows) for name in ('source', 'text') if not isinstance(row[name], str)])
