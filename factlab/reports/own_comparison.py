@@ -362,7 +362,8 @@ def check_shared_labels(gold: pl.Series, said: Mapping[str, pl.Series]) -> None:
     for name, column in said.items():
         found = column.drop_nulls().unique().sort().to_list()
         if found and not known & set(found):
-            raise DataError(f'{name.rstrip(chr(0))}: no label is one of gold: {found[:5]} and {sorted(known)[:5]}. Write them alike')
+            raise DataError(f'{name.rstrip(chr(0))}: no label is one of gold: {found[:5]} and {sorted(known)[:5]}. Write them '
+                            f'alike, or say --same-labels {found[0]}={sorted(known)[0]} or the like')
 
 def _label_outcomes(classes: list[str], most: str, gold: pl.Series, metric: str|None) -> Callable[[pl.DataFrame], np.ndarray]:
     often = np.array([(gold == name).mean() for name in classes])
