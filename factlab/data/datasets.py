@@ -219,7 +219,7 @@ def field_names(
     return [*found]
 
 # %% ../../nbs/02_data/02_datasets.ipynb #fd3
-def _kinds(columns: Mapping[str, pl.DataType]) -> dict:
+def _kinds(columns: Mapping[str, Any]) -> dict:
     "Types of columns; of objects those of their fields."
     return {name: _kinds({each.name: each.dtype for each in kind.fields}) if isinstance(kind, pl.Struct) else kind
             for name, kind in columns.items()}
@@ -250,7 +250,7 @@ def _frame_of(read: Rows, fields: Sequence[str] = ()) -> pl.DataFrame:
     "Rows as a frame. Numbers and texts in one column become texts."
     there = {name for row in read.rows for name in row} if fields else set()
     below = [name for name in fields if name not in there and any(field_of(row, name) is not None for row in read.rows)]
-    rows = [row | {name: field_of(row, name) for name in below} for row in read.rows] if below else read.rows
+    rows = [{**row, **{name: field_of(row, name) for name in below}} for row in read.rows] if below else read.rows
     try: frame = pl.DataFrame(rows, infer_schema_length=None, strict=False)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]

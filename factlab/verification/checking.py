@@ -25,7 +25,7 @@ from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
 from ..text.words import content_words, plain_text, whole_text
-from .extraction import Extractor, load_extractor
+from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements
 from .named_verifiers import load_verifier
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
@@ -130,6 +130,8 @@ def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) ->
         read = dict(zip(rows['id'], extractor.extract(rows['text'].to_list(), store), strict=True))
         found = {id: [(claim, None, None) for claim in one.value or []] for id, one in read.items()}
         why = {id: one.reason or 'no claim was found in it' for id, one in read.items() if not one.value}
+        asked = {id: left_out_note(text) for id, text in rows.select('id', 'text').iter_rows()}
+        why |= {id: note for id, note in asked.items() if note and read[id].value and note in read[id].reason}
     return [{'id': id, 'unit': number, 'text': text, 'start': start, 'end': end}
             for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why
 
@@ -191,8 +193,9 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     whole = whole.with_columns(pl.col('units', 'supported', 'contradicted', 'missing').fill_null(0))
     if least is not None:
         whole = whole.with_columns(least_supported=pl.col('id').replace_strict(least, default=None, return_dtype=pl.Float64))
-    found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(
-        (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure)).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
+    whole_said = ~pl.col('reason').str.contains(NOT_CHECKED, literal=True).fill_null(False)
+    factual = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure) & whole_said
+    found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
     unsure = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') < sure)
     least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
     unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
@@ -213,12 +216,13 @@ def check(
     extractor, `DataError` for rows that cannot be read."""
     verifier = check_by(by, verifier)
     rows = read_texts(rows) if isinstance(rows, Path|str) else TEXTS.check(rows, 'the texts')
-    taker = load_extractor(extractor) if by == 'claim' else None
-    sources, least = dict(rows.select('id', 'source').iter_rows()), None
+    taker = of_statements(load_extractor(extractor)) if by == 'claim' else None
+    warned, sources, least = _warnings(rows, verifier, taker), dict(rows.select('id', 'source').iter_rows()), None
     if by == 'span': units, why, probabilities, least = _marked(rows, verifier, store)
     else:
         units, why = _units(rows, taker, store)
         probabilities = _said(verifier, [(sources[unit['id']], unit['text']) for unit in units], store)
+    why = {id: '; '.join(dict.fromkeys(each[id] for each in (why, warned) if id in each)) for id in {**why, **warned}}
     verdicts = _verdict(probabilities)
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
              'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2]}
@@ -228,4 +232,4 @@ def check(
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    return Checked(frame, _of_texts(rows, frame, why | _warnings(rows, verifier, taker), sure, least), rows, settings)
+    return Checked(frame, _of_texts(rows, frame, why, sure, least), rows, settings)
