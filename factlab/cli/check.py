@@ -51,7 +51,8 @@ def add_check(commands) -> None:
     "The command `check`."
     parser = add_command(commands, 'check', _check, 'which of my texts contain errors, where, and how sure?',
         ' Each sentence of a text is held against the source that the text was made from: supported, contradicted, or not in the '
-        'evidence. No labels are needed.', epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter)
+        'evidence. No labels are needed. A question states nothing and is left out; a text with a bare answer, as No., is not called '
+        'factual.', epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(out=None)
     add = parser.add_argument
     add('file', metavar='FILE', help='.csv, .tsv, .jsonl, .json or .parquet: a row for each text with its source. Known pairs of '

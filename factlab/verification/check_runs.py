@@ -39,6 +39,7 @@ class Checker:
     extractor: Extractor|None = None  # of claims
     sure: float = SURE
     name: ClassVar[str] = 'check'
+    version: ClassVar[int] = 2  # what is only asked is no unit
     schema: ClassVar[Schema] = CHECKS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
 from ..text.words import content_words, plain_text, whole_text
-from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements
+from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements, states_nothing
 from .named_verifiers import load_verifier
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
@@ -122,15 +122,16 @@ def check_by(
     return verifier
 
 def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str]]:
-    "The units of all texts, and why a text has none."
+    "The units of all texts, and why a text has none, or not all that it says. What is only asked is none."
+    texts = list(rows.select('id', 'text').iter_rows())
+    asked = {id: left_out_note(text) for id, text in texts}
     if extractor is None:
-        found = {id: sentence_places(text) for id, text in rows.select('id', 'text').iter_rows()}
-        why = {id: 'the text has no sentence' for id, sentences in found.items() if not sentences}
+        found = {id: [place for place in sentence_places(text) if not states_nothing(place[0])] for id, text in texts}
+        why = {id: asked[id] or 'the text has no sentence' for id, sentences in found.items() if asked[id] or not sentences}
     else:
         read = dict(zip(rows['id'], extractor.extract(rows['text'].to_list(), store), strict=True))
         found = {id: [(claim, None, None) for claim in one.value or []] for id, one in read.items()}
         why = {id: one.reason or 'no claim was found in it' for id, one in read.items() if not one.value}
-        asked = {id: left_out_note(text) for id, text in rows.select('id', 'text').iter_rows()}
         why |= {id: note for id, note in asked.items() if note and read[id].value and note in read[id].reason}
     return [{'id': id, 'unit': number, 'text': text, 'start': start, 'end': end}
             for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why

@@ -132,6 +132,19 @@ def test_check_by_claim_calls_no_answer_factual(home):
         (True, True), (False, False), (True, True), (False, True)]
 
 
+def test_check_by_sentence_calls_no_answer_factual(home):
+    given = [ASKING, 'The bridge is long.', 'Did it open? No.', 'How long is it? The bridge is long.', '']
+    rows = TEXTS.frame([{'id': f't{at}', 'source': 'The bridge is long.', 'text': text} for at, text in enumerate(given)])
+    found = check(rows, Agrees(), store=False)
+    assert found.texts['verdict'].to_list() == ['undecided', 'factual', 'undecided', 'factual', 'undecided']
+    assert found.texts['reason'].to_list() == [
+        '1 question left out, which states nothing; a bare answer is not checked: "No."', None,
+        '1 question left out, which states nothing; a bare answer is not checked: "No."', '1 question left out, which states nothing',
+        'the text has no sentence']
+    assert found.units.select('id', 'text').rows() == [(f't{at}', 'The bridge is long.') for at in (0, 1, 3)]
+    assert all(given[int(id[1:])][start:end] == text for id, text, start, end in found.units.select('id', 'text', 'start', 'end').rows())
+
+
 def test_the_command_checks_by_claim(capsys, tmp_path, home):
     (tmp_path/'a.csv').write_text('text,summary\nThe mill closed in 1900.,Did the mill close? No.\n')
     code, output, errors = say(capsys, 'check', tmp_path/'a.csv', '--by', 'claim', '--extractor', 'sentences', '--verifier', 'cosine')
