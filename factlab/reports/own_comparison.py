@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Statistic', 'LARGE', 'DISTINCT', 'FEWEST', 'PAIR_COLUMNS', 'POWER', 'METRICS', 'MEAN', 'NOTHING', 'Units', 'units_of',
            'is_large', 'influences', 'covariance', 'drawn_scores', 'expanded_bounds', 'swap_p', 'pair_table',
-           'score_table', 'gold_of', 'without_nothing', 'told_same', 'told_scales', 'Compared', 'compared_labels',
-           'check_shared_labels', 'compare_results']
+           'score_table', 'check_metric', 'gold_of', 'without_nothing', 'told_same', 'told_scales', 'Compared',
+           'compared_labels', 'check_shared_labels', 'compare_results']
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc2
 from collections.abc import Callable, Mapping, Sequence
@@ -232,6 +232,16 @@ def _ranks(names: Sequence[str], scores: np.ndarray, drawn: np.ndarray, level: f
 METRICS: dict[str, Statistic] = {'accuracy': accuracy, 'balanced accuracy': balanced_accuracy, 'macro f1': macro_f1}
 MEAN = ratio([1, 0], [0, 1])
 
+def check_metric(
+    metric: str,  # one of METRICS
+    classes: Sequence[str],  # of gold
+    rows: int,
+) -> None:
+    "Raises `DataError` for a mean over classes where gold has but one."
+    if metric == 'accuracy' or len(classes) != 1: return
+    raise DataError(f'gold is {classes[0]!r} in all {rows} rows, and {metric} is a mean over two classes or more: it would be no more than '
+                    f'how often {classes[0]!r} is found. Say --metric accuracy, or add rows of another class')
+
 def gold_of(
     frames: Mapping[str, pl.DataFrame],  # the same rows in one order
     column: str = 'gold',
@@ -322,10 +332,11 @@ def _of_scores(frames: Mapping[str, pl.DataFrame], unreadable: str|None) -> Comp
 
 def compared_labels(
     frames: Mapping[str, pl.DataFrame],  # the same rows in one order: predicted; gold in one of them
-    metric: str,  # one of METRICS
+    metric: str|None,  # one of METRICS; None: counts of classes, of which each can be made
     unreadable: str|None = None,
 ) -> Compared:
-    "Labels by class counts, or right and wrong. Raises `DataError` without gold, and for labels that fit none of its classes."
+    """Labels by class counts, or right and wrong. Raises `DataError` without gold, for labels that fit none of its classes, and as
+    `check_metric`."""
     gold = gold_of(frames)
     if gold is None: raise DataError('no file has a column gold: labels are compared by which are right. Name it: --columns gold=NAME')
     given, nothing = without_nothing({name: label_column(frame['predicted'], name) for name, frame in frames.items()}, gold)
@@ -334,15 +345,17 @@ def compared_labels(
     check_shared_labels(gold, said)
     kept, notes = _dropped(said, 'label', unreadable)
     notes = [*nothing, *notes, *told_same(said | {'the labels of gold': gold})]
+    if not kept.any(): raise DataError(f'no row is left of {len(kept)}: {notes[-1]}')
     classes = gold.filter(pl.Series(kept)).unique().sort().to_list()
+    if metric: check_metric(metric, classes, int(kept.sum()))
     strange = {name: int((~column.drop_nulls().is_in(classes)).sum()) for name, column in said.items()}
     if told := ', '.join(f'{name} {n}' for name, n in strange.items() if n):
         notes.append(f'labels that no row of gold has count as wrong, and are no class of macro F1: {told}')
     if len(classes) == 1: notes.append(f'all gold is {classes[0]!r}: always saying it is right on every row')
-    most = majority_class(gold.filter(pl.Series(kept))) if kept.any() else classes[0]
+    most = majority_class(gold.filter(pl.Series(kept)))
     outcomes = _label_outcomes(classes, most, gold.filter(pl.Series(kept)), metric)
     patterns = pl.DataFrame([gold.alias('gold'), *(column.alias(f'said {at}') for at, column in enumerate(said.values()))])
-    statistic = MEAN if metric == 'accuracy' else METRICS[metric]
+    statistic = MEAN if metric == 'accuracy' else METRICS[metric or 'macro f1']
     return Compared(patterns, outcomes, [f'always {most}', "at random, as often as gold"], statistic, kept, notes)
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc21
@@ -352,9 +365,10 @@ def check_shared_labels(gold: pl.Series, said: Mapping[str, pl.Series]) -> None:
     for name, column in said.items():
         found = column.drop_nulls().unique().sort().to_list()
         if found and not known & set(found):
-            raise DataError(f'{name.rstrip(chr(0))}: no label is one of gold: {found[:5]} and {sorted(known)[:5]}. Write them alike')
+            raise DataError(f'{name.rstrip(chr(0))}: no label is one of gold: {found[:5]} and {sorted(known)[:5]}. Write them '
+                            f'alike, or say --same-labels {found[0]}={sorted(known)[0]} or the like')
 
-def _label_outcomes(classes: list[str], most: str, gold: pl.Series, metric: str) -> Callable[[pl.DataFrame], np.ndarray]:
+def _label_outcomes(classes: list[str], most: str, gold: pl.Series, metric: str|None) -> Callable[[pl.DataFrame], np.ndarray]:
     often = np.array([(gold == name).mean() for name in classes])
     def outcomes(patterns: pl.DataFrame) -> np.ndarray:  # [patterns, systems and two rivals, k]
         truth = patterns['gold']
@@ -381,7 +395,8 @@ def compare_results(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> OwnReport:  # tables 'scores' and 'pairs'
-    "Systems on the same rows. Raises `DataError` with counts on rows that do not meet, values that are none, and too few rows."
+    """Systems on the same rows. Raises `DataError` with counts on rows that do not meet, values that are none, and too few rows, and
+    `UsageError` for a cluster that no file has."""
     check_level(level)
     if metric not in (None, 'mean', *METRICS): raise UsageError(f'unknown metric {metric!r}: choose mean, {", ".join(METRICS)}')
     if len(frames) < 2: raise UsageError('a comparison needs two files or more')
@@ -417,7 +432,7 @@ def _what(frames: Mapping[str, pl.DataFrame], metric: str|None, unreadable: str|
 def _clusters(frames: Mapping[str, pl.DataFrame], cluster: str|None) -> pl.Series|None:
     if cluster is None: return None
     groups = gold_of(frames, cluster)
-    if groups is None: raise DataError(f'no file has the column {cluster!r} that --cluster names')
+    if groups is None: raise UsageError(f'no file has the column {cluster!r} that --cluster names')
     return groups
 
 def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, rivals: bool) -> list[str]:

@@ -87,8 +87,8 @@ def judged_rows(
     return Judged(rows, classes, positive, way or None, _strata(rows, column) if column else None)
 
 def _strata(rows: pl.DataFrame, column: str) -> pl.Series:
-    if column not in rows.columns: raise DataError(f'the verdicts have no column {column!r} that the labels were drawn within: '
-                                                   f'{rows.columns}')
+    if column not in rows.columns: raise UsageError(f'the verdicts have no column {column!r} that the labels were drawn within: '
+                                                    f'{rows.columns}')
     strata = rows[column].cast(pl.String).fill_null('missing')
     counted = rows.group_by(strata.alias('stratum')).agg(labels=pl.col('gold').count(), n=pl.len()).sort('stratum')
     if (few := counted.filter(pl.col('labels') < 2)).height:

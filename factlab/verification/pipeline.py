@@ -27,7 +27,7 @@ from ..store.cached import open_store
 from ..text.language import language_warning
 from ..text.word_forms import added_words
 from ..text.words import normal_text
-from .extraction import Extractor, load_extractor
+from .extraction import NOT_CHECKED, Extractor, load_extractor, of_statements
 from .named_verifiers import load_verifier
 from .search_scores import low_scores, silent_where_low
 from factlab.verification.verdict_rules import (
@@ -344,6 +344,7 @@ def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|Non
 
 def _unsaid(text: str, found: Parsed[list[str]], most: int = 5) -> str|None:
     "The words of a text that none of its claims has, so that a verdict on the claims is none on the text."
+    if NOT_CHECKED in found.reason: return found.reason[found.reason.index(NOT_CHECKED):]
     words = added_words('\n'.join(found.value), text) if found.value else []
     shown = ', '.join(f'"{word}"' for word in words[:most]) + f' and {len(words) - most} more'*(len(words) > most)
     return f'no claim has the text\'s {shown}' if words else None
@@ -431,6 +432,7 @@ def verify_texts(
     for parts that do not exist. What was computed before an interruption is in the store, so running it again resumes."""
     rule, k, verifier = read_method(method), check_k(k), load_verifier(verifier)
     extractor = load_extractor(extractor) if isinstance(extractor, str) else extractor
+    if not rule.lenient: extractor = of_statements(extractor)
     texts = TEXTS.check(texts, 'the texts').select('id', pl.col('text').fill_null('').str.normalize('NFC'))
     if bad := texts['id'].null_count() + int(texts['id'].is_duplicated().sum()):
         raise DataError(f'{bad} ids of texts are missing or come twice: give each text its own')

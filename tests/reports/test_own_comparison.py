@@ -125,6 +125,25 @@ def test_what_varies_not_is_said():
     assert any("all gold is 'yes'" in note for note in compare_results(one, **FEW).notes)
 
 
+@pytest.mark.parametrize('metric', ['balanced accuracy', 'macro f1'])
+def test_one_class_has_no_mean_over_classes(metric):
+    one = labelled(np.random.default_rng(0), 9, (.5, .9), ('yes',))
+    mixed = one | {'s0': one['s0'].with_columns(predicted=pl.when(pl.int_range(9) < 3).then(pl.lit('no')).otherwise('predicted'))}
+    for files in (one, mixed):
+        with pytest.raises(DataError, match=f"gold is 'yes' in all 9 rows, and {metric} is a mean.*--metric accuracy"):
+            compare_results(files, metric=metric, **FEW)
+    assert compare_results(mixed, metric='accuracy', **FEW).tables['scores']['score'][0] == pytest.approx(6/9)
+    lost = {name: frame.with_columns(predicted=pl.lit(None, pl.String)) for name, frame in mixed.items()}
+    with pytest.raises(DataError, match='no row is left of 9'): compare_results(lost, metric=metric, unreadable='exclude', **FEW)
+
+
+def test_one_class_is_left_when_rows_are_left_out():
+    files = labelled(np.random.default_rng(0), 30, (.5, .9))
+    files['s0'] = files['s0'].with_columns(predicted=pl.when(pl.col('gold') == 'yes').then('predicted'))
+    assert compare_results(files, metric='macro f1', **FEW).tables['scores'].height == 4
+    with pytest.raises(DataError, match="gold is 'yes' in all"): compare_results(files, metric='macro f1', unreadable='exclude', **FEW)
+
+
 def test_ranks_and_lower_scores():
     files = scored(np.random.default_rng(2), 60, (3, 0, -3))
     ranks = compare_results(files, **FEW).tables['scores']
@@ -161,7 +180,7 @@ def test_labels_and_scores_that_do_not_fit():
     lost = files | {'s1': told(files['s1'], None)}
     assert any('missing count as wrong: s1 1' in note for note in compare_results(lost, **FEW).notes)
     assert '19 rows' in compare_results(lost, unreadable='exclude', **FEW).title
-    with pytest.raises(DataError, match='no file has the column'): compare_results(files, cluster='page')
+    with pytest.raises(UsageError, match='no file has the column'): compare_results(files, cluster='page')
     with pytest.raises(UsageError, match='two files'): compare_results({'s0': files['s0']})
 
 

@@ -253,7 +253,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="no class 'maybe'"): judge_report(verdicts, labels, positive='maybe')
     for drawn in ('stratified', 'random:id', 'by hand'):
         with pytest.raises(UsageError, match='--drawn is random'): judge_report(verdicts, labels, drawn=drawn)
-    with pytest.raises(DataError, match="no column 'topic'"): judge_report(verdicts, labels, drawn='stratified:topic')
+    with pytest.raises(UsageError, match="no column 'topic'"): judge_report(verdicts, labels, drawn='stratified:topic')
     with pytest.raises(DataError, match='strata of id have fewer than two labels'): judge_report(verdicts, labels, drawn='stratified:id')
     with pytest.raises(DataError, match='400 of 400 values of probability lie outside 0 … 1'):
         judge_report(verdicts.with_columns(probability=pl.lit(2.5)), labels)
