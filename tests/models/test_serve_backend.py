@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from asking import question
+from asking import answers, question
 from fake_vllm import asked, gone, make_environment, pids, score
 
 from factlab.core.core import ModelError, UsageError
@@ -39,12 +39,6 @@ def serve(tmp_path, monkeypatch):
     yield make
     for model in made: model.close()
     if (tmp_path/'env'/'starts').exists(): assert gone(pids(tmp_path/'env'))
-
-def answers(model, requests: list[Request]) -> list:
-    found = {}
-    model.generate(requests, found.__setitem__)
-    return [found[index] for index in range(len(requests))]
-
 
 def test_one_server_with_vllms_own_data_parallelism(serve, tmp_path, monkeypatch):
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '2,3,5,7')
