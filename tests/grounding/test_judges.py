@@ -98,8 +98,7 @@ def test_rows_that_cannot_be_judged():
     assert verdicts('response', 'Accurate', ROWS.head(0)).is_empty()
 
 
-def test_a_judge_is_a_method_and_its_run_is_resumed(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_a_judge_is_a_method_and_its_run_is_resumed(home):
     calls = []
     model = ScriptedModel('judge', lambda request: calls.append(1) or json_lines('supported'), '1')
     judge = GroundingJudge(TEMPLATES['json'])

@@ -26,9 +26,8 @@ class Chat:
 
 
 @pytest.fixture
-def serve(tmp_path, monkeypatch):
+def serve(home, tmp_path, monkeypatch):
     "Makes a model behind fake servers; all of them end with the test."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     made = []
     def make(options: dict|None = None, name: str = 'serve:toy', **orders) -> ServeModel:
         if not (tmp_path/'env').exists(): monkeypatch.setenv('FACTLAB_VLLM', str(make_environment(tmp_path/'env', **orders)))
