@@ -142,7 +142,7 @@ def auroc(
     estimate = float(of_true.mean())
     error = float(np.sqrt(of_true.var(ddof=1)/n_true + of_false.var(ddof=1)/n_false)) if min(n_true, n_false) > 1 else None
     if not error or error < 1e-12: return AUROC(estimate, None, None, error, n_true, n_false, level)
-    return AUROC(estimate, max(0.0, estimate - width*error), min(1.0, estimate + width*error), error, n_true, n_false, level)
+    return AUROC(estimate, max(0.0, float(estimate - width*error)), min(1.0, float(estimate + width*error)), error, n_true, n_false, level)
 
 # %% ../../nbs/05_measures/04_calibration.ipynb #c55
 CALIBRATION_COLUMNS = {'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}

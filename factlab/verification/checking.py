@@ -8,7 +8,7 @@ __all__ = ['TEXTS', 'COLUMN_PAIRS', 'UNITS', 'CHECKED_TEXTS', 'BY', 'read_texts'
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck2
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,17 +120,27 @@ def check_by(
                          'or name a token classifier, as spans:KRLabsOrg/lettucedetect-base-modernbert-en-v1')
     return verifier
 
-def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str]]:
-    "The units of all texts, and why a text has none."
+def _unread(text: str, units: Sequence[tuple[str, int, int]]) -> str|None:
+    "Code blocks and tables of a text, which are no sentences; nobody has read them."
+    rest = list(text)
+    for _, start, end in units: rest[start:end] = ' '*(end - start)
+    said = ' '.join(''.join(rest).split())
+    return f'not read, since it is no sentence: {said[:80]}{"…"*(len(said) > 80)}' if content_words(said) else None
+
+def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str], dict[str, str]]:
+    "The units of all texts, why a text has none, and what of a text is in none."
     if extractor is None:
         found = {id: sentence_places(text) for id, text in rows.select('id', 'text').iter_rows()}
         why = {id: 'the text has no sentence' for id, sentences in found.items() if not sentences}
+        unread = {id: _unread(text, found[id]) for id, text in rows.select('id', 'text').iter_rows()}
     else:
         read = dict(zip(rows['id'], extractor.extract(rows['text'].to_list(), store), strict=True))
         found = {id: [(claim, None, None) for claim in one.value or []] for id, one in read.items()}
         why = {id: one.reason or 'no claim was found in it' for id, one in read.items() if not one.value}
+        unread = {}
     return [{'id': id, 'unit': number, 'text': text, 'start': start, 'end': end}
-            for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why
+            for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why, {
+                id: said for id, said in unread.items() if said and id not in why}
 
 def _nearest(sources: Mapping[str, str], units: Sequence[dict]) -> list[dict]:  # evidence, its start and end
     "For each unit the source's sentence that shares most of its words; of equals the first, none where no word is shared."
@@ -179,7 +189,7 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
     return np.array([OUTCOMES[NLI_LABELS[at]] for at in np.where(tie, 1, labels)], dtype=object)
 
 def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float,
-              least: Mapping[str, float]|None = None) -> pl.DataFrame:  # schema CHECKED_TEXTS
+              least: Mapping[str, float]|None = None, unread: Collection[str] = ()) -> pl.DataFrame:  # schema CHECKED_TEXTS
     verdict, low = pl.col('verdict'), pl.col('p_supported').min()
     counts = units.group_by('id').agg(
         pl.len().cast(pl.Int64).alias('units'), least_supported=low, **{name: (verdict == OUTCOMES[code]).sum().cast(pl.Int64)
@@ -190,8 +200,8 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     whole = whole.with_columns(pl.col('units', 'supported', 'contradicted', 'missing').fill_null(0))
     if least is not None:
         whole = whole.with_columns(least_supported=pl.col('id').replace_strict(least, default=None, return_dtype=pl.Float64))
-    found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(
-        (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure)).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
+    sound = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure) & ~pl.col('id').is_in(list(unread))
+    found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(sound).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
     unsure = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') < sure)
     least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
     unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
@@ -213,10 +223,10 @@ def check(
     verifier = check_by(by, verifier)
     rows = read_texts(rows) if isinstance(rows, Path|str) else TEXTS.check(rows, 'the texts')
     taker = load_extractor(extractor) if by == 'claim' else None
-    sources, least = dict(rows.select('id', 'source').iter_rows()), None
+    sources, least, unread = dict(rows.select('id', 'source').iter_rows()), None, dict[str, str]()
     if by == 'span': units, why, probabilities, least = _marked(rows, verifier, store)
     else:
-        units, why = _units(rows, taker, store)
+        units, why, unread = _units(rows, taker, store)
         probabilities = _said(verifier, [(sources[unit['id']], unit['text']) for unit in units], store)
     verdicts = _verdict(probabilities)
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
@@ -227,4 +237,4 @@ def check(
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    return Checked(frame, _of_texts(rows, frame, why | _warnings(rows, verifier, taker), sure, least), rows, settings)
+    return Checked(frame, _of_texts(rows, frame, _warnings(rows, verifier, taker) | why | unread, sure, least, set(unread)), rows, settings)

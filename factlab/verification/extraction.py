@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from string import ascii_lowercase, ascii_uppercase
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..core.registry import load_named
 from ..models.interface import Message, Model, Request, Response, ask, load_model
@@ -259,6 +259,7 @@ def parse_listed(
     return _read(text, _listed)
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c17
+@runtime_checkable
 class Extractor(Protocol):
     "What every claim extractor offers. One that knows English alone has `english_only = True`, too."
     name: str       # as the user wrote it
@@ -412,7 +413,8 @@ def load_tiny(name: str, _, options: Mapping[str, str]) -> ModelExtractor:
     return load_trained(name, f'{name}{"&" if options else "?"}adapter=extractor')
 
 def load_extractor(
-    name: str|Model = 'tiny',  # as `factlab list extractors` shows, or the name of a language model
+    name: str|Model|Extractor = 'tiny',  # as `factlab list extractors` shows, or the name of a language model
 ) -> Extractor:
     "An extractor by name. Raises `UsageError` for an unknown name, `ModelError` when the trained part or a package is missing."
-    return load_named('extractors', name) if isinstance(name, str) else ModelExtractor(name.name, name)
+    if isinstance(name, str): return load_named('extractors', name)
+    return name if isinstance(name, Extractor) else ModelExtractor(name.name, name)
