@@ -105,9 +105,8 @@ def test_the_sample_says_when_it_is_missing(tmp_path):
 # ---- the published files --------------------------------------------------------------------------------------------------------------
 
 
-def test_public_examples_are_read_and_other_files_refused(tmp_path, monkeypatch):
+def test_public_examples_are_read_and_other_files_refused(home, tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     with pytest.raises(DataError, match=r'facts/examples.csv is not at hand .* Put the file at'): load_facts(download=False)
     (tmp_path/'facts').mkdir()
     rows = [dict(system='Use the text, "only".', request='What, then?', document='One.\n\nTwo, three.'),
