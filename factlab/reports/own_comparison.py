@@ -17,7 +17,7 @@ import polars as pl
 
 from ..core.core import DataError, UsageError
 from ..measures.baselines import accuracy, balanced_accuracy, class_counts, macro_f1, majority_class
-from ..measures.comparison import holm, mcnemar, paired_bounds, smallest_difference
+from ..measures.comparison import add_holm, mcnemar, paired_bounds, smallest_difference
 from ..measures.ranking import rank_ranges, shared_ranks
 from ..measures.stats import check_level, proportion_bounds, ratio, resampled_totals
 from .own_files import OwnReport, label_column, number_column, same_labels, side_by_side
@@ -186,8 +186,7 @@ def pair_table(
         two = Units(units.values[:, [i, j]], units.often, units.clusters)
         found = _binary_pair(two, level) if binary else _drawn_pair(two, statistic, drawn[:, [i, j]], level, seed)
         rows.append(dict.fromkeys(PAIR_COLUMNS) | {'first': names[i], 'second': names[j]} | found)
-    tested = [row for row in rows if row['p'] is not None]
-    for row, adjusted in zip(tested, holm([row['p'] for row in tested]), strict=True): row['p_holm'] = float(adjusted)
+    add_holm(rows)
     found = pl.DataFrame(rows, schema=PAIR_COLUMNS, orient='row')
     return found if binary else found.drop('only_first', 'only_second')
 

@@ -167,8 +167,7 @@ GOLD = [True, False, False, True, True, False]
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def run(home):
     spec = {'dataset': {'name': '/home/ann/mine.jsonl', 'fingerprint': 'f', 'rows': 6},
             'method': {'name': 'judge', 'version': 1, 'fields': {}, 'prompts': []},
             'model': {'name': 'hf:/home/ann/tiny?dtype=float32', 'identity': {'model': 'tiny'}}, 'seed': 0, 'repeat': 0}

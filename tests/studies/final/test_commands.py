@@ -14,8 +14,7 @@ FOUND = {'tram': ['year: 1901 is not in the text.', 'colour: nothing says that t
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def data(home, tmp_path):
     lines = [{'id': id, 'text': f'The {id} went.', 'summary': f'The {id} went far.', 'gold': gold, 'split': 'test'}
              for id, gold in ROWS.items()]
     (tmp_path/'mine.jsonl').write_text('\n'.join(map(json.dumps, lines)))
