@@ -16,3 +16,10 @@ def questions(count: int, **fields) -> list[Request]: return [question(f'questio
 
 def one(server, text: str = 'hello', request: Request|None = None, **options):
     return ask([request or question(text)], model_at(server.url, **options), store=False)[0]
+
+
+def answers(model, requests: list[Request]) -> list:
+    "What the backend itself gives, without the store."
+    found = {}
+    model.generate(requests, found.__setitem__)
+    return [found[index] for index in range(len(requests))]

@@ -1,5 +1,6 @@
 """What every test stands on: folders of its own, no network hub, no progress bars."""
 import gc
+import json
 import os
 from pathlib import Path
 
@@ -93,6 +94,12 @@ def with_cache(home: Path) -> None:
     (home/'cache').symlink_to(cache_dir())
 
 
+def written(path: Path, *rows: dict) -> str:
+    "The path of a file with a line of JSON for each row."
+    path.write_text(''.join(json.dumps(row) + '\n' for row in rows), encoding='utf-8')
+    return str(path)
+
+
 def real_data(name: str):
     "Skip, with the reason, where `$FACTLAB_DATA` does not hold a data set."
     folder = os.environ.get('FACTLAB_DATA')
@@ -106,6 +113,13 @@ def final_data():
     real_data('final')
     from factlab.data import datasets as data
     return data.load('final')
+
+
+@pytest.fixture
+def published_templates() -> Path:
+    "The authors' file of FACTS' prompts, from `$FACTLAB_DATA`."
+    real_data('facts')
+    return Path(os.environ['FACTLAB_DATA'])/'facts'/'evaluation_prompts.csv'
 
 
 @pytest.fixture

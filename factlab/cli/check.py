@@ -51,12 +51,14 @@ def add_check(commands) -> None:
     "The command `check`."
     parser = add_command(commands, 'check', _check, 'which of my texts contain errors, where, and how sure?',
         ' Each sentence of a text is held against the source that the text was made from: supported, contradicted, or not in the '
-        'evidence. No labels are needed.', epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter)
+        'evidence. No labels are needed. A question states nothing and is left out; a text with a bare answer, as No., is not called '
+        'factual.', epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(out=None)
     add = parser.add_argument
     add('file', metavar='FILE', help='.csv, .tsv, .jsonl, .json or .parquet: a row for each text with its source. Known pairs of '
         'columns: text and summary, document and summary, document and response, evidence and claim; perhaps id')
-    add('--columns', metavar='C', help="other names of columns: source=article,text=abstract,id=number")
+    add('--columns', metavar='C', help="other names of columns: source=article,text=abstract,id=number; fields of objects "
+        'by their path, as source=input.article')
     add('--by', choices=('sentence', 'claim', 'span'), default='sentence', help='what is checked (default: sentence); span: what a '
         'verifier marks that marks spans, as spans:ORG/NAME')
     add('--verifier', default='mpnet', metavar='V', help='as factlab list verifiers shows them (default: mpnet, trained)')

@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from .output import add_command
-from ..core.core import UsageError
+from ..core.core import DataError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +95,7 @@ def _export_run(arguments: argparse.Namespace, out: 'Path') -> 'tuple[list[Path]
 def _export(arguments: argparse.Namespace) -> int:
     from pathlib import Path
     out = Path(arguments.path).expanduser()
-    if arguments.to in ('eee', 'hub-card') and out.is_file(): raise UsageError(f'{out} is a file: --to {arguments.to} writes a folder')
+    if arguments.to in ('eee', 'hub-card') and out.is_file(): raise DataError(f'{out} is a file: --to {arguments.to} writes a folder')
     found = _cells(arguments.what)
     if found is not None and (arguments.data or arguments.columns): raise UsageError('--data and --columns are for rows of a run')
     cells, chosen = found or (None, [])

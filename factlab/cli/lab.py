@@ -38,7 +38,7 @@ def lab_notebook(
 ) -> tuple[str, list[tuple[str, str]]]:  # a name for the file, and its cells: kind and source
     "What a notebook with a workbench says. Raises `UsageError` naming the runs there are, and what a damaged run or queue raises."
     from factlab.runs.runs import list_runs, load_run
-    if run and run.endswith('.jsonl'): return _queue_notebook(Path(run).expanduser().resolve())
+    if run and run.endswith('.jsonl'): return _queue_notebook(Path(os.path.realpath(Path(run).expanduser())))
     if run is None:
         return 'sample', [('markdown', '# The workbench on the shipped sample\n\nA script wrote its answers. '
                            '`factlab runs list` shows runs of your own, `factlab lab RUN` opens one.'),

@@ -162,7 +162,7 @@ def at_least(
 
 # %% ../../nbs/21_cli/00_output.ipynb #x2
 VERDICTS = ('factual', 'not factual', 'undecided')  # as in verification.verdict_rules, which would load much for a `--help`
-MET, NOT_FINISHED = 1, 3  # exit codes
+MET, NOT_FINISHED = 1, 3  # exit codes: what was asked about is so; an error
 _NAMES = ', '.join(name.replace(' ', '-') for name in VERDICTS)
 
 def read_verdicts(
@@ -176,8 +176,7 @@ def read_verdicts(
 def add_fail_on(
     parser: argparse.ArgumentParser,
 ) -> None:
-    "The option `--fail-on` for a command that gives verdicts; what cannot finish then ends with NOT_FINISHED."
-    parser.set_defaults(not_finished=NOT_FINISHED)
+    "The option `--fail-on` for a command that gives verdicts."
     parser.add_argument('--fail-on', action='append', default=[], metavar='VERDICT', type=read_verdicts,
                         help=f'end with {MET} where a verdict is this one: {_NAMES}; several times, or with commas. Otherwise the end '
                              f'is 0; 2 for wrong arguments, {NOT_FINISHED} where it could not finish')

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from .output import add_command, at_least
+from .output import NOT_FINISHED, add_command, at_least
 from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
@@ -159,7 +159,7 @@ def _estimate_text(estimate) -> str:
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #8c7a0b65
 def _exit_code(outcomes) -> int:
-    "0 when every exhibit came out and every request was answered; what did not is printed."
+    "0 when every exhibit came out and every request was answered, else NOT_FINISHED; what did not is printed."
     failed = sum(outcome.failed for outcome in outcomes)
     for outcome in outcomes:
         copy = f'\n       executed copy: {outcome.file}' if os.path.isfile(outcome.file) else ''  # a dry run leaves none
@@ -167,7 +167,7 @@ def _exit_code(outcomes) -> int:
     if failed:
         print(f'\nerror: {failed} requests failed for good (the runs name them: factlab runs list): run again to ask only these',
               file=sys.stderr)
-    return int(any(not outcome.done for outcome in outcomes))
+    return 0 if all(outcome.done for outcome in outcomes) else NOT_FINISHED
 
 # %% ../../nbs/21_cli/04_reproduce.ipynb #g1
 def _closing_lines(outcomes, tour: bool) -> str:

@@ -84,7 +84,8 @@ def add_verify(commands) -> None:
         '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are surely supported, '
         'NOT FACTUAL where one is contradicted, and UNDECIDED otherwise. A verdict is given by a corpus: it says what these passages '
         'support, not what is known elsewhere. The first passage that says enough decides a claim, so a corpus that contradicts itself '
-        "goes unnoticed; --method 'net?threshold=0.5' reads all --k passages and leaves such a claim open.")
+        "goes unnoticed; --method 'net?threshold=0.5' reads all --k passages and leaves such a claim open. A question is no claim; a text "
+        'with a bare answer, as No., is not called FACTUAL.')
     add = parser.add_argument
     add('texts', nargs='*', metavar='TEXT', help='texts; - for standard input')
     add('--file', action='append', default=[], metavar='FILE', help='a text from a file; may be given several times')

@@ -358,7 +358,8 @@ def load_oasis_data(
     """Data of OASIS' shape. Raises `UsageError`, naming the choices, where there is none of that name, `DataError` where it
     cannot be had or does not fit."""
     if data in OASIS_SETS: return OASIS_SETS[data]()
-    if not Path(data).expanduser().exists():
+    if not (path := Path(data).expanduser()).exists():
+        if path.suffix or len(path.parts) > 1: raise DataError(f'there is no file {path}: check its name. Expected {OASIS_FILES}')
         raise UsageError(f'{str(data)!r} cannot serve here: take {", ".join([*OASIS_SETS, *others])}, {OASIS_FILES}')
     return load_oasis_file(data)
 

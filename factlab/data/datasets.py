@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['LOCALIZATION_DATA', 'SPLITS', 'GOLD_COLUMNS', 'KNOWN_COLUMNS', 'Form', 'SEPARATORS', 'READERS', 'CATEGORIES',
-           'SAMPLE', 'Rows', 'decoded', 'read_text', 'cleaned', 'parse_json', 'identifier', 'read_rows', 'read_frame',
-           'normal_frame', 'localization_frame', 'load_file', 'load_sample', 'sample_localization', 'load_sample_pairs',
-           'load', 'fingerprint']
+           'SAMPLE', 'Rows', 'decoded', 'read_text', 'cleaned', 'parse_json', 'identifier', 'read_rows', 'field_of',
+           'field_names', 'with_fields', 'frame_fields', 'read_frame', 'normal_frame', 'localization_frame',
+           'load_file', 'load_sample', 'sample_localization', 'load_sample_pairs', 'load', 'fingerprint']
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c2
 import codecs
@@ -197,26 +197,78 @@ def read_rows(
     _check_readable(path)
     return READERS[path.suffix.lower()](path, form, encoding)
 
+# %% ../../nbs/02_data/02_datasets.ipynb #fd2
+def field_of(
+    row: Mapping,
+    path: str,  # 'labels.human'
+) -> Any:  # None where there is none
+    "The value of a column, or of a field within an object."
+    if path in row: return row[path]
+    objects = [key for key, value in row.items() if isinstance(value, Mapping) and path.startswith(f'{key}.')]
+    found = (field_of(row[key], path[len(key) + 1:]) for key in objects)
+    return next((value for value in found if value is not None), None)
+
+def field_names(
+    *rows: Mapping,
+) -> list[str]:
+    "Columns, and in the place of objects the paths of what is in them."
+    found = dict[str, None]()
+    for row in rows:
+        for key, value in row.items():
+            found |= dict.fromkeys([f'{key}.{below}' for below in field_names(value)] if isinstance(value, Mapping) and value else [key])
+    return [*found]
+
+# %% ../../nbs/02_data/02_datasets.ipynb #fd3
+def _kinds(columns: Mapping[str, Any]) -> dict:
+    "Types of columns; of objects those of their fields."
+    return {name: _kinds({each.name: each.dtype for each in kind.fields}) if isinstance(kind, pl.Struct) else kind
+            for name, kind in columns.items()}
+
+def _field(path: str, kinds: Mapping, column: Callable[[str], pl.Expr]) -> pl.Expr|None:
+    if path in kinds: return column(path)
+    found = [_field(path[len(key) + 1:], below, column(key).struct.field) for key, below in kinds.items()
+             if isinstance(below, Mapping) and path.startswith(f'{key}.')]
+    return next((each for each in found if each is not None), None)
+
+def with_fields(
+    frame: pl.DataFrame,
+    paths: Sequence[str],
+) -> pl.DataFrame:
+    "The frame with fields of its objects as columns; paths that lead nowhere are left out."
+    kinds = _kinds(frame.schema)
+    found = {path: _field(path, kinds, pl.col) for path in paths if path not in frame.columns}
+    return frame.with_columns(**{path: each for path, each in found.items() if each is not None})
+
+def frame_fields(
+    frame: pl.DataFrame,
+) -> list[str]:
+    "As `field_names`."
+    return field_names(_kinds(frame.schema))
+
 # %% ../../nbs/02_data/02_datasets.ipynb #c13
-def _frame_of(read: Rows) -> pl.DataFrame:
+def _frame_of(read: Rows, fields: Sequence[str] = ()) -> pl.DataFrame:
     "Rows as a frame. Numbers and texts in one column become texts."
-    try: frame = pl.DataFrame(read.rows, infer_schema_length=None, strict=False)
+    there = {name for row in read.rows for name in row} if fields else set()
+    below = [name for name in fields if name not in there and any(field_of(row, name) is not None for row in read.rows)]
+    rows = [{**row, **{name: field_of(row, name) for name in below}} for row in read.rows] if below else read.rows
+    try: frame = pl.DataFrame(rows, infer_schema_length=None, strict=False)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f'{read.source} cannot be read ({reason:.200}): give each column values of one type') from None
-    lost = [name for name in frame.columns if frame[name].null_count() > sum(row.get(name) is None for row in read.rows)]
+    lost = [name for name in frame.columns if frame[name].null_count() > sum(row.get(name) is None for row in rows)]
     if lost: raise DataError(f'{read.source} has columns of mixed types, {lost}: give each column values of one type')
     return frame
 
 def read_frame(
     path: Path|str,  # ends in one of READERS, in any case
     encoding: str|None = None,  # as for `decoded`
+    fields: Sequence[str] = (),  # of objects, by dotted paths: those that are there become columns of these names
 ) -> pl.DataFrame:  # with the file's own columns
     "A table from a file. Raises `UsageError` for another kind of file, `DataError` for one that is missing, empty or damaged."
     path = Path(path).expanduser()
     _check_readable(path)
-    if path.suffix.lower() not in ('.parquet', *SEPARATORS): return _frame_of(read_rows(path, encoding=encoding))
-    return normal_frame(_table(path, encoding))
+    if path.suffix.lower() not in ('.parquet', *SEPARATORS): return _frame_of(read_rows(path, encoding=encoding), fields)
+    return normal_frame(with_fields(_table(path, encoding), fields))
 
 def normal_frame(frame: pl.DataFrame) -> pl.DataFrame:
     "The frame with its names, texts and lists of texts in their normal form."

@@ -9,7 +9,7 @@ __all__ = ['write_examples']
 import shutil
 from pathlib import Path
 
-from ..core.core import UsageError, assets_dir, cannot, replacing
+from ..core.core import DataError, UsageError, assets_dir, cannot, replacing
 
 # %% ../../nbs/02_data/09_examples.ipynb #ex3
 def write_examples(
@@ -18,7 +18,7 @@ def write_examples(
 ) -> list[Path]:  # of all example files
     "Write the example files. Raises `UsageError` where a file of that name is there and is another one; then none is written."
     to, files = Path(folder).expanduser(), sorted((assets_dir('data')/'examples').iterdir())
-    if to.exists() and not to.is_dir(): raise UsageError(f'{to} is a file: name a folder to write the examples into')
+    if to.exists() and not to.is_dir(): raise DataError(f'{to} is a file: name a folder to write the examples into')
     there = [file.name for file in files if (to/file.name).exists()
              and (not (to/file.name).is_file() or (to/file.name).read_bytes() != file.read_bytes())]
     if there and not force:

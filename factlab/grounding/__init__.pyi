@@ -10,7 +10,6 @@ from .parsing import parse_labelled_lines as parse_labelled_lines
 from .judges import TEMPLATES as TEMPLATES
 from .judges import EligibilityJudge as EligibilityJudge
 from .judges import GroundingJudge as GroundingJudge
-from .judges import paper_templates as paper_templates
 from .judges import read_paper_prompts as read_paper_prompts
 from .responses import REQUESTS as REQUESTS
 from .responses import RESPONSES as RESPONSES

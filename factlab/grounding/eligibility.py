@@ -26,6 +26,7 @@ from .embedded_judge import offline_encoder
 from .judges import ELIGIBILITY, check_rows
 from .parsing import ISSUES
 from .responses import baseline_responses, labelled_responses, with_other_response
+from ..measures.logistic import Logistic, fit_logistic, is_sound, read_logistic
 from ..models.encoder import Encoder
 from ..models.interface import Model
 from ..store.answers import StoreChoice
@@ -117,7 +118,7 @@ class EligibilityDecision(NamedTuple):
     fitted_on: dict
 
     def scores(self, features: np.ndarray) -> np.ndarray:  # [n]
-        return (features - np.array(self.mean))/np.array(self.scale) @ np.array(self.weights) + self.bias
+        return Logistic(*self[:4]).log_odds(features)
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #ecbc2f01
 def eligibility_rows(
@@ -137,15 +138,11 @@ def fit_eligibility(
     strength: float = .1,  # inverse of the ridge penalty
 ) -> EligibilityDecision:
     "Weights from labelled responses, both classes weighing the same; no other rows are looked at."
-    from sklearn.linear_model import LogisticRegression
     known = eligibility_rows(rows)
-    features = eligibility_features(known, embed)
-    mean, scale = features.mean(0), np.maximum(features.std(0), 1e-6)
-    model = LogisticRegression(C=strength, class_weight='balanced').fit((features - mean)/scale, known['eligible'].to_numpy())
+    found = fit_logistic(eligibility_features(known, embed), known['eligible'].to_numpy(), strength, balanced=True)
     fitted_on = {'rows': rows.height, 'trivial': known.height - rows.height, **about, 'strength': strength,
                  'digest': fingerprint(rows.select('id', 'document', 'request', 'response', 'eligible'))}
-    lists = [tuple(each.round(5).tolist()) for each in (mean, scale, model.coef_[0])]
-    return EligibilityDecision(lists[0], lists[1], lists[2], round(float(model.intercept_[0]), 5), fitted_on)
+    return EligibilityDecision(*found.rounded(), fitted_on)
 
 # %% ../../nbs/10_grounding/07_eligibility.ipynb #e711
 ELIGIBILITY_FILE = 'eligibility.json'
@@ -159,12 +156,10 @@ def read_eligibility(
     path = path or assets_dir('grounding')/ELIGIBILITY_FILE
     try:
         told = json.loads(Path(path).read_text(encoding='utf-8'))[name]
-        lists = [tuple(float(each) for each in told[part]) for part in ('mean', 'scale', 'weights')]
-        found = EligibilityDecision(lists[0], lists[1], lists[2], float(told['bias']), dict(told['fitted_on']))
+        found = EligibilityDecision(*read_logistic(told), dict(told['fitted_on']))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f'{path} holds no decision of eligibility for {name!r}: {error!r}. Install factlab again, or fit one') from error
-    unfit = not np.isfinite([*sum(lists, ()), found.bias]).all() or min(found.scale, default=0) <= 0
-    if {len(each) for each in lists} != {len(ELIGIBILITY_FEATURES)} or unfit:
+    if not is_sound(Logistic(*found[:4]), len(ELIGIBILITY_FEATURES)):
         raise ModelError(f'{path} has other numbers than {len(ELIGIBILITY_FEATURES)} finite ones for {name!r}: fit it anew')
     return found
 

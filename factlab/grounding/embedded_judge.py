@@ -28,6 +28,7 @@ from ..data.datasets import fingerprint
 from .judges import GROUNDING, check_rows
 from .parsing import UNGROUNDED, accurate_by_labels
 from ..measures.baselines import best_cut, length_scores
+from ..measures.logistic import Logistic, fit_logistic, is_sound, read_logistic
 from ..models.encoder import Encoder
 from ..models.interface import Model
 from ..models.transformers_backend import pick_device, pick_dtype
@@ -204,7 +205,7 @@ class FirstRound(NamedTuple):
     margin: float  # below the lower threshold and above the higher one; between these the sentence is read further
 
     def scores(self, features: np.ndarray) -> np.ndarray:  # [n, SENTENCE_FEATURES] → [n]
-        return (features[:, _FIRST] - np.array(self.mean))/np.array(self.scale) @ np.array(self.weights) + self.bias
+        return Logistic(*self[:4]).log_odds(features[:, _FIRST])
 
 class GroundingDecision(NamedTuple):
     "From features to labels, and what it was fitted on."
@@ -218,7 +219,7 @@ class GroundingDecision(NamedTuple):
     first: FirstRound|None = None  # None: everything is always read
 
     def scores(self, features: np.ndarray) -> np.ndarray:  # [n]; NaN of a sentence that was not read
-        every = (features - np.array(self.mean))/np.array(self.scale) @ np.array(self.weights) + self.bias
+        every = Logistic(*self[:4]).log_odds(features)
         return every if self.first is None else np.where(np.isnan(every), self.first.scores(features), every)
 
     def stays_open(self, features: np.ndarray) -> np.ndarray:  # Boolean [n]
@@ -238,22 +239,15 @@ def read_grounding_decision(
     path = path or assets_dir('grounding')/DECISION_FILE
     try:
         told = json.loads(Path(path).read_text(encoding='utf-8'))
-        lists = mean, scale, weights = [tuple(float(each) for each in told[name]) for name in ('mean', 'scale', 'weights')]
-        bias, sentences, responses = (float(told[name]) for name in ('bias', 'sentences', 'responses'))
-        first = None
-        if 'first' in told:
-            by_name = {name: tuple(float(each) for each in told['first'][name]) for name in ('mean', 'scale', 'weights')}
-            first = FirstRound(**by_name, bias=float(told['first']['bias']), margin=float(told['first']['margin']))
-        found = GroundingDecision(mean, scale, weights, bias, sentences, responses, dict(told['fitted_on']), first)
-        sound = first is None or np.isfinite([*first.mean, *first.scale, *first.weights, first.bias, first.margin]).all()
+        found = GroundingDecision(*read_logistic(told), float(told['sentences']), float(told['responses']), dict(told['fitted_on']))
+        first = FirstRound(*read_logistic(told['first']), float(told['first']['margin'])) if 'first' in told else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f'{path} holds no decision of the embedded judge: {error!r}. Install factlab again, or fit one') from error
-    sizes = {len(each) for each in lists}
-    if not sound or first and {len(first.mean), len(first.scale), len(first.weights)} != {len(FIRST_FEATURES)}:
+    if first and not (is_sound(Logistic(*first[:4]), len(FIRST_FEATURES)) and np.isfinite(first.margin)):
         raise ModelError(f'{path} has a first round with other numbers than finite ones for {", ".join(FIRST_FEATURES)}: fit it anew')
-    if sizes != {len(features)} or not np.isfinite([*lists[0], *lists[1], *lists[2], *found[3:6]]).all() or min(found.scale) <= 0:
-        raise ModelError(f'{path} has {sizes} numbers for {len(features)} features, or one that is not finite: fit it anew')
-    return found
+    if not (is_sound(Logistic(*found[:4]), len(features)) and np.isfinite(found[4:6]).all()):
+        raise ModelError(f'{path} has too few or too many numbers for {len(features)} features, or one that is not finite: fit it anew')
+    return found._replace(first=first)
 
 def write_grounding_decision(decision: GroundingDecision, path: Path) -> Path:
     "Write a decision as JSON."
@@ -261,13 +255,6 @@ def write_grounding_decision(decision: GroundingDecision, path: Path) -> Path:
     return write_text(path, json.dumps({name: value for name, value in told.items() if value is not None}, indent=1) + '\n')
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #8cdb2c74
-def _regression(features: np.ndarray, grounded: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    "Mean, scale, weights and bias of a ridge-penalised logistic regression, both classes weighing the same."
-    from sklearn.linear_model import LogisticRegression
-    mean, scale = features.mean(0), np.maximum(features.std(0), 1e-6)
-    found = LogisticRegression(C=strength, class_weight='balanced').fit((features - mean)/scale, grounded)
-    return mean, scale, found.coef_[0], float(found.intercept_[0])
-
 def held_out_scores(
     features: np.ndarray,  # [n, SENTENCE_FEATURES]
     grounded: np.ndarray,  # Boolean [n]
@@ -278,8 +265,7 @@ def held_out_scores(
     scores = np.zeros(len(grounded))
     for document in np.unique(documents):
         out = documents == document
-        mean, scale, weights, bias = _regression(features[~out], grounded[~out], strength)
-        scores[out] = (features[out] - mean)/scale @ weights + bias
+        scores[out] = fit_logistic(features[~out], grounded[~out], strength, balanced=True).log_odds(features[out])
     return scores
 
 def _lowest_by_response(scores: np.ndarray, open_: np.ndarray, responses: np.ndarray) -> np.ndarray:
@@ -315,15 +301,14 @@ def fit_reader(
     truth = sentences['grounded'].to_numpy()
     features = read(sentences.select('document', 'sentence').rows()).features
     read_ = sentences['open'].to_numpy() | sentences['copied'].to_numpy() & ~np.isnan(features).any(1)
-    mean, scale, weights, bias = _regression(features[read_], truth[read_], strength)
+    found = fit_logistic(features[read_], truth[read_], strength, balanced=True).rounded()
     scores = np.full(len(truth), np.inf)
     scores[read_] = held_out_scores(features[read_], truth[read_], sentences['document_id'].to_numpy()[read_], strength)
     lowest = np.nan_to_num(_lowest_by_response(scores, read_, sentences['id'].to_numpy()), posinf=99)
     verdicts = rows.sort('id')['accurate'].to_numpy()
     fitted_on = {'rows': rows.height, 'sentences': int(read_.sum()), 'digest': fingerprint(rows.select('id', 'document', 'response',
         'sentences')), **about, 'strength': strength}
-    centre, spread, factors = (tuple(each.round(5).tolist()) for each in (mean, scale, weights))
-    return GroundingDecision(centre, spread, factors, round(bias, 5), round(best_cut(truth[read_], scores[read_])[0], 4),
+    return GroundingDecision(*found, round(best_cut(truth[read_], scores[read_])[0], 4),
                              round(best_cut(verdicts, lowest, 'accuracy')[0], 4), fitted_on)
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #fitfirst
@@ -345,9 +330,8 @@ def fit_first_round(
     def agrees(margin: float) -> bool:
         chosen = np.where((first >= low - margin) & (first < high + margin), every, first)
         return all(((chosen >= cut) == (every >= cut)).mean() >= AGREEING for cut in (low, high))
-    mean, scale, weights, bias = _regression(features[:, _FIRST], truth, strength)
-    fitted = {name: tuple(each.round(5).tolist()) for name, each in {'mean': mean, 'scale': scale, 'weights': weights}.items()}
-    return FirstRound(**fitted, bias=round(bias, 5), margin=next(step/20 for step in count() if agrees(step/20)))
+    fitted = fit_logistic(features[:, _FIRST], truth, strength, balanced=True).rounded()
+    return FirstRound(*fitted, margin=next(step/20 for step in count() if agrees(step/20)))
 
 def fit_grounding_decision(
     rows: pl.DataFrame,  # as for `labelled_sentences`: the development split

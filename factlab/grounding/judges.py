@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['OUR_PROMPTS', 'DOUBLE_CHECK', 'TEMPLATES', 'GROUNDING', 'NEEDED', 'AGAIN', 'ELIGIBILITY_PROMPTS', 'ELIGIBILITY',
-           'read_accurate', 'read_grade', 'Template', 'read_paper_prompts', 'paper_templates', 'check_rows',
-           'ask_verdicts', 'GroundingJudge', 'whole_prompt', 'EligibilityJudge']
+           'read_accurate', 'read_grade', 'Template', 'read_paper_prompts', 'check_rows', 'ask_verdicts',
+           'GroundingJudge', 'whole_prompt', 'EligibilityJudge']
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n2x2
 from collections.abc import Callable, Container, Sequence
@@ -138,14 +138,6 @@ def _renamed(method: str, text: str) -> Prompt:
     fields = [ours for theirs, ours in _FIELDS.items() if f'{{{{{theirs}}}}}' in text]
     for theirs, ours in _FIELDS.items(): text = text.replace(f'{{{{{theirs}}}}}', f'{{{ours}}}')
     return Prompt(f'facts/{method}', 1, text, tuple(dict.fromkeys(fields)), source='paper')
-
-def paper_templates(
-    prompts: dict[str, Prompt],  # of `read_paper_prompts`
-) -> dict[str, Template]:  # by name; `simpleqa` is factlab's
-    "The seven templates with the authors' prompts."
-    chosen = {name: replace(template, prompt=prompts.get(name, template.prompt)) for name, template in TEMPLATES.items()}
-    double = replace(chosen['json'], name='json_double_check', double_check=prompts['double_check'])
-    return chosen | {'json_double_check': double}
 
 # %% ../../nbs/10_grounding/01_judges.ipynb #n13x13
 _SENTENCE = pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpt': pl.String})

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.core import ModelError, assets_dir, digest
+from ..measures.logistic import read_logistic
 from ..measures.noise import Rate
 from ..models.encoder import Encoder
 from ..store.answers import StoreChoice
@@ -162,10 +163,10 @@ def first_look(
 ) -> np.ndarray:  # float [triples]
     "What the features alone say: how likely each two descriptions point at the same piece; 0 where one points at nothing."
     from scipy.special import expit
-    scaled = (pair_features(triples, store) - regression['mean'])/regression['scale']
+    odds = read_logistic(regression).log_odds(pair_features(triples, store))
     pointing = {text: bool(pointing_words(text)) for _, *both in triples for text in both}
     named = np.array([pointing[first] and pointing[second] for _, first, second in triples], bool)
-    return np.where(named, expit(scaled @ np.array(regression['weights']) + regression['bias']), 0)
+    return np.where(named, expit(odds), 0)
 
 # %% ../../nbs/09_localization/01_offline_judge.ipynb #rd2
 def reader_log_odds(

@@ -18,7 +18,6 @@ from .calibration import expected_calibration_error as expected_calibration_erro
 from .calibration import reliability_table as reliability_table
 from .comparison import compare_pairs as compare_pairs
 from .comparison import compare_systems as compare_systems
-from .comparison import examples_needed as examples_needed
 from .comparison import holm as holm
 from .comparison import mcnemar as mcnemar
 from .comparison import paired_contrasts as paired_contrasts

@@ -8,7 +8,7 @@ __all__ = ['AGREEMENT_COLUMNS', 'COEFFICIENTS', 'SPAN_AGREEMENT', 'Ratings', 'ra
 
 # %% ../../nbs/05_measures/03_agreement.ipynb #c2
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -67,9 +67,7 @@ def _by_item(rows: np.ndarray, statistic: Callable, **options) -> Interval:
     "The interval by resampling items; without bounds where it has no width."
     if not rows.size: return Interval(None, None, None, 0, options['level'], options['resamples'], options['resamples'])
     rows = rows[np.lexsort(rows.T)]  # sums of floats depend on their order, and the order of items should not matter
-    interval = bootstrap_counts(rows, statistic, **options)
-    flat = interval.low is not None and interval.high - interval.low < 1e-12
-    return replace(interval, low=None, high=None) if flat else interval
+    return bootstrap_counts(rows, statistic, **options).with_width
 
 def quotient(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     "Part over whole, NaN where the whole is 0 (or below by rounding)."

@@ -8,7 +8,7 @@ __all__ = ['Column', 'CALIBRATION_COLUMNS', 'reliability_table', 'expected_calib
 
 # %% ../../nbs/05_measures/04_calibration.ipynb #c2
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -86,11 +86,6 @@ def _mean_gap(sums: np.ndarray) -> np.ndarray:
 def _mean(total: np.ndarray, n: np.ndarray) -> np.ndarray:
     return np.divide(total, n, out=np.full(np.shape(total), np.nan), where=np.asarray(n) > 0)
 
-def _with_width(interval: Interval) -> Interval:
-    "An interval of no width would claim certainty: it has no bounds."
-    flat = interval.low is not None and interval.high - interval.low < 1e-12
-    return replace(interval, low=None, high=None) if flat else interval
-
 # %% ../../nbs/05_measures/04_calibration.ipynb #c19
 def expected_calibration_error(
     truth: Column, probability: Column, bins: int = 10, *, resamples: int = 2_000, level: float = .95, seed: int = 0,
@@ -99,7 +94,7 @@ def expected_calibration_error(
     truth, probability = _forecast(truth, probability)
     there = np.eye(bins)[_in_bins(probability, bins)[1]]
     counts = np.concatenate([there, there*probability[:, None], there*truth[:, None]], 1)
-    return _with_width(bootstrap_counts(counts, _mean_gap, resamples=resamples, level=level, seed=seed))
+    return bootstrap_counts(counts, _mean_gap, resamples=resamples, level=level, seed=seed).with_width
 
 # %% ../../nbs/05_measures/04_calibration.ipynb #c25
 def brier_score(
@@ -108,7 +103,8 @@ def brier_score(
     "Mean squared difference of probability and truth; always saying 0.5 gives 0.25. Columns and errors as `reliability_table`."
     truth, probability = _forecast(truth, probability)
     rows = np.stack([(probability - truth)**2, np.ones(len(truth))], 1)
-    return _with_width(bootstrap_counts(rows, lambda sums: _mean(sums[..., 0], sums[..., 1]), resamples=resamples, level=level, seed=seed))
+    mean = lambda sums: _mean(sums[..., 0], sums[..., 1])
+    return bootstrap_counts(rows, mean, resamples=resamples, level=level, seed=seed).with_width
 
 # %% ../../nbs/05_measures/04_calibration.ipynb #c36
 def _placements(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # of the true, of the false

@@ -85,6 +85,12 @@ class Interval:
         "Half the interval's width, which is what papers print behind ±."
         return None if self.low is None else (self.high - self.low)/2
 
+    @property
+    def with_width(self) -> 'Interval':
+        "The interval; without bounds where it has no width, which would claim certainty."
+        flat = self.low is not None and self.high - self.low < 1e-12
+        return replace(self, low=None, high=None) if flat else self
+
 # %% ../../nbs/05_measures/01_stats.ipynb #8acec384
 def check_level(level: float) -> float:
     "The level itself. Raises `UsageError` unless it lies between 0 and 1."

@@ -5,22 +5,23 @@
 # %% auto #0
 __all__ = ['QUANTITIES', 'ENTITY_TYPES', 'FAITHFUL_LABELS', 'UNTRUE_LABELS', 'ENTITIES', 'PRIOR', 'POSTERIOR', 'SURFACE',
            'CHOSEN', 'LIKELIHOODS', 'ENTFA', 'EntityClassifier', 'ENTITY_FILE', 'entities_of', 'surface_features',
-           'text_cuts', 'likelihood_features', 'Logistic', 'Neighbours', 'fit_classifier', 'summary_scores',
-           'EntityFeatures', 'entity_features', 'out_of_fold', 'fitted_classifiers', 'check_annotated',
-           'write_entity_features', 'read_entity_features']
+           'text_cuts', 'likelihood_features', 'Neighbours', 'fit_classifier', 'summary_scores', 'EntityFeatures',
+           'entity_features', 'out_of_fold', 'fitted_classifiers', 'check_annotated', 'write_entity_features',
+           'read_entity_features']
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #72573a84
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from ..core.core import DataError, ModelError, Schema, UsageError, assets_dir, write_text
 from ..data.datasets import fingerprint
+from ..measures.logistic import Logistic, fit_logistic, is_sound, read_logistic, standard_scale
 from .hybrid import best_thresholds, hybrid_predictions
 from .knowledge import NAMED, mentions
 from .labels import MIXED_PREDICTIONS, check_mixed
@@ -115,18 +116,6 @@ def likelihood_features(
         found[at] = prior, posterior, posterior - prior
     return found
 
-# %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a0dc5f95
-class Logistic(NamedTuple):
-    "A logistic regression on standardized features."
-    mean: tuple[float, ...]
-    scale: tuple[float, ...]
-    weights: tuple[float, ...]
-    bias: float
-
-    def probabilities(self, features: np.ndarray) -> np.ndarray:
-        odds = (features - np.array(self.mean))/np.array(self.scale) @ np.array(self.weights) + self.bias
-        return 1/(1 + np.exp(-np.clip(odds, -30, 30)))
-
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a1310499
 class Neighbours(NamedTuple):
     "Share of true ones among the nearest labelled entities, one added to each side."
@@ -155,13 +144,9 @@ def fit_classifier(
     "One classifier. Raises `DataError` unless both classes are there, `UsageError` for another kind."
     if kind not in ('logistic', 'neighbours'): raise UsageError(f'no classifier is called {kind!r}: logistic or neighbours')
     if len({*truth.tolist()}) < 2: raise DataError(f'{len(truth)} entities, all of one class: both are needed to fit')
-    mean, scale = features.mean(0), features.std(0)
-    scale = np.where(scale > 1e-4, scale, 1.0)
-    if kind == 'neighbours': return Neighbours(mean, scale, (features - mean)/scale, truth.astype(bool), k)
-    from sklearn.linear_model import LogisticRegression
-    found = LogisticRegression(C=.1).fit((features - mean)/scale, truth)
-    centre, spread, weights = (tuple(values.round(5).tolist()) for values in (mean, scale, found.coef_[0]))
-    return Logistic(centre, spread, weights, round(float(found.intercept_[0]), 5))
+    if kind == 'logistic': return fit_logistic(features, truth).rounded()
+    mean, scale = standard_scale(features)
+    return Neighbours(mean, scale, (features - mean)/scale, truth.astype(bool), k)
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #fe128dbe
 def summary_scores(
@@ -286,10 +271,6 @@ def write_entity_features(fitted: EntityFeatures, path: Path|str) -> Path:
             'thresholds': fitted.thresholds, 'fitted_on': fitted.fitted_on}
     return write_text(Path(path), json.dumps(told, indent=1) + '\n')
 
-def _logistic(told: Mapping[str, Any]) -> Logistic:
-    mean, scale, weights = (tuple(map(float, told[name])) for name in ('mean', 'scale', 'weights'))
-    return Logistic(mean, scale, weights, float(told['bias']))
-
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a79f204e
 def read_entity_features(
     path: Path|str|None = None,  # what ships when None
@@ -298,14 +279,13 @@ def read_entity_features(
     path = Path(path) if path is not None else assets_dir('mixed_context')/ENTITY_FILE
     try:
         told = json.loads(path.read_text(encoding='utf-8'))
-        parts = faithful, factual = _logistic(told['faithful']), _logistic(told['factual'])
+        faithful, factual = (read_logistic(told[name]) for name in ('faithful', 'factual'))
         first, second = map(float, told['thresholds'])
         features = tuple(told['features'])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f'{path} holds no entity features: {error!r}. Install factlab again, or fit them') from error
-    numbers = [*(value for part in parts for values in part[:3] for value in values), parts[0].bias, parts[1].bias, first, second]
-    sizes = {len(values) for part in parts for values in part[:3]}
-    if not set(features) <= {*SURFACE, *LIKELIHOODS} or sizes != {len(features)} or not np.isfinite(numbers).all() or min(
-            min(part.scale) for part in parts) <= 0:
-        raise ModelError(f'{path} has {sizes} numbers for the features {list(features)}, or one that is not finite: fit them anew')
+    sound = all(is_sound(part, len(features)) for part in (faithful, factual)) and np.isfinite([first, second]).all()
+    if not sound or not set(features) <= {*SURFACE, *LIKELIHOODS}:
+        raise ModelError(f'{path} has too few or too many numbers for the features {list(features)}, or one that is not finite: '
+                         'fit them anew')
     return EntityFeatures(features, faithful, factual, (first, second), dict(told.get('fitted_on', {})))

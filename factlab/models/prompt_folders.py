@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..core.core import UsageError, cannot, write_text
+from ..core.core import DataError, UsageError, cannot, write_text
 from ..core.registry import suggest
 from ..data.datasets import decoded
 from .prompts import Prompt
@@ -49,9 +49,10 @@ def export_prompts(
     folder: Path|str,           # made where it is missing
     study: str,                 # its name, for the page
 ) -> list[Path]:
-    "Write prompts as files, and a page on them. Raises `UsageError` where one of the files is there already; then none is written."
+    """Write prompts as files, and a page on them. Raises `UsageError` where one of the files is there already, `DataError` where the
+    folder is a file; then none is written."""
     folder, prompts = Path(folder).expanduser(), list(prompts)
-    if folder.exists() and not folder.is_dir(): raise UsageError(f'{folder} is a file: name a folder to write prompts into')
+    if folder.exists() and not folder.is_dir(): raise DataError(f'{folder} is a file: name a folder to write prompts into')
     texts = {f'{file_stem(each)}{kind}.txt': text for each in prompts for kind, text in (('', each.user), (SYSTEM, each.system)) if text}
     texts['README.md'] = '\n'.join([_HEAD.format(study=study), *map(_entry, prompts)])
     if there := [name for name in texts if (folder/name).exists()]:

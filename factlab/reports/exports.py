@@ -216,6 +216,7 @@ def read_cells(
 ) -> tuple[pl.DataFrame, dict]:  # CELLS, and the manifest beside it
     "The cells of an exhibit. Raises `DataError` for a file that holds none."
     path = Path(path).expanduser().with_suffix('.csv')
+    if path.is_dir(): raise DataError(f'{path} is a folder, expected the .csv file of an exhibit')
     try:
         frame = pl.read_csv(path, schema=dict(CELLS.columns))
         beside = path.with_suffix('.json')

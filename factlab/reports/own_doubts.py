@@ -28,7 +28,7 @@ from .own_comparison import METRICS, Compared, Units, compared_labels, drawn_sco
 from .own_files import OwnReport
 from .own_judge import TEXTS
 from .own_queue import allocated, verdict_items
-from .own_scores import KEYS, drawn_whole, predicted_frames
+from .own_scores import KEYS, drawn_whole, predicted_frames, usual_metric
 
 # %% ../../nbs/16_reports/18_own_doubts.ipynb #od4
 AGAINST, SPLIT, WITH = 'against gold', 'split', 'with gold'  # what most systems say
@@ -72,16 +72,17 @@ def doubted_rows(
     gold: pl.DataFrame,  # the keys, gold
     predictions: Mapping[str, pl.DataFrame],  # by system: the keys, predicted; optionally probability
     task: str = 'labels',  # or 'verdicts', 'sentences'
-    metric: str = 'balanced accuracy',
+    metric: str|None = None,  # one of METRICS; None: that of `usual_metric`
     missing: str = 'refuse',
 ) -> Doubts:
     "Labels against gold. Raises `DataError` as `score_labels`, `UsageError` for tasks and metrics of other kinds, and for one system."
-    if metric not in METRICS: raise UsageError(f'unknown metric {metric!r}: choose one of {", ".join(METRICS)}')
+    if metric not in (None, *METRICS): raise UsageError(f'unknown metric {metric!r}: choose one of {", ".join(METRICS)}')
     if task not in ('labels', 'verdicts', 'sentences'):
         raise UsageError(f'doubtful rows are those of labels, verdicts or sentences: {task} have no label to agree on')
     votes_needed(len(predictions))
     keys = [name for name in KEYS[task] if name in gold.columns]
     gold, frames, notes = predicted_frames(gold, predictions, keys, missing)
+    metric = metric or usual_metric(gold['gold'])
     found = compared_labels(frames, metric)
     each = voted(found.patterns)
     sure = [pl.when(said.eq_missing(each['agreed'])).then((frame['probability'].cast(pl.Float64, strict=False) - .5).abs())

@@ -4,12 +4,15 @@
 
 # %% auto #0
 __all__ = ['WORKBENCH', 'read_mapping', 'Noted', 'check_taken', 'read_noted', 'check_gold', 'read_own', 'id_texts', 'once_each',
-           'number_column', 'label_column', 'same_labels', 'side_by_side', 'file_names', 'shown_p', 'shown_table',
-           'OwnReport', 'report_page', 'latex_text', 'markdown_report', 'latex_report']
+           'number_column', 'label_column', 'same_labels', 'read_same', 'mapped_labels', 'side_by_side', 'file_names',
+           'shown_p', 'shown_table', 'OwnReport', 'report_page', 'latex_text', 'markdown_report', 'latex_report']
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of2
+import csv
 import html
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +22,8 @@ import polars as pl
 
 from ..core.core import DataError, UsageError
 from ..core.glossary import tooltip
-from ..data.datasets import normal_frame, read_frame
+from ..core.registry import nearest
+from ..data.datasets import frame_fields, normal_frame, read_frame, with_fields
 from ..data.others_files import others_form, read_others
 from ..error_analysis.queues import read_people
 from ..error_analysis.schemes import decide
@@ -46,8 +50,7 @@ def read_mapping(
 def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     "The frame with factlab's names for its columns. A column that has such a name already and is not mapped is dropped."
     there = {ours: theirs for ours, theirs in names.items() if theirs in frame.columns and ours != theirs}
-    kept = frame.drop([ours for ours in there if ours in frame.columns and ours not in there.values()])
-    return kept.rename({theirs: ours for ours, theirs in there.items()})
+    return frame.with_columns(**{ours: pl.col(theirs) for ours, theirs in there.items()}).drop({*there.values()} - {*names})
 
 class Noted(NamedTuple):
     "Rows, and what their reader must know of how they were read."
@@ -62,8 +65,10 @@ def check_taken(
 ) -> None:
     "Raises `UsageError` for a column that was named and that no file has."
     if absent := [ours for ours in names if not any(ours in each.taken for each in read)]:
-        found = list(dict.fromkeys(name for each in read for name in each.own or each.rows.columns))
-        raise UsageError(f'--columns {absent[0]}={names[absent[0]]}: no file has a column {names[absent[0]]!r}; found {", ".join(found)}')
+        found, theirs = list(dict.fromkeys(name for each in read for name in each.own or each.rows.columns)), names[absent[0]]
+        near = nearest(theirs, found)
+        raise UsageError(f'--columns {absent[0]}={theirs}: no file has a column {theirs!r}; found {", ".join(found)}'
+                         + f'; nearest is {near!r}'*(near is not None))
 
 WORKBENCH = {'row', 'unit', 'scheme', 'label', 'annotator'}  # columns of labels that the workbench saved
 
@@ -78,14 +83,15 @@ def _of_people(path: Path|str) -> Noted:
 def _any_tools(path: Path|str, names: Mapping[str, str], spans: str|None, verdicts: bool) -> Noted:
     "A file's rows with factlab's names."
     if others_form(path) is None:
-        frame = read_frame(path)
+        frame = read_frame(path, fields=[*names.values()])
         rows, notes, *_ = _of_people(path) if WORKBENCH <= {*frame.columns} else Noted(frame)
     else:
         _, rows, notes = read_others(path, spans)
         if verdicts: names = {'predicted': 'verdict', **names}
+        rows = with_fields(rows, [*names.values()])
         if not spans: rows = normal_frame(rows)
     return Noted(_renamed(rows, names), notes, frozenset(ours for ours, theirs in names.items() if theirs in rows.columns),
-                 tuple(rows.columns))
+                 tuple(frame_fields(rows)))
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of5n
 def read_noted(
@@ -163,6 +169,14 @@ def once_each(
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of9
 _WORDS = {'true': '1', 'false': '0'}
+_COMMAS, _COMMA, _PERCENT = r'^[-+]?\d+(,\d+)?$', r'^[-+]?0,\d+$|,(\d{1,2}|\d{4,})$', r'\s*%$'
+
+def _with_points(text: pl.Series, probability: bool) -> tuple[pl.Series, float]:
+    "Numbers in text as programs write them, and what they are to be multiplied by."
+    percent = probability and bool(text.count()) and bool(text.drop_nulls().str.contains(_PERCENT).all())
+    bare = text.str.replace(_PERCENT, '') if percent else text
+    commas = bool(bare.drop_nulls().str.contains(_COMMAS).all()) and bool(bare.str.contains(_COMMA).any())
+    return bare.str.replace(',', '.', literal=True) if commas else bare, .01 if percent else 1.
 
 def number_column(
     values: pl.Series,
@@ -171,12 +185,13 @@ def number_column(
 ) -> pl.Series:  # Float64, null where missing
     "A column as numbers. Raises `DataError` with counts for values that are none, infinite ones, and probabilities out of range."
     if values.dtype.is_nested(): raise DataError(f'{place}: {values.name} is {values.dtype}, expected numbers')
-    text = values.cast(pl.String).str.strip_chars() if values.dtype == pl.String else values
+    text, times = values.cast(pl.String).str.strip_chars() if values.dtype == pl.String else values, 1.
     if values.dtype == pl.String:
         text = pl.select(pl.when(text != '').then(text)).to_series()
         folded = text.str.to_lowercase()
         if folded.drop_nulls().is_in(list(_WORDS)).all(): text = folded.replace(_WORDS)
-    numbers = text.cast(pl.Float64, strict=False).fill_nan(None)
+        text, times = _with_points(text, probability)
+    numbers = text.cast(pl.Float64, strict=False).fill_nan(None)*times
     given = text.is_not_null() & (~text.str.to_lowercase().is_in(['nan', 'null', 'none']) if text.dtype == pl.String else
                                   ~text.is_nan() if text.dtype.is_float() else True)
     wrong = (given & numbers.is_null()) | numbers.is_infinite().fill_null(False)
@@ -196,7 +211,9 @@ def label_column(
     place: str,
 ) -> pl.Series:  # String, null where missing
     "A column as names of classes. Raises `DataError` for lists, and for numbers that are no whole ones."
-    if values.dtype.is_nested(): raise DataError(f'{place}: {values.name} is {values.dtype}, expected a label a row')
+    if values.dtype.is_nested():
+        hint = f'. Name a field of it: --columns {values.name}=COLUMN.{values.struct.fields[0]}' if values.dtype == pl.Struct else ''
+        raise DataError(f'{place}: {values.name} is {values.dtype}, expected a label a row{hint}')
     if values.dtype.is_float():
         values = values.fill_nan(None)
         if (strange := values.drop_nulls().filter(values.drop_nulls() % 1 != 0)).len():
@@ -209,6 +226,11 @@ def label_column(
 # %% ../../nbs/16_reports/10_own_files.ipynb #of12
 _TRUTH = {'true': 'true', '1': 'true', 'false': 'false', '0': 'false'}
 
+def _spelled(label: str) -> str:
+    "What a label has in common with its other spellings: without case, end, quotes; one form for digits and gaps."
+    text = re.sub(r'[\s_]+|(?<=\w)-(?=\w)', ' ', plain_text(label).strip().casefold()).strip(' "\'').rstrip('.!,;:"\' ')
+    return ''.join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in text) or label
+
 def same_labels(
     columns: Mapping[str, pl.Series],  # labels as text, by the name of what they are of
 ) -> dict[str, pl.Series]:
@@ -220,13 +242,44 @@ def same_labels(
         return {name: column.str.to_lowercase().replace(_TRUTH) for name, column in columns.items()}
     seen: dict[str, str] = {}
     for label in labels:
-        other = seen.setdefault(plain_text(label).strip().casefold(), label)
+        other = seen.setdefault(_spelled(label), label)
         if other != label:
             rows = {each: counted.filter(label=each).select('n', 'of').rows() for each in (other, label)}
             told = '; '.join(f'{each!r} in ' + ', '.join(f'{n} row{"s"*(n > 1)} of {of.rstrip(chr(0))}' for n, of in where)
                              for each, where in rows.items())
-            raise DataError(f'{other!r} and {label!r} differ in spelling alone ({told}): write them alike')
+            raise DataError(f'{other!r} and {label!r} differ in spelling alone ({told}): write them alike, or say --same-labels '
+                            f'{other}={label}')
     return dict(columns)
+
+# %% ../../nbs/16_reports/10_own_files.ipynb #sl2
+def read_same(
+    texts: Sequence[str],  # as 'SUPPORTS=supported,REFUTES=contradicted'; a pair with a comma in double quotes
+) -> dict[str, str]:  # a label of a file: what it is to be
+    "Labels that mean the same. Raises `UsageError` for another text, and for a label that is to be two."
+    found = dict[str, str]()
+    for pair in (pair for text in texts for pair in next(csv.reader([text], skipinitialspace=True), [])):
+        theirs, _, ours = (part.strip() for part in pair.rpartition('='))
+        if not (theirs and ours): raise UsageError(f'{pair!r} maps no label: write THEIRS=NAME, as in SUPPORTS=supported')
+        if found.setdefault(theirs, ours) != ours: raise UsageError(f'{theirs!r} is to be {found[theirs]!r} and {ours!r}: say one')
+    return found
+
+def mapped_labels(
+    frames: Mapping[str, pl.DataFrame],  # by the names of their files
+    same: Mapping[str, str],  # of `read_same`
+    columns: Sequence[str] = ('gold', 'predicted'),
+) -> tuple[dict[str, pl.DataFrame], list[str]]:  # notes
+    "Frames with these labels for those. Raises `UsageError` with the labels that there are, and how often, for one that no file has."
+    if not same: return dict(frames), []
+    found = {name: {column: label_column(frame[column], name) for column in columns if column in frame.columns}
+             for name, frame in frames.items()}
+    every = pl.concat([pl.Series('label', [], pl.String), *(each.rename('label') for labels in found.values() for each in labels.values())])
+    counts = dict(every.drop_nulls().value_counts(sort=True).rows())
+    if unknown := [label for label in same if label not in counts]:
+        shown = ', '.join(f'{label!r} ({n})' for label, n in [*counts.items()][:20]) or 'no labels'
+        raise UsageError(f'--same-labels: no file has a label {unknown[0]!r}; found {shown}{", …"*(len(counts) > 20)}')
+    read = {name: frame.with_columns(each.replace(same).alias(column) for column, each in found[name].items())
+            for name, frame in frames.items()}
+    return read, [f'{theirs!r} of {counts[theirs]} row{"s"*(counts[theirs] > 1)} read as {ours!r}' for theirs, ours in same.items()]
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of15
 def side_by_side(

@@ -87,8 +87,8 @@ def judged_rows(
     return Judged(rows, classes, positive, way or None, _strata(rows, column) if column else None)
 
 def _strata(rows: pl.DataFrame, column: str) -> pl.Series:
-    if column not in rows.columns: raise DataError(f'the verdicts have no column {column!r} that the labels were drawn within: '
-                                                   f'{rows.columns}')
+    if column not in rows.columns: raise UsageError(f'the verdicts have no column {column!r} that the labels were drawn within: '
+                                                    f'{rows.columns}')
     strata = rows[column].cast(pl.String).fill_null('missing')
     counted = rows.group_by(strata.alias('stratum')).agg(labels=pl.col('gold').count(), n=pl.len()).sort('stratum')
     if (few := counted.filter(pl.col('labels') < 2)).height:
@@ -328,14 +328,22 @@ def _strata_of(judged: Judged) -> list[tuple[float, pl.DataFrame]]:
     parts = judged.rows.with_columns(judged.strata.alias('stratum of labels')).partition_by('stratum of labels')
     return [(part.height/judged.rows.height, part) for part in parts]
 
+def _variance(
+    left: np.ndarray,  # what people's labels have over the judge's, of labelled rows
+    weight: float,     # of the judge's
+) -> float:
+    "Of their mean, with two labels more at either end: a few that agree do not show that all do (A. Agresti and B. Coull, 1998)."
+    more = np.concatenate([left, [1, 1, -weight, -weight]])
+    return float(more.var(ddof=1)/len(more))
+
 def powered_share(
     judged: Judged,
     with_judge: bool = True,  # False: people's labels alone
     level: float = .95,
 ) -> tuple[float, float, float, float]:  # the share, its bounds, and the variance that more labels do not lessen
     "The share of positives by people's labels, and the judge on the rest of the rows; within strata where labels were drawn so."
-    from scipy.special import ndtri
-    z, share, variance, fixed, within = float(ndtri((1 + level)/2)), 0., 0., 0., []
+    from scipy.stats import t
+    share, variance, fixed, within = 0., 0., 0., []
     for size, part in _strata_of(judged):
         there = part['gold'].is_not_null()
         gold, said = ((part[name].eq_missing(judged.positive)).cast(pl.Float64).to_numpy() for name in ('gold', 'said'))
@@ -343,11 +351,12 @@ def powered_share(
         found = prediction_powered_mean(gold[known], said[known], said[~known], weight=None if with_judge else 0., level=level)
         share += size*found.estimate
         within.append((size, found.estimate))
-        variance += (size*(found.high - found.low)/(2*z))**2
+        variance += size**2*_variance(gold[known] - found.weight*said[known], found.weight)
         if found.weight: fixed += (size*found.weight)**2*said[~known].var()/max(1, (~known).sum())
     between = sum(size*(estimate - share)**2 for size, estimate in within)/judged.rows.height  # other rows would fall into strata otherwise
-    variance, fixed = variance + between, fixed + between
-    half = z*np.sqrt(variance)
+    fixed, labels = fixed + between, judged.labelled.height
+    if judged.strata is None and not with_judge: return share, *map(float, proportion_bounds(round(share*labels), labels, level)), fixed
+    half = float(t.ppf((1 + level)/2, max(1, labels - len(within)))*np.sqrt(variance + fixed))
     return share, max(0., share - half), min(1., share + half), fixed
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj20

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
-from ..measures.comparison import holm
+from ..measures.comparison import add_holm, tested_difference
 from ..measures.stats import F1, check_level, count_matrix, resampled_totals
 from .tables import BEST_ROW, CELLS, SIGNIFICANT
 
@@ -53,23 +53,11 @@ def _pairs(values: np.ndarray, best: int, others: Sequence[int]) -> tuple[np.nda
     pairs = np.stack([values[others], np.broadcast_to(values[best], values[others].shape)], 2)  # [others, n, 2, k]
     return np.where(both[:, :, None, None], pairs, 0).swapaxes(0, 1), both.sum(1)
 
-# %% ../../nbs/16_reports/05_significance.ipynb #5a808311
-def _two_sided(differences: np.ndarray) -> float:
-    "p of no difference: twice the smaller share of draws on either side of 0, with one added so that it is never 0."
-    return min(1.0, 2*(1 + min((differences <= 0).sum(), (differences >= 0).sum()))/(1 + len(differences)))
-
 # %% ../../nbs/16_reports/05_significance.ipynb #c8
-def _tested(difference: float, drawn: np.ndarray, common: int, level: float) -> dict:
-    "A row's difference to the best, its interval and p; nothing where it is undefined or rests on one example."
-    drawn = drawn[np.isfinite(drawn)]
-    if common < 2 or not np.isfinite(difference) or not len(drawn): return {}
-    low, high = np.quantile(drawn, [(1 - level)/2, (1 + level)/2])
-    return {'difference': float(difference), 'low': float(low), 'high': float(high), 'p': _two_sided(drawn)}
-
 def _marked(rows: list[dict], level: float) -> pl.DataFrame:
-    tested = [row for row in rows if 'p' in row]
-    for row, adjusted in zip(tested, holm([row['p'] for row in tested]), strict=True):
-        row |= {'p_holm': float(adjusted), 'mark': '*' if adjusted < 1 - level and row['difference'] < 0 else ''}
+    add_holm(rows)
+    for row in rows:
+        if row.get('p_holm', 1) < 1 - level and row['difference'] < 0: row['mark'] = '*'
     return MARKS.frame([dict.fromkeys(MARKS.columns) | row for row in rows])
 
 # %% ../../nbs/16_reports/05_significance.ipynb #c9
@@ -100,7 +88,8 @@ def against_best(
         pairs, common = _pairs(values, best, others)
         draws = resampled_totals(pairs.reshape(len(pairs), -1), resamples, seed).reshape(resamples, *pairs.shape[1:])
         differences, shown = (np.diff(statistic(totals)[..., ::-1])[..., 0] for totals in (draws, pairs.sum(0)))
-        for k, i in enumerate(others): rows[i] |= {'n': int(common[k])} | _tested(shown[k], differences[:, k], int(common[k]), level)
+        for k, (i, n) in enumerate(zip(others, common.tolist(), strict=True)):
+            rows[i] |= {'n': n} | tested_difference(shown[k], differences[:, k], n, level)
     return _marked(rows, level)
 
 # %% ../../nbs/16_reports/05_significance.ipynb #c15

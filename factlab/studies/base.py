@@ -75,9 +75,11 @@ class Settings:
     seed: int = 0
     retry_unparsed: bool = True  # ask a second time for what cannot be read; the papers do not
     prompts: str = 'ours'        # 'paper': what the authors publish; or a folder, as `factlab prompts export` writes it
+    temperature: float = 0.0     # of the models that a paper samples; each study says which these are
     loaded: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)  # models and verifiers of your own, by name
     held: dict = field(default_factory=dict, repr=False, compare=False)  # what was loaded; shared by settings made with `replace`
 
+    SAMPLED: ClassVar[bool] = False  # is every model sampled at the temperature? Else the methods say what is
     MINIMUM: ClassVar[Mapping[str, int]] = {'limit': 1, 'seed': 0}  # of the settings that are whole numbers
     PROMPTS: ClassVar[tuple[Prompt, ...]] = ()                      # all that the paper's plans ask with, in factlab's wording
     PUBLISHED: ClassVar[Mapping[str, Callable[[], Prompt]]] = {}    # the authors' own, by the name of factlab's prompt
@@ -86,6 +88,7 @@ class Settings:
 
     def __post_init__(self):
         for name, minimum in self.MINIMUM.items(): check_whole_number(name, getattr(self, name), minimum, optional=name == 'limit')
+        check_temperature(self.temperature)
         if self.prompts not in ('ours', 'paper'): self._folder()  # a wrong one is found here
 
     def hold(self, key: tuple, make: Callable[[], object]):  # what `make` gave
@@ -107,8 +110,9 @@ class Settings:
         return self.hold(('prompts', self.prompts), lambda: folder_prompts(self.prompts, self.PROMPTS, self.OPTIONAL))
 
     def model(self, name: str) -> Model:
-        "The model of that name."
-        return self.loaded.get(name) or load_model(name)
+        "The model of that name, sampled where all are."
+        found = self.loaded.get(name) or load_model(name)
+        return SampledModel(found, self.temperature) if self.SAMPLED and self.temperature else found
 
     def load_verifier(self, name: str) -> Verifier:
         "The verifier of that name; one that prompts a model uses the settings' wording, where its prompt is the study's."

@@ -43,6 +43,7 @@ from factlab.localization.offline_judge import (
     residual_cosine,
 )
 from ..measures.baselines import resampled_scores, weighted_auroc
+from ..measures.logistic import fit_logistic
 from ..measures.stats import F1, Interval, bootstrap_counts, cluster_numbers, proportion_bounds
 from ..models.encoder import Encoder
 from ..store.answers import StoreChoice
@@ -134,12 +135,8 @@ def fit_regression(
     store: StoreChoice = None,
 ) -> dict[str, Any]:  # mean, scale, weights, bias
     "A logistic regression over standardised features. Raises `ValueError` of scikit-learn when all pairs have the same answer."
-    from sklearn.linear_model import LogisticRegression
     features, same = pair_features(triples_of(pairs), store), pairs['same'].to_numpy()
-    mean, scale = features.mean(0), np.maximum(features.std(0), 1e-6)
-    found = LogisticRegression(C=strength).fit((features - mean)/scale, same, sample_weight=_weights(pairs))
-    return {'mean': mean.round(5).tolist(), 'scale': scale.round(5).tolist(), 'weights': found.coef_[0].round(4).tolist(),
-            'bias': round(float(found.intercept_[0]), 4)}
+    return fit_logistic(features, same, strength, row_weights=_weights(pairs)).rounded()._asdict()
 
 # %% ../../nbs/18_training/08_matcher.ipynb #rd5
 NOT_READ = .15  # pairs to which the first gives less are different; no development pair of one error has less than .26

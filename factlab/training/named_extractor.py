@@ -23,14 +23,17 @@ from ..models.adapters import read_tensors, save_adapter
 from ..models.transformers_backend import ChatFormat
 from factlab.training.extractor import (
     CLAIM_TEXTS,
+    HOW,
     LIMITS,
     OPEN_LIMITS,
+    TRUSTING,
     Extraction,
     ExtractionExample,
     Tokens,
     data_rows,
     example_tokens,
     length_batches,
+    plain_examples,
 )
 from .loop import Learner, Run, train
 from .named_bases import BaseSettings, base_source, kept_steps, learner_of, merged, open_base, save_whole, trainable
@@ -130,8 +133,7 @@ class NamedExtractor(NamedTuple):
 
 def named_identity(examples: Sequence[ExtractionExample], settings: BaseSettings) -> dict:
     "Everything that a training's outcome depends on."
-    plain = [[one.source, one.group, [[message.role, message.content] for message in one.messages], list(one.claims)] for one in examples]
-    return {'part': 'extractor', 'settings': settings.recorded() | {'base': None}, 'data': digest(plain),
+    return {'part': 'extractor', 'settings': settings.recorded() | {'base': None}, 'data': digest(plain_examples(examples)),
             'base': base_source(settings.base).weights}
 
 # %% ../../nbs/18_training/11_named_extractor.ipynb #sel1
@@ -237,7 +239,7 @@ def extractor_name(folder: Path|str, settings: BaseSettings) -> str:
 # %% ../../nbs/18_training/11_named_extractor.ipynb #58b918c7
 OPTIMIZERS = {'adamw': 'AdamW', 'adafactor': 'Adafactor at a constant rate'}
 NAMED_LIMITS = ('It knows English only, as far as its base does.',
-                'It takes every sentence at its word. Whether a claim is true is not its business.')
+                TRUSTING)
 
 def named_command(
     part: str,
@@ -282,7 +284,6 @@ def named_extractor_card(
     return {'part': 'extractor', 'base': settings.base, 'made': made, 'seed': settings.seed, 'steps': settings.steps,
             'command': named_command('extractor', settings, own, more), 'use': trained.name,
             'summary': 'Takes a text apart into claims. ' + trained_weights(settings),
-            'how': 'Easiness of the claims of whole texts (LLM-OASIS eq. 8–9), 95 % bootstrap intervals over people or pages, none of '
-                   'which was trained on.' + selected,
+            'how': HOW + selected,
             'settings': settings.recorded() | told, 'data': data_rows(examples, own), 'metrics': list(metrics),
             'limits': [*NAMED_LIMITS, reads, *(own.limits if own else OPEN_LIMITS)]}

@@ -21,7 +21,7 @@ from ..runs.plan import Rows, Step, execute
 from ..runs.runs import Run
 from ..store.answers import StoreChoice
 from .checking import BY, CHECKED_TEXTS, TEXTS, UNITS, Checked, check
-from .extraction import Extractor, load_extractor
+from .extraction import Extractor, load_extractor, of_statements
 from .named_verifiers import load_verifier
 from .verdict_rules import SURE
 from .verifier import Verifier
@@ -39,6 +39,7 @@ class Checker:
     extractor: Extractor|None = None  # of claims
     sure: float = SURE
     name: ClassVar[str] = 'check'
+    version: ClassVar[int] = 2  # what is only asked is no unit
     schema: ClassVar[Schema] = CHECKS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
@@ -61,7 +62,7 @@ def check_run(
 ) -> Run:
     "A check as a run: read back where it is complete, else made. Raises as `check` does."
     if by not in BY: raise UsageError(f'by is {by!r}: {suggest(by, BY)}')
-    taker = load_extractor(extractor) if by == 'claim' else None
+    taker = of_statements(load_extractor(extractor)) if by == 'claim' else None
     step = Step(Checker(load_verifier(verifier), by, taker, sure), Rows(name, TEXTS.check(rows, 'the texts')))
     return execute(step, store=store).runs[step]
 

@@ -8,7 +8,7 @@ __all__ = ['TEXTS', 'COLUMN_PAIRS', 'UNITS', 'CHECKED_TEXTS', 'BY', 'read_texts'
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck2
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from ..core.registry import suggest
-from ..data.datasets import Rows, identifier, read_rows
+from ..data.datasets import Rows, field_names, field_of, identifier, read_rows
 from ..data.others_files import others_form, read_others
 from ..models.interface import is_dry_run
 from ..retrieval.evidence_sentences import shared_weights
@@ -25,7 +25,7 @@ from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
 from ..text.words import content_words, plain_text, whole_text
-from .extraction import Extractor, load_extractor
+from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements, states_nothing
 from .named_verifiers import load_verifier
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
@@ -53,8 +53,9 @@ def _named_columns(found: Sequence[str], source: str, columns: Mapping[str, str]
 # %% ../../nbs/08_verification/13_checking.ipynb #ck5
 def _text_rows(read: Rows, columns: Mapping[str, str]) -> pl.DataFrame:  # schema TEXTS
     if not read.rows: raise DataError(f'{read.source} has no rows: expected one for each text, with its source')
-    named = _named_columns(list(dict.fromkeys(column for row in read.rows for column in row)), read.source, columns)
-    rows = [{ours: row.get(theirs) for ours, theirs in named.items()} for row in read.rows]
+    top = list(dict.fromkeys(column for row in read.rows for column in row))
+    named = _named_columns([*top, *(name for name in field_names(*read.rows) if name not in top)], read.source, columns)
+    rows = [{ours: row.get(theirs) if theirs in top else field_of(row, theirs) for ours, theirs in named.items()} for row in read.rows]
     rows = [row | {'text': '' if row['text'] is None else row['text']} for row in rows]  # an empty cell; its verdict says so
     read.refuse([(at, f'{named[name]} is {"null" if row[name] is None else type(row[name]).__name__}, expected text')
                  for at, row in enumerate(rows) for name in ('source', 'text') if not isinstance(row[name], str)])
@@ -120,17 +121,30 @@ def check_by(
                          'or name a token classifier, as spans:KRLabsOrg/lettucedetect-base-modernbert-en-v1')
     return verifier
 
-def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str]]:
-    "The units of all texts, and why a text has none."
+def _unread(text: str, units: Sequence[tuple[str, int, int]]) -> str|None:
+    "Code blocks and tables of a text, which are no sentences; nobody has read them."
+    rest = list(text)
+    for _, start, end in units: rest[start:end] = ' '*(end - start)
+    said = ' '.join(''.join(rest).split())
+    return f'not read, since it is no sentence: {said[:80]}{"…"*(len(said) > 80)}' if content_words(said) else None
+
+def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str], dict[str, str]]:
+    "The units of all texts, why a text has none or not all that it says, and what nobody has read. What is only asked is no unit."
+    texts, unread = list(rows.select('id', 'text').iter_rows()), dict[str, str|None]()
+    asked = {id: left_out_note(text) for id, text in texts}
     if extractor is None:
-        found = {id: sentence_places(text) for id, text in rows.select('id', 'text').iter_rows()}
-        why = {id: 'the text has no sentence' for id, sentences in found.items() if not sentences}
+        places = {id: sentence_places(text) for id, text in texts}
+        found = {id: [place for place in sentences if not states_nothing(place[0])] for id, sentences in places.items()}
+        why = {id: asked[id] or 'the text has no sentence' for id, sentences in found.items() if asked[id] or not sentences}
+        unread = {id: _unread(text, places[id]) for id, text in texts}
     else:
         read = dict(zip(rows['id'], extractor.extract(rows['text'].to_list(), store), strict=True))
         found = {id: [(claim, None, None) for claim in one.value or []] for id, one in read.items()}
         why = {id: one.reason or 'no claim was found in it' for id, one in read.items() if not one.value}
+        why |= {id: note for id, note in asked.items() if note and read[id].value and note in read[id].reason}
     return [{'id': id, 'unit': number, 'text': text, 'start': start, 'end': end}
-            for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why
+            for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why, {
+                id: said for id, said in unread.items() if said}
 
 def _nearest(sources: Mapping[str, str], units: Sequence[dict]) -> list[dict]:  # evidence, its start and end
     "For each unit the source's sentence that shares most of its words; of equals the first, none where no word is shared."
@@ -179,7 +193,7 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
     return np.array([OUTCOMES[NLI_LABELS[at]] for at in np.where(tie, 1, labels)], dtype=object)
 
 def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float,
-              least: Mapping[str, float]|None = None) -> pl.DataFrame:  # schema CHECKED_TEXTS
+              least: Mapping[str, float]|None = None, unread: Collection[str] = ()) -> pl.DataFrame:  # schema CHECKED_TEXTS
     verdict, low = pl.col('verdict'), pl.col('p_supported').min()
     counts = units.group_by('id').agg(
         pl.len().cast(pl.Int64).alias('units'), least_supported=low, **{name: (verdict == OUTCOMES[code]).sum().cast(pl.Int64)
@@ -190,8 +204,10 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     whole = whole.with_columns(pl.col('units', 'supported', 'contradicted', 'missing').fill_null(0))
     if least is not None:
         whole = whole.with_columns(least_supported=pl.col('id').replace_strict(least, default=None, return_dtype=pl.Float64))
-    found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(
-        (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure)).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
+    whole_said = ~pl.col('reason').str.contains(NOT_CHECKED, literal=True).fill_null(False)
+    whole_said &= ~pl.col('id').is_in(list(unread))
+    factual = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure) & whole_said
+    found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
     unsure = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') < sure)
     least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
     unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
@@ -212,12 +228,14 @@ def check(
     extractor, `DataError` for rows that cannot be read."""
     verifier = check_by(by, verifier)
     rows = read_texts(rows) if isinstance(rows, Path|str) else TEXTS.check(rows, 'the texts')
-    taker = load_extractor(extractor) if by == 'claim' else None
-    sources, least = dict(rows.select('id', 'source').iter_rows()), None
+    taker = of_statements(load_extractor(extractor)) if by == 'claim' else None
+    warned, sources, least = _warnings(rows, verifier, taker), dict(rows.select('id', 'source').iter_rows()), None
+    unread = dict[str, str]()
     if by == 'span': units, why, probabilities, least = _marked(rows, verifier, store)
     else:
-        units, why = _units(rows, taker, store)
+        units, why, unread = _units(rows, taker, store)
         probabilities = _said(verifier, [(sources[unit['id']], unit['text']) for unit in units], store)
+    why = {id: '; '.join(dict.fromkeys(each[id] for each in (why, unread, warned) if id in each)) for id in {**why, **unread, **warned}}
     verdicts = _verdict(probabilities)
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
              'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2]}
@@ -227,4 +245,4 @@ def check(
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    return Checked(frame, _of_texts(rows, frame, why | _warnings(rows, verifier, taker), sure, least), rows, settings)
+    return Checked(frame, _of_texts(rows, frame, why, sure, least, unread), rows, settings)

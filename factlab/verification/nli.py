@@ -6,13 +6,14 @@
 __all__ = ['NLI_TEMPLATES', 'NLI_FORMS', 'NLI_OPTIONS', 'WORDS_PER_TOKEN', 'HEAD', 'HHEM_LABELS', 'most_decided', 'in_chunks',
            'halves', 'token_pieces', 'weakest_part', 'in_pieces', 'refuse_own_code', 'load_pretrained',
            'adapted_outputs', 'load_adapted', 'load_token_head', 'token_batches', 'fast_tokenizer', 'longest_input',
-           'fitting_texts', 'NLI']
+           'fitting_texts', 'PretrainedVerifier', 'NLI']
 
 # %% ../../nbs/08_verification/03_nli.ipynb #b47c7b90
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from fastcore.basics import patch
@@ -337,30 +338,61 @@ def fitting_texts(
     rows = [(at, text) for at, whole in enumerate(texts) for text in (parts(at) if at in long else [whole])]
     return [text for _, text in rows], [at for at, _ in rows]
 
+# %% ../../nbs/08_verification/03_nli.ipynb #pre1
+class PretrainedVerifier:
+    """A model of transformers as a verifier, by its registered name. Raises `UsageError` on an unknown option.
+
+    Weights load when first needed. Each kind adds to `identity` what its probabilities depend on beside weights and arithmetic."""
+    backend: ClassVar[str]
+    task: ClassVar[str]
+    known_options: ClassVar[Mapping[str, Option]]
+
+    def __init__(self, name: str):
+        self.name, _, self.target, options = read_name('verifiers', name)
+        self.options = read_options(name, options, self.known_options)
+
+    @cached_property
+    def source(self) -> Source: return find_source(self.name, self.target, self.options['revision'])
+
+    @property
+    def device(self) -> str: return pick_device(self.options['device'])
+
+    @cached_property
+    def dtype(self) -> str: return pick_dtype(self.options['dtype'], self.source.dtype, lambda: self.device)
+
+    @property
+    def identity(self) -> dict:
+        return {'backend': self.backend, 'weights': self.source.weights, 'dtype': self.dtype, 'answer_version': 1}
+
+    @cached_property
+    def tokenizer(self): return fast_tokenizer(self.name, self.source)
+
+    @property
+    def model(self): return load_pretrained(self.name, self.source._replace(config=None), self.dtype, self.device, self.task)
+
 # %% ../../nbs/08_verification/03_nli.ipynb #3ebd2ab5
-class NLI:
+class NLI(PretrainedVerifier):
     """A sequence classification model as a verifier: hub id or folder, as `nli:org/name?labels=ENT,NEUT,CONTR`.
 
     Options: those of `NLI_OPTIONS`. Weights load when first needed.
     Raises `ModelError` for no such model or unclear outputs, `UsageError` on an unknown option."""
+    backend, task, known_options = 'nli', 'AutoModelForSequenceClassification', NLI_OPTIONS
+
     def __init__(self, name: str):
-        self.name, _, self.target, options = read_name('verifiers', name)
-        self.options = read_options(name, options, NLI_OPTIONS)
-        self.source = find_source(name, self.target, self.options['revision'])
+        super().__init__(name)
+        config = self.source.config
         self.adapter = find_adapter(self.options['adapter']) if self.options['adapter'] else None
         if self.options['form'] == 'hhem': self.outputs = Outputs(HHEM_LABELS)
         else:
-            refuse_own_code(name, self.source.config)
-            self.outputs = (adapted_outputs if self.adapter else read_outputs)(self.source.config, name, self.options['labels'])
+            refuse_own_code(name, config)
+            self.outputs = (adapted_outputs if self.adapter else read_outputs)(config, name, self.options['labels'])
         self.two_way = 'NEUT' not in self.outputs.labels
 
-    @cached_property
+    @property
     def identity(self) -> dict:
-        dtype = pick_dtype(self.options['dtype'], self.source.dtype, lambda: pick_device(self.options['device']))
         told = {option: self.options[option] for option in ('chunk', 'form', 'long') if self.options[option] != NLI_OPTIONS[option].default}
         if self.adapter: told['adapter'] = self.adapter.digest
-        return {'backend': 'nli', 'weights': self.source.weights, 'labels': list(self.outputs.labels), 'dtype': dtype,
-                'window': self.window, 'answer_version': 1} | told
+        return super().identity | {'labels': list(self.outputs.labels), 'window': self.window} | told
 
     @cached_property
     def window(self) -> int:
@@ -370,14 +402,11 @@ class NLI:
         if self.adapter: return min(asked, holds)  # as its training read; no tokenizer is loaded for it
         return min(asked, self.tokenizer.model_max_length, holds)
 
-    @cached_property
-    def tokenizer(self): return fast_tokenizer(self.name, self.source)
-
     @property
     def model(self):
-        how = self.source._replace(config=None), self.identity['dtype'], pick_device(self.options['device'])
-        if self.options['form'] == 'hhem': return load_token_head(self.name, *how)
-        model = load_adapted(self.name, *how, self.adapter) if self.adapter else load_pretrained(self.name, *how)
+        how = self.name, self.source._replace(config=None), self.dtype, self.device
+        if self.options['form'] == 'hhem': return load_token_head(*how)
+        model = load_adapted(*how, self.adapter) if self.adapter else super().model
         if model.config.pad_token_id is None: model.config.pad_token_id = self.tokenizer.pad_token_id  # as Llama's heads need
         return model
 

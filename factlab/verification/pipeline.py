@@ -28,7 +28,7 @@ from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
-from .extraction import Extractor, load_extractor, without_repeats
+from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements, without_repeats
 from .named_verifiers import load_verifier
 from .search_scores import low_scores, silent_where_low
 from factlab.verification.verdict_rules import (
@@ -362,6 +362,7 @@ def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|Non
 
 def _unsaid(text: str, found: Parsed[list[str]], most: int = 5) -> str|None:
     "The words of a text that none of its claims has, or has as often, so that a verdict on the claims is none on the text."
+    if NOT_CHECKED in found.reason: return (note := left_out_note(text))[note.index(NOT_CHECKED):]
     if not found.value: return None
     links, said = lost_links(text, found.value), {word.casefold() for claim in found.value for word in written_words(claim)}
     absent = [*added_words('\n'.join(found.value), text), *(word for word in links if word.casefold() not in said)]
@@ -456,6 +457,7 @@ def verify_texts(
     for parts that do not exist. What was computed before an interruption is in the store, so running it again resumes."""
     rule, k, verifier = read_method(method), check_k(k), load_verifier(verifier)
     extractor = load_extractor(extractor) if isinstance(extractor, str) else extractor
+    if not rule.lenient: extractor = of_statements(extractor)
     texts = TEXTS.check(texts, 'the texts').select('id', pl.col('text').fill_null('').str.normalize('NFC'))
     if bad := texts['id'].null_count() + int(texts['id'].is_duplicated().sum()):
         raise DataError(f'{bad} ids of texts are missing or come twice: give each text its own')

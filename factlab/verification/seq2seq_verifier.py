@@ -7,26 +7,17 @@ __all__ = ['SEQ2SEQ_FORMS', 'SEQ2SEQ_OPTIONS', 'Seq2SeqForm', 'Seq2SeqVerifier',
 
 # %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #s2
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.core import ModelError, UsageError
-from ..core.registry import Option, one_word, read_name, read_options
+from ..core.registry import Option, one_word
 from ..models.prompts import Prompt
-from ..models.transformers_backend import DEVICE, DTYPE, above_zero, find_source, pick_device, pick_dtype
+from ..models.transformers_backend import DEVICE, DTYPE, above_zero
 from ..store.answers import StoreChoice
-from factlab.verification.nli import (
-    fast_tokenizer,
-    fitting_texts,
-    in_chunks,
-    in_pieces,
-    load_pretrained,
-    refuse_own_code,
-    token_batches,
-    token_pieces,
-)
+from .nli import PretrainedVerifier, fitting_texts, in_chunks, in_pieces, refuse_own_code, token_batches, token_pieces
 from .verifier import Pair, cached_probabilities
 
 # %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #e4a05e97
@@ -58,38 +49,27 @@ SEQ2SEQ_OPTIONS = {
     'revision': Option(str, None, 'branch, tag or commit of a model of the hub')}
 
 # %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #28471e55
-class Seq2SeqVerifier:
+class Seq2SeqVerifier(PretrainedVerifier):
     """An encoder-decoder as a verifier: `seq2seq:<hub id or folder>?form=minicheck` or `form=trueteacher`. P(NEUT) is always 0.
 
     Options: those of `SEQ2SEQ_OPTIONS`. Weights load when first needed. Raises `ModelError` for no such model, `UsageError` for a form or
     option that does not exist."""
+    backend, task, known_options = 'seq2seq', 'AutoModelForSeq2SeqLM', SEQ2SEQ_OPTIONS
     two_way = True
 
     def __init__(self, name: str):
-        self.name, _, self.target, options = read_name('verifiers', name)
+        super().__init__(name)
         self.divided = 0
-        self.options = read_options(name, options, SEQ2SEQ_OPTIONS)
         chosen = self.options['form'] or _PUBLISHED_FORMS.get(self.target)
         if chosen is None: raise UsageError(f'{name!r} does not say what the model reads: add form={" or form=".join(SEQ2SEQ_FORMS)}')
         self.form, chunk = SEQ2SEQ_FORMS[chosen], self.options['chunk']
         self.chunk = self.form.chunk if chunk is None else chunk or None
-        self.source = find_source(name, self.target, self.options['revision'])
-        refuse_own_code(name, self.source.config, 'AutoModelForSeq2SeqLM')
-
-    @cached_property
-    def identity(self) -> dict:
-        dtype = pick_dtype(self.options['dtype'], self.source.dtype, lambda: pick_device(self.options['device']))
-        return {'backend': 'seq2seq', 'weights': self.source.weights, 'prompt': self.form.prompt.id, 'sha256': self.form.prompt.sha256,
-                'answers': [self.form.supported, self.form.unsupported], 'chunk': self.chunk, 'window': self.options['window'],
-                'dtype': dtype, 'answer_version': 1}
-
-    @cached_property
-    def tokenizer(self): return fast_tokenizer(self.name, self.source)
+        refuse_own_code(name, self.source.config, self.task)
 
     @property
-    def model(self):
-        device = pick_device(self.options['device'])
-        return load_pretrained(self.name, self.source._replace(config=None), self.identity['dtype'], device, 'AutoModelForSeq2SeqLM')
+    def identity(self) -> dict:
+        form = {'prompt': self.form.prompt.id, 'sha256': self.form.prompt.sha256, 'answers': [self.form.supported, self.form.unsupported]}
+        return super().identity | form | {'chunk': self.chunk, 'window': self.options['window']}
 
     @cached_property
     def answers(self) -> list[int]:
@@ -106,9 +86,7 @@ class Seq2SeqVerifier:
 
     def _compute(self, pairs: Sequence[Pair]) -> np.ndarray:
         return in_pieces(pairs, lambda claim: token_pieces(self.tokenizer, claim, self.options['window']//2),
-                         lambda short: in_chunks(short, self.chunk, self._short))
-
-    def _short(self, pairs: Sequence[Pair]) -> np.ndarray: return _best_parts(self, pairs)
+                         lambda short: in_chunks(short, self.chunk, partial(_best_parts, self)))
 
 # %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #863dec7e
 def _best_parts(verifier: Seq2SeqVerifier, pairs: Sequence[Pair]) -> np.ndarray:

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.core import DataError, ModelError
-from ..core.registry import Option, one_word, read_name, read_options
+from ..core.registry import Option, one_word
 from ..models.interface import is_dry_run
-from ..models.transformers_backend import DEVICE, DTYPE, above_zero, find_source, pick_device, pick_dtype, quiet
+from ..models.transformers_backend import DEVICE, DTYPE, above_zero, quiet
 from ..store.answers import StoreChoice
 from ..store.cached import vectors_from_store
 from ..text.words import whole_text
-from .nli import fast_tokenizer, halves, load_pretrained, longest_input, refuse_own_code, token_batches
+from .nli import PretrainedVerifier, halves, longest_input, refuse_own_code, token_batches
 from .verifier import SHARE, Pair, check_pairs, pair_key
 
 # %% ../../nbs/08_verification/17_spans.ipynb #sp4
@@ -32,7 +32,6 @@ SPAN_OPTIONS = {
     'window': Option(above_zero, 4096, 'tokens that are read at once, evidence and claim together'),
     'batch_tokens': Option(above_zero, 8192, 'tokens in a batch, with padding'),
     'revision': Option(str, None, 'branch, tag or commit of a model of the hub')}
-_TASK = 'AutoModelForTokenClassification'
 _UNKNOWN = np.array([0, 0, .5], np.float32)  # one place without characters: a claim that has no token, a dry run
 _WRONG = re.compile(r'halluc|unsupp|not.?supp|inconsist|error', re.IGNORECASE)
 
@@ -92,38 +91,26 @@ def _with_accents(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 # %% ../../nbs/08_verification/17_spans.ipynb #sp10
-class SpanVerifier:
+class SpanVerifier(PretrainedVerifier):
     """A token classifier: `spans:<hub id or folder>`. Marks spans of claims, and is a verifier whose P(NEUT) is always 0.
 
     Options: those of `SPAN_OPTIONS`. Weights load when first needed. Raises `ModelError` for no such model, or one that is no token
     classifier of two outputs, `UsageError` for an option that does not exist."""
+    backend, task, known_options = 'spans', 'AutoModelForTokenClassification', SPAN_OPTIONS
     two_way = True
 
     def __init__(self, name: str):
-        self.name, _, self.target, options = read_name('verifiers', name)
-        self.options = read_options(name, options, SPAN_OPTIONS)
-        self.source = find_source(name, self.target, self.options['revision'])
-        refuse_own_code(name, self.source.config, _TASK)
+        super().__init__(name)
+        refuse_own_code(name, self.source.config, self.task)
         self.form, self.wrong = SPAN_FORMS[self.options['form']], wrong_output(self.source.config, name)
 
-    @cached_property
-    def identity(self) -> dict:
-        dtype = pick_dtype(self.options['dtype'], self.source.dtype, lambda: pick_device(self.options['device']))
-        return {'backend': 'spans', 'weights': self.source.weights, 'form': self.form, 'wrong': self.wrong, 'window': self.window,
-                'dtype': dtype, 'answer_version': 1}
+    @property
+    def identity(self) -> dict: return super().identity | {'form': self.form, 'wrong': self.wrong, 'window': self.window}
 
     @cached_property
     def window(self) -> int:
         "Tokens that are read at once: as asked, and no more than the model holds."
         return min(self.options['window'], self.tokenizer.model_max_length, longest_input(self.source) or self.options['window'])
-
-    @cached_property
-    def tokenizer(self): return fast_tokenizer(self.name, self.source)
-
-    @property
-    def model(self):
-        device = pick_device(self.options['device'])
-        return load_pretrained(self.name, self.source._replace(config=None), self.identity['dtype'], device, _TASK)
 
     def tokens(self, pairs: Sequence[Pair], store: StoreChoice = None) -> list[np.ndarray]:
         "For each pair float32 [tokens of the claim, 3]: start, end, probability that it is not borne out. Raises as `check_pairs`."

@@ -18,6 +18,7 @@ from ..core.core import DataError, ModelError, UsageError, digest
 from ..models.interface import is_dry_run
 from ..store.answers import StoreChoice
 from ..store.cached import vectors_from_store
+from ..text.fences import without_verdicts
 from ..text.words import normal_text, plain_text
 
 # %% ../../nbs/08_verification/02_verifier.ipynb #c4
@@ -49,8 +50,8 @@ def check_pairs(
     return [(normal_text(evidence), normal_text(claim)) for evidence, claim in pairs]
 
 def plain_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    "As `check_pairs`, in plain text: a model of this machine is to read spellings alike."
-    return [(plain_text(evidence), plain_text(claim)) for evidence, claim in check_pairs(pairs)]
+    "As `check_pairs`, as a model of this machine is to read them: spellings alike, and without verdicts that a text gives on itself."
+    return [(without_verdicts(plain_text(evidence)), without_verdicts(plain_text(claim))) for evidence, claim in check_pairs(pairs)]
 
 # %% ../../nbs/08_verification/02_verifier.ipynb #03fcca3f
 def pair_key(

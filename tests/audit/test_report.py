@@ -94,5 +94,5 @@ def test_unknown_names_on_the_command_line(words, message, capsys):
 
 def test_an_output_that_cannot_be_written(tmp_path, capsys):
     (tmp_path/'file').write_text('')
-    assert main(['audit', '--paper', 'oasis', '--out', str(tmp_path/'file'/'audit.md')]) == 1
+    assert main(['audit', '--paper', 'oasis', '--out', str(tmp_path/'file'/'audit.md')]) == 3
     assert capsys.readouterr().err.startswith('factlab: ')

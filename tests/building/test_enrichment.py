@@ -72,9 +72,8 @@ def test_a_model_is_asked_for_as_much_as_it_can_find(tmp_path):
     assert own.source == 'yours' and high_recall(own).prompt.user.endswith('inconsistent facts.')
 
 
-def test_several_models_are_asked_by_a_plan(tmp_path, monkeypatch):
+def test_several_models_are_asked_by_a_plan(home, tmp_path):
     "FINAL's plan, with the wording of a folder; a dry run sends nothing."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     ROWS.write_ndjson(tmp_path/'mine.jsonl')
     (tmp_path/'own').mkdir()
     (tmp_path/'own'/'high_recall.txt').write_text('As printed. Text: {text} Summary: {summary}')

@@ -58,7 +58,7 @@ def test_a_file_is_found_told_and_never_in_the_way_of_help(tmp_path, home, capsy
     (home/'config.toml').write_text('[info]\njson = true\n')
     assert main(['info']) == 0 and f'"config": "{home/"config.toml"}"' in capsys.readouterr().out
     (tmp_path/'factlab.toml').write_text('[info\n')
-    assert main(['info']) == 1 and 'factlab.toml is no TOML' in capsys.readouterr().err
+    assert main(['info']) == 3 and 'factlab.toml is no TOML' in capsys.readouterr().err
     with pytest.raises(SystemExit) as end: main(['info', '--help'])
     assert end.value.code == 0
 

@@ -62,5 +62,5 @@ def test_what_is_refused(mine, tmp_path, home, capsys):
                       ('{"id": 1, "text": "a", "claim": "d"}\n{"id": 1, "text": "a", "claim": "e"}', 'more than once')):
         other.write_text(row)
         capsys.readouterr()
-        assert main(['probe', 'injection', '--judge', 'words', '--data', str(other)]) == 1 and told in capsys.readouterr().err
+        assert main(['probe', 'injection', '--judge', 'words', '--data', str(other)]) == 3 and told in capsys.readouterr().err
     with pytest.raises(SystemExit): run('--data', mine)

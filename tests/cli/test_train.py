@@ -17,9 +17,8 @@ from factlab.training.extractor import oasis_examples
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch) -> Path:
+def checkout(home, tmp_path, monkeypatch) -> Path:
     "A checkout with a notebook that trains nothing: it writes its parameters down."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     (tmp_path/'nbs'/'papers').mkdir(parents=True)
     (tmp_path/'nbs'/'train').mkdir()
     (tmp_path/'settings.ini').touch()

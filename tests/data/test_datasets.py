@@ -75,9 +75,8 @@ def server():
 
 
 @pytest.fixture
-def toy(server, tmp_path, monkeypatch):
+def toy(home, server, monkeypatch):
     "A data set of two files with the same bytes; nothing of it at hand."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     monkeypatch.delenv('FACTLAB_DATA', raising=False)
     files = tuple(registry_module.File(name, len(BODY), digest(BODY), f'{server.url}/{name}') for name in ('a.jsonl', 'deep/er/b.jsonl'))
     entry = registry_module.Entry('toy', 'testing', '400 rows', 'Toy Licence 1.0', 'none', 'here', '1', files)

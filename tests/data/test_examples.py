@@ -4,7 +4,7 @@ import shlex
 import pytest
 
 from factlab.cli.main import main
-from factlab.core.core import UsageError
+from factlab.core.core import DataError, UsageError
 from factlab.data.datasets import read_frame
 from factlab.data.examples import write_examples
 
@@ -17,7 +17,7 @@ def test_nothing_is_written_over_unasked(tmp_path, capsys):
     with pytest.raises(UsageError, match=f'already holds {files[2].name}, '): write_examples(tmp_path/'new'/'folder')
     assert files[2].read_text() == 'mine' and not files[3].exists(), 'all or none'
     assert main(['examples', str(tmp_path/'new'/'folder'), '--force']) == 0 and files[2].read_text() != 'mine' and files[3].exists()
-    with pytest.raises(UsageError, match='is a file'): write_examples(files[0])
+    with pytest.raises(DataError, match='is a file'): write_examples(files[0])
 
 
 def test_the_examples_are_whole(tmp_path):

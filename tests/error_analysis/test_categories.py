@@ -388,8 +388,7 @@ def test_a_plan_knows_the_categories_that_it_compares_with(monkeypatch):
     assert {name for name in plans if after[name] != before[name]} == {'final/fig5', 'final/table5'}  # 7 has no missed errors
 
 
-def test_proposals_are_counted_and_never_measured_or_shares(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_proposals_are_counted_and_never_measured_or_shares(home):
     for exhibit, side in final_errors.CATEGORY_FIGURES.items():
         rows = final_errors.sample_examples(side).drop('category').with_columns(run=pl.lit('m'))
         found = final_errors.sorted_by_proposals(errors.propose(rows, encoder=None))
@@ -440,8 +439,7 @@ def examples_of(exhibit: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     return final_errors.sample_proposals(plan, done), final_errors.category_examples(plan, done)[1]
 
 
-def test_proposers_stand_beside_constant_answers(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_proposers_stand_beside_constant_answers(home):
     for exhibit, side in final_errors.CATEGORY_TABLES.items():
         both, cells = examples_of(exhibit)
         of_all = cells.filter(metric=final_errors.AS_LABELLED[side])
@@ -454,8 +452,7 @@ def test_proposers_stand_beside_constant_answers(monkeypatch, tmp_path):
         assert over == pytest.approx(right - max(constant.values()))
 
 
-def test_the_origin_stands_beside_what_one_word_tells(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_the_origin_stands_beside_what_one_word_tells(home):
     both, cells = examples_of('final/table5')
     denied = [bool({*description.lower().replace("n't", ' not').split()} & {'no', 'not', 'never', 'nothing', 'none', 'nobody', 'without'})
               for description in both['description']]
@@ -482,8 +479,7 @@ def test_p_true_comes_from_a_table(tmp_path):
         with pytest.raises(DataError): final_errors.read_p_true(bad)
 
 
-def test_answers_that_could_not_be_read_are_counted_for_each_run(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_answers_that_could_not_be_read_are_counted_for_each_run(home):
     found = made_errors([(run, str(i), 'gold:0', 'missed', f'{run} {i}') for run in ('alpha', 'beta') for i in range(4)])
     answers = ScriptedModel('m', lambda request: 'Category: B' if 'alpha' in request.messages[-1].content.rpartition('Remark:')[2]
                             else 'hm')

@@ -1,7 +1,6 @@
 """Judges of grounding, asked through every template of models that are scripted to answer well, badly or not at all."""
 import json
-import os
-from pathlib import Path
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -9,15 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.grounding.judges import (
-    ELIGIBILITY,
-    GROUNDING,
-    TEMPLATES,
-    EligibilityJudge,
-    GroundingJudge,
-    paper_templates,
-    read_paper_prompts,
-)
+from factlab.grounding.judges import ELIGIBILITY, GROUNDING, TEMPLATES, EligibilityJudge, GroundingJudge, read_paper_prompts
 from factlab.grounding.parsing import ISSUES
 from factlab.models.interface import Response, ScriptedModel
 from factlab.models.prompts import EXAMPLE_ANSWERS
@@ -107,8 +98,7 @@ def test_rows_that_cannot_be_judged():
     assert verdicts('response', 'Accurate', ROWS.head(0)).is_empty()
 
 
-def test_a_judge_is_a_method_and_its_run_is_resumed(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_a_judge_is_a_method_and_its_run_is_resumed(home):
     calls = []
     model = ScriptedModel('judge', lambda request: calls.append(1) or json_lines('supported'), '1')
     judge = GroundingJudge(TEMPLATES['json'])
@@ -135,11 +125,9 @@ def test_an_eligibility_judge_of_another_kind():
 
 # ---- the published templates -------------------------------------------------------------------------------------------------------
 
-def test_the_published_templates_word_for_word():
-    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
-    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
-    published = dict(pl.read_csv(path).iter_rows())
-    prompts = read_paper_prompts(path)
+def test_the_published_templates_word_for_word(published_templates):
+    published = dict(pl.read_csv(published_templates).iter_rows())
+    prompts = read_paper_prompts(published_templates)
     shown = prompts['response'].render(document='D', request='Q', response='R')[0].content
     expected = published['response_level']
     fields = {'user_request': 'Q', 'context_document': 'D', 'response': 'R'}
@@ -149,9 +137,8 @@ def test_the_published_templates_word_for_word():
     assert '**Span 3**' in span and '{' not in span
     assert '{"sentence": "Apples are red."' in prompts['json'].render(document='D', request='Q', response='R')[0].content
     assert '{\n  "Instruction Following": "No Issues"\n}' in prompts['request'].render(request='Q', response='R', baseline='B')[0].content
-    templates = paper_templates(prompts)
-    assert list(templates) == list(TEMPLATES) and templates['simpleqa'].prompt.source == 'ours'
-    found = GroundingJudge(templates['span']).predict(ROWS, ScriptedModel('judge', lambda r: 'Accurate', '1'), store=False)
+    judge = GroundingJudge(replace(TEMPLATES['span'], prompt=prompts['span']))
+    found = judge.predict(ROWS, ScriptedModel('judge', lambda r: 'Accurate', '1'), store=False)
     assert found['accurate'].to_list() == [True, True]
     assert EligibilityJudge(prompt=prompts['request_and_document']).name == 'eligible_by_request_paper'
 

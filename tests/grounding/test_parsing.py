@@ -1,9 +1,7 @@
 """What judges answer, well and badly: every verdict must be one that the text states."""
 import json
-import os
 import re
 from itertools import product
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -128,11 +126,9 @@ def test_issues():
         assert parse_issues(nothing).status == 'unparsed', nothing
 
 
-def test_a_judge_that_repeats_the_published_instructions_says_nothing():
+def test_a_judge_that_repeats_the_published_instructions_says_nothing(published_templates):
     "The templates themselves, as answers."
-    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
-    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
-    for method, template in pl.read_csv(path).iter_rows():
+    for method, template in pl.read_csv(published_templates).iter_rows():
         for parse in (parse_accurate, parse_labelled_lines, parse_issues, parse_grade):
             assert parse(template).status == 'unparsed', (method, parse.__name__)
 

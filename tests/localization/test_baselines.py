@@ -137,8 +137,7 @@ def test_chance_rejects_every_claim_alike():
     assert .1 < rate < .9 and all(abs(drawn[claim]/300 - rate) < 4*(rate*(1 - rate)/300)**.5 for claim in everything)
 
 
-def test_they_make_runs_like_other_methods(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_they_make_runs_like_other_methods(home):
     rows, model = frame(['Alpha wins.', 'Beta loses.']), extractor()
     rejecting = RejectedClaims(Dice(), form=BY_PASSAGE)
     methods = [NOTHING_FOUND, VAGUE_CONSTANT, EVERY_SENTENCE, EVERY_NAME, ABSENT_NAMES, OtherGold(), EveryClaim(BY_PASSAGE),

@@ -199,9 +199,8 @@ def test_a_run_is_named_after_the_verifier_and_the_threshold(tmp_path):
 # ---- settings ---------------------------------------------------------------------------------------------------------------------
 
 @pytest.fixture
-def settings(monkeypatch, tmp_path):
+def settings(home, monkeypatch):
     "Settings of a scripted extractor and a verifier of dice."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     model, dice = extractor(), Dice()
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: model)
     monkeypatch.setitem(registry._entries['models'], 'extractor', Entry('extractor', print))

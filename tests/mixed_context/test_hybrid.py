@@ -4,6 +4,7 @@ from functools import cache
 import numpy as np
 import polars as pl
 import pytest
+from constant import Flat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
@@ -95,8 +96,6 @@ def test_aligned_is_the_mean_of_the_best_chunks():
 
 def test_the_least_supported_claim_speaks_for_the_document():
     verifier = Words()
-    class Flat:
-        def encode(self, texts, store=None): return np.ones((len(texts), 2))
     found = DocumentScorer(verifier, Flat(), sentences=9).scores(rows_of('Nobody was hurt.', 'Nobody was hurt. All fled.'))
     assert np.allclose(found, [.8, .1]) and len(verifier.batches) == 1
 

@@ -155,8 +155,7 @@ def test_other_variants_are_refused():
     with pytest.raises(UsageError, match='vanilla, icl, cot'): DirectJudge('zero-shot')
 
 
-def test_a_judge_makes_a_run_that_is_read_back(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_a_judge_makes_a_run_that_is_read_back(home):
     model = ScriptedModel('judge', lambda request: json.dumps({'Faithfulness': False, 'Factuality': True}), '1')
     runs = [make_run(ROWS, DirectJudge(variant), model, dataset='two') for variant in DIRECT_PROMPTS]
     assert len({run.id for run in runs}) == 3 and len(model.asked) == 6

@@ -159,19 +159,18 @@ def test_known_names_are_those_of_a_search_at_every_place(names, words):
 # --- what the parser said is kept -------------------------------------------------------------------------------------------
 
 
-def test_a_text_is_parsed_once_and_then_without_spacy(tmp_path, monkeypatch):
+def test_a_text_is_parsed_once_and_then_without_spacy(store, monkeypatch):
     texts = ['Ann Lee met Bob Ray in Oslo.', '', 'Half a pair: \ud83d.', 'Ann Lee met Bob Ray in Oslo.']
     plain = mentions(texts)
-    with Store(tmp_path / 'store.sqlite') as store:
-        monkeypatch.setattr(knowledge, '_PARSED', {})
-        assert mentions(texts, store=store) == plain and plain[0][0].text == 'Ann Lee'
-        assert store.stats().filter(kind='parse')['responses'].item() == 3
-        monkeypatch.setattr(knowledge, '_PARSED', {})  # as a new process has it
-        monkeypatch.setattr(knowledge, 'load_tagger', lambda: pytest.fail('spaCy was loaded'))
-        assert mentions(texts, store=store) == plain
-        with pytest.raises(pytest.fail.Exception, match='loaded'):
-            mentions(texts, ['PERSON'], store)  # another question
-        assert store.verify().is_empty()
+    monkeypatch.setattr(knowledge, '_PARSED', {})
+    assert mentions(texts, store=store) == plain and plain[0][0].text == 'Ann Lee'
+    assert store.stats().filter(kind='parse')['responses'].item() == 3
+    monkeypatch.setattr(knowledge, '_PARSED', {})  # as a new process has it
+    monkeypatch.setattr(knowledge, 'load_tagger', lambda: pytest.fail('spaCy was loaded'))
+    assert mentions(texts, store=store) == plain
+    with pytest.raises(pytest.fail.Exception, match='loaded'):
+        mentions(texts, ['PERSON'], store)  # another question
+    assert store.verify().is_empty()
 
 
 def test_another_parser_reads_again(tmp_path, monkeypatch):

@@ -220,8 +220,7 @@ def test_names_and_prompts_say_what_is_done():
     assert verifier_judge('concurrent', BASE).name == 'concurrent (verifier)' and not verifier_judge('reflection', BASE).prompts
 
 
-def test_a_judge_makes_a_run_of_its_settings(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_a_judge_makes_a_run_of_its_settings(home):
     model = ScriptedModel('m', answer, '1')
     judges = [RetrievalJudge('reflection', BASE), RetrievalJudge('reflection', BASE.head(1)), RetrievalJudge('reflection', BASE, top_k=2)]
     runs = [make_run(ROWS, judge, model, dataset='three') for judge in judges]

@@ -30,19 +30,18 @@ def test_vectors_are_those_of_sentence_transformers(plain):
     assert same_vectors(found[::-1], Encoder('tiny').encode(TEXTS[::-1], store=False))
 
 
-def test_what_the_store_holds_is_not_computed_again(tmp_path, monkeypatch):
+def test_what_the_store_holds_is_not_computed_again(store, monkeypatch):
     asked = []
     whole = Encoder._batch
     monkeypatch.setattr(Encoder, '_batch', lambda self, texts: asked.extend(texts) or whole(self, texts))
-    with Store(tmp_path/'store.sqlite') as store:
-        first = Encoder('tiny').encode([*TEXTS[:4], *TEXTS[:4]], store)
-        assert sorted(asked) == sorted(TEXTS[:4]) and (first[:4] == first[4:]).all()
-        asked.clear()
-        again = Encoder('tiny').encode(TEXTS[:6], store)
-        assert sorted(asked) == sorted(TEXTS[4:6]) and (again[:4] == first[:4]).all()
-        asked.clear()
-        Encoder('tiny?dtype=bfloat16').encode(TEXTS[:1], store)
-        assert asked == TEXTS[:1], 'another arithmetic is another vector'
+    first = Encoder('tiny').encode([*TEXTS[:4], *TEXTS[:4]], store)
+    assert sorted(asked) == sorted(TEXTS[:4]) and (first[:4] == first[4:]).all()
+    asked.clear()
+    again = Encoder('tiny').encode(TEXTS[:6], store)
+    assert sorted(asked) == sorted(TEXTS[4:6]) and (again[:4] == first[:4]).all()
+    asked.clear()
+    Encoder('tiny?dtype=bfloat16').encode(TEXTS[:1], store)
+    assert asked == TEXTS[:1], 'another arithmetic is another vector'
 
 
 def test_an_interrupted_run_keeps_what_was_encoded(tmp_path, monkeypatch):
@@ -111,13 +110,12 @@ def test_an_adapter_is_merged_as_peft_does_it(tmp_path, plain):
     assert not np.allclose(found, Encoder('tiny').encode(TEXTS[:5], store=False), atol=1e-2), 'the plain encoder is another, and untouched'
 
 
-def test_vectors_of_one_adapter_are_not_taken_for_those_of_another(tmp_path):
+def test_vectors_of_one_adapter_are_not_taken_for_those_of_another(store, tmp_path):
     adapter_of(tmp_path/'a', 1)
-    with Store(tmp_path/'store.sqlite') as store:
-        first = Encoder(f'tiny?adapter={tmp_path}/a').encode(TEXTS[:2], store)
-        adapter_of(tmp_path/'a', 2)  # trained again in the same folder
-        assert not np.allclose(Encoder(f'tiny?adapter={tmp_path}/a').encode(TEXTS[:2], store), first, atol=1e-3)
-        assert not np.allclose(Encoder('tiny').encode(TEXTS[:2], store), first, atol=1e-3)
+    first = Encoder(f'tiny?adapter={tmp_path}/a').encode(TEXTS[:2], store)
+    adapter_of(tmp_path/'a', 2)  # trained again in the same folder
+    assert not np.allclose(Encoder(f'tiny?adapter={tmp_path}/a').encode(TEXTS[:2], store), first, atol=1e-3)
+    assert not np.allclose(Encoder('tiny').encode(TEXTS[:2], store), first, atol=1e-3)
 
 
 def test_dot_keeps_the_length(tmp_path):

@@ -38,7 +38,7 @@ def test_nothing_is_overwritten(tmp_path):
     (tmp_path/'say.txt').write_text('mine', encoding='utf-8')
     with pytest.raises(UsageError, match=r'already holds say\.txt'): export_prompts([OURS, PLAIN], tmp_path, 'demo')
     assert [file.name for file in tmp_path.iterdir()] == ['say.txt']
-    with pytest.raises(UsageError, match='is a file'): export_prompts([OURS], tmp_path/'say.txt', 'demo')
+    with pytest.raises(DataError, match='is a file'): export_prompts([OURS], tmp_path/'say.txt', 'demo')
 
 
 @pytest.mark.parametrize('raw', [b'\xef\xbb\xbf{text} and {fact}\r\n', '{text} and {fact}\n'.encode('utf-16')])

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from asking import question
+from asking import answers, question
 from fake_vllm import asked, gone, make_environment, pids, score
 
 from factlab.core.core import ModelError, UsageError
@@ -26,9 +26,8 @@ class Chat:
 
 
 @pytest.fixture
-def serve(tmp_path, monkeypatch):
+def serve(home, tmp_path, monkeypatch):
     "Makes a model behind fake servers; all of them end with the test."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     made = []
     def make(options: dict|None = None, name: str = 'serve:toy', **orders) -> ServeModel:
         if not (tmp_path/'env').exists(): monkeypatch.setenv('FACTLAB_VLLM', str(make_environment(tmp_path/'env', **orders)))
@@ -39,12 +38,6 @@ def serve(tmp_path, monkeypatch):
     yield make
     for model in made: model.close()
     if (tmp_path/'env'/'starts').exists(): assert gone(pids(tmp_path/'env'))
-
-def answers(model, requests: list[Request]) -> list:
-    found = {}
-    model.generate(requests, found.__setitem__)
-    return [found[index] for index in range(len(requests))]
-
 
 def test_one_server_with_vllms_own_data_parallelism(serve, tmp_path, monkeypatch):
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '2,3,5,7')

@@ -6,6 +6,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from asking import answers
 
 from factlab.core.core import ModelError, StoreError, UsageError
 from factlab.models.interface import Message, Request, ask
@@ -55,12 +56,6 @@ def model(monkeypatch):
     made._llm = None
 
 def question(number: int, **settings) -> Request: return Request(messages=(Message(role='user', content=f'question {number}'),), **settings)
-
-def answers(model, requests) -> list:
-    found = {}
-    model.generate(requests, found.__setitem__)
-    return [found[index] for index in range(len(requests))]
-
 
 def test_every_answer_reaches_its_question_and_few_wait_in_the_engine(model):
     requests = [question(number) for number in range(700)]

@@ -71,8 +71,7 @@ def test_of_a_command(refusing, capsys, monkeypatch, tmp_path, command, least):
     assert sum(calls) >= least and not kept()
 
 
-def test_plans_of_several_exhibits_ask_together_and_what_fails_is_left_to_its_notebook(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def test_plans_of_several_exhibits_ask_together_and_what_fails_is_left_to_its_notebook(home):
     with MisbehavingServer() as server:
         name = f'openai:any?base_url={server.url}&concurrency=4'
         given = {'models': [name], 'limit': 2, 'classifier': 'encoder', 'verifier': 'cosine', 'retry_unparsed': False}
@@ -87,9 +86,8 @@ def test_plans_of_several_exhibits_ask_together_and_what_fails_is_left_to_its_no
     ('final/table4', {'models': ['{}'], 'methods': ['classifier_cot'], 'judge': 'offline', 'retry_unparsed': False}),
     ('final/table4', {'models': ['{}'], 'methods': ['rejected_claims'], 'judge': 'offline', 'retry_unparsed': False}),
     ('fhsum/table2', {})], ids=str)
-def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(monkeypatch, tmp_path, id, given):
+def test_a_model_that_a_verifier_asks_is_in_the_manifest_and_in_the_estimate(home, id, given):
     "Claims and passages have to be found first, so the estimate is at least what is sent."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     def says(call): return answer('A. The date is wrong.' if 'logprobs' not in call.body else 'Yes', top={'Yes': -.3, 'No': -1.5})
     with MisbehavingServer(says) as asked, MisbehavingServer(says) as other:
         name = f'openai:any?base_url={asked.url}'

@@ -125,6 +125,25 @@ def test_what_varies_not_is_said():
     assert any("all gold is 'yes'" in note for note in compare_results(one, **FEW).notes)
 
 
+@pytest.mark.parametrize('metric', ['balanced accuracy', 'macro f1'])
+def test_one_class_has_no_mean_over_classes(metric):
+    one = labelled(np.random.default_rng(0), 9, (.5, .9), ('yes',))
+    mixed = one | {'s0': one['s0'].with_columns(predicted=pl.when(pl.int_range(9) < 3).then(pl.lit('no')).otherwise('predicted'))}
+    for files in (one, mixed):
+        with pytest.raises(DataError, match=f"gold is 'yes' in all 9 rows, and {metric} is a mean.*--metric accuracy"):
+            compare_results(files, metric=metric, **FEW)
+    assert compare_results(mixed, metric='accuracy', **FEW).tables['scores']['score'][0] == pytest.approx(6/9)
+    lost = {name: frame.with_columns(predicted=pl.lit(None, pl.String)) for name, frame in mixed.items()}
+    with pytest.raises(DataError, match='no row is left of 9'): compare_results(lost, metric=metric, unreadable='exclude', **FEW)
+
+
+def test_one_class_is_left_when_rows_are_left_out():
+    files = labelled(np.random.default_rng(0), 30, (.5, .9))
+    files['s0'] = files['s0'].with_columns(predicted=pl.when(pl.col('gold') == 'yes').then('predicted'))
+    assert compare_results(files, metric='macro f1', **FEW).tables['scores'].height == 4
+    with pytest.raises(DataError, match="gold is 'yes' in all"): compare_results(files, metric='macro f1', unreadable='exclude', **FEW)
+
+
 def test_ranks_and_lower_scores():
     files = scored(np.random.default_rng(2), 60, (3, 0, -3))
     ranks = compare_results(files, **FEW).tables['scores']
@@ -161,7 +180,7 @@ def test_labels_and_scores_that_do_not_fit():
     lost = files | {'s1': told(files['s1'], None)}
     assert any('missing count as wrong: s1 1' in note for note in compare_results(lost, **FEW).notes)
     assert '19 rows' in compare_results(lost, unreadable='exclude', **FEW).title
-    with pytest.raises(DataError, match='no file has the column'): compare_results(files, cluster='page')
+    with pytest.raises(UsageError, match='no file has the column'): compare_results(files, cluster='page')
     with pytest.raises(UsageError, match='two files'): compare_results({'s0': files['s0']})
 
 
@@ -244,3 +263,15 @@ def test_bad_files_are_named_with_counts(tmp_path):
     with pytest.raises(DataError, match='has no column \'gold\'.*--columns gold=NAME'): read_own(twice, ['id', 'gold'])
     with pytest.raises(UsageError, match='given twice'): run('compare', twice, twice)
     with pytest.raises(UsageError, match='there is no column'): run('compare', twice, unnamed, '--columns', 'truth=x')
+
+
+@pytest.mark.parametrize('rows', [2, 3, 5, 6, 12])
+def test_fewer_rows_than_a_test_needs_have_no_interval(rows):
+    frames = {name: pl.DataFrame({'id': [str(at) for at in range(rows)], 'score': [shift + at**.5 for at in range(rows)]})
+              for name, shift in (('A', .1), ('B', 0.))}
+    frames['A'] = frames['A'].with_columns(pl.col('score') + pl.Series([.01*(at % 2) for at in range(rows)]))
+    report = compare_results(frames, resamples=500)
+    pair, enough = report.tables['pairs'].row(0, named=True), rows >= 6
+    assert [pair[name] is not None for name in ('difference_low', 'difference_high', 'smallest')] == [enough]*3
+    assert report.tables['scores'].select('rank_low', 'rank_high').rows() == ([(1, 1), (2, 2)] if enough else [(1, 2), (1, 2)])
+    assert (pair['p'] < .05) is enough and any('too few' in note for note in report.notes) is not enough

@@ -240,7 +240,7 @@ def test_claims_of_one_text_and_clusters(tmp_path):
     alone = doubtful_report(doubts, people, **FEW)
     assert report.tables['differences']['gold'].to_list() == alone.tables['differences']['gold'].to_list()
     assert report.tables['differences'].equals(alone.tables['differences']) and any('by text' in note for note in alone.notes)
-    with pytest.raises(DataError, match="no column 'topic'"): doubtful_report(doubts, cluster='topic')
+    with pytest.raises(UsageError, match="no column 'topic'"): doubtful_report(doubts, cluster='topic')
 
 
 def test_what_is_drawn_beside_is_of_both_kinds_and_as_many():

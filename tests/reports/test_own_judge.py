@@ -123,12 +123,24 @@ def test_trivial_judges_are_told():
     assert by_length.select('judge', 'agreement').row(-1) == ('by length alone', 1) and 'by length alone' in as_good_judges(by_length)
 
 
-def test_all_labelled_and_no_judge_are_the_plain_mean():
-    verdicts, labels = judged_files(np.random.default_rng(2), 70, 70)
-    share, low, high, fixed = powered_share(judged_rows(verdicts, labels, drawn='random'))
-    yes = (labels['gold'] == 'yes').cast(pl.Float64).to_numpy()
-    assert (share, fixed) == (pytest.approx(yes.mean()), 0)
-    assert (low, high) == pytest.approx(stats.norm.interval(.95, yes.mean(), stats.sem(yes)))
+def test_without_a_judge_people_are_a_share_with_wilsons_interval():
+    verdicts, labels = judged_files(np.random.default_rng(2), 200, 70)
+    share, *bounds, _ = powered_share(judged_rows(verdicts, labels, drawn='random'), False)
+    yes = int((labels['gold'] == 'yes').sum())
+    assert share == pytest.approx(yes/70) and bounds == pytest.approx(proportion_confint(yes, 70, method='wilson'))
+    share, *bounds, fixed = powered_share(judged_rows(*judged_files(np.random.default_rng(2), 2000, 2000), drawn='random'))
+    assert fixed == 0 and bounds == pytest.approx(proportion_confint(share*2000, 2000, method='normal'), abs=1e-3)
+
+
+@pytest.mark.parametrize('share, labelled', [(.9, 5), (.9, 15), (.98, 30), (.5, 15)])
+def test_a_few_labels_that_agree_make_no_narrow_interval(share, labelled):
+    generator, inside, times = np.random.default_rng(1), {'by people': 0, 'powered': 0}, 150
+    for _ in range(times):
+        judged = judged_rows(*judged_files(generator, 200, labelled, share, .9, .9), drawn='random')
+        for name, with_judge in (('by people', False), ('powered', True)):
+            _, low, high, _ = powered_share(judged, with_judge)
+            inside[name] += low <= share <= high
+    assert all(count/times >= .91 for count in inside.values()), inside
 
 
 def test_corrections_cover_the_truth():
@@ -241,7 +253,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="no class 'maybe'"): judge_report(verdicts, labels, positive='maybe')
     for drawn in ('stratified', 'random:id', 'by hand'):
         with pytest.raises(UsageError, match='--drawn is random'): judge_report(verdicts, labels, drawn=drawn)
-    with pytest.raises(DataError, match="no column 'topic'"): judge_report(verdicts, labels, drawn='stratified:topic')
+    with pytest.raises(UsageError, match="no column 'topic'"): judge_report(verdicts, labels, drawn='stratified:topic')
     with pytest.raises(DataError, match='strata of id have fewer than two labels'): judge_report(verdicts, labels, drawn='stratified:id')
     with pytest.raises(DataError, match='400 of 400 values of probability lie outside 0 … 1'):
         judge_report(verdicts.with_columns(probability=pl.lit(2.5)), labels)

@@ -11,6 +11,7 @@ from factlab.cli.main import parser
 from factlab.cli.output import run_command
 from factlab.core.core import DataError, UsageError
 from factlab.reports.own_comparison import compare_results
+from factlab.reports.own_doubts import doubted_rows
 from factlab.reports.own_judge import judge_report
 from factlab.reports.own_scores import score_errors, score_labels, score_spans
 
@@ -53,6 +54,22 @@ def test_probabilities_have_their_calibration():
     values = dict(found.select('measure', 'value').rows())
     assert values['Brier score'] == pytest.approx(metrics.brier_score_loss(truth, said['s0']['probability']))
     assert values['AUROC'] == pytest.approx(metrics.roc_auc_score(truth, said['s0']['probability']))
+
+
+def test_one_class_of_gold_has_accuracy_alone():
+    gold, said = labelled(np.random.default_rng(0), 30, ['no', 'yes'])
+    gold = gold.with_columns(gold=pl.lit('yes'))
+    said['s0'] = said['s0'].with_columns(probability=(pl.col('predicted') == 'yes')*.8 + .1)
+    for metric in ('balanced accuracy', 'macro f1'):
+        with pytest.raises(DataError, match=f"gold is 'yes' in all 30 rows, and {metric} is"): score_labels(gold, said, metric=metric)
+    found = score_labels(gold, said, **FEW)
+    scores, pairs = found.tables['scores'], found.tables['pairs']
+    assert scores['accuracy'][0] == pytest.approx((said['s0']['predicted'] == 'yes').mean()) and pairs['test'][0] == 'McNemar, mid-p'
+    assert not {'balanced_accuracy', 'macro_f1'} & {*scores.columns}
+    assert any('no balanced accuracy, macro F1 or AUROC' in note for note in found.notes)
+    assert dict(found.tables['calibration'].select('measure', 'value').rows())['AUROC'] is None
+    assert doubted_rows(gold, said).metric == 'accuracy'
+    with pytest.raises(DataError, match="gold is 'yes' in all 30 rows"): doubted_rows(gold, said, metric='balanced accuracy')
 
 
 def test_probabilities_out_of_range_are_named_with_their_file():

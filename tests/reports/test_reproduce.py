@@ -433,7 +433,7 @@ def test_failing_exhibits_are_reported_and_stop_no_other(tmp_path):
     code, _, errors = reproduce(tmp_path/'home', *cells, '--out', tmp_path/'out', cwd=project)
     status = {line.split()[0]: line.split()[1] for line in errors.splitlines() if re.match(r'\w+/\w+ +\w+ +[\d.]+ s$', line)}
     good = ('final/fig2', 'final/table6', 'fhsum/table4', 'fhsum/fig5')
-    assert code == 1 and status == {name: 'exact' if name in good else 'error' for name in cells}
+    assert code == 3 and status == {name: 'exact' if name in good else 'error' for name in cells}
     assert set(files_of(tmp_path/'out')) == {f'{name}.{kind}' for name in good for kind in ('csv', 'json')}
     assert re.search(r'In \[\d\] of oasis/table2: ValueError: \{braces\} %s <b>', errors) and 'executed copy' in errors
     assert all(name in errors.partition('\nerror:')[2] for name in cells if name not in good)
@@ -527,7 +527,7 @@ def test_a_second_runner_on_the_same_folder_is_refused(tmp_path):
     try:
         wait_until((tmp_path/'started').exists)
         code, _, errors = reproduce(tmp_path/'home', 'final/table3', '--out', f'{tmp_path}/./out/', cwd=project)
-        assert code == 1 and 'another factlab reproduce is writing to' in errors and '--out' in errors and 'Traceback' not in errors
+        assert code == 3 and 'another factlab reproduce is writing to' in errors and '--out' in errors and 'Traceback' not in errors
     finally: (tmp_path/'go').touch()
     assert finish(first)[0] == 0
     assert reproduce(tmp_path/'home', 'final/table3', '--out', tmp_path/'out', cwd=project)[0] == 0
@@ -820,7 +820,7 @@ def test_an_endpoint_that_is_down(tmp_path):
     name = f'openai:any?base_url=http://127.0.0.1:{free_port()}/v1&retries=0'
     code, output, errors = reproduce(tmp_path/'home', 'final/table8', '--model', name, '--judge', name, '--limit', '2', '--out',
                                      tmp_path/'out')
-    assert code == 1 and 'ModelError' in errors and '127.0.0.1' in errors and 'Traceback' not in errors and 'error' in output
+    assert code == 3 and 'ModelError' in errors and '127.0.0.1' in errors and 'Traceback' not in errors and 'error' in output
     assert not (tmp_path/'out').exists()
 
 
@@ -1027,7 +1027,7 @@ def test_a_tour_passes_its_parameters_and_keeps_its_results_apart(tmp_path):
     assert set(files_of(project/'figures')) == made | {'tour/index.html'}
     assert 'figures/tour (index.html' in output and 'factlab reproduce' in output.splitlines()[-1]
     code, _, errors = reproduce(tmp_path/'home', '--tour', 'final/table4', '--limit', '31', '--out', tmp_path/'out', cwd=project)
-    assert code == 1 and 'AssertionError: 31' in errors
+    assert code == 3 and 'AssertionError: 31' in errors
     assert reproduce(tmp_path/'home', '--tour', 'final/table9', cwd=project)[0] == 2
 
 

@@ -487,8 +487,7 @@ def test_a_saved_bm25_is_read_back(tmp_path):
     with pytest.raises(DataError, match='no BM25 index'): BM25.load(tmp_path)
 
 
-def test_bm25_of_many_passages_is_kept_and_of_others_is_not_taken(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_bm25_of_many_passages_is_kept_and_of_others_is_not_taken(home, monkeypatch):
     monkeypatch.setattr(retrieval, 'KEPT_FROM', 10)
     passages = passages_of(words_of(50))
     first = load_text_search('bm25', passages).search(['w1x w2x'], 5)
@@ -628,8 +627,7 @@ def test_blocks_of_claims_are_searched_as_all_at_once(tmp_path):
     assert [start for start, _ in parts] == [0, 7, 14] and (np.concatenate([hits.ids for _, hits in parts]) == whole.ids).all()
 
 
-def test_a_cached_corpus_is_digested_once(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_a_cached_corpus_is_digested_once(home, monkeypatch):
     digested = []
     whole = retrieval.content_digest
     monkeypatch.setattr(retrieval, 'content_digest', lambda frame: digested.append(1) or whole(frame))

@@ -43,9 +43,8 @@ def test_support_of_reference_claims_by_hand():
     assert found['support'].to_list() == pytest.approx([2/3, 1/2, text])
 
 
-def test_a_corpus_is_known_before_it_is_searched(monkeypatch, tmp_path):
+def test_a_corpus_is_known_before_it_is_searched(home, monkeypatch, tmp_path):
     "A frame, a file and an encoded folder; a dry run encodes nothing, and another encoder's folder is refused at once."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     passages = InOrder(['Owls hunt.', 'Otters swim.']).passages
     passages.write_parquet(tmp_path/'passages.parquet')
     create_corpus(tmp_path/'encoded', passages, 'tiny')

@@ -27,7 +27,8 @@ from factlab.localization.fitted import AtThreshold, Chosen, ClaimSupports, Matc
 from factlab.localization.methods import ZERO_SHOT, Binary, FactScore, FactTraces, Localizer, MergedTrace, oracle
 from factlab.localization.rejected_claims import RejectedClaims
 from factlab.localization.spans import MarkedSpans
-from factlab.mixed_context.entity_features import EntityFeatures, Logistic
+from factlab.measures.logistic import Logistic
+from factlab.mixed_context.entity_features import EntityFeatures
 from factlab.mixed_context.fitted import ChosenSilence, CrossFitted, FittedHybrid, KnownNames, Scored
 from factlab.mixed_context.hybrid import ConstantScorer, Hybrid
 from factlab.mixed_context.knowledge import KNOWLEDGE

@@ -145,8 +145,7 @@ def test_a_large_response_and_a_strange_name(tmp_path):
         assert len(store.put_many([row('k', 'x'*20_000_000)])['k']['text']) == 20_000_000
 
 
-def test_the_default_place_and_a_missing_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def test_the_default_place_and_a_missing_folder(home, tmp_path):
     with Store() as store: store.put_many([row('k')])
     assert (tmp_path/'home'/'store.sqlite').exists()
     with Store(tmp_path/'a'/'b'/'c.sqlite') as store: assert store.stats().is_empty()

@@ -1,9 +1,9 @@
 "Contrasts: the file that ships fits, pairs are those of its lines, a claim alone does not tell its label, bad lines are named."
-import json
 import re
 
 import polars as pl
 import pytest
+from conftest import written
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -18,14 +18,8 @@ LINE = {'topic': 'mill', 'kind': 'roles', 'evidence': ['A sold it to B.', 'B sol
         'claims': [['B bought it.', 'E', 'C'], ['It is old.', 'N', 'N']]}
 
 
-def written(tmp_path, *rows):
-    file = tmp_path/'own.jsonl'
-    file.write_text('\n'.join(map(json.dumps, rows)) + '\n')
-    return file
-
-
 def test_each_claim_meets_both_evidences(tmp_path):
-    pairs = contrast_pairs(load_contrasts(written(tmp_path, LINE)))
+    pairs = contrast_pairs(load_contrasts(written(tmp_path/'own.jsonl', LINE)))
     assert pairs.select('claim', 'evidence', 'label').rows() == [
         ('B bought it.', 'A sold it to B.', 'ENT'), ('B bought it.', 'B sold it to A.', 'CONTR'),
         ('It is old.', 'A sold it to B.', 'NEUT'), ('It is old.', 'B sold it to A.', 'NEUT')]
@@ -53,5 +47,5 @@ def test_a_claim_alone_does_not_tell_its_label():
     ({'claims': []}, 'claims must be a list'), ({'claims': [['B bought it.', 'E', 'X']]}, 'a claim is [text, label, label]'),
     ({'claims': [['', 'E', 'C']]}, 'a text is missing or empty'), ({'more': 1}, 'expected the fields')])
 def test_a_line_that_does_not_fit_is_named(tmp_path, change, message):
-    with pytest.raises(DataError, match=re.escape(message)) as error: load_contrasts(written(tmp_path, LINE, LINE | change))
+    with pytest.raises(DataError, match=re.escape(message)) as error: load_contrasts(written(tmp_path/'own.jsonl', LINE, LINE | change))
     assert '2' in str(error.value)

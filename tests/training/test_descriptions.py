@@ -1,10 +1,10 @@
 "Descriptions of errors: pairs are those of the lines, bad lines are named, and a form does not tell the answer."
-import json
 import re
 
 import numpy as np
 import polars as pl
 import pytest
+from conftest import written
 from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import DataError
@@ -15,14 +15,8 @@ LINES = [{'topic': 'mill', 'summary': 'The old mill burned in May.',
          {'topic': 'pier', 'summary': 'The pier is red.', 'errors': [['wrong colour', 'It is blue.'], ['not a pier', 'It is a bridge.']]}]
 
 
-def written(tmp_path, *rows):
-    file = tmp_path/'own.jsonl'
-    file.write_text('\n'.join(map(json.dumps, rows)) + '\n')
-    return file
-
-
 def test_pairs_are_of_one_error_of_two_and_of_another_summary(tmp_path):
-    rows = load_descriptions(written(tmp_path, *LINES))
+    rows = load_descriptions(written(tmp_path/'own.jsonl', *LINES))
     pairs = described_pairs(rows).filter(id='described-mill')
     errors = LINES[0]['errors']
     where = lambda text: [at for at, error in enumerate(errors) if text in error]
@@ -43,5 +37,6 @@ def test_that_two_descriptions_begin_alike_does_not_say_that_they_are_of_one_err
     ({'summary': ' '}, 'a text is missing or empty'), ({'errors': [['one', 'two']]}, 'two or more lists'),
     ({'errors': [['one', 'two'], ['three']]}, 'two or more lists'), ({'more': 1}, 'expected the fields')])
 def test_a_line_that_does_not_fit_is_named(tmp_path, change, message):
-    with pytest.raises(DataError, match=re.escape(message)) as error: load_descriptions(written(tmp_path, LINES[0], LINES[0] | change))
+    file = written(tmp_path/'own.jsonl', LINES[0], LINES[0] | change)
+    with pytest.raises(DataError, match=re.escape(message)) as error: load_descriptions(file)
     assert '2' in str(error.value)

@@ -68,6 +68,19 @@ def test_claims_come_from_an_extractor():
     with pytest.raises(UsageError, match="by is 'word'"): check(texts(('a', 'b', 'c')), Says(), by='word')
 
 
+def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
+    found = check(texts(('fence', SOURCE, 'It is old.\n```\nIt is on the Moon.\n```'),
+                        ('table', SOURCE, 'It is old.\n\n| a | b |\n|---|---|\n| c | Moon |'),
+                        ('list', SOURCE, '## Old\n1. It is old.\n- It has a mill.\n> It is old.')), Says(), store=False)
+    assert found.texts['verdict'].to_list() == ['undecided', 'undecided', 'factual'] and 'Moon' in found.texts['reason'][0]
+    assert 'not with the probability' not in check_report(found)
+
+
+def test_a_check_by_claims_is_kept_as_a_run():
+    run = check_run(texts(('a', SOURCE, 'It is old. It has a mill.')), 'claims', Says(), 'claim', 'sentences')
+    assert read_check(run).units['text'].to_list() == ['It is old.', 'It has a mill.']
+
+
 PIECES = ['It opened in 1899. ', 'Dr. Smith\tcame  late.\n', 'é\u0301 is odd! ', '- an item\n', '\u200b', '  \n\n', 'No end', '。终']
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(''.join))

@@ -251,15 +251,14 @@ def test_a_text_cannot_end_its_fence():
     assert said.count('"""') == 4 and 'Answer Yes.' in said
 
 
-def test_forms_share_the_questions_of_the_store(tmp_path):
+def test_forms_share_the_questions_of_the_store(store):
     from factlab.training.verifier_evaluation import asked_directly
     pairs, model = some_pairs(3), scored(-1.0, -2.0)
     three = ScriptedModel('three', lambda request: 'Refuted', revision='1')
-    with Store(tmp_path/'store.sqlite') as store:
-        AskedVerifier(three).probabilities(pairs, store)
-        AskedVerifier(three, form=CHECKER_FORMS['oasis']).probabilities(pairs, store)
-        yes = AskedVerifier(model, form=CHECKER_FORMS['yes-no']).probabilities(pairs, store)[:, 0]
-        assert np.allclose(asked_directly(pairs, model, store), yes) and len(three.asked) == len(model.asked) == 3
+    AskedVerifier(three).probabilities(pairs, store)
+    AskedVerifier(three, form=CHECKER_FORMS['oasis']).probabilities(pairs, store)
+    yes = AskedVerifier(model, form=CHECKER_FORMS['yes-no']).probabilities(pairs, store)[:, 0]
+    assert np.allclose(asked_directly(pairs, model, store), yes) and len(three.asked) == len(model.asked) == 3
 
 
 def test_rows_of_a_language_model_are_those_of_transformers(tmp_path):

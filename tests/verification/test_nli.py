@@ -11,7 +11,6 @@ from tolerance import same_probabilities
 
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.models.interface import Response, ScriptedModel
-from factlab.store.answers import Store
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier, CosineVerifier
 from factlab.verification.named_verifiers import load_verifier
 from factlab.verification.nli import NLI, halves, most_decided, token_batches, token_pieces, weakest_part
@@ -140,36 +139,34 @@ def test_halves_lose_nothing(text, most):
     assert place >= len(text)
 
 
-def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(three, tmp_path, monkeypatch):
+def test_numbers_that_are_not_finite_are_no_verdict_and_are_not_stored(store, three, monkeypatch):
     import torch
     verifier = NLI(three.name)
     class Broken:
         device = torch.device('cpu')
         def __call__(self, input_ids, **inputs): return type('Found', (), {'logits': torch.full((len(input_ids), 3), float('nan'))})
     monkeypatch.setattr(NLI, 'model', property(lambda self: Broken()))
-    with Store(tmp_path/'store.sqlite') as store:
-        with pytest.raises(ModelError, match='not finite: use dtype=float32'):
-            verifier.probabilities([('the owl hunts', 'owls hunt')], store)
-        assert store.stats().is_empty()
+    with pytest.raises(ModelError, match='not finite: use dtype=float32'):
+        verifier.probabilities([('the owl hunts', 'owls hunt')], store)
+    assert store.stats().is_empty()
 
 
 # ---- the store ---------------------------------------------------------------------------------------------------------------------
 
-def test_equal_pairs_once_and_never_again(three, tmp_path, monkeypatch):
+def test_equal_pairs_once_and_never_again(store, three, monkeypatch):
     asked = []
     monkeypatch.setattr(NLI, '_compute', lambda self, pairs, real=NLI._compute: (asked.append(len(pairs)), real(self, pairs))[1])
     pairs = [('the owl hunts', 'the owl rests'), ('the otter eats', 'the otter eats fish')]
-    with Store(tmp_path/'store.sqlite') as store:
-        first = three.probabilities([*pairs, pairs[0]], store)
-        assert np.array_equal(three.probabilities([*pairs, pairs[0]], store), first) and asked == [2]
-        assert np.array_equal(first[0], first[2])
-        other = NLI(f'{three.name}?window=32')
-        other.probabilities(pairs, store)
-        assert asked == [2, 2]  # another window is another verifier
-        assert store.verify().is_empty()
+    first = three.probabilities([*pairs, pairs[0]], store)
+    assert np.array_equal(three.probabilities([*pairs, pairs[0]], store), first) and asked == [2]
+    assert np.array_equal(first[0], first[2])
+    other = NLI(f'{three.name}?window=32')
+    other.probabilities(pairs, store)
+    assert asked == [2, 2]  # another window is another verifier
+    assert store.verify().is_empty()
 
 
-def test_what_was_computed_before_an_interruption_is_kept(three, tmp_path, monkeypatch):
+def test_what_was_computed_before_an_interruption_is_kept(store, three, monkeypatch):
     monkeypatch.setattr('factlab.verification.verifier.SHARE', 2)
     generator, real, asked = np.random.default_rng(0), NLI._compute, []
     pairs = [(sentence(generator, 5), f'the owl {word}') for word in WORDS[:6]]
@@ -178,13 +175,12 @@ def test_what_was_computed_before_an_interruption_is_kept(three, tmp_path, monke
         if len(asked) == 2: raise KeyboardInterrupt
         asked.append(len(share))
         return real(self, share)
-    with Store(tmp_path/'store.sqlite') as store:
-        monkeypatch.setattr(NLI, '_compute', interrupted)
-        with pytest.raises(KeyboardInterrupt): three.probabilities(pairs, store)
-        rest = []
-        monkeypatch.setattr(NLI, '_compute', lambda self, share: (rest.extend(share), real(self, share))[1])
-        assert same_probabilities(three.probabilities(pairs, store), three.probabilities(pairs, False))
-        assert len(rest) == 2 + 6
+    monkeypatch.setattr(NLI, '_compute', interrupted)
+    with pytest.raises(KeyboardInterrupt): three.probabilities(pairs, store)
+    rest = []
+    monkeypatch.setattr(NLI, '_compute', lambda self, share: (rest.extend(share), real(self, share))[1])
+    assert same_probabilities(three.probabilities(pairs, store), three.probabilities(pairs, False))
+    assert len(rest) == 2 + 6
 
 
 @pytest.mark.parametrize('pairs', [[('a', None)], [('a',)], [(None, 'b')], [('a', '  ')], ['ab c']])

@@ -17,7 +17,6 @@ from factlab.models.prompts import Parsed
 from factlab.retrieval.corpus import Corpus
 from factlab.retrieval.index import BM25, Fused
 from factlab.retrieval.methods import NamedCorpus, first_passages
-from factlab.store.answers import Store
 from factlab.text.fences import fenced_in
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
@@ -255,7 +254,7 @@ def test_claims_in_parts_give_the_same_frames(monkeypatch, tmp_path):
         assert len(list((tmp_path/method).iterdir())) > 1 and written.sort(same).equals(parts.evidence.sort(same))
 
 
-def test_a_killed_verification_goes_on_from_the_store(tmp_path):
+def test_a_killed_verification_goes_on_from_the_store(store):
     computed = []
     class Kept(Drawn):
         stop = 30
@@ -266,13 +265,12 @@ def test_a_killed_verification_goes_on_from_the_store(tmp_path):
                 return Drawn.probabilities(self, part)
             return cached_probabilities(pairs, 'kept', {'kept': 1}, compute, store)
     claims, evidence = [str(at) for at in range(20)], [[f'{at} {rank}' for rank in range(6)] for at in range(20)]
-    with Store(tmp_path/'store.sqlite') as store:
-        with pytest.raises(KeyboardInterrupt): evaluate_incrementally(claims, evidence, Kept(), store)
-        verifier = Kept()
-        verifier.stop = 10**6
-        before = len(computed)
-        again = evaluate_incrementally(claims, evidence, verifier, store)
-        assert before >= 20 and len(computed) == again.evaluated and len({*computed}) == len(computed)
+    with pytest.raises(KeyboardInterrupt): evaluate_incrementally(claims, evidence, Kept(), store)
+    verifier = Kept()
+    verifier.stop = 10**6
+    before = len(computed)
+    again = evaluate_incrementally(claims, evidence, verifier, store)
+    assert before >= 20 and len(computed) == again.evaluated and len({*computed}) == len(computed)
 
 
 @pytest.mark.parametrize('claims, evidence', [(['a'], []), (['a'], ['one text']), ([], [['b']])])

@@ -104,7 +104,6 @@ class Settings(base.Settings):
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
     judge_tokens: int = 2048             # of a verdict of a model
-    temperature: float = 0.0             # of models that answer or judge
     retry_unparsed: bool = False         # ask a judge once more for a verdict that cannot be read; the starter code does not
     unread_as_ungrounded: bool = False   # also show scores in which unread verdicts count as not grounded, as in the starter code
     baselines: bool = True               # responders that read nothing, beside the others
@@ -118,7 +117,6 @@ class Settings(base.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        base.check_temperature(self.temperature)
         for name in ('responders', 'judges', 'templates', 'eligibility'): object.__setattr__(self, name, listed(getattr(self, name)))
         for name in ('chosen', 'chosen_eligibility'): object.__setattr__(self, name, _by_judge(name, getattr(self, name)))
         _check(self)

@@ -34,7 +34,6 @@ from ...mixed_context.retrieval_judges import AskedClaims, Lengths, RetrievalJud
 from ...mixed_context.scores import BASELINES, Baseline
 from ...mixed_context.written_knowledge import ENTITY_PROMPT, ENTITY_TOKENS, SUMMARY_NAMES, WRITTEN, WrittenKnowledge
 from ...models.encoder import Encoder
-from ...models.interface import Model
 from ...models.prompts import Prompt
 from ...reports.published import published_values
 from ...runs.plan import Derived, Entry, Plan, Rows, Step
@@ -63,9 +62,9 @@ class Settings(base.Settings):
     chunk: int|None = None      # of the document, in tokens (the authors' code: 200); None: three sentences
     overlap: int = 20           # of chunks of tokens
     pool: str = 'summary'       # the knowledge that is searched for a claim: of all names in its summary, or of its own ('claim')
-    temperature: float = 0.0    # of all models that are asked (the authors' code: .7)
     lengths: str|int|None = None  # of answers, in tokens, as 'verdicts=30, relation=80' or 'all=80'; None: factlab's
 
+    SAMPLED = True  # the authors' code: at .7
     PROMPTS: ClassVar[tuple[Prompt, ...]] = (*DIRECT_PROMPTS.values(), *Wording(), ENTITY_PROMPT)
     PRINTED: ClassVar[Mapping[str, str]] = {f'mixed_context/{name}': f'Appendix D, {title}' for name, title in {
         'vanilla': 'Vanilla Judge Prompt', 'icl': 'ICL Judge Prompt, with its three examples', 'cot': 'CoT Judge Prompt',
@@ -74,13 +73,7 @@ class Settings(base.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        base.check_temperature(self.temperature)
         read_lengths(self.lengths)
-
-    def model(self, name: str) -> Model:
-        "The model of that name, sampled where the settings have a temperature."
-        found = super().model(name)
-        return base.SampledModel(found, self.temperature) if self.temperature else found
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #fhlen001
 LENGTHS = ('verdicts', 'reasoning', 'claims', 'query', 'reflection', 'relation', 'entity')  # of CoT its reasoning with the verdicts

@@ -49,7 +49,6 @@ from ...localization.methods import BINARY, DECOMPOSE, DETECT, MERGE, PREDICTION
 from ...localization.rejected_claims import RejectedClaims
 from ...localization.spans import MarkedSpans
 from ...models.asking import VERDICTS
-from ...models.interface import Model
 from ...models.prompts import Prompt
 from ...reports.baseline_rows import BASELINE_ROW
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
@@ -81,15 +80,14 @@ class Settings(base.Settings):
     classifier: str = 'verifier'  # of the two-step forms; 'encoder', or the paper's 't5:google/t5_11b_trueteacher_and_anli'
     verifier: str = 'mpnet'       # of that classifier and of the rejected claims, as for `load_verifier`
     repeat: int = 0               # which of several runs of the same questions this is
-    temperature: float = 0.0      # of the evaluated models; the judge stays greedy
     max_tokens: int|None = None   # of an answer that lists errors, judges a summary or matches lists; each method's own when None
 
+    SAMPLED = True  # the evaluated models; the judge stays greedy
     MINIMUM = base.Settings.MINIMUM | {'repeat': 0}
     PROMPTS, PUBLISHED, PRINTED, OPTIONAL = PROMPTS, PUBLISHED, PRINTED, OPTIONAL
 
     def __post_init__(self):
         super().__post_init__()
-        base.check_temperature(self.temperature)
         base.check_whole_number('max_tokens', self.max_tokens, 1, optional=True)
         self.matcher  # noqa: B018  a wrong name is found here
 
@@ -109,11 +107,6 @@ class Settings(base.Settings):
         "The classifier of the two-step forms."
         if self.classifier == 'verifier': return self.load_verifier(self.verifier)
         return self.hold(('classifier', self.classifier), lambda: load_named('classifiers', self.classifier))
-
-    def model(self, name: str) -> Model:
-        "The model of that name, sampled where the settings have a temperature."
-        found = super().model(name)
-        return base.SampledModel(found, self.temperature) if self.temperature else found
 
     def rows(self, split: str = 'test') -> Rows:  # of schema FINAL; no rows when the data has no such split
         "The rows of a split, the first `limit` of them."

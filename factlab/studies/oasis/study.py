@@ -161,7 +161,6 @@ PRINTED_IN = {UNIFIED.name: 'Table 1', **_printed_in('Table B.1', 'text_zs'), **
 @dataclass(frozen=True)
 class Settings(base.Settings):
     "What LLM-OASIS' plans are made from (§ 6)."
-    temperature: float = 0.0     # of the judges (App. B: 0)
     k: int = 30                  # passages for each claim, and for a judge with evidence
     extractor: str = 'tiny'
     retriever: str = 'retriever'
@@ -174,7 +173,6 @@ class Settings(base.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        base.check_temperature(self.temperature)
         base.check_whole_number('max_tokens', self.max_tokens, 1, optional=True)
 
     @property

@@ -80,8 +80,7 @@ def test_a_model_that_a_path_names_is_written_by_its_folders_name(tmp_path):
     assert {*about['models']} == {*about['parameters']['models']} == {'hf:my model?dtype=float32', 'hf:mine/my model?dtype=float32'}
 
 
-def test_the_manifest_names_all_that_was_used_and_no_path(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def test_the_manifest_names_all_that_was_used_and_no_path(home, tmp_path):
     model = ScriptedModel('scripted', lambda request: 'Final answer: no', revision='1')
     settings = Consistency(limit=3, loaded={'scripted': model})
     step = Step(Binary(), settings.rows, settings.model('scripted'))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from conftest import written
 from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import DataError
@@ -104,9 +105,8 @@ def test_the_sample_says_when_it_is_missing(tmp_path):
 # ---- the published files --------------------------------------------------------------------------------------------------------------
 
 
-def test_public_examples_are_read_and_other_files_refused(tmp_path, monkeypatch):
+def test_public_examples_are_read_and_other_files_refused(home, tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path))
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     with pytest.raises(DataError, match=r'facts/examples.csv is not at hand .* Put the file at'): load_facts(download=False)
     (tmp_path/'facts').mkdir()
     rows = [dict(system='Use the text, "only".', request='What, then?', document='One.\n\nTwo, three.'),
@@ -126,13 +126,8 @@ def test_public_examples_are_read_and_other_files_refused(tmp_path, monkeypatch)
 # ---- a file of the same shape, which the notebooks promise to take --------------------------------------------------------------------
 
 
-def written(path: Path, rows: pl.DataFrame) -> str:
-    path.write_text('\n'.join(map(json.dumps, rows.to_dicts())), encoding='utf-8')
-    return str(path)
-
-
 def test_a_file_of_the_samples_shape_gives_what_the_sample_gives(sample, tmp_path):
-    own = written(tmp_path/'own.jsonl', sample)
+    own = written(tmp_path/'own.jsonl', *sample.to_dicts())
     assert composition(load_data(own)).equals(composition(sample)) and example_requests(load_data(own)).equals(example_requests(sample))
     plans = evasion_plan(data=own), evasion_plan()
     assert len({example_evasions(plan, execute(plan)).drop('reason').rows().__repr__() for plan in plans}) == 1
@@ -144,7 +139,7 @@ def test_a_file_of_the_samples_shape_gives_what_the_sample_gives(sample, tmp_pat
 
 def test_a_file_without_kinds_or_splits_shows_its_ineligible_responses(sample, tmp_path):
     rows = sample.head(10).with_columns(kind=pl.lit('mine')).drop('split', 'sentences').rename({'kind': 'responder'})
-    own = written(tmp_path/'own.jsonl', rows)
+    own = written(tmp_path/'own.jsonl', *rows.to_dicts())
     plan = evasion_plan(data=own)
     assert example_evasions(plan, execute(plan))['id'].to_list() == rows.filter(~pl.col('eligible'))['id'].head(3).to_list()
     assert example_requests(load_data(own)).height == 1
@@ -159,7 +154,7 @@ def test_a_file_without_kinds_or_splits_shows_its_ineligible_responses(sample, t
     (lambda own: judges_plan(data=own, judges=['words'], limit=4), ['domain'], r"\['domain'\] missing. Add the columns, or set padded_to"),
     (lambda own: judges_plan(data=own, judges=['words'], padded_to=0, limit=4), ['accurate'], 'no labels accurate')])
 def test_what_a_file_lacks_is_named(sample, make, dropped, said, tmp_path):
-    with pytest.raises(DataError, match=said): make(written(tmp_path/'own.jsonl', sample.drop(dropped)))
+    with pytest.raises(DataError, match=said): make(written(tmp_path/'own.jsonl', *sample.drop(dropped).to_dicts()))
 
 
 def test_a_row_with_a_fault_is_named_by_its_line(sample, tmp_path):
@@ -174,7 +169,7 @@ def test_table8_of_fhsum_takes_a_file_without_splits(tmp_path):
     rows = load('fhsum-sample').filter(split='dev').select('id', 'document', 'summary', 'label')
     model = ScriptedModel('silent', lambda request: 'no idea', '1')
     plans = [example_plan(models=['silent'], data=data, loaded={'silent': model})
-             for data in (written(tmp_path/'own.jsonl', rows), 'sample')]
+             for data in (written(tmp_path/'own.jsonl', *rows.to_dicts()), 'sample')]
     done = execute(*plans)
     assert len({example_of(plan, done)[0]['id'].item() for plan in plans}) == 1
 

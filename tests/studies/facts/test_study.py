@@ -1,9 +1,7 @@
 """The leaderboard as a plan: who answers and judges, what an estimate counts, and that the sample's better responses come out better."""
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -121,11 +119,9 @@ PAPER_ANSWERS = {  # by the authors' names of their templates, each in the form 
     'ineligible_responses_filter_no_context': '{"Instruction Following": "Major Issue(s)"}'}
 
 
-def test_the_authors_templates_through_the_plan():
+def test_the_authors_templates_through_the_plan(published_templates):
     """The six that are published, and eligibility; the double check takes back what the first asking supported. The seventh is refused by
     name."""
-    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
-    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
     model = ScriptedModel('script', lambda request: PAPER_ANSWERS[request.label.partition('/')[2]], 'paper')
     each = {name: judged(prompts='paper', judges=['script'], templates=[name], limit=2, loaded={'script': model}, baselines=False)
             for name in TEMPLATES if name != 'simpleqa'}
@@ -296,9 +292,7 @@ def test_a_model_that_answers_judges_eligibility_beside_its_own_response():
     assert 'a does not answer' in notes[0] and notes[1] == 'eligibility: b judges beside the responses of b'
 
 
-def test_the_published_prompt_is_what_responders_and_the_judge_with_context_see(tmp_path):
-    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
-    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
+def test_the_published_prompt_is_what_responders_and_the_judge_with_context_see(tmp_path, published_templates):
     row = {'id': 'r', 'system_instruction': 'Use the text.', 'user_request': 'When?', 'context_document': 'In 1901.'}
     shown = {}
     for name, more in (('with', {'full_prompt': 'Use the text. In 1901. When?'}), ('without', {})):

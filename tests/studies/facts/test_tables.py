@@ -1,11 +1,11 @@
 """FACTS' tables on a labelled file and with any judges: what is asked in which words, which prompts are chosen, what is refused."""
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
+from conftest import written
 
 from factlab.cli.main import parser
 from factlab.cli.output import run_command
@@ -41,12 +41,7 @@ def own(tmp_path):
              'document': f'Mill {split}{at} opened in 1901.', 'kind': kind, 'response': text.format(f'{split}{at}'),
              'accurate': kind != 'bad', 'eligible': kind != 'evasive'}
             for split in ('dev', 'test') for at in range(3) for kind, text in SAID.items()]
-    return write(tmp_path/'own.jsonl', rows)
-
-
-def write(path: Path, rows: list[dict]) -> str:
-    path.write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
-    return str(path)
+    return written(tmp_path/'own.jsonl', *rows)
 
 
 def rows_of(path: str) -> list[dict]: return [json.loads(line) for line in Path(path).read_text(encoding='utf-8').splitlines()]
@@ -115,7 +110,7 @@ def test_a_limit_of_requests_takes_no_development_row_from_the_choice(own):
     ('eligible', {'eligibility': ['request', 'request_and_document']}, "split 'dev' and eligible.*chosen_eligibility"),
 ])
 def test_a_choice_without_labelled_development_rows_is_refused(lacks, given, said, own, tmp_path):
-    path = write(tmp_path/'few.jsonl', [{name: value for name, value in row.items() if name != lacks} for row in rows_of(own)])
+    path = written(tmp_path/'few.jsonl', *({name: value for name, value in row.items() if name != lacks} for row in rows_of(own)))
     with pytest.raises(DataError, match=said):
         ranking_plan('facts/table6', data=path, judges=['j'], loaded={'j': judge('j', 'refused')}, **given)
     each = {'chosen': {'j': 'json'}, 'chosen_eligibility': {'j': 'request'}}
@@ -159,23 +154,21 @@ def test_table_4_asks_with_both_prompts_and_says_which_is_better(own):
     with pytest.raises(UsageError, match='name models in asked'): rates_plan(data=own, judges=['j'])
 
 
-def test_table_2_asks_with_all_seven_templates_in_the_authors_words_from_a_folder(own, tmp_path):
+def test_table_2_asks_with_all_seven_templates_in_the_authors_words_from_a_folder(own, tmp_path, published_templates):
     """The six published ones as `factlab prompts export --published` writes them, and the seventh pasted beside them. A file without
     eligibility or splits is enough."""
-    path = Path(os.environ.get('FACTLAB_DATA', 'nowhere'))/'facts'/'evaluation_prompts.csv'
-    if not path.is_file(): pytest.skip(f'the published templates are not at hand: {path}')
     assert run_command(parser(), ['prompts', 'export', 'facts', str(tmp_path/'words'), '--published']) == 0
     (tmp_path/'words'/'simpleqa.txt').write_text('{document}{request}{response} A, B or C, one letter?', encoding='utf-8')
     (tmp_path/'words'/'simpleqa.system.txt').write_text('You grade.', encoding='utf-8')
     rows = [{name: value for name, value in row.items() if name not in ('eligible', 'split')} for row in rows_of(own)]
     model = judge('script', 'all seven', knows='json')
-    plan = rates_plan(data=write(tmp_path/'bare.jsonl', rows), asked=['script'], few=2, templates=list(TEMPLATES), judge_tokens=900,
+    plan = rates_plan(data=written(tmp_path/'bare.jsonl', *rows), asked=['script'], few=2, templates=list(TEMPLATES), judge_tokens=900,
                       prompts=str(tmp_path/'words'), loaded={'script': model})
     entries = [entry for entry in plan.entries if entry.model == 'script']
     assert [entry.method for entry in entries] == [TEMPLATE_NAMES[name] for name in TEMPLATES] and len(entries) == 7
     done = execute(*[entry.step for entry in entries], store=False, folder=tmp_path)
     assert {done[entry.step].height for entry in entries} == {6} and {request.max_tokens for request in model.asked} == {900, 16}
-    theirs = pl.read_csv(path).filter(evaluation_method='span_level')['evaluation_prompt'].item()
+    theirs = pl.read_csv(published_templates).filter(evaluation_method='span_level')['evaluation_prompt'].item()
     sent = next(request.messages[-1].content for request in model.asked if request.label == 'grounding/span')
     assert sent.startswith(theirs[:60]) and '{' not in sent[:200]
     told = manifest(Plan('facts/table2', {}, tuple(entries)), done)['prompts']
@@ -227,7 +220,7 @@ def test_answers_of_models_and_of_a_file_are_ranked(own, tmp_path):
     assert {*judgements(plan, done_of(plan))['responder']} == {'a', 'b'}
     answers = [{'request_id': row['document_id'], 'responder': 'mine', 'response': row['response']} for row in rows_of(own)
                if row['kind'] == 'bad']
-    plan = ranking_plan(data=own, judges=['a'], responses=write(tmp_path/'answers.jsonl', answers), templates='json', baselines=False,
+    plan = ranking_plan(data=own, judges=['a'], responses=written(tmp_path/'answers.jsonl', *answers), templates='json', baselines=False,
                         draws=50, loaded=models)
     scores = ranking_cells(plan, done_of(plan)).filter(status='measured', kind='value', row='mine')
     assert dict(scores.select('column', 'measured').iter_rows()) == {'test a (%)': 0, 'dev a (%)': 0, 'Average (%)': 0, 'Fused rank': 1}
@@ -237,7 +230,7 @@ def test_requests_without_responses_labels_or_splits_are_enough_where_models_ans
     "As FACTS' own public file has them, under its names of the columns."
     rows = [{'id': f'q{at}', 'system_instruction': 'Use it.', 'user_request': 'When?', 'context_document': f'Mill {at} opened in 1901.'}
             for at in range(3)]
-    data, models = write(tmp_path/'requests.jsonl', rows), {name: judge(name, 'requests') for name in ('a', 'b')}
+    data, models = written(tmp_path/'requests.jsonl', *rows), {name: judge(name, 'requests') for name in ('a', 'b')}
     plan = ranking_plan('facts/table6', data=data, judges=['a', 'words'], responders=['a', 'b'], draws=50, baselines=False, loaded=models)
     scores = ranking_cells(plan, done_of(plan)).filter(status='measured', column='a (%)')
     assert dict(scores.select('row', 'n').iter_rows()) == {'a': 3, 'b': 3} and 'beside the responses of a' in plan.notes[0]

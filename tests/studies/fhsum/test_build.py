@@ -70,7 +70,7 @@ def test_a_build_without_a_row_says_why_and_writes_nothing(tmp_path, capsys, sum
     (tmp_path / 'mine.jsonl').write_text('\n'.join(json.dumps({'document': 'A note.', 'summary': text}) for text in summaries))
     (tmp_path / 'known.jsonl').write_text(json.dumps({'entity': known, 'description': 'a harbour'}))
     arguments = ['--summaries', tmp_path / 'mine.jsonl', '--knowledge', tmp_path / 'known.jsonl', '--out', tmp_path / 'made.jsonl']
-    assert main(['build', 'fhsum', *map(str, arguments)]) == 1
+    assert main(['build', 'fhsum', *map(str, arguments)]) == 3
     errors = capsys.readouterr().err
     assert all(word in errors for word in words), errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ['known.jsonl', 'mine.jsonl']

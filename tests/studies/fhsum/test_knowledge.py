@@ -1,9 +1,9 @@
 """FHSumBench's knowledge base by a model, by Wikidata, by file; one extractor of claims; decoding as the authors have it."""
 from collections import Counter
 
-import numpy as np
 import polars as pl
 import pytest
+from constant import Always
 from misbehaving_server import MisbehavingServer, answer, status
 
 from factlab.core.core import UsageError
@@ -23,15 +23,12 @@ SAID = {'mixed_context/claims': 'The mill burnt down.', 'mixed_context/relation'
         'mixed_context/knowledge': '{"Faithfulness": true, "Factuality": true}'}
 
 
-class Mute:
-    "A verifier to which everything is neutral."
-    name, identity = 'mute', {'verifier': 'mute'}
-    def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
+MUTE = Always('mute', 0, 1, 0)
 
 
 def models(revision: str, **more) -> dict:
     "A judge, and a writer who says of everything that it is a river; each is known by its revision."
-    return {'judge': ScriptedModel('judge', lambda request: SAID.get(request.label, 'a query'), revision), 'mute': Mute(),
+    return {'judge': ScriptedModel('judge', lambda request: SAID.get(request.label, 'a query'), revision), 'mute': MUTE,
             'writer': ScriptedModel('writer', lambda request: f'{entity_of(request)} is a river of Europe. It is long.', revision), **more}
 
 
@@ -201,7 +198,7 @@ def test_the_printed_prompts_of_evidence_and_verdicts_are_read_as_ours(tmp_path)
 
 
 def test_verifiers_stand_for_the_paper_s_metrics_and_rows_say_which():
-    loaded = models('standing', one=ScriptedModel('one', lambda request: SAID.get(request.label, '?'), 'standing'), other=Mute())
+    loaded = models('standing', one=ScriptedModel('one', lambda request: SAID.get(request.label, '?'), 'standing'), other=MUTE)
     plan = table('fhsum/table2', loaded, models=[], knowledge='writer', extractor='one', factscore='mute', wecheck='other',
                  alignscore='mute')
     names = [entry.method for entry in plan.entries if entry.method.startswith('Hybrid FactScore')]

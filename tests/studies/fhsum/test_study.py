@@ -2,10 +2,10 @@
 import ast
 import json
 
-import numpy as np
 import polars as pl
 import pytest
 from conftest import real_data
+from constant import Always
 from misbehaving_server import MisbehavingServer, answer
 
 from factlab.core.core import DataError, UsageError
@@ -46,10 +46,7 @@ def labels(entries):
     return {row_of(entry): done[entry.step] for entry in entries}
 
 
-class Mute:
-    "A verifier to which everything is neutral."
-    name, identity = 'mute', {'verifier': 'mute'}
-    def probabilities(self, pairs, store=None): return np.tile(np.array([[0, 1, 0]], np.float32), (len(pairs), 1))
+MUTE = Always('mute', 0, 1, 0)
 
 
 def test_rows_on_which_the_shipped_classifier_was_fitted_are_named():
@@ -189,7 +186,7 @@ def test_ablations_change_one_thing_each():
 
 
 def test_silence_is_chosen_on_development_rows_and_told(mine):
-    settings = Settings(data=str(mine), verifier='mute', loaded={'mute': Mute()})
+    settings = Settings(data=str(mine), verifier='mute', loaded={'mute': MUTE})
     plan = Plan('fhsum/table2', {'data': str(settings.data), 'seed': 0}, tuple(offline_entries(settings, 'Concurrent Retrieval')))
     done = execute(plan, store=False)
     found, name = answers_of(plan, done), 'Verifier + Concurrent Retrieval'
@@ -199,21 +196,15 @@ def test_silence_is_chosen_on_development_rows_and_told(mine):
     assert undecided['label'].null_count() == undecided.height and set(undecided['status']) == {'unparsed'}
     assert [*chosen['development_f1']] == [name]  # no headline without the default
     told = manifest(plan, done)['methods']['concurrent (mute)']
-    assert told['relation'] == Mute.identity and told['encoder'] == Encoder('retriever').identity
+    assert told['relation'] == MUTE.identity and told['encoder'] == Encoder('retriever').identity
 
 
 def test_where_no_label_of_silence_is_better_there_is_one_row():
-    settings = Settings(limit=3, verifier='sure', loaded={'sure': Sure()})
+    settings = Settings(limit=3, verifier='sure', loaded={'sure': Always('sure', 1, 0, 0)})
     plan = Plan('fhsum/table2', {'data': str(settings.data), 'seed': 0}, tuple(offline_entries(settings, 'Concurrent Retrieval')))
     found = answers_of(plan, execute(plan, store=False))
     (name, said), = found.methods.items()
     assert name == 'Verifier + Concurrent Retrieval' and set(said['label']) == {NONE}
-
-
-class Sure(Mute):
-    "A verifier to which everything is entailed."
-    name, identity = 'sure', {'verifier': 'sure'}
-    def probabilities(self, pairs, store=None): return np.tile(np.array([[1, 0, 0]], np.float32), (len(pairs), 1))
 
 
 def test_entities_are_classified_as_development_rows_allow(mine):
@@ -274,7 +265,7 @@ def test_answers_decide_how_many_questions_of_retrieval_follow():
     "A dry run takes the example answers of the prompts: claims of one summary are as many as those of the example."
     said = {'mixed_context/claims': 'The mill burnt down.', 'mixed_context/relation': 'Rationale: r\nRelevant: Yes\nRelation: Support'}
     loaded = judge(lambda request: said.get(request.label, 'a query'))
-    plan = table_plan('fhsum/table2', models=['judge'], limit=2, verifier='mute', loaded=loaded | {'mute': Mute()})
+    plan = table_plan('fhsum/table2', models=['judge'], limit=2, verifier='mute', loaded=loaded | {'mute': MUTE})
     told = dict(estimate(plan, store=False).select('label', 'calls').iter_rows())
     assert not loaded['judge'].asked
     execute(plan, store=False)
@@ -285,7 +276,7 @@ def test_answers_decide_how_many_questions_of_retrieval_follow():
 
 
 def test_table_2_says_what_the_knowledge_base_has():
-    plan = table_plan('fhsum/table2', limit=2, verifier='mute', loaded={'mute': Mute()})
+    plan = table_plan('fhsum/table2', limit=2, verifier='mute', loaded={'mute': MUTE})
     cells = table2_cells(plan, execute(plan, store=False))
     known = cells.filter(row='Knowledge base at hand')
     assert known['column'].item() == 'Sample entities found' and 0 <= known['measured'].item() <= 1 and known['n'].item() > 0

@@ -14,8 +14,7 @@ FOUND = {'tram': ['year: 1901 is not in the text.', 'colour: nothing says that t
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def data(home, tmp_path):
     lines = [{'id': id, 'text': f'The {id} went.', 'summary': f'The {id} went far.', 'gold': gold, 'split': 'test'}
              for id, gold in ROWS.items()]
     (tmp_path/'mine.jsonl').write_text('\n'.join(map(json.dumps, lines)))
@@ -46,7 +45,7 @@ def test_candidates_of_a_model_and_a_tool_become_gold_by_two_people(data, tmp_pa
         assert main(given) == 0 and len(server.calls) == 2, 'answers are kept'
     kept = pl.read_ndjson(tmp_path/'new'/'candidates.jsonl')
     assert kept['models'].list.len().to_list() == [1, 2, 1, 2] and 'finder' in kept['models'][0][0]
-    assert main(['final', 'enrich', str(tmp_path/'new')]) == 1 and 'has no labels' in capsys.readouterr().err
+    assert main(['final', 'enrich', str(tmp_path/'new')]) == 3 and 'has no labels' in capsys.readouterr().err
     label(tmp_path/'new', Ann=' 1 1', Ben='2121')
     assert main(['final', 'enrich', str(tmp_path/'new'), '--to', str(tmp_path/'enriched.jsonl')]) == 0
     shown = capsys.readouterr().out
@@ -76,8 +75,8 @@ def test_what_cannot_be_is_refused(data, tmp_path, capsys):
     assert 'Appendix H.1' in said('--models', 'tiny', '--prompts', 'paper', '--dry-run')
     pl.DataFrame({'id': ['tram'], 'description': [None]}, schema_overrides={'description': pl.String}).write_csv(tmp_path/'none.csv')
     assert 'nothing to label' in said('--predictions', str(tmp_path/'none.csv'))
-    assert main(['final', 'enrich', str(tmp_path/'nowhere')]) == 1 and 'factlab final candidates' in capsys.readouterr().err
+    assert main(['final', 'enrich', str(tmp_path/'nowhere')]) == 3 and 'factlab final candidates' in capsys.readouterr().err
     assert main([*given, '--predictions', str(tmp_path/'tool.csv')]) == 0
     label(tmp_path/'new', Ann=' ')
     assert 'labels of other items' in said('--predictions', str(tmp_path/'tool.csv'), '--limit', '1')
-    assert main(['final', 'enrich', str(tmp_path/'new')]) == 1 and 'candidates have no label' in capsys.readouterr().err
+    assert main(['final', 'enrich', str(tmp_path/'new')]) == 3 and 'candidates have no label' in capsys.readouterr().err

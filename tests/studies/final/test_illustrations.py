@@ -18,9 +18,8 @@ from factlab.studies.final.illustrations import (
 
 
 @pytest.fixture
-def shown(monkeypatch, tmp_path):
+def shown(home):
     "Gives an illustration's plan, of a scripted model, and what its steps gave."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     def shown(exhibit: str, model: str = 'detector', answer=None, **chosen):
         loaded = scripted_parts() | ({model: ScriptedModel(model, answer, revision='1')} if answer else {})
         plan = illustration_plan(exhibit, models=[model], loaded=loaded, **{'judge': 'judge', 'limit': 4} | chosen)

@@ -53,9 +53,8 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def judge(monkeypatch, tmp_path):
+def judge(home, monkeypatch):
     "A judge whose answers are known, under its name."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     def answer(request) -> str:
         shown = request.messages[-1].content
         run, at = next((run, at) for run, lists in JUDGE.items() for at in range(len(lists)) if text_of(run, at, 0)[:-30] in shown)

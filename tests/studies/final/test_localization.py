@@ -34,8 +34,7 @@ from factlab.studies.final.study import BASELINES, METHODS, Settings, localizati
 
 
 @pytest.fixture
-def settings(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def settings(home):
     return Settings(judge='judge', verifier='overlap', limit=6, loaded=scripted_parts())
 
 
@@ -213,8 +212,7 @@ def test_labels_that_name_nothing_have_a_column():
 
 # ---- facts that could not be read ------------------------------------------------------------------------------------------------------
 
-def test_facts_that_cannot_be_read_are_counted_beside_the_scores(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_facts_that_cannot_be_read_are_counted_beside_the_scores(home):
     parts = scripted_parts()
 
     def mumbles(request):

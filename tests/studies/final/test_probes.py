@@ -77,9 +77,8 @@ def believing(lean: float = 0):
 
 
 @pytest.fixture
-def models(monkeypatch, tmp_path):
+def models(home):
     "Scripted models under names, which tests may add to."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     return {name: ScriptedModel(name, believing(lean), revision='1') for name, lean in (('believer', 0), ('leaning', .3))}
 
 

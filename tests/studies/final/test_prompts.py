@@ -34,8 +34,7 @@ SAID = 'As it is printed. '
 
 
 @pytest.fixture
-def parts(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
+def parts(home):
     return scripted_parts()
 
 
@@ -263,8 +262,7 @@ SERVER = 'openai:any?base_url=http://127.0.0.1:9/v1'
 
 
 @pytest.mark.parametrize('exhibit', [exhibit for exhibit in EXHIBITS if exhibit.plan], ids=lambda exhibit: exhibit.name)
-def test_every_prompt_that_an_exhibit_asks_is_in_the_export(exhibit, monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_every_prompt_that_an_exhibit_asks_is_in_the_export(home, exhibit):
     how = {'models': [SERVER], 'judge': SERVER, 'verifier': f'prompt:{SERVER}', 'made': SERVER, 'limit': 2, 'retry_unparsed': False}
     there = parameters_of(exhibit)
     labels = estimate(exhibit.plan(**{name: value for name, value in how.items() if name in there}), store=False)['label']
@@ -273,8 +271,7 @@ def test_every_prompt_that_an_exhibit_asks_is_in_the_export(exhibit, monkeypatch
     if 'methods' in there and exhibit.name != 'table9': assert {each.name for each in OWN} <= asked
 
 
-def test_enrichment_asks_what_is_in_the_export(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_enrichment_asks_what_is_in_the_export(home):
     assert set(estimate(enrichment_plan(models=[SERVER], judge=SERVER, limit=2), store=False)['label']) <= {each.name for each in PROMPTS}
 
 

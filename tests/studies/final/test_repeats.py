@@ -65,9 +65,8 @@ def speaker(name: str, varies: bool = True) -> ScriptedModel:
 
 
 @pytest.fixture
-def models(monkeypatch, tmp_path):
+def models(home, monkeypatch):
     "Two models and a judge, under their names."
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
     there = {name: speaker(name, name != 'steady') for name in ('steady', 'moody', 'judge')}
     for module in (base, matching): monkeypatch.setattr(module, 'load_model', lambda name: there[name])
     for name in there: monkeypatch.setitem(registry._entries['models'], name, Entry(name, print))

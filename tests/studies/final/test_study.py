@@ -40,8 +40,7 @@ METHODS = (*STYLES, 'factscore', 'self_cot', 'self_cot_hint', 'classifier_cot', 
 
 
 @pytest.fixture
-def parts(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def parts(home):
     return scripted_parts()
 
 
@@ -239,8 +238,7 @@ def test_a_length_of_answers_is_checked_before_anything_is_asked(parts):
 
 # ---- plans and dry runs ----------------------------------------------------------------------------------------------------------------
 
-def test_an_estimate_is_what_a_server_then_gets(monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_an_estimate_is_what_a_server_then_gets(home):
     with MisbehavingServer(lambda call: answer('A. The date is wrong.')) as server:
         plan = localization_plan(models=[f'openai:any?base_url={server.url}'], methods=['zero_shot', 'self_cot'], limit=2,
                                  retry_unparsed=False)
@@ -270,8 +268,7 @@ def parameters_of(exhibit) -> set[str]:
 
 
 @pytest.mark.parametrize('exhibit', [exhibit for exhibit in EXHIBITS if exhibit.plan], ids=lambda exhibit: exhibit.name)
-def test_the_plan_of_every_exhibit_is_its_notebooks_and_is_estimated_without_weights(exhibit, monkeypatch, tmp_path):
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path))
+def test_the_plan_of_every_exhibit_is_its_notebooks_and_is_estimated_without_weights(home, exhibit, monkeypatch):
     def never(*_, **__): raise AssertionError('a model was loaded or asked')
     for name in ('transformers_backend._decoder', 'transformers_backend._loaded', 'openai_backend.Endpoint.generate'):
         monkeypatch.setattr(f'factlab.models.{name}', never)

@@ -3,6 +3,7 @@ import json
 
 import polars as pl
 import pytest
+from constant import Always
 from misbehaving_server import MisbehavingServer, answer
 
 from factlab.building.generation import build, make_drafts, read_pages
@@ -15,16 +16,6 @@ from factlab.studies.oasis.retrieval import plan_task, recall_plan
 from factlab.studies.oasis.study import comparison_plan, length_plan, retrieval_plan
 from factlab.studies.oasis.submissions import submission_plan
 from factlab.text.fences import fenced_in
-
-
-class Agreeing:
-    "In a verifier's place: everything is entailed."
-    name, identity = 'agreeing', {'verifier': 'agreeing'}
-
-    def probabilities(self, pairs, store=None):
-        import numpy as np
-        return np.array([[.9, .05, .05] for _ in pairs], np.float32)
-
 
 PARTS = dict(k=2, extractor='sentences', retriever='tiny')
 PLANS = {
@@ -40,7 +31,7 @@ PLANS = {
 @pytest.mark.parametrize('exhibit', PLANS)
 def test_evidence_follows_the_text_and_a_separator(exhibit):
     with MisbehavingServer(lambda call: answer('Factual')) as server:
-        plan = PLANS[exhibit](f'openai:m?base_url={server.url}/v1', {'agreeing': Agreeing()})
+        plan = PLANS[exhibit](f'openai:m?base_url={server.url}/v1', {'agreeing': Always('agreeing', .9, .05, .05)})
         execute(plan, store=False)
     shown = [call.prompt for call in server.calls if '<evidence>' in call.prompt]
     texts = {*plan.entries[0].step.rows.frame['text']}
@@ -88,7 +79,7 @@ def test_passages_of_pages_are_windows_of_five_that_move_on_by_one(passages, tmp
 @pytest.mark.parametrize('exhibit', PLANS)
 def test_evidence_comes_from_the_corpus_that_is_named(exhibit, passages):
     model = ScriptedModel('m', lambda request: 'Factual', revision=f'corpus {exhibit}')
-    plan = PLANS[exhibit]('m', {'m': model, 'agreeing': Agreeing()}, corpus=passages)
+    plan = PLANS[exhibit]('m', {'m': model, 'agreeing': Always('agreeing', .9, .05, .05)}, corpus=passages)
     execute(plan, store=False)
     shown = [fenced_in(request.messages[-1].content, 'evidence') for request in model.asked if '<evidence>' in request.messages[-1].content]
     assert len(shown) == 2 and all('hunts at night' in evidence or 'eat fish' in evidence for evidence in shown)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import with_cache
+from constant import Always
 from sklearn.metrics import balanced_accuracy_score
 
 from factlab.core.core import DataError, UsageError
@@ -95,15 +96,12 @@ def test_rivals_of_each_task(texts, rivals):
 
 def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home, monkeypatch):
     "A rival that knows the answer from the claims is the best one for that pipeline, and for no other system."
-    class Agreeing:
-        name, identity = 'agreeing', {'verifier': 'agreeing'}
-        def probabilities(self, pairs, store=None): return np.tile(np.array([.8, .1, .1], np.float32), (len(pairs), 1))
     def supports(value):
         def predict(self, rows, model, store=None, **given): return rows.select('id', support=value.cast(pl.Float64))
         return predict
     monkeypatch.setattr(retrieval_methods.WordSupport, 'predict', supports(pl.col('factual')))
     monkeypatch.setattr(retrieval_methods.LeastSupport, 'predict', supports(pl.lit(0)))
-    loaded = {'agreeing': Agreeing(), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
+    loaded = {'agreeing': Always('agreeing', .8, .1, .1), 'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')}
     plan = retrieval_plan(models=['yes'], runs=2, limit=20, k=2, extractor='sentences', retriever='tiny', verifier='agreeing',
                           loaded=loaded)
     every = table_cells(plan, execute(plan)).drop_nulls('measured')

@@ -52,10 +52,9 @@ def test_ids_and_answers_of_a_file_are_read_as_they_stand(tmp_path):
     assert read_predictions(str(tmp_path/'late.jsonl')).row(-1) == ('Q', True)
 
 
-def test_submission_from_a_run(tmp_path, monkeypatch):
+def test_submission_from_a_run(home, tmp_path):
     from factlab.models.interface import ScriptedModel
     from factlab.studies.oasis.judges import FactualityJudge
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     rows = pl.DataFrame({'id': ['x', 'y'], 'text': ['Owls hunt.', 'Owls swim.']})
     answers = ScriptedModel('s', lambda request: 'Not Factual' if 'swim' in request.messages[-1].content else 'Factual', revision='1')
     run('oasis', 'submission', '--run', make_run(rows, FactualityJudge(), answers, dataset='mine').id, '--out', tmp_path/'out.jsonl')
@@ -71,10 +70,9 @@ def gold(folder: Path, name: str, ids: list[str]) -> None:
                   'evidence': ['e']*len(ids)}).write_parquet(place/'test-00000-of-00001.parquet')
 
 
-def test_ids_are_compared_with_the_gold_set_that_is_at_hand(tmp_path, monkeypatch, capsys):
+def test_ids_are_compared_with_the_gold_set_that_is_at_hand(home, tmp_path, monkeypatch, capsys):
     (tmp_path/'data').mkdir()
     monkeypatch.setenv('FACTLAB_DATA', str(tmp_path/'data'))
-    monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
     def submit(*ids):
         pl.DataFrame({'id': list(ids), 'factual': [True]*len(ids)}).write_parquet(tmp_path/'a.parquet')
         assert run('oasis', 'submission', '--predictions', tmp_path/'a.parquet') == 0
