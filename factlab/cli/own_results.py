@@ -223,7 +223,7 @@ def add_score(commands) -> None:
         'predicted; spans '
         'id, start, end (label), in characters, the end exclusive; errors id, description, a row each. Gold has the same with gold in '
         'the place '
-        'of predicted or description; a text without span or error has one row without it. Scores with intervals, what an answer that '
+        'of predicted or description, and of errors the summary that they are of; a text without span or error has one row without it. Scores with intervals, what an answer that '
         'knows '
         'nothing would score, and tests where there are two files.',
         epilog='example: factlab score verdicts --data gold.csv --predictions mine.jsonl theirs.jsonl --columns gold=label')
