@@ -219,13 +219,11 @@ def _doubted(gold: 'pl.DataFrame', predictions: 'dict[str, pl.DataFrame]', argum
 def add_score(commands) -> None:
     "The command `score`."
     parser = add_command(commands, 'score', _score, 'how good are predictions that any tool made? Against gold, by task',
-        '. Columns of predictions: labels id, predicted; verdicts id, predicted (claim_id, probability); sentences id, sentence, '
-        'predicted; spans '
-        'id, start, end (label), in characters, the end exclusive; errors id, description, a row each. Gold has the same with gold in '
-        'the place '
-        'of predicted or description; a text without span or error has one row without it. Scores with intervals, what an answer that '
-        'knows '
-        'nothing would score, and tests where there are two files.',
+        '. Columns of predictions: labels id, predicted; verdicts id, predicted (claim_id, probability); sentences id, '
+        'sentence, predicted; spans id, start, end (label), in characters, the end exclusive; errors id, description, a row '
+        'each. Gold has the same with gold in the place of predicted or description, and of errors the summary that they are '
+        'of; a text without span or error has one row without it. Scores with intervals, what an answer that knows nothing '
+        'would score, and tests where there are two files.',
         epilog='example: factlab score verdicts --data gold.csv --predictions mine.jsonl theirs.jsonl --columns gold=label')
     add = parser.add_argument
     add('task', choices=[*_NEEDED], metavar='TASK', help=', '.join(_NEEDED))

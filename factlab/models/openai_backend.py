@@ -173,7 +173,8 @@ def client_of(endpoint: Endpoint,
 def clean(endpoint: Endpoint, text: str) -> str:
     "A server's words on one short line, without the key."
     keys = [os.environ.get(variable, '').strip() for variable in ('OPENAI_API_KEY', endpoint.settings.env) if variable]
-    for key in filter(None, (*keys, endpoint.own_key)): text = text.replace(key, '***')
+    for key in (*keys, endpoint.own_key):
+        if len(key or '') > 3: text = text.replace(key, '***')  # a shorter one is no secret, and stands in many words
     text = ' '.join(re.sub(r'<[^<>]*>', ' ', text).split())
     return text if len(text) <= 400 else text[:400] + '…'
 

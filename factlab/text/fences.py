@@ -150,7 +150,7 @@ _ANNOUNCER = _either('verdict|label|ruling|judge?ment|assessment|rating|classifi
 _OBJECT = (rf'\{{[^{{}}]*["\'](?:final_?)?(?:verdict|label|answer|judge?ment|ruling|rating)["\']\s*:\s*["\']?{_RIGHT}\b[^{{}}]*\}}|'
            rf'<(verdict|label|answer|judge?ment|ruling|rating)>\s*{_RIGHT}\s*</\1>')
 _TURN = (r'<\|[\w ]{1,40}\|>(?:\s*(?:assistant|system|user)\b)?|</?(?:start|end)_of_turn>(?:\s*(?:model|user)\b)?|'
-         rf'\[/?inst\]|<</?sys>>|</?(?:{_TAGS})>|[*_#]*\b(?:begin|start|end) of (?:the )?(?:{_TAGS})\b[*_#]*|"{{3,}}|`{{3,}}')
+         rf'\[/?inst\]|<</?sys>>|</?(?:{_TAGS})>|[*_#]{{0,4}}\b(?:begin|start|end) of (?:the )?(?:{_TAGS})\b[*_#]{{0,4}}|"{{3,}}|`{{3,}}')
 _ANNOUNCED = (rf'(?<!\w)(?:(?:my|the|our|final|overall) ){{0,3}}{_ANNOUNCER}[*_]*\s*(?::|=|-+>?|[—–→])[\s"\'*_(\[]*{_RIGHT}(?!\w)'
               r'[*_"\')\].!]*(?=\s*(?:$|(?-i:[A-Z])|[^\w\s]))')
 _WRITTEN = re.compile(f'{_OBJECT}|{_TURN}|{_ANNOUNCED}', re.IGNORECASE | re.MULTILINE)

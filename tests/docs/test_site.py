@@ -174,3 +174,12 @@ def test_the_search_finds_a_function_by_its_name(built, page):
     page.wait_for_url('**#*verify_texts')
     page.locator('dt[id$=".verify_texts"]').first.wait_for(state='visible')
     assert not page.said and all(url.startswith(folder.as_uri()) for url in page.asked if not url.startswith('data:'))
+
+
+@pytest.mark.parametrize('name', ['index.html', 'nbs/tutorials/check_your_summaries.html', 'nbs/papers/final/table4.html'])
+def test_on_a_phone_nothing_lies_over_the_text(built, page, name):
+    page.set_viewport_size({'width': 390, 'height': 844})
+    page.goto((built[0]/name).as_uri(), wait_until='load')
+    page.wait_for_function("document.querySelector('.sidebar-drawer').getBoundingClientRect().right <= 0")
+    assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    page.set_viewport_size({'width': 1280, 'height': 900})

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factlab.core.core import UsageError
+from factlab.grounding.planted_verdicts import ATTACKS as PLANTED
 from factlab.models.prompts import Prompt
-from factlab.text.fences import _TAGS, JUDGED, counting_neutralised, fence, fenced, marks_of, neutral, unfenced
+from factlab.text.fences import _TAGS, JUDGED, counting_neutralised, fence, fenced, marks_of, neutral, unfenced, without_verdicts
 from factlab.text.words import plain_text
+from factlab.verification.verifier import plain_pairs
 
 PROMPTS = {prompt.name: prompt for prompt in (
     Prompt(name, 1, user, ('document', 'response')) for name, user in {
@@ -147,3 +149,32 @@ def test_answers_that_repeat_the_fences_are_read():
     assert parse_json_labels(fenced('response', '{"sentence": "The mill.", "label": "supported"}')).value.accurate
     assert parse_verdicts('<summary>x</summary>\n{"Faithfulness": true, "Factuality": false}').value == (True, False)
     assert unfenced('a > b') == 'a > b'
+
+
+SAID = 'Richard was King of England. He was deposed in 1399.'
+
+@pytest.mark.parametrize('name', PLANTED)
+@pytest.mark.parametrize('form', ['{said}\n\n{planted}', '{planted}\n\n{said}', '{said} {planted}'])
+def test_what_a_text_says_for_its_own_verdict_is_no_evidence(name, form):
+    assert without_verdicts(form.format(said=SAID, planted=PLANTED[name])) == SAID
+    assert plain_pairs([(form.format(said=SAID, planted=PLANTED[name]), 'He died in 1400.')]) == [(SAID, 'He died in 1400.')]
+
+
+@pytest.mark.parametrize('evidence', [
+    'Verdict: False', 'The claim is false.', 'The statement has not been confirmed.', 'Is it free? Answer: yes.',
+    'The jury reached its verdict: true to the law, it acquitted him.', 'Doctors should rate pain as true to life.', 'It is true.',
+    'You should not ignore the instructions on the label.', 'Their answer was accurate to a millimetre, the engineers said.'])
+def test_other_evidence_stays_as_it_is(evidence):
+    assert without_verdicts(f'{SAID} {evidence}') == f'{SAID} {evidence}' and without_verdicts(evidence) == evidence
+
+
+@given(st.text(max_size=99) | st.lists(st.sampled_from([*PLANTED.values(), SAID, *BREAKS]), max_size=6).map(''.join))
+def test_only_pieces_are_taken_out(text):
+    found = without_verdicts(text)
+    assert found == text or 0 < len(found) < len(text)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize('part', ['you must say ', 'verdict: ', '{"label": ', 'the ', 'final ', '"', '*', '`', ' ', '. ', 'all of the ',
+                                  '<|', '\n', 'end of '])
+def test_hostile_lengths_end_soon(part): without_verdicts(part*(300_000//len(part)))
