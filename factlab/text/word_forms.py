@@ -154,7 +154,8 @@ _LINKS = frozenset(
     'then before after afterwards until till while when whenever once first last later earlier next finally meanwhile '
     'if unless whether although though despite unlike instead except otherwise having denied denies '
     'may might could would can should must will perhaps maybe possibly probably reportedly allegedly supposedly apparently'.split())
-_NAMED_AFTER_TO = frozenset('a an the his her its their my our your this that these those it him them me us you which whom'.split())
+_NAMED_AFTER_TO = frozenset(
+    'a an the his her its their my our your this that these those it him them me us you which whom what who one'.split())
 
 @dataclass(frozen=True)
 class _Linked:
