@@ -27,6 +27,7 @@ from ..text.sentences import split_sentences
 from ..text.words import content_words, plain_text, whole_text
 from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements, states_nothing
 from .named_verifiers import load_verifier
+from .pipeline import unsaid
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
 
@@ -142,6 +143,7 @@ def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) ->
         found = {id: [(claim, None, None) for claim in one.value or []] for id, one in read.items()}
         why = {id: one.reason or 'no claim was found in it' for id, one in read.items() if not one.value}
         why |= {id: note for id, note in asked.items() if note and read[id].value and note in read[id].reason}
+        unread = {id: unsaid(text, read[id]) for id, text in texts if NOT_CHECKED not in read[id].reason}
     return [{'id': id, 'unit': number, 'text': text, 'start': start, 'end': end}
             for id, units in found.items() for number, (text, start, end) in enumerate(units, 1)], why, {
                 id: said for id, said in unread.items() if said}

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'NO_CLAIMS_CAME', 'CLAIMS_AT_ONCE', 'Evaluation', 'wave_width',
            'TextClaims', 'ClaimsInParts', 'evaluate_incrementally', 'evaluate_all', 'ClaimVerdicts', 'verify_claims',
-           'Verdicts', 'open_search', 'verify_texts', 'verify_text']
+           'Verdicts', 'open_search', 'unsaid', 'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -360,7 +360,11 @@ def _warning(text: str, found: Parsed[list[str]], english_only: bool) -> str|Non
     if language and noted.startswith(language): language = ''  # the extractor said it already
     return '; '.join(part for part in (language, noted) if part) or None
 
-def _unsaid(text: str, found: Parsed[list[str]], most: int = 5) -> str|None:
+def unsaid(
+    text: str,
+    found: Parsed[list[str]],  # its claims
+    most: int = 5,  # words that are shown
+) -> str|None:
     "The words of a text that none of its claims has, or has as often, so that a verdict on the claims is none on the text."
     if NOT_CHECKED in found.reason: return (note := left_out_note(text))[note.index(NOT_CHECKED):]
     if not found.value: return None
@@ -381,7 +385,7 @@ def _stated(texts: pl.DataFrame, parsed: Sequence[Parsed[list[str]]], english_on
     read = list(zip(texts['text'], parsed, strict=True))
     return stated, texts.select('id', reason=pl.Series([_normal(_reason(*each)) for each in read], dtype=pl.String),
                                 warning=pl.Series([_normal(_warning(*each, english_only)) for each in read], dtype=pl.String),
-                                unsaid=pl.Series([_normal(_unsaid(*each)) for each in read], dtype=pl.String))
+                                unsaid=pl.Series([_normal(unsaid(*each)) for each in read], dtype=pl.String))
 
 def _text_claims(stated: pl.DataFrame, claims: pl.Series) -> ClaimsInParts:
     "Which texts make which claims."

@@ -15,6 +15,7 @@ from factlab.cli.lab import lab_notebook
 from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
 from factlab.core.glossary import meaning
+from factlab.models.prompts import Parsed
 from factlab.runs.runs import load_run
 from factlab.text.words import whole_text
 from factlab.verification.check_report import check_report, known_accuracy
@@ -79,6 +80,19 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
 def test_a_check_by_claims_is_kept_as_a_run():
     run = check_run(texts(('a', SOURCE, 'It is old. It has a mill.')), 'claims', Says(), 'claim', 'sentences')
     assert read_check(run).units['text'].to_list() == ['It is old.', 'It has a mill.']
+
+
+class Splits:
+    "An extractor that drops what links its claims."
+    name, identity = 'splits', {'extractor': 'splits', 'version': 1}
+
+    def extract(self, texts, store=None): return [Parsed([f'{part}.' for part in text.strip('.').split(', so ')]) for text in texts]
+
+
+def test_claims_that_lost_a_link_or_a_negation_make_no_text_factual():
+    rows = texts(('so', SOURCE, 'It is old, so it has a mill.'), ('whole', SOURCE, 'It is old.'))
+    found = check(rows, Says(), 'claim', Splits(), store=False).texts
+    assert found['verdict'].to_list() == ['undecided', 'factual'] and '"so"' in found['reason'][0]
 
 
 PIECES = ['It opened in 1899. ', 'Dr. Smith\tcame  late.\n', 'é\u0301 is odd! ', '- an item\n', '\u200b', '  \n\n', 'No end', '。终']
