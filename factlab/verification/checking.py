@@ -25,7 +25,15 @@ from ..store.answers import StoreChoice
 from ..text.language import language_warning
 from ..text.sentences import split_sentences
 from ..text.words import content_words, plain_text, whole_text
-from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements, states_nothing
+from factlab.verification.extraction import (
+    NOT_CHECKED,
+    Extractor,
+    as_the_text_has_it,
+    left_out_note,
+    load_extractor,
+    of_statements,
+    states_nothing,
+)
 from .named_verifiers import load_verifier
 from .pipeline import unsaid
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
@@ -139,7 +147,8 @@ def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) ->
         why = {id: asked[id] or 'the text has no sentence' for id, sentences in found.items() if asked[id] or not sentences}
         unread = {id: _unread(text, places[id]) for id, text in texts}
     else:
-        read = dict(zip(rows['id'], extractor.extract(rows['text'].to_list(), store), strict=True))
+        stated = extractor.extract(rows['text'].to_list(), store)
+        read = {id: as_the_text_has_it(text, one) for (id, text), one in zip(texts, stated, strict=True)}
         found = {id: [(claim, None, None) for claim in one.value or []] for id, one in read.items()}
         why = {id: one.reason or 'no claim was found in it' for id, one in read.items() if not one.value}
         why |= {id: note for id, note in asked.items() if note and read[id].value and note in read[id].reason}

@@ -7,8 +7,9 @@ __all__ = ['MAX_WORDS', 'EXTRACTOR_PROMPT', 'CLAIM_RULES', 'EXTRACT', 'NOT_CHECK
            'BY_SENTENCE', 'extractor_prompts', 'format_claims', 'distinct_claims', 'says_no_claim', 'says_refusal',
            'said_instead', 'json_claims', 'list_labels', 'answer_lines', 'parse_claims', 'parse_listed', 'is_question',
            'is_bare_answer', 'states_nothing', 'left_out_note', 'Extractor', 'SentenceExtractor', 'Form',
-           'passage_form', 'read_part', 'joined_parts', 'guarded', 'claims_of', 'without_repeats', 'ModelExtractor',
-           'of_statements', 'load_sentences', 'load_prompted', 'load_trained', 'load_tiny', 'load_extractor']
+           'passage_form', 'read_part', 'joined_parts', 'guarded', 'claims_of', 'without_repeats', 'with_negations',
+           'as_the_text_has_it', 'ModelExtractor', 'of_statements', 'load_sentences', 'load_prompted', 'load_trained',
+           'load_tiny', 'load_extractor']
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c2
 import ast
@@ -28,7 +29,7 @@ from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence, fenced, unfenced
 from ..text.language import language_warning
 from ..text.sentences import short_sentences, split_sentences
-from ..text.word_forms import added_words, repeated_words
+from ..text.word_forms import added_words, lost_negations, repeated_words
 from ..text.words import content_overlap, content_words, plain_text
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c4
@@ -443,6 +444,29 @@ def without_repeats(
             repeated.append(again)
     note = _addition_note(len(repeated), (word for words in repeated for word in words), did='repeated') if repeated else ''
     return Parsed(distinct_claims(kept), found.status, '; '.join(part for part in (found.reason, note) if part))
+
+# %% ../../nbs/08_verification/00_extraction.ipynb #g6
+def with_negations(
+    text: str,
+    found: Parsed[list[str]],  # its claims
+) -> Parsed[list[str]]:
+    "The claims of a text; a sentence in place of its claims where they lost its negation."
+    if not found.value or not (lost := lost_negations(text, found.value)): return found
+    about = {sentence: content_words(sentence) for sentence in split_sentences(text)}
+    def source(own: set[str]) -> str:  # the sentence that shares most words with a claim; of equals one whose negation is lost
+        return max(about, key=lambda sentence: (len(about[sentence] & own), sentence in lost))
+    sources = [source(content_words(claim)) for claim in found.value]
+    kept = [sentence if sentence in lost else claim for claim, sentence in zip(found.value, sources, strict=True)]
+    one = len(lost) == 1
+    note = f'{len(lost)} sentence{"s"*(not one)} verified as {"it" if one else "they"} stand{"s"*one}: the claims had lost a negation'
+    return Parsed(distinct_claims([*kept, *lost]), found.status, '; '.join(part for part in (found.reason, note) if part))
+
+def as_the_text_has_it(
+    text: str,
+    found: Parsed[list[str]],
+) -> Parsed[list[str]]:
+    "As `with_negations` and `without_repeats`."
+    return with_negations(text, without_repeats(text, found))
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c25
 @dataclass(frozen=True)

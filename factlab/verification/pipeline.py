@@ -28,7 +28,7 @@ from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
-from .extraction import NOT_CHECKED, Extractor, left_out_note, load_extractor, of_statements, without_repeats
+from .extraction import NOT_CHECKED, Extractor, as_the_text_has_it, left_out_note, load_extractor, of_statements
 from .named_verifiers import load_verifier
 from .search_scores import low_scores, silent_where_low
 from factlab.verification.verdict_rules import (
@@ -472,7 +472,7 @@ def verify_texts(
     with open_store(store) as store:
         english = any(getattr(part, 'english_only', False) for part in (extractor, search, verifier))
         parsed = extractor.extract(texts['text'].to_list(), store)
-        if not rule.lenient: parsed = [without_repeats(text, one) for text, one in zip(texts['text'], parsed, strict=True)]
+        if not rule.lenient: parsed = [as_the_text_has_it(text, one) for text, one in zip(texts['text'], parsed, strict=True)]
         stated, about = _stated(texts, parsed, english)
         claims, kept = stated['claim'].unique(maintain_order=True), _Kept(stated, passages, evidence)
         needed = _text_claims(stated, claims) if stop_at_text_verdict else None

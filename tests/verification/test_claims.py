@@ -11,6 +11,7 @@ from factlab.text.sentences import split_sentences
 from factlab.verification.extraction import (
     BY_PASSAGE,
     BY_SENTENCE,
+    as_the_text_has_it,
     claims_of,
     distinct_claims,
     guarded,
@@ -161,6 +162,20 @@ def test_a_claim_that_repeats_a_name_gives_way_to_its_sentence(text, claims, kep
     assert found.value == [claim for claim in kept if claim] and found.reason.startswith('a note')
     changed = [claim for claim in claims if claim not in kept]
     assert ('repeated' in found.reason) == bool(changed)
+
+
+@pytest.mark.parametrize('text, claims, kept', [
+    ('Owls never hunt at night. They sing to us.', ['Owls hunt at night.', 'They sing to us.'],
+     ['Owls never hunt at night.', 'They sing to us.']),
+    ('Halden was not built by Orm. Mira was not born in Vask.', ['Halden was not built by Orm.', 'Mira was born in Vask.'],
+     ['Halden was not built by Orm.', 'Mira was not born in Vask.']),
+    ('Owls never hunt.', ['Owls do not hunt.'], ['Owls do not hunt.']), ("Owls don't hunt, nor do they sing.", [
+        'Owls do not hunt.', 'Owls do not sing.'], ['Owls do not hunt.', 'Owls do not sing.']),
+    ('Owls hunt. They do not sing.', ['Owls hunt.'], ['Owls hunt.', 'They do not sing.']),
+    ('Owls hunt. They do not sing.', ['Owls hunt.', 'Owls sing.'], ['Owls hunt.', 'They do not sing.']), ('Owls hunt.', [], [])])
+def test_a_sentence_stands_for_claims_that_lost_its_negation(text, claims, kept):
+    found = as_the_text_has_it(text, Parsed(claims, 'ok', 'a note'))
+    assert found.value == kept and found.reason.startswith('a note') and ('negation' in found.reason) == (kept != claims)
 
 
 @settings(deadline=None)

@@ -460,7 +460,7 @@ def test_what_a_two_way_verifier_does_not_support_is_not_contradicted(method):
     ('It is false that owls hunt at night.', '"false"'), ('Only on Mars, owls hunt at night.', '"Only", "Mars"'),
     ('Although penguins sing, owls hunt at night.', '"Although", "penguins", "sing"'),
     ('Owls hunt at night.\n\n| bird | song |\n|---|---|\n| Penguins | opera |\n', '"bird", "song", "Penguins", "opera"'),
-    ('Owls hunt at night.\n```\nPenguins sing.\n```\n', '"Penguins", "sing"'), ('Owls never hunt at night.', '"never"')])
+    ('Owls hunt at night.\n```\nPenguins sing.\n```\n', '"Penguins", "sing"')])
 def test_a_text_is_not_factual_where_a_word_is_in_no_claim(text, words):
     "An extractor may overlook what turns a sentence round."
     class Overlooks:
@@ -484,14 +484,8 @@ CASTLE = ['Halden Castle was built by the Duke of Orm.', 'Mira Tolen was born in
     ('The Dorvik football club, having won the league title in 1960, won the national cup in 1951.', CUP, '"having"'),
     ('Winning the league title in 1960, the Dorvik football club won the national cup in 1951.', CUP, '"Winning"'),
     ('If Mira Tolen was born in Vask, Halden Castle was built by the Duke of Orm.', CASTLE, '"If"'),
-    ('Halden Castle may have been built by the Duke of Orm before Mira Tolen was born in Vask.', CASTLE, '"may", "before"'),
-    ('Halden Castle was not built by the Duke of Orm. Mira Tolen was not born in Vask.', [
-        'Halden Castle was not built by the Duke of Orm.', CASTLE[1]], '"not" less often'),
-    ("Halden Castle wasn't built by the Duke of Orm. Mira Tolen has never been to Vask, so she was not born in Vask.", [
-        'Halden Castle was not built by the Duke of Orm.', 'The Duke of Orm did not build Halden Castle.',
-        'Mira Tolen was not born in Vask.'],
-     'no claim has the text\'s "never", "so"; the claims have the text\'s "not" less often')])
-def test_a_text_is_not_factual_where_its_claims_lose_a_link_or_a_negation(text, claims, why):
+    ('Halden Castle may have been built by the Duke of Orm before Mira Tolen was born in Vask.', CASTLE, '"may", "before"')])
+def test_a_text_is_not_factual_where_its_claims_lose_a_link(text, claims, why):
     "Each claim is borne out, what the text makes of them is not."
     class Splits:
         name, identity = 'splits', {}
