@@ -82,7 +82,7 @@ def add_verify(commands) -> None:
     "The command `verify`."
     parser = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
         '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are surely supported, '
-        'NOT FACTUAL where one is contradicted, and UNDECIDED otherwise, as where the claims have lost a negation or a link of the text '
+        'NOT FACTUAL where one is contradicted, and UNDECIDED otherwise, as where the claims have lost a link of the text '
         '(so, then, if), or a passage calls itself untrue. A verdict is given by a corpus: it says what these passages '
         'support, not what is known elsewhere. The first passage that says enough decides a claim, so a corpus that contradicts itself '
         "goes unnoticed; --method 'net?threshold=0.5' reads all --k passages and leaves such a claim open. A question is no claim; a text "
