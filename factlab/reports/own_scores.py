@@ -309,6 +309,8 @@ def score_spans(
     labelled = all('label' in frame.columns for frame in (gold, *predictions.values()))
     true = _spans(gold, 'gold', labelled).join(ids, on='id', how='semi')
     said = {name: _spans(frame, name, labelled).join(ids, on='id', how='semi') for name, frame in predictions.items()}
+    twice = {name: spans.height - spans.n_unique() for name, spans in (('gold', true), *said.items())}
+    notes += [f'{name}: {count} span{"s"*(count > 1)} given more than once, counted once' for name, count in twice.items() if count]
     options, tables = {'level': level, 'resamples': resamples, 'seed': seed}, {}
     whole = _whole_texts(gold, true['label'].unique().to_list())
     for kind, exact in (('by characters', False), ('exact spans', True)):

@@ -155,6 +155,8 @@ def test_spans_that_are_none_are_refused():
         score_spans(gold, {'s': pl.DataFrame({'id': ['t0'], 'start': [5], 'end': [5]})}, missing='wrong')
     with pytest.raises(DataError, match='1 of 1 spans have a start or an end alone'):
         score_spans(gold, {'s': pl.DataFrame({'id': ['t0'], 'start': [5], 'end': [None]})}, missing='wrong')
+    again = pl.concat([gold, gold.drop_nulls('start').head(1)])
+    assert any('s: 1 span given more than once' in note for note in score_spans(gold, {'s': again}, **FEW).notes)
     both = score_spans(gold, {'a': gold, 'b': gold.with_columns(pl.col('end') + 1)}, **FEW)
     assert both.tables['by characters']['f1'][0] == 1 and both.tables['pairs, exact spans']['difference'][0] == 1
 
