@@ -453,9 +453,10 @@ def test_files_builds_and_the_sample_train_and_nothing_else(tmp_path):
     assert own.source == 'sample/ (OASIS-shaped)'
     assert own.licence == STATED_ELSEWHERE, 'a folder is not the set of its name'
     assert training_data('open') is None and training_data('sample').source == 'sample'
-    for none in ('closed', tmp_path/'nowhere.parquet', tmp_path/'nowhere'):
-        with pytest.raises(UsageError, match='take sample, oasis, open, a file .* or a folder that `factlab build oasis` wrote'):
-            training_data(none)
+    with pytest.raises(UsageError, match='take sample, oasis, open, a file .* or a folder that `factlab build oasis` wrote'):
+        training_data('closed')
+    for none in (tmp_path/'nowhere.parquet', tmp_path/'nowhere'):
+        with pytest.raises(DataError, match='there is no file .* or a folder that `factlab build oasis` wrote'): training_data(none)
     (tmp_path/'empty').mkdir()
     with pytest.raises(DataError, match='build oasis'): training_data(tmp_path/'empty')
     (tmp_path/'sample'/'oasis.parquet').write_bytes(b'half')

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.usefixtures('no_key')
 
 @pytest.mark.parametrize('arguments, code, said', [
     (('final/table4', '--model', 'gpt-4o'), 2, "there is no model 'gpt-4o': did you mean 'openai:gpt-4o'?"),
-    (('final/table4', '--model', 'tiny', 'openai/gpt-4o'), 1, VENDOR_KEY),
-    (('final/table4', '--verifier', 'asked:yes-no:openai:gpt-4o'), 1, VENDOR_KEY),
+    (('final/table4', '--model', 'tiny', 'openai/gpt-4o'), 3, VENDOR_KEY),
+    (('final/table4', '--verifier', 'asked:yes-no:openai:gpt-4o'), 3, VENDOR_KEY),
     (('facts/leaderboard', '--judge', 'embeded'), 2, "did you mean 'embedded'?"),
     (('oasis/tablec1', '-p', 'encoders=[tiny, bm52]'), 2, "did you mean 'bm25'?"),
     (('oasis/table6', '-p', 'retriever=bm25'), 2, "there is no encoder 'bm25': Known: tiny, retriever"),
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures('no_key')
     (('final/table4', '--classifier', 't5:a/b?batch=0'), 2, 'a number above 0'),
     (('oasis/table8', '--verifier', 'mpnet?dtyp=float32'), 2, 'did you mean dtype?'),
     (('final/table4', '--data', 'finale'), 2, "did you mean 'final'?"),
-    (('final/fig6', '-p', 'labels=nowhere.csv'), 1, 'it was given as labels')])
+    (('final/fig6', '-p', 'labels=nowhere.csv'), 3, 'it was given as labels')])
 def test_a_mistake_is_found_before_anything_runs_and_said_once(monkeypatch, capsys, arguments, code, said):
     def never(*_, **__): raise AssertionError('an exhibit was run')
     for name in ('run_exhibits', 'estimate'): monkeypatch.setattr(f'factlab.reports.reproduce.{name}', never)

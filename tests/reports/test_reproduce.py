@@ -832,7 +832,7 @@ def test_requests_that_failed_for_good_are_counted_and_asked_again(kernel, tmp_p
                                 kernel, out=tmp_path/'out')
         first = make()
         assert first.status == 'measured' and first.failed > 0 and not first.done and (tmp_path/'out'/'final'/'table8.csv').is_file()
-        assert _exit_code([first]) == 1 and f'error: {first.failed} requests failed for good' in capsys.readouterr().err
+        assert _exit_code([first]) == 3 and f'error: {first.failed} requests failed for good' in capsys.readouterr().err
         server.script, before = world, len(server.calls)
         second = make()
         assert second.done and _exit_code([second]) == 0
