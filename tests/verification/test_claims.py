@@ -171,6 +171,7 @@ def test_a_claim_that_repeats_a_name_gives_way_to_its_sentence(text, claims, kep
      ['Halden was not built by Orm.', 'Mira was not born in Vask.']),
     ('Owls never hunt.', ['Owls do not hunt.'], ['Owls do not hunt.']), ("Owls don't hunt, nor do they sing.", [
         'Owls do not hunt.', 'Owls do not sing.'], ['Owls do not hunt.', 'Owls do not sing.']),
+    ('Do owls not sing? No. They hunt.', ['Owls hunt.'], ['Owls hunt.']),
     ('Owls hunt. They do not sing.', ['Owls hunt.'], ['Owls hunt.', 'They do not sing.']),
     ('Owls hunt. They do not sing.', ['Owls hunt.', 'Owls sing.'], ['Owls hunt.', 'They do not sing.']), ('Owls hunt.', [], [])])
 def test_a_sentence_stands_for_claims_that_lost_its_negation(text, claims, kept):
