@@ -451,7 +451,7 @@ def with_negations(
     found: Parsed[list[str]],  # its claims
 ) -> Parsed[list[str]]:
     "The claims of a text; a sentence in place of its claims where they lost its negation."
-    lost = [sentence for sentence in lost_negations(text, found.value or []) if not states_nothing(sentence)]
+    lost = dict.fromkeys(sentence for sentence in lost_negations(text, found.value or []) if not states_nothing(sentence))
     if not found.value or not lost: return found
     about = {sentence: content_words(sentence) for sentence in split_sentences(text)}
     def source(own: set[str]) -> str:  # the sentence that shares most words with a claim; of equals one whose negation is lost

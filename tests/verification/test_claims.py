@@ -179,6 +179,13 @@ def test_a_sentence_stands_for_claims_that_lost_its_negation(text, claims, kept)
     assert found.value == kept and found.reason.startswith('a note') and ('negation' in found.reason) == (kept != claims)
 
 
+@pytest.mark.timeout(60)
+def test_a_long_text_whose_claims_lost_every_negation_ends_soon():
+    text = ' '.join(f'Person{at} did not visit town{at} because it rained.' for at in range(2000))
+    found = as_the_text_has_it(text, Parsed([f'Person{at} visited town{at}.' for at in range(2000)]))
+    assert found.value == split_sentences(text) and '2000 sentences' in found.reason
+
+
 @settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from(['Ida', 'Orm', 'lost', 'to', 'and', '9']), min_size=1, max_size=7), min_size=1, max_size=4))
 def test_sentences_and_unread_claims_stay(words):
