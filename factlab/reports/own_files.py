@@ -169,6 +169,7 @@ def once_each(
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of9
 _WORDS = {'true': '1', 'false': '0'}
+_WHOLE = r'^[-+]?\d+(?:\.0*)?$'  # 1 and 1.0
 _COMMAS, _COMMA, _PERCENT = r'^[-+]?\d+(,\d+)?$', r'^[-+]?0,\d+$|,(\d{1,2}|\d{4,})$', r'\s*%$'
 
 def _with_points(text: pl.Series, probability: bool) -> tuple[pl.Series, float]:
@@ -221,7 +222,9 @@ def label_column(
                             'belongs in the column probability, a score in the column score')
         values = values.cast(pl.Int64)
     text = values.cast(pl.String).str.strip_chars()
-    return pl.select(pl.when(text != '').then(text).alias(values.name)).to_series()
+    text = pl.select(pl.when(text != '').then(text).alias(values.name)).to_series()
+    whole = text.str.contains(_WHOLE).all()  # nulls aside
+    return text.str.replace(r'\.0*$', '') if whole else text
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of12
 _TRUTH = {'true': 'true', '1': 'true', 'false': 'false', '0': 'false'}

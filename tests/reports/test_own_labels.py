@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.reports.own_files import mapped_labels, number_column, read_same, same_labels
+from factlab.reports.own_files import label_column, mapped_labels, number_column, read_same, same_labels
 
 
 @pytest.mark.parametrize(('one', 'other'), [
@@ -111,3 +111,10 @@ def test_scores_have_decimal_commas_but_no_percent():
     assert number_column(pl.Series('score', ['12,5', '3,25', '1,000']), 'a').to_list() == [12.5, 3.25, 1]
     for texts in (['1,000', '2,500'], ['85 %', '7 %']):
         with pytest.raises(DataError, match='no finite numbers'): number_column(pl.Series('score', texts), 'a')
+
+
+@pytest.mark.parametrize('texts, labels', [
+    (['1.0', '0.0', None], ['1', '0', None]), (['1', '0.0', ' 2. '], ['1', '0', '2']), (['-1.0', '+1'], ['-1', '+1']),
+    (['1.0', 'high'], ['1.0', 'high']), (['1.5', '0.0'], ['1.5', '0.0']), (['3.0.0'], ['3.0.0'])])
+def test_whole_numbers_with_a_point_are_labels_without(texts, labels):
+    assert label_column(pl.Series('gold', texts, pl.String), 'a').to_list() == labels
