@@ -24,6 +24,7 @@ from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_t
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
+from ..text.copies import changed_order, copied_sentence, dropped_doubt
 from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
@@ -289,12 +290,20 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
     return frame.with_columns(settled.then(pl.col('outcome', 'label', 'algorithm1', 'score', 'search_score')))
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #55708895
-def _disowned(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
-    "Supported claims whose passage has a word that may call it untrue, with that word."
+def _doubt(passage: str, claim: str) -> str|None:
+    "What a passage does, that seems to support a claim and may not."
+    if word := disowning_word(passage, claim): return f'speaks of "{word}"'
+    if (sentence := copied_sentence(passage, claim)) is None: return None
+    if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
+    words = changed_order(sentence, claim)
+    return f'has "{words[0]}" before "{words[1]}", which the claim turns round' if words else None
+
+def _doubted(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
+    "Supported claims whose passage may not support them, with what it does."
     rows = np.flatnonzero((found.labels == ENT) & (found.places >= 0))
     texts = passages['text'].gather(hits.ids[rows, found.places[rows]])
-    said = {claims[row]: disowning_word(text, claims[row]) for row, text in zip(rows.tolist(), texts, strict=True)}
-    return {claim: word for claim, word in said.items() if word}
+    doubts = {claims[row]: _doubt(text, claims[row]) for row, text in zip(rows.tolist(), texts, strict=True)}
+    return {claim: doubt for claim, doubt in doubts.items() if doubt}
 
 def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> pl.DataFrame:
     "One row for each passage of each different claim, in the order of the ranks."
@@ -332,15 +341,15 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
         score=pl.when(open=0).then(pl.col('n_supported')/pl.col('n_claims')),
         reason=pl.coalesce('reason', pl.when(verdict=UNDECIDED).then(why))).select(*TEXT_VERDICTS.columns))
 
-def _doubts(rows: pl.DataFrame, disowned: Mapping[str, str]) -> dict[str, str]:
-    "For each text (text_id) why its supported claims may not be, by what their passages say of themselves."
-    doubted = rows.filter((pl.col('label') == NLI_LABELS[ENT]) & pl.col('claim').is_in(list(disowned)))
-    found = doubted.group_by('text_id', maintain_order=True).agg('number', 'claim')
-    def said(numbers: list[int], claims: list[str]) -> str:
-        words = ', '.join(f'"{word}"' for word in dict.fromkeys(disowned[claim] for claim in claims))
-        if len(numbers) == 1: return f'the passage that supports claim {numbers[0]} speaks of {words}: read it'
-        return f'the passages that support claims {", ".join(map(str, numbers))} speak of {words}: read them'
-    return {text: said(numbers, claims) for text, numbers, claims in found.iter_rows()}
+def _doubts(rows: pl.DataFrame, doubted: Mapping[str, str]) -> dict[str, str]:
+    "For each text (text_id) why its supported claims may not be."
+    found = rows.filter((pl.col('label') == NLI_LABELS[ENT]) & pl.col('claim').is_in(list(doubted)))
+    doubt = pl.format('the passage that supports claim {} {}', 'number', pl.col('claim').replace_strict(doubted, return_dtype=pl.String))
+    each = found.select('text_id', doubt=doubt).group_by('text_id', maintain_order=True).agg('doubt')
+    def said(doubts: list[str], most: int = 3) -> str:
+        more = f' and {len(doubts) - most} more'*(len(doubts) > most)
+        return f'{"; ".join(doubts[:most])}{more}: read {"it" if len(doubts) == 1 else "them"}'
+    return {text: said(doubts) for text, doubts in each.iter_rows()}
 
 def _normal(text: str|None) -> str|None: return None if text is None else normal_text(text)
 
@@ -405,7 +414,7 @@ class _Kept:
     evidence: bool|Path        # as for `verify_texts`
     claims: list[pl.DataFrame] = field(default_factory=list)
     shown: list[pl.DataFrame] = field(default_factory=list)
-    disowned: dict[str, str] = field(default_factory=dict)  # claims, with what their passage says of itself
+    doubted: dict[str, str] = field(default_factory=dict)  # claims, with what their passage does
     pairs: int = 0
     evaluated: int = 0
 
@@ -413,7 +422,7 @@ class _Kept:
         "Take a part; its evidence goes to the disk where a folder is given."
         number = len(self.claims)
         self.claims.append(_claim_frame(claims, found, hits))
-        self.disowned |= _disowned(claims, found, hits, self.passages)
+        self.doubted |= _doubted(claims, found, hits, self.passages)
         self.pairs, self.evaluated = self.pairs + found.pairs, self.evaluated + found.evaluated
         if self.evidence is False: return
         rows = _evidence_frame(claims, found, hits, self.passages)
@@ -481,7 +490,7 @@ def verify_texts(
     if not rule.lenient: rows = silent_where_low(rows, parts['retriever'])
     low = pl.col('id').replace_strict(low_scores(rows, parts['retriever']), default=None, return_dtype=pl.String)
     about = about.with_columns(warning=pl.concat_str('warning', low, separator='; ', ignore_nulls=True).replace('', None))
-    doubt = pl.col('id').replace_strict(_doubts(rows, kept.disowned), default=None, return_dtype=pl.String)
+    doubt = pl.col('id').replace_strict(_doubts(rows, kept.doubted), default=None, return_dtype=pl.String)
     about = about.with_columns(unsaid=pl.concat_str('unsaid', doubt, separator='; ', ignore_nulls=True).replace('', None))
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,
                     passages=len(passages), pairs=kept.pairs, evaluated=kept.evaluated,

@@ -529,8 +529,24 @@ def test_claims_whose_passages_call_themselves_untrue_are_named():
             patch.setattr('factlab.verification.pipeline.CLAIMS_AT_ONCE', parts)
             found = verify_texts(rows, known, 'sentences', 'bm25', ByRule(), store=False).texts
         assert found['verdict'].to_list() == ['undecided', 'factual', 'undecided']
-        assert found['reason'].to_list() == ['the passages that support claims 1, 3 speak of "myth", "hoax": read them', None,
-                                             '1 of 2 are not in the evidence']
+        assert found['reason'].to_list() == ['the passage that supports claim 1 speaks of "myth"; the passage that supports claim 3 '
+                                             'speaks of "hoax": read them', None, '1 of 2 are not in the evidence']
+
+
+@pytest.mark.parametrize('passage, claim, why', [
+    ('In the film, the bridge over the Tarn collapses during a storm.', 'The bridge over the Tarn collapses during a storm.',
+     'has "film", which the claim leaves out'),
+    ('The mill burned. The council planned to build a tower.', 'The council built a tower.', 'has "planned", which the claim leaves out'),
+    ('The dam broke in 1911. In 1934 Clara Venn beat Otto Brandt.', 'In 1934 Otto Brandt beat Clara Venn.',
+     'has "beat" before "Brandt", which the claim turns round')])
+def test_a_text_is_not_factual_where_a_claim_copies_a_sentence_and_says_another_thing(passage, claim, why):
+    known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': [passage]})
+    options = dict(extractor='sentences', retriever='tiny', verifier=Says((.99, .005, .005)), store=False)
+    found = verify_text(claim, known, **options)
+    assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
+    assert found.texts['reason'].item() == f'the passage that supports claim 1 {why}: read it'
+    assert verify_text(claim, known, **options, method='algorithm1').texts.select('verdict', 'reason').row(0) == ('factual', None)
+    assert verify_text(passage, known, **options).texts['verdict'].item() == 'factual'
 
 
 def test_a_claim_that_repeats_a_name_is_not_verified():
@@ -557,7 +573,7 @@ def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
         def probabilities(self, pairs, store=None):
             row = [chance, (1 - chance)/2, (1 - chance)/2]
             return np.array([np.roll(row, int(evidence.split()[-1])) for evidence, _ in pairs], np.float32).reshape(-1, 3)
-    passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {at} says {label}') for at, found in enumerate(labels)
+    passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {at} has {label}') for at, found in enumerate(labels)
                              for rank, label in enumerate(found)] or [dict(id='x', page='p', text='nothing 1')])
     parts = Labelled()
     found = verify_texts(pl.DataFrame({'id': ['t'], 'text': ['claim']}), passages, parts, 'bm25', parts, method=method, store=False)

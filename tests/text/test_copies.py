@@ -1,0 +1,80 @@
+"Which claims copy a sentence and say something else."
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factlab.data.corpora import retrieval_task
+from factlab.text.copies import changed_order, copied_sentence, dropped_doubt
+from factlab.text.sentences import split_sentences
+
+FINAL = 'In the final of 1934 Clara Venn beat Otto Brandt in forty moves.'
+DEAL = 'The company Orbex bought its rival Fenwick for two million pounds in 1988.'
+GIFT = 'The king gave the castle to his brother and the forest to the bishop.'
+TRADE = 'Norway exports salmon to Japan and imports rice from Vietnam.'
+BRIDGE = 'The bridge, which crosses the Tarn, was opened in 2004 and is 343 metres high.'
+
+
+@pytest.mark.parametrize('sentence, claim', [
+    (FINAL, 'In the final of 1934 Otto Brandt beat Clara Venn in forty moves.'), (FINAL, 'Otto Brandt beat Clara Venn.'),
+    (DEAL, 'Fenwick bought its rival Orbex for two million pounds in 1988.'),
+    (GIFT, 'The king gave the forest to his brother and the castle to the bishop.'), (TRADE, 'Japan exports salmon to Norway.'),
+    (BRIDGE, 'The bridge was opened in 343 and is 2004 metres high.'),
+    ('The church was built between 532 and 537 by order of Justin.', 'The church was built between 537 and 532 by order of Justin.'),
+    ('In the vote the Greens won 31 seats and the Liberals 18.', 'In the vote the Liberals won 31 seats and the Greens 18.')])
+def test_exchanged_words_are_seen(sentence, claim):
+    assert copied_sentence(f'Owls hunt at night. {sentence} It rained.', claim) == sentence and changed_order(sentence, claim)
+
+
+@pytest.mark.parametrize('sentence, claim', [
+    (FINAL, FINAL), (FINAL, 'Clara Venn beat Otto Brandt in the final of 1934.'), (FINAL, 'In forty moves Clara Venn beat Otto Brandt.'),
+    (DEAL, 'In 1988 Orbex bought its rival Fenwick for two million pounds.'),
+    (TRADE, 'Norway imports rice from Vietnam and exports salmon to Japan.'),
+    (BRIDGE, 'The bridge is 343 metres high and was opened in 2004.'),
+    (BRIDGE, 'The bridge crosses the Tarn.'), ('The wolf and the bear sleep.', 'The wolf sleeps.')])
+def test_parts_that_are_moved_whole_are_not(sentence, claim):
+    assert copied_sentence(sentence, claim) == sentence and changed_order(sentence, claim) is None
+
+
+@pytest.mark.parametrize('sentence, claim, word', [
+    ('In the film, the bridge collapses during a storm.', 'The bridge collapses during a storm.', 'film'),
+    ('The council planned to build a tunnel.', 'The council built a tunnel.', 'planned'),
+    ('If the dam breaks, the valley is flooded.', 'The valley is flooded.', 'If'),
+    ('Almost all of the 120 passengers survived.', 'All of the 120 passengers survived.', 'Almost'),
+    ('Critics claimed that the minister took bribes.', 'The minister took bribes.', 'claimed'),
+    ('The council planned to build a tunnel.', 'The council had a plan of a tunnel.', None),
+    ('The flood of May ruined it.', 'It was ruined.', None)])
+def test_dropped_doubts(sentence, claim, word):
+    assert dropped_doubt(sentence, claim) == word
+
+
+def test_another_sentence_is_no_copy():
+    assert copied_sentence(FINAL, 'Venn was a master of chess.') is copied_sentence('', 'Owls.') is copied_sentence(FINAL, '') is None
+    assert copied_sentence(FINAL, 'The of it.') is None
+
+
+_NAME = re.compile(r'(?<=[a-z,] )(?:[A-Z][a-z]+(?: [A-Z][a-z]+)*|\d[\d,.]*\d)')
+
+def test_names_exchanged_in_the_sentences_of_the_sample():
+    draws, seen = random.Random(0), []
+    for sentence in (one for text in retrieval_task('sample').passages['text'] for one in split_sentences(text)):
+        assert changed_order(sentence, sentence) is None and dropped_doubt(sentence, sentence) is None
+        names = list({found[0]: found for found in _NAME.finditer(sentence)}.values())
+        if len(names) < 2: continue
+        one, other = sorted(draws.sample(names, 2), key=re.Match.start)
+        if one[0][0].isdigit() != other[0][0].isdigit() or sentence.count(one[0]) + sentence.count(other[0]) > 2: continue
+        false = sentence[:one.start()] + other[0] + sentence[one.end():other.start()] + one[0] + sentence[other.end():]
+        seen.append(bool((copied := copied_sentence(sentence, false)) and changed_order(copied, false)))
+    assert len(seen) > 200 and sum(seen)/len(seen) > .9, (sum(seen), len(seen))
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_any_text_is_read(passage, claim):
+    sentence = copied_sentence(passage, claim)
+    assert sentence is None or sentence in split_sentences(passage)
+    assert changed_order(passage, passage) is None and dropped_doubt(passage, passage) is None
+    order = changed_order(passage, claim)
+    assert order is None or all(word in passage or word for word in order)
