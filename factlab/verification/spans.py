@@ -20,6 +20,7 @@ from ..models.interface import is_dry_run
 from ..models.transformers_backend import DEVICE, DTYPE, above_zero, quiet
 from ..store.answers import StoreChoice
 from ..store.cached import vectors_from_store
+from ..text.fences import without_verdicts
 from ..text.words import whole_text
 from .nli import PretrainedVerifier, halves, longest_input, refuse_own_code, token_batches
 from .verifier import SHARE, Pair, check_pairs, pair_key
@@ -115,7 +116,7 @@ class SpanVerifier(PretrainedVerifier):
     def tokens(self, pairs: Sequence[Pair], store: StoreChoice = None) -> list[np.ndarray]:
         "For each pair float32 [tokens of the claim, 3]: start, end, probability that it is not borne out. Raises as `check_pairs`."
         check_pairs(pairs)
-        pairs = [(whole_text(evidence), whole_text(claim)) for evidence, claim in pairs]
+        pairs = [(without_verdicts(whole_text(evidence)), whole_text(claim)) for evidence, claim in pairs]
         keys = {pair: pair_key(self.identity, pair) for pair in dict.fromkeys(pairs)}
         wanted = {keys[pair]: pair for pair in sorted(keys, key=lambda pair: -len(pair[0]) - len(pair[1]))}
         unknown = (lambda keys: dict.fromkeys(keys, _UNKNOWN)) if is_dry_run() else None
