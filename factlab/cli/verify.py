@@ -83,7 +83,8 @@ def add_verify(commands) -> None:
     parser = add_command(commands, 'verify', _verify, 'is a text true? Its claims, evidence for each, and a verdict',
         '. A claim is supported, contradicted or not in the evidence; a text is FACTUAL where all of its claims are surely supported, '
         'NOT FACTUAL where one is contradicted, and UNDECIDED otherwise, as where the claims have lost a link of the text '
-        '(so, then, if), or a passage calls itself untrue. A verdict is given by a corpus: it says what these passages '
+        '(so, then, if), a passage calls itself untrue, or a claim copies a sentence but exchanges two words or leaves a doubt out. '
+        'A verdict is given by a corpus: it says what these passages '
         'support, not what is known elsewhere. The first passage that says enough decides a claim, so a corpus that contradicts itself '
         "goes unnoticed; --method 'net?threshold=0.5' reads all --k passages and leaves such a claim open. A question is no claim; a text "
         'with a bare answer, as No., is not called FACTUAL.')
