@@ -45,7 +45,7 @@ def chances(
     row: dict,  # of CLAIM_VERDICTS or EVIDENCE, with probabilities
 ) -> str:
     "The probabilities of the three outcomes, in words."
-    return f'supported {row["p_ent"]:.2f} · contradicted {row["p_contr"]:.2f} · {OUTCOMES["NEUT"]} {row["p_neut"]:.2f}'
+    return f'supported {row["p_ent"]:.3f} · contradicted {row["p_contr"]:.3f} · {OUTCOMES["NEUT"]} {row["p_neut"]:.3f}'
 
 def claim_state(
     claim: dict,  # a row of CLAIM_VERDICTS
