@@ -71,14 +71,19 @@ def changed_order(
 # %% ../../nbs/01_text/08_copies.ipynb #cp11
 _DOUBTING = frozenset(map(word_stem, (
     'may might could would should if unless almost nearly perhaps possibly probably maybe reportedly apparently only most '
+    'often sometimes usually until former formerly previously once describe consider regard seem appear suggest estimate '
     'plan intend wish want try attempt fail refuse propose proposal threaten expect believe think claim said accuse suspect according '
-    'rumour rumor dream film movie novel play opera series episode comic tale myth legend poem fiction').split()))
+    'rumour rumor dream hero heroine protagonist film movie novel play opera series episode comic tale myth legend poem fiction').split()))
+
+_PAST, _PRESENT = frozenset(('was', 'were', 'had')), frozenset(('is', 'are', 'has', 'have'))
 
 def dropped_doubt(
     sentence: str,
     claim: str,  # that copies it
 ) -> str|None:  # as the sentence writes it
-    "The first word of a sentence that makes a story, a plan or an opinion of it, and that the claim does not have."
-    said = {word_stem(word.casefold()) for word in written_words(claim)}
+    "The first word of a sentence that makes a story, a plan, an opinion or the past of it, and that the claim does not have."
+    theirs, own = ({word.casefold() for word in written_words(text)} for text in (sentence, claim))
+    if own & _PRESENT and not own & _PAST and not theirs & _PRESENT and (past := theirs & _PAST): return min(past)
+    said = set(map(word_stem, own))
     words = [word for at, word in enumerate(written_words(sentence)) if word.islower() or not at]  # May is a month
     return next((word for word in words if word_stem(word.casefold()) in _DOUBTING - said), None)

@@ -16,10 +16,10 @@ from .words import plain_text
 _ALWAYS = re.compile(
     r'\b(?:false(?:ly|hoods?)?|untrue|untruths?|hoax(?:es)?|myths?|legends?|rumou?r(?:s|ed)?|fiction(?:al|ali[sz]ed)?|fictitious|satir(?:e|es|ical)'
     r'|parod(?:y|ies)|retract(?:ed|s|ions?)|debunk(?:ed|s|ing)|disprove[dns]?|refute[ds]?|discredited|misconceptions?|misinformation|disinformation'
-    r'|fake[ds]?|bogus|pseudoscien(?:ce|tific)|unfounded|baseless|unverified|unconfirmed|alleged(?:ly)?|supposedly|purported(?:ly)?'
+    r'|fake[ds]?|vandals?|bogus|pseudoscien(?:ce|tific)|unfounded|baseless|unverified|unconfirmed|alleged(?:ly)?|supposedly|purported(?:ly)?'
     r'|hypothetical(?:ly)?|counterfactual(?:s|ly)?|made[- ]up|conspiracy theor(?:y|ies)|urban legends?|april fools?|lorem ipsum'
     r'|(?:test|dummy|mock|placeholder|sample) (?:data|texts?)|(?:for|a) test(?:ing)? (?:only|purposes?)'
-    r"|(?:not?|none|nothing|never|\w+n't)\b[^.!?]{0,30}?\b(?:true|real|accurate|factual|correct))\b", re.IGNORECASE)
+    r"|(?:not?|none|nothing|never|\w+n't)\b[^.!?]{0,30}?\b(?:true|real|accurate|factual|correct|verified))\b", re.IGNORECASE)
 _OF_A_TEXT = re.compile(
     r'\b(?:invent(?:ed|ions?|s)|fabricat(?:ed|ions?)|forge(?:d|ry|ries)|withdr(?:awn|ew)|wrong(?:ly)?|incorrect(?:ly)?|inaccura(?:te|cies|cy)'
     r'|erroneous(?:ly)?|errors?|mistake(?:n|s)?|imaginary|imagined|lies|lie)\b', re.IGNORECASE)
@@ -32,11 +32,11 @@ def disowning_word(
     passage: str,
     claim: str,  # that the passage seems to support
 ) -> str|None:  # as the passage writes it
-    "The first word by which a passage may call what it says untrue, and which the claim does not have itself."
+    "A word or phrase by which a passage may call what it says untrue, and which the claim lacks; one that hints at it anywhere goes first."
     said = set(map(word_stem, map(str.casefold, written_words(claim))))
-    def new(found: re.Match) -> bool: return any(word_stem(word.casefold()) not in said for word in written_words(found[0]))
+    def lacking(found: re.Match) -> bool: return any(word_stem(word.casefold()) not in said for word in written_words(found[0]))
     plain = plain_text(passage)
-    found = [match[0] for match in _ALWAYS.finditer(plain) if new(match)]
+    found = [match[0] for match in _ALWAYS.finditer(plain) if lacking(match)]
     for sentence in [] if found else split_sentences(plain):
-        if _TEXTS.search(sentence): found += [match[0] for match in _OF_A_TEXT.finditer(sentence) if new(match)]
+        if _TEXTS.search(sentence): found += [match[0] for match in _OF_A_TEXT.finditer(sentence) if lacking(match)]
     return found[0] if found else None

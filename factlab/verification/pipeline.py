@@ -238,7 +238,7 @@ class Verdicts:
     texts: pl.DataFrame     # TEXT_VERDICTS, in the order of the texts
     claims: pl.DataFrame    # CLAIM_VERDICTS
     evidence: pl.DataFrame  # EVIDENCE
-    settings: dict          # extractor, retriever, verifier, method, k, pairs, evaluated, left_out (files of a folder, and why)
+    settings: dict          # extractor, retriever, verifier, method, k, passages, pairs, evaluated, left_out (files of a folder, and why)
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #c24
 def open_search(
@@ -290,19 +290,20 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
     return frame.with_columns(settled.then(pl.col('outcome', 'label', 'algorithm1', 'score', 'search_score')))
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #55708895
-def _doubt(passage: str, claim: str) -> str|None:
+def _passage_doubt(passage: str, claim: str) -> str|None:
     "What a passage does, that seems to support a claim and may not."
     if word := disowning_word(passage, claim): return f'speaks of "{word}"'
     if (sentence := copied_sentence(passage, claim)) is None: return None
     if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
+    if words := added_words(passage, claim): return f'lacks "{words[0]}" of the claim'
     words = changed_order(sentence, claim)
     return f'has "{words[0]}" before "{words[1]}", which the claim turns round' if words else None
 
-def _doubted(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
+def _doubted_claims(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
     "Supported claims whose passage may not support them, with what it does."
     rows = np.flatnonzero((found.labels == ENT) & (found.places >= 0))
     texts = passages['text'].gather(hits.ids[rows, found.places[rows]])
-    doubts = {claims[row]: _doubt(text, claims[row]) for row, text in zip(rows.tolist(), texts, strict=True)}
+    doubts = {claims[row]: _passage_doubt(text, claims[row]) for row, text in zip(rows.tolist(), texts, strict=True)}
     return {claim: doubt for claim, doubt in doubts.items() if doubt}
 
 def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> pl.DataFrame:
@@ -341,7 +342,7 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
         score=pl.when(open=0).then(pl.col('n_supported')/pl.col('n_claims')),
         reason=pl.coalesce('reason', pl.when(verdict=UNDECIDED).then(why))).select(*TEXT_VERDICTS.columns))
 
-def _doubts(rows: pl.DataFrame, doubted: Mapping[str, str]) -> dict[str, str]:
+def _text_doubts(rows: pl.DataFrame, doubted: Mapping[str, str]) -> dict[str, str]:
     "For each text (text_id) why its supported claims may not be."
     found = rows.filter((pl.col('label') == NLI_LABELS[ENT]) & pl.col('claim').is_in(list(doubted)))
     doubt = pl.format('the passage that supports claim {} {}', 'number', pl.col('claim').replace_strict(doubted, return_dtype=pl.String))
@@ -422,7 +423,7 @@ class _Kept:
         "Take a part; its evidence goes to the disk where a folder is given."
         number = len(self.claims)
         self.claims.append(_claim_frame(claims, found, hits))
-        self.doubted |= _doubted(claims, found, hits, self.passages)
+        self.doubted |= _doubted_claims(claims, found, hits, self.passages)
         self.pairs, self.evaluated = self.pairs + found.pairs, self.evaluated + found.evaluated
         if self.evidence is False: return
         rows = _evidence_frame(claims, found, hits, self.passages)
@@ -453,7 +454,7 @@ def _in_parts(kept: _Kept, claims: pl.Series, search: TextSearch|None, k: int, v
 def verify_texts(
     texts: pl.DataFrame,  # schema TEXTS: id (unique), text
     corpus: Corpus|pl.DataFrame|Path|str,  # as for `open_search`
-    extractor: str|Extractor = 'tiny',     # as for `claims.load_extractor`
+    extractor: str|Extractor = 'tiny',     # as for `extraction.load_extractor`
     retriever: str = 'retriever',          # as for `open_search`
     verifier: str|Verifier = 'mpnet',      # as for `load_verifier`
     k: int = 30,                           # passages for a claim at the most
@@ -490,7 +491,7 @@ def verify_texts(
     if not rule.lenient: rows = silent_where_low(rows, parts['retriever'])
     low = pl.col('id').replace_strict(low_scores(rows, parts['retriever']), default=None, return_dtype=pl.String)
     about = about.with_columns(warning=pl.concat_str('warning', low, separator='; ', ignore_nulls=True).replace('', None))
-    doubt = pl.col('id').replace_strict(_doubts(rows, kept.doubted), default=None, return_dtype=pl.String)
+    doubt = pl.col('id').replace_strict(_text_doubts(rows, kept.doubted), default=None, return_dtype=pl.String)
     about = about.with_columns(unsaid=pl.concat_str('unsaid', doubt, separator='; ', ignore_nulls=True).replace('', None))
     settings = dict(**parts, method=method if isinstance(method, str) else method.name, k=k,
                     passages=len(passages), pairs=kept.pairs, evaluated=kept.evaluated,

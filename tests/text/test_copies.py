@@ -43,6 +43,12 @@ def test_parts_that_are_moved_whole_are_not(sentence, claim):
     ('The council planned to build a tunnel.', 'The council built a tunnel.', 'planned'),
     ('If the dam breaks, the valley is flooded.', 'The valley is flooded.', 'If'),
     ('Almost all of the 120 passengers survived.', 'All of the 120 passengers survived.', 'Almost'),
+    ('Until 1920 the dialect had no written form.', 'The dialect has no written form.', 'had'),
+    ('Until 1920 the dialect had no written form.', 'The dialect had no written form.', 'Until'),
+    ('Petra Noll was the champion in 2003.', 'Petra Noll is the champion.', 'was'),
+    ('The mill was built in 1870 and is a museum.', 'The mill is a museum.', None),
+    ('Rubisco is often described as the most abundant protein.', 'Rubisco is the most abundant protein.', 'often'),
+    ('Inspector Dale, who lives in Bath, is the hero of six stories.', 'Inspector Dale lives in Bath.', 'hero'),
     ('Critics claimed that the minister took bribes.', 'The minister took bribes.', 'claimed'),
     ('The council planned to build a tunnel.', 'The council had a plan of a tunnel.', None),
     ('The flood of May ruined it.', 'It was ruined.', None)])

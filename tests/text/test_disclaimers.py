@@ -14,6 +14,7 @@ CASTLE = 'Halden Castle was built by the Duke of Orm.'
     ('{} The story is not true.', 'not true'), ("{} That isn't true.", "isn't true"), ('{} The author made-up this.', 'made-up'),
     ('{} The report was withdrawn.', 'withdrawn'), ('Errors in this list are meant. {}', 'Errors'), ('Satire: {}', 'Satire'),
     ('{} All of this is imagined.', 'imagined'), ('A fictional account. {}', 'fictional'), ('{} (Unconﬁrmed)', 'Unconfirmed'),
+    ('{} This was put in by a vandal.', 'vandal'), ('{} This has not been verified.', 'not been verified'),
     ('Lorem ipsum. {}', 'Lorem ipsum'), ('For testing purposes: {}', 'For testing purposes')])
 def test_passages_that_call_themselves_untrue(around, word):
     assert disowning_word(around.format(CASTLE), CASTLE) == word

@@ -538,7 +538,8 @@ def test_claims_whose_passages_call_themselves_untrue_are_named():
      'has "film", which the claim leaves out'),
     ('The mill burned. The council planned to build a tower.', 'The council built a tower.', 'has "planned", which the claim leaves out'),
     ('The dam broke in 1911. In 1934 Clara Venn beat Otto Brandt.', 'In 1934 Otto Brandt beat Clara Venn.',
-     'has "beat" before "Brandt", which the claim turns round')])
+     'has "beat" before "Brandt", which the claim turns round'),
+    ('The tunnel is 3.4 kilometres long and was dug by hand.', 'The tunnel is 3.4 miles long.', 'lacks "miles" of the claim')])
 def test_a_text_is_not_factual_where_a_claim_copies_a_sentence_and_says_another_thing(passage, claim, why):
     known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': [passage]})
     options = dict(extractor='sentences', retriever='tiny', verifier=Says((.99, .005, .005)), store=False)
