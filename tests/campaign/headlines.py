@@ -2,10 +2,14 @@
 
 The parts are those of the command's default.
 """
+import json
 import random
 import re
 from collections.abc import Callable, Generator
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 
 import polars as pl
 from trials import Kinds, Trials
@@ -14,6 +18,7 @@ from factlab.data.corpora import load_oasis_sample
 from factlab.text.word_forms import added_words
 from factlab.verification.pipeline import open_search, verify_texts
 
+WRITTEN = Path(__file__).with_name('written_texts.jsonl')
 SUBJECTS = ('Penguins', 'Napoleon', 'The moons of Jupiter', 'Two Finnish plumbers', 'Most umbrellas', 'My aunt', 'The Aztecs')
 DEEDS = ('invented the telephone', 'sleep under the Kremlin', 'won the war of 1977', 'eat granite', 'were sold for 12 dollars',
          'sing in Latin')
@@ -63,6 +68,15 @@ def another_name(claim: str, draws: random.Random) -> str:
 def opposite(claim: str, _: random.Random) -> str:
     return re.sub(r'\b(' + '|'.join(OPPOSITES) + r')\b', lambda found: OPPOSITES[found[0]], claim, count=1)
 
+def exchanged(claim: str, draws: random.Random) -> str:
+    "Two names or two numbers of a claim, each in the other's place."
+    for pattern in draws.sample((r'(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*', r'\d[\d,.]*\d'), 2):
+        found = [one for one in re.finditer(pattern, claim) if claim.count(one[0]) == 1]
+        if len(found) < 2: continue
+        one, other = sorted(draws.sample(found, 2), key=re.Match.start)
+        return claim[:one.start()] + other[0] + claim[one.end():other.start()] + one[0] + claim[other.end():]
+    return claim
+
 def verified(texts: list[str], wrong: str = 'factual') -> Generator[str, None, str]:
     "Texts by the command's default, each on its own; the note says what came of them, and of a rule that asks for their words alone."
     rows = pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'text': texts})
@@ -85,6 +99,17 @@ def altered(change: Callable[[str, random.Random], str], draws: random.Random) -
     return (yield from verified([text for claim in claims if (text := change(claim, draws)) != claim]))
 
 
+def written(_: random.Random) -> Trials:
+    "False texts of many kinds that were written without knowing what is looked at, against the sample or passages of their own."
+    rows = [json.loads(line) for line in WRITTEN.read_text(encoding='utf-8').splitlines()]
+    for corpus, own in groupby(rows, key=itemgetter('corpus')):
+        texts = [row['text'] for row in own]
+        known = 'sample' if corpus is None else pl.DataFrame({'id': [str(at) for at in range(len(corpus))], 'page': 'p', 'text': corpus})
+        found = verify_texts(pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'text': texts}), known)
+        yield from (repr(text)*(verdict == 'factual') for text, verdict in zip(texts, found.texts['verdict'], strict=True))
+    return None
+
+
 def borne_out() -> list[str]:
     "True claims of the sample that are FACTUAL alone, without their full stop."
     claims = load_oasis_sample().select(id='id', text=pl.col('claims').list.get(pl.col('altered')))
@@ -98,5 +123,6 @@ def around(forms: dict[str, Form], draws: random.Random) -> Trials:
     return (yield from verified([form(claim, other()) for form in forms.values() for claim in claims]))
 
 
-KINDS: Kinds = {'true claims': true_claims, 'something added': partial(around, ADDED), 'turned round': partial(around, TURNED)} | {
-    change.__name__.replace('_', ' '): partial(altered, change) for change in (negated, another_number, another_name, opposite)}
+KINDS: Kinds = {'true claims': true_claims, 'something added': partial(around, ADDED), 'turned round': partial(around, TURNED),
+                'written by hand': written} | {change.__name__.replace('_', ' '): partial(altered, change) for change in (
+                    negated, another_number, another_name, opposite, exchanged)}
